@@ -1,0 +1,95 @@
+//! The published hash functions whose values reach the disk or the model.
+//!
+//! Everything here is XXH3 (Yann Collet, xxHash 0.8, 2020), fixed by name and by the test vectors
+//! below, so that a checkpoint written today can be read by any other implementation.
+
+use xxhash_rust::xxh3;
+
+use crate::Key;
+
+/// Name of the key function as written into checkpoints.
+pub const KEY_HASH_NAME: &str = "xxh3-64(value bytes, seed = slot)";
+/// Name of the checksum as written into checkpoints.
+pub const CHECKSUM_NAME: &str = "xxh3-64";
+
+/// Key of `value` in feature field `slot`: XXH3-64 of the value's bytes, seeded with the slot.
+///
+/// Two of n distinct values share a key with probability about n² / 2⁶⁵.
+#[inline]
+pub fn key_of(slot: u32, value: &[u8]) -> Key {
+    Key(xxh3::xxh3_64_with_seed(value, u64::from(slot)))
+}
+
+/// Checksum of bytes at rest: XXH3-64 with seed 0.
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u64 {
+    xxh3::xxh3_64(bytes)
+}
+
+/// Running form of [`checksum`], for files that are written piece by piece.
+#[derive(Clone, Default)]
+pub struct Checksum(xxh3::Xxh3Default);
+
+impl Checksum {
+    /// A checksum of no bytes yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `bytes`.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of everything added so far.
+    pub fn value(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+impl std::fmt::Debug for Checksum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Checksum({:016x})", self.value())
+    }
+}
+
+/// XXH3-128 with seed 0, the hash of rows and of the dense part in a model digest.
+#[inline]
+pub fn digest128(bytes: &[u8]) -> u128 {
+    xxh3::xxh3_128(bytes)
+}
+
+/// Bijective 64-bit mix of a key, whose disjoint bits choose shard, bucket and tag.
+///
+/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#[inline]
+pub fn mix(key: Key) -> u64 {
+    crate::random::finalize(key.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_vectors_hold() {
+        // xxHash's own test vectors for the empty input.
+        assert_eq!(checksum(b""), 0x2D06_8005_38D3_94C2);
+        assert_eq!(digest128(b""), 0x99AA_06D3_0147_98D8_6001_C324_468D_497F);
+        assert_eq!(key_of(0, b""), Key(0x2D06_8005_38D3_94C2));
+    }
+
+    #[test]
+    fn slots_are_kept_apart() {
+        assert_ne!(key_of(0, b"77dabff5e9"), key_of(1, b"77dabff5e9"));
+        assert_ne!(key_of(0, b""), key_of(1, b""));
+    }
+
+    #[test]
+    fn running_checksum_equals_the_whole() {
+        let bytes: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
+        let mut running = Checksum::new();
+        bytes.chunks(777).for_each(|piece| running.update(piece));
+        assert_eq!(running.value(), checksum(&bytes));
+    }
+}
