@@ -2,10 +2,17 @@
 //!
 //! Only what several floors use and what does no I/O lives here.
 
+#![deny(unsafe_code)]
+
+pub mod budget;
 pub mod bytes;
+pub mod clock;
 pub mod hash;
 mod ids;
+pub mod queue;
 pub mod random;
+pub mod slab;
+pub mod stage;
 
 pub use bytes::ByteCount;
 pub use ids::{Key, SlotIndex, TableId};

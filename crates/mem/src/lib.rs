@@ -1,1 +1,21 @@
-//! Placeholder being written.
+//! MEM-PS: which row lies in which slot of the host slab, and which may leave.
+//!
+//! This crate holds no row bytes. It is the metadata beside the slab of
+//! [`stepwell_base::slab`]: the index from key to slot, pins, dirty bits, next known uses, and the
+//! order in which unpinned rows leave. One thread, the planner's, owns it; no locks.
+//!
+//! Source: HPS paper, section 5 and appendix D (cache policy); the horizon is Stepwell's own.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod capacity;
+mod index;
+mod links;
+pub mod policy;
+mod uses;
+
+pub use cache::{Cache, Placed, Victim};
+pub use capacity::{metadata_bytes, slots_within};
+pub use links::{Links, ListId};
+pub use policy::{LruLfu, Occurrence, Policy};

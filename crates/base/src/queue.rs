@@ -1,0 +1,246 @@
+//! Bounded queues between stages, and the bell that wakes whoever waits on one.
+//!
+//! Why: a stage is a state machine that never blocks inside a queue, so that one thread per stage
+//! and a simulated scheduler can drive the same code. It tries, and where nothing moved it waits
+//! for the pipeline's one [`Bell`], which every change of every queue rings.
+//!
+//! Bounds: a queue holds at most its capacity in items; whoever builds it counts their bytes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A counter of events with a way to wait for the next one; one per pipeline.
+#[derive(Debug, Default)]
+pub struct Bell {
+    state: Mutex<BellState>,
+    rung: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct BellState {
+    count: u64,
+    stopped: bool,
+}
+
+impl Bell {
+    /// A bell that was never rung.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BellState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something changed: everybody who waits looks again.
+    pub fn ring(&self) {
+        self.lock().count += 1;
+        self.rung.notify_all();
+    }
+
+    /// The pipeline ends early: everybody who waits, now or later, returns at once.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.rung.notify_all();
+    }
+
+    /// Whether the pipeline ends early.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
+    /// Number of rings so far; read before looking, to be given to [`Bell::wait_past`].
+    pub fn count(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// Waits until the bell was rung more than `seen` times or the pipeline stopped.
+    pub fn wait_past(&self, seen: u64) {
+        let mut state = self.lock();
+        while state.count <= seen && !state.stopped {
+            state = self.rung.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    state: Mutex<QueueState<T>>,
+    capacity: usize,
+    bell: Arc<Bell>,
+}
+
+#[derive(Debug)]
+struct QueueState<T> {
+    items: VecDeque<T>,
+    senders: usize,
+    receiver_gone: bool,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A queue of at most `capacity` items, first in first out.
+pub fn bounded<T>(bell: &Arc<Bell>, capacity: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(capacity > 0, "a queue holds at least one item");
+    let state = QueueState { items: VecDeque::new(), senders: 1, receiver_gone: false };
+    let shared = Arc::new(Shared { state: Mutex::new(state), capacity, bell: Arc::clone(bell) });
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+/// The writing end; the queue closes when the last one goes.
+#[derive(Debug)]
+pub struct Sender<T>(Arc<Shared<T>>);
+
+/// Why an item could not be sent; it comes back.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused<T> {
+    /// The queue is full for now.
+    Full(T),
+    /// The receiver is gone: the item will never be wanted.
+    Closed(T),
+}
+
+impl<T> Sender<T> {
+    /// Puts `item` at the end.
+    ///
+    /// # Errors
+    /// Gives the item back when the queue is full or its receiver is gone.
+    pub fn try_send(&self, item: T) -> Result<(), Refused<T>> {
+        let mut state = self.0.lock();
+        if state.receiver_gone {
+            return Err(Refused::Closed(item));
+        }
+        if state.items.len() >= self.0.capacity {
+            return Err(Refused::Full(item));
+        }
+        state.items.push_back(item);
+        drop(state);
+        self.0.bell.ring();
+        Ok(())
+    }
+
+    /// Whether an item would be refused for now.
+    pub fn is_full(&self) -> bool {
+        self.0.lock().items.len() >= self.0.capacity
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.lock().senders += 1;
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.lock().senders -= 1;
+        self.0.bell.ring();
+    }
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub struct Receiver<T>(Arc<Shared<T>>);
+
+/// What a try to receive found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received<T> {
+    /// The oldest item.
+    Item(T),
+    /// Nothing for now.
+    Empty,
+    /// Nothing, and nothing will come.
+    Closed,
+}
+
+impl<T> Receiver<T> {
+    /// Takes the oldest item.
+    pub fn try_recv(&self) -> Received<T> {
+        let mut state = self.0.lock();
+        match state.items.pop_front() {
+            Some(item) => {
+                drop(state);
+                self.0.bell.ring();
+                Received::Item(item)
+            }
+            None if state.senders == 0 => Received::Closed,
+            None => Received::Empty,
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.receiver_gone = true;
+        let left = std::mem::take(&mut state.items);
+        drop(state);
+        drop(left);
+        self.0.bell.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_order_and_bound() {
+        let (sender, receiver) = bounded(&Bell::new(), 2);
+        assert_eq!(sender.try_send(1), Ok(()));
+        assert_eq!(sender.try_send(2), Ok(()));
+        assert!(sender.is_full());
+        assert_eq!(sender.try_send(3), Err(Refused::Full(3)));
+        assert_eq!(receiver.try_recv(), Received::Item(1));
+        assert_eq!(receiver.try_recv(), Received::Item(2));
+        assert_eq!(receiver.try_recv(), Received::Empty);
+    }
+
+    #[test]
+    fn closes_when_the_last_sender_goes() {
+        let (sender, receiver) = bounded(&Bell::new(), 2);
+        let second = sender.clone();
+        sender.try_send(1).unwrap();
+        drop(sender);
+        second.try_send(2).unwrap();
+        drop(second);
+        assert_eq!(receiver.try_recv(), Received::Item(1));
+        assert_eq!(receiver.try_recv(), Received::Item(2));
+        assert_eq!(receiver.try_recv(), Received::Closed);
+    }
+
+    #[test]
+    fn refuses_when_the_receiver_is_gone() {
+        let (sender, receiver) = bounded(&Bell::new(), 1);
+        drop(receiver);
+        assert_eq!(sender.try_send(9), Err(Refused::Closed(9)));
+    }
+
+    #[test]
+    fn a_waiter_wakes_for_an_item_and_for_a_stop() {
+        let bell = Bell::new();
+        let (sender, receiver) = bounded(&bell, 1);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                loop {
+                    let seen = bell.count();
+                    if let Received::Item(item) = receiver.try_recv() {
+                        return item;
+                    }
+                    bell.wait_past(seen);
+                }
+            });
+            sender.try_send(5).unwrap();
+            assert_eq!(waiter.join().unwrap(), 5);
+            let waiter = scope.spawn(|| bell.wait_past(u64::MAX - 1));
+            bell.stop();
+            waiter.join().unwrap();
+        });
+        assert!(bell.is_stopped());
+    }
+}

@@ -1,0 +1,277 @@
+//! Memory of fixed-size rows that several threads use at once, each its own rows.
+//!
+//! Why: the rows of a table group lie in one mapping of many gigabytes. While one batch trains on
+//! its rows, the rows of later batches are copied in and out. No lock may guard the whole, and a
+//! lock object per row would cost more than the row's bookkeeping.
+//!
+//! How: one byte of state per slot. [`Slab::hold`] marks every slot of a list as held and panics
+//! where one is held already, by another thread or twice in the list; the guard gives access to
+//! exactly those rows and marks them free when it goes. The planner's pins make a clash impossible;
+//! the byte asserts it, in release too.
+//!
+//! ```text
+//! slot        0        1        2        3
+//! held        0        1        1        0          one byte each
+//! rows   [ lanes ][ lanes ][ lanes ][ lanes ]       f32, `row_lanes` each, no padding
+//! ```
+//!
+//! Invariants  a row's memory is reachable only through the one guard that holds its slot.
+//! Cost        one byte per slot; one atomic swap per row and hold, one store per row and release.
+
+#![expect(unsafe_code, reason = "rows of one mapping are lent to several threads at once")]
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use memmap2::MmapMut;
+
+use crate::SlotIndex;
+
+const FREE: u8 = 0;
+const HELD: u8 = 1;
+
+/// A mapping of `slots` rows of `row_lanes` f32 each, zero at first.
+pub struct Slab {
+    base: *mut f32,
+    row_lanes: usize,
+    held: Box<[AtomicU8]>,
+    /// Owns the memory that `base` points into; never touched again after the start.
+    _memory: MmapMut,
+}
+
+// SAFETY: `base` points into `_memory`, which the slab owns and which does not move; rows are
+// reached only through `Held`, which excludes every other holder of the same slot.
+unsafe impl Send for Slab {}
+// SAFETY: as above; the state bytes are atomic.
+unsafe impl Sync for Slab {}
+
+impl std::fmt::Debug for Slab {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slab")
+            .field("slots", &self.slots())
+            .field("row_lanes", &self.row_lanes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Slab {
+    /// Maps memory for `slots` rows of `row_lanes` f32, huge pages asked for.
+    ///
+    /// # Errors
+    /// When the system refuses the mapping.
+    pub fn new(slots: usize, row_lanes: usize) -> std::io::Result<Self> {
+        assert!(row_lanes > 0, "a row has at least one lane");
+        let bytes = (slots * row_lanes * size_of::<f32>()).max(1);
+        let mut memory = MmapMut::map_anon(bytes)?;
+        #[cfg(target_os = "linux")]
+        {
+            // A hint: without huge pages the slab is slower, not wrong.
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
+        let base = memory.as_mut_ptr().cast::<f32>();
+        let held = (0..slots).map(|_| AtomicU8::new(FREE)).collect();
+        Ok(Self { base, row_lanes, held, _memory: memory })
+    }
+
+    /// Number of rows.
+    pub fn slots(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Lanes (f32) of a row.
+    pub fn row_lanes(&self) -> usize {
+        self.row_lanes
+    }
+
+    /// Bytes that a slab of this shape takes, state bytes included.
+    pub fn bytes_per_slot(row_lanes: usize) -> u64 {
+        (row_lanes * size_of::<f32>() + size_of::<AtomicU8>()) as u64
+    }
+
+    /// Takes the rows of `slots` until the guard goes.
+    ///
+    /// # Panics
+    /// When a slot is out of range, occurs twice in `slots`, or is held by somebody else: the
+    /// planner's pins rule that out, so it is a broken invariant and not an operating error.
+    pub fn hold<'a>(&'a self, slots: &'a [SlotIndex]) -> Held<'a> {
+        let mut held = Held { slab: self, slots, taken: 0 };
+        for slot in slots {
+            let before = self.held[slot.at()].swap(HELD, Ordering::Acquire);
+            assert!(before == FREE, "slot {} is held twice at once", slot.0);
+            held.taken += 1;
+        }
+        held
+    }
+
+    fn row_pointer(&self, slot: SlotIndex) -> *mut f32 {
+        debug_assert!(slot.at() < self.slots(), "checked when the slot was held");
+        // SAFETY: a held slot is below `slots()`, so the row lies inside the mapping.
+        unsafe { self.base.add(slot.at() * self.row_lanes) }
+    }
+}
+
+/// Exclusive access to the rows of a list of slots, named by their place in that list.
+#[derive(Debug)]
+pub struct Held<'a> {
+    slab: &'a Slab,
+    slots: &'a [SlotIndex],
+    taken: usize,
+}
+
+impl Held<'_> {
+    /// Number of rows held.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no row is held.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The `index`-th row of the list. // (row_lanes)
+    #[inline]
+    pub fn row(&self, index: usize) -> &[f32] {
+        let pointer = self.slab.row_pointer(self.slots[index]);
+        // SAFETY: the slot is held by this guard, so nobody else reaches the row; `&self` admits
+        // readers only, and the result cannot outlive the guard.
+        unsafe { std::slice::from_raw_parts(pointer, self.slab.row_lanes) }
+    }
+
+    /// Asks the processor to fetch the start of the `index`-th row.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        prefetch_row(self.slab.row_pointer(self.slots[index]), self.slab.row_lanes);
+    }
+
+    /// All rows for writing, to be split between threads.
+    pub fn rows_mut(&mut self) -> RowsMut<'_> {
+        RowsMut { slab: self.slab, slots: self.slots, _guard: PhantomData }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        for slot in &self.slots[..self.taken] {
+            self.slab.held[slot.at()].store(FREE, Ordering::Release);
+        }
+    }
+}
+
+/// Writable rows of a guard; disjoint parts may go to different threads.
+#[derive(Debug)]
+pub struct RowsMut<'a> {
+    slab: &'a Slab,
+    slots: &'a [SlotIndex],
+    _guard: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> RowsMut<'a> {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The first `mid` rows and the rest.
+    pub fn split_at(self, mid: usize) -> (RowsMut<'a>, RowsMut<'a>) {
+        let (left, right) = self.slots.split_at(mid);
+        let part = |slots| RowsMut { slab: self.slab, slots, _guard: PhantomData };
+        (part(left), part(right))
+    }
+
+    /// The `index`-th row. // (row_lanes)
+    #[inline]
+    pub fn row(&mut self, index: usize) -> &mut [f32] {
+        let pointer = self.slab.row_pointer(self.slots[index]);
+        // SAFETY: the guard's slots are distinct and parts are disjoint, so this part alone
+        // reaches the row; `&mut self` admits one row reference at a time.
+        unsafe { std::slice::from_raw_parts_mut(pointer, self.slab.row_lanes) }
+    }
+
+    /// Asks the processor to fetch the start of the `index`-th row.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        prefetch_row(self.slab.row_pointer(self.slots[index]), self.slab.row_lanes);
+    }
+}
+
+/// Lanes of one cache line.
+const LINE_LANES: usize = 16;
+
+#[inline]
+fn prefetch_row(row: *const f32, lanes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..lanes).step_by(LINE_LANES) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch never faults; the address stays inside the row.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(line).cast::<i8>()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (row, lanes, LINE_LANES);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(of: &[u32]) -> Vec<SlotIndex> {
+        of.iter().copied().map(SlotIndex).collect()
+    }
+
+    #[test]
+    fn rows_keep_what_was_written() {
+        let slab = Slab::new(5, 3).unwrap();
+        let list = slots(&[4, 0, 2]);
+        let mut held = slab.hold(&list);
+        let (mut left, mut right) = held.rows_mut().split_at(1);
+        left.row(0).fill(4.0);
+        right.row(0).fill(1.0);
+        right.row(1).copy_from_slice(&[7.0, 8.0, 9.0]);
+        drop(held);
+        let list = slots(&[0, 1, 2, 3, 4]);
+        let held = slab.hold(&list);
+        assert_eq!(held.row(0), [1.0; 3]);
+        assert_eq!(held.row(1), [0.0; 3]);
+        assert_eq!(held.row(2), [7.0, 8.0, 9.0]);
+        assert_eq!(held.row(4), [4.0; 3]);
+    }
+
+    #[test]
+    fn a_slot_is_held_once() {
+        let slab = Slab::new(4, 2).unwrap();
+        let (first, second) = (slots(&[1, 2]), slots(&[3, 2]));
+        let held = slab.hold(&first);
+        let clash = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            drop(slab.hold(&second));
+        }));
+        assert!(clash.is_err());
+        drop(held);
+        // The failed attempt freed what it had taken, so both lists can be held again.
+        drop(slab.hold(&second));
+        drop(slab.hold(&first));
+        let twice = slots(&[0, 0]);
+        let clash = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            drop(slab.hold(&twice));
+        }));
+        assert!(clash.is_err());
+    }
+
+    #[test]
+    fn threads_write_disjoint_parts() {
+        let slab = Slab::new(64, 4).unwrap();
+        let list = slots(&(0..64).rev().collect::<Vec<_>>());
+        let mut held = slab.hold(&list);
+        let (mut left, mut right) = held.rows_mut().split_at(32);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..left.len()).for_each(|i| left.row(i).fill(i as f32)));
+            scope.spawn(|| (0..right.len()).for_each(|i| right.row(i).fill(-(i as f32))));
+        });
+        assert_eq!(held.row(5), [5.0; 4]);
+        assert_eq!(held.row(37), [-5.0; 4]);
+    }
+}

@@ -1,0 +1,208 @@
+//! Stages of a pipeline: state machines that a thin thread, or a scheduler, drives.
+//!
+//! A stage never sleeps and never waits inside: `poll` does what can be done now and says whether
+//! anything moved. [`drive`] is the production driver, one thread per stage: it polls, and where
+//! nothing moved it waits for the pipeline's bell. A simulated scheduler polls the same stages in
+//! any order it likes.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::queue::Bell;
+
+/// What a poll did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Something moved; poll again.
+    Progressed,
+    /// Nothing can move until another stage does something.
+    Blocked,
+    /// There is nothing left to do, ever.
+    Done,
+}
+
+/// One step of the pipeline's chain, as a state machine.
+pub trait Stage: Send {
+    /// What may go wrong.
+    type Error;
+
+    /// Name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Does what can be done now.
+    ///
+    /// # Errors
+    /// An error ends the whole pipeline.
+    fn poll(&mut self) -> Result<Progress, Self::Error>;
+}
+
+/// Where a stage's time went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageTimes {
+    /// Name of the stage.
+    pub name: &'static str,
+    /// Seconds spent inside `poll` calls that moved something.
+    pub busy_seconds: f64,
+    /// Seconds spent waiting for other stages.
+    pub wait_seconds: f64,
+}
+
+/// A pause before each poll that a test injects to try other timings.
+pub trait Pace: Send + Sync {
+    /// Called before every poll of the stage `name`.
+    fn pause(&self, name: &'static str);
+}
+
+/// No pauses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FullSpeed;
+
+impl Pace for FullSpeed {
+    fn pause(&self, _name: &'static str) {}
+}
+
+/// What every driver of a pipeline shares.
+#[derive(Clone)]
+pub struct Rhythm {
+    /// Rung at every change; stops the pipeline early.
+    pub bell: Arc<Bell>,
+    /// Measures busy and waiting time.
+    pub clock: Arc<dyn Clock>,
+    /// Pauses between polls.
+    pub pace: Arc<dyn Pace>,
+}
+
+impl std::fmt::Debug for Rhythm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rhythm").field("bell", &self.bell).finish_non_exhaustive()
+    }
+}
+
+/// Stops the pipeline when the stage that it watches fails or panics.
+struct StopUnlessDone<'a> {
+    bell: &'a Bell,
+    done: bool,
+}
+
+impl Drop for StopUnlessDone<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.bell.stop();
+        }
+    }
+}
+
+/// Polls `stage` until it is done, fails, or the pipeline stops; the stage is dropped before this
+/// returns, so that its queues close.
+///
+/// # Errors
+/// The stage's own error; the pipeline is stopped then.
+pub fn drive<S: Stage>(mut stage: S, rhythm: &Rhythm) -> Result<StageTimes, S::Error> {
+    let mut watch = StopUnlessDone { bell: &rhythm.bell, done: false };
+    let mut times = StageTimes { name: stage.name(), busy_seconds: 0.0, wait_seconds: 0.0 };
+    let mut mark = rhythm.clock.seconds();
+    loop {
+        let seen = rhythm.bell.count();
+        if rhythm.bell.is_stopped() {
+            break;
+        }
+        rhythm.pace.pause(times.name);
+        match stage.poll()? {
+            Progress::Progressed => times.busy_seconds += lap(rhythm, &mut mark),
+            Progress::Done => break,
+            Progress::Blocked => {
+                rhythm.bell.wait_past(seen);
+                times.wait_seconds += lap(rhythm, &mut mark);
+            }
+        }
+    }
+    watch.done = true;
+    drop(stage);
+    rhythm.bell.ring();
+    Ok(times)
+}
+
+fn lap(rhythm: &Rhythm, mark: &mut f64) -> f64 {
+    let now = rhythm.clock.seconds();
+    now - std::mem::replace(mark, now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::queue::{Received, Receiver, Refused, Sender, bounded};
+
+    struct Count(u32, Sender<u32>);
+    struct Sum(u32, Receiver<u32>, Sender<u32>);
+
+    impl Stage for Count {
+        type Error = String;
+        fn name(&self) -> &'static str {
+            "count"
+        }
+        fn poll(&mut self) -> Result<Progress, String> {
+            if self.0 == 0 {
+                return Ok(Progress::Done);
+            }
+            match self.1.try_send(self.0) {
+                Ok(()) => self.0 -= 1,
+                Err(Refused::Full(_)) => return Ok(Progress::Blocked),
+                Err(Refused::Closed(_)) => return Ok(Progress::Done),
+            }
+            Ok(Progress::Progressed)
+        }
+    }
+
+    impl Stage for Sum {
+        type Error = String;
+        fn name(&self) -> &'static str {
+            "sum"
+        }
+        fn poll(&mut self) -> Result<Progress, String> {
+            match self.1.try_recv() {
+                Received::Item(7) => Err("seven".to_owned()),
+                Received::Item(n) => {
+                    self.0 += n;
+                    Ok(Progress::Progressed)
+                }
+                Received::Empty => Ok(Progress::Blocked),
+                Received::Closed => {
+                    self.2.try_send(self.0).map_err(|_| "closed".to_owned())?;
+                    Ok(Progress::Done)
+                }
+            }
+        }
+    }
+
+    fn run(from: u32) -> (Result<StageTimes, String>, Result<StageTimes, String>, Received<u32>) {
+        let bell = Bell::new();
+        let clock = Arc::new(SystemClock::new());
+        let rhythm = Rhythm { bell: Arc::clone(&bell), clock, pace: Arc::new(FullSpeed) };
+        let (numbers, source) = bounded(&bell, 2);
+        let (total, result) = bounded(&bell, 1);
+        let outcome = std::thread::scope(|scope| {
+            let count = scope.spawn(|| drive(Count(from, numbers), &rhythm));
+            let sum = scope.spawn(|| drive(Sum(0, source, total), &rhythm));
+            (count.join().unwrap(), sum.join().unwrap())
+        });
+        (outcome.0, outcome.1, result.try_recv())
+    }
+
+    #[test]
+    fn stages_run_to_their_end() {
+        let (count, sum, total) = run(6);
+        assert_eq!(count.unwrap().name, "count");
+        assert_eq!(sum.unwrap().name, "sum");
+        assert_eq!(total, Received::Item(21));
+    }
+
+    #[test]
+    fn one_failure_ends_the_pipeline() {
+        let (count, sum, total) = run(1000);
+        assert!(count.is_ok());
+        // 1000 counts down to 7 only after 993 items; the failing stage takes the other with it.
+        assert_eq!(sum.unwrap_err(), "seven");
+        assert_eq!(total, Received::Closed);
+    }
+}

@@ -1,0 +1,123 @@
+use std::collections::HashMap;
+
+use stepwell_base::random::Stream;
+
+use super::*;
+
+const ONCE: Occurrence = Occurrence { examples: 1, positives: 0 };
+
+fn placed(cache: &mut Cache, key: u64) -> Placed {
+    cache.place(Key(key)).expect("a slot is free")
+}
+
+#[test]
+fn every_slot_can_hold_a_pinned_row() {
+    let mut cache = Cache::new(1000, 2);
+    for key in 0..1000 {
+        assert_eq!(placed(&mut cache, key * 4096).victim, None);
+    }
+    assert_eq!(cache.unpinned(), 0);
+    assert_eq!(cache.place(Key(7)), None);
+    assert!((0..1000).all(|key| cache.find(Key(key * 4096)).is_some()));
+}
+
+#[test]
+fn the_farthest_known_use_leaves_first_and_only_after_all_others() {
+    let mut cache = Cache::new(4, 6);
+    let slots: Vec<_> = (0..4).map(|key| placed(&mut cache, key).slot).collect();
+    for slot in &slots {
+        cache.trained(*slot, ONCE);
+    }
+    cache.expect(slots[0], Some(3));
+    cache.expect(slots[1], Some(6));
+    cache.expect(slots[2], Some(4));
+    slots.iter().for_each(|slot| cache.unpin(*slot));
+    let left: Vec<_> =
+        (10..14).map(|key| placed(&mut cache, key).victim.expect("all were used").key.0).collect();
+    assert_eq!(left, [3, 1, 2, 0]);
+}
+
+#[test]
+fn a_row_exists_from_its_first_update() {
+    let mut cache = Cache::new(4, 1);
+    let read = placed(&mut cache, 1).slot;
+    let trained = placed(&mut cache, 2).slot;
+    let filled = placed(&mut cache, 3).slot;
+    cache.trained(trained, ONCE);
+    cache.came_from_below(filled);
+    assert_eq!(cache.existing().map(|row| row.key.0).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(cache.dirty().map(|row| row.key.0).collect::<Vec<_>>(), [2]);
+    cache.all_clean();
+    assert_eq!(cache.dirty().count(), 0);
+    cache.unpin(read);
+    assert_eq!(cache.existing().count(), 2);
+}
+
+/// Random plans against a plain map: nothing pinned is lost, no key lies in two slots, dirty rows
+/// leave as dirty.
+#[test]
+fn agrees_with_a_plain_map() {
+    for seed in 0..20 {
+        let mut random = Stream::from_state(seed);
+        let slots = 1 + (random.next_u64() % 40) as usize;
+        let mut cache = Cache::new(slots, 3);
+        let mut model: HashMap<u64, (SlotIndex, u32, bool)> = HashMap::new();
+        for step in 0..4000u32 {
+            let key = random.next_u64() % 60;
+            match random.next_u64() % 4 {
+                0 | 1 => plan(&mut cache, &mut model, key, slots),
+                2 => retire(&mut cache, &mut model, key, random.next_u64().is_multiple_of(2)),
+                _ => {
+                    if let Some((slot, ..)) = model.get(&key) {
+                        let batch = step / 100 + (random.next_u64() % 4) as u32;
+                        cache.expect(*slot, (!batch.is_multiple_of(3)).then_some(batch));
+                    }
+                }
+            }
+            let pinned = model.values().filter(|(_, pins, _)| *pins > 0).count();
+            assert_eq!(cache.unpinned(), slots - pinned);
+            for (key, (slot, ..)) in &model {
+                assert_eq!(cache.find(Key(*key)), Some(*slot));
+            }
+        }
+    }
+}
+
+fn plan(
+    cache: &mut Cache,
+    model: &mut HashMap<u64, (SlotIndex, u32, bool)>,
+    key: u64,
+    slots: usize,
+) {
+    if let Some((slot, pins, _)) = model.get_mut(&key) {
+        cache.pin(*slot);
+        *pins += 1;
+        return;
+    }
+    let Some(Placed { slot, victim }) = cache.place(Key(key)) else {
+        assert_eq!(model.values().filter(|(_, pins, _)| *pins > 0).count(), slots);
+        return;
+    };
+    if let Some(victim) = victim {
+        let (was, pins, dirty) = model.remove(&victim.key.0).expect("a victim was there");
+        assert_eq!((was, pins, dirty), (slot, 0, victim.dirty));
+    }
+    model.insert(key, (slot, 1, false));
+}
+
+fn retire(
+    cache: &mut Cache,
+    model: &mut HashMap<u64, (SlotIndex, u32, bool)>,
+    key: u64,
+    trained: bool,
+) {
+    let Some((slot, pins, dirty)) = model.get_mut(&key).filter(|(_, pins, _)| *pins > 0) else {
+        return;
+    };
+    if trained {
+        cache.trained(*slot, ONCE);
+        *dirty = true;
+    }
+    cache.unpin(*slot);
+    *pins -= 1;
+}
