@@ -112,6 +112,11 @@ impl Cache {
         self.index.find(&self.keys, key)
     }
 
+    /// The slot of `key` where its row exists; a row that was only read does not.
+    pub fn find_existing(&self, key: Key) -> Option<SlotIndex> {
+        self.find(key).filter(|slot| self.flags[slot.at()] & EXISTS != 0)
+    }
+
     /// Whether `slot` is pinned.
     #[inline]
     pub fn is_pinned(&self, slot: SlotIndex) -> bool {

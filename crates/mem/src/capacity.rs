@@ -12,9 +12,11 @@ pub fn metadata_bytes(slots: u64, ring: u64) -> u64 {
     slots * BYTES_PER_SLOT as u64 + heads + index::bytes_for(slots)
 }
 
-/// The largest number of slots whose rows of `row_lanes` f32, index and metadata fit `bytes`.
-pub fn slots_within(bytes: u64, row_lanes: usize, ring: u64) -> u64 {
-    let total = |slots: u64| slots * Slab::bytes_per_slot(row_lanes) + metadata_bytes(slots, ring);
+/// The largest number of slots whose rows of `row_lanes` f32, index and metadata fit `bytes`,
+/// with `beside` bytes a slot that others keep.
+pub fn slots_within(bytes: u64, row_lanes: usize, beside: u64, ring: u64) -> u64 {
+    let per_slot = Slab::bytes_per_slot(row_lanes) + beside;
+    let total = |slots: u64| slots * per_slot + metadata_bytes(slots, ring);
     let (mut fits, mut too_many) = (0, bytes / Slab::bytes_per_slot(row_lanes) + 1);
     too_many = too_many.min(u64::from(u32::MAX) / 2);
     while fits + 1 < too_many {
@@ -35,8 +37,8 @@ mod tests {
     #[test]
     fn the_budget_is_kept_and_used() {
         for bytes in [10_000u64, 1 << 20, 64 << 20, 3 << 30] {
-            let slots = slots_within(bytes, 34, 8);
-            let total = |n| n * Slab::bytes_per_slot(34) + metadata_bytes(n, 8);
+            let slots = slots_within(bytes, 34, 4, 8);
+            let total = |n| n * (Slab::bytes_per_slot(34) + 4) + metadata_bytes(n, 8);
             assert!(total(slots) <= bytes, "{bytes}");
             assert!(slots == 0 || total(slots + 1) > bytes, "{bytes}");
         }

@@ -1,1 +1,26 @@
-//! Placeholder being written.
+//! Optimizers as pure row arithmetic: what a gradient does to weights, wherever the weights live.
+//!
+//! The same three rules serve a row of an embedding table ([`RowOptimizer`], with its state in the
+//! row itself) and the flat dense parameters ([`DenseOptimizer`], with one step count for all).
+//! Every lane is computed by itself, with IEEE operations in a fixed order and none of them fused,
+//! so neither the width of the vectors nor the number of threads shows in the bits.
+
+#![forbid(unsafe_code)]
+
+mod adagrad;
+mod adam;
+mod dense;
+mod error;
+mod row;
+mod rule;
+mod sgd;
+#[cfg(test)]
+mod tests;
+
+pub use adagrad::Adagrad;
+pub use adam::Adam;
+pub use dense::{DenseOptimizer, DensePart, DenseState, DenseStep};
+pub use error::OptimError;
+pub use row::RowOptimizer;
+pub use rule::Rule;
+pub use sgd::Sgd;

@@ -1,0 +1,150 @@
+//! Examples in columns, the unit in which they travel.
+//!
+//! ```text
+//! labels   (n)            truth (n, or empty where nobody knows)
+//! dense    (n, dense)     row-major, already transformed
+//! bag_ends (n, slots)     bag of (e, s) = keys[bag_ends[e * slots + s - 1] .. bag_ends[e * slots + s]]
+//! keys     (sum of bags)  example after example, slot after slot
+//! lines    (n)            where each example stood, so that a run can stop after any of them
+//! ```
+
+use stepwell_base::Key;
+
+use crate::Schema;
+
+/// A place between two lines: `line` lines of file number `file` lie behind.
+///
+/// In the built-in stream `file` is 0 and `line` counts examples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Index into the list of files.
+    pub file: u32,
+    /// Lines of that file before this place.
+    pub line: u64,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Lines of the block before this one.
+    pub offset: u32,
+    /// Number of the column, from 1.
+    pub column: u32,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Malformed lines whose reason a chunk keeps; of further ones only the place is known.
+pub const REASONS_MAX: usize = 16;
+
+/// Examples in columns; the vectors are reused from one filling to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chunk {
+    /// The columns.
+    pub schema: Schema,
+    /// Index of the file that the examples come from.
+    pub file: u32,
+    /// Lines of the file before the first of this chunk.
+    pub first_line: u64,
+    /// 0 or 1. // (n)
+    pub labels: Vec<f32>,
+    /// Transformed dense features. // (n, dense)
+    pub dense: Vec<f32>,
+    /// Keys of all bags. // (sum of bags)
+    pub keys: Vec<Key>,
+    /// Where each bag ends in `keys`. // (n, slots)
+    pub bag_ends: Vec<u32>,
+    /// True click probabilities, where the source knows them. // (n) or (0)
+    pub truth: Vec<f32>,
+    /// Lines of the chunk before each example. // (n), ascending
+    pub lines: Vec<u32>,
+    /// Lines of the chunk before each malformed line. // ascending
+    pub malformed: Vec<u32>,
+    /// What is wrong with the first [`REASONS_MAX`] of them.
+    pub reasons: Vec<Malformed>,
+}
+
+impl Chunk {
+    /// A chunk of no examples.
+    pub fn new(schema: Schema) -> Self {
+        Self {
+            schema,
+            file: 0,
+            first_line: 0,
+            labels: Vec::new(),
+            dense: Vec::new(),
+            keys: Vec::new(),
+            bag_ends: Vec::new(),
+            truth: Vec::new(),
+            lines: Vec::new(),
+            malformed: Vec::new(),
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Number of examples.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no example.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// Forgets the examples and keeps the memory.
+    pub fn clear(&mut self) {
+        self.labels.clear();
+        self.dense.clear();
+        self.keys.clear();
+        self.bag_ends.clear();
+        self.truth.clear();
+        self.lines.clear();
+        self.malformed.clear();
+        self.reasons.clear();
+    }
+
+    /// Dense features of an example. // (dense)
+    pub fn dense_of(&self, example: usize) -> &[f32] {
+        let width = self.schema.dense;
+        &self.dense[example * width..(example + 1) * width]
+    }
+
+    /// Keys of an example in one slot.
+    pub fn bag(&self, example: usize, slot: usize) -> &[Key] {
+        assert!(slot < self.schema.slots, "slot {slot} of {}", self.schema.slots);
+        let bag = example * self.schema.slots + slot;
+        &self.keys[self.bag_start(bag)..self.bag_ends[bag] as usize]
+    }
+
+    /// Where the keys of `example` start in `keys`; of example `len()` it is where they end.
+    pub fn keys_start(&self, example: usize) -> usize {
+        self.bag_start(example * self.schema.slots)
+    }
+
+    fn bag_start(&self, bag: usize) -> usize {
+        if bag == 0 { 0 } else { self.bag_ends[bag - 1] as usize }
+    }
+
+    /// The place from which to go on after `example`.
+    pub fn position_after(&self, example: usize) -> Position {
+        let line = self.first_line + u64::from(self.lines[example]) + 1;
+        Position { file: self.file, line }
+    }
+
+    /// Malformed lines that stood before the end of `example`.
+    pub fn malformed_before(&self, example: usize) -> usize {
+        self.malformed.partition_point(|offset| *offset < self.lines[example])
+    }
+
+    /// Bytes of memory that the vectors hold.
+    pub fn bytes(&self) -> usize {
+        fn held<T>(of: &Vec<T>) -> usize {
+            of.capacity() * size_of::<T>()
+        }
+        let lanes = held(&self.labels) + held(&self.dense) + held(&self.truth);
+        let places = held(&self.bag_ends) + held(&self.lines) + held(&self.malformed);
+        let reasons: usize = self.reasons.iter().map(|reason| reason.why.capacity()).sum();
+        lanes + places + held(&self.keys) + held(&self.reasons) + reasons
+    }
+}

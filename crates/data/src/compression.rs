@@ -1,0 +1,100 @@
+//! Files as plain bytes: gzip and zstd are known by their first bytes, never by a name.
+//!
+//! Cost: 128 KiB of input buffer. zstd adds its window, 8 MiB at the levels 1 to 19 and at most
+//! 128 MiB for files packed with `--long=27`; gzip adds 32 KiB.
+
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::DataError;
+use crate::files::explain;
+
+/// Bytes of the buffer in front of a decompressor.
+const INPUT_BYTES: usize = 128 * 1024;
+
+/// Bytes at the start of a file that decide its compression.
+const MAGIC_BYTES: usize = 6;
+
+/// The widest zstd window that is accepted, as a power of two.
+const WINDOW_LOG_MAX: u32 = 27;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Compression {
+    None,
+    Gzip,
+    Zstd,
+    Unknown(&'static str),
+}
+
+/// Opens the file for reading, decompressed where its first bytes say so.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, DataError> {
+    let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
+    let mut file = File::open(path).map_err(|e| wrong(explain(&e)))?;
+    let head = read_head(&mut file).map_err(|e| wrong(explain(&e)))?;
+    let compression = compression_of(&head);
+    let whole = Cursor::new(head).chain(file);
+    let buffered = |whole| BufReader::with_capacity(INPUT_BYTES, whole);
+    match compression {
+        Compression::None => Ok(Box::new(whole)),
+        Compression::Gzip => Ok(Box::new(MultiGzDecoder::new(buffered(whole)))),
+        Compression::Zstd => zstd::Decoder::with_buffer(buffered(whole))
+            .and_then(|mut decoder| {
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                Ok(Box::new(decoder) as Box<dyn Read + Send>)
+            })
+            .map_err(|e| wrong(explain(&e))),
+        Compression::Unknown(name) => {
+            Err(wrong(format!("is packed with {name}; plain text, gzip and zstd can be read")))
+        }
+    }
+}
+
+/// The most bytes that reading the file takes beside the caller's buffers.
+pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
+    let wrong = |e| DataError::Path { path: path.to_owned(), why: explain(&e) };
+    let head = File::open(path).and_then(|mut file| read_head(&mut file)).map_err(wrong)?;
+    Ok(match compression_of(&head) {
+        Compression::None | Compression::Unknown(_) => 0,
+        // The window of 32 KiB and its tables.
+        Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
+        // The window, and one block of 128 KiB on either side of it.
+        Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
+    })
+}
+
+fn read_head(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(MAGIC_BYTES);
+    file.take(MAGIC_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+fn compression_of(head: &[u8]) -> Compression {
+    match head {
+        [0x1F, 0x8B, ..] => Compression::Gzip,
+        // A frame, or a skippable frame in front of the first one.
+        [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Compression::Zstd,
+        [0xFD, b'7', b'z', b'X', b'Z', ..] => Compression::Unknown("xz"),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => Compression::Unknown("bzip2"),
+        [b'P', b'K', 3, 4, ..] => Compression::Unknown("zip"),
+        [0x04, 0x22, 0x4D, 0x18, ..] => Compression::Unknown("lz4"),
+        [b'P', b'A', b'R', b'1', ..] => Compression::Unknown("parquet"),
+        _ => Compression::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_decide() {
+        assert_eq!(compression_of(b""), Compression::None);
+        assert_eq!(compression_of(b"1\t2\t3"), Compression::None);
+        assert_eq!(compression_of(&[0x1F, 0x8B, 8]), Compression::Gzip);
+        assert_eq!(compression_of(&[0x28, 0xB5, 0x2F, 0xFD]), Compression::Zstd);
+        assert_eq!(compression_of(b"PAR1xx"), Compression::Unknown("parquet"));
+    }
+}

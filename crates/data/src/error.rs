@@ -1,0 +1,70 @@
+//! What can go wrong with a source of examples.
+
+use std::path::PathBuf;
+
+/// An error of a source of examples.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A path or pattern leads to no readable file.
+    #[error("{}: {why}", path.display())]
+    Path {
+        /// The path or pattern as given.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Reading or decompressing failed on the way.
+    #[error("{}: after line {line}: {why}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Lines that were read whole before it.
+        line: u64,
+        /// The system's or the decompressor's word.
+        why: String,
+    },
+    /// A line is not an example, and no more such lines may be skipped.
+    #[error("{}: line {line}, column {column}: {why}{}", path.display(), skipped_hint(*skip_max))]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: u64,
+        /// Number of the column, from 1.
+        column: u32,
+        /// What is wrong with it.
+        why: String,
+        /// Malformed lines that were allowed.
+        skip_max: u64,
+    },
+    /// A position that the files do not have.
+    #[error("{}: cannot continue after line {wanted}: {why}", path.display())]
+    Position {
+        /// The file, or the place in the list where one is missing.
+        path: PathBuf,
+        /// Lines to pass over.
+        wanted: u64,
+        /// What was found instead.
+        why: String,
+    },
+    /// Options that make no sense.
+    #[error("{0}")]
+    Options(String),
+    /// Writing generated examples failed.
+    #[error("writing examples failed after {examples} of them: {source}")]
+    Write {
+        /// Examples written before.
+        examples: u64,
+        /// The system's word.
+        source: std::io::Error,
+    },
+}
+
+fn skipped_hint(skip_max: u64) -> String {
+    match skip_max {
+        0 => String::new(),
+        1 => " (the 1 malformed line that may be skipped is used up)".to_owned(),
+        n => format!(" (the {n} malformed lines that may be skipped are used up)"),
+    }
+}

@@ -1,0 +1,210 @@
+//! Lines into columns: the part of reading that many threads share.
+//!
+//! A line is `label TAB integers TAB ids`, as in the Criteo click logs:
+//! - the label is 0 or 1;
+//! - a dense feature is an integer, or empty where it is missing; the model sees
+//!   [`crate::log1p_of`] it, and 0 for a missing one;
+//! - an id is any text; its key is [`stepwell_base::hash::key_of`] the slot and the text. The
+//!   empty text is an id like any other, so the missing value of a slot has a row of its own;
+//! - the line ends with LF or CR LF.
+//!
+//! How: one pass. A line goes straight into the rows where its example will be; a malformed one
+//! is found out on the way, its reason worked out again by a slow careful path, and the next line
+//! takes the same rows.
+//!
+//! Failure  Malformed lines never end the parsing: the chunk says where they are, and whoever
+//! takes the chunks in order counts them (see [`crate::Skips`]). Bytes of any kind are safe.
+//!
+//! Cost: 0.35 to 0.5 us for a line of 13 integers and 26 ids of ten digits.
+
+use memchr::{memchr, memrchr};
+use stepwell_base::{Key, hash};
+
+use crate::chunk::{Malformed, REASONS_MAX};
+use crate::lines::Block;
+use crate::log1p::{Log1p, log1p_of};
+use crate::scan::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
+use crate::{Chunk, Schema};
+
+/// Characters of a field that an error message quotes.
+const QUOTED_BYTES: usize = 24;
+
+/// Where a line stopped being an example; the reason is worked out from the line again.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    /// From 0.
+    column: usize,
+}
+
+/// Parses `block` into `chunk`, whose former content goes; the chunk's schema says the columns.
+pub fn parse_block(block: &Block, chunk: &mut Chunk) {
+    chunk.clear();
+    (chunk.file, chunk.first_line) = (block.file, block.first_line);
+    let schema = chunk.schema;
+    assert!(schema.columns() > 1, "an example has a feature");
+    make_room(chunk, examples_max(&schema, block));
+    let log1p = Log1p::new();
+    let body = &block.bytes[..memrchr(b'\n', &block.bytes).map_or(0, |end| end + 1)];
+    let (mut at, mut line) = (0, 0);
+    while at < body.len() {
+        let example = chunk.labels.len();
+        let rows = Rows {
+            dense: &mut chunk.dense[example * schema.dense..][..schema.dense],
+            keys: &mut chunk.keys[example * schema.slots..][..schema.slots],
+        };
+        match parse_line(body, at, rows, log1p) {
+            Ok((label, next)) => {
+                chunk.labels.push(label);
+                chunk.lines.push(line);
+                at = next;
+            }
+            Err(fault) => {
+                let end = at + memchr(b'\n', &body[at..]).unwrap_or(body.len() - at);
+                refuse(chunk, line, || why_not(&schema, &body[at..end], fault));
+                at = end + 1;
+            }
+        }
+        line += 1;
+    }
+    if body.len() < block.bytes.len() {
+        let columns = block.bytes[body.len()..].split(|byte| *byte == b'\t').count();
+        refuse(chunk, line, || (columns as u32, UNENDED.to_owned()));
+    }
+    cut_to_length(chunk);
+}
+
+const UNENDED: &str =
+    "the last line has no line end; the file may be cut short, or else add a newline";
+
+/// Examples that a block may hold: a line is one at most, and has at least its separators.
+fn examples_max(schema: &Schema, block: &Block) -> usize {
+    // One more, since a malformed line also needs rows to be tried in.
+    (block.lines as usize).min(block.bytes.len() / schema.line_bytes_min()) + 1
+}
+
+fn make_room(chunk: &mut Chunk, examples: usize) {
+    let Schema { dense, slots } = chunk.schema;
+    chunk.labels.reserve_exact(examples);
+    chunk.lines.reserve_exact(examples);
+    chunk.dense.reserve_exact(examples * dense);
+    chunk.dense.resize(examples * dense, 0.0);
+    chunk.keys.reserve_exact(examples * slots);
+    chunk.keys.resize(examples * slots, Key(0));
+}
+
+fn cut_to_length(chunk: &mut Chunk) {
+    let examples = chunk.labels.len();
+    chunk.dense.truncate(examples * chunk.schema.dense);
+    chunk.keys.truncate(examples * chunk.schema.slots);
+    let bags = chunk.keys.len() as u32;
+    chunk.bag_ends.reserve_exact(bags as usize);
+    chunk.bag_ends.extend(1..=bags);
+}
+
+/// Where the features of an example go.
+struct Rows<'a> {
+    dense: &'a mut [f32],
+    keys: &'a mut [Key],
+}
+
+/// The label of the line at `at`, and where the next line starts. `body` ends with a line end.
+#[inline]
+fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f32, usize), Fault> {
+    let Rows { dense, keys } = rows;
+    let label = match body.get(at..at + 2) {
+        Some([b'0', b'\t']) => 0.0,
+        Some([b'1', b'\t']) => 1.0,
+        _ => return Err(Fault { column: 0 }),
+    };
+    let mut at = at + 2;
+    let columns = dense.len() + keys.len();
+    let mut column = 0;
+    for value in dense {
+        column += 1;
+        let last = column == columns;
+        *value = dense_at(body, &mut at, last, log1p).ok_or(Fault { column })?;
+        at = next_field(body, at, last).ok_or(Fault { column })?;
+    }
+    for (slot, key) in keys.iter_mut().enumerate() {
+        column += 1;
+        let end = field_end(body, at);
+        let value = &body[at..end];
+        let last = column == columns;
+        *key = hash::key_of(slot as u32, if last { without_return(value) } else { value });
+        at = next_field(body, end, last).ok_or(Fault { column })?;
+    }
+    Ok((label, at))
+}
+
+/// Where the next field starts, if the separator at `end` is the right one.
+#[inline]
+fn next_field(body: &[u8], end: usize, last: bool) -> Option<usize> {
+    let wanted = if last { b'\n' } else { b'\t' };
+    (body.get(end) == Some(&wanted)).then_some(end + 1)
+}
+
+/// The transformed integer at `at`, which moves to its end.
+#[inline]
+fn dense_at(body: &[u8], at: &mut usize, last: bool, log1p: Log1p) -> Option<f32> {
+    let word = word_at(body, *at);
+    let len = bytes_before_separator(word);
+    if len <= SHORT_DIGITS
+        && let Some(number) = short_number(word, len)
+    {
+        *at += len;
+        return Some(log1p.of(number));
+    }
+    let start = std::mem::replace(at, field_end(body, *at));
+    let field = &body[start..*at];
+    slow_integer(if last { without_return(field) } else { field }).map(log1p_of)
+}
+
+/// Integers of many digits and negative ones.
+fn slow_integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if text.is_empty() {
+        return Some(0);
+    }
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn without_return(field: &[u8]) -> &[u8] {
+    field.strip_suffix(b"\r").unwrap_or(field)
+}
+
+/// Notes a malformed line; the reason is asked for only while there is room to keep it.
+fn refuse(chunk: &mut Chunk, offset: u32, why: impl FnOnce() -> (u32, String)) {
+    if chunk.reasons.len() < REASONS_MAX {
+        let (column, why) = why();
+        chunk.reasons.push(Malformed { offset, column, why });
+    }
+    chunk.malformed.push(offset);
+}
+
+/// Column, from 1, and reason why `line` is not an example.
+#[cold]
+fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
+    let (found, wanted) = (line.split(|byte| *byte == b'\t').count(), schema.columns());
+    if found != wanted {
+        let (plural, hint) = if found == 1 { ("", ", separated by tabs") } else { ("s", "") };
+        let why = format!("the line has {found} column{plural} where {wanted} are expected{hint}");
+        return (found.min(wanted + 1) as u32, why);
+    }
+    let field = line.split(|byte| *byte == b'\t').nth(fault.column).unwrap_or_default();
+    let text = quoted(without_return(field));
+    let why = match fault.column {
+        0 => format!("the label is {text}, not 0 or 1"),
+        n => format!("dense feature {n} is {text}, not a 64-bit integer or empty"),
+    };
+    (fault.column as u32 + 1, why)
+}
+
+/// The start of a field, readable whatever its bytes are.
+fn quoted(field: &[u8]) -> String {
+    let start = &field[..field.len().min(QUOTED_BYTES)];
+    let more = if start.len() < field.len() { "..." } else { "" };
+    format!("'{}{more}'", start.escape_ascii())
+}

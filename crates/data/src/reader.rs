@@ -1,0 +1,304 @@
+//! Where examples come from, whichever kind of source it is.
+//!
+//! ```text
+//!   Source::next_block ──► Block ──► Decoder::decode ──► Chunk ──► Skips::add ──► examples
+//!   one thread, in order             any thread                    in order
+//! ```
+//!
+//! A pipeline puts threads and queues between the three; [`Reader`] is all of them in one loop.
+//!
+//! ```
+//! use stepwell_data::{Input, ReadOptions, Reader, Schema, SynthOptions};
+//!
+//! let input = Input::synth(&SynthOptions { examples: 5000, ..SynthOptions::default() })?;
+//! let mut reader = Reader::open(input, &ReadOptions::new(Schema::CRITEO))?;
+//! let mut chunk = reader.chunk();
+//! let mut clicks = 0.0;
+//! while reader.next_chunk(&mut chunk)? {
+//!     clicks += chunk.labels.iter().sum::<f32>();
+//! }
+//! assert!((0.2..0.3).contains(&(clicks / 5000.0)));
+//! # Ok::<(), stepwell_data::DataError>(())
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::lines::{BLOCK_BYTES, Block, LineReader};
+use crate::synth::{BLOCK_EXAMPLES, Synth, SynthOptions};
+use crate::{Chunk, DataError, Position, Schema, compression, parse_block};
+
+/// Name of the built-in stream in messages.
+const STREAM_NAME: &str = "built-in stream";
+
+/// A source of examples, named but not opened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Files as [`crate::resolve`] returns them.
+    Files(Vec<PathBuf>),
+    /// The built-in stream.
+    Stream(Arc<Synth>),
+}
+
+impl Input {
+    /// The built-in stream of `options`.
+    ///
+    /// # Errors
+    /// Options out of range.
+    pub fn synth(options: &SynthOptions) -> Result<Self, DataError> {
+        Ok(Self::Stream(Arc::new(Synth::new(options)?)))
+    }
+
+    /// The files; none for the built-in stream.
+    pub fn files(&self) -> &[PathBuf] {
+        match self {
+            Self::Files(files) => files,
+            Self::Stream(_) => &[],
+        }
+    }
+
+    /// Lines of each file, counted; of the stream its length.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that is empty.
+    pub fn lines_of_each(&self) -> Result<Vec<u64>, DataError> {
+        match self {
+            Self::Files(files) => crate::lines_of_each(files),
+            Self::Stream(stream) => Ok(vec![stream.options().examples]),
+        }
+    }
+}
+
+impl Input {
+    /// The most bytes that a [`Source`] of this input takes for itself, and each of the blocks
+    /// that go around for their text.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn source_bytes_max(&self, block_bytes: usize) -> Result<u64, DataError> {
+        let Self::Files(files) = self else { return Ok(0) };
+        let mut most = 0;
+        for path in files {
+            most = most.max(compression::bytes_max(path)?);
+        }
+        Ok(most + block_bytes as u64)
+    }
+}
+
+/// How a source is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Columns of the examples.
+    pub schema: Schema,
+    /// Where to start.
+    pub start: Position,
+    /// Bytes of a block of text; no line may be longer.
+    pub block_bytes: usize,
+    /// Malformed lines that are skipped before one is an error.
+    pub skip_max: u64,
+}
+
+impl ReadOptions {
+    /// From the start, in blocks of [`BLOCK_BYTES`], no malformed line allowed.
+    pub fn new(schema: Schema) -> Self {
+        Self { schema, start: Position::default(), block_bytes: BLOCK_BYTES, skip_max: 0 }
+    }
+}
+
+/// The sequential part: cuts a source into blocks.
+#[derive(Debug)]
+pub enum Source {
+    /// Blocks of lines.
+    Lines(LineReader),
+    /// Ranges of the built-in stream.
+    Range {
+        /// The next example.
+        next: u64,
+        /// Where the stream ends.
+        end: u64,
+    },
+}
+
+impl Source {
+    /// Opens `input` at the starting position.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a position that does not exist, or a schema that is absurd or
+    /// not the stream's.
+    pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, DataError> {
+        options.schema.check()?;
+        match input {
+            Input::Files(files) => {
+                LineReader::open(files.clone(), options.start, options.block_bytes).map(Self::Lines)
+            }
+            Input::Stream(stream) => open_stream(stream, options),
+        }
+    }
+
+    /// Fills `block` with the next part; false at the end.
+    ///
+    /// # Errors
+    /// As [`LineReader::next_block`].
+    pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+        match self {
+            Self::Lines(reader) => reader.next_block(block),
+            Self::Range { next, end } => {
+                let lines = (*end - *next).min(u64::from(BLOCK_EXAMPLES));
+                block.bytes.clear();
+                // The minimum fits, since a block's examples do.
+                (block.file, block.first_line, block.lines) = (0, *next, lines as u32);
+                *next += lines;
+                Ok(lines > 0)
+            }
+        }
+    }
+}
+
+fn open_stream(stream: &Synth, options: &ReadOptions) -> Result<Source, DataError> {
+    let (schema, start) = (stream.schema(), options.start);
+    if options.schema != schema {
+        let (asked, has) = (options.schema, schema);
+        return Err(DataError::Options(format!(
+            "{} dense features and {} slots are asked for, but the {STREAM_NAME} has {} and {}",
+            asked.dense, asked.slots, has.dense, has.slots
+        )));
+    }
+    let end = stream.options().examples;
+    if start.file > 0 || start.line > end {
+        let why = format!("it has {end} examples");
+        return Err(DataError::Position { path: STREAM_NAME.into(), wanted: start.line, why });
+    }
+    Ok(Source::Range { next: start.line, end })
+}
+
+/// The parallel part: turns blocks into chunks. Clones share what they need.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    schema: Schema,
+    stream: Option<Arc<Synth>>,
+}
+
+impl Decoder {
+    /// The decoder for the blocks of `input`.
+    pub fn new(input: &Input, schema: Schema) -> Self {
+        let stream = match input {
+            Input::Files(_) => None,
+            Input::Stream(stream) => Some(Arc::clone(stream)),
+        };
+        Self { schema, stream }
+    }
+
+    /// An empty chunk of the right columns.
+    pub fn chunk(&self) -> Chunk {
+        Chunk::new(self.schema)
+    }
+
+    /// Fills `chunk` with the examples of `block`; a function of the two and of nothing else.
+    pub fn decode(&self, block: &Block, chunk: &mut Chunk) {
+        let first = block.first_line;
+        match &self.stream {
+            None => parse_block(block, chunk),
+            Some(stream) => stream.fill(first, block.lines as usize, chunk),
+        }
+    }
+}
+
+/// Counts malformed lines as the chunks go by in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skips {
+    skip_max: u64,
+    skipped: u64,
+}
+
+impl Skips {
+    /// No malformed line so far, and `skip_max` of them allowed.
+    pub fn new(skip_max: u64) -> Self {
+        Self { skip_max, skipped: 0 }
+    }
+
+    /// Goes on after `skipped` malformed lines of the same run.
+    pub fn resume(skip_max: u64, skipped: u64) -> Self {
+        Self { skip_max, skipped }
+    }
+
+    /// Malformed lines that were skipped.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Counts the malformed lines of `chunk`, the next one that comes from `files`.
+    ///
+    /// # Errors
+    /// [`DataError::Malformed`] for the first line that is one too many.
+    pub fn add(&mut self, files: &[PathBuf], chunk: &Chunk) -> Result<(), DataError> {
+        let left = self.skip_max.saturating_sub(self.skipped);
+        let found = chunk.malformed.len() as u64;
+        if found <= left {
+            self.skipped += found;
+            return Ok(());
+        }
+        let index = left as usize;
+        let (column, why) = match chunk.reasons.get(index) {
+            Some(reason) => (reason.column, reason.why.clone()),
+            None => (1, "the line is not an example".to_owned()),
+        };
+        Err(DataError::Malformed {
+            path: files.get(chunk.file as usize).cloned().unwrap_or_default(),
+            line: chunk.first_line + u64::from(chunk.malformed[index]) + 1,
+            column,
+            why,
+            skip_max: self.skip_max,
+        })
+    }
+}
+
+/// A source read from start to end by one thread, for tools and tests.
+#[derive(Debug)]
+pub struct Reader {
+    input: Input,
+    source: Source,
+    decoder: Decoder,
+    skips: Skips,
+    block: Block,
+}
+
+impl Reader {
+    /// Opens `input`.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn open(input: Input, options: &ReadOptions) -> Result<Self, DataError> {
+        Ok(Self {
+            source: Source::open(&input, options)?,
+            decoder: Decoder::new(&input, options.schema),
+            skips: Skips::new(options.skip_max),
+            block: Block::default(),
+            input,
+        })
+    }
+
+    /// An empty chunk of the right columns.
+    pub fn chunk(&self) -> Chunk {
+        self.decoder.chunk()
+    }
+
+    /// Fills `chunk` with the next examples, none where all lines of a block were skipped; false
+    /// at the end.
+    ///
+    /// # Errors
+    /// A source that fails, or one malformed line too many.
+    pub fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, DataError> {
+        if !self.source.next_block(&mut self.block)? {
+            chunk.clear();
+            return Ok(false);
+        }
+        self.decoder.decode(&self.block, chunk);
+        self.skips.add(self.input.files(), chunk)?;
+        Ok(true)
+    }
+
+    /// Malformed lines that were skipped so far.
+    pub fn skipped(&self) -> u64 {
+        self.skips.skipped()
+    }
+}

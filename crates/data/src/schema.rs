@@ -1,0 +1,66 @@
+//! The columns of an example.
+
+use crate::{DataError, REASONS_MAX};
+
+/// How many dense features and how many slots (feature fields of ids) an example has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Dense features: integers, transformed by [`crate::log1p_of`].
+    pub dense: usize,
+    /// Slots: one id each in a text file, zero or more in general.
+    pub slots: usize,
+}
+
+/// Reasons why lines are malformed are short texts with a quotation of bounded length.
+const REASONS_BYTES_MAX: usize = REASONS_MAX * 1024;
+
+/// The most columns that a line may have.
+const COLUMNS_MAX: usize = 65_536;
+
+impl Schema {
+    /// The layout of the Criteo click logs: 13 integers, 26 ids.
+    pub const CRITEO: Self = Self { dense: 13, slots: 26 };
+
+    /// Columns of a line: the label, the dense features, the ids.
+    pub fn columns(&self) -> usize {
+        1 + self.dense + self.slots
+    }
+
+    /// Refuses schemas without features and absurd ones.
+    ///
+    /// # Errors
+    /// [`DataError::Options`] with the numbers.
+    pub fn check(&self) -> Result<(), DataError> {
+        let features = self.dense.saturating_add(self.slots);
+        if (1..COLUMNS_MAX).contains(&features) {
+            return Ok(());
+        }
+        let (dense, slots, most) = (self.dense, self.slots, COLUMNS_MAX - 1);
+        Err(DataError::Options(format!(
+            "{dense} dense features and {slots} slots: an example has 1 to {most} features"
+        )))
+    }
+
+    /// Bytes of the shortest line that can be an example: a label, a separator before every
+    /// feature, a line end.
+    pub fn line_bytes_min(&self) -> usize {
+        self.columns() + 1
+    }
+
+    /// Bytes of one parsed example in a [`crate::Chunk`].
+    pub fn example_bytes(&self) -> usize {
+        let (lane, key, end) = (size_of::<f32>(), size_of::<u64>(), size_of::<u32>());
+        // Label, truth and line offset; dense features; one key and one bag end a slot.
+        2 * lane + end + self.dense * lane + self.slots * (key + end)
+    }
+
+    /// The most bytes that a chunk parsed from a block of `block_bytes` takes.
+    ///
+    /// Blocks of many short lines decide it; real ones take about a tenth of this. A malformed
+    /// line costs 4 bytes, twice that while the list of them grows, and can be one byte long.
+    pub fn chunk_bytes_max(&self, block_bytes: usize) -> usize {
+        // A malformed line at the end needs rows to be tried in.
+        let examples = block_bytes / self.line_bytes_min() + 1;
+        examples * self.example_bytes() + block_bytes * 2 * size_of::<u32>() + REASONS_BYTES_MAX
+    }
+}

@@ -1,0 +1,254 @@
+//! The planted model: how an example's columns and its click are drawn.
+
+use stepwell_base::random::{Stream, finalize};
+
+use super::options::{DENSE, SLOTS, SynthOptions};
+use super::zipf::Zipf;
+use crate::log1p::Log1p;
+
+/// Stands for a missing id; real ones are 40 bits wide.
+pub(super) const MISSING: u64 = u64::MAX;
+
+const ID_MASK: u64 = (1 << 40) - 1;
+
+/// Weights of dense features lie within plus and minus this.
+const DENSE_WEIGHT: f32 = 0.15;
+
+/// Examples from which the intercept is found.
+const CALIBRATION_EXAMPLES: u64 = 4096;
+
+/// Share of missing values, mean and standard deviation of ln(1 + x), for each dense feature of
+/// a real sample.
+const DENSE_SHAPES: [(f32, f32, f32); DENSE] = [
+    (0.20, 2.24, 1.20),
+    (0.10, 5.20, 1.58),
+    (0.23, 1.69, 0.89),
+    (0.26, 3.57, 1.70),
+    (0.41, 2.15, 1.23),
+    (0.07, 0.46, 0.82),
+    (0.02, 0.07, 0.29),
+    (0.00, 2.22, 2.10),
+    (0.00, 1.83, 1.23),
+    (0.07, 0.22, 0.36),
+    (0.41, 1.31, 0.72),
+    (0.01, 7.57, 2.78),
+    (0.23, 1.76, 0.93),
+];
+
+/// Share of missing ids, in hundredths, for each slot of a real sample.
+const MISSING_PERCENT: [u64; SLOTS] =
+    [4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 0, 0, 42, 0, 42, 42, 0, 0, 4, 4, 4, 42, 0, 0, 0];
+
+/// One example before it is text or keys.
+#[derive(Clone, Debug)]
+pub(super) struct Example {
+    pub(super) dense: [Option<u32>; DENSE],
+    /// 40 bits each, or [`MISSING`].
+    pub(super) ids: [u64; SLOTS],
+    /// Probability of a click.
+    pub(super) truth: f64,
+    pub(super) click: bool,
+}
+
+/// How the ids of a slot are drawn.
+#[derive(Clone, Debug)]
+struct Slot {
+    zipf: Zipf,
+    /// Draws below this are missing.
+    missing: u64,
+    /// Tells the ids of this slot from those of the others.
+    id_salt: u64,
+    effect_salt: u64,
+}
+
+/// All that examples are drawn from.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    seed: u64,
+    slots: Vec<Slot>,
+    dense_weights: [f32; DENSE],
+    /// An id's effect is uniform within plus and minus this.
+    effect_range: f32,
+    interactions: usize,
+    interaction_scale: f32,
+    intercept: f64,
+}
+
+impl Model {
+    pub(super) fn new(options: &SynthOptions) -> Self {
+        let vocabularies = options.vocabularies();
+        let slot = |slot: usize| slot_of(options, slot, vocabularies[slot]);
+        let mut weights = Stream::named(options.seed, b"dense weights");
+        // A uniform number within plus and minus r has the standard deviation r / sqrt(3).
+        let effect_range = options.id_effect * 3f32.sqrt();
+        let mut model = Self {
+            seed: options.seed,
+            slots: (0..SLOTS).map(slot).collect(),
+            dense_weights: std::array::from_fn(|_| weights.next_symmetric(DENSE_WEIGHT)),
+            effect_range,
+            interactions: options.interactions,
+            // Latents are uniform within plus and minus 1: their product has deviation 1/3.
+            interaction_scale: 3.0 * options.id_effect,
+            intercept: 0.0,
+        };
+        model.intercept = model.intercept_for(options.click_rate);
+        model
+    }
+
+    /// Example number `index`, a function of the options and the index alone.
+    pub(super) fn example(&self, index: u64) -> Example {
+        let mut stream = example_stream(self.seed, b"example ", index);
+        let (dense, ids, logit) = self.features(&mut stream);
+        let truth = sigmoid(self.intercept + logit);
+        Example { dense, ids, truth, click: stream.next_f64() < truth }
+    }
+
+    #[inline]
+    fn features(&self, stream: &mut Stream) -> ([Option<u32>; DENSE], [u64; SLOTS], f64) {
+        let log1p = Log1p::new();
+        let mut sum = 0.0f32;
+        let dense = std::array::from_fn(|column| {
+            let value = dense_value(stream.next_u64(), DENSE_SHAPES[column])?;
+            sum += self.dense_weights[column] * log1p.of(value);
+            Some(value)
+        });
+        let (mut ids, mut latents) = ([MISSING; SLOTS], [0.0f32; SLOTS]);
+        for (slot, (id, latent)) in self.slots.iter().zip(ids.iter_mut().zip(&mut latents)) {
+            *id = slot.id(stream);
+            let bits = finalize(*id ^ slot.effect_salt);
+            sum += symmetric(bits >> 40) * self.effect_range;
+            *latent = symmetric(bits & 0xFF_FFFF);
+        }
+        let (left, right) = latents.split_at(SLOTS / 2);
+        let pairs = left.iter().zip(right).take(self.interactions);
+        let together: f32 = pairs.map(|(a, b)| a * b * self.interaction_scale).sum();
+        (dense, ids, f64::from(sum + together))
+    }
+
+    /// The intercept with which the mean click probability is `rate`, found by bisection.
+    fn intercept_for(&self, rate: f64) -> f64 {
+        let logit = |index| {
+            let mut stream = example_stream(self.seed, b"intercpt", index);
+            self.features(&mut stream).2
+        };
+        let logits: Vec<f64> = (0..CALIBRATION_EXAMPLES).map(logit).collect();
+        let mean = |intercept: f64| {
+            let sum: f64 = logits.iter().map(|logit| sigmoid(intercept + logit)).sum();
+            sum / logits.len() as f64
+        };
+        let (mut low, mut high) = (-200.0, 200.0);
+        for _ in 0..40 {
+            let middle = 0.5 * (low + high);
+            if mean(middle) < rate { low = middle } else { high = middle }
+        }
+        0.5 * (low + high)
+    }
+
+    pub(super) fn distinct_ids(&self, examples: u64) -> f64 {
+        let distinct = |slot: &Slot| {
+            let missing = slot.missing as f64 / u64::MAX as f64;
+            let seen_missing = -libm::expm1(examples as f64 * libm::log1p(-missing));
+            slot.zipf.distinct(examples as f64 * (1.0 - missing)) + seen_missing
+        };
+        self.slots.iter().map(distinct).sum()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let slots = self.slots.iter().map(|slot| size_of::<Slot>() + slot.zipf.bytes());
+        slots.sum()
+    }
+}
+
+fn slot_of(options: &SynthOptions, slot: usize, vocabulary: u64) -> Slot {
+    let mut name = *b"slot 000";
+    name[5..].copy_from_slice(format!("{slot:03}").as_bytes());
+    let mut salts = Stream::named(options.seed, &name);
+    Slot {
+        zipf: Zipf::new(vocabulary, options.zipf),
+        missing: MISSING_PERCENT[slot] * (u64::MAX / 100),
+        id_salt: salts.next_u64(),
+        effect_salt: salts.next_u64(),
+    }
+}
+
+/// The random numbers of one example.
+#[inline]
+fn example_stream(seed: u64, purpose: &[u8; 8], index: u64) -> Stream {
+    let mut name = [0; 16];
+    name[..8].copy_from_slice(purpose);
+    name[8..].copy_from_slice(&index.to_le_bytes());
+    Stream::named(seed, &name)
+}
+
+impl Slot {
+    #[inline]
+    fn id(&self, stream: &mut Stream) -> u64 {
+        if self.missing > 0 && stream.next_u64() < self.missing {
+            return MISSING;
+        }
+        let rank = self.zipf.rank(stream.next_u64(), stream.next_u64());
+        scatter(rank, self.id_salt)
+    }
+}
+
+/// A one-to-one map of 40-bit numbers, so that distinct ranks have distinct ids.
+#[inline]
+fn scatter(rank: u64, salt: u64) -> u64 {
+    // Xor, odd factors and xor-shifts are each one-to-one on 40 bits.
+    let mut x = (rank ^ salt) & ID_MASK;
+    x = x.wrapping_mul(0x9E_3779_B97F) & ID_MASK;
+    x ^= x >> 21;
+    x = x.wrapping_mul(0xBF_5847_6D1D) & ID_MASK;
+    x ^ (x >> 19)
+}
+
+/// 24 bits as a number uniform in [-1, 1).
+#[inline]
+fn symmetric(bits: u64) -> f32 {
+    bits as f32 * (2.0 / (1u32 << 24) as f32) - 1.0
+}
+
+/// An integer whose ln(1 + x) is close to normal, or a missing one.
+#[inline]
+fn dense_value(bits: u64, (missing, mean, deviation): (f32, f32, f32)) -> Option<u32> {
+    let part = |shift: u32| ((bits >> shift) & 0xFFFF) as f32 / 65_536.0;
+    if part(0) < missing {
+        return None;
+    }
+    // The sum of three uniform numbers has mean 3/2 and variance 1/4.
+    let normal = 2.0 * (part(16) + part(32) + part(48) - 1.5);
+    Some((libm::expf(mean + deviation * normal) - 0.5).max(0.0) as u32)
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + libm::exp(-x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log1p_of;
+    use std::collections::HashSet;
+
+    #[test]
+    fn distinct_ranks_have_distinct_ids() {
+        let ids: HashSet<u64> = (1..=100_000).map(|rank| scatter(rank, 0x1234_5678_9abc)).collect();
+        assert_eq!(ids.len(), 100_000);
+        assert!(ids.iter().all(|id| *id <= ID_MASK));
+        // Few leading zeros: the low bits reach the high digits.
+        assert!(ids.iter().filter(|id| **id < 1 << 32).count() < 1000);
+    }
+
+    #[test]
+    fn dense_values_have_the_shape_asked_for() {
+        let mut stream = Stream::named(1, b"shape");
+        let shape = (0.2, 5.2, 1.58);
+        let values: Vec<Option<u32>> =
+            (0..20_000).map(|_| dense_value(stream.next_u64(), shape)).collect();
+        let known: Vec<f32> = values.iter().flatten().map(|x| log1p_of(i64::from(*x))).collect();
+        let mean = known.iter().sum::<f32>() / known.len() as f32;
+        assert!((mean - 5.2).abs() < 0.1, "{mean}");
+        let share = 1.0 - known.len() as f32 / values.len() as f32;
+        assert!((share - 0.2).abs() < 0.02, "{share}");
+    }
+}

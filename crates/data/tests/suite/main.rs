@@ -1,0 +1,12 @@
+//! Tests of sources through the public API, one program to link.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod criteo;
+#[cfg(test)]
+mod malformed;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod sources;

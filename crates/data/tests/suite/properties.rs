@@ -1,0 +1,131 @@
+//! Parsing agrees with a plain parser on anything, and never panics.
+
+use proptest::prelude::*;
+use stepwell_base::hash::key_of;
+use stepwell_data::{Block, Chunk, Schema, log1p_of, parse_block};
+
+/// The rules of the format once more, the slow way: split, look at each column, push.
+fn parse_plainly(text: &[u8], schema: Schema) -> Chunk {
+    let mut chunk = Chunk::new(schema);
+    for (offset, line) in (0..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+        match example_of(line, schema) {
+            Some((label, dense, ids)) => {
+                chunk.labels.push(label);
+                chunk.dense.extend(dense);
+                for (slot, id) in (0..).zip(ids) {
+                    chunk.keys.push(key_of(slot, id));
+                    chunk.bag_ends.push(chunk.keys.len() as u32);
+                }
+                chunk.lines.push(offset);
+            }
+            None => chunk.malformed.push(offset),
+        }
+    }
+    chunk
+}
+
+/// Label, dense features, ids.
+type Example<'a> = (f32, Vec<f32>, Vec<&'a [u8]>);
+
+fn example_of(line: &[u8], schema: Schema) -> Option<Example<'_>> {
+    let line = line.strip_suffix(b"\n")?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b'\t').collect();
+    if fields.len() != schema.columns() {
+        return None;
+    }
+    let label = match fields[0] {
+        b"0" => 0.0,
+        b"1" => 1.0,
+        _ => return None,
+    };
+    let dense = fields[1..=schema.dense].iter().map(|field| integer(field).map(log1p_of));
+    Some((label, dense.collect::<Option<_>>()?, fields[schema.dense + 1..].to_vec()))
+}
+
+fn integer(field: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(field).ok()?;
+    if text.is_empty() {
+        return Some(0);
+    }
+    if text.starts_with('+') { None } else { text.parse().ok() }
+}
+
+fn agree(text: &[u8], schema: Schema) -> Result<(), TestCaseError> {
+    let mut chunk = Chunk::new(schema);
+    // What a former filling left behind must not show.
+    parse_block(&Block::of_text(b"1\t2\t3\t4\t5\t6\n\n".repeat(5)), &mut chunk);
+    parse_block(&Block::of_text(text.to_vec()), &mut chunk);
+    prop_assert_eq!(chunk.reasons.len(), chunk.malformed.len().min(16));
+    chunk.reasons.clear();
+    prop_assert_eq!(chunk, parse_plainly(text, schema));
+    Ok(())
+}
+
+fn schemas() -> impl Strategy<Value = Schema> {
+    (0usize..4, 0usize..4)
+        .prop_filter("an example has a feature", |(dense, slots)| dense + slots > 0)
+        .prop_map(|(dense, slots)| Schema { dense, slots })
+}
+
+/// Mostly valid pieces, so that whole lines come out, and some that are not.
+fn fields() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => any::<u32>().prop_map(|x| (x >> (x % 32)).to_string()),
+        3 => Just(String::new()),
+        2 => any::<i64>().prop_map(|x| x.to_string()),
+        4 => "[0-9a-f]{1,10}",
+        1 => "\\PC{0,20}",
+        1 => "[-+.\r 0-9]{1,20}",
+    ]
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    let label = prop_oneof![9 => Just("0".to_owned()), 9 => Just("1".to_owned()), 1 => fields()];
+    let end = prop_oneof![8 => Just("\n"), 2 => Just("\r\n"), 1 => Just("")];
+    let line = (label, prop::collection::vec(fields(), 0..7), end)
+        .prop_map(|(label, rest, end)| [vec![label], rest].concat().join("\t") + end);
+    prop::collection::vec(line, 0..12).prop_map(|lines| lines.concat())
+}
+
+/// Only bytes that mean something to the parser.
+fn dense_noise() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop::sample::select(b"\t\t\t\n\r01-9a\x08\x0b\xff".to_vec()), 0..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn lines_parse_as_by_the_plain_parser(text in texts(), schema in schemas()) {
+        agree(text.as_bytes(), schema)?;
+    }
+
+    #[test]
+    fn noise_parses_as_by_the_plain_parser(text in dense_noise(), schema in schemas()) {
+        agree(&text, schema)?;
+    }
+
+    #[test]
+    fn any_bytes_parse_as_by_the_plain_parser(
+        text in prop::collection::vec(any::<u8>(), 0..300),
+        schema in schemas(),
+    ) {
+        agree(&text, schema)?;
+    }
+
+    #[test]
+    fn valid_lines_are_examples(
+        rows in prop::collection::vec((any::<bool>(), any::<i64>(), 0u32..20_000, "[^\t\r\n]*"), 1..9)
+    ) {
+        let line = |(label, big, small, id): &(bool, i64, u32, String)| {
+            format!("{}\t{big}\t{small}\t{id}\n", u8::from(*label))
+        };
+        let text: String = rows.iter().map(line).collect();
+        let schema = Schema { dense: 2, slots: 1 };
+        let mut chunk = Chunk::new(schema);
+        parse_block(&Block::of_text(text.clone().into_bytes()), &mut chunk);
+        prop_assert_eq!(chunk.len(), rows.len());
+        agree(text.as_bytes(), schema)?;
+    }
+}

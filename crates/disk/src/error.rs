@@ -1,0 +1,145 @@
+//! What can go wrong with files; every error names the operation, the path and, where there is
+//! one, the place in the file.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An operation on a disk or a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Making a new file.
+    Create,
+    /// Opening a file that exists.
+    Open,
+    /// Reading from a file.
+    Read,
+    /// Writing to a file.
+    Write,
+    /// Making a file's content durable.
+    Sync,
+    /// Asking for a file's length.
+    Measure,
+    /// Giving a file another name.
+    Rename,
+    /// Removing a name.
+    Remove,
+    /// Listing a directory, or asking it for a name.
+    List,
+    /// Linking or copying a file into another directory.
+    Link,
+    /// Making a directory's names durable.
+    SyncDirectory,
+    /// Making a directory.
+    CreateDirectory,
+}
+
+impl Operation {
+    /// Whether the operation changes what is on the disk, or what of it is durable.
+    pub fn mutates(self) -> bool {
+        !matches!(self, Self::Open | Self::Read | Self::Measure | Self::List)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Create => "create",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::Measure => "measure",
+            Self::Rename => "rename",
+            Self::Remove => "remove",
+            Self::List => "list",
+            Self::Link => "link",
+            Self::SyncDirectory => "sync directory",
+            Self::CreateDirectory => "create directory",
+        })
+    }
+}
+
+/// A range of bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it starts.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// An operating error of a disk.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused an operation.
+    #[error("cannot {operation} {}{}: {source}", path.display(), place(extent))]
+    Io {
+        /// What was tried.
+        operation: Operation,
+        /// The file or directory.
+        path: PathBuf,
+        /// The bytes concerned, where the operation has such.
+        extent: Option<Extent>,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A name that may not be used below a disk's directory.
+    #[error("'{name}' is no name of a file below {}: {why}", path.display())]
+    Name {
+        /// The disk's directory.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A file that is read as a whole is larger than its reader admits.
+    #[error("{} holds {bytes} bytes, at most {bytes_max} were expected", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The reader's bound.
+        bytes_max: u64,
+    },
+}
+
+fn place(extent: &Option<Extent>) -> String {
+    extent.map_or_else(String::new, |Extent { offset, bytes }| {
+        format!(" at offset {offset} ({bytes} bytes)")
+    })
+}
+
+impl Error {
+    /// An error of an operation that concerns a file or directory as a whole.
+    pub fn io(operation: Operation, path: &Path, source: io::Error) -> Self {
+        Self::Io { operation, path: path.to_owned(), extent: None, source }
+    }
+
+    /// An error of an operation on some bytes of a file.
+    pub fn io_at(
+        operation: Operation,
+        path: &Path,
+        offset: u64,
+        bytes: usize,
+        source: io::Error,
+    ) -> Self {
+        let extent = Some(Extent { offset, bytes: bytes as u64 });
+        Self::Io { operation, path: path.to_owned(), extent, source }
+    }
+
+    /// The system's kind of error; `InvalidInput` and `InvalidData` for this crate's own.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Io { source, .. } => source.kind(),
+            Self::Name { .. } => io::ErrorKind::InvalidInput,
+            Self::TooLarge { .. } => io::ErrorKind::InvalidData,
+        }
+    }
+}

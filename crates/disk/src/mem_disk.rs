@@ -1,0 +1,324 @@
+//! Directories in memory that keep apart what was written and what is durable.
+//!
+//! Fault model  A crash ([`MemDisk::crash`]) keeps of each file what was synced, and of each
+//!           directory the names that were synced; of everything later it keeps, as the test asks,
+//!           nothing, all, or a random part of pages, lengths and names. A rename is one step that
+//!           syncs its directories. A file's content and its name become durable apart: a synced
+//!           file without a synced name is lost, a synced name without a synced file is empty.
+//!           Synced bytes never change by themselves; [`MemDisk::edit`] changes them for a test.
+//! Bounds    Holds every file twice; meant for tests, where files are small.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_base::random::Stream;
+
+use crate::{Disk, Error, File, Operation, Placed, Read, Result, Ticket, name};
+
+/// What is torn apart by a crash: bytes survive or not in units of this size.
+const TORN_BYTES: usize = 4096;
+
+/// What survives a crash beyond what is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// Nothing: the least that an honest disk keeps.
+    SyncedAlone,
+    /// Everything that was written.
+    Everything,
+    /// A part that the seed chooses, page by page and name by name.
+    Torn(u64),
+}
+
+/// A directory of a world in memory.
+#[derive(Clone, Debug)]
+pub struct MemDisk {
+    path: PathBuf,
+    world: Arc<Mutex<World>>,
+}
+
+type World = BTreeMap<PathBuf, Directory>;
+type Names = BTreeMap<String, Arc<Inode>>;
+
+#[derive(Debug, Default)]
+struct Directory {
+    live: Names,
+    synced: Names,
+}
+
+#[derive(Debug, Default)]
+struct Inode(Mutex<Content>);
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    live: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refuse<T>(operation: Operation, path: &Path, kind: io::ErrorKind) -> Result<T> {
+    Err(Error::io(operation, path, kind.into()))
+}
+
+impl Default for MemDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemDisk {
+    /// An empty directory, `/memory`, of a new world.
+    pub fn new() -> Self {
+        let path = PathBuf::from("/memory");
+        let world = BTreeMap::from([(path.clone(), Directory::default())]);
+        Self { path, world: Arc::new(Mutex::new(world)) }
+    }
+
+    /// The same directory after a crash, in a world of its own.
+    #[must_use]
+    pub fn crash(&self, survival: Survival) -> Self {
+        let mut dice = match survival {
+            Survival::Torn(seed) => Stream::from_state(seed),
+            Survival::SyncedAlone | Survival::Everything => Stream::from_state(0),
+        };
+        let world = lock(&self.world);
+        let after = world.iter().map(|(path, directory)| {
+            let names = directory.surviving(survival, &mut dice);
+            (path.clone(), Directory { synced: names.clone(), live: names })
+        });
+        Self { path: self.path.clone(), world: Arc::new(Mutex::new(after.collect())) }
+    }
+
+    /// Changes a file's bytes behind everybody's back, as a failing disk would.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub fn edit(&self, name: &str, change: &mut dyn FnMut(&mut Vec<u8>)) -> Result<()> {
+        let inode = self.find(Operation::Open, name)?;
+        let mut content = lock(&inode.0);
+        change(&mut content.live);
+        content.synced = content.live.clone();
+        Ok(())
+    }
+
+    /// Path of the directory and name in it of `name`, and the path of both for messages.
+    fn resolve(&self, name: &str) -> Result<(PathBuf, String, PathBuf)> {
+        let path = name::resolve(&self.path, name)?;
+        let parent = path.parent().unwrap_or(&self.path).to_owned();
+        let last = path.file_name().map(|last| last.to_string_lossy().into_owned());
+        Ok((parent, last.unwrap_or_default(), path))
+    }
+
+    fn find(&self, operation: Operation, name: &str) -> Result<Arc<Inode>> {
+        let (parent, last, path) = self.resolve(name)?;
+        let world = lock(&self.world);
+        match world.get(&parent).and_then(|directory| directory.live.get(&last)) {
+            Some(inode) => Ok(Arc::clone(inode)),
+            None => refuse(operation, &path, io::ErrorKind::NotFound),
+        }
+    }
+}
+
+impl Directory {
+    fn surviving(&self, survival: Survival, dice: &mut Stream) -> Names {
+        let names: BTreeSet<&String> = self.live.keys().chain(self.synced.keys()).collect();
+        let mut after = Names::new();
+        for name in names {
+            let (live, synced) = (self.live.get(name), self.synced.get(name));
+            let inode = match survival {
+                Survival::SyncedAlone => synced,
+                Survival::Everything => live,
+                Survival::Torn(_) if dice.next_u64() & 1 == 0 => live,
+                Survival::Torn(_) => synced,
+            };
+            if let Some(inode) = inode {
+                let bytes = lock(&inode.0).surviving(survival, dice);
+                let content = Content { synced: bytes.clone(), live: bytes };
+                after.insert(name.clone(), Arc::new(Inode(Mutex::new(content))));
+            }
+        }
+        after
+    }
+
+    fn sync(&mut self) {
+        self.synced = self.live.clone();
+    }
+}
+
+impl Content {
+    fn surviving(&self, survival: Survival, dice: &mut Stream) -> Vec<u8> {
+        match survival {
+            Survival::SyncedAlone => self.synced.clone(),
+            Survival::Everything => self.live.clone(),
+            Survival::Torn(_) => self.torn(dice),
+        }
+    }
+
+    fn torn(&self, dice: &mut Stream) -> Vec<u8> {
+        let mut after = self.synced.clone();
+        if dice.next_u64() & 1 == 0 {
+            after.resize(self.live.len(), 0);
+        }
+        for (new, old) in self.live.chunks(TORN_BYTES).zip(after.chunks_mut(TORN_BYTES)) {
+            if dice.next_u64() & 1 == 0 {
+                let bytes = new.len().min(old.len());
+                old[..bytes].copy_from_slice(&new[..bytes]);
+            }
+        }
+        after
+    }
+}
+
+impl Disk for MemDisk {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+        if !lock(&self.world).contains_key(path) {
+            return refuse(Operation::Open, path, io::ErrorKind::NotFound);
+        }
+        Ok(Arc::new(Self { path: path.to_owned(), world: Arc::clone(&self.world) }))
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+        lock(&self.world).entry(path.to_owned()).or_default();
+        self.directory(path)
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        let (parent, last, path) = self.resolve(name)?;
+        let mut world = lock(&self.world);
+        let Some(directory) = world.get_mut(&parent) else {
+            return refuse(Operation::Create, &path, io::ErrorKind::NotFound);
+        };
+        if directory.live.contains_key(&last) {
+            return refuse(Operation::Create, &path, io::ErrorKind::AlreadyExists);
+        }
+        let inode = Arc::<Inode>::default();
+        directory.live.insert(last, Arc::clone(&inode));
+        Ok(Arc::new(MemFile { path, inode, writable: true }))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn File>> {
+        let inode = self.find(Operation::Open, name)?;
+        Ok(Arc::new(MemFile { path: self.path.join(name), inode, writable: false }))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        let (parent, last, _) = self.resolve(name)?;
+        let world = lock(&self.world);
+        Ok(world.get(&parent).is_some_and(|directory| directory.live.contains_key(&last)))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let (parent, last, path) = self.resolve(name)?;
+        let mut world = lock(&self.world);
+        match world.get_mut(&parent).and_then(|directory| directory.live.remove(&last)) {
+            Some(_) => Ok(()),
+            None => refuse(Operation::Remove, &path, io::ErrorKind::NotFound),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from_parent, from_last, path) = self.resolve(from)?;
+        let (to_parent, to_last, _) = self.resolve(to)?;
+        let mut world = lock(&self.world);
+        let source = world.get_mut(&from_parent);
+        let Some(inode) = source.and_then(|directory| directory.live.remove(&from_last)) else {
+            return refuse(Operation::Rename, &path, io::ErrorKind::NotFound);
+        };
+        world.entry(to_parent.clone()).or_default().live.insert(to_last, inode);
+        for touched in [&to_parent, &from_parent, &self.path] {
+            if let Some(directory) = world.get_mut(touched) {
+                directory.sync();
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let world = lock(&self.world);
+        let names = world.get(&self.path).map(|directory| directory.live.keys().cloned().collect());
+        Ok(names.unwrap_or_default())
+    }
+
+    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
+        let inode = self.find(Operation::Link, name)?;
+        let path = name::resolve(directory, name)?;
+        let mut world = lock(&self.world);
+        let Some(target) = world.get_mut(directory) else {
+            return refuse(Operation::Link, &path, io::ErrorKind::NotFound);
+        };
+        if target.live.contains_key(name) {
+            return refuse(Operation::Link, &path, io::ErrorKind::AlreadyExists);
+        }
+        target.live.insert(name.to_owned(), inode);
+        Ok(Placed::Linked)
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        if let Some(directory) = lock(&self.world).get_mut(&self.path) {
+            directory.sync();
+        }
+        Ok(())
+    }
+
+    fn submit(&self, reads: Vec<Read>) -> Result<Ticket> {
+        Ok(Ticket::performed(reads))
+    }
+}
+
+#[derive(Debug)]
+struct MemFile {
+    path: PathBuf,
+    inode: Arc<Inode>,
+    writable: bool,
+}
+
+impl File for MemFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(lock(&self.inode.0).live.len() as u64)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if !self.writable {
+            let error = io::ErrorKind::PermissionDenied.into();
+            return Err(Error::io_at(Operation::Write, &self.path, offset, bytes.len(), error));
+        }
+        let mut content = lock(&self.inode.0);
+        let start = offset as usize;
+        let end = start + bytes.len();
+        if content.live.len() < end {
+            content.live.resize(end, 0);
+        }
+        content.live[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let content = lock(&self.inode.0);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let found = content.live.get(start..).and_then(|rest| rest.get(..buffer.len()));
+        let Some(found) = found else {
+            let error = io::ErrorKind::UnexpectedEof.into();
+            return Err(Error::io_at(Operation::Read, &self.path, offset, buffer.len(), error));
+        };
+        buffer.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut content = lock(&self.inode.0);
+        content.synced = content.live.clone();
+        Ok(())
+    }
+}

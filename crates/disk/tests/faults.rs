@@ -1,0 +1,135 @@
+//! Crashes and faults do what their fault models say.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use stepwell_disk::{
+    Disk, Failure, Faults, FaultyDisk, File, Lasting, MemDisk, Operation, Read, Survival,
+};
+
+fn write(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Arc<dyn File> {
+    let file = disk.create(name).unwrap();
+    file.write_at(0, bytes).unwrap();
+    file
+}
+
+#[test]
+fn content_and_name_become_durable_apart() {
+    let disk = MemDisk::new();
+    write(&disk, "both", b"x").sync().unwrap();
+    write(&disk, "name", b"x");
+    disk.sync_directory().unwrap();
+    write(&disk, "content", b"x").sync().unwrap();
+    let after = disk.crash(Survival::SyncedAlone);
+    assert_eq!(after.list().unwrap(), ["both", "name"]);
+    assert_eq!(after.read("both", 9).unwrap(), b"x");
+    assert_eq!(after.read("name", 9).unwrap(), b"");
+    let all = disk.crash(Survival::Everything);
+    assert_eq!(all.list().unwrap(), ["both", "content", "name"]);
+    assert_eq!(all.read("name", 9).unwrap(), b"x");
+}
+
+#[test]
+fn a_removal_is_durable_once_synced_and_a_rename_at_once() {
+    let disk = MemDisk::new();
+    write(&disk, "a", b"a").sync().unwrap();
+    write(&disk, "b", b"b").sync().unwrap();
+    disk.sync_directory().unwrap();
+    disk.remove("a").unwrap();
+    assert!(disk.crash(Survival::SyncedAlone).exists("a").unwrap());
+    disk.rename("b", "c").unwrap();
+    assert_eq!(disk.crash(Survival::SyncedAlone).list().unwrap(), ["c"]);
+}
+
+#[test]
+fn what_was_not_synced_tears() {
+    let disk = MemDisk::new();
+    let file = write(&disk, "a", &[1; 40_960]);
+    file.sync().unwrap();
+    disk.sync_directory().unwrap();
+    file.write_at(0, &[2; 81_920]).unwrap();
+    let mut lengths = [0; 2];
+    let mut mixed = 0;
+    for seed in 0..50 {
+        let after = disk.crash(Survival::Torn(seed));
+        let bytes = after.read("a", 81_920).unwrap();
+        lengths[usize::from(bytes.len() == 81_920)] += 1;
+        assert!(bytes.chunks(4096).all(|page| page.iter().all(|byte| *byte == page[0])));
+        mixed += usize::from(bytes.contains(&1) && bytes.contains(&2));
+        let again = disk.crash(Survival::Torn(seed)).read("a", 81_920).unwrap();
+        assert_eq!(bytes, again, "a seed says it all");
+    }
+    assert!(lengths.iter().all(|count| *count > 5), "{lengths:?}");
+    assert!(mixed > 30, "{mixed}");
+}
+
+fn failing(operation: Option<Operation>, after: u64, lasting: Lasting) -> FaultyDisk {
+    let failure = Failure { operation, after, kind: ErrorKind::StorageFull, lasting };
+    let faults = Faults { failure: Some(failure), ..Faults::default() };
+    FaultyDisk::new(Arc::new(MemDisk::new()), faults)
+}
+
+#[test]
+fn the_nth_of_a_kind_fails() {
+    let disk = failing(Some(Operation::Write), 2, Lasting::Once);
+    let file = disk.create("a").unwrap();
+    file.write_at(0, b"1").unwrap();
+    file.write_at(1, b"2").unwrap();
+    let error = file.write_at(2, b"3").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StorageFull);
+    assert!(error.to_string().contains("write /memory/a at offset 2 (1 bytes)"), "{error}");
+    file.write_at(2, b"4").unwrap();
+    assert_eq!(disk.read("a", 9).unwrap(), b"124");
+    assert_eq!(disk.count(Operation::Write), 4);
+}
+
+#[test]
+fn a_full_disk_stays_full_for_writes_alone() {
+    let disk = failing(Some(Operation::Write), 1, Lasting::FromThenOn);
+    let file = disk.create("a").unwrap();
+    file.write_at(0, b"1").unwrap();
+    for _ in 0..3 {
+        assert_eq!(file.write_at(1, b"2").unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+    file.sync().unwrap();
+    assert_eq!(disk.read("a", 9).unwrap(), b"1");
+    disk.inflict(Faults::default());
+    file.write_at(1, b"2").unwrap();
+}
+
+#[test]
+fn any_operation_may_be_the_one() {
+    let disk = failing(None, 2, Lasting::Once);
+    disk.create("a").unwrap();
+    disk.list().unwrap();
+    assert!(disk.exists("a").is_err());
+    assert!(disk.exists("a").unwrap());
+}
+
+#[test]
+fn submitted_reads_meet_their_fate() {
+    let disk = failing(Some(Operation::Read), 1, Lasting::Once);
+    let file = write(&disk, "a", &[7; 100]);
+    let read = |offset| Read { file: Arc::clone(&file), offset, buffer: vec![0; 10] };
+    let error = disk.submit(vec![read(0), read(10)]).unwrap().wait().unwrap_err();
+    assert!(error.to_string().contains("offset 10"), "{error}");
+    disk.submit(vec![read(0), read(10)]).unwrap().wait().unwrap();
+}
+
+#[test]
+fn after_the_cut_nothing_happens() {
+    let memory = MemDisk::new();
+    let disk = FaultyDisk::new(Arc::new(memory.clone()), Faults::default());
+    disk.inflict(Faults { cut_after: Some(2), ..Faults::default() });
+    let file = disk.create("a").unwrap();
+    file.write_at(0, b"whole").unwrap();
+    assert_eq!(disk.mutations(), 2);
+    disk.list().unwrap();
+    assert!(file.write_at(5, b"half").is_err());
+    assert!(file.sync().is_err());
+    assert!(disk.list().is_err());
+    assert!(disk.remove("a").is_err());
+    assert_eq!(memory.read("a", 99).unwrap(), b"wholeha");
+}

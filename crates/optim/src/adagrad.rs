@@ -1,0 +1,39 @@
+//! Adagrad (Duchi, Hazan, Singer, JMLR 2011): each lane's rate falls with its squared gradients.
+
+use crate::error::{OptimError, check, check_positive};
+
+/// Settings of Adagrad.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adagrad {
+    /// Learning rate.
+    pub lr: f64,
+    /// Added to the root of the sum, against division by zero.
+    pub eps: f64,
+    /// Value at which every sum begins.
+    pub initial: f64,
+}
+
+impl Adagrad {
+    pub(crate) const NAME: &'static str = "adagrad";
+
+    /// Adagrad at rate `lr`, the rest as is usual.
+    pub fn new(lr: f64) -> Self {
+        Self { lr, eps: 1e-10, initial: 0.0 }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), OptimError> {
+        check_positive(Self::NAME, "lr", self.lr)?;
+        check_positive(Self::NAME, "eps", self.eps)?;
+        check(Self::NAME, "initial", self.initial, "of at least 0", self.initial >= 0.0)
+    }
+
+    /// `s += g²`, then `w -= lr g / (√s + eps)`.
+    #[inline(always)]
+    pub(crate) fn apply(&self, weights: &mut [f32], sums: &mut [f32], gradient: &[f32]) {
+        let (rate, eps) = (-self.lr as f32, self.eps as f32);
+        for ((w, s), g) in weights.iter_mut().zip(sums).zip(gradient) {
+            *s += g * g;
+            *w += rate * g / (s.sqrt() + eps);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The optimizer of dense parameters: flat vectors, one step count, threads on disjoint parts.
+//!
+//! ```text
+//! step = optimizer.begin_step()               once per mini-batch
+//! state.parts(n) ─► part 0, part 1, ...       parts of n parameters each, for any threads
+//! step.apply(parameters of part, part, gradient of part)
+//! ```
+//!
+//! State takes 0, 4 or 8 bytes per parameter for sgd, adagrad or adam.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::adam::AdamStep;
+use crate::{Adagrad, OptimError, Rule, Sgd};
+
+/// A rule and the count of steps taken with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DenseOptimizer {
+    rule: Rule,
+    step: u64,
+}
+
+impl DenseOptimizer {
+    /// The dense optimizer that follows `rule`, before its first step.
+    ///
+    /// # Errors
+    /// A setting outside its range.
+    pub fn new(rule: Rule) -> Result<Self, OptimError> {
+        Self::resume(rule, 0)
+    }
+
+    /// The dense optimizer after `step` steps.
+    ///
+    /// # Errors
+    /// A setting outside its range.
+    pub fn resume(rule: Rule, step: u64) -> Result<Self, OptimError> {
+        rule.check()?;
+        Ok(Self { rule, step })
+    }
+
+    /// The rule and its settings.
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// Number of steps begun.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Counts a step and prepares its arithmetic; any threads may apply it.
+    pub fn begin_step(&mut self) -> DenseStep {
+        self.step += 1;
+        let kernel = match &self.rule {
+            Rule::Sgd(sgd) => Kernel::Sgd(*sgd),
+            Rule::Adagrad(adagrad) => Kernel::Adagrad(*adagrad),
+            Rule::Adam(adam) => Kernel::Adam(adam.at_step(self.step)),
+        };
+        DenseStep { kernel, arch: Arch::new() }
+    }
+}
+
+/// The state of a flat vector of parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DenseState {
+    parameters: usize,
+    names: &'static [&'static str],
+    vectors: [Vec<f32>; 2],
+}
+
+impl DenseState {
+    /// The state of `parameters` parameters before the first step of `rule`.
+    pub fn new(rule: &Rule, parameters: usize) -> Self {
+        let names = rule.state_names();
+        let vector = |place: usize| {
+            vec![rule.initial_state(); if place < names.len() { parameters } else { 0 }]
+        };
+        Self { parameters, names, vectors: [vector(0), vector(1)] }
+    }
+
+    /// The vectors by name, one lane per parameter each. // (parameters)
+    pub fn vectors(&self) -> impl Iterator<Item = (&'static str, &[f32])> {
+        self.names.iter().zip(&self.vectors).map(|(name, vector)| (*name, vector.as_slice()))
+    }
+
+    /// The vectors by name, for reading them back. // (parameters)
+    pub fn vectors_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut [f32])> {
+        let vectors = self.vectors.iter_mut();
+        self.names.iter().zip(vectors).map(|(name, vector)| (*name, vector.as_mut_slice()))
+    }
+
+    /// The whole state as one part.
+    pub fn whole(&mut self) -> DensePart<'_> {
+        let [first, second] = &mut self.vectors;
+        DensePart { first, second }
+    }
+
+    /// The state cut into parts of `size` parameters, the last one perhaps smaller.
+    pub fn parts(&mut self, size: usize) -> impl Iterator<Item = DensePart<'_>> {
+        assert!(size > 0, "a part has at least one parameter");
+        let count = self.parameters.div_ceil(size);
+        let [first, second] = &mut self.vectors;
+        let (mut first, mut second) = (first.chunks_mut(size), second.chunks_mut(size));
+        (0..count).map(move |_| DensePart {
+            first: first.next().unwrap_or_default(),
+            second: second.next().unwrap_or_default(),
+        })
+    }
+}
+
+/// The state of a part of the parameters.
+#[derive(Debug)]
+pub struct DensePart<'a> {
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+}
+
+impl<'a> DensePart<'a> {
+    /// The state of the first `mid` parameters and of the rest.
+    pub fn split_at(self, mid: usize) -> (DensePart<'a>, DensePart<'a>) {
+        let cut = |vector: &'a mut [f32]| {
+            let mid = mid.min(vector.len());
+            vector.split_at_mut(mid)
+        };
+        let ((first, first_rest), (second, second_rest)) = (cut(self.first), cut(self.second));
+        (DensePart { first, second }, DensePart { first: first_rest, second: second_rest })
+    }
+}
+
+/// The arithmetic of one step.
+#[derive(Clone, Copy, Debug)]
+pub struct DenseStep {
+    kernel: Kernel,
+    arch: Arch,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    Sgd(Sgd),
+    Adagrad(Adagrad),
+    Adam(AdamStep),
+}
+
+impl DenseStep {
+    /// Updates `parameters`, whose state is `part`; the same bits however they are cut.
+    pub fn apply(&self, parameters: &mut [f32], part: DensePart<'_>, gradient: &[f32]) {
+        let update = Update { kernel: &self.kernel, parameters, part, gradient };
+        self.arch.dispatch(update);
+    }
+}
+
+struct Update<'a> {
+    kernel: &'a Kernel,
+    parameters: &'a mut [f32],
+    part: DensePart<'a>,
+    gradient: &'a [f32],
+}
+
+impl WithSimd for Update<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { kernel, parameters, part, gradient } = self;
+        let count = parameters.len();
+        let vectors = match kernel {
+            Kernel::Sgd(_) => [0, 0],
+            Kernel::Adagrad(_) => [count, 0],
+            Kernel::Adam(_) => [count, count],
+        };
+        assert_eq!(gradient.len(), count, "one gradient lane per parameter");
+        assert_eq!([part.first.len(), part.second.len()], vectors, "state of these parameters");
+        match kernel {
+            Kernel::Sgd(sgd) => sgd.apply(parameters, gradient),
+            Kernel::Adagrad(adagrad) => adagrad.apply(parameters, part.first, gradient),
+            Kernel::Adam(adam) => adam.apply(parameters, part.first, part.second, gradient),
+        }
+    }
+}

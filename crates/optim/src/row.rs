@@ -1,0 +1,107 @@
+//! The optimizer of embedding rows, with its state beside the weights in the row.
+//!
+//! ```text
+//! sgd       (no state)
+//! adagrad   [ sum: width ]
+//! adam      [ exp_avg: width ][ exp_avg_sq: width ][ step: u32 bits in one lane ]
+//! ```
+//!
+//! Adam counts the steps of each row by itself: a row that is seen for the first time late in
+//! training gets the bias correction of a first step.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::{OptimError, Rule};
+
+/// How the rows of a table change.
+#[derive(Clone, Copy, Debug)]
+pub struct RowOptimizer {
+    rule: Rule,
+    arch: Arch,
+}
+
+impl PartialEq for RowOptimizer {
+    fn eq(&self, other: &Self) -> bool {
+        self.rule == other.rule
+    }
+}
+
+impl RowOptimizer {
+    /// The row optimizer that follows `rule`.
+    ///
+    /// # Errors
+    /// A setting outside its range.
+    pub fn new(rule: Rule) -> Result<Self, OptimError> {
+        rule.check()?;
+        Ok(Self { rule, arch: Arch::new() })
+    }
+
+    /// The rule and its settings.
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// Lanes of state for a row of `width` weights.
+    pub fn state_lanes(&self, width: usize) -> usize {
+        let counter = usize::from(matches!(self.rule, Rule::Adam(_)));
+        self.rule.state_names().len() * width + counter
+    }
+
+    /// Writes the state of a row that was never updated.
+    pub fn init_state(&self, state: &mut [f32]) {
+        state.fill(self.rule.initial_state());
+    }
+
+    /// One update of one row, with the widest vectors of this processor.
+    #[inline]
+    pub fn update(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
+        self.arch.dispatch(Update { rule: &self.rule, weights, state, gradient });
+    }
+
+    /// [`RowOptimizer::update`] for callers that are themselves compiled for wide vectors, as
+    /// within `pulp::Arch::dispatch`: a loop over rows pays no call per row. The same bits.
+    #[inline(always)]
+    pub fn update_inline(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
+        update(&self.rule, weights, state, gradient);
+    }
+}
+
+struct Update<'a> {
+    rule: &'a Rule,
+    weights: &'a mut [f32],
+    state: &'a mut [f32],
+    gradient: &'a [f32],
+}
+
+impl WithSimd for Update<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        update(self.rule, self.weights, self.state, self.gradient);
+    }
+}
+
+#[inline(always)]
+fn update(rule: &Rule, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
+    let width = weights.len();
+    assert_eq!(gradient.len(), width, "one gradient lane per weight");
+    match rule {
+        Rule::Sgd(sgd) => {
+            assert!(state.is_empty(), "gradient descent keeps no state");
+            sgd.apply(weights, gradient);
+        }
+        Rule::Adagrad(adagrad) => {
+            assert_eq!(state.len(), width, "one state lane per weight");
+            adagrad.apply(weights, state, gradient);
+        }
+        Rule::Adam(adam) => {
+            assert_eq!(state.len(), 2 * width + 1, "two state lanes per weight and the step");
+            let (means, rest) = state.split_at_mut(width);
+            let (squares, counter) = rest.split_at_mut(width);
+            let step = counter[0].to_bits().saturating_add(1);
+            counter[0] = f32::from_bits(step);
+            adam.at_step(u64::from(step)).apply(weights, means, squares, gradient);
+        }
+    }
+}

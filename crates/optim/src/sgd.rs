@@ -1,0 +1,26 @@
+//! Gradient descent: `w -= lr g`. No state.
+
+use crate::error::{OptimError, check_positive};
+
+/// Settings of gradient descent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sgd {
+    /// Learning rate.
+    pub lr: f64,
+}
+
+impl Sgd {
+    pub(crate) const NAME: &'static str = "sgd";
+
+    pub(crate) fn check(&self) -> Result<(), OptimError> {
+        check_positive(Self::NAME, "lr", self.lr)
+    }
+
+    #[inline(always)]
+    pub(crate) fn apply(&self, weights: &mut [f32], gradient: &[f32]) {
+        let lr = self.lr as f32;
+        for (w, g) in weights.iter_mut().zip(gradient) {
+            *w -= lr * g;
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The rules against f64 references, published arithmetic and each other.
+
+use crate::{Adagrad, Adam, DenseOptimizer, DenseState, OptimError, RowOptimizer, Rule, Sgd};
+
+const RULES: [Rule; 3] = [
+    Rule::Sgd(Sgd { lr: 0.1 }),
+    Rule::Adagrad(Adagrad { lr: 0.1, eps: 1e-10, initial: 0.0 }),
+    Rule::Adam(Adam { lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8 }),
+];
+
+/// Numbers in [-1, 1) without a generator crate.
+fn numbers(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// One row's lanes in f64, by the textbook.
+struct Reference {
+    rule: Rule,
+    step: i32,
+    lanes: Vec<[f64; 3]>,
+}
+
+impl Reference {
+    fn new(rule: Rule, weights: &[f32]) -> Self {
+        let initial = if let Rule::Adagrad(a) = rule { a.initial } else { 0.0 };
+        let lanes = weights.iter().map(|w| [f64::from(*w), initial, 0.0]).collect();
+        Self { rule, step: 0, lanes }
+    }
+
+    fn update(&mut self, gradient: &[f32]) {
+        self.step += 1;
+        for (lane, g) in self.lanes.iter_mut().zip(gradient) {
+            let (g, [w, a, b]) = (f64::from(*g), lane);
+            match self.rule {
+                Rule::Sgd(s) => *w -= s.lr * g,
+                Rule::Adagrad(s) => {
+                    *a += g * g;
+                    *w -= s.lr * g / (a.sqrt() + s.eps);
+                }
+                Rule::Adam(s) => {
+                    *a = s.beta1 * *a + (1.0 - s.beta1) * g;
+                    *b = s.beta2 * *b + (1.0 - s.beta2) * g * g;
+                    let mean = *a / (1.0 - s.beta1.powi(self.step));
+                    let square = *b / (1.0 - s.beta2.powi(self.step));
+                    *w -= s.lr * mean / (square.sqrt() + s.eps);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_follow_the_textbook() {
+    for rule in
+        RULES.into_iter().chain([Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 })])
+    {
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        for width in [0, 1, 2, 7, 8, 16, 17, 33] {
+            let mut weights = numbers(width as u64, width);
+            let mut state = vec![f32::NAN; optimizer.state_lanes(width)];
+            optimizer.init_state(&mut state);
+            let mut reference = Reference::new(rule, &weights);
+            for step in 0..50 {
+                let gradient = numbers(1000 + step, width);
+                optimizer.update(&mut weights, &mut state, &gradient);
+                reference.update(&gradient);
+            }
+            for (w, [expected, ..]) in weights.iter().zip(&reference.lanes) {
+                let close = (f64::from(*w) - expected).abs() < 2e-5 * (1.0 + expected.abs());
+                assert!(close, "{} width {width}: {w} {expected}", rule.name());
+            }
+        }
+    }
+}
+
+/// Two steps with gradients 0.5 and -0.25 from weight 1, worked out by hand.
+#[test]
+fn two_steps_by_hand() {
+    let cases = [
+        // 1 - 0.1·0.5 = 0.95, then + 0.1·0.25.
+        (RULES[0], [0.95, 0.975]),
+        // s = 0.25: 1 - 0.1·0.5/0.5 = 0.9; s = 0.3125: + 0.1·0.25/0.559017.
+        (RULES[1], [0.9, 0.944_721_36]),
+        // Step 1 always moves by lr. Step 2: m = 0.02, m̂ = 0.02/0.19 = 0.105263;
+        // v = 0.00031225, v̂ = v/0.001999 = 0.156203, √v̂ = 0.395225: 0.9 - 0.1·0.266337.
+        (RULES[2], [0.9, 0.873_366_26]),
+    ];
+    for (rule, expected) in cases {
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        let (mut weights, mut state) = ([1.0f32], vec![0.0; optimizer.state_lanes(1)]);
+        optimizer.init_state(&mut state);
+        for (gradient, expected) in [0.5, -0.25].into_iter().zip(expected) {
+            optimizer.update(&mut weights, &mut state, &[gradient]);
+            assert!((weights[0] - expected).abs() < 3e-7, "{} {weights:?}", rule.name());
+        }
+    }
+}
+
+#[test]
+fn adam_counts_each_row_by_itself() {
+    let optimizer = RowOptimizer::new(RULES[2]).unwrap();
+    let (mut weights, mut state) = ([0.5f32; 3], vec![0.0; optimizer.state_lanes(3)]);
+    for step in 1..=5 {
+        optimizer.update(&mut weights, &mut state, &[0.1, -0.2, 0.0]);
+        assert_eq!(state[6].to_bits(), step);
+    }
+    state[6] = f32::from_bits(u32::MAX);
+    optimizer.update(&mut weights, &mut state, &[0.1, -0.2, 0.0]);
+    assert_eq!(state[6].to_bits(), u32::MAX);
+    assert!(weights.iter().all(|w| w.is_finite()));
+}
+
+#[test]
+fn inlined_rows_have_the_same_bits() {
+    for rule in RULES {
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        let mut row = (numbers(1, 37), vec![0.0; optimizer.state_lanes(37)]);
+        let mut inline = row.clone();
+        for step in 0..20 {
+            let gradient = numbers(step, 37);
+            optimizer.update(&mut row.0, &mut row.1, &gradient);
+            optimizer.update_inline(&mut inline.0, &mut inline.1, &gradient);
+        }
+        assert_eq!(bits(&row.0), bits(&inline.0));
+        assert_eq!(bits(&row.1), bits(&inline.1));
+    }
+}
+
+fn bits(lanes: &[f32]) -> Vec<u32> {
+    lanes.iter().map(|lane| lane.to_bits()).collect()
+}
+
+/// Dense parameters trained in parts of `size`.
+fn train_dense(rule: Rule, size: usize, steps: u64) -> (Vec<f32>, DenseState) {
+    let mut optimizer = DenseOptimizer::new(rule).unwrap();
+    let mut parameters = numbers(5, 103);
+    let mut state = DenseState::new(&rule, parameters.len());
+    for seed in 0..steps {
+        let gradient = numbers(100 + seed, parameters.len());
+        let step = optimizer.begin_step();
+        let pieces = parameters.chunks_mut(size).zip(gradient.chunks(size));
+        for (part, (parameters, gradient)) in state.parts(size).zip(pieces) {
+            step.apply(parameters, part, gradient);
+        }
+    }
+    assert_eq!(optimizer.step(), steps);
+    (parameters, state)
+}
+
+#[test]
+fn dense_bits_do_not_depend_on_parts() {
+    for rule in RULES {
+        let (whole, whole_state) = train_dense(rule, 103, 30);
+        for size in [1, 7, 8, 64, 1000] {
+            let (parts, state) = train_dense(rule, size, 30);
+            assert_eq!(bits(&whole), bits(&parts), "{} {size}", rule.name());
+            assert_eq!(whole_state, state);
+        }
+    }
+}
+
+#[test]
+fn dense_and_row_agree() {
+    for rule in RULES {
+        let (dense, state) = train_dense(rule, 103, 10);
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        let mut row = (numbers(5, 103), vec![0.0; optimizer.state_lanes(103)]);
+        for seed in 0..10 {
+            optimizer.update(&mut row.0, &mut row.1, &numbers(100 + seed, 103));
+        }
+        assert_eq!(bits(&dense), bits(&row.0));
+        let flat: Vec<f32> = state.vectors().flat_map(|(_, lanes)| lanes.to_vec()).collect();
+        assert_eq!(bits(&flat), bits(&row.1[..flat.len()]));
+    }
+}
+
+#[test]
+fn state_can_be_read_back_and_split() {
+    let (_, saved) = train_dense(RULES[2], 103, 3);
+    let mut state = DenseState::new(&RULES[2], 103);
+    for ((name, from), (again, to)) in saved.vectors().zip(state.vectors_mut()) {
+        assert_eq!(name, again);
+        to.copy_from_slice(from);
+    }
+    assert_eq!(state, saved);
+    let mut optimizer = DenseOptimizer::resume(RULES[2], 3).unwrap();
+    let step = optimizer.begin_step();
+    let (mut parameters, gradient) = (numbers(5, 103), numbers(6, 103));
+    let mut twin = (parameters.clone(), state.clone());
+    let (left, right) = state.whole().split_at(40);
+    step.apply(&mut parameters[..40], left, &gradient[..40]);
+    step.apply(&mut parameters[40..], right, &gradient[40..]);
+    step.apply(&mut twin.0, twin.1.whole(), &gradient);
+    assert_eq!(bits(&parameters), bits(&twin.0));
+}
+
+#[test]
+fn senseless_settings_are_refused() {
+    let bad = [
+        Rule::sgd(0.0),
+        Rule::sgd(f64::NAN),
+        Rule::adagrad(-1.0),
+        Rule::Adagrad(Adagrad { initial: -1.0, ..Adagrad::new(0.1) }),
+        Rule::Adagrad(Adagrad { eps: 0.0, ..Adagrad::new(0.1) }),
+        Rule::adam(f64::INFINITY),
+        Rule::Adam(Adam { beta1: 1.0, ..Adam::new(0.1) }),
+        Rule::Adam(Adam { beta2: -0.1, ..Adam::new(0.1) }),
+    ];
+    for rule in bad {
+        assert!(matches!(RowOptimizer::new(rule), Err(OptimError::Setting { .. })), "{rule:?}");
+        assert!(DenseOptimizer::new(rule).is_err());
+    }
+    let message = RowOptimizer::new(Rule::sgd(-2.0)).unwrap_err().to_string();
+    assert_eq!(message, "sgd: lr is -2: give a number above 0");
+}
