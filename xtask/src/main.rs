@@ -1,1 +1,89 @@
-fn main() {}
+//! The workshop: `cargo xtask <command>` runs the project's checks.
+//!
+//! Why       One command decides whether a change is good, on every machine in the same way.
+//! How       `ci` is a list of steps; each step is a command of its own as well. A step either
+//!           starts a tool (`run`) or reads the repository itself (`floors`, `tidy`).
+//! Failure   The first step that fails ends the run with status 1 and its name on the last line.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+
+mod floors;
+mod run;
+mod source;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What a command comes to: nothing, or one line that says what is wrong.
+type Outcome = Result<(), String>;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  ci       every check below but `long`, in order, up to the first failure
+  fmt      formatting is rustfmt's
+  clippy   no warning from clippy in any target
+  test     unit, integration and documentation tests
+  doc      the documentation builds without a warning
+  floors   imports among the crates go down, never up
+  tidy     sizes of files and functions, line width, forbidden words
+  long     the long suite: release build, large sizes, the comparison with the peer
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [command] = arguments.as_slice() else {
+        eprint!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let Some(steps) = steps(command) else {
+        eprint!("unknown command `{command}`\n\n{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run::steps(&root(), &steps) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The steps a command stands for; `None` where there is no such command.
+fn steps(command: &str) -> Option<Vec<run::Step>> {
+    const CI: [run::Step; 6] = [
+        ("fmt", run::fmt),
+        ("clippy", run::clippy),
+        ("test", run::test),
+        ("doc", run::doc),
+        ("floors", floors::check),
+        ("tidy", tidy::check),
+    ];
+    match command {
+        "ci" => Some(CI.to_vec()),
+        "long" => Some(vec![("long", run::long), ("peer", run::peer)]),
+        _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),
+    }
+}
+
+/// The root of the repository: the folder above this crate's.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_of_ci_is_a_command_of_its_own() {
+        for (name, _) in steps("ci").unwrap() {
+            assert_eq!(steps(name).unwrap().len(), 1, "{name}");
+            assert!(USAGE.contains(&format!("\n  {name} ")), "{name} is not in the usage text");
+        }
+        assert!(steps("deploy").is_none());
+    }
+}

@@ -1,1 +1,41 @@
-//! Placeholder being written.
+//! The dense part of a model: an explicit graph of layers with planned memory and fixed sums.
+//!
+//! A [`Graph`] is built once, layer by layer, and then only executed. It reads a block of examples
+//! (embedding values and dense features side by side, see [`Block`]) and gives one logit each;
+//! backwards it turns gradients of logits into gradients of parameters and of embedding values.
+//!
+//! ```text
+//! mini-batch ─► 8 blocks ─► forward ─► loss ─► backward ─► 8 gradient vectors ─► tree_sum ─► step
+//!               any thread takes any whole block                one fixed tree, any lane ranges
+//! ```
+//!
+//! Sums over examples run in example order inside a block, and over blocks by one fixed tree, so
+//! the number of threads does not show in the bits. All buffers of a block are planned when the
+//! graph is built ([`Plan`]) and live in a [`Workspace`]; only the matrix library packs operands in
+//! memory of its own, bounded by [`Graph::packing_bytes`] per thread.
+
+#![deny(unsafe_code)]
+
+mod error;
+mod graph;
+mod layer;
+mod loss;
+mod matmul;
+mod matrix;
+mod parameter;
+mod scalar;
+mod tree;
+
+pub use error::GraphError;
+pub use graph::{
+    Block, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId, Plan, Source, Workspace,
+};
+pub use layer::{
+    Activation, Add, Backward, Concat, FactorizationMachine, Flops, Forward, GradientOut,
+    InputGradients, Inputs, Layer, Linear, Reads, Write,
+};
+pub use loss::{Outcome, binary_cross_entropy, outcome};
+pub use matrix::{Matrix, MatrixMut};
+pub use parameter::{ParameterShape, ParameterSpec};
+pub use scalar::Scalar;
+pub use tree::{tree_sum, tree_sum_values};

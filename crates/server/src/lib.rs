@@ -1,1 +1,39 @@
-//! Placeholder being written.
+//! The hierarchy: which row is where, how it comes up in time, how it goes down, and how all of it
+//! is written to a checkpoint.
+//!
+//! ```text
+//!   keys of a mini-batch ──► group ──► Planner ──► Puller ──► (train) ──► Planner::retire
+//!                                         │           │
+//!                                       Cache       slab ◄─── initial value, staging or store
+//!                                     (metadata)      └─────► staging ──► WriteBack ──► store
+//! ```
+//!
+//! Threads: the planner alone touches the metadata; the puller alone fills and empties slots; the
+//! trainer alone uses pinned, filled rows; the write-back alone writes to the store.
+
+#![forbid(unsafe_code)]
+
+mod checkpoint;
+mod digest;
+mod error;
+mod future;
+mod group;
+mod keys;
+mod planner;
+mod pull;
+mod staging;
+mod table;
+mod unit;
+
+pub use checkpoint::{
+    Checkpoint, CheckpointWriter, Dense, FORMAT_VERSION, Placement, Rows, list, prepare,
+};
+pub use digest::ModelDigest;
+pub use error::{Error, Result};
+pub use group::{Group, Traffic, TrafficCount};
+pub use keys::{Bags, Grouper, Lookup};
+pub use planner::{Fit, Planner};
+pub use pull::Puller;
+pub use staging::{Chunk, Staging};
+pub use table::TableSpec;
+pub use unit::{Fill, GroupUnit};

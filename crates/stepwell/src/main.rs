@@ -1,2 +1,39 @@
-//! Placeholder being written.
-fn main() {}
+//! The `stepwell` program: reads what people type, runs the job, prints what came of it.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is what a program is for")]
+
+mod cli;
+mod eval;
+mod file;
+mod inspect;
+mod progress;
+mod settings;
+mod synth;
+mod table;
+mod train;
+
+use std::process::ExitCode;
+
+use cli::Job;
+
+fn main() -> ExitCode {
+    let outcome = match cli::parse().job {
+        Job::Train(args) => train::run(&args),
+        Job::Eval(args) => eval::run(&args),
+        Job::Inspect(args) => inspect::run(&args),
+        Job::Synth(args) => synth::run(&args),
+        Job::Plan(args) => train::plan(&args),
+        Job::Config => {
+            table::print_settings();
+            Ok(())
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("stepwell: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,31 @@
-//! Placeholder being written.
+//! Learning: the pipeline from examples to a trained model, its models, metrics and reports.
+//!
+//! [`train`] is the main job; [`evaluate`] scores data with a checkpoint; [`plan`] says what a run
+//! would take.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod capacity;
+pub mod config;
+mod error;
+mod metrics;
+mod models;
+mod pipeline;
+mod report;
+mod resume;
+mod run;
+mod scratch;
+mod step;
+
+pub use batch::{Position, Purpose};
+pub use capacity::Capacity;
+pub use config::Config;
+pub use error::{Error, Result};
+pub use metrics::{Auc, AucValue, Meter, Metrics};
+pub use models::kernels;
+pub use pipeline::{Measured, Observer, Silence, Snapshot};
+pub use report::{Report, peak_rss_bytes};
+pub use resume::RunState;
+pub use run::{Surroundings, evaluate, plan, synth_options, train};
+pub use scratch::Scratch;

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Quality beside PyTorch: AUC and log loss on the test part of a real sample, over several seeds.
+
+Both sides train on the first 80 % of `criteo_tb_80k` in file order and are tested on the rest:
+mini-batches of 256, embeddings of 16, row Adagrad 0.02 from rows uniform in +-0.01 and wide weights
+of zero, dense Adam 0.001. Logistic regression takes dense Adam 0.01 and two epochs. A seed changes
+initial values alone; the two sides draw them differently, so their means are what compares.
+
+A difference is shown with its standard error, taken over the seeds of both sides.
+"""
+
+import argparse
+import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from sides import Sides, add_options, machine, mean_and_deviation, say, table, versions
+
+SAMPLE = "criteo_tb_80k.tsv.zst"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, "target/bench/quality")
+    add = parser.add_argument
+    add("--data", type=Path, help=f"{SAMPLE}, also unpacked; else looked for in STEPWELL_DATA")
+    add("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5], metavar="SEED")
+    add("--threads", type=int, default=2)
+    add("--rows-per-slot", type=int, default=1 << 17, help="of the peer's tables")
+    options = parser.parse_args()
+    sides = Sides(options)
+    data = unpacked(options.data or sample(), sides.folder)
+    results, last = {}, None
+    for model in options.models:
+        for seed in options.seeds:
+            if options.only != "peer":
+                results.setdefault((model, "ours"), []).append(ours(sides, model, data, seed))
+            if options.only != "ours":
+                last = peer(sides, model, data, seed)
+                results.setdefault((model, "peer"), []).append(last["eval"])
+    report(options, results, last)
+
+
+def sample():
+    folder = os.environ.get("STEPWELL_DATA")
+    if not folder:
+        raise SystemExit(f"give --data FILE, or STEPWELL_DATA, the folder that holds {SAMPLE}")
+    return Path(folder) / SAMPLE
+
+
+def unpacked(path, folder):
+    """The sample as plain text, which the peer reads; ours reads the same file."""
+    if path.suffix != ".zst":
+        return path
+    if not shutil.which("zstd"):
+        raise SystemExit(f"cannot unpack {path}: install the zstd command, or give --data FILE.tsv")
+    target = folder / path.stem
+    subprocess.run(["zstd", "-dqf", path, "-o", target], check=True)
+    return target
+
+
+def epochs_and_rate(model):
+    """Epochs and the dense learning rate: what suits each model on this sample."""
+    return (2, 0.01) if model == "lr" else (1, 0.001)
+
+
+def ours(sides, model, data, seed):
+    epochs, rate = epochs_and_rate(model)
+    settings = {
+        "seed": seed, "threads": sides.options.threads, "data.epochs": epochs,
+        "data.mini_batch": 256, "data.eval_fraction": 0.2, "model.dim": 16,
+        "optim.rows.kind": "adagrad", "optim.rows.lr": 0.02,
+        "optim.dense.kind": "adam", "optim.dense.lr": rate,
+    }
+    result = sides.ours(f"ours-{model}-{seed}", model, data, settings)["eval"]
+    say(f"ours {model} seed {seed}: AUC {result['auc']:.5f}, log loss {result['logloss']:.5f}")
+    return result
+
+
+def peer(sides, model, data, seed):
+    epochs, rate = epochs_and_rate(model)
+    flags = {
+        "--seed": seed, "--threads": sides.options.threads, "--epochs": epochs,
+        "--mini-batch": 256, "--test-fraction": 0.2, "--dim": 16, "--dense-lr": rate,
+        "--row-optimizer": "adagrad", "--row-lr": 0.02,
+        "--rows-per-slot": sides.options.rows_per_slot,
+    }
+    words = [word for pair in flags.items() for word in pair]
+    report = sides.peer(f"peer-{model}-{seed}", model, data, *words)
+    result = report["eval"]
+    say(f"peer {model} seed {seed}: AUC {result['auc']:.5f}, log loss {result['logloss']:.5f}")
+    return report
+
+
+def report(options, results, peer_report):
+    print(f"seeds {options.seeds}\n{versions(options, peer_report)}\n{machine()}\n")
+    head = ["model", "ours, AUC", "PyTorch, AUC", "difference",
+            "ours, log loss", "PyTorch, log loss", "difference"]
+    print(table(head, [[model, *cells(results, model, "auc"), *cells(results, model, "logloss")]
+                       for model in options.models]))
+
+
+def cells(results, model, field):
+    """Mean (standard deviation) of both sides, and ours less the peer's with its error."""
+    both = [results.get((model, side), []) for side in ("ours", "peer")]
+    values = [[run[field] for run in runs] for runs in both]
+    pairs = [mean_and_deviation(v) if v else None for v in values]
+    shown = [f"{p[0]:.5f} ({p[1]:.5f})" if p else "" for p in pairs]
+    if None in pairs:
+        return [*shown, ""]
+    (a, a_sd), (b, b_sd) = pairs
+    error = math.sqrt(a_sd**2 / len(values[0]) + b_sd**2 / len(values[1]))
+    return [*shown, f"{a - b:+.5f} ± {error:.5f}"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,383 @@
+#!/usr/bin/env python3
+"""The peer: CTR models trained by PyTorch on the CPU, from a Criteo-shaped TSV, as fast as we can.
+
+Reads label, 13 integers and 26 ids a line; prints one JSON object.
+
+  examples_per_second       training examples over the time from opening the file to the end of
+                            the last step: reading, hashing, cutting and training. Making the
+                            tables, warm-up steps and evaluation are left out.
+  step_examples_per_second  forward, backward and optimizers alone.
+
+All slots share one array of rows; slot s owns rows s * R to (s + 1) * R, and an id is hashed to one
+of them, the missing id too. The wide weight is the last column of a row, so that a row is fetched
+once. `--rows-by` says how rows are trained:
+
+  torch   nn.functional.embedding(sparse=True) with torch.optim.SGD, Adagrad or SparseAdam
+  manual  the gradients of equal ids sorted and summed, then one gather, update and scatter of the
+          distinct rows, all in torch operators
+"""
+
+import argparse
+import json
+import mmap
+import os
+import queue
+import resource
+import threading
+import time
+import warnings
+
+SLOTS, DENSE = 26, 13
+COLUMNS = ["y"] + [f"I{i}" for i in range(1, 14)] + [f"C{i}" for i in range(1, 27)]
+IDS = COLUMNS[1 + DENSE:]
+HIDDEN = [512, 256, 128]
+ROW_RATES = {"sgd": 0.1, "adagrad": 0.02, "adam": 0.001}
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = p.add_argument
+    add("data", help="TSV file, not compressed")
+    add("--model", default="wide_deep", choices=["lr", "wide_deep", "deepfm"])
+    add("--dim", type=int, default=16)
+    add("--rows-per-slot", type=int, default=1 << 17)
+    add("--mini-batch", type=int, default=4096)
+    add("--epochs", type=int, default=1)
+    add("--seed", type=int, default=1)
+    add("--row-optimizer", default="adagrad", choices=list(ROW_RATES))
+    add("--row-lr", type=float, help="sgd 0.1, adagrad 0.02, adam 0.001 unless given")
+    add("--dense-lr", type=float, default=0.001, help="of the dense part's Adam")
+    add("--test-fraction", type=float, default=0.2, help="tail of the file that is only tested on")
+    add("--examples-max", type=int, default=0, help="stop after so many examples (0: all)")
+    add("--threads", type=int, default=2)
+    add("--parse-ahead", action="store_true", help="parse in a thread beside training")
+    add("--train-threads", type=int, help="threads of torch; with --parse-ahead the parser has\n"
+        "the others, at least one")
+    add("--reader", default="pyarrow", choices=["polars", "pyarrow"])
+    add("--rows-by", default="manual", choices=["torch", "manual"])
+    add("--huge-pages", action="store_true", help="tensors on huge pages")
+    add("--bf16", action="store_true", help="the dense part in bfloat16 (autocast)")
+    add("--compile", action="store_true", help="the dense part through torch.compile")
+    add("--warm", type=int, default=0, help="steps before the clock starts, on the same model")
+    add("--chunk-mib", type=int, default=32, help="bytes of the file parsed at once")
+    options = p.parse_args()
+    if not os.path.isfile(options.data):
+        p.error(f"no such file: {options.data}")
+    if options.row_lr is None:
+        options.row_lr = ROW_RATES[options.row_optimizer]
+    if options.train_threads is None:
+        options.train_threads = options.threads
+    return options
+
+
+# Torch, polars and pyarrow take their thread counts before or at import.
+O = arguments()
+PARSE_THREADS = max(1, O.threads - O.train_threads) if O.parse_ahead else O.threads
+os.environ["OMP_NUM_THREADS"] = str(O.train_threads)
+os.environ["POLARS_MAX_THREADS"] = str(PARSE_THREADS)
+if O.huge_pages:
+    os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:O.threads])
+
+import numpy as np  # noqa: E402
+import polars as pl  # noqa: E402
+import pyarrow as pa  # noqa: E402
+import pyarrow.csv  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+
+# ---- examples: (labels f32 [n], dense f32 [n, 13], row numbers i64 [n, 26]) ----------------------
+
+def pieces(path):
+    """The file as byte strings of whole lines."""
+    with open(path, "rb", buffering=0) as file:
+        rest = b""
+        while block := file.read(O.chunk_mib << 20):
+            cut = block.rfind(b"\n") + 1
+            yield rest + block[:cut]
+            rest = block[cut:]
+        if rest:
+            yield rest
+
+
+def read_polars(piece):
+    schema = {c: pl.String if c[0] == "C" else pl.Int32 for c in COLUMNS}
+    return pl.read_csv(piece, separator="\t", has_header=False, schema=schema, quote_char=None)
+
+
+def read_pyarrow(piece):
+    types = {c: pa.string() if c[0] == "C" else pa.int32() for c in COLUMNS}
+    table = pa.csv.read_csv(
+        pa.BufferReader(piece),
+        pa.csv.ReadOptions(column_names=COLUMNS, use_threads=PARSE_THREADS > 1),
+        pa.csv.ParseOptions(delimiter="\t", quote_char=False),
+        pa.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True))
+    return pl.from_arrow(table, rechunk=False)
+
+
+def parse(piece):
+    frame = {"polars": read_polars, "pyarrow": read_pyarrow}[O.reader](piece)
+    r = O.rows_per_slot
+    integers = pl.col(COLUMNS[1:1 + DENSE]).cast(pl.Float32)
+    columns = frame.lazy().select(
+        pl.col("y").cast(pl.Float32),
+        integers.clip(0).log1p().fill_null(0.0),
+        *((pl.col(c).hash() % r).cast(pl.Int64) + s * r for s, c in enumerate(IDS))).collect()
+    # Polars hands over whole columns; torch transposes them with all its threads.
+    matrix = lambda names: torch.from_numpy(columns.select(names).to_numpy()).contiguous()
+    labels = torch.from_numpy(columns["y"].to_numpy(writable=True))
+    return labels, matrix(COLUMNS[1:1 + DENSE]), matrix(IDS)
+
+
+def chunks(path):
+    """Parsed pieces in file order; with --parse-ahead a thread is up to two of them ahead."""
+    if not O.parse_ahead:
+        yield from map(parse, pieces(path))
+        return
+    ahead, stop = queue.Queue(2), threading.Event()
+
+    def work():
+        for chunk in map(parse, pieces(path)):
+            if stop.is_set():
+                return
+            ahead.put(chunk)
+        ahead.put(None)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while (chunk := ahead.get()) is not None:
+            yield chunk
+    finally:
+        stop.set()
+
+
+def split(source, count, head, tail):
+    """Yields the first `count` examples, keeps them in `head`, and puts the others into `tail`."""
+    for chunk in source:
+        n = len(chunk[0])
+        cut = min(n, count)
+        if cut:
+            part = tuple(t[:cut] for t in chunk)
+            if head is not None:
+                head.append(part)
+            yield part
+        if cut < n and tail is not None:
+            tail.append(tuple(t[cut:] for t in chunk))
+        count -= cut
+        if not count and tail is None:
+            return
+
+
+def mini_batches(source, size):
+    """Cuts chunks into mini-batches, across the chunks' borders; the last may be short."""
+    parts, have = [], 0
+    for chunk in source:
+        at, n = 0, len(chunk[0])
+        while at < n:
+            take = min(size - have, n - at)
+            parts.append(tuple(t[at:at + take] for t in chunk))
+            at, have = at + take, have + take
+            if have == size:
+                yield join(parts)
+                parts, have = [], 0
+    if parts:
+        yield join(parts)
+
+
+def join(parts):
+    return parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts)))
+
+
+def line_count(path):
+    with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as m:
+        return sum(m[at:at + (1 << 24)].count(b"\n") for at in range(0, len(m), 1 << 24))
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+def new_rows():
+    """Embeddings uniform in +-0.01 and, in the last column, wide weights of zero."""
+    width = 1 if O.model == "lr" else O.dim + 1
+    rows = torch.empty(SLOTS * O.rows_per_slot, width)
+    rows[:, :-1].uniform_(-0.01, 0.01)
+    rows[:, -1] = 0
+    return rows
+
+
+class TorchRows:
+    def __init__(self):
+        self.rows = nn.Parameter(new_rows())
+        kinds = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad,
+                 "adam": torch.optim.SparseAdam}
+        self.optimizer = kinds[O.row_optimizer]([self.rows], lr=O.row_lr)
+
+    def lookup(self, ids):
+        return F.embedding(ids, self.rows, sparse=True)
+
+    def step(self, ids, gathered):
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+class ManualRows:
+    def __init__(self):
+        self.rows = new_rows()
+        states = {"sgd": 0, "adagrad": 1, "adam": 2}[O.row_optimizer]
+        self.states = [torch.zeros_like(self.rows) for _ in range(states)]
+        self.steps = 0
+
+    def lookup(self, ids):
+        return F.embedding(ids, self.rows).requires_grad_()
+
+    @torch.no_grad()
+    def step(self, ids, gathered):
+        self.steps += 1
+        # Slots own ascending ranges of rows, so sorting each slot, in parallel, sorts them all.
+        ids, order = torch.sort(ids.t().contiguous(), dim=1)
+        order = order.mul_(SLOTS).add_(torch.arange(SLOTS).unsqueeze(1)).view(-1)
+        touched, counts = torch.unique_consecutive(ids.view(-1), return_counts=True)
+        g = F.embedding_bag(order, gathered.grad.view(len(order), -1),
+                            counts.cumsum(0) - counts, mode="sum")
+        w = self.rows.index_select(0, touched)
+        self.update(touched, w, g)
+        self.rows.index_copy_(0, touched, w)
+
+    def update(self, touched, w, g):
+        if O.row_optimizer == "sgd":
+            w.sub_(g, alpha=O.row_lr)
+            return
+        states = [s.index_select(0, touched) for s in self.states]
+        if O.row_optimizer == "adagrad":
+            states[0].addcmul_(g, g)
+        else:
+            states[0].lerp_(g, 0.1)
+            states[1].mul_(0.999).addcmul_(g, g, value=0.001)
+        for whole, part in zip(self.states, states):
+            whole.index_copy_(0, touched, part)
+        if O.row_optimizer == "adagrad":
+            w.addcdiv_(g, states[0].sqrt_().add_(1e-10), value=-O.row_lr)
+        else:
+            rate = O.row_lr * (1 - 0.999**self.steps) ** 0.5 / (1 - 0.9**self.steps)
+            w.addcdiv_(states[0], states[1].sqrt_().add_(1e-8), value=-rate)
+
+
+# ---- models --------------------------------------------------------------------------------------
+
+class Dense(nn.Module):
+    """The dense part: gathered rows [b, 26, width] and dense features [b, 13] to logits [b]."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Linear(DENSE, 1)
+        if O.model == "lr":
+            return
+        widths = [SLOTS * O.dim + DENSE, *HIDDEN]
+        hidden = [m for a, b in zip(widths, widths[1:]) for m in (nn.Linear(a, b), nn.ReLU())]
+        self.deep = nn.Sequential(*hidden, nn.Linear(widths[-1], 1))
+
+    def forward(self, gathered, x):
+        z = gathered[..., -1].sum(1) + self.wide(x).squeeze(1)
+        if O.model == "lr":
+            return z
+        v = gathered[..., :-1]
+        z = z + self.deep(torch.cat([v.flatten(1), x], 1)).squeeze(1)
+        if O.model == "deepfm":
+            z = z + 0.5 * (v.sum(1).square() - v.square().sum(1)).sum(1)
+        return z
+
+
+class Trainer:
+    def __init__(self):
+        self.rows = {"torch": TorchRows, "manual": ManualRows}[O.rows_by]()
+        self.plain = Dense()
+        self.dense = torch.compile(self.plain) if O.compile else self.plain
+        self.optimizer = torch.optim.Adam(self.plain.parameters(), lr=O.dense_lr, fused=True)
+
+    def step(self, labels, x, ids):
+        gathered = self.rows.lookup(ids)
+        # A short last mini-batch must not compile the model anew.
+        dense = self.dense if len(labels) == O.mini_batch else self.plain
+        with torch.autocast("cpu", torch.bfloat16, enabled=O.bf16):
+            z = dense(gathered, x)
+        loss = F.binary_cross_entropy_with_logits(z.float(), labels)
+        loss.backward()
+        self.rows.step(ids, gathered)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    @torch.no_grad()
+    def evaluate(self, test):
+        z, y = [], []
+        for labels, x, ids in mini_batches(test, 8192):
+            with torch.autocast("cpu", torch.bfloat16, enabled=O.bf16):
+                z.append(self.plain(self.rows.lookup(ids), x).float())
+            y.append(labels)
+        z, y = torch.cat(z).double(), torch.cat(y).double()
+        loss = F.binary_cross_entropy_with_logits(z, y).item()
+        return {"auc": auc(z.numpy(), y.numpy()), "logloss": loss, "examples": len(y)}
+
+
+def auc(scores, labels):
+    """Area under the ROC curve; equal scores share their mean rank."""
+    _, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[group]
+    positive = labels.sum()
+    below = ranks[labels == 1].sum() - positive * (positive + 1) / 2
+    return float(below / (positive * (len(labels) - positive)))
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+def train(trainer):
+    train_count, test = O.examples_max or 1 << 62, None
+    if O.test_fraction:
+        total = line_count(O.data)
+        train_count, test = min(total - int(total * O.test_fraction), train_count), []
+    kept = [] if O.epochs > 1 else None
+    epochs = []
+    for epoch in range(O.epochs):
+        begin = time.perf_counter()
+        source = kept if epoch else split(chunks(O.data), train_count, kept, test)
+        count, loss, step_s, end = 0, 0.0, 0.0, begin
+        for batch in mini_batches(source, O.mini_batch):
+            start = time.perf_counter()
+            loss += trainer.step(*batch) * len(batch[0])
+            end = time.perf_counter()
+            step_s += end - start
+            count += len(batch[0])
+        report = {"examples": count, "wall_s": end - begin, "step_s": step_s,
+                  "train_logloss": loss / count}
+        epochs.append(report | {"eval": trainer.evaluate(test) if test else None})
+    return epochs
+
+
+def main():
+    torch.set_num_threads(O.train_threads)
+    pa.set_cpu_count(PARSE_THREADS)
+    torch.manual_seed(O.seed)
+    torch.set_flush_denormal(True)
+    warnings.filterwarnings("ignore", "Sparse invariant checks")
+    trainer = Trainer()
+    if O.warm:
+        first = mini_batches([parse(next(pieces(O.data)))], O.mini_batch)
+        for _, batch in zip(range(O.warm), first):
+            trainer.step(*batch)
+    epochs = train(trainer)
+    examples = sum(e["examples"] for e in epochs)
+    print(json.dumps({
+        "settings": vars(O),
+        "versions": {m.__name__: m.__version__ for m in (torch, pl, pa, np)},
+        "examples": examples,
+        "examples_per_second": examples / sum(e["wall_s"] for e in epochs),
+        "step_examples_per_second": examples / sum(e["step_s"] for e in epochs),
+        "epochs": epochs,
+        "eval": epochs[-1]["eval"],
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+    }), flush=True)
+
+
+if __name__ == "__main__":
+    main()

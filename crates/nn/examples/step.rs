@@ -1,0 +1,131 @@
+//! Times forward and backward passes of a wide and deep model on one thread.
+//!
+//! `cargo run --release -p stepwell-nn --example step -- [rows] [repetitions]`
+
+use std::error::Error;
+use std::io::Write as _;
+use std::time::Instant;
+
+use stepwell_base::random::Stream;
+use stepwell_nn::{
+    Activation, Add, Block, Graph, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace,
+    binary_cross_entropy, tree_sum,
+};
+use stepwell_optim::{DenseOptimizer, DenseState, Rule};
+
+const SLOTS: usize = 26;
+const DIM: usize = 16;
+const DENSE: usize = 13;
+const HIDDEN: [usize; 3] = [512, 256, 128];
+const BLOCKS: usize = 8;
+
+fn wide_and_deep() -> Result<Graph<f32>, Box<dyn Error>> {
+    let input = InputShape { embedding: SLOTS * DIM, dense: DENSE };
+    let mut builder = GraphBuilder::new(input);
+    let (mut source, mut inputs) = (Source::Columns(0..input.columns()), input.columns());
+    for (depth, outputs) in HIDDEN.into_iter().enumerate() {
+        let layer = Linear { inputs, outputs, bias: true, activation: Activation::Relu };
+        source = Source::Node(builder.add(&format!("deep{depth}"), layer, &[source])?);
+        inputs = outputs;
+    }
+    let last = Linear { inputs, outputs: 1, bias: true, activation: Activation::Identity };
+    let deep = builder.add("deep_out", last, &[source])?;
+    builder.add("logit", Add, &[Source::FirstOrder, Source::Node(deep)])?;
+    Ok(builder.build()?)
+}
+
+/// Everything one thread needs to train.
+struct Bench {
+    graph: Graph<f32>,
+    rows: usize,
+    workspace: Workspace<f32>,
+    x: Vec<f32>,
+    first_order: Vec<f32>,
+    labels: Vec<f32>,
+    logits: Vec<f32>,
+    d_logits: Vec<f32>,
+    probabilities: Vec<f32>,
+    d_x: Vec<f32>,
+    gradients: Vec<Vec<f32>>,
+}
+
+impl Bench {
+    fn new(graph: Graph<f32>, rows: usize) -> Self {
+        let mut stream = Stream::named(1, b"step");
+        let columns = graph.input().columns();
+        Self {
+            rows,
+            workspace: Workspace::new(&graph, rows),
+            x: (0..rows * columns).map(|_| stream.next_symmetric(0.5)).collect(),
+            first_order: vec![0.0; rows],
+            labels: (0..rows).map(|_| (stream.next_u64() & 1) as f32).collect(),
+            logits: vec![0.0; rows],
+            d_logits: vec![0.0; rows],
+            probabilities: vec![0.0; rows],
+            d_x: vec![0.0; rows * graph.input().embedding],
+            gradients: vec![vec![0.0; graph.parameter_count()]; BLOCKS],
+            graph,
+        }
+    }
+
+    /// One block; returns the sum of its losses and the seconds of forward and backward.
+    fn block(&mut self, index: usize, parameters: &[f32]) -> (f64, f64, f64) {
+        let columns = self.graph.input().columns();
+        let x = Matrix::packed(&self.x, self.rows, columns);
+        let block = Block { x, first_order: &self.first_order };
+        let start = Instant::now();
+        self.graph.forward(parameters, &block, &mut self.workspace, &mut self.logits);
+        let examples = self.rows * BLOCKS;
+        let (d_logits, probabilities) = (&mut self.d_logits, &mut self.probabilities);
+        let loss =
+            binary_cross_entropy(&self.logits, &self.labels, examples, d_logits, probabilities);
+        let forward = start.elapsed().as_secs_f64();
+        let (workspace, gradients) = (&mut self.workspace, &mut self.gradients[index]);
+        let (d_logits, d_x) = (&self.d_logits, &mut self.d_x);
+        self.graph.backward(parameters, &block, d_logits, workspace, d_x, gradients);
+        (loss, forward, start.elapsed().as_secs_f64() - forward)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<usize> =
+        std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let rows = arguments.first().copied().unwrap_or(512);
+    let repetitions = arguments.get(1).copied().unwrap_or(10);
+    let graph = wide_and_deep()?;
+    let flops = graph.flops_per_example();
+    let rule = Rule::adam(0.001);
+    let mut parameters = graph.initial_parameters(1);
+    let mut state = DenseState::new(&rule, parameters.len());
+    let mut optimizer = DenseOptimizer::new(rule)?;
+    let mut total = vec![0.0; parameters.len()];
+    let mut bench = Bench::new(graph, rows);
+    let mut out = std::io::stdout().lock();
+    for _ in 0..repetitions {
+        let (mut loss, mut forward, mut backward) = (0.0, 0.0, 0.0);
+        for index in 0..BLOCKS {
+            let (sum, f, b) = bench.block(index, &parameters);
+            (loss, forward, backward) = (loss + sum, forward + f, backward + b);
+        }
+        let start = Instant::now();
+        let blocks: Vec<&[f32]> = bench.gradients.iter().map(Vec::as_slice).collect();
+        tree_sum(&blocks, &mut total);
+        optimizer.begin_step().apply(&mut parameters, state.whole(), &total);
+        let update = start.elapsed().as_secs_f64();
+        let examples = (rows * BLOCKS) as f64;
+        let rate = |operations: u64, seconds: f64| operations as f64 * examples / seconds / 1e9;
+        writeln!(
+            out,
+            "loss {:.6}  {:.0} examples/s with update  forward {:.1} GFLOP/s {:.2} ms  \
+             backward {:.1} GFLOP/s {:.2} ms  update {:.2} ms",
+            loss / examples,
+            examples / (forward + backward + update),
+            rate(flops.forward, forward),
+            forward * 1e3,
+            rate(flops.backward, backward),
+            backward * 1e3,
+            update * 1e3,
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! From a description to a graph: shapes are checked, gradients routed, buffers planned.
+
+use std::ops::Range;
+
+use super::plan::{NodeUse, plan};
+use super::{BufferKind, Graph, Node};
+use crate::layer::{Flops, GradientTarget, Layer, Layout, Write};
+use crate::{GraphError, ParameterSpec, Scalar};
+
+/// Columns of a graph's input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputShape {
+    /// Embedding values, which come first and get gradients.
+    pub embedding: usize,
+    /// Dense features, which come after them and get none.
+    pub dense: usize,
+}
+
+impl InputShape {
+    /// All columns.
+    pub fn columns(&self) -> usize {
+        self.embedding + self.dense
+    }
+}
+
+/// Number of a node in execution order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// What a node reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Columns of the graph's input.
+    Columns(Range<usize>),
+    /// The first-order input, one column; only a sum that is the output may read it.
+    FirstOrder,
+    /// The output of an earlier node.
+    Node(NodeId),
+}
+
+/// A graph in the making: nodes are added in execution order, the output last.
+#[derive(Debug)]
+pub struct GraphBuilder<T> {
+    input: InputShape,
+    nodes: Vec<Draft<T>>,
+}
+
+#[derive(Debug)]
+struct Draft<T> {
+    name: String,
+    layer: Box<dyn Layer<T>>,
+    sources: Vec<Source>,
+    columns: usize,
+}
+
+impl<T: Scalar> GraphBuilder<T> {
+    /// A graph of no nodes.
+    pub fn new(input: InputShape) -> Self {
+        Self { input, nodes: Vec::new() }
+    }
+
+    /// Adds a node that runs after those added before.
+    ///
+    /// # Errors
+    /// A name used twice, a source that does not exist, or shapes that do not fit.
+    pub fn add(
+        &mut self,
+        name: &str,
+        layer: impl Layer<T> + 'static,
+        sources: &[Source],
+    ) -> Result<NodeId, GraphError> {
+        if self.nodes.iter().any(|node| node.name == name) {
+            return Err(GraphError::DuplicateName { layer: name.to_owned() });
+        }
+        let widths: Vec<usize> =
+            sources.iter().map(|source| self.width(name, source)).collect::<Result<_, _>>()?;
+        let shape = |problem| GraphError::Shape { layer: name.to_owned(), problem };
+        let columns = layer.output_columns(&widths).map_err(shape)?;
+        if sources.contains(&Source::FirstOrder) && !layer.is_sum() {
+            let problem = "only a sum may read the first-order input: its gradient is the logit's";
+            return Err(shape(problem.to_owned()));
+        }
+        let (name, layer, sources) = (name.to_owned(), Box::new(layer), sources.to_vec());
+        self.nodes.push(Draft { name, layer, sources, columns });
+        Ok(NodeId(self.nodes.len() - 1))
+    }
+
+    fn width(&self, layer: &str, source: &Source) -> Result<usize, GraphError> {
+        let found = match source {
+            Source::Columns(range) => {
+                let inside = range.start <= range.end && range.end <= self.input.columns();
+                inside.then(|| range.len())
+            }
+            Source::FirstOrder => Some(1),
+            Source::Node(node) => self.nodes.get(node.0).map(|node| node.columns),
+        };
+        found.ok_or_else(|| GraphError::NoSuchSource {
+            layer: layer.to_owned(),
+            source_name: format!("{source:?}"),
+        })
+    }
+
+    /// The graph whose logits are the output of the node added last.
+    ///
+    /// # Errors
+    /// No nodes, an output that is not one column, or a node that feeds nothing.
+    pub fn build(self) -> Result<Graph<T>, GraphError> {
+        self.check_connections()?;
+        let uses: Vec<NodeUse<'_>> = self.nodes.iter().map(Draft::uses).collect();
+        let plan = plan(&uses);
+        let layout = |(node, draft): (usize, &Draft<T>)| Layout {
+            columns: draft.columns,
+            value: plan.offset(node, BufferKind::Value),
+            gradient: plan.offset(node, BufferKind::Gradient),
+        };
+        let layouts: Vec<Layout> = self.nodes.iter().enumerate().map(layout).collect();
+        let (targets, untouched) = route(self.input, &self.nodes);
+        let mut parameters = Vec::new();
+        let mut parameter_count = 0;
+        let mut nodes = Vec::with_capacity(self.nodes.len());
+        for (draft, targets) in self.nodes.into_iter().zip(targets) {
+            let start = parameter_count;
+            for spec in draft.parameter_specs(start) {
+                parameter_count = spec.range.end;
+                parameters.push(spec);
+            }
+            let flops = flops(&draft, &targets, &layouts);
+            let Draft { name, layer, sources, .. } = draft;
+            let parameters = start..parameter_count;
+            nodes.push(Node { name, layer, sources, targets, parameters, flops });
+        }
+        let input = self.input;
+        Ok(Graph { input, nodes, layouts, parameters, parameter_count, untouched, plan })
+    }
+
+    fn check_connections(&self) -> Result<(), GraphError> {
+        let (output, inner) = self.nodes.split_last().ok_or(GraphError::Empty)?;
+        if output.columns != 1 {
+            let (layer, width) = (output.name.clone(), output.columns);
+            return Err(GraphError::Output { layer, width });
+        }
+        for (index, node) in inner.iter().enumerate() {
+            let source = Source::Node(NodeId(index));
+            if !self.nodes.iter().any(|reader| reader.sources.contains(&source)) {
+                return Err(GraphError::Unused { layer: node.name.clone() });
+            }
+            if node.sources.contains(&Source::FirstOrder) {
+                let problem = "only the output may read the first-order input".to_owned();
+                return Err(GraphError::Shape { layer: node.name.clone(), problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Scalar> Draft<T> {
+    fn uses(&self) -> NodeUse<'_> {
+        NodeUse { columns: self.columns, reads: self.layer.reads(), sources: &self.sources }
+    }
+
+    /// The parameters of this node from `start` of the flat vector on.
+    fn parameter_specs(&self, mut start: usize) -> Vec<ParameterSpec> {
+        let place = |parameter: crate::ParameterShape| {
+            let range = start..start + parameter.lanes();
+            start = range.end;
+            let name = format!("{}/{}", self.name, parameter.name);
+            let (shape, init_range) = (parameter.shape, parameter.init_range);
+            ParameterSpec { name, shape, range, init_range }
+        };
+        self.layer.parameters().into_iter().map(place).collect()
+    }
+}
+
+fn flops<T: Scalar>(draft: &Draft<T>, targets: &[GradientTarget], layouts: &[Layout]) -> Flops {
+    let read = |source: &Source| match source {
+        Source::Columns(range) => range.len(),
+        Source::FirstOrder => 1,
+        Source::Node(node) => layouts[node.0].columns,
+    };
+    let wanted = |target: &GradientTarget| match target {
+        GradientTarget::None => 0,
+        GradientTarget::Input { columns, .. } => columns.len(),
+        GradientTarget::Node(node, _) => layouts[*node].columns,
+    };
+    let inputs: Vec<usize> = draft.sources.iter().map(read).collect();
+    let wanted: Vec<usize> = targets.iter().map(wanted).collect();
+    draft.layer.flops(&inputs, &wanted)
+}
+
+/// Where every node's gradients go, and the embedding columns that get none at all.
+///
+/// Passes are followed in the order in which they will run, so that the first to reach a place
+/// overwrites it and later ones add.
+fn route<T>(
+    input: InputShape,
+    nodes: &[Draft<T>],
+) -> (Vec<Vec<GradientTarget>>, Vec<Range<usize>>) {
+    let mut written = vec![false; input.embedding];
+    let mut reached = vec![false; nodes.len()];
+    let mut targets: Vec<Vec<GradientTarget>> = Vec::with_capacity(nodes.len());
+    for node in nodes.iter().rev() {
+        let target = |source: &Source| match source {
+            Source::FirstOrder => GradientTarget::None,
+            Source::Columns(range) => input_target(range, &mut written),
+            Source::Node(node) => {
+                let before = std::mem::replace(&mut reached[node.0], true);
+                GradientTarget::Node(node.0, write_after(before))
+            }
+        };
+        targets.push(node.sources.iter().map(target).collect());
+    }
+    targets.reverse();
+    (targets, unwritten(&written, 0..input.embedding))
+}
+
+fn write_after(before: bool) -> Write {
+    if before { Write::Accumulate } else { Write::Overwrite }
+}
+
+/// Where the gradient of the input columns `range` goes; marks them as written.
+fn input_target(range: &Range<usize>, written: &mut [bool]) -> GradientTarget {
+    let columns = range.start..range.end.min(written.len());
+    if columns.is_empty() {
+        return GradientTarget::None;
+    }
+    let before = written[columns.clone()].contains(&true);
+    let clear = if before { unwritten(written, columns.clone()) } else { Vec::new() };
+    written[columns.clone()].fill(true);
+    GradientTarget::Input { columns, clear, write: write_after(before) }
+}
+
+/// The ranges of `columns` that were not written.
+fn unwritten(written: &[bool], columns: Range<usize>) -> Vec<Range<usize>> {
+    let mut ranges = Vec::<Range<usize>>::new();
+    for column in columns.filter(|column| !written[*column]) {
+        match ranges.last_mut() {
+            Some(last) if last.end == column => last.end += 1,
+            _ => ranges.push(column..column + 1),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,271 @@
+//! The graph: nodes in execution order, run forwards and backwards over one block at a time.
+//!
+//! ```text
+//! x           [ embedding values: slots * dim | dense features ]   one row per example
+//! first_order [ sum of the wide weights ]                          one value per example
+//!
+//! nodes       each reads columns of x, the first order, or outputs of nodes before it
+//! output      one logit per example
+//! ```
+//!
+//! Backwards, a node whose output several nodes read gets its gradient from the last of them first
+//! (overwriting) and then from the others in reverse order (adding): a fixed order, planned when
+//! the graph is built. The same holds for columns of x.
+//!
+//! ```
+//! use stepwell_nn::{
+//!     Activation, Add, Block, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace,
+//! };
+//! # fn main() -> Result<(), stepwell_nn::GraphError> {
+//! let mut builder = GraphBuilder::<f32>::new(InputShape { embedding: 4, dense: 1 });
+//! let linear =
+//!     |inputs, outputs, activation| Linear { inputs, outputs, bias: true, activation };
+//! let hidden = linear(5, 3, Activation::Relu);
+//! let hidden = builder.add("hidden", hidden, &[Source::Columns(0..5)])?;
+//! let top = builder.add("top", linear(3, 1, Activation::Identity), &[Source::Node(hidden)])?;
+//! builder.add("logit", Add, &[Source::FirstOrder, Source::Node(top)])?;
+//! let graph = builder.build()?;
+//!
+//! let parameters = graph.initial_parameters(1);
+//! let mut workspace = Workspace::new(&graph, 2);
+//! let x = [0.5; 10];
+//! let block = Block { x: Matrix::packed(&x, 2, 5), first_order: &[0.1, 0.2] };
+//! let (mut logits, mut d_x) = ([0.0; 2], [0.0; 8]);
+//! let mut gradients = vec![0.0; graph.parameter_count()];
+//! graph.forward(&parameters, &block, &mut workspace, &mut logits);
+//! graph.backward(&parameters, &block, &[1.0, 1.0], &mut workspace, &mut d_x, &mut gradients);
+//! assert_eq!(gradients.last(), Some(&2.0)); // the bias of the top layer
+//! # Ok(())
+//! # }
+//! ```
+
+mod build;
+mod plan;
+mod workspace;
+
+use std::ops::Range;
+
+pub use build::{GraphBuilder, InputShape, NodeId, Source};
+pub use plan::{BufferKind, BufferPlan, Plan};
+pub use workspace::Workspace;
+
+use crate::layer::{
+    Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
+    clear_columns,
+};
+use crate::matmul::packing_bytes;
+use crate::{Matrix, MatrixMut, ParameterSpec, Scalar};
+
+/// The inputs of one block.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a, T> {
+    /// Embedding values and dense features. // (rows, embedding + dense)
+    pub x: Matrix<'a, T>,
+    /// Sum of each example's wide weights; may be empty where the graph does not read it. // (rows)
+    pub first_order: &'a [T],
+}
+
+/// A model's dense part, ready to run; shared by all threads.
+#[derive(Debug)]
+pub struct Graph<T> {
+    input: InputShape,
+    nodes: Vec<Node<T>>,
+    layouts: Vec<Layout>,
+    parameters: Vec<ParameterSpec>,
+    parameter_count: usize,
+    untouched: Vec<Range<usize>>,
+    plan: Plan,
+}
+
+#[derive(Debug)]
+struct Node<T> {
+    name: String,
+    layer: Box<dyn Layer<T>>,
+    sources: Vec<Source>,
+    targets: Vec<GradientTarget>,
+    parameters: Range<usize>,
+    flops: Flops,
+}
+
+impl<T: Scalar> Graph<T> {
+    /// Columns of the input.
+    pub fn input(&self) -> InputShape {
+        self.input
+    }
+
+    /// Names of the nodes in execution order.
+    pub fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| node.name.as_str())
+    }
+
+    /// Where each parameter lies in the flat vector.
+    pub fn parameters(&self) -> &[ParameterSpec] {
+        &self.parameters
+    }
+
+    /// Length of the flat vector of parameters.
+    pub fn parameter_count(&self) -> usize {
+        self.parameter_count
+    }
+
+    /// The parameters with which training begins: a function of seed and names alone.
+    pub fn initial_parameters(&self, seed: u64) -> Vec<T> {
+        let mut values = vec![T::ZERO; self.parameter_count];
+        for spec in &self.parameters {
+            spec.init(seed, &mut values[spec.range.clone()]);
+        }
+        values
+    }
+
+    /// Execution order, buffers and their lifetimes.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Whether any node reads the first-order input; its gradient is that of the logit then.
+    pub fn reads_first_order(&self) -> bool {
+        self.nodes.iter().any(|node| node.sources.contains(&Source::FirstOrder))
+    }
+
+    /// Work per example.
+    pub fn flops_per_example(&self) -> Flops {
+        self.nodes.iter().fold(Flops::default(), |sum, node| Flops {
+            forward: sum.forward + node.flops.forward,
+            backward: sum.backward + node.flops.backward,
+        })
+    }
+
+    /// Most bytes that the matrix library takes on each thread beside the workspace.
+    pub fn packing_bytes(&self, rows_max: usize) -> usize {
+        let sides = self.layouts.iter().map(|layout| layout.columns);
+        let side = sides.chain([rows_max, self.input.columns()]).max().unwrap_or(0);
+        packing_bytes::<T>(side)
+    }
+
+    /// Computes the logits of a block; keeps in `workspace` what [`Graph::backward`] reads.
+    pub fn forward(
+        &self,
+        parameters: &[T],
+        block: &Block<'_, T>,
+        workspace: &mut Workspace<T>,
+        logits: &mut [T], // (rows)
+    ) {
+        let rows = self.check(parameters, block, workspace);
+        assert_eq!(logits.len(), rows, "one logit per example");
+        for index in 0..self.nodes.len() {
+            self.forward_node(index, parameters, block, workspace);
+        }
+        if let Some(layout) = self.layouts.last() {
+            let range = layout.range(layout.value, rows, workspace.rows_max);
+            logits.copy_from_slice(&workspace.values[range]);
+        }
+    }
+
+    /// Computes the gradients of a block from those of its logits, after [`Graph::forward`] of the
+    /// same block with the same parameters and workspace.
+    ///
+    /// Everything is overwritten. The gradient of the first order is `d_logits` itself.
+    pub fn backward(
+        &self,
+        parameters: &[T],
+        block: &Block<'_, T>,
+        d_logits: &[T], // (rows)
+        workspace: &mut Workspace<T>,
+        d_x: &mut [T],       // (rows, embedding)
+        gradients: &mut [T], // (parameters)
+    ) {
+        let rows = self.check(parameters, block, workspace);
+        assert_eq!(d_logits.len(), rows, "one gradient per logit");
+        assert_eq!(d_x.len(), rows * self.input.embedding, "one gradient per embedding value");
+        assert_eq!(gradients.len(), self.parameter_count, "one gradient per parameter");
+        let mut d_x = MatrixMut::packed(d_x, rows, self.input.embedding);
+        self.untouched.iter().for_each(|columns| clear_columns(&mut d_x, columns));
+        if let Some(layout) = self.layouts.last() {
+            let range = layout.range(layout.gradient, rows, workspace.rows_max);
+            workspace.gradients[range].copy_from_slice(d_logits);
+        }
+        for index in (0..self.nodes.len()).rev() {
+            let d_x = d_x.reborrow();
+            self.backward_node(index, parameters, block, workspace, d_x, gradients);
+        }
+    }
+
+    /// Number of examples, after all shapes were found right.
+    fn check(&self, parameters: &[T], block: &Block<'_, T>, workspace: &Workspace<T>) -> usize {
+        let rows = block.x.rows();
+        assert_eq!(block.x.columns(), self.input.columns(), "columns of the input");
+        assert_eq!(parameters.len(), self.parameter_count, "parameters of this graph");
+        assert!(rows <= workspace.rows_max, "{rows} rows in a workspace of {}", workspace.rows_max);
+        assert!(workspace.fits(&self.plan), "a workspace of this graph");
+        let expected = if self.reads_first_order() { rows } else { block.first_order.len() };
+        assert_eq!(block.first_order.len(), expected, "one first-order value per example");
+        rows
+    }
+
+    fn inputs<'a>(
+        &'a self,
+        index: usize,
+        block: &Block<'a, T>,
+        values: Rest<'a, T>,
+        rows_max: usize,
+    ) -> Inputs<'a, T> {
+        let (x, first_order) = (block.x, block.first_order);
+        let sources = &self.nodes[index].sources;
+        Inputs { sources, layouts: &self.layouts, x, first_order, values, rows_max }
+    }
+
+    fn forward_node(
+        &self,
+        index: usize,
+        parameters: &[T],
+        block: &Block<'_, T>,
+        workspace: &mut Workspace<T>,
+    ) {
+        let (node, layout) = (&self.nodes[index], &self.layouts[index]);
+        let (rows, rows_max) = (block.x.rows(), workspace.rows_max);
+        let range = layout.range(layout.value, rows, rows_max);
+        let right_start = range.end;
+        let (left, rest) = workspace.values.split_at_mut(range.start);
+        let (output, right) = rest.split_at_mut(range.len());
+        let values = Rest { left, right, right_start };
+        node.layer.forward(Forward {
+            parameters: &parameters[node.parameters.clone()],
+            inputs: self.inputs(index, block, values, rows_max),
+            output: MatrixMut::packed(output, rows, layout.columns),
+        });
+    }
+
+    fn backward_node(
+        &self,
+        index: usize,
+        parameters: &[T],
+        block: &Block<'_, T>,
+        workspace: &mut Workspace<T>,
+        d_x: MatrixMut<'_, T>,
+        gradients: &mut [T],
+    ) {
+        let (node, layout) = (&self.nodes[index], &self.layouts[index]);
+        let (rows, rows_max) = (block.x.rows(), workspace.rows_max);
+        let range = layout.range(layout.gradient, rows, rows_max);
+        let right_start = range.end;
+        let (left, rest) = workspace.gradients.split_at_mut(range.start);
+        let (d_output, right) = rest.split_at_mut(range.len());
+        let values = workspace.values.as_slice();
+        let output = &values[layout.range(layout.value, rows, rows_max)];
+        let values = Rest { left: values, right: &[], right_start: values.len() };
+        node.layer.backward(Backward {
+            parameters: &parameters[node.parameters.clone()],
+            inputs: self.inputs(index, block, values, rows_max),
+            output: Matrix::packed(output, rows, layout.columns),
+            d_output: MatrixMut::packed(d_output, rows, layout.columns),
+            gradients: &mut gradients[node.parameters.clone()],
+            d_inputs: InputGradients {
+                targets: &node.targets,
+                layouts: &self.layouts,
+                d_x,
+                gradients: RestMut { left, right, right_start },
+                rows_max,
+            },
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! The plan of a graph's buffers: when each is first written, when last read, where it lies.
+//!
+//! Time counts passes of nodes. Of n nodes, node i runs forwards at time i and backwards at time
+//! 2n-1-i:
+//!
+//! ```text
+//! time            0    1    2    3    4    5          n = 3
+//! pass            f0   f1   f2   b2   b1   b0
+//! value of 0      ├────────────────────────┤          if b0 reads its output
+//! value of 1           ├──────────────┤
+//! gradient of 1                  ├────┤               from the pass of its last reader to its own
+//! ```
+//!
+//! Buffers whose lifetimes do not meet share memory: each, in order of its first use, takes the
+//! lowest place that is free for its whole life. Values and gradients are planned apart, so that a
+//! backward pass reads the one and writes the other.
+
+use std::ops::Range;
+
+use super::{NodeId, Source};
+use crate::layer::Reads;
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferKind {
+    /// The output of a node.
+    Value,
+    /// The gradient of that output.
+    Gradient,
+}
+
+/// One planned buffer; lanes are per example of the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferPlan {
+    /// Whose it is.
+    pub node: NodeId,
+    /// What it holds.
+    pub kind: BufferKind,
+    /// Lanes.
+    pub lanes: usize,
+    /// Lanes from the start of the buffers of its kind.
+    pub offset: usize,
+    /// Time of the pass that first writes it.
+    pub first_use: usize,
+    /// Time of the pass that last reads it.
+    pub last_use: usize,
+}
+
+/// All buffers of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Buffers in order of their first use.
+    pub buffers: Vec<BufferPlan>,
+    /// Lanes per example of all values together.
+    pub value_lanes: usize,
+    /// Lanes per example of all gradients together.
+    pub gradient_lanes: usize,
+    /// Number of passes: twice the number of nodes.
+    pub passes: usize,
+}
+
+impl Plan {
+    /// Bytes of a workspace for blocks of `rows_max` examples of numbers of `scalar_bytes` each.
+    pub fn workspace_bytes(&self, rows_max: usize, scalar_bytes: usize) -> usize {
+        (self.value_lanes + self.gradient_lanes) * rows_max * scalar_bytes
+    }
+
+    /// Where the buffer of `node` lies.
+    pub(super) fn offset(&self, node: usize, kind: BufferKind) -> usize {
+        let found = self.buffers.iter().find(|b| b.node.0 == node && b.kind == kind);
+        found.map_or(0, |buffer| buffer.offset)
+    }
+}
+
+/// What the plan needs to know of a node.
+pub(super) struct NodeUse<'a> {
+    pub(super) columns: usize,
+    pub(super) reads: Reads,
+    pub(super) sources: &'a [Source],
+}
+
+/// Plans the buffers of `nodes`, the last of which is the output.
+pub(super) fn plan(nodes: &[NodeUse<'_>]) -> Plan {
+    let mut buffers: Vec<BufferPlan> =
+        (0..nodes.len()).flat_map(|node| lifetimes(nodes, node)).collect();
+    buffers.sort_by_key(|buffer| (buffer.first_use, buffer.node));
+    let value_lanes = place(&mut buffers, BufferKind::Value);
+    let gradient_lanes = place(&mut buffers, BufferKind::Gradient);
+    Plan { buffers, value_lanes, gradient_lanes, passes: 2 * nodes.len() }
+}
+
+/// The two buffers of `node`, not yet placed.
+fn lifetimes(nodes: &[NodeUse<'_>], node: usize) -> [BufferPlan; 2] {
+    let end = 2 * nodes.len() - 1;
+    let reads_node = |reader: &usize| nodes[*reader].sources.contains(&Source::Node(NodeId(node)));
+    let readers: Vec<usize> = (node + 1..nodes.len()).filter(reads_node).collect();
+    let last_reader = readers.last().copied();
+    let read_back = readers.iter().find(|reader| nodes[**reader].reads.inputs);
+    // A value lives at least until the logits are copied out, at the end of the forward passes.
+    let mut last_use = last_reader.unwrap_or(node);
+    if let Some(reader) = read_back {
+        last_use = end - reader;
+    }
+    if nodes[node].reads.output {
+        last_use = end - node;
+    }
+    let lanes = nodes[node].columns;
+    let value = BufferPlan {
+        node: NodeId(node),
+        kind: BufferKind::Value,
+        lanes,
+        offset: 0,
+        first_use: node,
+        last_use,
+    };
+    let first_use = end - last_reader.unwrap_or(node);
+    let gradient =
+        BufferPlan { kind: BufferKind::Gradient, first_use, last_use: end - node, ..value };
+    [value, gradient]
+}
+
+/// Gives every buffer of `kind` its offset; returns the lanes that all take together.
+fn place(buffers: &mut [BufferPlan], kind: BufferKind) -> usize {
+    let (mut placed, mut total) = (Vec::<BufferPlan>::new(), 0);
+    for buffer in buffers.iter_mut().filter(|buffer| buffer.kind == kind) {
+        let mut taken: Vec<Range<usize>> = placed
+            .iter()
+            .filter(|other| {
+                other.last_use >= buffer.first_use && other.first_use <= buffer.last_use
+            })
+            .map(|other| other.offset..other.offset + other.lanes)
+            .collect();
+        taken.sort_by_key(|range| range.start);
+        buffer.offset = lowest_gap(&taken, buffer.lanes);
+        total = total.max(buffer.offset + buffer.lanes);
+        placed.push(*buffer);
+    }
+    total
+}
+
+/// The lowest offset at which `lanes` lanes meet none of `taken`, which is sorted.
+fn lowest_gap(taken: &[Range<usize>], lanes: usize) -> usize {
+    let mut offset = 0;
+    for range in taken {
+        if range.start >= offset + lanes {
+            break;
+        }
+        offset = offset.max(range.end);
+    }
+    offset
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain() -> Plan {
+        let sources: Vec<[Source; 1]> = vec![
+            [Source::Columns(0..4)],
+            [Source::Node(NodeId(0))],
+            [Source::Node(NodeId(1))],
+            [Source::Node(NodeId(2))],
+        ];
+        let widths = [8, 6, 4, 1];
+        let reads = Reads { inputs: true, output: true };
+        let nodes: Vec<NodeUse<'_>> = widths
+            .into_iter()
+            .zip(&sources)
+            .map(|(columns, sources)| NodeUse { columns, reads, sources })
+            .collect();
+        plan(&nodes)
+    }
+
+    #[test]
+    fn buffers_alive_together_do_not_meet() {
+        let plan = chain();
+        assert_eq!(plan.passes, 8);
+        for a in &plan.buffers {
+            for b in plan.buffers.iter().filter(|b| b.kind == a.kind && b.node != a.node) {
+                let together = a.first_use <= b.last_use && b.first_use <= a.last_use;
+                let apart = a.offset + a.lanes <= b.offset || b.offset + b.lanes <= a.offset;
+                assert!(!together || apart, "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_share_memory_and_stashed_values_do_not() {
+        let plan = chain();
+        assert_eq!(plan.value_lanes, 8 + 6 + 4 + 1);
+        // Two neighbours at a time; the widest pair leads, and first fit loses at most a few.
+        assert!((14..19).contains(&plan.gradient_lanes), "{}", plan.gradient_lanes);
+        assert_eq!(plan.workspace_bytes(2, 4), (19 + plan.gradient_lanes) * 8);
+    }
+
+    #[test]
+    fn gaps_are_found_from_below() {
+        assert_eq!(lowest_gap(&[], 3), 0);
+        assert_eq!(lowest_gap(&[0..2, 5..6], 3), 2);
+        assert_eq!(lowest_gap(&[0..4, 1..2, 5..6], 2), 6);
+        assert_eq!(lowest_gap(&[3..4, 4..5], 3), 0);
+    }
+}

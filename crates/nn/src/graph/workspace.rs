@@ -1,0 +1,37 @@
+//! The planned buffers of one block, allocated once and used again for every block.
+
+use super::{Graph, Plan};
+use crate::Scalar;
+
+/// Values and gradients of a block of up to so many examples; one for each thread.
+///
+/// Bytes: see [`Plan::workspace_bytes`]. Nothing that one block left behind reaches the next.
+#[derive(Clone, Debug)]
+pub struct Workspace<T> {
+    pub(super) rows_max: usize,
+    pub(super) values: Vec<T>,
+    pub(super) gradients: Vec<T>,
+}
+
+impl<T: Scalar> Workspace<T> {
+    /// A workspace for blocks of at most `rows_max` examples.
+    pub fn new(graph: &Graph<T>, rows_max: usize) -> Self {
+        let plan = graph.plan();
+        Self {
+            rows_max,
+            values: vec![T::ZERO; plan.value_lanes * rows_max],
+            gradients: vec![T::ZERO; plan.gradient_lanes * rows_max],
+        }
+    }
+
+    /// Most examples of a block.
+    pub fn rows_max(&self) -> usize {
+        self.rows_max
+    }
+
+    /// Whether it was made for graphs of this plan.
+    pub(super) fn fits(&self, plan: &Plan) -> bool {
+        self.values.len() == plan.value_lanes * self.rows_max
+            && self.gradients.len() == plan.gradient_lanes * self.rows_max
+    }
+}

@@ -1,0 +1,72 @@
+//! Layers: the nodes of a graph, one file each.
+//!
+//! A layer is a description without state: its parameters, the values it reads and the gradients it
+//! writes are all handed to it, block by block. It computes whole rows (one per example), must not
+//! let one example's values reach another's, and sums over examples in example order. To add one:
+//! implement [`Layer`] in a file beside this, and check it in the gradient tests.
+
+mod add;
+mod concat;
+mod factorization_machine;
+mod linear;
+mod pass;
+
+use std::fmt::Debug;
+
+pub use add::Add;
+pub use concat::Concat;
+pub use factorization_machine::FactorizationMachine;
+pub use linear::{Activation, Linear};
+pub use pass::{Backward, Forward, GradientOut, InputGradients, Inputs, Write};
+pub(crate) use pass::{GradientTarget, Layout, Rest, RestMut, clear_columns};
+
+use crate::parameter::ParameterShape;
+
+/// What a layer's backward pass reads besides the gradient of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reads {
+    /// The values it read.
+    pub inputs: bool,
+    /// The values it wrote.
+    pub output: bool,
+}
+
+/// Floating-point operations per example, a multiplication and an addition counting as two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flops {
+    /// Of the forward pass.
+    pub forward: u64,
+    /// Of the backward pass.
+    pub backward: u64,
+}
+
+/// One kind of node with its dimensions.
+pub trait Layer<T>: Debug + Send + Sync {
+    /// Columns of the output for inputs of these columns.
+    ///
+    /// # Errors
+    /// What does not fit, in words that name the mend.
+    fn output_columns(&self, inputs: &[usize]) -> Result<usize, String>;
+
+    /// The parameters, in the order in which they lie in the flat vector.
+    fn parameters(&self) -> Vec<ParameterShape> {
+        Vec::new()
+    }
+
+    /// What the backward pass reads, which is what has to be kept for it.
+    fn reads(&self) -> Reads;
+
+    /// Whether the gradient of every input is the gradient of the output itself.
+    fn is_sum(&self) -> bool {
+        false
+    }
+
+    /// Work per example where the first `wanted[i]` columns of input i want a gradient.
+    fn flops(&self, inputs: &[usize], wanted: &[usize]) -> Flops;
+
+    /// Computes the output from the inputs.
+    fn forward(&self, pass: Forward<'_, T>);
+
+    /// Computes the gradients of parameters and inputs from that of the output.
+    fn backward(&self, pass: Backward<'_, T>);
+}

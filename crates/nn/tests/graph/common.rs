@@ -1,0 +1,154 @@
+//! Graphs, data and runs that the tests share.
+
+#![expect(clippy::unwrap_used, reason = "the tests' own graphs are well formed")]
+
+use stepwell_base::random::Stream;
+use stepwell_nn::{
+    Activation, Add, Block, Concat, FactorizationMachine, Graph, GraphBuilder, InputShape, Linear,
+    Matrix, NodeId, Scalar, Source, Workspace, binary_cross_entropy,
+};
+
+pub(crate) fn numbers<T: Scalar>(name: &str, count: usize) -> Vec<T> {
+    let mut stream = Stream::named(7, name.as_bytes());
+    (0..count).map(|_| T::from_f64(stream.next_f64() * 2.0 - 1.0)).collect()
+}
+
+pub(crate) fn linear(inputs: usize, outputs: usize, activation: Activation) -> Linear {
+    Linear { inputs, outputs, bias: true, activation }
+}
+
+/// A hidden layer and one output on top of `source`.
+fn tower<T: Scalar>(builder: &mut GraphBuilder<T>, source: Source, inputs: usize) -> NodeId {
+    let hidden = builder.add("hidden0", linear(inputs, 9, Activation::Relu), &[source]).unwrap();
+    let source = Source::Node(hidden);
+    let second = builder.add("hidden1", linear(9, 5, Activation::Relu), &[source]).unwrap();
+    let top = linear(5, 1, Activation::Identity);
+    builder.add("top", top, &[Source::Node(second)]).unwrap()
+}
+
+pub(crate) fn lr<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 0, dense: 3 });
+    let dense = linear(3, 1, Activation::Identity);
+    let dense = builder.add("dense", dense, &[Source::Columns(0..3)]).unwrap();
+    builder.add("logit", Add, &[Source::FirstOrder, Source::Node(dense)]).unwrap();
+    builder.build().unwrap()
+}
+
+pub(crate) fn wide_deep<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 3 });
+    let deep = tower(&mut builder, Source::Columns(0..9), 9);
+    builder.add("logit", Add, &[Source::FirstOrder, Source::Node(deep)]).unwrap();
+    builder.build().unwrap()
+}
+
+pub(crate) fn deepfm<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 12, dense: 2 });
+    let fm = FactorizationMachine { slots: 3, dim: 4 };
+    let fm = builder.add("fm", fm, &[Source::Columns(0..12)]).unwrap();
+    let deep = tower(&mut builder, Source::Columns(0..14), 14);
+    let sources = [Source::FirstOrder, Source::Node(fm), Source::Node(deep)];
+    builder.add("logit", Add, &sources).unwrap();
+    builder.build().unwrap()
+}
+
+/// Forks, joins, overlapping and untouched columns, factorization over dense columns too.
+pub(crate) fn forked<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 20, dense: 4 });
+    let a = linear(6, 4, Activation::Relu);
+    let a = builder.add("a", a, &[Source::Columns(2..8)]).unwrap();
+    let b = linear(7, 4, Activation::Identity);
+    let b = builder.add("b", b, &[Source::Columns(5..12)]).unwrap();
+    let sum = builder.add("sum", Add, &[Source::Node(a), Source::Node(b), Source::Node(a)]);
+    let fm = FactorizationMachine { slots: 3, dim: 3 };
+    let fm = builder.add("fm", fm, &[Source::Columns(15..24)]).unwrap();
+    let sources =
+        [Source::Node(sum.unwrap()), Source::Columns(10..22), Source::Node(b), Source::Node(fm)];
+    let joined = builder.add("joined", Concat, &sources).unwrap();
+    let inner = FactorizationMachine { slots: 7, dim: 3 };
+    let inner = builder.add("inner", inner, &[Source::Node(joined)]).unwrap();
+    let out = Linear { inputs: 21, outputs: 1, bias: false, activation: Activation::Identity };
+    let out = builder.add("out", out, &[Source::Node(joined)]).unwrap();
+    let sources = [Source::Node(inner), Source::Node(out), Source::Node(fm)];
+    builder.add("logit", Add, &sources).unwrap();
+    builder.build().unwrap()
+}
+
+/// Only the sum of wide weights.
+pub(crate) fn wide_only<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 4, dense: 0 });
+    builder.add("logit", Add, &[Source::FirstOrder]).unwrap();
+    builder.build().unwrap()
+}
+
+pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
+    vec![
+        ("lr", lr()),
+        ("wide_deep", wide_deep()),
+        ("deepfm", deepfm()),
+        ("forked", forked()),
+        ("wide_only", wide_only()),
+    ]
+}
+
+/// One block of examples with everything a step of it gives.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Step<T> {
+    pub(crate) rows: usize,
+    pub(crate) stride: usize,
+    pub(crate) x: Vec<T>,
+    pub(crate) first_order: Vec<T>,
+    pub(crate) labels: Vec<f32>,
+    pub(crate) logits: Vec<T>,
+    pub(crate) d_logits: Vec<T>,
+    pub(crate) d_x: Vec<T>,
+    pub(crate) gradients: Vec<T>,
+}
+
+/// Gaps between rows of the input, so that strides are taken seriously.
+pub(crate) const GAP: usize = 2;
+
+impl<T: Scalar> Step<T> {
+    pub(crate) fn new(graph: &Graph<T>, rows: usize) -> Self {
+        let stride = graph.input().columns() + GAP;
+        let nan = T::from_f64(f64::NAN);
+        Self {
+            rows,
+            stride,
+            x: numbers("x", rows * stride),
+            first_order: numbers("first order", rows),
+            labels: (0..rows).map(|row| (row % 3 == 0) as u32 as f32).collect(),
+            logits: vec![nan; rows],
+            d_logits: vec![nan; rows],
+            d_x: vec![nan; rows * graph.input().embedding],
+            gradients: vec![nan; graph.parameter_count()],
+        }
+    }
+
+    /// The mean loss.
+    pub(crate) fn forward(
+        &mut self,
+        graph: &Graph<T>,
+        parameters: &[T],
+        workspace: &mut Workspace<T>,
+    ) -> f64 {
+        let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
+        let block = Block { x, first_order: &self.first_order };
+        graph.forward(parameters, &block, workspace, &mut self.logits);
+        let (mut probabilities, count) = (vec![T::ZERO; self.rows], self.rows.max(1));
+        let (labels, d_logits) = (&self.labels, &mut self.d_logits);
+        let sum = binary_cross_entropy(&self.logits, labels, count, d_logits, &mut probabilities);
+        sum / count as f64
+    }
+
+    pub(crate) fn backward(
+        &mut self,
+        graph: &Graph<T>,
+        parameters: &[T],
+        workspace: &mut Workspace<T>,
+    ) {
+        let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
+        let block = Block { x, first_order: &self.first_order };
+        let (d_x, gradients) = (&mut self.d_x, &mut self.gradients);
+        graph.backward(parameters, &block, &self.d_logits, workspace, d_x, gradients);
+    }
+}

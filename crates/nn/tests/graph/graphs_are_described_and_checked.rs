@@ -1,0 +1,126 @@
+//! What a graph says about itself, and the descriptions it refuses.
+
+use stepwell_nn::{
+    Activation, Add, BufferKind, Concat, FactorizationMachine, GraphBuilder, GraphError,
+    InputShape, NodeId, Source, Workspace,
+};
+
+#[test]
+fn parameters_have_names_shapes_and_ranges() {
+    let graph = crate::common::deepfm::<f32>();
+    let described: Vec<_> =
+        graph.parameters().iter().map(|p| (p.name.as_str(), p.shape.as_slice())).collect();
+    let expected: [(&str, &[usize]); 6] = [
+        ("hidden0/weight", &[9, 14]),
+        ("hidden0/bias", &[9]),
+        ("hidden1/weight", &[5, 9]),
+        ("hidden1/bias", &[5]),
+        ("top/weight", &[1, 5]),
+        ("top/bias", &[1]),
+    ];
+    assert_eq!(described, expected);
+    let mut next = 0;
+    for spec in graph.parameters() {
+        assert_eq!(spec.range.start, next);
+        assert_eq!(spec.range.len(), spec.shape.iter().product::<usize>());
+        next = spec.range.end;
+    }
+    assert_eq!(next, graph.parameter_count());
+    let names = ["fm", "hidden0", "hidden1", "top", "logit"];
+    assert!(graph.node_names().eq(names));
+}
+
+#[test]
+fn initial_values_follow_seed_and_name() {
+    let graph = crate::common::wide_deep::<f32>();
+    let parameters = graph.initial_parameters(5);
+    assert_eq!(parameters, graph.initial_parameters(5));
+    assert_ne!(parameters, graph.initial_parameters(6));
+    for spec in graph.parameters() {
+        let range = (1.0 / (spec.init_range * spec.init_range)).round();
+        let fan_in = if spec.name.starts_with("top") { 5.0 } else { 9.0 };
+        assert_eq!(range, fan_in, "{}", spec.name);
+        let values = &parameters[spec.range.clone()];
+        assert!(values.iter().all(|v| f64::from(v.abs()) <= spec.init_range));
+        assert!(values.iter().any(|v| *v != values[0]) || values.len() == 1);
+    }
+    let wide: Vec<f64> = parameters.iter().map(|v| f64::from(*v)).collect();
+    assert_eq!(wide, crate::common::wide_deep::<f64>().initial_parameters(5));
+}
+
+#[test]
+fn work_is_counted() {
+    let flops = crate::common::wide_deep::<f32>().flops_per_example();
+    let products = [9 * 9, 9 * 5, 5];
+    let biases = 9 + 5 + 1;
+    assert_eq!(flops.forward, 2 * products.iter().sum::<u64>() + biases + 1);
+    // The first layer's input gradient covers the 6 embedding columns alone; the sum passes on 1.
+    let inputs = 6 * 9 + 9 * 5 + 5;
+    assert_eq!(flops.backward, 2 * (products.iter().sum::<u64>() + inputs) + biases + 1);
+}
+
+#[test]
+fn the_plan_names_every_buffer() {
+    let graph = crate::common::forked::<f32>();
+    let plan = graph.plan();
+    let nodes = graph.node_names().count();
+    assert_eq!(plan.buffers.len(), 2 * nodes);
+    assert_eq!(plan.passes, 2 * nodes);
+    for buffer in &plan.buffers {
+        assert!(buffer.first_use <= buffer.last_use && buffer.last_use < plan.passes);
+        let total = match buffer.kind {
+            BufferKind::Value => plan.value_lanes,
+            BufferKind::Gradient => plan.gradient_lanes,
+        };
+        assert!(buffer.offset + buffer.lanes <= total);
+    }
+    assert_eq!(Workspace::new(&graph, 10).rows_max(), 10);
+}
+
+fn builder() -> GraphBuilder<f32> {
+    GraphBuilder::new(InputShape { embedding: 6, dense: 2 })
+}
+
+#[test]
+fn wrong_descriptions_are_refused() {
+    let columns = |range| [Source::Columns(range)];
+    let mut graph = builder();
+    let narrow = crate::common::linear(5, 1, Activation::Relu);
+    let error = graph.add("a", narrow.clone(), &columns(0..8)).unwrap_err();
+    assert_eq!(error.to_string(), "layer 'a': it takes one input of 5 columns, not [8]");
+    assert!(graph.add("a", narrow.clone(), &columns(0..9)).is_err());
+    assert!(graph.add("a", narrow.clone(), &[Source::Node(NodeId(0))]).is_err());
+    assert!(graph.add("a", Add, &[]).is_err());
+    assert!(graph.add("a", Concat, &[]).is_err());
+    let unequal = [Source::Columns(0..2), Source::Columns(0..3)];
+    assert!(graph.add("a", Add, &unequal).is_err());
+    let flat = FactorizationMachine { slots: 3, dim: 0 };
+    assert!(graph.add("a", flat, &columns(0..0)).is_err());
+    assert!(graph.add("a", Concat, &[Source::FirstOrder]).is_err());
+    assert_eq!(graph.build().unwrap_err(), GraphError::Empty);
+
+    let mut graph = builder();
+    graph.add("a", narrow.clone(), &columns(0..5)).unwrap();
+    let twice = graph.add("a", narrow.clone(), &columns(0..5)).unwrap_err();
+    assert!(matches!(twice, GraphError::DuplicateName { .. }));
+    graph.add("b", narrow, &columns(0..5)).unwrap();
+    assert!(matches!(graph.build().unwrap_err(), GraphError::Unused { layer } if layer == "a"));
+
+    let mut graph = builder();
+    graph.add("a", crate::common::linear(8, 2, Activation::Relu), &columns(0..8)).unwrap();
+    assert!(matches!(graph.build().unwrap_err(), GraphError::Output { width: 2, .. }));
+
+    let mut graph = builder();
+    let sum = graph.add("a", Add, &[Source::FirstOrder]).unwrap();
+    graph.add("b", Add, &[Source::Node(sum)]).unwrap();
+    assert!(matches!(graph.build().unwrap_err(), GraphError::Shape { .. }));
+}
+
+#[test]
+#[should_panic(expected = "9 rows in a workspace of 8")]
+fn a_block_fits_its_workspace() {
+    let graph = crate::common::lr::<f32>();
+    let mut step = crate::common::Step::new(&graph, 9);
+    let parameters = graph.initial_parameters(1);
+    step.forward(&graph, &parameters, &mut Workspace::new(&graph, 8));
+}

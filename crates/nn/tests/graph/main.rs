@@ -1,0 +1,6 @@
+//! Whole graphs: their gradients, their bits, their descriptions.
+
+mod bits_depend_on_the_block_alone;
+mod common;
+mod gradients_equal_finite_differences;
+mod graphs_are_described_and_checked;

@@ -1,0 +1,128 @@
+//! Checkpoints: directories that hold the model after exactly one step, whole or not at all.
+//!
+//! ```text
+//! DIR/
+//!   step-000000000128/        complete: it got this name after everything in it was synced
+//!     checkpoint.json         version, step, data position, config, names of published functions
+//!     dense.bin               dense sections as f32, little-endian, in the order of the JSON
+//!     rows-0/                 a snapshot of table group 0's store (hard links to its segments)
+//!     CHECKSUMS               XXH3-64 of the two files above
+//!   .incomplete-…/            being written, or left by a run that was killed; never read
+//!   set-aside-1/              what --force moved out of the way
+//! ```
+//!
+//! Crash by case: before the rename the directory is `.incomplete-…` and the previous checkpoint
+//! is the last one; after it the new one is. There is no moment in between.
+
+mod files;
+mod reader;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+pub use reader::Checkpoint;
+pub use writer::CheckpointWriter;
+
+use crate::{Error, Result};
+
+/// Version of the checkpoint format that this build writes and reads.
+pub const FORMAT_VERSION: u64 = 1;
+
+const STEP_PREFIX: &str = "step-";
+const INCOMPLETE_PREFIX: &str = ".incomplete-";
+const META_FILE: &str = "checkpoint.json";
+const DENSE_FILE: &str = "dense.bin";
+const SUMS_FILE: &str = "CHECKSUMS";
+
+/// The dense part as named sections of f32.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dense {
+    /// Name and values of each section.
+    pub sections: Vec<(String, Vec<f32>)>,
+}
+
+/// Where the rows of one table group lie in a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Number of the group.
+    pub group: usize,
+    /// The snapshot's directory.
+    pub path: PathBuf,
+}
+
+/// What to do with checkpoints that a directory holds already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Refuse them.
+    Fresh,
+    /// Go on from the newest.
+    Resume,
+    /// Move them into `set-aside-N`.
+    SetAside,
+}
+
+/// The complete checkpoints in `directory`, oldest first.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let mut found: Vec<(u64, PathBuf)> = files::entries(directory)?
+        .into_iter()
+        .filter_map(|path| {
+            let step = path.file_name()?.to_str()?.strip_prefix(STEP_PREFIX)?.parse().ok()?;
+            Some((step, path))
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Makes `directory` ready for checkpoints and returns the one to resume from, if any.
+///
+/// # Errors
+/// When it holds checkpoints already and `placement` is [`Placement::Fresh`], or on I/O errors.
+pub fn prepare(directory: &Path, placement: Placement) -> Result<Option<PathBuf>> {
+    files::create_dir_all(directory)?;
+    remove_incomplete(directory)?;
+    let newest = list(directory)?.pop();
+    match (newest, placement) {
+        (None, _) => Ok(None),
+        (Some((_, path)), Placement::Resume) => Ok(Some(path)),
+        (Some((step, _)), Placement::Fresh) => Err(Error::Checkpoint {
+            path: directory.to_owned(),
+            why: format!(
+                "holds checkpoints already (the last of step {step}); go on from it with \
+                 --resume, set them aside with --force, or name another directory"
+            ),
+        }),
+        (Some(_), Placement::SetAside) => set_aside(directory).map(|()| None),
+    }
+}
+
+/// Directories of checkpoints that were never completed hold nothing that anybody was promised.
+fn remove_incomplete(directory: &Path) -> Result<()> {
+    for path in files::entries(directory)? {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if name.is_some_and(|name| name.starts_with(INCOMPLETE_PREFIX)) {
+            files::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_aside(directory: &Path) -> Result<()> {
+    let aside = (1..)
+        .map(|number| directory.join(format!("set-aside-{number}")))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| directory.join("set-aside"));
+    files::create_dir_all(&aside)?;
+    for (_, path) in list(directory)? {
+        if let Some(name) = path.file_name() {
+            files::rename(&path, &aside.join(name))?;
+        }
+    }
+    files::sync_dir(directory)
+}
+
+#[cfg(test)]
+mod tests;

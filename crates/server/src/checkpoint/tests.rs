@@ -1,0 +1,88 @@
+use serde_json::json;
+
+use super::*;
+
+fn dense() -> Dense {
+    let sections = vec![("w".to_owned(), vec![1.0, -2.5]), ("m".to_owned(), vec![f32::MIN])];
+    Dense { sections }
+}
+
+fn write(directory: &Path, step: u64) -> PathBuf {
+    let mut writer = CheckpointWriter::new(directory.to_owned(), 2);
+    writer.write(step, &json!({ "at": step }), &dense(), &[]).unwrap()
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), 7);
+    let checkpoint = Checkpoint::open(directory.path()).unwrap();
+    assert_eq!((checkpoint.step, &checkpoint.path), (7, &path));
+    assert_eq!(checkpoint.dense, dense());
+    assert_eq!(checkpoint.run, json!({ "at": 7 }));
+    assert_eq!(Checkpoint::open(&path).unwrap().step, 7);
+}
+
+#[test]
+fn the_newest_few_of_this_run_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), 1);
+    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 2);
+    for step in [2, 3, 4] {
+        writer.write(step, &json!({}), &dense(), &[]).unwrap();
+    }
+    // Step 1 is of an earlier run and not this one's to remove.
+    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    assert_eq!(steps, [1, 3, 4]);
+}
+
+#[test]
+fn what_is_there_is_refused_resumed_or_set_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(prepare(directory.path(), Placement::Fresh).unwrap(), None);
+    let path = write(directory.path(), 5);
+    let refused = prepare(directory.path(), Placement::Fresh).unwrap_err().to_string();
+    assert!(refused.contains("step 5") && refused.contains("--resume"), "{refused}");
+    assert_eq!(prepare(directory.path(), Placement::Resume).unwrap(), Some(path));
+    assert_eq!(prepare(directory.path(), Placement::SetAside).unwrap(), None);
+    assert!(directory.path().join("set-aside-1/step-000000000005").is_dir());
+    assert_eq!(list(directory.path()).unwrap(), []);
+}
+
+#[test]
+fn an_incomplete_checkpoint_is_never_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), 5);
+    std::fs::rename(&path, directory.path().join(".incomplete-step-000000000005")).unwrap();
+    let error = Checkpoint::open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("holds no checkpoint"), "{error}");
+    assert_eq!(prepare(directory.path(), Placement::Resume).unwrap(), None);
+}
+
+#[test]
+fn every_flipped_byte_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), 5);
+    for name in [META_FILE, DENSE_FILE] {
+        let intact = std::fs::read(path.join(name)).unwrap();
+        for at in 0..intact.len() {
+            let mut flipped = intact.clone();
+            flipped[at] ^= 1;
+            std::fs::write(path.join(name), &flipped).unwrap();
+            let error = Checkpoint::open(&path).unwrap_err().to_string();
+            assert!(error.contains(name) || error.contains("version"), "{error}");
+        }
+        std::fs::write(path.join(name), &intact).unwrap();
+    }
+    assert!(Checkpoint::open(&path).is_ok());
+}
+
+#[test]
+fn another_version_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), 5).join(META_FILE);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    let error = Checkpoint::open(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("version 2") && error.contains("reads version 1"), "{error}");
+}

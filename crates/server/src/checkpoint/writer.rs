@@ -1,0 +1,139 @@
+//! Writing a checkpoint: everything into a directory without a valid name, synced, then renamed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use stepwell_base::{hash, random};
+
+use super::{DENSE_FILE, Dense, FORMAT_VERSION, INCOMPLETE_PREFIX, META_FILE, STEP_PREFIX};
+use super::{SUMS_FILE, files};
+use crate::{Group, Result};
+
+/// Writes the checkpoints of one run into one directory and keeps the newest few.
+#[derive(Debug)]
+pub struct CheckpointWriter {
+    directory: PathBuf,
+    keep: usize,
+    /// Those written by this process, oldest first; no others are ever removed.
+    written: Vec<PathBuf>,
+}
+
+impl CheckpointWriter {
+    /// Checkpoints go to `directory`, which was prepared; the newest `keep` of them stay.
+    pub fn new(directory: PathBuf, keep: usize) -> Self {
+        Self { directory, keep: keep.max(1), written: Vec::new() }
+    }
+
+    /// Writes the model after `step` steps; every dirty row is in its group's store already.
+    ///
+    /// `run` is what the trainer wants back on resuming (position, config, scalars).
+    ///
+    /// # Errors
+    /// On any I/O error; the previous checkpoint stays the last one then.
+    pub fn write(
+        &mut self,
+        step: u64,
+        run: &Value,
+        dense: &Dense,
+        groups: &[Arc<Group>],
+    ) -> Result<PathBuf> {
+        let name = format!("{STEP_PREFIX}{step:012}");
+        let target = self.directory.join(&name);
+        if self.written.last() == Some(&target) {
+            return Ok(target);
+        }
+        let building = self.directory.join(format!("{INCOMPLETE_PREFIX}{name}"));
+        files::create_dir_all(&building)?;
+        write_parts(&building, step, run, dense, groups)?;
+        files::sync_dir(&building)?;
+        files::rename(&building, &target)?;
+        files::sync_dir(&self.directory)?;
+        self.written.push(target.clone());
+        self.drop_old()?;
+        Ok(target)
+    }
+
+    fn drop_old(&mut self) -> Result<()> {
+        while self.written.len() > self.keep {
+            let oldest = self.written.remove(0);
+            // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
+            let doomed = self.directory.join(format!("{INCOMPLETE_PREFIX}old"));
+            files::rename(&oldest, &doomed)?;
+            files::remove_dir_all(&doomed)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_parts(
+    building: &Path,
+    step: u64,
+    run: &Value,
+    dense: &Dense,
+    groups: &[Arc<Group>],
+) -> Result<()> {
+    for (number, group) in groups.iter().enumerate() {
+        let rows = building.join(rows_name(number));
+        files::create_dir_all(&rows)?;
+        group.store.snapshot(&rows)?;
+    }
+    let meta = meta(step, run, dense, groups);
+    let meta = format!("{meta:#}\n").into_bytes();
+    let values: Vec<u8> = dense.bytes();
+    files::write_synced(&building.join(META_FILE), &meta)?;
+    files::write_synced(&building.join(DENSE_FILE), &values)?;
+    let sums = format!(
+        "{:016x}  {META_FILE}\n{:016x}  {DENSE_FILE}\n",
+        hash::checksum(&meta),
+        hash::checksum(&values)
+    );
+    files::write_synced(&building.join(SUMS_FILE), sums.as_bytes())
+}
+
+fn meta(step: u64, run: &Value, dense: &Dense, groups: &[Arc<Group>]) -> Value {
+    let tables: Vec<Value> = groups
+        .iter()
+        .enumerate()
+        .map(|(number, group)| {
+            json!({
+                "id": group.spec.id.0,
+                "name": group.spec.name,
+                "dim": group.spec.dim,
+                "wide": group.spec.wide,
+                "row_lanes": group.spec.row_lanes(),
+                "rows": rows_name(number),
+            })
+        })
+        .collect();
+    let sections: Vec<Value> = dense
+        .sections
+        .iter()
+        .map(|(name, values)| json!({ "name": name, "count": values.len() }))
+        .collect();
+    json!({
+        "format": "stepwell checkpoint",
+        "version": FORMAT_VERSION,
+        "step": step,
+        "key_hash": hash::KEY_HASH_NAME,
+        "checksum": hash::CHECKSUM_NAME,
+        "initial_values": random::initializer_name(),
+        "tables": tables,
+        "dense": sections,
+        "run": run,
+    })
+}
+
+pub(super) fn rows_name(group: usize) -> String {
+    format!("rows-{group}")
+}
+
+impl Dense {
+    /// All values, little-endian, section after section.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.sections
+            .iter()
+            .flat_map(|(_, values)| values.iter().flat_map(|value| value.to_le_bytes()))
+            .collect()
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong between the tiers.
+
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An operating error of the hierarchy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store failed; its message names file and offset.
+    #[error(transparent)]
+    Store(#[from] stepwell_ssd::Error),
+    /// The slab could not be mapped.
+    #[error("cannot map {bytes} bytes for the rows in memory: {source}; lower tiers.dram")]
+    Slab {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// One mini-batch needs more rows than the slab has slots.
+    #[error(
+        "a mini-batch of {examples} examples needs {rows} distinct rows of table '{table}', but \
+         tiers.dram holds {slots} ({row_bytes} bytes a row with its metadata): raise tiers.dram \
+         to at least {needed} bytes or lower data.mini_batch"
+    )]
+    MiniBatchTooLarge {
+        /// Examples of the mini-batch.
+        examples: usize,
+        /// Its distinct rows.
+        rows: usize,
+        /// The table's name.
+        table: String,
+        /// Slots of the slab.
+        slots: usize,
+        /// Bytes of a row in memory, metadata included.
+        row_bytes: u64,
+        /// Bytes that would hold this mini-batch.
+        needed: u64,
+    },
+    /// A file of a checkpoint could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A checkpoint is not what it should be.
+    #[error("checkpoint {}: {why}", path.display())]
+    Checkpoint {
+        /// The checkpoint's directory.
+        path: PathBuf,
+        /// What is wrong, and the mend.
+        why: String,
+    },
+}

@@ -1,0 +1,152 @@
+//! What is known of coming mini-batches: for each key, the next mini-batch that uses it.
+//!
+//! Why: the row whose next use is farthest should leave first (Belady). Keys are known a horizon
+//! ahead, long before rows are held.
+//!
+//! How: mini-batches are numbered in order. Each waiting one keeps, per distinct key, the number
+//! of the next mini-batch that has the key too. `last` finds the latest waiting mini-batch of a
+//! key, whose link a newly learned one completes.
+//!
+//! Cost: 4 bytes per distinct key of a waiting mini-batch, and one map entry per distinct key of
+//! all waiting ones.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+use stepwell_base::{Key, hash};
+use stepwell_mem::Cache;
+
+const NEVER: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    key: Key,
+    number: u32,
+    index: u32,
+}
+
+/// Keys of the mini-batches that were learned and not planned yet.
+#[derive(Debug, Default)]
+pub(crate) struct Future {
+    last: HashTable<Last>,
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: u32,
+    /// Next mini-batch with the same key; empty when this one was not followed.
+    next: Vec<u32>,
+}
+
+impl Future {
+    /// Bytes for `keys` distinct keys known ahead.
+    pub(crate) fn bytes_max(keys: u64) -> u64 {
+        // The map doubles when half of its room is filled with removed entries, and while it
+        // grows the old one is still there.
+        let buckets = (keys * 16).div_ceil(7).next_power_of_two().max(8);
+        buckets * (size_of::<Last>() as u64 + 1) * 3 / 2 + keys * size_of::<u32>() as u64
+    }
+
+    /// Mini-batch `number` comes after all learned before and uses the distinct `keys`.
+    ///
+    /// With `follow` false its keys are not looked at: nothing will have to leave before it.
+    pub(crate) fn learn(&mut self, cache: &mut Cache, number: u32, keys: &[Key], follow: bool) {
+        let mut next = Vec::new();
+        if follow {
+            next.resize(keys.len(), NEVER);
+            keys.iter().enumerate().for_each(|(index, key)| {
+                self.link(cache, *key, number, index as u32);
+            });
+        }
+        self.waiting.push_back(Waiting { number, next });
+    }
+
+    fn link(&mut self, cache: &mut Cache, key: Key, number: u32, index: u32) {
+        let found = self.last.find_mut(hash::mix(key), |last| last.key == key);
+        if let Some(last) = found {
+            let first = self.waiting.front().map_or(number, |waiting| waiting.number);
+            let earlier = (last.number - first) as usize;
+            self.waiting[earlier].next[last.index as usize] = number;
+            (last.number, last.index) = (number, index);
+            return;
+        }
+        let last = Last { key, number, index };
+        self.last.insert_unique(hash::mix(key), last, |last| hash::mix(last.key));
+        if let Some(slot) = cache.find(key) {
+            cache.expect(slot, Some(number));
+        }
+    }
+
+    /// The oldest waiting mini-batch, which has `number` and `keys`, is planned now: per key the
+    /// next mini-batch that uses it, `NEVER` where none is known; empty when none was followed.
+    pub(crate) fn take(&mut self, number: u32, keys: &[Key]) -> Vec<u32> {
+        let oldest = self.waiting.pop_front();
+        assert!(
+            oldest.as_ref().is_some_and(|waiting| waiting.number == number),
+            "mini-batch {number} is planned out of order"
+        );
+        let next = oldest.map(|waiting| waiting.next).unwrap_or_default();
+        for (key, next) in keys.iter().zip(&next) {
+            if *next == NEVER {
+                let entry = self.last.find_entry(hash::mix(*key), |last| last.key == *key);
+                if let Ok(entry) = entry {
+                    entry.remove();
+                }
+            }
+        }
+        next
+    }
+
+    /// The number in `next` as the cache wants it.
+    pub(crate) fn known(next: u32) -> Option<u32> {
+        Some(next).filter(|number| *number != NEVER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(of: &[u64]) -> Vec<Key> {
+        of.iter().copied().map(Key).collect()
+    }
+
+    #[test]
+    fn each_key_knows_its_next_mini_batch() {
+        let mut cache = Cache::new(4, 4);
+        let mut future = Future::default();
+        let batches = [keys(&[1, 2]), keys(&[2, 3]), keys(&[1, 2])];
+        for (number, batch) in batches.iter().enumerate() {
+            future.learn(&mut cache, number as u32, batch, true);
+        }
+        assert_eq!(future.take(0, &batches[0]), [2, 1]);
+        assert_eq!(future.take(1, &batches[1]), [2, NEVER]);
+        future.learn(&mut cache, 3, &batches[1], true);
+        assert_eq!(future.take(2, &batches[2]), [NEVER, 3]);
+        assert_eq!(future.take(3, &batches[1]), [NEVER, NEVER]);
+        assert!(future.last.is_empty());
+    }
+
+    #[test]
+    fn a_resident_row_learns_its_next_use() {
+        let mut cache = Cache::new(4, 4);
+        let mut future = Future::default();
+        let slot = cache.place(Key(9)).expect("a slot is free").slot;
+        cache.unpin(slot);
+        future.learn(&mut cache, 7, &keys(&[8, 9]), true);
+        future.learn(&mut cache, 8, &keys(&[9]), true);
+        assert_eq!(cache.next_use(slot), Some(7));
+    }
+
+    #[test]
+    fn following_may_begin_late() {
+        let mut cache = Cache::new(4, 4);
+        let mut future = Future::default();
+        future.learn(&mut cache, 0, &keys(&[1]), false);
+        future.learn(&mut cache, 1, &keys(&[1]), true);
+        future.learn(&mut cache, 2, &keys(&[1]), true);
+        assert!(future.take(0, &keys(&[1])).is_empty());
+        assert_eq!(future.take(1, &keys(&[1])), [2]);
+    }
+}

@@ -1,0 +1,113 @@
+//! One table group: its slab, its store, and the rows between them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stepwell_base::slab::Slab;
+use stepwell_mem::Cache;
+use stepwell_ssd::Store;
+
+use crate::staging::{Chunk, Staging};
+use crate::{Error, ModelDigest, Result, TableSpec};
+
+/// The shared parts of a table group.
+#[derive(Debug)]
+pub struct Group {
+    /// Shape and rules of its rows.
+    pub spec: TableSpec,
+    /// Rows in memory.
+    pub slab: Slab,
+    /// Rows on disk.
+    pub store: Arc<Store>,
+    /// Rows on their way down.
+    pub staging: Staging,
+    /// What moved.
+    pub traffic: Traffic,
+}
+
+/// Counts of rows that moved between the tiers.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    forwarded: AtomicU64,
+    refilled: AtomicU64,
+    initialized: AtomicU64,
+    written_back: AtomicU64,
+}
+
+/// [`Traffic`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficCount {
+    /// Rows served from staging, on their way down when they were needed again.
+    pub forwarded: u64,
+    /// Rows read from the store.
+    pub refilled: u64,
+    /// Rows that began with their initial value.
+    pub initialized: u64,
+    /// Dirty rows written to the store.
+    pub written_back: u64,
+}
+
+impl Traffic {
+    pub(crate) fn pulled(&self, count: TrafficCount) {
+        self.forwarded.fetch_add(count.forwarded, Ordering::Relaxed);
+        self.refilled.fetch_add(count.refilled, Ordering::Relaxed);
+        self.initialized.fetch_add(count.initialized, Ordering::Relaxed);
+    }
+
+    /// The counts so far.
+    pub fn count(&self) -> TrafficCount {
+        TrafficCount {
+            forwarded: self.forwarded.load(Ordering::Relaxed),
+            refilled: self.refilled.load(Ordering::Relaxed),
+            initialized: self.initialized.load(Ordering::Relaxed),
+            written_back: self.written_back.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Group {
+    /// A group with an empty slab of `slots` rows over `store`.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped.
+    pub fn new(spec: TableSpec, slots: usize, store: Arc<Store>, staging: Staging) -> Result<Self> {
+        let bytes = (slots * spec.row_bytes()) as u64;
+        let slab = Slab::new(slots, spec.row_lanes())
+            .map_err(|source| Error::Slab { bytes, source })?;
+        Ok(Self { spec, slab, store, staging, traffic: Traffic::default() })
+    }
+
+    /// Puts a staged chunk into the store, compacts a little where it is due, and forgets the
+    /// staged copy.
+    ///
+    /// # Errors
+    /// When the store cannot be written; the chunk stays staged then.
+    pub fn write_back(&self, chunk: Arc<Chunk>) -> Result<()> {
+        self.store.put_many(&chunk.keys, &chunk.seqs, bytemuck::cast_slice(&chunk.rows))?;
+        self.traffic.written_back.fetch_add(chunk.keys.len() as u64, Ordering::Relaxed);
+        self.staging.landed(chunk);
+        self.store.compact()?;
+        Ok(())
+    }
+
+    /// Adds every row that exists to `digest`: those in the slab as they are there, all others
+    /// from the store. Nothing may be in flight.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn digest(&self, cache: &Cache, digest: &mut ModelDigest) -> Result<()> {
+        assert!(self.staging.is_idle(), "a digest is taken when nothing is in flight");
+        for row in cache.existing() {
+            let slots = [row.slot];
+            let held = self.slab.hold(&slots);
+            digest.add_row(self.spec.id, row.key, bytemuck::cast_slice(held.row(0)));
+        }
+        self.store.scan_live(&mut |key, _seq, row| {
+            if cache.find_existing(key).is_none() {
+                digest.add_row(self.spec.id, key, row);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! The planner of one table group: which slot each key of a mini-batch gets, what leaves for it.
+//!
+//! Life of a mini-batch, all on the planner's thread:
+//!
+//! ```text
+//! learn    its keys are known: rows in the slab get a next use        nothing is held
+//! fits     all its rows can be pinned now, or later, or never         nothing changes
+//! plan     its rows are pinned; missing ones get a slot, victims go   rows are held
+//! retire   it was trained: rows are dirty, the policy is told, unpin  nothing is held
+//! ```
+//!
+//! Invariants
+//! - I1: a hit moves nothing, so the row is read where the previous step wrote it; a fill is
+//!   pulled after every earlier unit's victims were staged, so it sees their updates.
+//! - I4: rows are pinned once per mini-batch, from plan to retire.
+//! - I7: the policy is told at retire, once per mini-batch and key.
+
+use stepwell_base::{Key, SlotIndex};
+use stepwell_mem::{Cache, Occurrence};
+
+use crate::future::Future;
+use crate::unit::{Fill, GroupUnit};
+
+/// Whether a mini-batch's rows can be pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Now.
+    Now,
+    /// Not before some earlier mini-batch retires.
+    Later,
+    /// Not even alone.
+    Never,
+}
+
+/// Plans the mini-batches of one table group, in order.
+#[derive(Debug)]
+pub struct Planner {
+    cache: Cache,
+    future: Future,
+    /// Slot of each key of the mini-batch at hand, where it has one.
+    found: Vec<Option<SlotIndex>>,
+    /// Unit that last counted the slot, so that a key is counted once per unit.
+    counted: Vec<u32>,
+    unit: u32,
+    /// Distinct keys learned and not planned, for deciding whether to follow the future at all.
+    keys_ahead: usize,
+}
+
+impl Planner {
+    /// A planner over an empty slab of `slots` slots that knows `horizon` mini-batches ahead.
+    pub fn new(slots: usize, horizon: usize) -> Self {
+        Self {
+            cache: Cache::new(slots, horizon),
+            future: Future::default(),
+            found: Vec::new(),
+            counted: vec![0; slots],
+            unit: 0,
+            keys_ahead: 0,
+        }
+    }
+
+    /// Bytes per slot beside the cache's own.
+    pub const BYTES_PER_SLOT: u64 = size_of::<u32>() as u64;
+
+    /// Bytes beside the slab for mini-batches of `keys` distinct keys, `horizon` of them known.
+    pub fn bytes_max(keys: u64, horizon: u64) -> u64 {
+        keys * size_of::<Option<SlotIndex>>() as u64 + Future::bytes_max(keys * horizon)
+    }
+
+    /// The metadata, for inspection, checkpoints and digests.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Every dirty row was written down by a checkpoint.
+    pub fn all_clean(&mut self) {
+        self.cache.all_clean();
+    }
+
+    /// Mini-batch `number` will use the distinct `keys`.
+    pub fn learn(&mut self, number: u32, keys: &[Key]) {
+        self.keys_ahead += keys.len();
+        let follow = !self.cache.has_room_for(self.keys_ahead);
+        self.future.learn(&mut self.cache, number, keys, follow);
+    }
+
+    /// Whether the rows of the distinct `keys` can be pinned; must precede [`Planner::plan`].
+    pub fn fits(&mut self, keys: &[Key]) -> Fit {
+        if keys.len() > self.cache.slots() {
+            return Fit::Never;
+        }
+        self.found.clear();
+        self.found.extend(keys.iter().map(|key| self.cache.find(*key)));
+        let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
+        let held = self.found.iter().flatten().filter(pinned).count();
+        if keys.len() - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
+    }
+
+    /// A new unit begins: keys are counted anew.
+    pub fn begin_unit(&mut self) {
+        self.unit += 1;
+    }
+
+    /// Pins the rows of mini-batch `number`, whose `keys` fit, and says what must move for them.
+    pub fn plan(
+        &mut self,
+        number: u32,
+        keys: &[Key],
+        unit: &mut GroupUnit,
+        slots: &mut Vec<SlotIndex>,
+    ) {
+        assert_eq!(self.found.len(), keys.len(), "`fits` was asked for this mini-batch");
+        let next = self.future.take(number, keys);
+        self.keys_ahead -= keys.len();
+        // All hits first: a row of this mini-batch must not leave for another one of it.
+        for slot in self.found.iter().flatten() {
+            self.cache.pin(*slot);
+        }
+        slots.clear();
+        slots.reserve_exact(keys.len());
+        for (index, key) in keys.iter().enumerate() {
+            let slot = match self.found[index] {
+                Some(slot) => self.hit(slot, unit),
+                None => self.fill(*key, unit),
+            };
+            self.cache.expect(slot, next.get(index).copied().and_then(Future::known));
+            slots.push(slot);
+        }
+    }
+
+    fn hit(&mut self, slot: SlotIndex, unit: &mut GroupUnit) -> SlotIndex {
+        if self.counted[slot.at()] != self.unit {
+            self.counted[slot.at()] = self.unit;
+            unit.hits += 1;
+        }
+        slot
+    }
+
+    fn fill(&mut self, key: Key, unit: &mut GroupUnit) -> SlotIndex {
+        let Some(placed) = self.cache.place(key) else {
+            panic!("key {:016x} finds no slot although its mini-batch fits", key.0)
+        };
+        if let Some(victim) = placed.victim {
+            unit.evictions += 1;
+            if victim.dirty {
+                unit.victims.push(victim);
+            }
+        }
+        self.counted[placed.slot.at()] = self.unit;
+        unit.fills.push(Fill { key, slot: placed.slot, from_below: false });
+        placed.slot
+    }
+
+    /// The unit's rows were pulled: those that came from below exist.
+    pub fn pulled(&mut self, fills: &[Fill]) {
+        for fill in fills.iter().filter(|fill| fill.from_below) {
+            self.cache.came_from_below(fill.slot);
+        }
+    }
+
+    /// A mini-batch is over: it trained its rows as `occurrences` say, or read them where empty.
+    pub fn retire(&mut self, slots: &[SlotIndex], occurrences: &[Occurrence]) {
+        for (slot, occurrence) in slots.iter().zip(occurrences) {
+            self.cache.trained(*slot, *occurrence);
+        }
+        for slot in slots {
+            self.cache.unpin(*slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! What can go wrong with a store.
+
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An operating error of a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk refused; its message names operation, file and offset.
+    #[error(transparent)]
+    Disk(#[from] stepwell_disk::Error),
+    /// A byte is not what was written.
+    #[error("{} is damaged at offset {offset}: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the damaged part starts.
+        offset: u64,
+        /// What does not fit, and what was wanted.
+        why: String,
+    },
+    /// The files are of another version of the format.
+    #[error(
+        "{} is of format version {found}, this build reads version {known}: use the build that \
+         wrote it", path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The version of this build.
+        known: u64,
+    },
+    /// The store holds other rows than the options say.
+    #[error("{} {why}", path.display())]
+    Mismatch {
+        /// The manifest.
+        path: PathBuf,
+        /// What differs, with both numbers.
+        why: String,
+    },
+    /// There is a store where there should be none.
+    #[error(
+        "{} holds a store already: open it, set it aside, or name another directory",
+        path.display()
+    )]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is no store.
+    #[error("{} holds no store (no manifest.json)", path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Options that no store can have.
+    #[error("{0}")]
+    Options(String),
+    /// The index may not grow.
+    #[error(
+        "the index of {rows} rows takes {bytes} bytes and must grow by {growth}, which is above \
+         its bound of {bytes_max}: raise tiers.index to at least {}", bytes + growth
+    )]
+    IndexFull {
+        /// Rows indexed.
+        rows: u64,
+        /// Bytes they take.
+        bytes: u64,
+        /// Bytes of the next step of growth.
+        growth: u64,
+        /// The bound.
+        bytes_max: u64,
+    },
+    /// An earlier failure left unknown what is on the disk.
+    #[error("{} refuses writes until it is opened again, since: {why}", path.display())]
+    Refused {
+        /// The store's directory.
+        path: PathBuf,
+        /// The failure.
+        why: String,
+    },
+}

@@ -1,0 +1,225 @@
+//! What the store promises beyond right rows: few reads, bounded space, nothing deleted unasked.
+
+use std::sync::Arc;
+
+use stepwell_base::Key;
+use stepwell_base::random::Stream;
+use stepwell_disk::{Disk, MemDisk};
+use stepwell_ssd::{Error, Store};
+
+use crate::common::{
+    Oracle, PAGE_BYTES, ROW_BYTES, ROWS_PER_PAGE, assert_holds, get, keys, learn, names, new_store,
+    options, payload, put, reopen,
+};
+
+fn put_range(store: &Store, keys: std::ops::Range<u64>, first_seq: u64) {
+    let rows: Vec<(u64, u64)> = keys.zip(first_seq..).collect();
+    put(store, &rows).unwrap();
+}
+
+#[test]
+fn an_empty_store_answers() {
+    let (disk, store) = new_store();
+    assert!(store.is_empty() && store.next_seq() == 0 && !store.contains(Key(0)));
+    put(&store, &[]).unwrap();
+    assert_eq!(get(&store, &[]).unwrap(), Vec::<Option<Vec<u8>>>::new());
+    assert_eq!(get(&store, &[1, 1]).unwrap(), [None, None]);
+    assert_eq!(store.compact().unwrap(), 0);
+    assert_eq!(store.commit().unwrap().commit, 0);
+    assert_holds(&reopen(&disk).unwrap(), &Oracle::new());
+}
+
+#[test]
+fn absent_rows_leave_their_places_alone() {
+    let (_, store) = new_store();
+    put(&store, &[(1, 1)]).unwrap();
+    let mut rows = vec![0x55; 3 * ROW_BYTES];
+    let mut found = [true, false, true];
+    store.get_many(&[Key(9), Key(1), Key(8)], &mut rows, &mut found).unwrap();
+    assert_eq!(found, [false, true, false]);
+    assert!(rows[..ROW_BYTES].iter().chain(&rows[2 * ROW_BYTES..]).all(|byte| *byte == 0x55));
+    assert_eq!(rows[ROW_BYTES..2 * ROW_BYTES], payload(1, 1));
+}
+
+#[test]
+fn rows_of_a_page_share_its_read_and_neighbours_theirs() {
+    let (disk, store) = new_store();
+    put_range(&store, 0..72, 0);
+    store.commit().unwrap();
+    let store = reopen(&disk).unwrap();
+    let after = |keys: &[u64]| {
+        let before = store.stats();
+        get(&store, keys).unwrap();
+        let now = store.stats();
+        let counts = [
+            now.reads - before.reads,
+            now.pages_read - before.pages_read,
+            now.lookups_merged - before.lookups_merged,
+        ];
+        assert_eq!(now.bytes_read - before.bytes_read, counts[1] * PAGE_BYTES);
+        counts
+    };
+    assert_eq!(after(&[5]), [1, 1, 0]);
+    assert_eq!(after(&[5, 5, 0, 11, 5]), [1, 1, 4]);
+    assert_eq!(after(&[13, 5]), [1, 2, 0], "neighbouring pages are one read");
+    assert_eq!(after(&[30, 5]), [2, 2, 0], "others are not");
+    assert_eq!(after(&[35, 36]), [2, 2, 0], "nor are those of two files");
+    let all: Vec<u64> = (0..72).rev().collect();
+    assert_eq!(after(&all), [2, 6, 72 - 6]);
+}
+
+#[test]
+fn rows_in_the_write_buffer_cost_no_read() {
+    let (_, store) = new_store();
+    put_range(&store, 0..ROWS_PER_PAGE as u64 + 1, 0);
+    get(&store, &[0, 5, 12]).unwrap();
+    let stats = store.stats();
+    assert_eq!((stats.bytes_read, stats.lookups_buffered, stats.lookups), (0, 3, 3));
+    put_range(&store, 13..36, 13);
+    get(&store, &[0, 35]).unwrap();
+    assert_eq!(store.stats().pages_read, 1);
+}
+
+#[test]
+fn opening_reads_no_payload() {
+    let (disk, store) = new_store();
+    put_range(&store, 0..360, 0);
+    let manifest = store.commit().unwrap();
+    let store = reopen(&disk).unwrap();
+    let ends: u64 =
+        manifest.segments.iter().map(|s| PAGE_BYTES + u64::from(s.rows) * 16 + 48).sum();
+    assert_eq!(store.stats().bytes_read, ends);
+}
+
+#[test]
+fn space_stays_below_twice_the_live_rows_and_some_segments() {
+    let (disk, store) = new_store();
+    let mut dice = Stream::from_state(1);
+    let (mut seq, mut most) = (0, 0.0f64);
+    for _ in 0..400 {
+        let keys = keys(&mut dice, 100);
+        let rows: Vec<(u64, u64)> = keys.into_iter().zip(seq..).collect();
+        seq += rows.len() as u64;
+        // Nobody but the writer itself compacts.
+        put(&store, &rows).unwrap();
+        let stats = store.stats();
+        let (live, all) = (stats.rows_live, stats.rows_live + stats.rows_stale);
+        assert!(all <= 2 * live + 5 * 36 + 100, "{stats:?}");
+        most = most.max(all as f64 / live.max(1) as f64);
+    }
+    let stats = store.stats();
+    assert!(most > 1.5 && stats.compactions > 10, "{most} {stats:?}");
+    let files = disk.list().unwrap().len() as u64;
+    assert_eq!(files, stats.segments + stats.segments_retired + 1, "and a manifest");
+    assert!(names(&disk, "set-aside").is_empty());
+}
+
+#[test]
+fn compaction_takes_what_is_more_than_half_stale() {
+    let (disk, store) = new_store();
+    put_range(&store, 0..36, 0);
+    put_range(&store, 0..18, 36);
+    assert_eq!(store.compact().unwrap(), 0, "half is not more than half");
+    put_range(&store, 18..19, 54);
+    assert_eq!(store.compact().unwrap(), 1);
+    assert_eq!(store.compact().unwrap(), 0);
+    let stats = store.stats();
+    assert_eq!((stats.rows_moved, stats.segments_merged, stats.segments_retired), (17, 1, 1));
+    let first = "segment-000000000001.rows";
+    assert!(disk.exists(first).unwrap(), "the last commit may name it");
+    store.commit().unwrap();
+    assert!(!disk.exists(first).unwrap());
+    let mut oracle = Oracle::new();
+    learn(&mut oracle, &(0..36).map(|key| (key, key)).collect::<Vec<_>>());
+    learn(&mut oracle, &(0..19).map(|key| (key, key + 36)).collect::<Vec<_>>());
+    assert_holds(&store, &oracle);
+    assert_holds(&reopen(&disk).unwrap(), &oracle);
+}
+
+#[test]
+fn small_segments_do_not_pile_up() {
+    let (disk, store) = new_store();
+    let mut oracle = Oracle::new();
+    for key in 0..200 {
+        put(&store, &[(key, key)]).unwrap();
+        learn(&mut oracle, &[(key, key)]);
+        store.commit().unwrap();
+        store.compact().unwrap();
+        assert!(store.stats().segments <= 8 + key / 18 + 1, "{:?}", store.stats());
+    }
+    store.commit().unwrap();
+    assert_holds(&reopen(&disk).unwrap(), &oracle);
+    let stats = store.stats();
+    assert!(stats.rows_moved < 200 * 12, "rows are not merged again and again: {stats:?}");
+}
+
+#[test]
+fn what_no_manifest_names_is_set_aside_and_kept() {
+    let (disk, store) = new_store();
+    put_range(&store, 0..36, 0);
+    store.commit().unwrap();
+    put_range(&store, 0..80, 100);
+    let unnamed = ["segment-000000000002.rows", "segment-000000000003.rows"];
+    let before = disk.read(unnamed[0], 1 << 20).unwrap();
+    for round in 1..=2 {
+        let store = reopen(&disk).unwrap();
+        assert_eq!(store.next_seq(), 36);
+        put_range(&store, 0..80, 100);
+        assert_eq!(names(&disk, "set-aside").len(), 2 * round, "under names of their own");
+    }
+    let aside = disk.directory(&disk.path().join("set-aside")).unwrap();
+    assert_eq!(aside.read(unnamed[0], 1 << 20).unwrap(), before);
+    disk.create("notes.txt").unwrap();
+    reopen(&disk).unwrap();
+    assert!(disk.exists("notes.txt").unwrap(), "files of others are left alone");
+}
+
+#[test]
+fn a_store_is_made_where_there_is_none() {
+    let (disk, store) = new_store();
+    put_range(&store, 0..50, 0);
+    store.commit().unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let again = Store::create(Arc::clone(&shared), options()).unwrap_err();
+    assert!(matches!(again, Error::Exists { .. }) && again.to_string().contains("/memory"));
+    let restored = Store::restore(Arc::clone(&shared), disk.path(), options());
+    assert!(matches!(restored, Err(Error::Exists { .. })));
+    assert_eq!(Store::set_aside(&disk).unwrap(), 3);
+    assert!(matches!(reopen(&disk), Err(Error::Missing { .. })));
+    let store = Store::create(shared, options()).unwrap();
+    assert!(store.is_empty());
+    put_range(&store, 0..50, 0);
+    assert_eq!(names(&disk, "set-aside").len(), 3);
+}
+
+#[test]
+fn the_same_puts_write_the_same_bytes() {
+    let write = || {
+        let (disk, store) = new_store();
+        let mut dice = Stream::from_state(4);
+        for round in 0..30 {
+            let rows: Vec<(u64, u64)> = keys(&mut dice, 60).into_iter().zip(round * 60..).collect();
+            put(&store, &rows).unwrap();
+            store.compact().unwrap();
+        }
+        store.commit().unwrap();
+        let read = |disk: &MemDisk, name: &String| disk.read(name, 1 << 20).unwrap();
+        let names = disk.list().unwrap();
+        names.iter().map(|name| (name.clone(), read(&disk, name))).collect::<Vec<_>>()
+    };
+    assert!(write() == write());
+}
+
+#[test]
+fn every_written_byte_is_counted() {
+    let (disk, store) = new_store();
+    put_range(&store, 0..100, 0);
+    store.commit().unwrap();
+    let files = disk.list().unwrap();
+    let bytes: u64 = files.iter().map(|name| disk.open(name).unwrap().len().unwrap()).sum();
+    let empty = {
+        let (disk, _) = new_store();
+        disk.open("manifest.json").unwrap().len().unwrap()
+    };
+    assert_eq!(store.stats().bytes_written, bytes + empty);
+}

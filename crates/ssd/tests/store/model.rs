@@ -1,0 +1,210 @@
+//! Random operations against a plain map.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::common::{
+    Oracle, assert_holds, get, keys, learn, new_store, options, payload, put, reopen,
+};
+use stepwell_base::Key;
+use stepwell_base::random::Stream;
+use stepwell_disk::{Disk, FileDisk, MemDisk};
+use stepwell_ssd::{Store, verify};
+
+struct Model {
+    disk: MemDisk,
+    store: Store,
+    dice: Stream,
+    /// Everything that was ever put, in order; sequence numbers are places in it.
+    log: Vec<u64>,
+    oracle: Oracle,
+    /// Rows that an explicit commit promised.
+    promised: u64,
+    snapshots: Vec<(PathBuf, u64)>,
+}
+
+impl Model {
+    fn new(seed: u64) -> Self {
+        let (disk, store) = new_store();
+        let (log, oracle, snapshots) = (Vec::new(), Oracle::new(), Vec::new());
+        let dice = Stream::from_state(seed);
+        Self { disk, store, dice, log, oracle, promised: 0, snapshots }
+    }
+
+    fn step(&mut self) {
+        match self.dice.next_u64() % 20 {
+            0..8 => self.put(),
+            8..10 => self.put_old(),
+            10..13 => self.get(),
+            13..15 => drop(self.store.compact().unwrap()),
+            15 => self.commit(),
+            16 => self.reopen(),
+            17 => self.snapshot(),
+            18 => self.restore(),
+            _ => assert_holds(&self.store, &self.oracle),
+        }
+    }
+
+    fn put(&mut self) {
+        let keys = keys(&mut self.dice, 60);
+        let rows: Vec<(u64, u64)> = keys.iter().copied().zip(self.log.len() as u64..).collect();
+        self.log.extend(keys);
+        put(&self.store, &rows).unwrap();
+        learn(&mut self.oracle, &rows);
+        assert_eq!(self.store.next_seq(), self.log.len() as u64);
+    }
+
+    /// Versions that the store has, or had before: none may show.
+    fn put_old(&mut self) {
+        let newest: Vec<(u64, u64)> = self.oracle.iter().map(|(key, seq)| (*key, *seq)).collect();
+        if newest.is_empty() {
+            return;
+        }
+        let before = self.store.stats().rows_superseded;
+        let old = |dice: &mut Stream| {
+            let (key, seq) = newest[dice.next_u64() as usize % newest.len()];
+            (key, seq - dice.next_u64() % (seq + 1) * (dice.next_u64() & 1))
+        };
+        let old: Vec<_> = (0..10).map(|_| old(&mut self.dice)).collect();
+        put(&self.store, &old).unwrap();
+        assert_eq!(self.store.stats().rows_superseded, before + 10);
+    }
+
+    fn get(&mut self) {
+        let keys = keys(&mut self.dice, 200);
+        let rows = get(&self.store, &keys).unwrap();
+        for (key, row) in keys.iter().zip(rows) {
+            assert_eq!(row, self.oracle.get(key).map(|seq| payload(*key, *seq)), "key {key}");
+            assert_eq!(self.store.contains(Key(*key)), self.oracle.contains_key(key));
+        }
+    }
+
+    fn commit(&mut self) {
+        let manifest = self.store.commit().unwrap();
+        self.promised = self.log.len() as u64;
+        assert_eq!((manifest.next_seq, manifest.rows), (self.promised, self.oracle.len() as u64));
+        let verified = verify(&self.disk).unwrap();
+        assert_eq!(verified.segments, manifest.segments.len() as u64);
+    }
+
+    /// Goes on from what is there of the log.
+    fn cut_log(&mut self) {
+        let rows = self.store.next_seq();
+        assert!(rows >= self.promised && rows <= self.log.len() as u64);
+        self.log.truncate(rows as usize);
+        self.promised = rows;
+        self.oracle = Oracle::new();
+        let rows: Vec<(u64, u64)> = self.log.iter().copied().zip(0..).collect();
+        learn(&mut self.oracle, &rows);
+        assert_holds(&self.store, &self.oracle);
+    }
+
+    fn reopen(&mut self) {
+        self.store = reopen(&self.disk).unwrap();
+        self.cut_log();
+    }
+
+    fn snapshot(&mut self) {
+        let path = self.disk.path().join(format!("snapshot-{}", self.snapshots.len()));
+        self.disk.create_directory(&path).unwrap();
+        self.store.snapshot(&path).unwrap();
+        self.promised = self.log.len() as u64;
+        self.snapshots.push((path, self.promised));
+    }
+
+    fn restore(&mut self) {
+        let Some((path, rows)) = self.snapshots.pop() else { return };
+        if rows > self.log.len() as u64 {
+            return;
+        }
+        Store::set_aside(&self.disk).unwrap();
+        self.store = Store::restore(Arc::new(self.disk.clone()), &path, options()).unwrap();
+        assert_eq!(self.store.next_seq(), rows);
+        self.promised = rows;
+        // Snapshots that were taken later belong to rows that are no more.
+        self.snapshots.clear();
+        self.cut_log();
+    }
+}
+
+#[test]
+fn any_order_of_operations() {
+    let mut totals = [0; 5];
+    for seed in 0..12 {
+        let mut model = Model::new(seed);
+        for _ in 0..400 {
+            model.step();
+        }
+        assert_holds(&model.store, &model.oracle);
+        let stats = model.store.stats();
+        let counts = [
+            stats.compactions,
+            stats.lookups_merged,
+            stats.lookups_buffered,
+            stats.rows_moved,
+            stats.segments_merged,
+        ];
+        totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+    }
+    assert!(totals.iter().all(|total| *total > 0), "every path was taken: {totals:?}");
+}
+
+#[test]
+fn sequence_numbers_in_any_order() {
+    for seed in 0..6 {
+        let (disk, store) = new_store();
+        let mut dice = Stream::from_state(seed);
+        let mut oracle = Oracle::new();
+        let mut store = store;
+        for _ in 0..60 {
+            let keys = keys(&mut dice, 50);
+            let rows: Vec<(u64, u64)> =
+                keys.into_iter().map(|key| (key, dice.next_u64() % 1000)).collect();
+            put(&store, &rows).unwrap();
+            learn(&mut oracle, &rows);
+            match dice.next_u64() % 4 {
+                0 => drop(store.compact().unwrap()),
+                1 => {
+                    store.commit().unwrap();
+                    store = reopen(&disk).unwrap();
+                }
+                _ => {}
+            }
+            assert_holds(&store, &oracle);
+        }
+        assert_eq!(store.next_seq(), oracle.values().max().unwrap() + 1);
+    }
+}
+
+#[test]
+fn on_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FileDisk::create(&directory.path().join("store")).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let mut store = Store::create(Arc::clone(&disk), options()).unwrap();
+    let (mut oracle, mut dice) = (Oracle::new(), Stream::from_state(5));
+    let mut seq = 0;
+    for round in 0..40 {
+        let rows: Vec<(u64, u64)> = keys(&mut dice, 80).into_iter().zip(seq..).collect();
+        seq += rows.len() as u64;
+        put(&store, &rows).unwrap();
+        learn(&mut oracle, &rows);
+        store.compact().unwrap();
+        if round % 10 == 9 {
+            assert_holds(&store, &oracle);
+            store.commit().unwrap();
+            store = Store::open(Arc::clone(&disk), options()).unwrap();
+        }
+    }
+    assert_holds(&store, &oracle);
+    let snapshot = directory.path().join("snapshot");
+    disk.create_directory(&snapshot).unwrap();
+    store.snapshot(&snapshot).unwrap();
+    put(&store, &[(1, seq)]).unwrap();
+    store.commit().unwrap();
+    drop(store);
+    verify(&*disk.directory(&snapshot).unwrap()).unwrap();
+    let other = Arc::new(FileDisk::create(&directory.path().join("other")).unwrap());
+    let store = Store::restore(other, &snapshot, options()).unwrap();
+    assert_holds(&store, &oracle);
+}

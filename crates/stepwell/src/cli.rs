@@ -1,0 +1,174 @@
+//! What people type, typed: no I/O happens here.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::settings::SETTINGS;
+
+/// Trains click-through models whose embedding tables are larger than memory.
+#[derive(Debug, Parser)]
+#[command(name = "stepwell", version)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) job: Job,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Job {
+    /// Train a model; without arguments, the built-in example
+    Train(TrainArgs),
+    /// Score data with the model of a checkpoint
+    Eval(EvalArgs),
+    /// Show what a checkpoint holds
+    Inspect(InspectArgs),
+    /// Write the built-in click stream to a file
+    Synth(SynthArgs),
+    /// Print the capacity plan of a training run without running it
+    Plan(ConfigArgs),
+    /// List all settings with their meaning and default
+    Config,
+}
+
+/// Where settings come from; later ones win: file, data and model flags, --set, flags by key.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConfigArgs {
+    /// Settings in TOML
+    #[arg(value_name = "CONFIG.toml")]
+    pub(crate) config: Option<PathBuf>,
+    /// Training data: a file or glob, plain, gzip or zstd (may be given several times)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) data: Vec<String>,
+    /// Layout of the data: criteo
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
+    /// lr, wide_deep or deepfm
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Any setting by its key (`stepwell config` lists them)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Directory of checkpoints
+    #[arg(long, value_name = "DIR")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Settings given by their key as a flag.
+    #[arg(skip)]
+    pub(crate) by_key: Vec<(String, String)>,
+}
+
+/// `stepwell train`.
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) settings: ConfigArgs,
+    /// Write every figure of the run to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Go on from the newest checkpoint
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Set existing checkpoints and rows aside instead of refusing to start
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) force: bool,
+}
+
+/// `stepwell eval`.
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// A checkpoint, or a directory of checkpoints
+    #[arg(value_name = "CHECKPOINT")]
+    pub(crate) checkpoint: PathBuf,
+    /// Data to score: a file or glob (default: the evaluation part of the training data)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) data: Vec<String>,
+    /// Write every figure to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Any setting by its key
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Threads that compute
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+/// `stepwell inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A checkpoint, or a directory of checkpoints
+    #[arg(value_name = "CHECKPOINT")]
+    pub(crate) checkpoint: PathBuf,
+    /// Rows to list, those with the longest weights first
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `stepwell synth`.
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    /// File to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Number of examples
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) examples: u64,
+    /// Seed
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Vocabulary, times that of a real sample
+    #[arg(long, default_value_t = 10.0, value_name = "X")]
+    pub(crate) vocab_scale: f64,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Settings that a flag of their own already covers.
+const COVERED: [&str; 3] = ["data.paths", "model.kind", "checkpoint.dir"];
+
+fn with_setting_flags(command: Command) -> Command {
+    SETTINGS.iter().filter(|setting| !COVERED.contains(&setting.key)).fold(
+        command,
+        |command, setting| {
+            let flag = Arg::new(setting.key)
+                .long(setting.key)
+                .value_name("VALUE")
+                .help(setting.help)
+                .help_heading("Settings")
+                .hide_short_help(!["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key));
+            command.arg(flag)
+        },
+    )
+}
+
+fn by_key(matches: &ArgMatches) -> Vec<(String, String)> {
+    SETTINGS
+        .iter()
+        .filter(|setting| !COVERED.contains(&setting.key))
+        .filter_map(|setting| {
+            let value = matches.get_one::<String>(setting.key)?;
+            Some((setting.key.to_owned(), value.clone()))
+        })
+        .collect()
+}
+
+/// Reads the command line, or ends the process with help or a message.
+pub(crate) fn parse() -> Cli {
+    let command = Cli::command()
+        .mut_subcommand("train", with_setting_flags)
+        .mut_subcommand("plan", with_setting_flags);
+    let matches = command.get_matches();
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let given = matches.subcommand().map(|(_, matches)| matches);
+    match (&mut cli.job, given) {
+        (Job::Train(args), Some(matches)) => args.settings.by_key = by_key(matches),
+        (Job::Plan(args), Some(matches)) => args.by_key = by_key(matches),
+        _ => {}
+    }
+    cli
+}

@@ -1,0 +1,157 @@
+//! `stepwell inspect`.
+
+use std::cmp::Ordering;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use stepwell_base::{ByteCount, Key};
+use stepwell_disk::FileDisk;
+use stepwell_server::Checkpoint;
+use stepwell_ssd::{Manifest, Store, StoreOptions};
+
+use crate::cli::InspectArgs;
+
+/// Shows what a checkpoint holds.
+pub(crate) fn run(args: &InspectArgs) -> Result<(), String> {
+    let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
+    let mut tables = Vec::new();
+    for (rows, meta) in checkpoint.rows.iter().zip(tables_of(&checkpoint)) {
+        tables.push(table(&rows.path, meta, args.top)?);
+    }
+    let whole = json!({
+        "checkpoint": checkpoint.path,
+        "version": checkpoint.meta["version"],
+        "step": checkpoint.step,
+        "key_hash": checkpoint.meta["key_hash"],
+        "position": checkpoint.run["position"],
+        "kernels": checkpoint.run["kernels"],
+        "dense_parameters": dense_count(&checkpoint),
+        "tables": tables,
+        "config": checkpoint.run["config"],
+    });
+    if args.json {
+        println!("{whole:#}");
+    } else {
+        print(&whole);
+    }
+    Ok(())
+}
+
+fn tables_of(checkpoint: &Checkpoint) -> &[Value] {
+    checkpoint.meta["tables"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn dense_count(checkpoint: &Checkpoint) -> usize {
+    checkpoint.dense.sections.first().map_or(0, |(_, values)| values.len())
+}
+
+fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
+    let message = |error: stepwell_ssd::Error| error.to_string();
+    let disk = FileDisk::open(path).map_err(|error| error.to_string())?;
+    let manifest = Manifest::load(&disk).map_err(message)?;
+    let options = StoreOptions {
+        index_bytes_max: u64::MAX,
+        ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
+    };
+    let store = Store::open(Arc::new(disk), options).map_err(message)?;
+    let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
+    let mut longest = Longest::new(top);
+    store
+        .scan_live(&mut |key, _seq, row| {
+            longest.offer(key, norm(row, weights));
+            Ok(())
+        })
+        .map_err(message)?;
+    let stats = store.stats();
+    let bytes: u64 = manifest.segments.iter().map(|segment| segment.bytes).sum();
+    let rows = stats.rows_live;
+    Ok(json!({
+        "name": meta["name"],
+        "dim": meta["dim"],
+        "row_bytes": manifest.row_bytes,
+        "rows": rows,
+        "rows_stale": stats.rows_stale,
+        "segments": manifest.segments.len(),
+        "segment_bytes": bytes,
+        "index_bytes": stats.index_bytes,
+        "shared_key_probability": (rows as f64).powi(2) / 2f64.powi(65),
+        "top": longest.into_json(),
+    }))
+}
+
+/// Length of the weights at the front of a row.
+fn norm(row: &[u8], weights: usize) -> f64 {
+    let (values, _) = row.as_chunks::<4>();
+    let square = |bytes: &[u8; 4]| f64::from(f32::from_le_bytes(*bytes)).powi(2);
+    values.iter().take(weights).map(square).sum::<f64>().sqrt()
+}
+
+/// The rows with the longest weights.
+struct Longest {
+    most: usize,
+    rows: Vec<(f64, Key)>,
+}
+
+impl Longest {
+    fn new(most: usize) -> Self {
+        Self { most, rows: Vec::new() }
+    }
+
+    fn offer(&mut self, key: Key, norm: f64) {
+        if self.most == 0 {
+            return;
+        }
+        self.rows.push((norm, key));
+        if self.rows.len() >= 4 * self.most {
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        let longer = |a: &(f64, Key), b: &(f64, Key)| -> Ordering {
+            b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+        };
+        self.rows.sort_by(longer);
+        self.rows.truncate(self.most);
+    }
+
+    fn into_json(mut self) -> Value {
+        self.sort();
+        let row = |(norm, key): &(f64, Key)| json!({ "key": format!("{:016x}", key.0), "norm": norm });
+        self.rows.iter().map(row).collect()
+    }
+}
+
+fn print(whole: &Value) {
+    println!("checkpoint of step {} in {}", whole["step"], whole["checkpoint"].as_str().unwrap_or(""));
+    println!("  format version {}, kernels {}", whole["version"], whole["kernels"]);
+    println!("  keys: {}", whole["key_hash"].as_str().unwrap_or(""));
+    println!("  data position: {}", whole["position"]);
+    println!("  dense parameters: {}", whole["dense_parameters"]);
+    for table in whole["tables"].as_array().into_iter().flatten() {
+        print_table(table);
+    }
+}
+
+fn print_table(table: &Value) {
+    let bytes = |field: &str| ByteCount(table[field].as_u64().unwrap_or(0)).to_string();
+    println!("table {}: dim {}, rows of {} bytes", table["name"], table["dim"], table["row_bytes"]);
+    println!(
+        "  on disk: {} live and {} stale rows in {} segments of {} together",
+        table["rows"],
+        table["rows_stale"],
+        table["segments"],
+        bytes("segment_bytes")
+    );
+    println!("  in memory when opened: index {}", bytes("index_bytes"));
+    println!(
+        "  probability that two values share a key: {:.1e}",
+        table["shared_key_probability"].as_f64().unwrap_or(0.0)
+    );
+    println!("  rows with the longest weights:");
+    for row in table["top"].as_array().into_iter().flatten() {
+        let norm = row["norm"].as_f64().unwrap_or(0.0);
+        println!("    key {}  {norm:.4}", row["key"].as_str().unwrap_or(""));
+    }
+}

@@ -1,0 +1,158 @@
+//! `stepwell train` and `stepwell plan`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stepwell_base::clock::SystemClock;
+use stepwell_base::stage::FullSpeed;
+use stepwell_server::Placement;
+use stepwell_train::{Capacity, Config, Report, Surroundings};
+
+use crate::cli::{ConfigArgs, TrainArgs};
+use crate::progress::Progress;
+use crate::{file, settings, table};
+
+/// The job of `stepwell train` without arguments.
+const EMBEDDED: &str = include_str!("../default.toml");
+
+/// Layouts of data that have a name.
+const PRESETS: [&str; 1] = ["criteo"];
+
+/// Trains.
+pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
+    let config = config(&args.settings)?;
+    if let Some(report) = &args.report {
+        check_writable(report)?;
+    }
+    let placement = match (args.resume, args.force) {
+        (true, _) => Placement::Resume,
+        (_, true) => Placement::SetAside,
+        _ => Placement::Fresh,
+    };
+    println!("{}", headline(&config));
+    let progress = Arc::new(Progress::new(&config));
+    let around = surroundings(&config, placement, Arc::clone(&progress));
+    let report = stepwell_train::train(&config, &around);
+    progress.finish();
+    let report = report.map_err(|error| error.to_string())?;
+    table::print_report(&report);
+    if config.checkpoint.dir.is_none() {
+        println!("no --checkpoint was given: the model ended with this run");
+    }
+    write_report(args.report.as_deref(), &report)
+}
+
+/// Prints the capacity plan.
+pub(crate) fn plan(args: &ConfigArgs) -> Result<(), String> {
+    let config = config(args)?;
+    let capacity = stepwell_train::plan(&config).map_err(|error| error.to_string())?;
+    print_plan(&capacity);
+    Ok(())
+}
+
+/// What surrounds a run on the command line.
+pub(crate) fn surroundings(
+    config: &Config,
+    placement: Placement,
+    progress: Arc<Progress>,
+) -> Surroundings {
+    Surroundings {
+        observer: progress,
+        clock: Arc::new(SystemClock::new()),
+        pace: Arc::new(FullSpeed),
+        placement,
+        settings: settings::to_json(config),
+        on_plan: Box::new(print_plan),
+        on_note: Box::new(|note| println!("{note}")),
+    }
+}
+
+fn print_plan(capacity: &Capacity) {
+    println!("memory at most:\n{}", capacity.budget);
+}
+
+fn headline(config: &Config) -> String {
+    let data = match config.data.paths.as_slice() {
+        [] => format!("the built-in stream, {} examples", config.synth.examples),
+        paths => paths.join(", "),
+    };
+    let kind = settings::find("model.kind").map(|setting| setting.get(config));
+    let kind = kind.unwrap_or_default();
+    format!(
+        "training {} (dim {}) on {data}, {} threads",
+        kind.as_str().unwrap_or_default(),
+        config.model.dim,
+        config.threads
+    )
+}
+
+/// Puts the settings together.
+fn config(args: &ConfigArgs) -> Result<Config, String> {
+    let mut config = Config::default();
+    match &args.config {
+        Some(path) => file::read(path, &mut config)?,
+        None if args.data.is_empty() => file::apply("default.toml", EMBEDDED, &mut config)?,
+        None => {}
+    }
+    if let Some(preset) = &args.preset
+        && !PRESETS.contains(&preset.as_str())
+    {
+        return Err(format!("unknown preset '{preset}'; there is {}", PRESETS.join(", ")));
+    }
+    if !args.data.is_empty() {
+        config.data.paths.clone_from(&args.data);
+    }
+    if let Some(model) = &args.model {
+        settings::find("model.kind")?.set(&mut config, model)?;
+    }
+    if let Some(directory) = &args.checkpoint {
+        config.checkpoint.dir = Some(directory.clone());
+    }
+    set_all(&mut config, &args.set)?;
+    for (key, value) in &args.by_key {
+        settings::find(key)?.set(&mut config, value)?;
+    }
+    widen_horizon(&mut config, args);
+    Ok(config)
+}
+
+/// A horizon that nobody chose follows the lookahead.
+fn widen_horizon(config: &mut Config, args: &ConfigArgs) {
+    let key = "pipeline.horizon";
+    let chosen = args.set.iter().any(|pair| pair.starts_with(key))
+        || args.by_key.iter().any(|(given, _)| given == key);
+    if !chosen {
+        config.pipeline.horizon = config.pipeline.horizon.max(2 * config.pipeline.lookahead);
+    }
+}
+
+/// Applies `KEY=VALUE` pairs.
+pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), String> {
+    for pair in pairs {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("--set {pair}: write KEY=VALUE, such as data.epochs=2"))?;
+        settings::find(key.trim())?.set(config, value)?;
+    }
+    Ok(())
+}
+
+fn check_writable(path: &Path) -> Result<(), String> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent: PathBuf = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
+    if path.is_dir() || !parent.is_dir() {
+        return Err(format!(
+            "--report {}: name a file in a directory that exists",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Writes the report where one is wanted.
+pub(crate) fn write_report(path: Option<&Path>, report: &Report) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+    std::fs::write(path, text + "\n")
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))
+}

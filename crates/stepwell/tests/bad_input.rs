@@ -1,0 +1,162 @@
+//! Bad input: one line that names file, line or key, and the mend.
+
+mod common;
+
+use std::io::Write;
+
+use common::{SMALL, TINY, Workshop};
+
+fn line(label: &str, first: &str, ids: usize) -> String {
+    let dense = vec!["1"; 12].join("\t");
+    let ids = vec!["ab"; ids].join("\t");
+    format!("{label}\t{first}\t{dense}\t{ids}\n")
+}
+
+fn good() -> String {
+    line("0", "7", 26)
+}
+
+fn train(shop: &Workshop, data: &str, more: &[&str]) -> String {
+    let mut args = vec!["train", "--data", data];
+    args.extend(SMALL);
+    args.extend(more);
+    shop.fails(&args)
+}
+
+fn of_text(text: &str) -> String {
+    let shop = Workshop::new();
+    std::fs::write(shop.path("train.tsv"), text).unwrap();
+    train(&shop, "train.tsv", &[])
+}
+
+#[test]
+fn malformed_lines_name_file_line_column_and_reason() {
+    let error = of_text(&(good() + &line("0", "7", 25)));
+    assert!(error.contains("train.tsv: line 2") && error.contains("40"), "{error}");
+    let error = of_text(&(good() + &good() + &line("yes", "7", 26)));
+    assert!(error.contains("train.tsv: line 3, column 1") && error.contains("yes"), "{error}");
+    let error = of_text(&line("1", "x7", 26));
+    assert!(error.contains("line 1, column 2") && error.contains("x7"), "{error}");
+    let error = of_text(good().repeat(3).trim_end());
+    assert!(error.contains("line 3") && error.contains("line end"), "{error}");
+    let error = of_text("");
+    assert!(error.contains("train.tsv") && error.contains("empty"), "{error}");
+}
+
+#[test]
+fn malformed_lines_may_be_skipped_up_to_a_number() {
+    let shop = Workshop::new();
+    let text = good().repeat(30) + "nonsense\n" + &good().repeat(30) + "more\n" + &good();
+    std::fs::write(shop.path("train.tsv"), text).unwrap();
+    let mut args = vec!["train", "--data", "train.tsv", "--report", "report.json"];
+    args.extend(SMALL);
+    args.extend(["--set", "data.eval_fraction=0", "--set", "data.skip_max=2"]);
+    shop.ok(&args);
+    assert_eq!(shop.report("report.json")["examples"], 61);
+    let last = args.len() - 1;
+    args[last] = "data.skip_max=1";
+    let error = shop.fails(&args);
+    assert!(error.contains("line 62"), "{error}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let shop = Workshop::new();
+    let error = train(&shop, "nowhere.tsv", &[]);
+    assert!(error.contains("nowhere.tsv"), "{error}");
+    let error = train(&shop, "*.parquet", &[]);
+    assert!(error.contains("*.parquet"), "{error}");
+    std::fs::create_dir(shop.path("folder")).unwrap();
+    let error = train(&shop, "folder", &[]);
+    assert!(error.contains("folder") && error.contains("directory"), "{error}");
+}
+
+#[test]
+fn a_truncated_gzip_is_told_from_a_whole_one() {
+    let shop = Workshop::new();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    for number in 0..3000 {
+        encoder.write_all(line("0", &number.to_string(), 26).as_bytes()).unwrap();
+    }
+    let bytes = encoder.finish().unwrap();
+    std::fs::write(shop.path("whole.gz"), &bytes).unwrap();
+    let mut args = vec!["train", "--data", "whole.gz"];
+    args.extend(SMALL);
+    shop.ok(&args);
+    std::fs::write(shop.path("cut.gz"), &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let error = train(&shop, "cut.gz", &[]);
+    assert!(error.contains("cut.gz") && error.contains("ends too early"), "{error}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_answered_with_the_mend() {
+    let shop = Workshop::new();
+    std::fs::write(shop.path("train.tsv"), good().repeat(100)).unwrap();
+    let error = |more: &[&str]| train(&shop, "train.tsv", more);
+    let unknown = error(&["--set", "tiers.drm=1MiB"]);
+    assert!(unknown.contains("tiers.dram"), "{unknown}");
+    let small = error(&["--set", "tiers.dram=5000"]);
+    assert!(small.contains("tiers.dram"), "{small}");
+    let batch = error(&["--set", "data.batch=100"]);
+    assert!(batch.contains("data.mini_batch") && batch.contains("128"), "{batch}");
+    let fraction = error(&["--set", "data.eval_fraction=1.5"]);
+    assert!(fraction.contains("data.eval_fraction"), "{fraction}");
+    let preset = error(&["--preset", "avazu"]);
+    assert!(preset.contains("criteo"), "{preset}");
+    std::fs::write(shop.path("run.toml"), "seed = 1\n[tiers]\ndramm = '1MiB'\n").unwrap();
+    let file = shop.fails(&["train", "run.toml"]);
+    assert!(file.contains("run.toml:3") && file.contains("tiers.dram"), "{file}");
+    let file = shop.fails(&["train", "missing.toml"]);
+    assert!(file.contains("missing.toml"), "{file}");
+}
+
+#[test]
+fn directories_that_cannot_be_written_are_named() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    std::fs::write(shop.path("file"), "in the way").unwrap();
+    let error = train(&shop, &data, &["--checkpoint", "file/saved"]);
+    assert!(error.contains("file/saved"), "{error}");
+    let error = train(&shop, &data, &["--set", "tiers.ssd=file/rows"]);
+    assert!(error.contains("file/rows"), "{error}");
+    let error = train(&shop, &data, &["--report", "nowhere/report.json"]);
+    assert!(error.contains("nowhere/report.json"), "{error}");
+    // Root may write everywhere: a directory without permission needs somebody else.
+    if std::fs::metadata("/proc/self").map(|meta| owner(&meta)).is_ok_and(|owner| owner != 0) {
+        std::fs::create_dir(shop.path("locked")).unwrap();
+        let mut permissions = std::fs::metadata(shop.path("locked")).unwrap().permissions();
+        permissions.set_readonly(true);
+        std::fs::set_permissions(shop.path("locked"), permissions).unwrap();
+        let error = train(&shop, &data, &["--checkpoint", "locked/saved"]);
+        assert!(error.contains("locked"), "{error}");
+    } else {
+        println!("skipped: permissions do not bind root");
+    }
+}
+
+fn owner(meta: &std::fs::Metadata) -> u32 {
+    std::os::unix::fs::MetadataExt::uid(meta)
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_its_name() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    // /dev/full is a disk that is always full; a limit on file size acts like one for segments.
+    let mut args = vec!["train", "--data", &data, "--tiers.ssd", "rows"];
+    args.extend(SMALL);
+    args.extend(TINY);
+    let program = env!("CARGO_BIN_EXE_stepwell");
+    let output = std::process::Command::new("sh")
+        .arg("-c")
+        .arg("trap '' XFSZ; ulimit -f 40; exec \"$0\" \"$@\"")
+        .arg(program)
+        .args(&args)
+        .current_dir(shop.path(""))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    assert!(error.contains("rows"), "{error}");
+}

@@ -1,0 +1,100 @@
+//! Running the program as people do.
+
+#![allow(dead_code, clippy::allow_attributes, reason = "each test file uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory that goes with the test, and the program run in it.
+pub struct Workshop {
+    directory: TempDir,
+}
+
+impl Workshop {
+    pub fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stepwell"));
+        command.args(args).current_dir(self.directory.path()).env("TMPDIR", self.directory.path());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs what must succeed and gives its standard output.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(
+            output.status.success(),
+            "{args:?}: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs what must fail with one line, and gives that line.
+    pub fn fails(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{args:?} succeeded");
+        assert_eq!(error.trim_end().lines().count(), 1, "{args:?}: {error}");
+        assert!(!error.contains("panicked"), "{args:?}: {error}");
+        error.trim_end().to_owned()
+    }
+
+    pub fn report(&self, name: &str) -> Value {
+        read_json(&self.path(name))
+    }
+
+    /// Writes a small file of examples of the built-in stream.
+    pub fn examples(&self, name: &str, count: u64) -> String {
+        let path = self.text(name);
+        let count = count.to_string();
+        self.ok(&["synth", "--out", &path, "--examples", &count, "--vocab-scale", "0.2"]);
+        path
+    }
+}
+
+pub fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Settings of a model that trains in no time.
+pub const SMALL: [&str; 10] = [
+    "--model",
+    "deepfm",
+    "--set",
+    "model.dim=4",
+    "--set",
+    "model.hidden=16,8",
+    "--set",
+    "data.mini_batch=64",
+    "--set",
+    "tiers.index=8MiB",
+];
+
+/// Tiers so small that rows go down and come up all the time.
+pub const TINY: [&str; 6] = [
+    "--set",
+    "tiers.dram=160KiB",
+    "--set",
+    "tiers.segment=64KiB",
+    "--set",
+    "data.batch=128",
+];

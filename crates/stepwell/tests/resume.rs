@@ -1,0 +1,158 @@
+//! Checkpoints: a run that was stopped, killed or moved goes on as if it had never stopped.
+
+mod common;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{SMALL, TINY, Workshop};
+
+fn train<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["train", "--data", data, "--set", "data.epochs=2"];
+    args.extend(SMALL);
+    args.extend(more);
+    args
+}
+
+#[test]
+fn a_killed_run_goes_on_bit_for_bit() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 6000);
+    let whole = shop.text("whole.json");
+    shop.ok(&train(&data, &["--report", &whole]));
+    let expected = shop.report("whole.json")["model_digest"].clone();
+
+    let mut args = train(&data, &["--checkpoint", "saved", "--set", "checkpoint.every=7"]);
+    args.extend(TINY);
+    args.extend(["--tiers.ssd", "rows", "--resume", "--report", "resumed.json"]);
+    let mut kills = 0;
+    // Each life ends a little after it has written a checkpoint of its own.
+    for life in 0..40u64 {
+        let before = newest(&shop);
+        let mut child = shop.command(&args).stdout(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        let killed = loop {
+            if child.try_wait().unwrap().is_some() {
+                break false;
+            }
+            let saved = newest(&shop) > before;
+            if life < 4 && (saved || begun.elapsed() > Duration::from_secs(60)) {
+                std::thread::sleep(Duration::from_millis(life * 9));
+                child.kill().unwrap();
+                child.wait().unwrap();
+                break true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        if !killed {
+            break;
+        }
+        kills += 1;
+        shop.ok(&["inspect", "saved"]);
+    }
+    assert!(kills > 0, "the run was never killed");
+    let report = shop.report("resumed.json");
+    assert_eq!(report["model_digest"], expected);
+    assert_eq!(report["steps"], shop.report("whole.json")["steps"]);
+    assert_eq!(report["eval"], shop.report("whole.json")["eval"]);
+}
+
+fn newest(shop: &Workshop) -> Option<String> {
+    let entries = std::fs::read_dir(shop.path("saved")).ok()?;
+    entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("step-"))
+        .max()
+}
+
+#[test]
+fn existing_checkpoints_are_not_overwritten_unasked() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    let args = train(&data, &["--checkpoint", "saved"]);
+    shop.ok(&args);
+    let refused = shop.fails(&args);
+    assert!(refused.contains("--resume") && refused.contains("--force"), "{refused}");
+    let mut forced = args.clone();
+    forced.push("--force");
+    shop.ok(&forced);
+    assert!(shop.path("saved/set-aside-1").is_dir());
+    // A finished run that is resumed has nothing left to train and evaluates again.
+    let mut resumed = args.clone();
+    resumed.extend(["--resume", "--report", "again.json"]);
+    shop.ok(&resumed);
+    assert_eq!(shop.report("again.json")["examples"], 0);
+    assert!(shop.report("again.json")["eval"]["auc"].is_number());
+}
+
+#[test]
+fn evaluation_and_inspection_work_from_a_checkpoint() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 2000);
+    let mut args = train(&data, &["--checkpoint", "saved", "--report", "trained.json"]);
+    args.extend(TINY);
+    shop.ok(&args);
+    let trained = shop.report("trained.json");
+    shop.ok(&["eval", "saved", "--report", "eval.json"]);
+    let evaluated = shop.report("eval.json");
+    assert_eq!(evaluated["eval"], trained["eval"]);
+    assert_eq!(evaluated["model_digest"], trained["model_digest"]);
+    shop.ok(&["eval", "saved", "--data", &data, "--report", "all.json"]);
+    assert_eq!(shop.report("all.json")["eval"]["examples"], 2000);
+
+    let text = shop.ok(&["inspect", "saved"]);
+    assert!(text.contains("live") && text.contains("share a key"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&shop.ok(&["inspect", "saved", "--json", "--top", "3"])).unwrap();
+    assert_eq!(json["tables"][0]["rows"], trained["rows"]);
+    assert_eq!(json["tables"][0]["top"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_resumed_run_must_be_the_same_run() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    let other = shop.examples("other.tsv", 1000);
+    shop.ok(&train(&data, &["--checkpoint", "saved"]));
+    let error = shop.fails(&train(&data, &["--checkpoint", "saved", "--resume", "--seed", "9"]));
+    assert!(error.contains("seed = 1"), "{error}");
+    let error = shop.fails(&train(&other, &["--checkpoint", "saved", "--resume"]));
+    assert!(error.contains("data.tsv") && error.contains("other.tsv"), "{error}");
+    let error = shop.fails(&train(&data, &["--resume"]));
+    assert!(error.contains("--checkpoint"), "{error}");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_named() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    shop.ok(&train(&data, &["--checkpoint", "saved"]));
+    let step = shop.path("saved").join(newest(&shop).unwrap());
+    let files: Vec<_> = std::fs::read_dir(&step)
+        .unwrap()
+        .chain(std::fs::read_dir(step.join("rows-0")).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for path in files {
+        let intact = std::fs::read(&path).unwrap();
+        let mut flipped = intact.clone();
+        let middle = flipped.len() / 2;
+        flipped[middle] ^= 0x10;
+        std::fs::write(&path, &flipped).unwrap();
+        let error = shop.fails(&["eval", "saved"]);
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(
+            error.contains(&name) || error.contains("CHECKSUMS"),
+            "{name} was damaged, and the message is: {error}"
+        );
+        std::fs::write(&path, &intact).unwrap();
+    }
+    let meta = step.join("checkpoint.json");
+    let text = std::fs::read_to_string(&meta).unwrap();
+    std::fs::write(&meta, text.replace("\"version\": 1", "\"version\": 9")).unwrap();
+    let error = shop.fails(&["eval", "saved"]);
+    assert!(error.contains("version 9") && error.contains("version 1"), "{error}");
+}

@@ -1,0 +1,195 @@
+//! The capacity plan: every bound of a run, before it begins.
+
+use stepwell_base::ByteCount;
+use stepwell_base::budget::Budget;
+use stepwell_data::Schema;
+use stepwell_mem::{metadata_bytes, slots_within};
+use stepwell_server::{Grouper, Planner, Puller, Staging, TableSpec};
+use stepwell_ssd::StoreOptions;
+
+use crate::batch::MiniBatch;
+use crate::config::Config;
+use crate::metrics::Auc;
+use crate::models::Model;
+use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER};
+use crate::step::Trainer;
+use crate::{Error, Result};
+
+/// Code, stacks, and what the allocator keeps for itself.
+const ALLOWANCE_BYTES: u64 = 64 << 20;
+
+/// Rows of a staged chunk take about this many bytes.
+const CHUNK_BYTES: usize = 2 << 20;
+const CHUNKS: usize = 4;
+
+/// The sizes that a run is built with, and the sum of all bounds.
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    /// Slots of each table group's slab.
+    pub slots: Vec<usize>,
+    /// Mini-batches whose keys are known at once.
+    pub horizon: usize,
+    /// Rows of a staged chunk, by table group.
+    pub chunk_rows: Vec<usize>,
+    /// Chunks of each table group.
+    pub chunks: usize,
+    /// Bytes of a block of lines.
+    pub block_bytes: usize,
+    /// Examples whose scores are kept one by one.
+    pub exact_scores: usize,
+    /// All bounds.
+    pub budget: Budget,
+}
+
+/// What the plan is made for.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// Settings.
+    pub config: &'a Config,
+    /// Columns of the data.
+    pub schema: Schema,
+    /// The model.
+    pub model: &'a Model,
+    /// Examples of an epoch, where they were counted.
+    pub examples: Option<u64>,
+    /// Store settings by table group.
+    pub stores: &'a [StoreOptions],
+}
+
+impl Capacity {
+    /// Shares the memory out.
+    ///
+    /// # Errors
+    /// When `tiers.dram` holds no row.
+    pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
+        let config = wanted.config;
+        let per_batch = config.mini_batches_per_batch();
+        let horizon = (config.pipeline.horizon + 1) * per_batch;
+        let tables = wanted.model.tables();
+        let share = config.tiers.dram.0 / tables.len().max(1) as u64;
+        let slots = tables
+            .iter()
+            .map(|table| slots_of(table, share, horizon as u64))
+            .collect::<Result<Vec<usize>>>()?;
+        let chunk_rows = tables
+            .iter()
+            .zip(&slots)
+            .map(|(table, slots)| {
+                (CHUNK_BYTES / table.row_bytes()).clamp(1, (slots / CHUNKS).max(1))
+            })
+            .collect();
+        let exact = wanted.examples.unwrap_or(u64::MAX);
+        let mut capacity = Self {
+            slots,
+            horizon,
+            chunk_rows,
+            chunks: CHUNKS,
+            block_bytes: stepwell_data::BLOCK_BYTES / 4,
+            exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
+            budget: Budget::default(),
+        };
+        capacity.add_bounds(wanted);
+        Ok(capacity)
+    }
+
+    fn add_bounds(&mut self, wanted: &Wanted<'_>) {
+        let config = wanted.config;
+        let tables = wanted.model.tables();
+        let mut budget = Budget::default();
+        for (table, slots) in tables.iter().zip(&self.slots) {
+            budget.add(
+                "rows in memory",
+                config.tiers.dram.0 / tables.len() as u64,
+                format!("tiers.dram: {slots} slots of {} bytes", table.row_bytes()),
+            );
+        }
+        self.add_store(&mut budget, wanted);
+        self.add_reading(&mut budget, wanted);
+        self.add_batches(&mut budget, wanted);
+        self.add_training(&mut budget, wanted);
+        budget.add("code and allocator", ALLOWANCE_BYTES, "fixed");
+        self.budget = budget;
+    }
+
+    fn add_store(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
+        let tables = wanted.model.tables();
+        for options in wanted.stores {
+            options.add_bounds(1, budget);
+        }
+        let staging: u64 = tables
+            .iter()
+            .zip(&self.chunk_rows)
+            .map(|(table, rows)| Staging::bytes_max(table.row_lanes(), *rows, self.chunks))
+            .sum();
+        budget.add("rows going down", staging, format!("{} chunks", self.chunks));
+        let unit = self.unit_rows(wanted);
+        let pulling: u64 =
+            tables.iter().map(|table| Puller::bytes_max(table.row_bytes(), unit)).sum();
+        budget.add("rows coming up", pulling, "read buffer and lists");
+    }
+
+    /// Distinct rows of a full batch at most.
+    fn unit_rows(&self, wanted: &Wanted<'_>) -> u64 {
+        let ids = (wanted.config.batch() * wanted.schema.slots) as u64;
+        ids.min(self.slots.iter().sum::<usize>() as u64)
+    }
+
+    fn add_reading(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
+        let threads = wanted.config.threads;
+        let chunk = wanted.schema.chunk_bytes_max(self.block_bytes) as u64;
+        let chunks = (BLOCKS_PER_PARSER * threads + threads + 1) as u64;
+        let blocks = (2 * threads + 3) as u64;
+        let bytes = blocks * self.block_bytes as u64 + chunks * chunk / 3;
+        let (block, chunk) = (ByteCount(self.block_bytes as u64), ByteCount(chunk / 3));
+        budget.add(
+            "reading",
+            bytes,
+            format!("{blocks} blocks of {block}, {chunks} chunks of {chunk}"),
+        );
+    }
+
+    fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
+        let config = wanted.config;
+        let (batch, schema) = (config.batch() as u64, wanted.schema);
+        let bytes = MiniBatch::bytes_max(batch, schema.dense as u64, schema.slots as u64);
+        // Being cut, queued, known, planned, and coming back.
+        let held = BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4;
+        budget.add(
+            "batches",
+            bytes * held as u64,
+            format!("{held} of {}", ByteCount(bytes)),
+        );
+        let ids = (config.data.mini_batch * schema.slots) as u64;
+        let planning = Planner::bytes_max(ids, self.horizon as u64) + Grouper::bytes_max(ids);
+        budget.add("planning", planning, format!("{} mini-batches known ahead", self.horizon));
+    }
+
+    fn add_training(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
+        let config = wanted.config;
+        budget.add(
+            "training",
+            Trainer::bytes_max(wanted.model, config),
+            "dense parameters, gradients by block, activations by thread",
+        );
+        let examples = wanted.examples.unwrap_or(u64::MAX);
+        // Progressive, evaluation, and the best reachable.
+        let meters = if config.data.paths.is_empty() { 3 } else { 2 };
+        let scores = Auc::bytes_max(examples);
+        budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
+    }
+}
+
+fn slots_of(table: &TableSpec, bytes: u64, horizon: u64) -> Result<usize> {
+    let slots =
+        slots_within(bytes, table.row_lanes(), Planner::BYTES_PER_SLOT, horizon + 2) as usize;
+    if slots == 0 {
+        let fixed = metadata_bytes(1, horizon + 2) + table.row_bytes() as u64;
+        return Err(Error::Config(format!(
+            "tiers.dram = {} holds not one row of table '{}': {} bytes are the least",
+            ByteCount(bytes),
+            table.name,
+            fixed + 64
+        )));
+    }
+    Ok(slots)
+}

@@ -1,0 +1,265 @@
+//! What a run is told: every setting with its default and its checks.
+//!
+//! This is the meaning; how it is written down (TOML, flags) is the roof's business.
+
+use std::path::PathBuf;
+
+use stepwell_base::ByteCount;
+
+/// Everything a run is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Seed of all initial values and of the built-in stream.
+    pub seed: u64,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Where examples come from.
+    pub data: DataConfig,
+    /// The built-in stream, used when no data is named.
+    pub synth: SynthConfig,
+    /// What is trained.
+    pub model: ModelConfig,
+    /// Memory and disk.
+    pub tiers: TierConfig,
+    /// Overlap.
+    pub pipeline: PipelineConfig,
+    /// Optimizer of rows.
+    pub rows: OptimizerConfig,
+    /// Optimizer of dense parameters.
+    pub dense: OptimizerConfig,
+    /// Checkpoints.
+    pub checkpoint: CheckpointConfig,
+}
+
+/// Where examples come from and how they are cut.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataConfig {
+    /// Files or globs; empty for the built-in stream.
+    pub paths: Vec<String>,
+    /// Files or globs for evaluation; empty to use the tail of the data.
+    pub eval_paths: Vec<String>,
+    /// Share of the data, its tail in file order, that is only evaluated on.
+    pub eval_fraction: f64,
+    /// Times the training part is read.
+    pub epochs: u64,
+    /// Examples per step.
+    pub mini_batch: usize,
+    /// Examples planned and pulled at once; 0 for one mini-batch.
+    pub batch: usize,
+    /// Malformed lines that are skipped and counted before one stops the run.
+    pub skip_max: u64,
+}
+
+/// The built-in click stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SynthConfig {
+    /// Number of examples.
+    pub examples: u64,
+    /// Vocabulary sizes as a multiple of a real sample's.
+    pub vocab_scale: f64,
+}
+
+/// Which model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// Logistic regression.
+    Lr,
+    /// Wide & Deep.
+    WideDeep,
+    /// DeepFM.
+    DeepFm,
+}
+
+/// What is trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// Which model.
+    pub kind: ModelKind,
+    /// Lanes of an embedding.
+    pub dim: usize,
+    /// Widths of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// Embeddings begin uniform in [-range, range).
+    pub init_range: f64,
+    /// Blocks that every mini-batch is cut into, the unit of summation.
+    pub blocks: usize,
+}
+
+/// Memory and disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierConfig {
+    /// Bytes of the slab with its index and metadata.
+    pub dram: ByteCount,
+    /// Directory of the store; none for a temporary one.
+    pub ssd: Option<PathBuf>,
+    /// Bytes that the store's index may take.
+    pub index: ByteCount,
+    /// Bytes of a segment file.
+    pub segment: ByteCount,
+}
+
+/// Overlap of stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipelineConfig {
+    /// Batches whose rows are pinned or on their way beyond the one that trains.
+    pub lookahead: usize,
+    /// Batches whose keys are known ahead, at least `lookahead`.
+    pub horizon: usize,
+}
+
+/// Kind of an optimizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptimizerKind {
+    /// Gradient descent.
+    Sgd,
+    /// Adagrad.
+    Adagrad,
+    /// Adam.
+    Adam,
+}
+
+/// An optimizer and its rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimizerConfig {
+    /// Which one.
+    pub kind: OptimizerKind,
+    /// Learning rate.
+    pub lr: f64,
+}
+
+/// Where and when checkpoints are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointConfig {
+    /// Directory; none for no checkpoints.
+    pub dir: Option<PathBuf>,
+    /// Steps between checkpoints; 0 for one at the end.
+    pub every: u64,
+    /// Checkpoints of this run that are kept.
+    pub keep: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            data: DataConfig {
+                paths: Vec::new(),
+                eval_paths: Vec::new(),
+                eval_fraction: 0.1,
+                epochs: 1,
+                mini_batch: 4096,
+                batch: 0,
+                skip_max: 0,
+            },
+            synth: SynthConfig { examples: 4_000_000, vocab_scale: 40.0 },
+            model: ModelConfig {
+                kind: ModelKind::DeepFm,
+                dim: 16,
+                hidden: vec![512, 256, 128],
+                init_range: 0.01,
+                blocks: 8,
+            },
+            tiers: TierConfig {
+                dram: ByteCount(1 << 30),
+                ssd: None,
+                index: ByteCount(1 << 30),
+                segment: ByteCount(64 << 20),
+            },
+            pipeline: PipelineConfig { lookahead: 2, horizon: 4 },
+            rows: OptimizerConfig { kind: OptimizerKind::Adagrad, lr: 0.02 },
+            dense: OptimizerConfig { kind: OptimizerKind::Adam, lr: 0.001 },
+            checkpoint: CheckpointConfig { dir: None, every: 0, keep: 2 },
+        }
+    }
+}
+
+/// Most examples of a mini-batch: occurrences are counted in u32.
+const MINI_BATCH_MAX: usize = 1 << 22;
+
+impl Config {
+    /// Examples planned and pulled at once.
+    pub fn batch(&self) -> usize {
+        if self.data.batch == 0 { self.data.mini_batch } else { self.data.batch }
+    }
+
+    /// Mini-batches of a full batch.
+    pub fn mini_batches_per_batch(&self) -> usize {
+        self.batch() / self.data.mini_batch
+    }
+
+    /// Refuses settings that make no sense together.
+    ///
+    /// # Errors
+    /// One line that names the key and the mend.
+    pub fn check(&self) -> Result<(), String> {
+        let positive = |key: &str, value: usize| {
+            if value == 0 { Err(format!("{key} is 0: give at least 1")) } else { Ok(()) }
+        };
+        positive("threads", self.threads)?;
+        positive("data.mini_batch", self.data.mini_batch)?;
+        positive("data.epochs", self.data.epochs as usize)?;
+        positive("model.dim", self.model.dim)?;
+        positive("train.blocks", self.model.blocks)?;
+        self.check_sizes()?;
+        self.check_numbers()
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
+        if self.data.mini_batch > MINI_BATCH_MAX {
+            return Err(format!(
+                "data.mini_batch is {}: give at most {MINI_BATCH_MAX}",
+                self.data.mini_batch
+            ));
+        }
+        if !self.batch().is_multiple_of(self.data.mini_batch) {
+            return Err(format!(
+                "data.batch is {}, which is no multiple of data.mini_batch = {}; give for example \
+                 {}",
+                self.batch(),
+                self.data.mini_batch,
+                self.batch().next_multiple_of(self.data.mini_batch)
+            ));
+        }
+        if self.pipeline.horizon < self.pipeline.lookahead {
+            return Err(format!(
+                "pipeline.horizon is {}, less than pipeline.lookahead = {}; give at least {}",
+                self.pipeline.horizon, self.pipeline.lookahead, self.pipeline.lookahead
+            ));
+        }
+        if self.pipeline.horizon > 4096 {
+            return Err(format!(
+                "pipeline.horizon is {}: give at most 4096 batches",
+                self.pipeline.horizon
+            ));
+        }
+        if self.model.dim > 4096 || self.model.hidden.iter().any(|width| !(1..=65536).contains(width)) {
+            return Err("model.dim is at most 4096 and each of model.hidden 1 to 65536".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<(), String> {
+        if !(0.0..1.0).contains(&self.data.eval_fraction) {
+            return Err(format!(
+                "data.eval_fraction is {}: give a share from 0 up to, not including, 1",
+                self.data.eval_fraction
+            ));
+        }
+        for (key, lr) in [("optim.rows.lr", self.rows.lr), ("optim.dense.lr", self.dense.lr)] {
+            if !(lr.is_finite() && lr >= 0.0) {
+                return Err(format!("{key} is {lr}: give a number that is not negative"));
+            }
+        }
+        if !(self.model.init_range.is_finite() && self.model.init_range >= 0.0) {
+            return Err(format!("model.init_range is {}: give 0 or more", self.model.init_range));
+        }
+        if !(self.synth.vocab_scale > 0.0 && self.synth.vocab_scale <= 1e5) {
+            return Err(format!(
+                "synth.vocab_scale is {}: give more than 0 and at most 100000",
+                self.synth.vocab_scale
+            ));
+        }
+        Ok(())
+    }
+}

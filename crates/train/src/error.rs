@@ -1,0 +1,60 @@
+//! What can end a run.
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An operating error of a run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Data(#[from] stepwell_data::DataError),
+    /// Rows or checkpoints cannot be read or written, or do not fit.
+    #[error(transparent)]
+    Server(#[from] stepwell_server::Error),
+    /// The store cannot be made.
+    #[error(transparent)]
+    Store(#[from] stepwell_ssd::Error),
+    /// Settings that make no sense.
+    #[error("{0}")]
+    Config(String),
+    /// The loss is no number any more.
+    #[error(
+        "the loss of step {step} is {loss}: training diverged; lower optim.rows.lr or \
+         optim.dense.lr{}", last_checkpoint_hint(*saved)
+    )]
+    Diverged {
+        /// The step.
+        step: u64,
+        /// Its loss.
+        loss: f64,
+        /// Step of the last checkpoint, if there is one.
+        saved: Option<u64>,
+    },
+    /// A checkpoint does not fit this run.
+    #[error("checkpoint {}: {why}", path.display())]
+    Resume {
+        /// The checkpoint.
+        path: std::path::PathBuf,
+        /// Why, and the mend.
+        why: String,
+    },
+    /// A directory or file cannot be made.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        path: std::path::PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A stage panicked: a broken invariant, not the user's doing.
+    #[error("stage '{0}' panicked; this is a bug in stepwell")]
+    Panicked(&'static str),
+}
+
+fn last_checkpoint_hint(saved: Option<u64>) -> String {
+    saved.map_or_else(String::new, |step| format!("; the last checkpoint is of step {step}"))
+}

@@ -1,0 +1,217 @@
+//! Area under the ROC curve: exact while the scores fit a stated buffer, binned beyond it.
+//!
+//! A score is kept as 32 bits in the order of the numbers. Negatives fill one buffer from the
+//! front, positives from the back; both parts are sorted where they lie. When the buffer is full,
+//! scores fall into 2²⁰ bins by the top 20 of their 32 bits (sign, exponent, 11 bits of mantissa).
+//! Two scores in one bin count as a tie, so the error is at most half the tied pairs, which is
+//! reported beside the value.
+//!
+//! Bounds: 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
+
+/// Scores that are kept one by one at most.
+pub(super) const EXACT_SCORES_MAX: usize = 4 << 20;
+
+const BIN_BITS: u32 = 20;
+
+/// An AUC and the most by which it may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AucValue {
+    /// The area.
+    pub auc: f64,
+    /// Half the share of pairs that fell into one bin; 0 when exact.
+    pub error_max: f64,
+}
+
+/// An AUC in the making.
+#[derive(Debug)]
+pub struct Auc {
+    exact_max: usize,
+    buffer: Vec<u32>,
+    negatives: usize,
+    positives: usize,
+    bins: Vec<[u64; 2]>,
+}
+
+/// Bits whose unsigned order is the order of the numbers.
+fn ordered(score: f32) -> u32 {
+    // Both zeros are one number.
+    let bits = (score + 0.0).to_bits();
+    if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
+}
+
+impl Auc {
+    /// Keeps up to `exact` scores one by one.
+    pub fn new(exact: usize) -> Self {
+        let exact_max = exact.min(EXACT_SCORES_MAX);
+        Self { exact_max, buffer: Vec::new(), negatives: 0, positives: 0, bins: Vec::new() }
+    }
+
+    /// The most bytes that it takes for `examples` scores.
+    pub fn bytes_max(examples: u64) -> u64 {
+        let exact = examples.min(EXACT_SCORES_MAX as u64) * 4;
+        // The buffer is still there while it is poured into the bins.
+        if examples > EXACT_SCORES_MAX as u64 { exact + (16 << BIN_BITS) } else { exact }
+    }
+
+    /// Adds scores and their labels.
+    pub fn add(&mut self, scores: &[f32], labels: &[f32]) {
+        for (score, label) in scores.iter().zip(labels) {
+            self.add_one(ordered(*score), *label > 0.5);
+        }
+    }
+
+    fn add_one(&mut self, score: u32, positive: bool) {
+        if self.bins.is_empty() && self.negatives + self.positives == self.exact_max {
+            self.pour();
+        }
+        if !self.bins.is_empty() {
+            self.bins[(score >> (32 - BIN_BITS)) as usize][usize::from(positive)] += 1;
+            return;
+        }
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; self.exact_max];
+        }
+        if positive {
+            self.positives += 1;
+            let last = self.exact_max - self.positives;
+            self.buffer[last] = score;
+        } else {
+            self.buffer[self.negatives] = score;
+            self.negatives += 1;
+        }
+    }
+
+    fn pour(&mut self) {
+        self.bins = vec![[0; 2]; 1 << BIN_BITS];
+        let first_positive = self.buffer.len() - self.positives;
+        for score in &self.buffer[..self.negatives] {
+            self.bins[(score >> (32 - BIN_BITS)) as usize][0] += 1;
+        }
+        for score in &self.buffer[first_positive..] {
+            self.bins[(score >> (32 - BIN_BITS)) as usize][1] += 1;
+        }
+        self.buffer = Vec::new();
+        (self.negatives, self.positives) = (0, 0);
+    }
+
+    /// The value, `None` unless both labels occurred; empty afterwards.
+    pub fn take(&mut self) -> Option<AucValue> {
+        let value = if self.bins.is_empty() { self.exact() } else { self.binned() };
+        self.buffer = Vec::new();
+        self.bins = Vec::new();
+        (self.negatives, self.positives) = (0, 0);
+        value
+    }
+
+    fn exact(&mut self) -> Option<AucValue> {
+        let first_positive = self.buffer.len() - self.positives;
+        let (front, positives) = self.buffer.split_at_mut(first_positive);
+        let negatives = &mut front[..self.negatives];
+        negatives.sort_unstable();
+        positives.sort_unstable();
+        let (mut below, mut not_above) = (0, 0);
+        let mut twice_won = 0u128;
+        for score in positives.iter() {
+            while below < negatives.len() && negatives[below] < *score {
+                below += 1;
+            }
+            not_above = not_above.max(below);
+            while not_above < negatives.len() && negatives[not_above] <= *score {
+                not_above += 1;
+            }
+            twice_won += (below + not_above) as u128;
+        }
+        value(twice_won, 0, self.positives as u64, self.negatives as u64)
+    }
+
+    fn binned(&self) -> Option<AucValue> {
+        let (mut negatives, mut positives) = (0u64, 0u64);
+        let (mut twice_won, mut tied) = (0u128, 0u128);
+        for [negative, positive] in &self.bins {
+            twice_won += u128::from(*positive) * u128::from(2 * negatives + negative);
+            tied += u128::from(*positive) * u128::from(*negative);
+            negatives += negative;
+            positives += positive;
+        }
+        value(twice_won, tied, positives, negatives)
+    }
+}
+
+fn value(twice_won: u128, tied: u128, positives: u64, negatives: u64) -> Option<AucValue> {
+    if positives == 0 || negatives == 0 {
+        return None;
+    }
+    let pairs = positives as f64 * negatives as f64;
+    Some(AucValue { auc: twice_won as f64 / 2.0 / pairs, error_max: tied as f64 / 2.0 / pairs })
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::random::Stream;
+
+    use super::*;
+
+    /// All pairs, one by one.
+    fn by_definition(scores: &[f32], labels: &[f32]) -> f64 {
+        let (mut won, mut pairs) = (0.0, 0.0);
+        for (p, _) in scores.iter().zip(labels).filter(|(_, label)| **label > 0.5) {
+            for (n, _) in scores.iter().zip(labels).filter(|(_, label)| **label < 0.5) {
+                pairs += 1.0;
+                won += if p > n { 1.0 } else if p == n { 0.5 } else { 0.0 };
+            }
+        }
+        won / pairs
+    }
+
+    fn sample(seed: u64, count: usize, levels: f32) -> (Vec<f32>, Vec<f32>) {
+        let mut random = Stream::from_state(seed);
+        let scores: Vec<f32> =
+            (0..count).map(|_| (random.next_symmetric(levels)).round() / 3.0).collect();
+        let labels = scores
+            .iter()
+            .map(|score| f32::from(random.next_f32() < 0.3 + 0.05 * score))
+            .collect();
+        (scores, labels)
+    }
+
+    #[test]
+    fn exact_with_ties() {
+        for seed in 0..20 {
+            let (scores, labels) = sample(seed, 200, 10.0);
+            let mut auc = Auc::new(1000);
+            auc.add(&scores, &labels);
+            let value = auc.take().unwrap();
+            assert!((value.auc - by_definition(&scores, &labels)).abs() < 1e-12);
+            assert_eq!(value.error_max, 0.0);
+        }
+    }
+
+    #[test]
+    fn binned_within_its_bound() {
+        for seed in 0..20 {
+            let (mut scores, labels) = sample(seed, 500, 1000.0);
+            scores.iter_mut().enumerate().for_each(|(i, s)| *s += i as f32 * 1e-5);
+            let mut auc = Auc::new(100);
+            auc.add(&scores, &labels);
+            let value = auc.take().unwrap();
+            let error = (value.auc - by_definition(&scores, &labels)).abs();
+            assert!(error <= value.error_max + 1e-12, "{error} > {}", value.error_max);
+            assert!(value.error_max < 0.01);
+        }
+    }
+
+    #[test]
+    fn one_label_alone_has_no_auc() {
+        let mut auc = Auc::new(10);
+        assert_eq!(auc.take(), None);
+        auc.add(&[0.1, 0.2], &[1.0, 1.0]);
+        assert_eq!(auc.take(), None);
+    }
+
+    #[test]
+    fn zeros_of_both_signs_tie() {
+        let mut auc = Auc::new(10);
+        auc.add(&[0.0, -0.0], &[1.0, 0.0]);
+        assert_eq!(auc.take().map(|value| value.auc), Some(0.5));
+    }
+}

@@ -1,0 +1,266 @@
+//! Stage `batch`: cuts the stream of examples into mini-batches and batches, and groups keys.
+//!
+//! A mini-batch holds `data.mini_batch` examples in file order; the last of a pass may be short. A
+//! batch holds whole mini-batches; it ends early where a checkpoint is due, so that a checkpoint
+//! falls between two batches and the size of batches never shows in the model.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use stepwell_base::queue::{Refused, Sender};
+use stepwell_base::stage::{Progress, Stage};
+use stepwell_data::{Chunk, Position as Place, Skips};
+use stepwell_server::Grouper;
+
+use super::ordered::Ordered;
+use super::read::{Parsed, Pass};
+use crate::batch::{GroupPart, Item, Mark, MiniBatch, Position, Purpose};
+use crate::{Error, Result};
+
+/// How the stream is cut.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    pub(super) mini_batch: usize,
+    pub(super) mini_batches: usize,
+    /// Steps between checkpoints; 0 for none.
+    pub(super) checkpoint_every: u64,
+    /// Whether a checkpoint follows the last training pass.
+    pub(super) checkpoint_at_end: bool,
+    pub(super) epochs: u64,
+    pub(super) skip_max: u64,
+    /// Feature fields of each table group.
+    pub(super) group_fields: Vec<Vec<usize>>,
+}
+
+pub(super) struct BatchStage {
+    cut: Cut,
+    pass: Option<Arc<Pass>>,
+    skips: Skips,
+    chunk: Option<(Chunk, usize)>,
+    /// The mini-batch being filled.
+    mini: Option<MiniBatch>,
+    batch: Vec<MiniBatch>,
+    grouper: Grouper,
+    number: u32,
+    position: Position,
+    outgoing: VecDeque<Item>,
+    last_seen: bool,
+    input: Arc<Ordered<Parsed>>,
+    output: Sender<Item>,
+}
+
+impl BatchStage {
+    pub(super) fn new(
+        cut: Cut,
+        start: Position,
+        input: Arc<Ordered<Parsed>>,
+        output: Sender<Item>,
+    ) -> Self {
+        Self {
+            skips: Skips::new(cut.skip_max),
+            cut,
+            pass: None,
+            chunk: None,
+            mini: None,
+            batch: Vec::new(),
+            grouper: Grouper::default(),
+            number: 0,
+            position: start,
+            outgoing: VecDeque::new(),
+            last_seen: false,
+            input,
+            output,
+        }
+    }
+
+    fn take(&mut self, parsed: Parsed) -> Result<()> {
+        match parsed {
+            Parsed::Begin(pass) => {
+                self.skips = Skips::new(self.cut.skip_max);
+                self.position.epoch = pass.epoch;
+                if pass.purpose == Purpose::Train {
+                    (self.position.file, self.position.line) = (pass.start.file, pass.start.line);
+                }
+                self.pass = Some(pass);
+            }
+            Parsed::Chunk(chunk) => {
+                let Some(pass) = &self.pass else { return Ok(()) };
+                if let Some(files) = &pass.files {
+                    self.skips.add(files, &chunk)?;
+                }
+                self.chunk = Some((chunk, 0));
+            }
+            Parsed::End(pass) => self.end_pass(&pass),
+            Parsed::Last => self.last_seen = true,
+        }
+        Ok(())
+    }
+
+    /// Moves examples of the chunk at hand into the mini-batch at hand.
+    fn fill(&mut self, chunk: &Chunk, next: usize) -> usize {
+        let Some(pass) = self.pass.clone() else { return chunk.len() };
+        let end = examples_within(chunk, pass.end);
+        if next >= end {
+            return chunk.len();
+        }
+        let mut mini = self.mini.take().unwrap_or_else(|| self.empty_mini(pass.purpose));
+        let take = (self.cut.mini_batch - mini.examples()).min(end - next);
+        append(&mut mini, chunk, next..next + take, &self.cut.group_fields);
+        if pass.purpose == Purpose::Train {
+            let after = chunk.position_after(next + take - 1);
+            (self.position.file, self.position.line) = (after.file, after.line);
+        }
+        let full = mini.examples() == self.cut.mini_batch;
+        self.mini = Some(mini);
+        if full {
+            self.close_mini();
+        }
+        next + take
+    }
+
+    fn empty_mini(&self, purpose: Purpose) -> MiniBatch {
+        MiniBatch {
+            number: 0,
+            step: 0,
+            purpose,
+            labels: Vec::with_capacity(self.cut.mini_batch),
+            dense: Vec::new(),
+            truth: Vec::new(),
+            groups: self.cut.group_fields.iter().map(|_| GroupPart::default()).collect(),
+        }
+    }
+
+    fn close_mini(&mut self) {
+        let Some(mut mini) = self.mini.take() else { return };
+        for part in &mut mini.groups {
+            part.lookup = self.grouper.group(&part.bags);
+            // The grouped form says it all from here on, and rows find their bags by number.
+            part.bags.keys = Vec::new();
+        }
+        mini.number = self.number;
+        self.number += 1;
+        let train = mini.purpose == Purpose::Train;
+        self.position.step += u64::from(train);
+        mini.step = self.position.step;
+        self.batch.push(mini);
+        let every = self.cut.checkpoint_every;
+        let due = train && every > 0 && self.position.step.is_multiple_of(every);
+        if due || self.batch.len() == self.cut.mini_batches {
+            self.close_batch();
+        }
+        if due {
+            self.outgoing.push_back(Item::Mark(Mark::Checkpoint(self.position)));
+        }
+    }
+
+    fn close_batch(&mut self) {
+        if !self.batch.is_empty() {
+            self.outgoing.push_back(Item::Batch(std::mem::take(&mut self.batch)));
+        }
+    }
+
+    fn end_pass(&mut self, pass: &Pass) {
+        self.close_mini();
+        self.close_batch();
+        if pass.purpose == Purpose::Evaluate {
+            self.outgoing.push_back(Item::Mark(Mark::Evaluated));
+            return;
+        }
+        self.outgoing.push_back(Item::Mark(Mark::EpochTrained));
+        if self.cut.checkpoint_at_end && pass.epoch + 1 == self.cut.epochs {
+            self.outgoing.push_back(Item::Mark(Mark::Checkpoint(self.position)));
+        }
+    }
+}
+
+/// Examples of `chunk` that lie before `end`.
+fn examples_within(chunk: &Chunk, end: Option<Place>) -> usize {
+    let Some(end) = end else { return chunk.len() };
+    if chunk.file != end.file {
+        return if chunk.file < end.file { chunk.len() } else { 0 };
+    }
+    chunk.lines.partition_point(|line| chunk.first_line + u64::from(*line) < end.line)
+}
+
+fn append(
+    mini: &mut MiniBatch,
+    chunk: &Chunk,
+    examples: std::ops::Range<usize>,
+    group_fields: &[Vec<usize>],
+) {
+    let dense = chunk.schema.dense;
+    mini.labels.extend_from_slice(&chunk.labels[examples.clone()]);
+    mini.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
+    if !chunk.truth.is_empty() {
+        mini.truth.extend_from_slice(&chunk.truth[examples.clone()]);
+    }
+    for (part, fields) in mini.groups.iter_mut().zip(group_fields) {
+        if fields.len() == chunk.schema.slots {
+            append_all_fields(part, chunk, examples.clone());
+        } else {
+            append_fields(part, chunk, examples.clone(), fields);
+        }
+    }
+}
+
+fn append_all_fields(part: &mut GroupPart, chunk: &Chunk, examples: std::ops::Range<usize>) {
+    let slots = chunk.schema.slots;
+    let first = chunk.keys_start(examples.start);
+    let last = chunk.keys_start(examples.end);
+    let base = part.bags.keys.len() as u32;
+    part.bags.keys.extend_from_slice(&chunk.keys[first..last]);
+    let ends = &chunk.bag_ends[examples.start * slots..examples.end * slots];
+    part.bags.ends.extend(ends.iter().map(|end| end - first as u32 + base));
+}
+
+fn append_fields(
+    part: &mut GroupPart,
+    chunk: &Chunk,
+    examples: std::ops::Range<usize>,
+    fields: &[usize],
+) {
+    for example in examples {
+        for field in fields {
+            part.bags.keys.extend_from_slice(chunk.bag(example, *field));
+            part.bags.ends.push(part.bags.keys.len() as u32);
+        }
+    }
+}
+
+impl Stage for BatchStage {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "batch"
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        if let Some(item) = self.outgoing.pop_front() {
+            return match self.output.try_send(item) {
+                Ok(()) => Ok(Progress::Progressed),
+                Err(Refused::Full(item)) => {
+                    self.outgoing.push_front(item);
+                    Ok(Progress::Blocked)
+                }
+                Err(Refused::Closed(_)) => Ok(Progress::Done),
+            };
+        }
+        if let Some((chunk, next)) = self.chunk.take() {
+            let next = self.fill(&chunk, next);
+            if next < chunk.len() {
+                self.chunk = Some((chunk, next));
+            }
+            return Ok(Progress::Progressed);
+        }
+        if self.last_seen {
+            return Ok(Progress::Done);
+        }
+        match self.input.try_take() {
+            Some(parsed) => {
+                self.take(parsed)?;
+                Ok(Progress::Progressed)
+            }
+            None => Ok(Progress::Blocked),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The pipeline: stages joined by bounded queues, several batches in flight, and a result as if
+//! they were not.
+//!
+//! ```text
+//!            blocks            in order        batches        units          units
+//!   read ──────────► parse ×n ─────────► batch ────────► plan ────────► pull ────────► train
+//!                                                         ▲               │ victims      │
+//!                                                         │               ▼              │
+//!                                                         │             write            │
+//!                                                         └──────────── retired ─────────┘
+//! ```
+//!
+//! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; `train` alone
+//! rows that are pinned and filled, and the dense part; `write` alone writes to the store.
+
+mod batch;
+mod ordered;
+mod parse;
+mod plan;
+mod pull;
+mod read;
+mod train;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stepwell_base::queue::bounded;
+use stepwell_base::stage::{Rhythm, Stage, StageTimes, drive};
+use stepwell_data::{Schema, Synth};
+use stepwell_server::{Group, GroupUnit, Planner};
+
+use self::batch::{BatchStage, Cut};
+use self::ordered::Ordered;
+use self::parse::ParseStage;
+use self::plan::{PlanEnds, PlanStage, handoff};
+use self::pull::{PullStage, WriteStage};
+use self::read::ReadStage;
+use self::train::{TrainEnds, TrainStage, Trained, Watch};
+use crate::batch::{Position, Purpose};
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::step::Trainer;
+use crate::{Error, Result};
+
+pub(crate) use self::read::Pass;
+pub use self::train::Measured;
+pub(crate) use self::train::Saver;
+
+type Handoff<T> = Arc<Mutex<Option<T>>>;
+
+/// How far the run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Snapshot {
+    /// What the last mini-batch was for.
+    pub purpose: Purpose,
+    /// Examples trained on by this process.
+    pub examples: u64,
+    /// Steps of the model.
+    pub step: u64,
+    /// Mean log loss of this epoch's training examples before they were trained on.
+    pub logloss: Option<f64>,
+    /// Distinct keys per planned unit that were in memory.
+    pub hits: u64,
+    /// Those that were not.
+    pub misses: u64,
+    /// Rows read from the store.
+    pub refilled: u64,
+}
+
+/// Somebody who is told how the run goes; called from the training thread, so it must be quick.
+pub trait Observer: Send + Sync {
+    /// After every mini-batch.
+    fn progress(&self, _snapshot: &Snapshot) {}
+
+    /// After the training part of an epoch.
+    fn epoch_trained(&self, _metrics: &Metrics) {}
+
+    /// After an evaluation; `best` is what the true probabilities reach.
+    fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {}
+
+    /// After a checkpoint was completed.
+    fn saved(&self, _step: u64, _path: &Path) {}
+}
+
+/// Nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silence;
+
+impl Observer for Silence {}
+
+/// Counts of the planner.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    evictions: AtomicU64,
+    units: AtomicU64,
+}
+
+/// [`Counters`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// Distinct keys per planned unit that were in the slab.
+    pub hits: u64,
+    /// Those that were not.
+    pub misses: u64,
+    /// Rows that left their slot.
+    pub evictions: u64,
+    /// Units planned.
+    pub units: u64,
+}
+
+impl Counters {
+    fn planned(&self, part: &GroupUnit) {
+        self.hits.fetch_add(part.hits, Ordering::Relaxed);
+        self.misses.fetch_add(part.fills.len() as u64, Ordering::Relaxed);
+        self.evictions.fetch_add(part.evictions, Ordering::Relaxed);
+        self.units.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts so far.
+    pub(crate) fn count(&self) -> Planned {
+        Planned {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            units: self.units.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Everything that the stages are made of.
+pub(crate) struct Parts {
+    pub(crate) schema: Schema,
+    pub(crate) block_bytes: usize,
+    pub(crate) passes: Vec<Pass>,
+    pub(crate) synth: Option<Arc<Synth>>,
+    pub(crate) start: Position,
+    pub(crate) group_fields: Vec<Vec<usize>>,
+    pub(crate) groups: Vec<Arc<Group>>,
+    pub(crate) planners: Vec<Planner>,
+    pub(crate) trainer: Trainer,
+    pub(crate) saver: Option<Saver>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) exact_scores: usize,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// What is left when the pipeline has run dry.
+pub(crate) struct Outcome {
+    pub(crate) trainer: Trainer,
+    pub(crate) measured: Measured,
+    pub(crate) planners: Vec<Planner>,
+    pub(crate) times: Vec<StageTimes>,
+}
+
+/// Blocks and chunks between `read` and `batch` for each parsing thread.
+pub(crate) const BLOCKS_PER_PARSER: usize = 2;
+/// Batches between `batch` and `plan`.
+pub(crate) const BATCHES_QUEUED: usize = 1;
+
+/// Runs all stages to their end, each on a thread of its own.
+pub(crate) fn run(config: &Config, parts: Parts, rhythm: &Rhythm) -> Result<Outcome> {
+    let bell = &rhythm.bell;
+    let parsers = config.threads;
+    let window = config.pipeline.lookahead + 1;
+    let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * parsers);
+    let (blocks_in, blocks_out) = bounded(bell, parsers);
+    let (items_in, items_out) = bounded(bell, BATCHES_QUEUED);
+    let (planned_in, planned_out) = bounded(bell, window + 1);
+    let (pulled_in, pulled_out) = bounded(bell, window + 1);
+    let (retired_in, retired_out) = bounded(bell, window + 1);
+    let chunks = parts.groups.iter().map(|group| group.staging.chunks()).sum();
+    let (down_in, down_out) = bounded(bell, chunks);
+    let (planners_done, trained_done) = (handoff(), handoff());
+
+    let read =
+        ReadStage::new(parts.passes, parts.block_bytes, blocks_in, Arc::clone(&ordered));
+    let blocks_out = Arc::new(blocks_out);
+    let parse = || ParseStage {
+        schema: parts.schema,
+        blocks: Arc::clone(&blocks_out),
+        ordered: Arc::clone(&ordered),
+        synth: parts.synth.clone(),
+        held: None,
+    };
+    let parse: Vec<ParseStage> = (0..parsers).map(|_| parse()).collect();
+    drop(blocks_out);
+    let cut = cut(config, parts.saver.is_some(), parts.group_fields);
+    let batch = BatchStage::new(cut, parts.start, ordered, items_in);
+    let plan = PlanStage::new(
+        parts.planners,
+        parts.groups.clone(),
+        (config.pipeline.lookahead, config.pipeline.horizon),
+        Arc::clone(&parts.counters),
+        PlanEnds {
+            input: items_out,
+            output: planned_in,
+            retired: retired_out,
+            finished: Arc::clone(&planners_done),
+        },
+    );
+    let pull = PullStage::new(&parts.groups, planned_out, pulled_in, down_in);
+    let write =
+        WriteStage { groups: parts.groups.clone(), input: down_out, bell: Arc::clone(bell) };
+    let ends = TrainEnds {
+        input: pulled_out,
+        retired: retired_in,
+        finished: Arc::clone(&trained_done),
+    };
+    let train = TrainStage::new(
+        parts.trainer,
+        parts.groups,
+        parts.saver,
+        Watch {
+            observer: parts.observer,
+            clock: Arc::clone(&rhythm.clock),
+            exact_scores: parts.exact_scores,
+            counters: Arc::clone(&parts.counters),
+        },
+        ends,
+    );
+
+    let times = std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        running.push(spawn(scope, read, rhythm));
+        parse.into_iter().for_each(|stage| running.push(spawn(scope, stage, rhythm)));
+        running.push(spawn(scope, batch, rhythm));
+        running.push(spawn(scope, plan, rhythm));
+        running.push(spawn(scope, pull, rhythm));
+        running.push(spawn(scope, train, rhythm));
+        running.push(spawn(scope, write, rhythm));
+        join(running)
+    })?;
+    let missing = || Error::Panicked("pipeline");
+    let Trained { trainer, measured } = take(&trained_done).ok_or_else(missing)?;
+    let planners = take(&planners_done).ok_or_else(missing)?;
+    Ok(Outcome { trainer, measured, planners, times: merge(times) })
+}
+
+fn cut(config: &Config, checkpoints: bool, group_fields: Vec<Vec<usize>>) -> Cut {
+    Cut {
+        mini_batch: config.data.mini_batch,
+        mini_batches: config.mini_batches_per_batch(),
+        checkpoint_every: if checkpoints { config.checkpoint.every } else { 0 },
+        checkpoint_at_end: checkpoints,
+        epochs: config.data.epochs,
+        skip_max: config.data.skip_max,
+        group_fields,
+    }
+}
+
+type Running<'s> = (&'static str, std::thread::ScopedJoinHandle<'s, Result<StageTimes>>);
+
+fn spawn<'s, S>(
+    scope: &'s std::thread::Scope<'s, '_>,
+    stage: S,
+    rhythm: &'s Rhythm,
+) -> Running<'s>
+where
+    S: Stage<Error = Error> + 's,
+{
+    (stage.name(), scope.spawn(move || drive(stage, rhythm)))
+}
+
+/// Waits for all; the first error, if any, is the run's.
+fn join(running: Vec<Running<'_>>) -> Result<Vec<StageTimes>> {
+    let mut times = Vec::new();
+    let mut first = None;
+    for (name, handle) in running {
+        match handle.join() {
+            Ok(Ok(stage)) => times.push(stage),
+            Ok(Err(error)) => first = first.or(Some(error)),
+            Err(_) => first = first.or(Some(Error::Panicked(name))),
+        }
+    }
+    first.map_or(Ok(times), Err)
+}
+
+fn take<T>(place: &Handoff<T>) -> Option<T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Several workers of one stage count as one.
+fn merge(times: Vec<StageTimes>) -> Vec<StageTimes> {
+    let mut merged: Vec<StageTimes> = Vec::new();
+    for stage in times {
+        match merged.iter_mut().find(|known| known.name == stage.name) {
+            Some(known) => {
+                known.busy_seconds += stage.busy_seconds;
+                known.wait_seconds += stage.wait_seconds;
+            }
+            None => merged.push(stage),
+        }
+    }
+    merged
+}
+

@@ -1,0 +1,75 @@
+//! Puts back into order what several workers finish out of order.
+//!
+//! Bounds: at most `capacity` items wait. The next item in order is always accepted, so workers
+//! that take their work in order cannot block each other for ever.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_base::queue::Bell;
+
+/// A buffer between workers and one reader that wants the items by number.
+#[derive(Debug)]
+pub(super) struct Ordered<T> {
+    state: Mutex<State<T>>,
+    capacity: u64,
+    bell: Arc<Bell>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    next: u64,
+    waiting: BTreeMap<u64, T>,
+}
+
+impl<T> Ordered<T> {
+    pub(super) fn new(bell: &Arc<Bell>, capacity: usize) -> Arc<Self> {
+        let state = Mutex::new(State { next: 0, waiting: BTreeMap::new() });
+        Arc::new(Self { state, capacity: capacity.max(1) as u64, bell: Arc::clone(bell) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Item `number` is finished; it comes back when it is too far ahead for now.
+    pub(super) fn try_put(&self, number: u64, item: T) -> Result<(), T> {
+        let mut state = self.lock();
+        if number >= state.next + self.capacity {
+            return Err(item);
+        }
+        let twice = state.waiting.insert(number, item);
+        assert!(twice.is_none(), "item {number} was put twice");
+        drop(state);
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// The next item in order, once it is there.
+    pub(super) fn try_take(&self) -> Option<T> {
+        let mut state = self.lock();
+        let next = state.next;
+        let item = state.waiting.remove(&next)?;
+        state.next += 1;
+        drop(state);
+        self.bell.ring();
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_restored_within_the_bound() {
+        let ordered = Ordered::new(&Bell::new(), 2);
+        assert_eq!(ordered.try_put(1, 'b'), Ok(()));
+        assert_eq!(ordered.try_put(2, 'c'), Err('c'));
+        assert_eq!(ordered.try_take(), None);
+        assert_eq!(ordered.try_put(0, 'a'), Ok(()));
+        assert_eq!(ordered.try_take(), Some('a'));
+        assert_eq!(ordered.try_put(2, 'c'), Ok(()));
+        assert_eq!((ordered.try_take(), ordered.try_take()), (Some('b'), Some('c')));
+    }
+}

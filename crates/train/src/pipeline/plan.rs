@@ -1,0 +1,255 @@
+//! Stage `plan`: pins the rows of coming mini-batches, and unpins those of finished ones.
+//!
+//! Two distances. `horizon` batches are known by their keys, which costs 8 bytes a key and makes
+//! the victims right; at most `lookahead + 1` units are planned and not retired, and their rows
+//! are held. Where their rows do not fit the slab the window shrinks: a batch is cut between its
+//! mini-batches, or waits for earlier ones to retire. Only a single mini-batch that does not fit
+//! an empty slab ends the run.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::stage::{Progress, Stage};
+use stepwell_mem::metadata_bytes;
+use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
+
+use super::{Counters, Handoff};
+use crate::batch::{Item, Mark, MiniBatch, Unit};
+use crate::{Error, Result};
+
+#[derive(Debug)]
+enum Waiting {
+    Batch(VecDeque<MiniBatch>),
+    Mark(Mark),
+}
+
+pub(super) struct PlanStage {
+    planners: Vec<Planner>,
+    groups: Vec<Arc<Group>>,
+    lookahead: usize,
+    horizon: usize,
+    waiting: VecDeque<Waiting>,
+    in_flight: usize,
+    outgoing: Option<Unit>,
+    input_closed: bool,
+    counters: Arc<Counters>,
+    input: Receiver<Item>,
+    output: Sender<Unit>,
+    retired: Receiver<Unit>,
+    finished: Handoff<Vec<Planner>>,
+}
+
+/// Where the planner gets its work from and where it goes.
+pub(super) struct PlanEnds {
+    pub(super) input: Receiver<Item>,
+    pub(super) output: Sender<Unit>,
+    pub(super) retired: Receiver<Unit>,
+    pub(super) finished: Handoff<Vec<Planner>>,
+}
+
+impl PlanStage {
+    pub(super) fn new(
+        planners: Vec<Planner>,
+        groups: Vec<Arc<Group>>,
+        (lookahead, horizon): (usize, usize),
+        counters: Arc<Counters>,
+        ends: PlanEnds,
+    ) -> Self {
+        Self {
+            planners,
+            groups,
+            lookahead,
+            horizon,
+            waiting: VecDeque::new(),
+            in_flight: 0,
+            outgoing: None,
+            input_closed: false,
+            counters,
+            input: ends.input,
+            output: ends.output,
+            retired: ends.retired,
+            finished: ends.finished,
+        }
+    }
+
+    /// Takes back what was trained.
+    fn retire(&mut self) -> bool {
+        let mut any = false;
+        while let Received::Item(unit) = self.retired.try_recv() {
+            any = true;
+            self.in_flight -= 1;
+            if unit.mark.is_some() {
+                self.planners.iter_mut().for_each(Planner::all_clean);
+            }
+            for (group, planner) in self.planners.iter_mut().enumerate() {
+                if let Some(part) = unit.groups.get(group) {
+                    planner.pulled(&part.fills);
+                }
+                for mini in &unit.minis {
+                    let part = &mini.groups[group];
+                    planner.retire(&part.lookup.slots, &part.occurrences);
+                }
+            }
+        }
+        any
+    }
+
+    /// Looks at keys as far as the horizon.
+    fn learn(&mut self) -> bool {
+        let mut any = false;
+        while !self.input_closed && self.waiting.len() <= self.horizon {
+            match self.input.try_recv() {
+                Received::Item(Item::Mark(mark)) => self.waiting.push_back(Waiting::Mark(mark)),
+                Received::Item(Item::Batch(batch)) => {
+                    for mini in &batch {
+                        for (planner, part) in self.planners.iter_mut().zip(&mini.groups) {
+                            planner.learn(mini.number, &part.lookup.distinct);
+                        }
+                    }
+                    self.waiting.push_back(Waiting::Batch(batch.into()));
+                }
+                Received::Empty => break,
+                Received::Closed => self.input_closed = true,
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// The next unit, if one can be planned now.
+    fn plan(&mut self) -> Result<Option<Unit>> {
+        if self.in_flight > self.lookahead {
+            return Ok(None);
+        }
+        match self.waiting.front_mut() {
+            None => Ok(None),
+            Some(Waiting::Mark(mark)) => {
+                let mark = *mark;
+                Ok(self.plan_mark(mark))
+            }
+            Some(Waiting::Batch(_)) => self.plan_batch(),
+        }
+    }
+
+    fn plan_mark(&mut self, mark: Mark) -> Option<Unit> {
+        let mut unit = Unit { mark: Some(mark), ..Unit::default() };
+        if let Mark::Checkpoint(_) = mark {
+            // The model after exactly this step: nothing may be in flight.
+            if self.in_flight > 0 {
+                return None;
+            }
+            unit.groups = self
+                .planners
+                .iter()
+                .map(|planner| GroupUnit {
+                    victims: planner.cache().dirty().collect(),
+                    ..GroupUnit::default()
+                })
+                .collect();
+            self.in_flight += 1;
+        }
+        self.waiting.pop_front();
+        Some(unit)
+    }
+
+    fn plan_batch(&mut self) -> Result<Option<Unit>> {
+        let mut unit = Unit::default();
+        unit.groups.resize_with(self.planners.len(), GroupUnit::default);
+        self.planners.iter_mut().for_each(Planner::begin_unit);
+        let Some(Waiting::Batch(batch)) = self.waiting.front_mut() else { return Ok(None) };
+        while let Some(mini) = batch.front() {
+            match fits(&mut self.planners, mini) {
+                Fit::Now => {}
+                Fit::Later => break,
+                Fit::Never => return Err(too_large(&self.groups, mini)),
+            }
+            let Some(mut mini) = batch.pop_front() else { break };
+            let number = mini.number;
+            for ((planner, part), moves) in
+                self.planners.iter_mut().zip(&mut mini.groups).zip(&mut unit.groups)
+            {
+                let lookup = &mut part.lookup;
+                planner.plan(number, &lookup.distinct, moves, &mut lookup.slots);
+                lookup.distinct = Vec::new();
+            }
+            unit.minis.push(mini);
+        }
+        if batch.is_empty() {
+            self.waiting.pop_front();
+        }
+        if unit.minis.is_empty() {
+            assert!(self.in_flight > 0, "with nothing in flight every mini-batch fits or never");
+            return Ok(None);
+        }
+        self.in_flight += 1;
+        unit.groups.iter().for_each(|part| self.counters.planned(part));
+        Ok(Some(unit))
+    }
+}
+
+fn fits(planners: &mut [Planner], mini: &MiniBatch) -> Fit {
+    let mut worst = Fit::Now;
+    for (planner, part) in planners.iter_mut().zip(&mini.groups) {
+        match planner.fits(&part.lookup.distinct) {
+            Fit::Never => return Fit::Never,
+            Fit::Later => worst = Fit::Later,
+            Fit::Now => {}
+        }
+    }
+    worst
+}
+
+fn too_large(groups: &[Arc<Group>], mini: &MiniBatch) -> Error {
+    let largest = groups.iter().zip(&mini.groups).max_by_key(|(group, part)| {
+        part.lookup.distinct.len() * 1_000_000 / group.slab.slots().max(1)
+    });
+    let Some((group, part)) = largest else {
+        return Error::Config("a model without tables was planned".to_owned());
+    };
+    let rows = part.lookup.distinct.len();
+    let row_bytes = group.spec.row_bytes() as u64 + metadata_bytes(1000, 0) / 1000 + 5;
+    Error::Server(ServerError::MiniBatchTooLarge {
+        examples: mini.examples(),
+        rows,
+        table: group.spec.name.clone(),
+        slots: group.slab.slots(),
+        row_bytes,
+        needed: rows as u64 * (row_bytes + 1) + 8192,
+    })
+}
+
+impl Stage for PlanStage {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "plan"
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        let mut any = self.retire();
+        any |= self.learn();
+        if self.outgoing.is_none() {
+            self.outgoing = self.plan()?;
+        }
+        if let Some(unit) = self.outgoing.take() {
+            match self.output.try_send(unit) {
+                Ok(()) => any = true,
+                Err(Refused::Full(unit)) => self.outgoing = Some(unit),
+                Err(Refused::Closed(_)) => return Ok(Progress::Done),
+            }
+        }
+        let idle = self.in_flight == 0 && self.waiting.is_empty() && self.outgoing.is_none();
+        if self.input_closed && idle {
+            let planners = std::mem::take(&mut self.planners);
+            *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(planners);
+            return Ok(Progress::Done);
+        }
+        Ok(if any { Progress::Progressed } else { Progress::Blocked })
+    }
+}
+
+/// An empty place for a stage's result.
+pub(super) fn handoff<T>() -> Handoff<T> {
+    Arc::new(Mutex::new(None))
+}

@@ -1,0 +1,238 @@
+//! Stage `train`: scores and trains mini-batches in order, measures them, writes checkpoints.
+
+use std::sync::{Arc, PoisonError};
+
+use stepwell_base::clock::Clock;
+use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::stage::{Progress, Stage};
+use stepwell_server::{CheckpointWriter, Group};
+
+use super::{Counters, Handoff, Observer, Snapshot};
+use crate::batch::{Mark, MiniBatch, Position, Purpose, Unit};
+use crate::metrics::{Meter, Metrics};
+use crate::resume::RunState;
+use crate::step::Trainer;
+use crate::{Error, Result};
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Examples trained on by this process.
+    pub examples: u64,
+    /// Steps of the model, those before a resume included.
+    pub steps: u64,
+    /// Each epoch's training examples, scored before they were trained on.
+    pub progressive: Vec<Metrics>,
+    /// Each epoch's evaluation.
+    pub eval: Vec<Metrics>,
+    /// What the true probabilities reach on the last evaluation, where they are known.
+    pub best: Option<Metrics>,
+    /// Step of the last checkpoint written.
+    pub saved: Option<u64>,
+    /// The clock's time when the last step was over.
+    pub trained_at: f64,
+}
+
+/// What the stage leaves behind.
+pub(super) struct Trained {
+    pub(super) trainer: Trainer,
+    pub(super) measured: Measured,
+}
+
+/// Writes checkpoints with what the run wants to find in them again.
+pub(crate) struct Saver {
+    pub(crate) writer: CheckpointWriter,
+    pub(crate) state: RunState,
+}
+
+pub(super) struct TrainStage {
+    /// Until it is handed over at the end.
+    trainer: Option<Trainer>,
+    groups: Vec<Arc<Group>>,
+    saver: Option<Saver>,
+    observer: Arc<dyn Observer>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<Counters>,
+    measured: Measured,
+    progressive: Meter,
+    eval: Meter,
+    best: Meter,
+    /// The unit at hand and how many of its mini-batches are done.
+    unit: Option<(Unit, usize)>,
+    input: Receiver<Unit>,
+    retired: Sender<Unit>,
+    finished: Handoff<Trained>,
+}
+
+/// Who is told, and how time and scores are kept.
+pub(super) struct Watch {
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) exact_scores: usize,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// Where units come from and where they go.
+pub(super) struct TrainEnds {
+    pub(super) input: Receiver<Unit>,
+    pub(super) retired: Sender<Unit>,
+    pub(super) finished: Handoff<Trained>,
+}
+
+impl TrainStage {
+    pub(super) fn new(
+        trainer: Trainer,
+        groups: Vec<Arc<Group>>,
+        saver: Option<Saver>,
+        watch: Watch,
+        ends: TrainEnds,
+    ) -> Self {
+        let Watch { observer, clock, exact_scores, counters } = watch;
+        let (steps, trained_at) = (trainer.steps(), clock.seconds());
+        Self {
+            measured: Measured { steps, trained_at, ..Measured::default() },
+            clock,
+            counters,
+            trainer: Some(trainer),
+            groups,
+            saver,
+            observer,
+            progressive: Meter::new(exact_scores),
+            eval: Meter::new(exact_scores),
+            best: Meter::new(exact_scores),
+            unit: None,
+            input: ends.input,
+            retired: ends.retired,
+            finished: ends.finished,
+        }
+    }
+
+    fn run_mini(&mut self, mini: &mut MiniBatch) -> Result<()> {
+        let Some(trainer) = &mut self.trainer else { return Ok(()) };
+        match mini.purpose {
+            Purpose::Train => {
+                let sums = trainer.train(mini, &self.groups);
+                self.measured.steps = mini.step;
+                self.measured.examples += mini.examples() as u64;
+                if !sums.loss.is_finite() {
+                    let loss = sums.loss / mini.examples().max(1) as f64;
+                    let saved = self.measured.saved;
+                    return Err(Error::Diverged { step: mini.step, loss, saved });
+                }
+                let scores = trainer.scores();
+                self.progressive.add(scores, &mini.labels, sums.loss, sums.probability);
+                self.measured.trained_at = self.clock.seconds();
+            }
+            Purpose::Evaluate => {
+                let sums = trainer.score(mini, &self.groups);
+                let scores = trainer.scores();
+                self.eval.add(scores, &mini.labels, sums.loss, sums.probability);
+                self.best.add_probabilities(&mini.truth, &mini.labels[..mini.truth.len()]);
+            }
+        }
+        let planned = self.counters.count();
+        let refilled = self.groups.iter().map(|group| group.traffic.count().refilled).sum();
+        self.observer.progress(&Snapshot {
+            hits: planned.hits,
+            misses: planned.misses,
+            refilled,
+            purpose: mini.purpose,
+            examples: self.measured.examples,
+            step: self.measured.steps,
+            logloss: self.progressive.logloss(),
+        });
+        Ok(())
+    }
+
+    /// False while the mark must wait.
+    fn pass_mark(&mut self, mark: Mark) -> Result<bool> {
+        match mark {
+            Mark::EpochTrained => {
+                let metrics = self.progressive.take();
+                self.observer.epoch_trained(&metrics);
+                self.measured.progressive.push(metrics);
+            }
+            Mark::Evaluated => {
+                let metrics = self.eval.take();
+                let best = self.best.take();
+                self.measured.best = (best.examples > 0).then_some(best);
+                self.observer.evaluated(&metrics, self.measured.best.as_ref());
+                self.measured.eval.push(metrics);
+            }
+            Mark::Checkpoint(position) => {
+                if !self.groups.iter().all(|group| group.staging.is_idle()) {
+                    return Ok(false);
+                }
+                self.save(position)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn save(&mut self, position: Position) -> Result<()> {
+        let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
+            return Ok(());
+        };
+        saver.state.position = position;
+        let run = saver.state.to_json();
+        let dense = trainer.dense();
+        let path = saver.writer.write(position.step, &run, &dense, &self.groups)?;
+        self.measured.saved = Some(position.step);
+        self.observer.saved(position.step, &path);
+        Ok(())
+    }
+
+    fn give_back(&self, unit: Unit) {
+        // Only units that the planner counts come back, and the queue has room for all of them.
+        let sent = self.retired.try_send(unit);
+        assert!(
+            !matches!(sent, Err(Refused::Full(_))),
+            "more units are in flight than were planned"
+        );
+    }
+}
+
+impl Stage for TrainStage {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "train"
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        let (mut unit, done) = match self.unit.take() {
+            Some(at_hand) => at_hand,
+            None => match self.input.try_recv() {
+                Received::Item(unit) => (unit, 0),
+                Received::Empty => return Ok(Progress::Blocked),
+                Received::Closed => return Ok(self.finish()),
+            },
+        };
+        if let Some(mark) = unit.mark {
+            if !self.pass_mark(mark)? {
+                self.unit = Some((unit, done));
+                return Ok(Progress::Blocked);
+            }
+            if matches!(mark, Mark::Checkpoint(_)) {
+                self.give_back(unit);
+            }
+            return Ok(Progress::Progressed);
+        }
+        self.run_mini(&mut unit.minis[done])?;
+        if done + 1 < unit.minis.len() {
+            self.unit = Some((unit, done + 1));
+        } else {
+            self.give_back(unit);
+        }
+        Ok(Progress::Progressed)
+    }
+}
+
+impl TrainStage {
+    fn finish(&mut self) -> Progress {
+        let measured = std::mem::take(&mut self.measured);
+        let trained = self.trainer.take().map(|trainer| Trained { trainer, measured });
+        *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = trained;
+        Progress::Done
+    }
+}

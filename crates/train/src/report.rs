@@ -1,0 +1,163 @@
+//! The report of a run: one JSON object with every figure.
+
+use serde::Serialize;
+use serde_json::Value;
+use stepwell_base::budget::Budget;
+use stepwell_base::stage::StageTimes;
+
+use crate::metrics::Metrics;
+
+/// Every figure of a run; field names are relied on by scripts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of the program.
+    pub version: String,
+    /// Examples trained on by this process.
+    pub examples: u64,
+    /// Steps of the model, those before a resume included.
+    pub steps: u64,
+    /// Seconds from opening the data to the last example, evaluation and checkpoints included.
+    pub wall_seconds: f64,
+    /// Seconds from opening the data to the last step of training.
+    pub train_seconds: f64,
+    /// `examples / train_seconds`.
+    pub examples_per_second: f64,
+    /// Figures of the last evaluation.
+    pub eval: Metrics,
+    /// Figures of every epoch's evaluation.
+    pub eval_by_epoch: Vec<Metrics>,
+    /// The last epoch's training examples, scored before they were trained on.
+    pub progressive: Metrics,
+    /// The same for every epoch.
+    pub progressive_by_epoch: Vec<Metrics>,
+    /// What the true probabilities reach on the evaluation part; only for the built-in stream.
+    pub best_possible: Option<Metrics>,
+    /// By tier.
+    pub tiers: Tiers,
+    /// By stage of the pipeline.
+    pub stages: Vec<StageReport>,
+    /// Rows of the model that exist.
+    pub rows: u64,
+    /// Sum modulo 2^128 of a hash of every row, hashed with the dense part.
+    pub model_digest: String,
+    /// Instruction sets that the sums were made with; digests compare within one.
+    pub kernels: String,
+    /// Peak resident memory; none where the system does not tell.
+    pub peak_rss_bytes: Option<u64>,
+    /// Sum of the bounds.
+    pub budget_bytes: u64,
+    /// Each bound.
+    pub budget: Vec<BoundReport>,
+    /// The resolved settings by key.
+    pub config: Value,
+}
+
+/// By tier.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tiers {
+    /// The slab in memory.
+    pub host: HostTier,
+    /// The store.
+    pub disk: DiskTier,
+}
+
+/// The slab in memory.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HostTier {
+    /// Rows that fit.
+    pub slots: u64,
+    /// Bytes of slab, index and metadata.
+    pub bytes: u64,
+    /// Most rows that lay in it at once.
+    pub rows_peak: u64,
+    /// Distinct keys per planned batch that were in the slab.
+    pub hits: u64,
+    /// Those that were not.
+    pub misses: u64,
+    /// Rows that left their slot.
+    pub evictions: u64,
+    /// Misses that were served from rows on their way down.
+    pub forwarded: u64,
+    /// Misses that were read from the store.
+    pub refilled: u64,
+    /// Misses that began with their initial value.
+    pub initialized: u64,
+    /// Bytes of rows that came up.
+    pub bytes_filled: u64,
+    /// Bytes of rows that went down.
+    pub bytes_evicted: u64,
+}
+
+/// The store.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DiskTier {
+    /// Rows that the index points at.
+    pub rows_live: u64,
+    /// Older versions of rows.
+    pub rows_stale: u64,
+    /// Bytes of these rows with key and sequence number.
+    pub bytes: u64,
+    /// Bytes of index.
+    pub index_bytes: u64,
+    /// Segment files at the end.
+    pub segments: u64,
+    /// Dirty rows that were written.
+    pub rows_written: u64,
+    /// Bytes read, compaction included.
+    pub bytes_read: u64,
+    /// Bytes written: rows, footers, manifests, compaction.
+    pub bytes_written: u64,
+    /// Merges of segments that were more than half stale, or small.
+    pub compactions: u64,
+    /// Keys looked up.
+    pub lookups: u64,
+    /// Pages read for them.
+    pub pages_read: u64,
+}
+
+/// Where a stage's time went.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageReport {
+    /// Name of the stage.
+    pub name: String,
+    /// Seconds of work.
+    pub busy_seconds: f64,
+    /// Seconds of waiting for others.
+    pub wait_seconds: f64,
+}
+
+/// One bound on memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct BoundReport {
+    /// What is bounded.
+    pub name: String,
+    /// The most bytes.
+    pub bytes: u64,
+}
+
+impl From<&StageTimes> for StageReport {
+    fn from(times: &StageTimes) -> Self {
+        Self {
+            name: times.name.to_owned(),
+            busy_seconds: times.busy_seconds,
+            wait_seconds: times.wait_seconds,
+        }
+    }
+}
+
+/// The bounds as the report lists them.
+pub(crate) fn bounds(budget: &Budget) -> Vec<BoundReport> {
+    budget
+        .bounds()
+        .iter()
+        .map(|bound| BoundReport { name: bound.name.clone(), bytes: bound.bytes })
+        .collect()
+}
+
+/// Peak resident memory of this process, as Linux counts it.
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}

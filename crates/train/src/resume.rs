@@ -1,0 +1,108 @@
+//! What a run writes into its checkpoints beside rows and dense parameters, and reads back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stepwell_base::hash;
+use stepwell_server::Checkpoint;
+
+use crate::batch::Position;
+use crate::config::Config;
+use crate::{Error, Result};
+
+/// State and settings of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    /// Where in the data to go on.
+    pub position: Position,
+    /// Names of the data files, in order; empty for the built-in stream.
+    pub files: Vec<String>,
+    /// Settings on which the bits of the model depend, by key.
+    pub model: Vec<(String, String)>,
+    /// All settings as they were resolved, by key.
+    pub config: Value,
+    /// Instruction sets that the sums were made with.
+    pub kernels: String,
+}
+
+impl RunState {
+    /// As stored.
+    pub fn to_json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or(Value::Null)
+    }
+
+    /// Reads the state of a checkpoint.
+    ///
+    /// # Errors
+    /// When the checkpoint was not written by a trainer of this version.
+    pub fn read(checkpoint: &Checkpoint) -> Result<Self> {
+        serde_json::from_value(checkpoint.run.clone()).map_err(|error| Error::Resume {
+            path: checkpoint.path.clone(),
+            why: format!("its run state cannot be read ({error}); use the build that wrote it"),
+        })
+    }
+
+    /// Refuses to go on with settings that would make another model.
+    ///
+    /// # Errors
+    /// Names the first setting that differs.
+    pub fn check(&self, config: &Config, files: &[String], checkpoint: &Checkpoint) -> Result<()> {
+        let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
+        for ((key, was), (_, is)) in self.model.iter().zip(model_settings(config)) {
+            if *was != is {
+                return wrong(format!(
+                    "was trained with {key} = {was}, this run has {is}; a resumed run must keep \
+                     it"
+                ));
+            }
+        }
+        if self.files != files {
+            return wrong(format!(
+                "was trained on {}, this run has {}; a resumed run reads the same files in the \
+                 same order",
+                list(&self.files),
+                list(files)
+            ));
+        }
+        if checkpoint.meta["key_hash"] != hash::KEY_HASH_NAME {
+            return wrong(format!(
+                "has keys by {}, this build makes them by {}",
+                checkpoint.meta["key_hash"],
+                hash::KEY_HASH_NAME
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn list(files: &[String]) -> String {
+    match files {
+        [] => "the built-in stream".to_owned(),
+        [one] => format!("'{one}'"),
+        [first, ..] => format!("{} files from '{first}'", files.len()),
+    }
+}
+
+/// Settings on which the bits of the model depend.
+pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
+    let data = &config.data;
+    let mut settings = vec![
+        ("seed", config.seed.to_string()),
+        ("data.mini_batch", data.mini_batch.to_string()),
+        ("data.eval_fraction", data.eval_fraction.to_string()),
+        ("data.skip_max", (data.skip_max > 0).to_string()),
+        ("model.kind", format!("{:?}", config.model.kind)),
+        ("model.dim", config.model.dim.to_string()),
+        ("model.hidden", format!("{:?}", config.model.hidden)),
+        ("model.init_range", config.model.init_range.to_string()),
+        ("train.blocks", config.model.blocks.to_string()),
+        ("optim.rows.kind", format!("{:?}", config.rows.kind)),
+        ("optim.rows.lr", config.rows.lr.to_string()),
+        ("optim.dense.kind", format!("{:?}", config.dense.kind)),
+        ("optim.dense.lr", config.dense.lr.to_string()),
+    ];
+    if data.paths.is_empty() {
+        settings.push(("synth.examples", config.synth.examples.to_string()));
+        settings.push(("synth.vocab_scale", config.synth.vocab_scale.to_string()));
+    }
+    settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}

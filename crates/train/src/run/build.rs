@@ -1,0 +1,98 @@
+//! The tiers and the trainer of a run, built to the capacity plan.
+
+use std::sync::Arc;
+
+use stepwell_disk::FileDisk;
+use stepwell_server::{Checkpoint, Group, Placement, Planner, Staging, TableSpec};
+use stepwell_ssd::{Store, StoreOptions};
+
+use super::Surroundings;
+use super::sources::Sources;
+use crate::capacity::{Capacity, Wanted};
+use crate::config::Config;
+use crate::models::Model;
+use crate::scratch::Scratch;
+use crate::step::Trainer;
+use crate::{Error, Result};
+
+/// The capacity plan.
+pub(super) fn capacity(
+    config: &Config,
+    sources: &Sources,
+    model: &Model,
+    stores: &[StoreOptions],
+) -> Result<Capacity> {
+    let examples = sources.examples;
+    Capacity::plan(&Wanted { config, schema: sources.schema, model, examples, stores })
+}
+
+/// The tiers and the trainer of a run.
+pub(super) struct Built {
+    pub(super) capacity: Capacity,
+    pub(super) groups: Vec<Arc<Group>>,
+    pub(super) planners: Vec<Planner>,
+    pub(super) trainer: Trainer,
+    pub(super) group_fields: Vec<Vec<usize>>,
+    pub(super) scratch: Scratch,
+}
+
+pub(super) fn store_options(config: &Config, model: &Model) -> Vec<StoreOptions> {
+    let tables = model.tables();
+    tables
+        .iter()
+        .map(|table| StoreOptions {
+            segment_bytes: config.tiers.segment.0,
+            index_bytes_max: config.tiers.index.0 / tables.len() as u64,
+            ..StoreOptions::new(table.id.0, table.row_bytes())
+        })
+        .collect()
+}
+
+pub(super) fn build(
+    config: &Config,
+    around: &Surroundings,
+    sources: &Sources,
+    from: Option<&Checkpoint>,
+) -> Result<Built> {
+    let model = Model::build(config, sources.schema)?;
+    let stores = store_options(config, &model);
+    let capacity = capacity(config, sources, &model, &stores)?;
+    (around.on_plan)(&capacity);
+    let placement = if from.is_some() { Placement::SetAside } else { around.placement };
+    let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
+    let mut groups = Vec::new();
+    for (number, (table, options)) in model.tables().iter().zip(stores).enumerate() {
+        let store = open_store(&scratch, number, options, from)?;
+        groups.push(Arc::new(group(table, &capacity, number, store)?));
+    }
+    let planners =
+        capacity.slots.iter().map(|slots| Planner::new(*slots, capacity.horizon)).collect();
+    let group_fields = model.group_fields().to_vec();
+    let mut trainer = Trainer::new(model, config)?;
+    if let Some(checkpoint) = from {
+        let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
+        trainer.load(&checkpoint.dense).map_err(wrong)?;
+    }
+    Ok(Built { capacity, groups, planners, trainer, group_fields, scratch })
+}
+
+fn open_store(
+    scratch: &Scratch,
+    number: usize,
+    options: StoreOptions,
+    from: Option<&Checkpoint>,
+) -> Result<Store> {
+    let disk = Arc::new(FileDisk::open(&scratch.rows(number)?).map_err(stepwell_ssd::Error::from)?);
+    let Some(checkpoint) = from else { return Ok(Store::create(disk, options)?) };
+    let rows = checkpoint.rows.get(number).ok_or_else(|| Error::Resume {
+        path: checkpoint.path.clone(),
+        why: format!("has no rows of table group {number}"),
+    })?;
+    Ok(Store::restore(disk, &rows.path, options)?)
+}
+
+fn group(table: &TableSpec, capacity: &Capacity, number: usize, store: Store) -> Result<Group> {
+    let staging = Staging::new(table.row_lanes(), capacity.chunk_rows[number], capacity.chunks);
+    Ok(Group::new(table.clone(), capacity.slots[number], Arc::new(store), staging)?)
+}
+

@@ -1,0 +1,85 @@
+//! The report, from what the parts of a run counted.
+
+use std::sync::Arc;
+
+use stepwell_server::{Group, ModelDigest, Planner};
+
+use super::Surroundings;
+use crate::capacity::Capacity;
+use crate::kernels;
+use crate::pipeline::{Counters, Outcome};
+use crate::report::{self, DiskTier, HostTier, Report, Tiers};
+
+pub(super) fn assemble(
+    around: &Surroundings,
+    capacity: &Capacity,
+    groups: &[Arc<Group>],
+    counters: &Counters,
+    outcome: Outcome,
+    digest: &ModelDigest,
+) -> Report {
+    let measured = outcome.measured;
+    Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        examples: measured.examples,
+        steps: measured.steps,
+        wall_seconds: 0.0,
+        train_seconds: measured.trained_at,
+        examples_per_second: 0.0,
+        eval: measured.eval.last().cloned().unwrap_or_default(),
+        eval_by_epoch: measured.eval,
+        progressive: measured.progressive.last().cloned().unwrap_or_default(),
+        progressive_by_epoch: measured.progressive,
+        best_possible: measured.best,
+        tiers: tiers(capacity, groups, &outcome.planners, counters),
+        stages: outcome.times.iter().map(Into::into).collect(),
+        rows: digest.rows(),
+        model_digest: digest.finish(&outcome.trainer.dense().bytes()),
+        kernels: kernels(),
+        peak_rss_bytes: None,
+        budget_bytes: capacity.budget.total(),
+        budget: report::bounds(&capacity.budget),
+        config: around.settings.clone(),
+    }
+}
+
+fn tiers(
+    capacity: &Capacity,
+    groups: &[Arc<Group>],
+    planners: &[Planner],
+    counters: &Counters,
+) -> Tiers {
+    let planned = counters.count();
+    let mut host = HostTier {
+        slots: capacity.slots.iter().map(|slots| *slots as u64).sum(),
+        rows_peak: planners.iter().map(|planner| planner.cache().rows() as u64).sum(),
+        hits: planned.hits,
+        misses: planned.misses,
+        evictions: planned.evictions,
+        bytes: capacity.budget.bounds().iter().take(groups.len()).map(|bound| bound.bytes).sum(),
+        ..HostTier::default()
+    };
+    let mut disk = DiskTier::default();
+    for group in groups {
+        let (traffic, stats) = (group.traffic.count(), group.store.stats());
+        let row_bytes = group.spec.row_bytes() as u64;
+        host.forwarded += traffic.forwarded;
+        host.refilled += traffic.refilled;
+        host.initialized += traffic.initialized;
+        host.bytes_filled += (traffic.forwarded + traffic.refilled) * row_bytes;
+        host.bytes_evicted += traffic.written_back * row_bytes;
+        disk.rows_live += stats.rows_live;
+        disk.rows_stale += stats.rows_stale;
+        disk.bytes += stats.bytes_live + stats.bytes_stale;
+        disk.index_bytes += stats.index_bytes;
+        disk.segments += stats.segments;
+        disk.rows_written += traffic.written_back;
+        disk.bytes_read += stats.bytes_read;
+        disk.bytes_written += stats.bytes_written;
+        disk.compactions += stats.compactions;
+        disk.lookups += stats.lookups;
+        disk.pages_read += stats.pages_read;
+    }
+    Tiers { host, disk }
+}
+

@@ -1,0 +1,149 @@
+//! A run from settings to report: files, capacity, tiers, pipeline, digest.
+
+mod build;
+mod checkpoints;
+mod figures;
+mod sources;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use stepwell_base::clock::Clock;
+use stepwell_base::queue::Bell;
+use stepwell_base::stage::{Pace, Rhythm};
+use stepwell_data::Position as Place;
+use stepwell_server::{Checkpoint, ModelDigest, Placement};
+
+use self::build::{Built, build, capacity, store_options};
+use self::checkpoints::{open_resumed, saver};
+use self::figures::assemble;
+pub use self::sources::synth_options;
+use self::sources::{Sources, evaluation_pass, sources, training_passes};
+use crate::batch::{Position, Purpose};
+use crate::capacity::Capacity;
+use crate::config::Config;
+use crate::models::Model;
+use crate::pipeline::{self, Counters, Observer, Parts, Pass, Saver};
+use crate::report::{self, Report};
+use crate::{Error, Result};
+
+/// What surrounds a run.
+pub struct Surroundings {
+    /// Told how the run goes.
+    pub observer: Arc<dyn Observer>,
+    /// Measures.
+    pub clock: Arc<dyn Clock>,
+    /// Pauses, for tests.
+    pub pace: Arc<dyn Pace>,
+    /// What to do with checkpoints and rows that are there already.
+    pub placement: Placement,
+    /// The settings by key, for reports and checkpoints.
+    pub settings: Value,
+    /// Told the capacity plan before anything big is allocated.
+    pub on_plan: Box<dyn Fn(&Capacity) + Send + Sync>,
+    /// Told what cannot be told by a result.
+    pub on_note: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("placement", &self.placement).finish_non_exhaustive()
+    }
+}
+
+/// Trains as `config` says, and evaluates.
+///
+/// # Errors
+/// Everything that the user can mend, and I/O errors.
+pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
+    config.check().map_err(Error::Config)?;
+    let begin = around.clock.seconds();
+    let sources = sources(config)?;
+    let resumed = open_resumed(config, around, &sources)?;
+    let start = resumed.as_ref().map_or(Position::default(), |(_, state)| state.position);
+    let passes = training_passes(config, &sources, start);
+    let checkpoint = resumed.as_ref().map(|(checkpoint, _)| checkpoint);
+    let mut built = build(config, around, &sources, checkpoint)?;
+    built.trainer.set_steps(start.step);
+    let saver = saver(config, around, &sources, start);
+    finish(config, around, sources, built, (passes, start, saver), begin)
+}
+
+/// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
+///
+/// # Errors
+/// Everything that the user can mend, and I/O errors.
+pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
+    config.check().map_err(Error::Config)?;
+    let begin = around.clock.seconds();
+    let mut sources = sources(config)?;
+    let pass = evaluation_pass(&sources, 0).unwrap_or(Pass {
+        purpose: Purpose::Evaluate,
+        epoch: 0,
+        files: sources.synth.is_none().then(|| Arc::clone(&sources.files)),
+        start: Place::default(),
+        end: sources.boundary,
+    });
+    sources.boundary = None;
+    let built = build(config, around, &sources, Some(checkpoint))?;
+    finish(config, around, sources, built, (vec![pass], Position::default(), None), begin)
+}
+
+/// The capacity plan of a run, without running it.
+///
+/// # Errors
+/// Settings that make no sense, or unreadable data.
+pub fn plan(config: &Config) -> Result<Capacity> {
+    config.check().map_err(Error::Config)?;
+    let sources = sources(config)?;
+    let model = Model::build(config, sources.schema)?;
+    let stores = store_options(config, &model);
+    capacity(config, &sources, &model, &stores)
+}
+
+fn finish(
+    config: &Config,
+    around: &Surroundings,
+    sources: Sources,
+    built: Built,
+    (passes, start, saver): (Vec<Pass>, Position, Option<Saver>),
+    begin: f64,
+) -> Result<Report> {
+    let counters = Arc::new(Counters::default());
+    let rhythm = Rhythm {
+        bell: Bell::new(),
+        clock: Arc::clone(&around.clock),
+        pace: Arc::clone(&around.pace),
+    };
+    let Built { capacity, groups, planners, trainer, group_fields, scratch } = built;
+    let parts = Parts {
+        schema: sources.schema,
+        block_bytes: capacity.block_bytes,
+        passes,
+        synth: sources.synth,
+        start,
+        group_fields,
+        groups: groups.clone(),
+        planners,
+        trainer,
+        saver,
+        observer: Arc::clone(&around.observer),
+        exact_scores: capacity.exact_scores,
+        counters: Arc::clone(&counters),
+    };
+    let outcome = pipeline::run(config, parts, &rhythm)?;
+    let wall_seconds = around.clock.seconds() - begin;
+    let peak_rss_bytes = report::peak_rss_bytes();
+    let mut digest = ModelDigest::default();
+    for (group, planner) in groups.iter().zip(&outcome.planners) {
+        group.digest(planner.cache(), &mut digest)?;
+    }
+    let mut report = assemble(around, &capacity, &groups, &counters, outcome, &digest);
+    report.wall_seconds = wall_seconds;
+    report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
+    report.examples_per_second = report.examples as f64 / report.train_seconds;
+    report.peak_rss_bytes = peak_rss_bytes;
+    drop(scratch);
+    Ok(report)
+}
+

@@ -1,0 +1,180 @@
+//! Where the store of a run lies: in a directory that the user names, or in a temporary one that
+//! goes with the process.
+//!
+//! A temporary directory is locked by its process. What a killed process left is found by its
+//! lock being free, and removed by the next run; nothing else is ever removed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use stepwell_server::Placement;
+
+use crate::{Error, Result};
+
+const PREFIX: &str = "stepwell-scratch-";
+const LOCK: &str = "lock";
+const ROWS: &str = "rows-";
+
+/// The directory of a run's stores.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    /// Held while the process lives; none for a directory that the user named.
+    lock: Option<File>,
+}
+
+fn file_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File { action, path, source }
+}
+
+impl Scratch {
+    /// A directory that `placement` allows, or a temporary one where none is named.
+    ///
+    /// # Errors
+    /// When it holds rows already and `placement` is fresh, or cannot be made.
+    pub fn open(named: Option<&Path>, placement: Placement) -> Result<Self> {
+        match named {
+            Some(path) => Self::named(path, placement),
+            None => Self::temporary(),
+        }
+    }
+
+    fn named(path: &Path, placement: Placement) -> Result<Self> {
+        fs::create_dir_all(path).map_err(file_error("create directory", path))?;
+        let old = old_rows(path)?;
+        if !old.is_empty() {
+            if placement == Placement::Fresh {
+                return Err(Error::Config(format!(
+                    "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, go \
+                     on from a checkpoint with --resume, or name another directory",
+                    path.display()
+                )));
+            }
+            set_aside(path, &old)?;
+        }
+        Ok(Self { path: path.to_owned(), lock: None })
+    }
+
+    fn temporary() -> Result<Self> {
+        let parent = temporary_parent();
+        sweep(&parent);
+        let made = (0..u32::MAX).find_map(|number| {
+            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => None,
+                result => Some((path, result)),
+            }
+        });
+        let Some((path, result)) = made else {
+            return Err(Error::Config(format!("{} is full of scratch", parent.display())));
+        };
+        result.map_err(file_error("create directory", &path))?;
+        let lock_path = path.join(LOCK);
+        let lock = File::create_new(&lock_path).map_err(file_error("create", &lock_path))?;
+        lock.lock().map_err(file_error("lock", &lock_path))?;
+        Ok(Self { path, lock: Some(lock) })
+    }
+
+    /// The directory of table group `group`'s store, made if need be.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn rows(&self, group: usize) -> Result<PathBuf> {
+        let path = self.path.join(format!("{ROWS}{group}"));
+        fs::create_dir_all(&path).map_err(file_error("create directory", &path))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            // What cannot be removed now is removed by the next run.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// On disk where possible: the usual temporary directory may be memory.
+fn temporary_parent() -> PathBuf {
+    let on_disk = Path::new("/var/tmp");
+    if std::env::var_os("TMPDIR").is_none() && on_disk.is_dir() {
+        return on_disk.to_owned();
+    }
+    std::env::temp_dir()
+}
+
+/// Removes what processes that are gone have left.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if !name.is_some_and(|name| name.starts_with(PREFIX)) {
+            continue;
+        }
+        let abandoned = File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        if abandoned {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+fn old_rows(path: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(path).map_err(file_error("list", path))?;
+    let mut old = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(file_error("list", path))?;
+        if entry.file_name().to_string_lossy().starts_with(ROWS) {
+            old.push(entry.path());
+        }
+    }
+    Ok(old)
+}
+
+fn set_aside(path: &Path, old: &[PathBuf]) -> Result<()> {
+    let aside = (1u64..)
+        .map(|number| path.join(format!("set-aside-{number}")))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| path.join("set-aside"));
+    fs::create_dir(&aside).map_err(file_error("create directory", &aside))?;
+    for from in old {
+        if let Some(name) = from.file_name() {
+            fs::rename(from, aside.join(name)).map_err(file_error("set aside", from))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_directory_goes_with_its_owner() {
+        let scratch = Scratch::open(None, Placement::Fresh).unwrap();
+        let rows = scratch.rows(0).unwrap();
+        assert!(rows.is_dir());
+        // Another run's sweep leaves what is in use alone.
+        let other = Scratch::open(None, Placement::Fresh).unwrap();
+        assert!(rows.is_dir());
+        assert_ne!(other.path, scratch.path);
+        drop(scratch);
+        assert!(!rows.exists());
+    }
+
+    #[test]
+    fn rows_of_an_earlier_run_are_refused_or_set_aside() {
+        let parent = Scratch::open(None, Placement::Fresh).unwrap();
+        let named = parent.path.join("ssd");
+        let first = Scratch::open(Some(&named), Placement::Fresh).unwrap();
+        let rows = first.rows(0).unwrap();
+        fs::write(rows.join("segment"), b"rows").unwrap();
+        drop(first);
+        let refused = Scratch::open(Some(&named), Placement::Fresh).unwrap_err().to_string();
+        assert!(refused.contains("--force"), "{refused}");
+        let second = Scratch::open(Some(&named), Placement::SetAside).unwrap();
+        assert!(named.join("set-aside-1/rows-0/segment").exists());
+        assert!(!second.rows(0).unwrap().join("segment").exists());
+    }
+}

@@ -1,0 +1,93 @@
+//! Rows into the input of the graph: look-up, sum pooling and concatenation in one pass.
+
+use stepwell_base::slab::Held;
+
+use crate::batch::{GroupPart, MiniBatch};
+use crate::models::Model;
+
+/// Occurrences that the processor is asked to fetch ahead.
+const PREFETCH_OCCURRENCES: usize = 24;
+
+/// Fills `x` and `first_order` for the examples of `range`.
+///
+/// A bag's rows are added in the order of the data; the wide weights of an example in the order of
+/// groups and fields.
+pub(super) fn gather(
+    model: &Model,
+    mini: &MiniBatch,
+    held: &[Held<'_>],
+    range: std::ops::Range<usize>,
+    x: &mut [f32],           // (examples of range, columns)
+    first_order: &mut [f32], // (examples of range)
+) {
+    let columns = model.columns();
+    let embedding = model.embedding_columns();
+    let dense = columns - embedding;
+    first_order.fill(0.0);
+    for (local, example) in range.clone().enumerate() {
+        let features = &mini.dense[example * dense..(example + 1) * dense];
+        x[local * columns + embedding..(local + 1) * columns].copy_from_slice(features);
+    }
+    for (group, held) in held.iter().enumerate() {
+        let place = Place { model, group, held, columns };
+        place.gather(&mini.groups[group], range.clone(), x, first_order);
+    }
+}
+
+/// Where one group's rows go.
+struct Place<'a> {
+    model: &'a Model,
+    group: usize,
+    held: &'a Held<'a>,
+    columns: usize,
+}
+
+impl Place<'_> {
+    fn gather(
+        &self,
+        part: &GroupPart,
+        range: std::ops::Range<usize>,
+        x: &mut [f32],
+        first_order: &mut [f32],
+    ) {
+        let field_columns = self.model.field_columns(self.group);
+        let dim = self.model.tables()[self.group].dim;
+        let wide = self.model.tables()[self.group].wide;
+        let rows = &part.lookup.occurrence_rows;
+        let fields = field_columns.len();
+        let mut occurrence = part.bags.range(range.start * fields).start;
+        for (local, example) in range.enumerate() {
+            let row_of_x = &mut x[local * self.columns..(local + 1) * self.columns];
+            let mut sum = first_order[local];
+            for (field, column) in field_columns.iter().enumerate() {
+                let end = part.bags.ends[example * fields + field] as usize;
+                let pooled = &mut row_of_x[*column..*column + dim];
+                let first = occurrence;
+                while occurrence < end {
+                    if let Some(ahead) = rows.get(occurrence + PREFETCH_OCCURRENCES) {
+                        self.held.prefetch(*ahead as usize);
+                    }
+                    let row = self.held.row(rows[occurrence] as usize);
+                    pool(pooled, &row[..dim], occurrence == first);
+                    if wide > 0 {
+                        sum += row[dim];
+                    }
+                    occurrence += 1;
+                }
+                if first == end {
+                    pooled.fill(0.0);
+                }
+            }
+            first_order[local] = sum;
+        }
+    }
+}
+
+#[inline]
+fn pool(pooled: &mut [f32], row: &[f32], first: bool) {
+    if first {
+        pooled.copy_from_slice(row);
+    } else {
+        pooled.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+    }
+}

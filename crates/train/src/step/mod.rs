@@ -1,0 +1,365 @@
+//! One training step: look up, forward, backward, sum, update.
+//!
+//! ```text
+//!  by block, any thread   rows ─► x ─► forward ─► loss ─► backward ─► d_x, gradients of the block
+//!  by row, any thread     d_x over a row's bags ─► row optimizer, in the slab
+//!  by lane, any thread    gradients over blocks ─► dense optimizer
+//! ```
+//!
+//! The three lines follow one another; within a line threads share out whole blocks, rows or
+//! lanes, so the bits do not depend on their number (invariant I2).
+
+mod blocks;
+mod gather;
+mod update;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+use stepwell_base::slab::Held;
+use stepwell_mem::Occurrence;
+use stepwell_nn::{Block, Matrix, Workspace, binary_cross_entropy, tree_sum, tree_sum_values};
+use stepwell_optim::{DenseOptimizer, DenseState};
+use stepwell_server::{Dense, Group};
+
+use self::blocks::Blocks;
+use self::update::Update;
+use crate::batch::MiniBatch;
+use crate::config::Config;
+use crate::models::{Model, rule};
+use crate::{Error, Result};
+
+/// Lanes of the dense parameters that one task updates.
+const LANES: usize = 16 << 10;
+
+const PARAMETERS: &str = "parameters";
+const STEP: &str = "step";
+
+/// Sums over the examples of a mini-batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Sums {
+    pub(crate) loss: f64,
+    pub(crate) probability: f64,
+}
+
+/// What one thread needs for a block.
+#[derive(Debug)]
+struct Bench {
+    x: Vec<f32>,
+    first_order: Vec<f32>,
+    workspace: Workspace<f32>,
+}
+
+/// The dense part of a model, and the threads that compute.
+#[derive(Debug)]
+pub(crate) struct Trainer {
+    model: Model,
+    pool: rayon::ThreadPool,
+    parameters: Vec<f32>,
+    optimizer: DenseOptimizer,
+    state: DenseState,
+    steps: u64,
+    blocks: usize,
+    rows_max: usize,
+    benches: Mutex<Vec<Bench>>,
+    /// Gradient of the parameters by block.
+    gradients: Vec<Vec<f32>>,
+    logits: Vec<f32>,
+    probabilities: Vec<f32>,
+    d_logits: Vec<f32>,
+    d_x: Vec<f32>,
+}
+
+/// One block's part of the mini-batch's buffers.
+struct BlockTask<'a> {
+    number: usize,
+    logits: &'a mut [f32],
+    probabilities: &'a mut [f32],
+    d_logits: &'a mut [f32],
+    d_x: &'a mut [f32],
+    gradients: Option<&'a mut Vec<f32>>,
+    sums: Sums,
+}
+
+impl Trainer {
+    /// A model at step 0.
+    ///
+    /// # Errors
+    /// When threads cannot be started, or an optimizer's settings make no sense.
+    pub(crate) fn new(model: Model, config: &Config) -> Result<Self> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(config.threads)
+            .thread_name(|number| format!("compute-{number}"))
+            .build()
+            .map_err(|error| Error::Config(format!("threads = {}: {error}", config.threads)))?;
+        let dense = rule(&config.dense);
+        let optimizer = DenseOptimizer::new(dense.clone())
+            .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
+        let parameters = model.graph().initial_parameters(config.seed);
+        let count = parameters.len();
+        Ok(Self {
+            state: DenseState::new(&dense, count),
+            pool,
+            parameters,
+            optimizer,
+            steps: 0,
+            blocks: config.model.blocks,
+            rows_max: Blocks::new(config.data.mini_batch, config.model.blocks).largest(),
+            benches: Mutex::new(Vec::new()),
+            gradients: vec![vec![0.0; count]; config.model.blocks],
+            logits: Vec::new(),
+            probabilities: Vec::new(),
+            d_logits: Vec::new(),
+            d_x: Vec::new(),
+            model,
+        })
+    }
+
+    /// The most bytes of a trainer.
+    pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
+        let (mini_batch, blocks) = (config.data.mini_batch, config.model.blocks);
+        let rows = Blocks::new(mini_batch, blocks).largest();
+        let lanes = size_of::<f32>();
+        let parameters = model.graph().parameter_count() * (3 + blocks) * lanes;
+        let workspace = model.graph().plan().workspace_bytes(rows, lanes);
+        let bench = rows * (model.columns() + 1) * lanes + workspace;
+        // The matrix library packs operands beside it, at most the size of one.
+        let threads = config.threads * (bench + bench / 2);
+        let examples = mini_batch * (3 + model.embedding_columns()) * lanes;
+        (parameters + threads + examples) as u64
+    }
+
+    /// Steps trained.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Goes on after `steps` steps.
+    pub(crate) fn set_steps(&mut self, steps: u64) {
+        self.steps = steps;
+    }
+
+    /// Logits of the last mini-batch. // (examples)
+    pub(crate) fn scores(&self) -> &[f32] {
+        &self.logits
+    }
+
+    /// Scores `mini`; nothing changes.
+    pub(crate) fn score(&mut self, mini: &MiniBatch, groups: &[Arc<Group>]) -> Sums {
+        let held = hold(mini, groups);
+        self.run_blocks(mini, &held, false)
+    }
+
+    /// Scores `mini`, then trains its rows and the dense part on it.
+    pub(crate) fn train(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Sums {
+        self.steps += 1;
+        let mut occurrences: Vec<Vec<Occurrence>> = mini
+            .groups
+            .iter()
+            .map(|part| vec![Occurrence::default(); part.lookup.slots.len()])
+            .collect();
+        let sums = {
+            let mut held = hold(mini, groups);
+            let sums = self.run_blocks(mini, &held, true);
+            self.update_rows(mini, &mut held, &mut occurrences);
+            sums
+        };
+        self.update_dense();
+        for (part, occurrences) in mini.groups.iter_mut().zip(occurrences) {
+            part.occurrences = occurrences;
+        }
+        sums
+    }
+
+    fn run_blocks(&mut self, mini: &MiniBatch, held: &[Held<'_>], train: bool) -> Sums {
+        let examples = mini.examples();
+        let blocks = Blocks::new(examples, self.blocks);
+        self.logits.resize(examples, 0.0);
+        self.probabilities.resize(examples, 0.0);
+        self.d_logits.resize(examples, 0.0);
+        self.d_x.resize(examples * self.model.embedding_columns(), 0.0);
+        let pass = BlockPass {
+            model: &self.model,
+            parameters: &self.parameters,
+            benches: &self.benches,
+            rows_max: self.rows_max,
+            mini,
+            held,
+            blocks,
+        };
+        let mut tasks = cut(
+            blocks,
+            self.model.embedding_columns(),
+            [&mut self.logits, &mut self.probabilities, &mut self.d_logits],
+            &mut self.d_x,
+            train.then_some(&mut self.gradients),
+        );
+        self.pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
+        let sum = |of: fn(&Sums) -> f64| {
+            tree_sum_values(&tasks.iter().map(|task| of(&task.sums)).collect::<Vec<f64>>())
+        };
+        Sums { loss: sum(|sums| sums.loss), probability: sum(|sums| sums.probability) }
+    }
+
+    fn update_rows(
+        &self,
+        mini: &MiniBatch,
+        held: &mut [Held<'_>],
+        occurrences: &mut [Vec<Occurrence>],
+    ) {
+        let parts = mini.groups.iter().zip(held).zip(occurrences).enumerate();
+        for (group, ((part, held), occurrences)) in parts {
+            let update = Update {
+                model: &self.model,
+                group,
+                part,
+                blocks: Blocks::new(mini.examples(), self.blocks),
+                labels: &mini.labels,
+                d_x: &self.d_x,
+                d_logits: &self.d_logits,
+            };
+            self.pool.install(|| update.run(held.rows_mut(), occurrences));
+        }
+    }
+
+    fn update_dense(&mut self) {
+        let step = self.optimizer.begin_step();
+        let gradients = &mut self.gradients;
+        let parts = self.parameters.chunks_mut(LANES).zip(self.state.parts(LANES));
+        let tasks: Vec<_> = parts.enumerate().collect();
+        self.pool.install(|| {
+            tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
+                let range = number * LANES..number * LANES + parameters.len();
+                let blocks: Vec<&[f32]> =
+                    gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
+                let mut sum = vec![0.0; parameters.len()];
+                tree_sum(&blocks, &mut sum);
+                step.apply(parameters, state, &sum);
+            });
+        });
+    }
+
+    /// The dense part as it goes into checkpoints and digests.
+    pub(crate) fn dense(&self) -> Dense {
+        let mut sections = vec![(PARAMETERS.to_owned(), self.parameters.clone())];
+        let state = self.state.vectors().map(|(name, values)| (name.to_owned(), values.to_vec()));
+        sections.extend(state);
+        let step = self.optimizer.step();
+        let halves = [step as u32, (step >> 32) as u32].map(f32::from_bits);
+        sections.push((STEP.to_owned(), halves.to_vec()));
+        Dense { sections }
+    }
+
+    /// Takes over a dense part from a checkpoint.
+    ///
+    /// # Errors
+    /// Says what does not fit this model.
+    pub(crate) fn load(&mut self, dense: &Dense) -> std::result::Result<(), String> {
+        let section = |name: &str, count: usize| {
+            let found = dense.sections.iter().find(|(known, _)| known == name);
+            let values = found.map(|(_, values)| values).ok_or(format!("has no dense '{name}'"))?;
+            if values.len() == count {
+                return Ok(values);
+            }
+            Err(format!("has {} dense '{name}', this model has {count}", values.len()))
+        };
+        let count = self.parameters.len();
+        self.parameters.copy_from_slice(section(PARAMETERS, count)?);
+        for (name, values) in self.state.vectors_mut() {
+            values.copy_from_slice(section(name, count)?);
+        }
+        let step = section(STEP, 2)?;
+        let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
+        let rule = self.optimizer.rule().clone();
+        self.optimizer = DenseOptimizer::resume(rule, step).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
+fn hold<'a>(mini: &'a MiniBatch, groups: &'a [Arc<Group>]) -> Vec<Held<'a>> {
+    mini.groups.iter().zip(groups).map(|(part, group)| group.slab.hold(&part.lookup.slots)).collect()
+}
+
+/// Cuts the mini-batch's buffers at the blocks.
+fn cut<'a>(
+    blocks: Blocks,
+    embedding: usize,
+    [mut logits, mut probabilities, mut d_logits]: [&'a mut [f32]; 3],
+    mut d_x: &'a mut [f32],
+    gradients: Option<&'a mut Vec<Vec<f32>>>,
+) -> Vec<BlockTask<'a>> {
+    let mut gradients = gradients.into_iter().flatten();
+    let mut tasks = Vec::with_capacity(blocks.count());
+    for number in 0..blocks.count() {
+        let rows = blocks.range(number).len();
+        tasks.push(BlockTask {
+            number,
+            logits: front(&mut logits, rows),
+            probabilities: front(&mut probabilities, rows),
+            d_logits: front(&mut d_logits, rows),
+            d_x: front(&mut d_x, rows * embedding),
+            gradients: gradients.next(),
+            sums: Sums::default(),
+        });
+    }
+    tasks
+}
+
+fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
+    let (front, back) = std::mem::take(rest).split_at_mut(count);
+    *rest = back;
+    front
+}
+
+/// The forward and backward pass of one block.
+struct BlockPass<'a> {
+    model: &'a Model,
+    parameters: &'a [f32],
+    benches: &'a Mutex<Vec<Bench>>,
+    rows_max: usize,
+    mini: &'a MiniBatch,
+    held: &'a [Held<'a>],
+    blocks: Blocks,
+}
+
+impl BlockPass<'_> {
+    fn bench(&self) -> Bench {
+        let idle = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.unwrap_or_else(|| Bench {
+            x: vec![0.0; self.rows_max * self.model.columns()],
+            first_order: vec![0.0; self.rows_max],
+            workspace: Workspace::new(self.model.graph(), self.rows_max),
+        })
+    }
+
+    fn run(&self, task: &mut BlockTask<'_>) {
+        let range = self.blocks.range(task.number);
+        let (rows, columns) = (range.len(), self.model.columns());
+        let mut bench = self.bench();
+        let x = &mut bench.x[..rows * columns];
+        let first_order = &mut bench.first_order[..rows];
+        gather::gather(self.model, self.mini, self.held, range.clone(), x, first_order);
+        let block = Block { x: Matrix::packed(x, rows, columns), first_order };
+        let graph = self.model.graph();
+        graph.forward(self.parameters, &block, &mut bench.workspace, task.logits);
+        task.sums.loss = binary_cross_entropy(
+            task.logits,
+            &self.mini.labels[range],
+            self.mini.examples(),
+            task.d_logits,
+            task.probabilities,
+        );
+        task.sums.probability = task.probabilities.iter().map(|p| f64::from(*p)).sum();
+        if let Some(gradients) = task.gradients.as_deref_mut() {
+            graph.backward(
+                self.parameters,
+                &block,
+                task.d_logits,
+                &mut bench.workspace,
+                task.d_x,
+                gradients,
+            );
+        }
+        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+    }
+}

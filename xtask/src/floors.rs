@@ -1,0 +1,229 @@
+//! The check of the floors: imports among the workspace's crates go down, never up or sideways.
+//!
+//! How       The table below gives every crate its floor; `cargo metadata` gives the edges. An edge
+//!           is right where it ends on a lower floor. Two exceptions stand in [`fault`]: on the
+//!           ground `optim` may use `base`, and tests may use the fakes of `disk` from beside it.
+//! Failure   Every wrong edge is printed, and so is a crate that is not in the table or a row of
+//!           the table without a crate.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{Outcome, run};
+
+/// Crates by the names of their folders, from the roof down, the workshop beside the house first.
+const FLOORS: [(&str, &[&str]); 7] = [
+    ("workshop", &["xtask"]),
+    ("roof", &["stepwell"]),
+    ("floor 4", &["train"]),
+    ("floor 3", &["server"]),
+    ("floor 2", &["ssd", "mem", "nn", "data"]),
+    ("floor 1", &["disk"]),
+    ("ground", &["base", "optim"]),
+];
+
+/// One dependency of a workspace crate on another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Edge {
+    from: String,
+    to: String,
+    /// Whether only tests, benches and examples use it.
+    dev: bool,
+}
+
+/// Reads the workspace's graph, prints it by floor, and fails on what the table forbids.
+pub(crate) fn check(root: &Path) -> Outcome {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--format-version", "1", "--no-deps"];
+    let json = run::output(Command::new(cargo).current_dir(root).args(arguments))?;
+    let metadata = serde_json::from_slice(&json).map_err(|e| format!("cargo metadata: {e}"))?;
+    let (crates, edges) = graph(&metadata)?;
+    print_graph(&edges);
+    let faults = faults(&crates, &edges);
+    for fault in &faults {
+        println!("  {fault}");
+    }
+    match faults.len() {
+        0 => Ok(()),
+        n => Err(format!("{n} faults in the floors; the table is in xtask/src/floors.rs")),
+    }
+}
+
+/// The folders of the workspace's crates, and the edges among them, both sorted.
+fn graph(metadata: &Value) -> Result<(Vec<String>, Vec<Edge>), String> {
+    let packages = list(metadata, "packages")?;
+    let mut folder_of = BTreeMap::new();
+    for package in packages {
+        folder_of.insert(text(package, "name")?, folder(text(package, "manifest_path")?)?);
+    }
+    let mut edges = Vec::new();
+    for package in packages {
+        let from = folder_of[text(package, "name")?];
+        for dependency in list(package, "dependencies")? {
+            let Some(to) = folder_of.get(text(dependency, "name")?) else { continue };
+            let dev = dependency["kind"].as_str() == Some("dev");
+            edges.push(Edge { from: from.into(), to: (*to).into(), dev });
+        }
+    }
+    edges.sort();
+    edges.dedup();
+    let mut crates: Vec<String> = folder_of.into_values().map(String::from).collect();
+    crates.sort();
+    Ok((crates, edges))
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> Result<&'a Vec<Value>, String> {
+    value[field].as_array().ok_or_else(|| format!("cargo metadata has no list `{field}`"))
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
+    value[field].as_str().ok_or_else(|| format!("cargo metadata has no text `{field}`"))
+}
+
+/// The folder's name of a crate whose manifest lies at `path`.
+fn folder(path: &str) -> Result<&str, String> {
+    let name = Path::new(path).parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.ok_or_else(|| format!("cannot tell the folder of {path}"))
+}
+
+/// The height of a crate: 0 for the ground; `None` where the table does not know it.
+fn height(name: &str) -> Option<usize> {
+    FLOORS.iter().rev().position(|(_, crates)| crates.contains(&name))
+}
+
+fn floor_name(height: usize) -> &'static str {
+    FLOORS[FLOORS.len() - 1 - height].0
+}
+
+/// Everything the table forbids, one line each.
+fn faults(crates: &[String], edges: &[Edge]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for name in crates.iter().filter(|name| height(name).is_none()) {
+        faults.push(format!("{name} has no floor: give it one in the table"));
+    }
+    for name in FLOORS.iter().flat_map(|(_, names)| names.iter()) {
+        if !crates.iter().any(|known| known == name) {
+            faults.push(format!("{name} is in the table and not in the workspace: drop its row"));
+        }
+    }
+    faults.extend(edges.iter().filter_map(fault));
+    faults
+}
+
+/// Why an edge is wrong, if it is; an edge of a crate without a floor is reported as such already.
+fn fault(edge: &Edge) -> Option<String> {
+    let (from, to) = (height(&edge.from)?, height(&edge.to)?);
+    let on_the_ground = edge.from == "optim" && edge.to == "base";
+    let fakes_beside = edge.dev && edge.to == "disk" && from == to;
+    if to < from || on_the_ground || fakes_beside {
+        return None;
+    }
+    let way = if to > from { "up" } else { "sideways" };
+    let tests = if edge.dev { " in its tests" } else { "" };
+    let (from, to) = (floor_name(from), floor_name(to));
+    Some(format!("{} ({from}) uses {} ({to}){tests}: that goes {way}", edge.from, edge.to))
+}
+
+/// Prints a line for each crate of the table: its floor, and what it uses.
+fn print_graph(edges: &[Edge]) {
+    for (floor, crates) in FLOORS {
+        for (index, name) in crates.iter().enumerate() {
+            let floor = if index == 0 { floor } else { "" };
+            println!("{}", format!("  {floor:<9} {name:<9} {}", uses(name, edges)).trim_end());
+        }
+    }
+}
+
+/// `-> a, b; tests: c`, or nothing.
+fn uses(name: &str, edges: &[Edge]) -> String {
+    let of = |dev: bool| {
+        let edges = edges.iter().filter(|edge| edge.from == name && edge.dev == dev);
+        edges.map(|edge| edge.to.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    match (of(false), of(true)) {
+        (all, tests) if all.is_empty() && tests.is_empty() => String::new(),
+        (all, tests) if tests.is_empty() => format!("-> {all}"),
+        (all, tests) if all.is_empty() => format!("-> tests: {tests}"),
+        (all, tests) => format!("-> {all}; tests: {tests}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn edge(from: &str, to: &str, dev: bool) -> Edge {
+        Edge { from: from.into(), to: to.into(), dev }
+    }
+
+    #[test]
+    fn the_table_knows_its_heights() {
+        assert_eq!(height("base"), Some(0));
+        assert_eq!(height("optim"), Some(0));
+        assert_eq!(height("disk"), Some(1));
+        assert_eq!(height("server"), Some(3));
+        assert_eq!(height("xtask"), Some(6));
+        assert_eq!(height("rims"), None);
+        assert_eq!(floor_name(0), "ground");
+        assert_eq!(floor_name(5), "roof");
+    }
+
+    #[test]
+    fn down_is_right() {
+        for (from, to) in [("nn", "optim"), ("nn", "base"), ("stepwell", "disk"), ("xtask", "ssd")]
+        {
+            assert_eq!(fault(&edge(from, to, false)), None, "{from} -> {to}");
+            assert_eq!(fault(&edge(from, to, true)), None, "{from} -> {to} in tests");
+        }
+        assert_eq!(fault(&edge("optim", "base", false)), None);
+    }
+
+    #[test]
+    fn up_and_sideways_are_faults() {
+        let why = fault(&edge("mem", "server", false)).unwrap();
+        assert_eq!(why, "mem (floor 2) uses server (floor 3): that goes up");
+        let why = fault(&edge("mem", "ssd", true)).unwrap();
+        assert_eq!(why, "mem (floor 2) uses ssd (floor 2) in its tests: that goes sideways");
+        assert!(fault(&edge("base", "optim", false)).is_some());
+        assert!(fault(&edge("base", "disk", true)).is_some());
+        assert!(fault(&edge("stepwell", "xtask", true)).is_some());
+    }
+
+    #[test]
+    fn metadata_becomes_a_graph_of_folders() {
+        let manifest = |folder: &str| format!("/home/me/stepwell/crates/{folder}/Cargo.toml");
+        let metadata = json!({"packages": [
+            {"name": "stepwell-mem", "manifest_path": manifest("mem"), "dependencies": [
+                {"name": "stepwell-base", "kind": null},
+                {"name": "stepwell-disk", "kind": "dev"},
+                {"name": "thiserror", "kind": null},
+            ]},
+            {"name": "stepwell-base", "manifest_path": manifest("base"), "dependencies": []},
+            {"name": "stepwell-disk", "manifest_path": manifest("disk"), "dependencies": []},
+        ]});
+        let (crates, edges) = graph(&metadata).unwrap();
+        assert_eq!(crates, ["base", "disk", "mem"]);
+        assert_eq!(edges, [edge("mem", "base", false), edge("mem", "disk", true)]);
+        assert_eq!(uses("mem", &edges), "-> base; tests: disk");
+        assert_eq!(uses("base", &edges), "");
+        assert!(graph(&json!({})).unwrap_err().contains("packages"));
+    }
+
+    #[test]
+    fn table_and_workspace_name_the_same_crates() {
+        let mut crates: Vec<String> =
+            FLOORS.iter().flat_map(|(_, names)| names.iter().map(|n| (*n).into())).collect();
+        assert!(faults(&crates, &[]).is_empty());
+        crates.retain(|name| name != "disk");
+        crates.push("fabric".into());
+        let faults = faults(&crates, &[]);
+        assert_eq!(faults.len(), 2);
+        assert!(faults[0].starts_with("fabric has no floor"), "{}", faults[0]);
+        assert!(faults[1].starts_with("disk is in the table"), "{}", faults[1]);
+    }
+}

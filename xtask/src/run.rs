@@ -1,0 +1,123 @@
+//! Steps that start a tool, and the headline and time of every step.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::Outcome;
+
+/// A named check over the repository whose root it is given.
+pub(crate) type Step = (&'static str, fn(&Path) -> Outcome);
+
+/// Runs `steps` in order, up to the first failure.
+pub(crate) fn steps(root: &Path, steps: &[Step]) -> Outcome {
+    let begin = Instant::now();
+    for (name, check) in steps {
+        println!("==> {name}");
+        let begin = Instant::now();
+        let outcome = check(root);
+        let time_s = begin.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("<== {name} passed in {time_s:.1} s\n"),
+            Err(why) => return Err(format!("<== {name} failed after {time_s:.1} s: {why}")),
+        }
+    }
+    if steps.len() > 1 {
+        let time_s = begin.elapsed().as_secs_f64();
+        println!("all {} steps passed in {time_s:.1} s", steps.len());
+    }
+    Ok(())
+}
+
+pub(crate) fn fmt(root: &Path) -> Outcome {
+    cargo(root, &["fmt", "--all", "--check"], &[])
+}
+
+pub(crate) fn clippy(root: &Path) -> Outcome {
+    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
+}
+
+pub(crate) fn test(root: &Path) -> Outcome {
+    cargo(root, &["test", "--workspace"], &[])
+}
+
+pub(crate) fn doc(root: &Path) -> Outcome {
+    cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+/// The same tests in the release profile; `STEPWELL_LONG` tells them to take their large sizes.
+pub(crate) fn long(root: &Path) -> Outcome {
+    let arguments = ["test", "--release", "--workspace", "--", "--nocapture"];
+    cargo(root, &arguments, &[("STEPWELL_LONG", "1")])
+}
+
+/// The comparison with PyTorch, where `STEPWELL_PEER` names a Python that has it.
+pub(crate) fn peer(root: &Path) -> Outcome {
+    let Some(python) = std::env::var_os("STEPWELL_PEER") else {
+        println!("skipped: STEPWELL_PEER is not set (a Python with PyTorch; see bench/README.md)");
+        return Ok(());
+    };
+    cargo(root, &["build", "--release", "--package", "stepwell"], &[])?;
+    println!("--- speed");
+    finish(Command::new(&python).current_dir(root).arg("bench/compare.py"))?;
+    if std::env::var_os("STEPWELL_DATA").is_none() {
+        println!("skipped: quality, as STEPWELL_DATA is not set (the folder of real data)");
+        return Ok(());
+    }
+    println!("--- quality");
+    finish(Command::new(&python).current_dir(root).arg("bench/quality.py"))
+}
+
+fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root).args(arguments).envs(environment.iter().copied());
+    finish(&mut command)
+}
+
+/// Runs a command on this terminal to its end; a status other than 0 is a failure.
+fn finish(command: &mut Command) -> Outcome {
+    let status = command.status().map_err(|error| format!("{}: {error}", line(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", line(command))) }
+}
+
+/// Runs a command and returns what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
+    let output = command.output().map_err(|error| format!("{}: {error}", line(command)))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("`{}` ended with {}: {}", line(command), output.status, said.trim()))
+}
+
+/// A command as one would type it.
+fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_ends_the_run_and_names_the_step() {
+        let good: Step = ("good", |_| Ok(()));
+        let bad: Step = ("bad", |_| Err("two edges go up".into()));
+        let never: Step = ("never", |_| panic!("ran after a failure"));
+        assert_eq!(steps(Path::new("."), &[good, good]), Ok(()));
+        let why = steps(Path::new("."), &[good, bad, never]).unwrap_err();
+        assert!(why.starts_with("<== bad failed after"), "{why}");
+        assert!(why.ends_with("two edges go up"), "{why}");
+    }
+
+    #[test]
+    fn a_failed_command_is_named_without_its_folder() {
+        let why = finish(Command::new("/bin/sh").args(["-c", "exit 3"])).unwrap_err();
+        assert_eq!(why, "`sh -c exit 3` ended with exit status: 3");
+        let why = output(Command::new("/bin/sh").args(["-c", "echo no >&2; exit 1"])).unwrap_err();
+        assert!(why.ends_with("exit status: 1: no"), "{why}");
+    }
+}
