@@ -95,8 +95,10 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     let error = |more: &[&str]| train(&shop, "train.tsv", more);
     let unknown = error(&["--set", "tiers.drm=1MiB"]);
     assert!(unknown.contains("tiers.dram"), "{unknown}");
-    let small = error(&["--set", "tiers.dram=5000"]);
+    let small = error(&["--set", "tiers.dram=100"]);
     assert!(small.contains("tiers.dram"), "{small}");
+    let small = error(&["--set", "tiers.dram=3600"]);
+    assert!(small.contains("distinct rows") && small.contains("tiers.dram"), "{small}");
     let batch = error(&["--set", "data.batch=100"]);
     assert!(batch.contains("data.mini_batch") && batch.contains("128"), "{batch}");
     let fraction = error(&["--set", "data.eval_fraction=1.5"]);

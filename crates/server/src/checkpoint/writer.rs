@@ -40,7 +40,9 @@ impl CheckpointWriter {
     ) -> Result<PathBuf> {
         let name = format!("{STEP_PREFIX}{step:012}");
         let target = self.directory.join(&name);
-        if self.written.last() == Some(&target) {
+        if target.exists() {
+            // The directory was prepared, so this is the model that the run was resumed from, or
+            // one that it has just written: the same bits.
             return Ok(target);
         }
         let building = self.directory.join(format!("{INCOMPLETE_PREFIX}{name}"));

@@ -21,6 +21,7 @@ struct Model {
     /// Rows that an explicit commit promised.
     promised: u64,
     snapshots: Vec<(PathBuf, u64)>,
+    snapshots_taken: u64,
 }
 
 impl Model {
@@ -28,7 +29,7 @@ impl Model {
         let (disk, store) = new_store();
         let (log, oracle, snapshots) = (Vec::new(), Oracle::new(), Vec::new());
         let dice = Stream::from_state(seed);
-        Self { disk, store, dice, log, oracle, promised: 0, snapshots }
+        Self { disk, store, dice, log, oracle, promised: 0, snapshots, snapshots_taken: 0 }
     }
 
     fn step(&mut self) {
@@ -105,7 +106,8 @@ impl Model {
     }
 
     fn snapshot(&mut self) {
-        let path = self.disk.path().join(format!("snapshot-{}", self.snapshots.len()));
+        let path = self.disk.path().join(format!("snapshot-{}", self.snapshots_taken));
+        self.snapshots_taken += 1;
         self.disk.create_directory(&path).unwrap();
         self.store.snapshot(&path).unwrap();
         self.promised = self.log.len() as u64;

@@ -139,13 +139,16 @@ fn a_snapshot_that_fails_leaves_the_store_as_it_was() {
     let disk = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
     let store = Store::create(Arc::new(disk.clone()), options()).unwrap();
     put(&store, &[(1, 1), (2, 2)]).unwrap();
+    store.commit().unwrap();
+    put(&store, &[(4, 4)]).unwrap();
     let path = disk.path().join("snapshot");
     assert!(store.snapshot(&path).is_err(), "the directory is the caller's to make");
     disk.create_directory(&path).unwrap();
-    disk.inflict(failing(Operation::Link, 0, Lasting::Once));
+    disk.inflict(failing(Operation::Link, 1, Lasting::Once));
     assert!(store.snapshot(&path).is_err());
     put(&store, &[(3, 3)]).unwrap();
-    store.snapshot(&path).unwrap_err();
+    let message = store.snapshot(&path).unwrap_err().to_string();
+    assert!(message.contains("cannot link"), "what lies there is not replaced: {message}");
     let empty = disk.path().join("empty");
     disk.create_directory(&empty).unwrap();
     store.snapshot(&empty).unwrap();

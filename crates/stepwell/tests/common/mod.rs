@@ -9,35 +9,35 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A directory that goes with the test, and the program run in it.
-pub struct Workshop {
+pub(crate) struct Workshop {
     directory: TempDir,
 }
 
 impl Workshop {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stepwell"));
         command.args(args).current_dir(self.directory.path()).env("TMPDIR", self.directory.path());
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
     /// Runs what must succeed and gives its standard output.
-    pub fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(
             output.status.success(),
@@ -49,7 +49,7 @@ impl Workshop {
     }
 
     /// Runs what must fail with one line, and gives that line.
-    pub fn fails(&self, args: &[&str]) -> String {
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{args:?} succeeded");
@@ -58,12 +58,12 @@ impl Workshop {
         error.trim_end().to_owned()
     }
 
-    pub fn report(&self, name: &str) -> Value {
+    pub(crate) fn report(&self, name: &str) -> Value {
         read_json(&self.path(name))
     }
 
     /// Writes a small file of examples of the built-in stream.
-    pub fn examples(&self, name: &str, count: u64) -> String {
+    pub(crate) fn examples(&self, name: &str, count: u64) -> String {
         let path = self.text(name);
         let count = count.to_string();
         self.ok(&["synth", "--out", &path, "--examples", &count, "--vocab-scale", "0.2"]);
@@ -71,12 +71,12 @@ impl Workshop {
     }
 }
 
-pub fn read_json(path: &Path) -> Value {
+pub(crate) fn read_json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Settings of a model that trains in no time.
-pub const SMALL: [&str; 10] = [
+pub(crate) const SMALL: [&str; 10] = [
     "--model",
     "deepfm",
     "--set",
@@ -90,7 +90,7 @@ pub const SMALL: [&str; 10] = [
 ];
 
 /// Tiers so small that rows go down and come up all the time.
-pub const TINY: [&str; 6] = [
+pub(crate) const TINY: [&str; 6] = [
     "--set",
     "tiers.dram=160KiB",
     "--set",
