@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod clock;
 pub mod hash;
 mod ids;
+pub mod prefetch;
 pub mod queue;
 pub mod random;
 pub mod slab;

@@ -55,7 +55,8 @@ fn measure(
     }
     let rate = |seconds: f64| rows as f64 / seconds;
     println!(
-        "pass {pass}  {rows} rows  read {:>9.0} rows/s  decode {:>9.0} rows/s  chunk {}  {digest:016x}",
+        "pass {pass}  {rows} rows  read {:>9.0} rows/s  decode {:>9.0} rows/s  chunk {}  \
+         {digest:016x}",
         rate(read_seconds),
         rate(decode_seconds),
         ByteCount(bytes as u64),

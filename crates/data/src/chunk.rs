@@ -3,7 +3,7 @@
 //! ```text
 //! labels   (n)            truth (n, or empty where nobody knows)
 //! dense    (n, dense)     row-major, already transformed
-//! bag_ends (n, slots)     bag of (e, s) = keys[bag_ends[e * slots + s - 1] .. bag_ends[e * slots + s]]
+//! bag_ends (n, slots)     bag b = e * slots + s is keys[bag_ends[b - 1] .. bag_ends[b]]
 //! keys     (sum of bags)  example after example, slot after slot
 //! lines    (n)            where each example stood, so that a run can stop after any of them
 //! ```

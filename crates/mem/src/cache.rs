@@ -14,6 +14,7 @@
 //!             I9: every slot can be pinned; there is no bucket that overflows.
 //! Cost        [`BYTES_PER_SLOT`] bytes a slot, and 10.7 of index.
 
+use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};
 
 use crate::Links;
@@ -28,6 +29,9 @@ pub(crate) const BYTES_PER_SLOT: usize = size_of::<Key>()
     + size_of::<u16>()
     + size_of::<u8>()
     + LruLfu::BYTES_PER_SLOT;
+
+/// Keys looked at ahead of the one that is looked up.
+const FIND_AHEAD: usize = 8;
 
 const DIRTY: u8 = 1;
 const EXISTS: u8 = 2;
@@ -110,6 +114,25 @@ impl Cache {
     #[inline]
     pub fn find(&self, key: Key) -> Option<SlotIndex> {
         self.index.find(&self.keys, key)
+    }
+
+    /// The slots of many keys at once, in `found`; memory is fetched ahead of its use.
+    pub fn find_many(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
+        found.clear();
+        found.reserve(keys.len());
+        for (index, key) in keys.iter().enumerate() {
+            if let Some(ahead) = keys.get(index + 2 * FIND_AHEAD) {
+                self.index.prefetch(*ahead);
+            }
+            if let Some(slot) = keys.get(index + FIND_AHEAD).and_then(|k| self.index.candidate(*k))
+            {
+                prefetch(&self.keys[slot.at()]);
+                prefetch(&self.pins[slot.at()]);
+                self.uses.prefetch(slot);
+                self.links.prefetch(slot);
+            }
+            found.push(self.find(*key));
+        }
     }
 
     /// The slot of `key` where its row exists; a row that was only read does not.

@@ -10,9 +10,11 @@
 //! Invariants  between an entry and its home no bucket is vacant.
 //! Cost        8 bytes a bucket, 4 buckets for 3 slots; one or two cache lines a look-up.
 
+use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex, hash};
 
-const VACANT: u64 = u64::MAX;
+/// Zero, so that fresh memory is vacant.
+const VACANT: u64 = 0;
 
 /// Number of buckets for `slots` slots.
 pub(crate) fn buckets_for(slots: u64) -> u64 {
@@ -24,9 +26,13 @@ pub(crate) fn bytes_for(slots: u64) -> u64 {
     buckets_for(slots) * size_of::<u64>() as u64
 }
 
+fn slot_in(entry: u64) -> SlotIndex {
+    SlotIndex(entry as u32 - 1)
+}
+
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// `tag << 32 | slot`, or [`VACANT`].
+    /// `tag << 32 | slot + 1`, or [`VACANT`].
     buckets: Box<[u64]>,
 }
 
@@ -51,7 +57,7 @@ impl Index {
             if entry == VACANT {
                 return None;
             }
-            if (entry >> 32) as u32 == mixed as u32 && keys[entry as u32 as usize] == key {
+            if (entry >> 32) as u32 == mixed as u32 && keys[slot_in(entry).at()] == key {
                 return Some(bucket);
             }
             bucket = self.after(bucket);
@@ -61,7 +67,22 @@ impl Index {
     /// The slot of `key`; `keys` holds each slot's key.
     #[inline]
     pub(crate) fn find(&self, keys: &[Key], key: Key) -> Option<SlotIndex> {
-        self.bucket_of(keys, key).map(|bucket| SlotIndex(self.buckets[bucket] as u32))
+        self.bucket_of(keys, key).map(|bucket| slot_in(self.buckets[bucket]))
+    }
+
+    /// Asks the processor to fetch the bucket where the search for `key` begins.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: Key) {
+        prefetch(&self.buckets[self.home(hash::mix(key))]);
+    }
+
+    /// Asks the processor to fetch the key that the search for `key` probably compares first; its
+    /// bucket should have been fetched.
+    #[inline]
+    pub(crate) fn candidate(&self, key: Key) -> Option<SlotIndex> {
+        let mixed = hash::mix(key);
+        let entry = self.buckets[self.home(mixed)];
+        (entry != VACANT && (entry >> 32) as u32 == mixed as u32).then(|| slot_in(entry))
     }
 
     /// Adds `key`, which is not here, in `slot`.
@@ -71,7 +92,7 @@ impl Index {
         while self.buckets[bucket] != VACANT {
             bucket = self.after(bucket);
         }
-        self.buckets[bucket] = u64::from(mixed as u32) << 32 | u64::from(slot.0);
+        self.buckets[bucket] = u64::from(mixed as u32) << 32 | u64::from(slot.0 + 1);
     }
 
     /// Removes `key`, which is here, and closes the gap.
@@ -81,8 +102,8 @@ impl Index {
         let Some(mut gap) = found else { return };
         let mut bucket = self.after(gap);
         while self.buckets[bucket] != VACANT {
-            let slot = self.buckets[bucket] as u32 as usize;
-            if self.may_move(self.home(hash::mix(keys[slot])), gap, bucket) {
+            let key = keys[slot_in(self.buckets[bucket]).at()];
+            if self.may_move(self.home(hash::mix(key)), gap, bucket) {
                 self.buckets[gap] = self.buckets[bucket];
                 gap = bucket;
             }

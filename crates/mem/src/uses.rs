@@ -5,6 +5,7 @@
 //! a ring of lists is enough.
 
 use stepwell_base::SlotIndex;
+use stepwell_base::prefetch::prefetch;
 
 use crate::{Links, ListId};
 
@@ -13,6 +14,7 @@ pub(crate) const NEVER: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct KnownUses {
+    /// Number of the batch, plus one; zero where none is known, so that fresh memory fits.
     next_use: Box<[u32]>,
     first_list: u32,
     ring: u32,
@@ -24,7 +26,7 @@ impl KnownUses {
     /// Room for `ring` batches known at once; its lists come after `first_list`.
     pub(crate) fn new(slots: usize, first_list: usize, ring: usize) -> Self {
         Self {
-            next_use: vec![NEVER; slots].into(),
+            next_use: vec![0; slots].into(),
             first_list: first_list as u32,
             ring: ring as u32,
             farthest: 0,
@@ -36,11 +38,15 @@ impl KnownUses {
     }
 
     pub(crate) fn next_use(&self, slot: SlotIndex) -> u32 {
-        self.next_use[slot.at()]
+        self.next_use[slot.at()].wrapping_sub(1)
+    }
+
+    pub(crate) fn prefetch(&self, slot: SlotIndex) {
+        prefetch(&self.next_use[slot.at()]);
     }
 
     pub(crate) fn set(&mut self, slot: SlotIndex, batch: u32) {
-        self.next_use[slot.at()] = batch;
+        self.next_use[slot.at()] = batch.wrapping_add(1);
         if batch != NEVER {
             self.farthest = self.farthest.max(batch);
         }

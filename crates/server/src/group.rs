@@ -72,8 +72,8 @@ impl Group {
     /// When the memory cannot be mapped.
     pub fn new(spec: TableSpec, slots: usize, store: Arc<Store>, staging: Staging) -> Result<Self> {
         let bytes = (slots * spec.row_bytes()) as u64;
-        let slab = Slab::new(slots, spec.row_lanes())
-            .map_err(|source| Error::Slab { bytes, source })?;
+        let slab =
+            Slab::new(slots, spec.row_lanes()).map_err(|source| Error::Slab { bytes, source })?;
         Ok(Self { spec, slab, store, staging, traffic: Traffic::default() })
     }
 

@@ -140,7 +140,9 @@ fn with_setting_flags(command: Command) -> Command {
                 .value_name("VALUE")
                 .help(setting.help)
                 .help_heading("Settings")
-                .hide_short_help(!["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key));
+                .hide_short_help(
+                    !["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key),
+                );
             command.arg(flag)
         },
     )

@@ -118,13 +118,18 @@ impl Longest {
 
     fn into_json(mut self) -> Value {
         self.sort();
-        let row = |(norm, key): &(f64, Key)| json!({ "key": format!("{:016x}", key.0), "norm": norm });
+        let row =
+            |(norm, key): &(f64, Key)| json!({ "key": format!("{:016x}", key.0), "norm": norm });
         self.rows.iter().map(row).collect()
     }
 }
 
 fn print(whole: &Value) {
-    println!("checkpoint of step {} in {}", whole["step"], whole["checkpoint"].as_str().unwrap_or(""));
+    println!(
+        "checkpoint of step {} in {}",
+        whole["step"],
+        whole["checkpoint"].as_str().unwrap_or("")
+    );
     println!("  format version {}, kernels {}", whole["version"], whole["kernels"]);
     println!("  keys: {}", whole["key_hash"].as_str().unwrap_or(""));
     println!("  data position: {}", whole["position"]);

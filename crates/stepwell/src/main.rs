@@ -17,6 +17,11 @@ use std::process::ExitCode;
 
 use cli::Job;
 
+/// Keeps the memory of finished batches for the next ones instead of returning it to the system,
+/// whose clearing of pages takes a fifth of a run otherwise.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let outcome = match cli::parse().job {
         Job::Train(args) => train::run(&args),

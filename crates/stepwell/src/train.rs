@@ -141,10 +141,7 @@ fn check_writable(path: &Path) -> Result<(), String> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent: PathBuf = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
     if path.is_dir() || !parent.is_dir() {
-        return Err(format!(
-            "--report {}: name a file in a directory that exists",
-            path.display()
-        ));
+        return Err(format!("--report {}: name a file in a directory that exists", path.display()));
     }
     Ok(())
 }

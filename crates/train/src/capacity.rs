@@ -154,11 +154,7 @@ impl Capacity {
         let bytes = MiniBatch::bytes_max(batch, schema.dense as u64, schema.slots as u64);
         // Being cut, queued, known, planned, and coming back.
         let held = BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4;
-        budget.add(
-            "batches",
-            bytes * held as u64,
-            format!("{held} of {}", ByteCount(bytes)),
-        );
+        budget.add("batches", bytes * held as u64, format!("{held} of {}", ByteCount(bytes)));
         let ids = (config.data.mini_batch * schema.slots) as u64;
         let planning = Planner::bytes_max(ids, self.horizon as u64) + Grouper::bytes_max(ids);
         budget.add("planning", planning, format!("{} mini-batches known ahead", self.horizon));

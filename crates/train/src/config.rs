@@ -233,7 +233,9 @@ impl Config {
                 self.pipeline.horizon
             ));
         }
-        if self.model.dim > 4096 || self.model.hidden.iter().any(|width| !(1..=65536).contains(width)) {
+        if self.model.dim > 4096
+            || self.model.hidden.iter().any(|width| !(1..=65536).contains(width))
+        {
             return Err("model.dim is at most 4096 and each of model.hidden 1 to 65536".to_owned());
         }
         Ok(())

@@ -94,7 +94,11 @@ fn dense_noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn lines_parse_as_by_the_plain_parser(text in texts(), schema in schemas()) {
@@ -116,7 +120,10 @@ proptest! {
 
     #[test]
     fn valid_lines_are_examples(
-        rows in prop::collection::vec((any::<bool>(), any::<i64>(), 0u32..20_000, "[^\t\r\n]*"), 1..9)
+        rows in prop::collection::vec(
+            (any::<bool>(), any::<i64>(), 0u32..20_000, "[^\t\r\n]*"),
+            1..9
+        )
     ) {
         let line = |(label, big, small, id): &(bool, i64, u32, String)| {
             format!("{}\t{big}\t{small}\t{id}\n", u8::from(*label))

@@ -47,9 +47,8 @@ impl Checkpoint {
         let step = meta["step"].as_u64().ok_or_else(|| wrong("has no step".to_owned()))?;
         let dense = read_dense(&meta, &dense_bytes).map_err(wrong)?;
         let tables = meta["tables"].as_array().map_or(0, Vec::len);
-        let rows = (0..tables)
-            .map(|group| Rows { group, path: path.join(rows_name(group)) })
-            .collect();
+        let rows =
+            (0..tables).map(|group| Rows { group, path: path.join(rows_name(group)) }).collect();
         Ok(Self { step, run: meta["run"].clone(), dense, rows, meta, path })
     }
 }

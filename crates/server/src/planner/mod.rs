@@ -89,8 +89,7 @@ impl Planner {
         if keys.len() > self.cache.slots() {
             return Fit::Never;
         }
-        self.found.clear();
-        self.found.extend(keys.iter().map(|key| self.cache.find(*key)));
+        self.cache.find_many(keys, &mut self.found);
         let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
         let held = self.found.iter().flatten().filter(pinned).count();
         if keys.len() - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }

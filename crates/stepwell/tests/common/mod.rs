@@ -1,6 +1,11 @@
 //! Running the program as people do.
 
-#![allow(dead_code, clippy::allow_attributes, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "each test file uses its part, and ends where something is not as it should be"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -90,11 +95,5 @@ pub(crate) const SMALL: [&str; 10] = [
 ];
 
 /// Tiers so small that rows go down and come up all the time.
-pub(crate) const TINY: [&str; 6] = [
-    "--set",
-    "tiers.dram=160KiB",
-    "--set",
-    "tiers.segment=64KiB",
-    "--set",
-    "data.batch=128",
-];
+pub(crate) const TINY: [&str; 6] =
+    ["--set", "tiers.dram=160KiB", "--set", "tiers.segment=64KiB", "--set", "data.batch=128"];

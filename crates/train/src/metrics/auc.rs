@@ -157,7 +157,13 @@ mod tests {
         for (p, _) in scores.iter().zip(labels).filter(|(_, label)| **label > 0.5) {
             for (n, _) in scores.iter().zip(labels).filter(|(_, label)| **label < 0.5) {
                 pairs += 1.0;
-                won += if p > n { 1.0 } else if p == n { 0.5 } else { 0.0 };
+                won += if p > n {
+                    1.0
+                } else if p == n {
+                    0.5
+                } else {
+                    0.0
+                };
             }
         }
         won / pairs
@@ -167,10 +173,8 @@ mod tests {
         let mut random = Stream::from_state(seed);
         let scores: Vec<f32> =
             (0..count).map(|_| (random.next_symmetric(levels)).round() / 3.0).collect();
-        let labels = scores
-            .iter()
-            .map(|score| f32::from(random.next_f32() < 0.3 + 0.05 * score))
-            .collect();
+        let labels =
+            scores.iter().map(|score| f32::from(random.next_f32() < 0.3 + 0.05 * score)).collect();
         (scores, labels)
     }
 

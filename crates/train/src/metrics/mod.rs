@@ -87,8 +87,7 @@ impl Meter {
             auc_error_max: auc.map_or(0.0, |value| value.error_max),
             logloss,
             normalized_entropy: logloss.filter(|_| entropy > 0.0).map(|loss| loss / entropy),
-            calibration: (self.positives > 0)
-                .then(|| self.probability_sum / self.positives as f64),
+            calibration: (self.positives > 0).then(|| self.probability_sum / self.positives as f64),
         };
         (self.examples, self.positives) = (0, 0);
         (self.loss_sum, self.probability_sum) = (0.0, 0.0);

@@ -36,7 +36,7 @@ pub(super) struct BatchStage {
     cut: Cut,
     pass: Option<Arc<Pass>>,
     skips: Skips,
-    chunk: Option<(Chunk, usize)>,
+    chunk: Option<(Box<Chunk>, usize)>,
     /// The mini-batch being filled.
     mini: Option<MiniBatch>,
     batch: Vec<MiniBatch>,

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use stepwell_base::queue::bounded;
+use stepwell_base::queue::{Receiver, bounded};
 use stepwell_base::stage::{Rhythm, Stage, StageTimes, drive};
 use stepwell_data::{Schema, Synth};
 use stepwell_server::{Group, GroupUnit, Planner};
@@ -35,7 +35,7 @@ use self::ordered::Ordered;
 use self::parse::ParseStage;
 use self::plan::{PlanEnds, PlanStage, handoff};
 use self::pull::{PullStage, WriteStage};
-use self::read::ReadStage;
+use self::read::{Parsed, Raw, ReadStage};
 use self::train::{TrainEnds, TrainStage, Trained, Watch};
 use crate::batch::{Position, Purpose};
 use crate::config::Config;
@@ -162,81 +162,96 @@ pub(crate) const BATCHES_QUEUED: usize = 1;
 
 /// Runs all stages to their end, each on a thread of its own.
 pub(crate) fn run(config: &Config, parts: Parts, rhythm: &Rhythm) -> Result<Outcome> {
-    let bell = &rhythm.bell;
-    let parsers = config.threads;
-    let window = config.pipeline.lookahead + 1;
-    let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * parsers);
-    let (blocks_in, blocks_out) = bounded(bell, parsers);
-    let (items_in, items_out) = bounded(bell, BATCHES_QUEUED);
-    let (planned_in, planned_out) = bounded(bell, window + 1);
-    let (pulled_in, pulled_out) = bounded(bell, window + 1);
-    let (retired_in, retired_out) = bounded(bell, window + 1);
-    let chunks = parts.groups.iter().map(|group| group.staging.chunks()).sum();
-    let (down_in, down_out) = bounded(bell, chunks);
     let (planners_done, trained_done) = (handoff(), handoff());
-
-    let read =
-        ReadStage::new(parts.passes, parts.block_bytes, blocks_in, Arc::clone(&ordered));
-    let blocks_out = Arc::new(blocks_out);
-    let parse = || ParseStage {
-        schema: parts.schema,
-        blocks: Arc::clone(&blocks_out),
-        ordered: Arc::clone(&ordered),
-        synth: parts.synth.clone(),
-        held: None,
-    };
-    let parse: Vec<ParseStage> = (0..parsers).map(|_| parse()).collect();
-    drop(blocks_out);
-    let cut = cut(config, parts.saver.is_some(), parts.group_fields);
-    let batch = BatchStage::new(cut, parts.start, ordered, items_in);
-    let plan = PlanStage::new(
-        parts.planners,
-        parts.groups.clone(),
-        (config.pipeline.lookahead, config.pipeline.horizon),
-        Arc::clone(&parts.counters),
-        PlanEnds {
-            input: items_out,
-            output: planned_in,
-            retired: retired_out,
-            finished: Arc::clone(&planners_done),
-        },
-    );
-    let pull = PullStage::new(&parts.groups, planned_out, pulled_in, down_in);
-    let write =
-        WriteStage { groups: parts.groups.clone(), input: down_out, bell: Arc::clone(bell) };
-    let ends = TrainEnds {
-        input: pulled_out,
-        retired: retired_in,
-        finished: Arc::clone(&trained_done),
-    };
-    let train = TrainStage::new(
-        parts.trainer,
-        parts.groups,
-        parts.saver,
-        Watch {
-            observer: parts.observer,
-            clock: Arc::clone(&rhythm.clock),
-            exact_scores: parts.exact_scores,
-            counters: Arc::clone(&parts.counters),
-        },
-        ends,
-    );
-
+    let stages = wire(config, parts, rhythm, (&planners_done, &trained_done));
     let times = std::thread::scope(|scope| {
-        let mut running = Vec::new();
-        running.push(spawn(scope, read, rhythm));
-        parse.into_iter().for_each(|stage| running.push(spawn(scope, stage, rhythm)));
-        running.push(spawn(scope, batch, rhythm));
-        running.push(spawn(scope, plan, rhythm));
-        running.push(spawn(scope, pull, rhythm));
-        running.push(spawn(scope, train, rhythm));
-        running.push(spawn(scope, write, rhythm));
+        let mut running = vec![spawn(scope, stages.read, rhythm)];
+        running.extend(stages.parse.into_iter().map(|stage| spawn(scope, stage, rhythm)));
+        running.push(spawn(scope, stages.batch, rhythm));
+        running.push(spawn(scope, stages.plan, rhythm));
+        running.push(spawn(scope, stages.pull, rhythm));
+        running.push(spawn(scope, stages.train, rhythm));
+        running.push(spawn(scope, stages.write, rhythm));
         join(running)
     })?;
     let missing = || Error::Panicked("pipeline");
     let Trained { trainer, measured } = take(&trained_done).ok_or_else(missing)?;
     let planners = take(&planners_done).ok_or_else(missing)?;
     Ok(Outcome { trainer, measured, planners, times: merge(times) })
+}
+
+/// The stages with their queues.
+struct Stages {
+    read: ReadStage,
+    parse: Vec<ParseStage>,
+    batch: BatchStage,
+    plan: PlanStage,
+    pull: PullStage,
+    train: TrainStage,
+    write: WriteStage,
+}
+
+fn wire(
+    config: &Config,
+    parts: Parts,
+    rhythm: &Rhythm,
+    (planners_done, trained_done): (&Handoff<Vec<Planner>>, &Handoff<Trained>),
+) -> Stages {
+    let bell = &rhythm.bell;
+    let window = config.pipeline.lookahead + 1;
+    let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * config.threads);
+    let (blocks_in, blocks_out) = bounded(bell, config.threads);
+    let (items_in, items_out) = bounded(bell, BATCHES_QUEUED);
+    let (planned_in, planned_out) = bounded(bell, window + 1);
+    let (pulled_in, pulled_out) = bounded(bell, window + 1);
+    let (retired_in, retired_out) = bounded(bell, window + 1);
+    let chunks = parts.groups.iter().map(|group| group.staging.chunks()).sum();
+    let (down_in, down_out) = bounded(bell, chunks);
+
+    let cut = cut(config, parts.saver.is_some(), parts.group_fields);
+    let plan_ends = PlanEnds {
+        input: items_out,
+        output: planned_in,
+        retired: retired_out,
+        finished: Arc::clone(planners_done),
+    };
+    let train_ends =
+        TrainEnds { input: pulled_out, retired: retired_in, finished: Arc::clone(trained_done) };
+    let watch = Watch {
+        observer: parts.observer,
+        clock: Arc::clone(&rhythm.clock),
+        exact_scores: parts.exact_scores,
+        counters: Arc::clone(&parts.counters),
+    };
+    let distances = (config.pipeline.lookahead, config.pipeline.horizon);
+    let groups = parts.groups;
+    Stages {
+        read: ReadStage::new(parts.passes, parts.block_bytes, blocks_in, Arc::clone(&ordered)),
+        parse: parse_stages(config.threads, parts.schema, blocks_out, &ordered, parts.synth),
+        batch: BatchStage::new(cut, parts.start, ordered, items_in),
+        plan: PlanStage::new(parts.planners, groups.clone(), distances, parts.counters, plan_ends),
+        pull: PullStage::new(&groups, planned_out, pulled_in, down_in),
+        train: TrainStage::new(parts.trainer, groups.clone(), parts.saver, watch, train_ends),
+        write: WriteStage { groups, input: down_out, bell: Arc::clone(bell) },
+    }
+}
+
+fn parse_stages(
+    threads: usize,
+    schema: Schema,
+    blocks: Receiver<Raw>,
+    ordered: &Arc<Ordered<Parsed>>,
+    synth: Option<Arc<Synth>>,
+) -> Vec<ParseStage> {
+    let blocks = Arc::new(blocks);
+    let stage = |_| ParseStage {
+        schema,
+        blocks: Arc::clone(&blocks),
+        ordered: Arc::clone(ordered),
+        synth: synth.clone(),
+        held: None,
+    };
+    (0..threads).map(stage).collect()
 }
 
 fn cut(config: &Config, checkpoints: bool, group_fields: Vec<Vec<usize>>) -> Cut {
@@ -251,17 +266,20 @@ fn cut(config: &Config, checkpoints: bool, group_fields: Vec<Vec<usize>>) -> Cut
     }
 }
 
-type Running<'s> = (&'static str, std::thread::ScopedJoinHandle<'s, Result<StageTimes>>);
+type Running<'s> =
+    (&'static str, std::io::Result<std::thread::ScopedJoinHandle<'s, Result<StageTimes>>>);
 
-fn spawn<'s, S>(
-    scope: &'s std::thread::Scope<'s, '_>,
-    stage: S,
-    rhythm: &'s Rhythm,
-) -> Running<'s>
+fn spawn<'s, S>(scope: &'s std::thread::Scope<'s, '_>, stage: S, rhythm: &'s Rhythm) -> Running<'s>
 where
     S: Stage<Error = Error> + 's,
 {
-    (stage.name(), scope.spawn(move || drive(stage, rhythm)))
+    let name = stage.name();
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    // Without a thread the stage is dropped, its queues close, and the others end.
+    let handle = thread
+        .spawn_scoped(scope, move || drive(stage, rhythm))
+        .inspect_err(|_| rhythm.bell.stop());
+    (name, handle)
 }
 
 /// Waits for all; the first error, if any, is the run's.
@@ -269,6 +287,14 @@ fn join(running: Vec<Running<'_>>) -> Result<Vec<StageTimes>> {
     let mut times = Vec::new();
     let mut first = None;
     for (name, handle) in running {
+        let handle = match handle {
+            Ok(handle) => handle,
+            Err(error) => {
+                first =
+                    first.or(Some(Error::Config(format!("cannot start stage {name}: {error}"))));
+                continue;
+            }
+        };
         match handle.join() {
             Ok(Ok(stage)) => times.push(stage),
             Ok(Err(error)) => first = first.or(Some(error)),
@@ -296,4 +322,3 @@ fn merge(times: Vec<StageTimes>) -> Vec<StageTimes> {
     }
     merged
 }
-

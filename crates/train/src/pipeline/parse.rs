@@ -43,7 +43,7 @@ impl Stage for ParseStage {
         if self.held.is_none() {
             match self.blocks.try_recv() {
                 Received::Item(raw) => {
-                    self.held = Some((raw.number, Parsed::Chunk(self.parse(&raw))));
+                    self.held = Some((raw.number, Parsed::Chunk(Box::new(self.parse(&raw)))));
                 }
                 Received::Empty => return Ok(Progress::Blocked),
                 Received::Closed => return Ok(Progress::Done),

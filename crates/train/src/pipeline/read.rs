@@ -37,7 +37,7 @@ pub(super) struct Raw {
 #[derive(Debug)]
 pub(super) enum Parsed {
     Begin(Arc<Pass>),
-    Chunk(Chunk),
+    Chunk(Box<Chunk>),
     End(Arc<Pass>),
     /// No pass will follow.
     Last,

@@ -95,4 +95,3 @@ fn group(table: &TableSpec, capacity: &Capacity, number: usize, store: Store) ->
     let staging = Staging::new(table.row_lanes(), capacity.chunk_rows[number], capacity.chunks);
     Ok(Group::new(table.clone(), capacity.slots[number], Arc::new(store), staging)?)
 }
-

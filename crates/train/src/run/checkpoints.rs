@@ -69,4 +69,3 @@ pub(super) fn saver(
     };
     Some(Saver { writer: CheckpointWriter::new(directory, config.checkpoint.keep), state })
 }
-

@@ -82,4 +82,3 @@ fn tiers(
     }
     Tiers { host, disk }
 }
-

@@ -146,4 +146,3 @@ fn finish(
     drop(scratch);
     Ok(report)
 }
-

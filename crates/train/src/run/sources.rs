@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use stepwell_data::{Position as Place, Schema, Synth, SynthOptions, lines_of_each, resolve};
 
+use crate::Result;
 use crate::batch::{Position, Purpose};
 use crate::config::Config;
 use crate::pipeline::Pass;
-use crate::Result;
 
 /// What a run reads.
 pub(super) struct Sources {
@@ -93,7 +93,8 @@ pub(super) fn training_passes(config: &Config, sources: &Sources, start: Positio
     let mut passes = Vec::new();
     for epoch in start.epoch..config.data.epochs {
         let resumed = epoch == start.epoch;
-        let from = if resumed { Place { file: start.file, line: start.line } } else { Place::default() };
+        let from =
+            if resumed { Place { file: start.file, line: start.line } } else { Place::default() };
         passes.push(Pass {
             purpose: Purpose::Train,
             epoch,

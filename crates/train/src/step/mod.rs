@@ -93,7 +93,7 @@ impl Trainer {
             .build()
             .map_err(|error| Error::Config(format!("threads = {}: {error}", config.threads)))?;
         let dense = rule(&config.dense);
-        let optimizer = DenseOptimizer::new(dense.clone())
+        let optimizer = DenseOptimizer::new(dense)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
         let parameters = model.graph().initial_parameters(config.seed);
         let count = parameters.len();
@@ -270,14 +270,18 @@ impl Trainer {
         }
         let step = section(STEP, 2)?;
         let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
-        let rule = self.optimizer.rule().clone();
+        let rule = *self.optimizer.rule();
         self.optimizer = DenseOptimizer::resume(rule, step).map_err(|error| error.to_string())?;
         Ok(())
     }
 }
 
 fn hold<'a>(mini: &'a MiniBatch, groups: &'a [Arc<Group>]) -> Vec<Held<'a>> {
-    mini.groups.iter().zip(groups).map(|(part, group)| group.slab.hold(&part.lookup.slots)).collect()
+    mini.groups
+        .iter()
+        .zip(groups)
+        .map(|(part, group)| group.slab.hold(&part.lookup.slots))
+        .collect()
 }
 
 /// Cuts the mini-batch's buffers at the blocks.

@@ -1,0 +1,128 @@
+//! On real clicks: tiny tiers, any lookahead, batch and thread count, and a kill in the middle give
+//! the digest of the run in memory, and the same evaluation to the last digit.
+//!
+//! With `STEPWELL_LONG` set it trains the full model; without, a small one.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::Workshop;
+use serde_json::Value;
+
+fn long() -> bool {
+    std::env::var_os("STEPWELL_LONG").is_some()
+}
+
+fn base(data: &str) -> Vec<String> {
+    let mut args = vec!["train", "--data", data, "--model", "deepfm", "--data.mini_batch", "256"];
+    args.extend(["--data.eval_fraction", "0.2", "--tiers.index", "32MiB"]);
+    if !long() {
+        args.extend(["--model.dim", "4", "--model.hidden", "16,8"]);
+    }
+    args.into_iter().map(str::to_owned).collect()
+}
+
+struct Case<'a> {
+    shop: &'a Workshop,
+    data: String,
+}
+
+impl Case<'_> {
+    fn args<'b>(&'b self, base: &'b [String], more: &[&'b str]) -> Vec<&'b str> {
+        base.iter().map(String::as_str).chain(more.iter().copied()).collect()
+    }
+
+    fn run(&self, more: &[&str]) -> Value {
+        let base = base(&self.data);
+        let mut args = self.args(&base, more);
+        args.extend(["--report", "report.json"]);
+        self.shop.ok(&args);
+        self.shop.report("report.json")
+    }
+
+    /// 2 % of the rows' bytes, or the least that holds every mini-batch.
+    fn least_memory(&self, rows: u64, row_bytes: u64) -> String {
+        let mut bytes = rows * row_bytes / 50;
+        let base = base(&self.data);
+        loop {
+            let dram = bytes.to_string();
+            let args = self.args(&base, &["--tiers.dram", &dram, "--tiers.segment", "256KiB"]);
+            let output = self.shop.run(&args);
+            if output.status.success() {
+                return dram;
+            }
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            let needed = error.split("at least ").nth(1).and_then(|rest| rest.split(' ').next());
+            bytes = needed.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{error}"));
+        }
+    }
+}
+
+fn same(case: &str, report: &Value, oracle: &Value) {
+    for field in ["model_digest", "rows", "eval"] {
+        assert_eq!(report[field], oracle[field], "{case}: {field}");
+    }
+}
+
+#[test]
+fn tiny_tiers_give_the_model_of_the_run_in_memory() {
+    let Some(folder) = std::env::var_os("STEPWELL_DATA") else {
+        println!("skipped: STEPWELL_DATA is not set");
+        return;
+    };
+    let data = std::path::Path::new(&folder).join("criteo_tb_80k.tsv.zst");
+    let shop = Workshop::new();
+    let case = Case { shop: &shop, data: data.display().to_string() };
+    let lanes: u64 = if long() { 17 } else { 5 };
+    let oracle = case.run(&["--pipeline.lookahead", "0", "--tiers.dram", "256MiB"]);
+    assert_eq!(oracle["tiers"]["host"]["evictions"], 0);
+    let rows = oracle["rows"].as_u64().unwrap();
+    let dram = case.least_memory(rows, lanes * 8);
+    println!("{rows} rows of {} bytes, {dram} bytes for them", lanes * 8);
+
+    let tiny = ["--tiers.dram", &dram, "--tiers.segment", "256KiB"];
+    let mut forwarded = 0;
+    for (lookahead, batch, threads) in
+        [("1", "256", "1"), ("2", "2048", "2"), ("8", "256", "2"), ("8", "2048", "1")]
+    {
+        let name = format!("lookahead {lookahead}, batch {batch}, threads {threads}");
+        let mut more = tiny.to_vec();
+        more.extend(["--pipeline.lookahead", lookahead, "--data.batch", batch]);
+        more.extend(["--threads", threads]);
+        let report = case.run(&more);
+        same(&name, &report, &oracle);
+        let (host, disk) = (&report["tiers"]["host"], &report["tiers"]["disk"]);
+        println!(
+            "{name}: evictions {}, forwarded {}, refilled {}, compactions {}",
+            host["evictions"], host["forwarded"], host["refilled"], disk["compactions"]
+        );
+        forwarded += host["forwarded"].as_u64().unwrap();
+        for field in ["evictions", "refilled"] {
+            assert!(host[field].as_u64() > Some(0), "{name}: {field}");
+        }
+        assert!(disk["compactions"].as_u64() > Some(0), "{name}");
+    }
+    assert!(forwarded > 0, "no row was served on its way down");
+    killed_and_resumed(&case, &tiny, &oracle);
+}
+
+fn killed_and_resumed(case: &Case<'_>, tiny: &[&str], oracle: &Value) {
+    let mut more = tiny.to_vec();
+    more.extend(["--checkpoint", "saved", "--checkpoint.every", "50", "--resume"]);
+    let base = base(&case.data);
+    let args = case.args(&base, &more);
+    let mut child = case.shop.command(&args).stdout(Stdio::null()).spawn().unwrap();
+    while !case.shop.path("saved/step-000000000100").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before its second checkpoint");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let report = case.run(&more);
+    assert!(report["examples"].as_u64() < oracle["examples"].as_u64(), "nothing was resumed");
+    same("killed and resumed", &report, oracle);
+}
