@@ -34,7 +34,7 @@ impl Budget {
 
     /// The sum of all bounds.
     pub fn total(&self) -> u64 {
-        self.bounds.iter().map(|bound| bound.bytes).sum()
+        self.bounds.iter().fold(0, |sum, bound| sum.saturating_add(bound.bytes))
     }
 }
 

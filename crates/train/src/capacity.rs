@@ -89,7 +89,26 @@ impl Capacity {
             budget: Budget::default(),
         };
         capacity.add_bounds(wanted);
+        capacity.check_machine()?;
         Ok(capacity)
+    }
+
+    /// Refuses what this machine cannot hold, where it says how much it has.
+    fn check_machine(&self) -> Result<()> {
+        let (total, Some(memory)) = (self.budget.total(), memory_bytes()) else { return Ok(()) };
+        if total <= memory {
+            return Ok(());
+        }
+        let largest = self.budget.bounds().iter().max_by_key(|bound| bound.bytes);
+        let largest = largest.map_or_else(String::new, |bound| {
+            format!("'{}' with {} ({})", bound.name, ByteCount(bound.bytes), bound.why)
+        });
+        Err(Error::Config(format!(
+            "the run may take {} of memory, this machine has {}; the largest part is {largest}; \
+             lower tiers.dram, tiers.index, data.batch or pipeline.horizon",
+            ByteCount(total),
+            ByteCount(memory)
+        )))
     }
 
     fn add_bounds(&mut self, wanted: &Wanted<'_>) {
@@ -139,8 +158,8 @@ impl Capacity {
         let chunk = wanted.schema.chunk_bytes_max(self.block_bytes) as u64;
         let chunks = (BLOCKS_PER_PARSER * threads + threads + 1) as u64;
         let blocks = (2 * threads + 3) as u64;
-        let bytes = blocks * self.block_bytes as u64 + chunks * chunk / 3;
-        let (block, chunk) = (ByteCount(self.block_bytes as u64), ByteCount(chunk / 3));
+        let bytes = blocks * self.block_bytes as u64 + chunks * chunk;
+        let (block, chunk) = (ByteCount(self.block_bytes as u64), ByteCount(chunk));
         budget.add(
             "reading",
             bytes,
@@ -173,6 +192,14 @@ impl Capacity {
         let scores = Auc::bytes_max(examples);
         budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
     }
+}
+
+/// Memory of this machine, as Linux tells it.
+fn memory_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 fn slots_of(table: &TableSpec, bytes: u64, horizon: u64) -> Result<usize> {

@@ -176,6 +176,11 @@ impl Default for Config {
 
 /// Most examples of a mini-batch: occurrences are counted in u32.
 const MINI_BATCH_MAX: usize = 1 << 22;
+/// Most mini-batches whose keys are known at once; a row has at most so many pins, and a pin count
+/// has 16 bits.
+const MINI_BATCHES_KNOWN_MAX: usize = 16_384;
+/// Most blocks of a mini-batch; each has a gradient of every dense parameter.
+const BLOCKS_MAX: usize = 1024;
 
 impl Config {
     /// Examples planned and pulled at once.
@@ -227,10 +232,20 @@ impl Config {
                 self.pipeline.horizon, self.pipeline.lookahead, self.pipeline.lookahead
             ));
         }
-        if self.pipeline.horizon > 4096 {
+        let known = self.pipeline.horizon.saturating_add(1);
+        let known = known.saturating_mul(self.mini_batches_per_batch());
+        if known > MINI_BATCHES_KNOWN_MAX {
             return Err(format!(
-                "pipeline.horizon is {}: give at most 4096 batches",
-                self.pipeline.horizon
+                "pipeline.horizon = {} batches of {} mini-batches are {known} known ahead; lower \
+                 pipeline.horizon or data.batch to {MINI_BATCHES_KNOWN_MAX} in all",
+                self.pipeline.horizon,
+                self.mini_batches_per_batch()
+            ));
+        }
+        if self.model.blocks > BLOCKS_MAX {
+            return Err(format!(
+                "train.blocks is {}: give at most {BLOCKS_MAX}",
+                self.model.blocks
             ));
         }
         if self.model.dim > 4096

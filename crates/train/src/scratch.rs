@@ -59,20 +59,21 @@ impl Scratch {
     fn temporary() -> Result<Self> {
         let parent = temporary_parent();
         sweep(&parent);
-        let made = (0..u32::MAX).find_map(|number| {
+        // The lock is there before the directory, so that no sweep finds one without the other.
+        let free = (0u32..).find_map(|number| {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            match fs::create_dir(&path) {
+            let lock_path = path.with_extension(LOCK);
+            match File::create_new(&lock_path) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => None,
-                result => Some((path, result)),
+                made => Some((path, lock_path, made)),
             }
         });
-        let Some((path, result)) = made else {
+        let Some((path, lock_path, lock)) = free else {
             return Err(Error::Config(format!("{} is full of scratch", parent.display())));
         };
-        result.map_err(file_error("create directory", &path))?;
-        let lock_path = path.join(LOCK);
-        let lock = File::create_new(&lock_path).map_err(file_error("create", &lock_path))?;
+        let lock = lock.map_err(file_error("create", &lock_path))?;
         lock.lock().map_err(file_error("lock", &lock_path))?;
+        fs::create_dir(&path).map_err(file_error("create directory", &path))?;
         Ok(Self { path, lock: Some(lock) })
     }
 
@@ -92,6 +93,7 @@ impl Drop for Scratch {
         if self.lock.is_some() {
             // What cannot be removed now is removed by the next run.
             let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_file(self.path.with_extension(LOCK));
         }
     }
 }
@@ -110,12 +112,14 @@ fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        if !name.is_some_and(|name| name.starts_with(PREFIX)) {
+        if !name.is_some_and(|name| name.starts_with(PREFIX)) || !path.is_dir() {
             continue;
         }
-        let abandoned = File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        let lock_path = path.with_extension(LOCK);
+        let abandoned = File::open(&lock_path).is_ok_and(|lock| lock.try_lock().is_ok());
         if abandoned {
             let _ = fs::remove_dir_all(&path);
+            let _ = fs::remove_file(&lock_path);
         }
     }
 }
@@ -161,6 +165,12 @@ mod tests {
         assert_ne!(other.path, scratch.path);
         drop(scratch);
         assert!(!rows.exists());
+        // What a killed process left: a directory whose lock nobody holds.
+        let left = temporary_parent().join(format!("{PREFIX}0-left"));
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.with_extension(LOCK), b"").unwrap();
+        drop(Scratch::open(None, Placement::Fresh).unwrap());
+        assert!(!left.exists() && !left.with_extension(LOCK).exists());
     }
 
     #[test]

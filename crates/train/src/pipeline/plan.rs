@@ -31,6 +31,8 @@ pub(super) struct PlanStage {
     horizon: usize,
     waiting: VecDeque<Waiting>,
     in_flight: usize,
+    /// The front batch does not fit until something retires.
+    stuck: bool,
     outgoing: Option<Unit>,
     input_closed: bool,
     counters: Arc<Counters>,
@@ -63,6 +65,7 @@ impl PlanStage {
             horizon,
             waiting: VecDeque::new(),
             in_flight: 0,
+            stuck: false,
             outgoing: None,
             input_closed: false,
             counters,
@@ -78,6 +81,7 @@ impl PlanStage {
         let mut any = false;
         while let Received::Item(unit) = self.retired.try_recv() {
             any = true;
+            self.stuck = false;
             self.in_flight -= 1;
             if unit.mark.is_some() {
                 self.planners.iter_mut().for_each(Planner::all_clean);
@@ -119,7 +123,7 @@ impl PlanStage {
 
     /// The next unit, if one can be planned now.
     fn plan(&mut self) -> Result<Option<Unit>> {
-        if self.in_flight > self.lookahead {
+        if self.stuck || self.in_flight > self.lookahead {
             return Ok(None);
         }
         match self.waiting.front_mut() {
@@ -180,6 +184,7 @@ impl PlanStage {
         }
         if unit.minis.is_empty() {
             assert!(self.in_flight > 0, "with nothing in flight every mini-batch fits or never");
+            self.stuck = true;
             return Ok(None);
         }
         self.in_flight += 1;
