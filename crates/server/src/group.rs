@@ -32,6 +32,7 @@ pub struct Traffic {
     refilled: AtomicU64,
     initialized: AtomicU64,
     written_back: AtomicU64,
+    disk_bytes_peak: AtomicU64,
 }
 
 /// [`Traffic`] at one moment.
@@ -45,6 +46,8 @@ pub struct TrafficCount {
     pub initialized: u64,
     /// Dirty rows written to the store.
     pub written_back: u64,
+    /// Most bytes of rows, live and stale, that the store held after a write.
+    pub disk_bytes_peak: u64,
 }
 
 impl Traffic {
@@ -61,6 +64,7 @@ impl Traffic {
             refilled: self.refilled.load(Ordering::Relaxed),
             initialized: self.initialized.load(Ordering::Relaxed),
             written_back: self.written_back.load(Ordering::Relaxed),
+            disk_bytes_peak: self.disk_bytes_peak.load(Ordering::Relaxed),
         }
     }
 }
@@ -86,6 +90,9 @@ impl Group {
         self.store.put_many(&chunk.keys, &chunk.seqs, bytemuck::cast_slice(&chunk.rows))?;
         self.traffic.written_back.fetch_add(chunk.keys.len() as u64, Ordering::Relaxed);
         self.staging.landed(chunk);
+        let stats = self.store.stats();
+        let bytes = stats.bytes_live + stats.bytes_stale;
+        self.traffic.disk_bytes_peak.fetch_max(bytes, Ordering::Relaxed);
         self.store.compact()?;
         Ok(())
     }

@@ -4,7 +4,10 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use common::{SMALL, TINY, Workshop};
 
@@ -125,21 +128,30 @@ fn directories_that_cannot_be_written_are_named() {
     assert!(error.contains("file/rows"), "{error}");
     let error = train(&shop, &data, &["--report", "nowhere/report.json"]);
     assert!(error.contains("nowhere/report.json"), "{error}");
-    // Root may write everywhere: a directory without permission needs somebody else.
-    if std::fs::metadata("/proc/self").map(|meta| owner(&meta)).is_ok_and(|owner| owner != 0) {
-        std::fs::create_dir(shop.path("locked")).unwrap();
-        let mut permissions = std::fs::metadata(shop.path("locked")).unwrap().permissions();
-        permissions.set_readonly(true);
-        std::fs::set_permissions(shop.path("locked"), permissions).unwrap();
-        let error = train(&shop, &data, &["--checkpoint", "locked/saved"]);
-        assert!(error.contains("locked"), "{error}");
-    } else {
-        println!("skipped: permissions do not bind root");
-    }
 }
 
-fn owner(meta: &std::fs::Metadata) -> u32 {
-    std::os::unix::fs::MetadataExt::uid(meta)
+#[test]
+fn a_directory_without_permission_is_named() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    std::fs::create_dir(shop.path("locked")).unwrap();
+    std::fs::set_permissions(shop.path("locked"), Permissions::from_mode(0o555)).unwrap();
+    std::fs::set_permissions(shop.path(""), Permissions::from_mode(0o755)).unwrap();
+    let mut args = vec!["train", "--data", &data, "--checkpoint", "locked/saved"];
+    args.extend(SMALL);
+    // Permissions do not bind root, so the program runs as nobody where it can.
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_stepwell")]).args(&args);
+    let as_nobody = command.current_dir(shop.path("")).output();
+    let output = match as_nobody {
+        Ok(output) if String::from_utf8_lossy(&output.stderr).contains("stepwell:") => output,
+        _ if std::fs::write(shop.path("locked/probe"), b"").is_err() => shop.run(&args),
+        _ => return println!("skipped: root, and the program cannot be run as nobody"),
+    };
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    assert!(error.contains("locked/saved") && error.contains("ermission"), "{error}");
 }
 
 #[test]
@@ -151,7 +163,7 @@ fn a_full_disk_ends_the_run_with_its_name() {
     args.extend(SMALL);
     args.extend(TINY);
     let program = env!("CARGO_BIN_EXE_stepwell");
-    let output = std::process::Command::new("sh")
+    let output = Command::new("sh")
         .arg("-c")
         .arg("trap '' XFSZ; ulimit -f 40; exec \"$0\" \"$@\"")
         .arg(program)

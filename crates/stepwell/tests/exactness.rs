@@ -41,7 +41,10 @@ impl Case<'_> {
         let mut args = self.args(&base, more);
         args.extend(["--report", "report.json"]);
         self.shop.ok(&args);
-        self.shop.report("report.json")
+        let report = self.shop.report("report.json");
+        let (peak, bound) = (report["peak_rss_bytes"].as_u64(), report["budget_bytes"].as_u64());
+        assert!(peak <= bound, "{more:?}: {peak:?} bytes of memory, {bound:?} were planned");
+        report
     }
 
     /// 2 % of the rows' bytes, or the least that holds every mini-batch.

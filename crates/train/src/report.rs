@@ -70,6 +70,8 @@ pub struct HostTier {
     pub bytes: u64,
     /// Most rows that lay in it at once.
     pub rows_peak: u64,
+    /// Their bytes.
+    pub bytes_peak: u64,
     /// Distinct keys per planned batch that were in the slab.
     pub hits: u64,
     /// Those that were not.
@@ -97,6 +99,8 @@ pub struct DiskTier {
     pub rows_stale: u64,
     /// Bytes of these rows with key and sequence number.
     pub bytes: u64,
+    /// Most of these bytes after any write.
+    pub bytes_peak: u64,
     /// Bytes of index.
     pub index_bytes: u64,
     /// Segment files at the end.

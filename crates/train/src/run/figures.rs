@@ -60,9 +60,10 @@ fn tiers(
         ..HostTier::default()
     };
     let mut disk = DiskTier::default();
-    for group in groups {
+    for (group, planner) in groups.iter().zip(planners) {
         let (traffic, stats) = (group.traffic.count(), group.store.stats());
         let row_bytes = group.spec.row_bytes() as u64;
+        host.bytes_peak += planner.cache().rows() as u64 * row_bytes;
         host.forwarded += traffic.forwarded;
         host.refilled += traffic.refilled;
         host.initialized += traffic.initialized;
@@ -71,6 +72,7 @@ fn tiers(
         disk.rows_live += stats.rows_live;
         disk.rows_stale += stats.rows_stale;
         disk.bytes += stats.bytes_live + stats.bytes_stale;
+        disk.bytes_peak += traffic.disk_bytes_peak;
         disk.index_bytes += stats.index_bytes;
         disk.segments += stats.segments;
         disk.rows_written += traffic.written_back;
