@@ -64,10 +64,7 @@ fn describe(snapshot: &Snapshot, seconds: f64) -> String {
     let loss = snapshot.logloss.map_or_else(String::new, |loss| format!(", log loss {loss:.4}"));
     let (hits, misses) = (snapshot.hits as f64, snapshot.misses as f64);
     let hit = 100.0 * hits / (hits + misses).max(1.0);
-    format!(
-        "step {}, {rate:.0} examples/s{loss}, {hit:.1} % of rows in memory, {} from disk",
-        snapshot.step, snapshot.refilled
-    )
+    format!("{rate:.0} examples/s{loss}, {hit:.1} % hits, {} rows from disk", snapshot.refilled)
 }
 
 impl Observer for Progress {
