@@ -69,7 +69,7 @@ impl Slab {
             let _ = memory.advise(memmap2::Advice::HugePage);
         }
         let base = memory.as_mut_ptr().cast::<f32>();
-        let held = (0..slots).map(|_| AtomicU8::new(FREE)).collect();
+        let held = free_states(slots);
         Ok(Self { base, row_lanes, held, _memory: memory })
     }
 
@@ -108,6 +108,16 @@ impl Slab {
         // SAFETY: a held slot is below `slots()`, so the row lies inside the mapping.
         unsafe { self.base.add(slot.at() * self.row_lanes) }
     }
+}
+
+/// State bytes of free slots, in memory that is not touched before a slot is.
+fn free_states(slots: usize) -> Box<[AtomicU8]> {
+    const { assert!(FREE == 0 && size_of::<AtomicU8>() == 1) };
+    let zeros: Box<[u8]> = vec![FREE; slots].into();
+    let states = Box::into_raw(zeros) as *mut [AtomicU8];
+    // SAFETY: the box was just taken apart, and AtomicU8 has the size, alignment and bit validity
+    // of u8.
+    unsafe { Box::from_raw(states) }
 }
 
 /// Exclusive access to the rows of a list of slots, named by their place in that list.

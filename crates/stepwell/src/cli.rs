@@ -140,6 +140,8 @@ fn with_setting_flags(command: Command) -> Command {
                 .value_name("VALUE")
                 .help(setting.help)
                 .help_heading("Settings")
+                .overrides_with(setting.key)
+                .allow_negative_numbers(true)
                 .hide_short_help(
                     !["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key),
                 );

@@ -80,7 +80,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "examples planned and pulled at once, a multiple of data.mini_batch (0: one mini-batch)",
         number data.batch),
     setting!("data.skip_max",
-        "malformed lines that are skipped and counted; one more stops the run",
+        "malformed lines that are skipped; one more, or one over 256 KiB, stops the run",
         number data.skip_max),
     setting!("synth.examples", "examples of the built-in stream", number synth.examples),
     setting!("synth.vocab_scale", "vocabulary of the built-in stream, times that of a real sample",

@@ -30,6 +30,9 @@ pub(crate) fn metrics_line(metrics: &Metrics) -> String {
 pub(crate) fn print_report(report: &Report) {
     println!();
     row("examples", &format!("{} in {:.1} s", report.examples, report.train_seconds));
+    if report.skipped_lines > 0 {
+        row("skipped lines", &report.skipped_lines.to_string());
+    }
     row("examples/s", &format!("{:.0}", report.examples_per_second));
     print_metrics(report);
     let host = &report.tiers.host;

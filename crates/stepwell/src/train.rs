@@ -1,6 +1,6 @@
 //! `stepwell train` and `stepwell plan`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use stepwell_base::clock::SystemClock;
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
         (_, true) => Placement::SetAside,
         _ => Placement::Fresh,
     };
+    config.check()?;
     println!("{}", headline(&config));
     let progress = Arc::new(Progress::new(&config));
     let around = surroundings(&config, placement, Arc::clone(&progress));
@@ -122,7 +123,8 @@ fn widen_horizon(config: &mut Config, args: &ConfigArgs) {
     let chosen = args.set.iter().any(|pair| pair.starts_with(key))
         || args.by_key.iter().any(|(given, _)| given == key);
     if !chosen {
-        config.pipeline.horizon = config.pipeline.horizon.max(2 * config.pipeline.lookahead);
+        config.pipeline.horizon =
+            config.pipeline.horizon.max(config.pipeline.lookahead.saturating_mul(2));
     }
 }
 
@@ -137,13 +139,10 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
     Ok(())
 }
 
+/// Finds out before the run whether the report can be written after it.
 fn check_writable(path: &Path) -> Result<(), String> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent: PathBuf = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
-    if path.is_dir() || !parent.is_dir() {
-        return Err(format!("--report {}: name a file in a directory that exists", path.display()));
-    }
-    Ok(())
+    let opened = std::fs::File::options().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| format!("--report {}: {error}", path.display()))
 }
 
 /// Writes the report where one is wanted.

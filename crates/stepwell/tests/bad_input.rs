@@ -58,6 +58,7 @@ fn malformed_lines_may_be_skipped_up_to_a_number() {
     args.extend(["--set", "data.eval_fraction=0", "--set", "data.skip_max=2"]);
     shop.ok(&args);
     assert_eq!(shop.report("report.json")["examples"], 61);
+    assert_eq!(shop.report("report.json")["skipped_lines"], 2);
     let last = args.len() - 1;
     args[last] = "data.skip_max=1";
     let error = shop.fails(&args);
@@ -106,6 +107,16 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     assert!(small.contains("distinct rows") && small.contains("tiers.dram"), "{small}");
     let batch = error(&["--set", "data.batch=100"]);
     assert!(batch.contains("data.mini_batch") && batch.contains("128"), "{batch}");
+    let batch = error(&["--set", "data.batch=18446744073709551615"]);
+    assert!(batch.contains("give for example 64"), "{batch}");
+    let known = error(&["--set", "pipeline.lookahead=18446744073709551615"]);
+    assert!(known.contains("pipeline.horizon"), "{known}");
+    let memory = error(&["--set", "tiers.dram=100TiB"]);
+    assert!(memory.contains("this machine has") && memory.contains("lower tiers.dram"), "{memory}");
+    let memory = error(&["--set", "threads=1000000"]);
+    assert!(memory.contains("lower threads"), "{memory}");
+    let nothing = error(&["--set", "data.eval_fraction=0.9999"]);
+    assert!(nothing.contains("no example") && nothing.contains("eval_fraction"), "{nothing}");
     let fraction = error(&["--set", "data.eval_fraction=1.5"]);
     assert!(fraction.contains("data.eval_fraction"), "{fraction}");
     let preset = error(&["--preset", "avazu"]);

@@ -1,5 +1,7 @@
 //! Checkpoints: a run that was stopped, killed or moved goes on as if it had never stopped.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 mod common;
 
 use std::process::Stdio;
@@ -119,6 +121,13 @@ fn a_resumed_run_must_be_the_same_run() {
     assert!(error.contains("seed = 1"), "{error}");
     let error = shop.fails(&train(&other, &["--checkpoint", "saved", "--resume"]));
     assert!(error.contains("data.tsv") && error.contains("other.tsv"), "{error}");
+    std::fs::create_dir(shop.path("elsewhere")).unwrap();
+    let namesake = shop.examples("elsewhere/data.tsv", 1200);
+    let error = shop.fails(&train(&namesake, &["--checkpoint", "saved", "--resume"]));
+    assert!(error.contains("bytes"), "{error}");
+    let more = ["--checkpoint", "saved", "--resume", "--data.eval_paths", &other];
+    let error = shop.fails(&train(&data, &more));
+    assert!(error.contains("data.eval_paths"), "{error}");
     let error = shop.fails(&train(&data, &["--resume"]));
     assert!(error.contains("--checkpoint"), "{error}");
 }
@@ -155,4 +164,34 @@ fn a_damaged_checkpoint_is_named() {
     std::fs::write(&meta, text.replace("\"version\": 1", "\"version\": 9")).unwrap();
     let error = shop.fails(&["eval", "saved"]);
     assert!(error.contains("version 9") && error.contains("version 1"), "{error}");
+}
+
+#[test]
+fn two_runs_do_not_share_a_directory() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 20_000);
+    let args = train(&data, &["--checkpoint", "saved", "--tiers.ssd", "rows"]);
+    let mut first = shop.command(&args).stdout(Stdio::null()).spawn().unwrap();
+    while !shop.path("rows/rows-0").exists() {
+        assert!(first.try_wait().unwrap().is_none(), "the run ended before it began");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    for directory in [["--checkpoint", "saved"], ["--tiers.ssd", "rows"]] {
+        let mut second = train(&data, &directory);
+        second.push("--force");
+        let error = shop.fails(&second);
+        assert!(error.contains("in use by another run"), "{error}");
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn a_model_that_diverged_is_not_saved() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 2000);
+    let more = ["--checkpoint", "saved", "--optim.dense.lr", "1e6", "--optim.dense.kind", "sgd"];
+    let error = shop.fails(&train(&data, &more));
+    assert!(error.contains("diverged") && error.contains("optim.dense.lr"), "{error}");
+    assert_eq!(newest(&shop), None);
 }

@@ -100,14 +100,15 @@ impl Capacity {
             return Ok(());
         }
         let largest = self.budget.bounds().iter().max_by_key(|bound| bound.bytes);
-        let largest = largest.map_or_else(String::new, |bound| {
-            format!("'{}' with {} ({})", bound.name, ByteCount(bound.bytes), bound.why)
-        });
+        let (name, part, why) = largest
+            .map_or(("", 0, ""), |bound| (bound.name.as_str(), bound.bytes, bound.why.as_str()));
         Err(Error::Config(format!(
-            "the run may take {} of memory, this machine has {}; the largest part is {largest}; \
-             lower tiers.dram, tiers.index, data.batch or pipeline.horizon",
+            "the run may take {} of memory, this machine has {}; the largest part is '{name}' with \
+             {} ({why}); lower {}",
             ByteCount(total),
-            ByteCount(memory)
+            ByteCount(memory),
+            ByteCount(part),
+            mend(name)
         )))
     }
 
@@ -191,6 +192,19 @@ impl Capacity {
         let meters = if config.data.paths.is_empty() { 3 } else { 2 };
         let scores = Auc::bytes_max(examples);
         budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
+    }
+}
+
+/// The settings that a bound follows from.
+fn mend(bound: &str) -> &'static str {
+    match bound {
+        "rows in memory" => "tiers.dram",
+        "store index" => "tiers.index",
+        "store row lists" | "store write buffers" => "tiers.segment",
+        "reading" => "threads",
+        "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
+        "training" => "model.hidden, model.dim, data.mini_batch or threads",
+        _ => "tiers.dram, tiers.index or data.batch",
     }
 }
 

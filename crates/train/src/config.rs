@@ -179,6 +179,10 @@ const MINI_BATCH_MAX: usize = 1 << 22;
 /// Most mini-batches whose keys are known at once; a row has at most so many pins, and a pin count
 /// has 16 bits.
 const MINI_BATCHES_KNOWN_MAX: usize = 16_384;
+/// Largest learning rate; beyond it nothing was ever learned.
+const LR_MAX: f64 = 1e6;
+/// Largest range of initial embeddings.
+const INIT_RANGE_MAX: f64 = 1e3;
 /// Most blocks of a mini-batch; each has a gradient of every dense parameter.
 const BLOCKS_MAX: usize = 1024;
 
@@ -204,6 +208,7 @@ impl Config {
         positive("threads", self.threads)?;
         positive("data.mini_batch", self.data.mini_batch)?;
         positive("data.epochs", self.data.epochs as usize)?;
+        positive("checkpoint.keep", self.checkpoint.keep)?;
         positive("model.dim", self.model.dim)?;
         positive("train.blocks", self.model.blocks)?;
         self.check_sizes()?;
@@ -218,12 +223,12 @@ impl Config {
             ));
         }
         if !self.batch().is_multiple_of(self.data.mini_batch) {
+            let mini_batch = self.data.mini_batch;
+            let example = self.batch().checked_next_multiple_of(mini_batch).unwrap_or(mini_batch);
             return Err(format!(
-                "data.batch is {}, which is no multiple of data.mini_batch = {}; give for example \
-                 {}",
-                self.batch(),
-                self.data.mini_batch,
-                self.batch().next_multiple_of(self.data.mini_batch)
+                "data.batch is {}, which is no multiple of data.mini_batch = {mini_batch}; give for \
+                 example {example}",
+                self.batch()
             ));
         }
         if self.pipeline.horizon < self.pipeline.lookahead {
@@ -264,12 +269,15 @@ impl Config {
             ));
         }
         for (key, lr) in [("optim.rows.lr", self.rows.lr), ("optim.dense.lr", self.dense.lr)] {
-            if !(lr.is_finite() && lr >= 0.0) {
-                return Err(format!("{key} is {lr}: give a number that is not negative"));
+            if !(0.0..=LR_MAX).contains(&lr) {
+                return Err(format!("{key} is {lr}: give a number from 0 to {LR_MAX}"));
             }
         }
-        if !(self.model.init_range.is_finite() && self.model.init_range >= 0.0) {
-            return Err(format!("model.init_range is {}: give 0 or more", self.model.init_range));
+        if !(0.0..=INIT_RANGE_MAX).contains(&self.model.init_range) {
+            return Err(format!(
+                "model.init_range is {}: give a number from 0 to {INIT_RANGE_MAX}",
+                self.model.init_range
+            ));
         }
         if !(self.synth.vocab_scale > 0.0 && self.synth.vocab_scale <= 1e5) {
             return Err(format!(

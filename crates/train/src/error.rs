@@ -32,6 +32,15 @@ pub enum Error {
         /// Step of the last checkpoint, if there is one.
         saved: Option<u64>,
     },
+    /// The training part of the data is empty.
+    #[error(
+        "the training part of the data has no example ({skipped} malformed lines were skipped); \
+         lower data.eval_fraction or look at the data"
+    )]
+    NothingToTrain {
+        /// Malformed lines skipped on the way.
+        skipped: u64,
+    },
     /// A checkpoint does not fit this run.
     #[error("checkpoint {}: {why}", path.display())]
     Resume {

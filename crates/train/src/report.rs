@@ -16,6 +16,8 @@ pub struct Report {
     pub examples: u64,
     /// Steps of the model, those before a resume included.
     pub steps: u64,
+    /// Malformed lines that were skipped, in all epochs together.
+    pub skipped_lines: u64,
     /// Seconds from opening the data to the last example, evaluation and checkpoints included.
     pub wall_seconds: f64,
     /// Seconds from opening the data to the last step of training.

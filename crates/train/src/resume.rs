@@ -9,13 +9,26 @@ use crate::batch::Position;
 use crate::config::Config;
 use crate::{Error, Result};
 
+/// What tells a data file from another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataFile {
+    /// Name without its directory, which may differ from machine to machine.
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Checksum of the first and the last 64 KiB.
+    pub ends: String,
+}
+
 /// State and settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
     /// Where in the data to go on.
     pub position: Position,
-    /// Names of the data files, in order; empty for the built-in stream.
-    pub files: Vec<String>,
+    /// The data files, in order; empty for the built-in stream.
+    pub files: Vec<DataFile>,
+    /// File and line where the training part ends; none for the end of the files.
+    pub train_end: Option<(u32, u64)>,
     /// Settings on which the bits of the model depend, by key.
     pub model: Vec<(String, String)>,
     /// All settings as they were resolved, by key.
@@ -41,26 +54,33 @@ impl RunState {
         })
     }
 
-    /// Refuses to go on with settings that would make another model.
+    /// Refuses to go on as `now` says where that would make another model.
     ///
     /// # Errors
-    /// Names the first setting that differs.
-    pub fn check(&self, config: &Config, files: &[String], checkpoint: &Checkpoint) -> Result<()> {
+    /// Names the first thing that differs.
+    pub fn check(&self, now: &Self, checkpoint: &Checkpoint) -> Result<()> {
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
-        for ((key, was), (_, is)) in self.model.iter().zip(model_settings(config)) {
-            if *was != is {
+        for ((key, was), (_, is)) in self.model.iter().zip(&now.model) {
+            if was != is {
                 return wrong(format!(
-                    "was trained with {key} = {was}, this run has {is}; a resumed run must keep \
-                     it"
+                    "was trained with {key} = {was}, this run has {is}; a resumed run must keep it"
                 ));
             }
         }
-        if self.files != files {
+        if self.files != now.files {
             return wrong(format!(
                 "was trained on {}, this run has {}; a resumed run reads the same files in the \
                  same order",
                 list(&self.files),
-                list(files)
+                list(&now.files)
+            ));
+        }
+        if self.train_end != now.train_end {
+            return wrong(format!(
+                "was trained up to {}, this run would train up to {}; a resumed run must keep \
+                 data.eval_fraction and data.eval_paths",
+                place(self.train_end),
+                place(now.train_end)
             ));
         }
         if checkpoint.meta["key_hash"] != hash::KEY_HASH_NAME {
@@ -74,12 +94,20 @@ impl RunState {
     }
 }
 
-fn list(files: &[String]) -> String {
+fn list(files: &[DataFile]) -> String {
+    let one = |file: &DataFile| format!("'{}' ({} bytes, {})", file.name, file.bytes, file.ends);
     match files {
         [] => "the built-in stream".to_owned(),
-        [one] => format!("'{one}'"),
-        [first, ..] => format!("{} files from '{first}'", files.len()),
+        [file] => one(file),
+        [first, ..] => format!("{} files from {}", files.len(), one(first)),
     }
+}
+
+fn place(end: Option<(u32, u64)>) -> String {
+    end.map_or_else(
+        || "the end of the files".to_owned(),
+        |(file, line)| format!("line {line} of file {}", file + 1),
+    )
 }
 
 /// Settings on which the bits of the model depend.

@@ -4,7 +4,7 @@
 //! A temporary directory is locked by its process. What a killed process left is found by its
 //! lock being free, and removed by the next run; nothing else is ever removed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use stepwell_server::Placement;
@@ -15,15 +15,44 @@ const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
 const ROWS: &str = "rows-";
 
+/// Keeps other runs out of a directory while it lives, also where the process is killed.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock {
+    _file: File,
+}
+
+impl DirectoryLock {
+    /// Takes the lock of `directory`, which exists.
+    pub(crate) fn take(directory: &Path) -> Result<Self> {
+        let path = directory.join(format!(".{LOCK}"));
+        let options = File::options().create(true).append(true).open(&path);
+        let file = options.map_err(file_error("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Config(format!(
+                "{} is in use by another run; name another directory or wait for it to end",
+                directory.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(file_error("lock", &path)(error)),
+        }
+    }
+}
+
 /// The directory of a run's stores.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// Held while the process lives; none for a directory that the user named.
-    lock: Option<File>,
+    /// Held while the process lives.
+    _lock: DirectoryLock,
+    /// Whether the directory goes with the process.
+    temporary: bool,
 }
 
-fn file_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+/// Names what was tried and where.
+pub(crate) fn file_error(
+    action: &'static str,
+    path: &Path,
+) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { action, path, source }
 }
@@ -42,18 +71,26 @@ impl Scratch {
 
     fn named(path: &Path, placement: Placement) -> Result<Self> {
         fs::create_dir_all(path).map_err(file_error("create directory", path))?;
+        let lock = DirectoryLock::take(path)?;
         let old = old_rows(path)?;
-        if !old.is_empty() {
-            if placement == Placement::Fresh {
+        match placement {
+            _ if old.is_empty() => {}
+            Placement::Fresh => {
                 return Err(Error::Config(format!(
                     "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, go \
                      on from a checkpoint with --resume, or name another directory",
                     path.display()
                 )));
             }
-            set_aside(path, &old)?;
+            Placement::SetAside => set_aside(path, &old)?,
+            // They are what resuming makes anew from the checkpoint, by definition.
+            Placement::Resume => {
+                for rows in &old {
+                    fs::remove_dir_all(rows).map_err(file_error("remove", rows))?;
+                }
+            }
         }
-        Ok(Self { path: path.to_owned(), lock: None })
+        Ok(Self { path: path.to_owned(), _lock: lock, temporary: false })
     }
 
     fn temporary() -> Result<Self> {
@@ -74,7 +111,7 @@ impl Scratch {
         let lock = lock.map_err(file_error("create", &lock_path))?;
         lock.lock().map_err(file_error("lock", &lock_path))?;
         fs::create_dir(&path).map_err(file_error("create directory", &path))?;
-        Ok(Self { path, lock: Some(lock) })
+        Ok(Self { path, _lock: DirectoryLock { _file: lock }, temporary: true })
     }
 
     /// The directory of table group `group`'s store, made if need be.
@@ -90,7 +127,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if self.lock.is_some() {
+        if self.temporary {
             // What cannot be removed now is removed by the next run.
             let _ = fs::remove_dir_all(&self.path);
             let _ = fs::remove_file(self.path.with_extension(LOCK));
@@ -186,5 +223,13 @@ mod tests {
         let second = Scratch::open(Some(&named), Placement::SetAside).unwrap();
         assert!(named.join("set-aside-1/rows-0/segment").exists());
         assert!(!second.rows(0).unwrap().join("segment").exists());
+        let busy = Scratch::open(Some(&named), Placement::SetAside).unwrap_err().to_string();
+        assert!(busy.contains("in use"), "{busy}");
+        fs::write(second.rows(0).unwrap().join("segment"), b"rows").unwrap();
+        drop(second);
+        // Resuming makes the rows anew, so it leaves no second copy of them.
+        let third = Scratch::open(Some(&named), Placement::Resume).unwrap();
+        assert!(!third.rows(0).unwrap().join("segment").exists());
+        assert!(!named.join("set-aside-2").exists());
     }
 }

@@ -21,21 +21,20 @@ const FREQUENCY_MAX: u8 = u8::MAX;
 const LRU: ListId = ListId(0);
 const LISTS: usize = 1 + FREQUENCY_MAX as usize + 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Detached; `used` since it was last attached.
-    Detached {
-        used: bool,
-    },
-    Lru,
-    Lfu,
+/// Where a slot is; numbers, so that fresh memory means detached and unused.
+mod place {
+    pub(super) const DETACHED: u8 = 0;
+    /// Detached, and used since it was last attached.
+    pub(super) const USED: u8 = 1;
+    pub(super) const LRU: u8 = 2;
+    pub(super) const LFU: u8 = 3;
 }
 
 /// LRU whose victims go to LFU.
 #[derive(Debug)]
 pub struct LruLfu {
     frequency: Box<[u8]>,
-    place: Box<[Place]>,
+    place: Box<[u8]>,
     lru_slots: usize,
     lru_slots_max: usize,
     /// One bit per frequency whose LFU list has a slot.
@@ -47,7 +46,7 @@ impl LruLfu {
     pub fn new(slots: usize) -> Self {
         Self {
             frequency: vec![0; slots].into(),
-            place: vec![Place::Detached { used: false }; slots].into(),
+            place: vec![place::DETACHED; slots].into(),
             lru_slots: 0,
             lru_slots_max: slots / 2,
             occupied: [0; 4],
@@ -55,7 +54,7 @@ impl LruLfu {
     }
 
     /// Bytes beside the links.
-    pub const BYTES_PER_SLOT: usize = size_of::<u8>() + size_of::<Place>();
+    pub const BYTES_PER_SLOT: usize = 2 * size_of::<u8>();
 
     /// Number of lists of this policy.
     pub const LISTS: usize = LISTS;
@@ -67,7 +66,7 @@ impl LruLfu {
     fn push_lfu(&mut self, links: &mut Links, slot: SlotIndex) {
         let frequency = self.frequency[slot.at()];
         links.push(Self::lfu_list(frequency), slot);
-        self.place[slot.at()] = Place::Lfu;
+        self.place[slot.at()] = place::LFU;
         self.occupied[usize::from(frequency / 64)] |= 1 << (frequency % 64);
     }
 
@@ -100,43 +99,43 @@ impl Policy for LruLfu {
 
     fn admit(&mut self, slot: SlotIndex) {
         self.frequency[slot.at()] = 0;
-        self.place[slot.at()] = Place::Detached { used: false };
+        self.place[slot.at()] = place::DETACHED;
     }
 
     fn touch(&mut self, slot: SlotIndex, _occurrence: Occurrence) {
         let frequency = &mut self.frequency[slot.at()];
         *frequency = frequency.saturating_add(1);
-        self.place[slot.at()] = Place::Detached { used: true };
+        self.place[slot.at()] = place::USED;
     }
 
     fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
         match self.place[slot.at()] {
-            Place::Detached { used: true } => {
+            place::USED => {
                 links.push(LRU, slot);
-                self.place[slot.at()] = Place::Lru;
+                self.place[slot.at()] = place::LRU;
                 self.lru_slots += 1;
                 self.spill(links);
             }
             // Planned or read, never trained on since: no visit, so no place in the LRU.
-            Place::Detached { used: false } => self.push_lfu(links, slot),
-            Place::Lru | Place::Lfu => unreachable!("slot {} is attached twice", slot.0),
+            place::DETACHED => self.push_lfu(links, slot),
+            _ => unreachable!("slot {} is attached twice", slot.0),
         }
     }
 
     fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
         match self.place[slot.at()] {
-            Place::Lru => {
+            place::LRU => {
                 links.unlink(slot);
                 self.lru_slots -= 1;
                 // It was among the recent and was not visited since: it comes back as recent.
-                self.place[slot.at()] = Place::Detached { used: true };
+                self.place[slot.at()] = place::USED;
             }
-            Place::Lfu => {
+            place::LFU => {
                 links.unlink(slot);
                 self.clear_if_empty(links, self.frequency[slot.at()]);
-                self.place[slot.at()] = Place::Detached { used: false };
+                self.place[slot.at()] = place::DETACHED;
             }
-            Place::Detached { .. } => unreachable!("slot {} is detached twice", slot.0),
+            _ => unreachable!("slot {} is detached twice", slot.0),
         }
     }
 

@@ -34,6 +34,10 @@ fn the_newest_few_of_this_run_are_kept() {
     // Step 1 is of an earlier run and not this one's to remove.
     let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [1, 3, 4]);
+    let mut writer = CheckpointWriter::resume(directory.path().to_owned(), 2).unwrap();
+    writer.write(5, &json!({}), &dense(), &[]).unwrap();
+    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    assert_eq!(steps, [4, 5]);
 }
 
 #[test]

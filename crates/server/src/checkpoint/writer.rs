@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stepwell_base::{hash, random};
 
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, INCOMPLETE_PREFIX, META_FILE, STEP_PREFIX};
-use super::{SUMS_FILE, files};
+use super::{SUMS_FILE, files, list};
 use crate::{Group, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest few.
@@ -15,7 +15,7 @@ use crate::{Group, Result};
 pub struct CheckpointWriter {
     directory: PathBuf,
     keep: usize,
-    /// Those written by this process, oldest first; no others are ever removed.
+    /// Those of this run, oldest first; no others are ever removed.
     written: Vec<PathBuf>,
 }
 
@@ -23,6 +23,15 @@ impl CheckpointWriter {
     /// Checkpoints go to `directory`, which was prepared; the newest `keep` of them stay.
     pub fn new(directory: PathBuf, keep: usize) -> Self {
         Self { directory, keep: keep.max(1), written: Vec::new() }
+    }
+
+    /// Goes on with a run whose checkpoints lie in `directory`: they count among the newest few.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn resume(directory: PathBuf, keep: usize) -> Result<Self> {
+        let written = list(&directory)?.into_iter().map(|(_, path)| path).collect();
+        Ok(Self { written, ..Self::new(directory, keep) })
     }
 
     /// Writes the model after `step` steps; every dirty row is in its group's store already.

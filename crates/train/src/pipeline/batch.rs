@@ -12,6 +12,7 @@ use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Chunk, Position as Place, Skips};
 use stepwell_server::Grouper;
 
+use super::Counters;
 use super::ordered::Ordered;
 use super::read::{Parsed, Pass};
 use crate::batch::{GroupPart, Item, Mark, MiniBatch, Position, Purpose};
@@ -45,6 +46,7 @@ pub(super) struct BatchStage {
     position: Position,
     outgoing: VecDeque<Item>,
     last_seen: bool,
+    counters: Arc<Counters>,
     input: Arc<Ordered<Parsed>>,
     output: Sender<Item>,
 }
@@ -53,6 +55,7 @@ impl BatchStage {
     pub(super) fn new(
         cut: Cut,
         start: Position,
+        counters: Arc<Counters>,
         input: Arc<Ordered<Parsed>>,
         output: Sender<Item>,
     ) -> Self {
@@ -68,6 +71,7 @@ impl BatchStage {
             position: start,
             outgoing: VecDeque::new(),
             last_seen: false,
+            counters,
             input,
             output,
         }
@@ -90,18 +94,21 @@ impl BatchStage {
                 }
                 self.chunk = Some((chunk, 0));
             }
-            Parsed::End(pass) => self.end_pass(&pass),
+            Parsed::End(pass) => {
+                self.counters.skipped(self.skips.skipped());
+                self.end_pass(&pass)?;
+            }
             Parsed::Last => self.last_seen = true,
         }
         Ok(())
     }
 
     /// Moves examples of the chunk at hand into the mini-batch at hand.
-    fn fill(&mut self, chunk: &Chunk, next: usize) -> usize {
-        let Some(pass) = self.pass.clone() else { return chunk.len() };
+    fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<usize> {
+        let Some(pass) = self.pass.clone() else { return Ok(chunk.len()) };
         let end = examples_within(chunk, pass.end);
         if next >= end {
-            return chunk.len();
+            return Ok(chunk.len());
         }
         let mut mini = self.mini.take().unwrap_or_else(|| self.empty_mini(pass.purpose));
         let take = (self.cut.mini_batch - mini.examples()).min(end - next);
@@ -113,9 +120,9 @@ impl BatchStage {
         let full = mini.examples() == self.cut.mini_batch;
         self.mini = Some(mini);
         if full {
-            self.close_mini();
+            self.close_mini()?;
         }
-        next + take
+        Ok(next + take)
     }
 
     fn empty_mini(&self, purpose: Purpose) -> MiniBatch {
@@ -130,15 +137,21 @@ impl BatchStage {
         }
     }
 
-    fn close_mini(&mut self) {
-        let Some(mut mini) = self.mini.take() else { return };
+    fn close_mini(&mut self) -> Result<()> {
+        let Some(mut mini) = self.mini.take() else { return Ok(()) };
         for part in &mut mini.groups {
             part.lookup = self.grouper.group(&part.bags);
             // The grouped form says it all from here on, and rows find their bags by number.
             part.bags.keys = Vec::new();
         }
         mini.number = self.number;
-        self.number += 1;
+        self.number =
+            self.number.checked_add(1).filter(|next| *next < u32::MAX).ok_or_else(|| {
+                Error::Config(format!(
+                    "one process trains at most {} mini-batches; go on with --resume",
+                    u32::MAX - 1
+                ))
+            })?;
         let train = mini.purpose == Purpose::Train;
         self.position.step += u64::from(train);
         mini.step = self.position.step;
@@ -151,6 +164,7 @@ impl BatchStage {
         if due {
             self.outgoing.push_back(Item::Mark(Mark::Checkpoint(self.position)));
         }
+        Ok(())
     }
 
     fn close_batch(&mut self) {
@@ -159,17 +173,18 @@ impl BatchStage {
         }
     }
 
-    fn end_pass(&mut self, pass: &Pass) {
-        self.close_mini();
+    fn end_pass(&mut self, pass: &Pass) -> Result<()> {
+        self.close_mini()?;
         self.close_batch();
         if pass.purpose == Purpose::Evaluate {
             self.outgoing.push_back(Item::Mark(Mark::Evaluated));
-            return;
+            return Ok(());
         }
         self.outgoing.push_back(Item::Mark(Mark::EpochTrained));
         if self.cut.checkpoint_at_end && pass.epoch + 1 == self.cut.epochs {
             self.outgoing.push_back(Item::Mark(Mark::Checkpoint(self.position)));
         }
+        Ok(())
     }
 }
 
@@ -246,7 +261,7 @@ impl Stage for BatchStage {
             };
         }
         if let Some((chunk, next)) = self.chunk.take() {
-            let next = self.fill(&chunk, next);
+            let next = self.fill(&chunk, next)?;
             if next < chunk.len() {
                 self.chunk = Some((chunk, next));
             }

@@ -43,7 +43,7 @@ use crate::metrics::Metrics;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
-pub(crate) use self::read::Pass;
+pub(crate) use self::read::{Pass, Passes};
 pub use self::train::Measured;
 pub(crate) use self::train::Saver;
 
@@ -96,6 +96,7 @@ pub(crate) struct Counters {
     misses: AtomicU64,
     evictions: AtomicU64,
     units: AtomicU64,
+    skipped: AtomicU64,
 }
 
 /// [`Counters`] at one moment.
@@ -109,6 +110,8 @@ pub(crate) struct Planned {
     pub evictions: u64,
     /// Units planned.
     pub units: u64,
+    /// Malformed lines that were skipped.
+    pub skipped: u64,
 }
 
 impl Counters {
@@ -119,6 +122,10 @@ impl Counters {
         self.units.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn skipped(&self, lines: u64) {
+        self.skipped.fetch_add(lines, Ordering::Relaxed);
+    }
+
     /// The counts so far.
     pub(crate) fn count(&self) -> Planned {
         Planned {
@@ -126,6 +133,7 @@ impl Counters {
             misses: self.misses.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             units: self.units.load(Ordering::Relaxed),
+            skipped: self.skipped.load(Ordering::Relaxed),
         }
     }
 }
@@ -134,7 +142,7 @@ impl Counters {
 pub(crate) struct Parts {
     pub(crate) schema: Schema,
     pub(crate) block_bytes: usize,
-    pub(crate) passes: Vec<Pass>,
+    pub(crate) passes: Passes,
     pub(crate) synth: Option<Arc<Synth>>,
     pub(crate) start: Position,
     pub(crate) group_fields: Vec<Vec<usize>>,
@@ -228,7 +236,7 @@ fn wire(
     Stages {
         read: ReadStage::new(parts.passes, parts.block_bytes, blocks_in, Arc::clone(&ordered)),
         parse: parse_stages(config.threads, parts.schema, blocks_out, &ordered, parts.synth),
-        batch: BatchStage::new(cut, parts.start, ordered, items_in),
+        batch: BatchStage::new(cut, parts.start, Arc::clone(&parts.counters), ordered, items_in),
         plan: PlanStage::new(parts.planners, groups.clone(), distances, parts.counters, plan_ends),
         pull: PullStage::new(&groups, planned_out, pulled_in, down_in),
         train: TrainStage::new(parts.trainer, groups.clone(), parts.saver, watch, train_ends),

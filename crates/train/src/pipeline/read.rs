@@ -1,6 +1,5 @@
 //! Stage `read`: files or the built-in stream, as blocks in order, epoch by epoch.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,6 +22,9 @@ pub(crate) struct Pass {
     /// The place behind the part; none for the end of the files.
     pub(crate) end: Option<Position>,
 }
+
+/// The parts to be read, one after the other.
+pub(crate) type Passes = Box<dyn Iterator<Item = Pass> + Send>;
 
 /// A block to be parsed.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ enum Feed {
 const SYNTHETIC_EXAMPLES: u32 = 1024;
 
 pub(super) struct ReadStage {
-    passes: VecDeque<Arc<Pass>>,
+    passes: Passes,
     open: Option<(Arc<Pass>, Feed)>,
     outgoing: Option<Outgoing>,
     number: u64,
@@ -71,13 +73,13 @@ pub(super) struct ReadStage {
 
 impl ReadStage {
     pub(super) fn new(
-        passes: Vec<Pass>,
+        passes: Passes,
         block_bytes: usize,
         blocks: Sender<Raw>,
         ordered: Arc<Ordered<Parsed>>,
     ) -> Self {
         Self {
-            passes: passes.into_iter().map(Arc::new).collect(),
+            passes,
             open: None,
             outgoing: None,
             number: 0,
@@ -104,7 +106,7 @@ impl ReadStage {
             let number = self.number();
             return Ok(Some(Outgoing::Raw(Raw { number, synthetic, block })));
         }
-        if let Some(pass) = self.passes.pop_front() {
+        if let Some(pass) = self.passes.next().map(Arc::new) {
             let feed = self.open_feed(&pass)?;
             self.open = Some((Arc::clone(&pass), feed));
             return Ok(Some(Outgoing::Sign(self.number(), Parsed::Begin(pass))));

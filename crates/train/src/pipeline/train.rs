@@ -11,6 +11,7 @@ use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Mark, MiniBatch, Position, Purpose, Unit};
 use crate::metrics::{Meter, Metrics};
 use crate::resume::RunState;
+use crate::scratch::DirectoryLock;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
@@ -43,6 +44,8 @@ pub(super) struct Trained {
 pub(crate) struct Saver {
     pub(crate) writer: CheckpointWriter,
     pub(crate) state: RunState,
+    /// Keeps other runs out of the directory.
+    pub(crate) _lock: DirectoryLock,
 }
 
 pub(super) struct TrainStage {
@@ -149,11 +152,18 @@ impl TrainStage {
         match mark {
             Mark::EpochTrained => {
                 let metrics = self.progressive.take();
+                if metrics.examples == 0 && self.measured.steps == 0 {
+                    return Err(Error::NothingToTrain { skipped: self.counters.count().skipped });
+                }
                 self.observer.epoch_trained(&metrics);
                 self.measured.progressive.push(metrics);
             }
             Mark::Evaluated => {
                 let metrics = self.eval.take();
+                if let Some(loss) = metrics.logloss.filter(|loss| !loss.is_finite()) {
+                    let (step, saved) = (self.measured.steps, self.measured.saved);
+                    return Err(Error::Diverged { step, loss, saved });
+                }
                 let best = self.best.take();
                 self.measured.best = (best.examples > 0).then_some(best);
                 self.observer.evaluated(&metrics, self.measured.best.as_ref());
@@ -173,6 +183,10 @@ impl TrainStage {
         let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
             return Ok(());
         };
+        if !trainer.is_finite() {
+            let saved = self.measured.saved;
+            return Err(Error::Diverged { step: position.step, loss: f64::NAN, saved });
+        }
         saver.state.position = position;
         let run = saver.state.to_json();
         let dense = trainer.dense();

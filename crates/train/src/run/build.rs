@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_disk::FileDisk;
 use stepwell_server::{Checkpoint, Group, Placement, Planner, Staging, TableSpec};
-use stepwell_ssd::{Store, StoreOptions};
+use stepwell_ssd::{Error as StoreError, Store, StoreOptions};
 
 use super::Surroundings;
 use super::sources::Sources;
@@ -58,7 +58,12 @@ pub(super) fn build(
     let stores = store_options(config, &model);
     let capacity = capacity(config, sources, &model, &stores)?;
     (around.on_plan)(&capacity);
-    let placement = if from.is_some() { Placement::SetAside } else { around.placement };
+    // Rows that lie there are made anew from a checkpoint; without one they are set aside.
+    let placement = match (from, around.placement) {
+        (Some(_), _) => Placement::Resume,
+        (None, Placement::Resume) => Placement::SetAside,
+        (None, other) => other,
+    };
     let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
     let mut groups = Vec::new();
     for (number, (table, options)) in model.tables().iter().zip(stores).enumerate() {
@@ -88,7 +93,15 @@ fn open_store(
         path: checkpoint.path.clone(),
         why: format!("has no rows of table group {number}"),
     })?;
-    Ok(Store::restore(disk, &rows.path, options)?)
+    Store::restore(disk, &rows.path, options).map_err(|error| match error {
+        StoreError::Disk(_) | StoreError::Damaged { .. } | StoreError::Missing { .. } => {
+            Error::Resume {
+                path: checkpoint.path.clone(),
+                why: format!("its rows cannot be restored ({error}); use an older checkpoint"),
+            }
+        }
+        other => Error::Store(other),
+    })
 }
 
 fn group(table: &TableSpec, capacity: &Capacity, number: usize, store: Store) -> Result<Group> {

@@ -1,5 +1,11 @@
 //! Going on from a checkpoint, and writing new ones.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use stepwell_base::hash::Checksum;
+use stepwell_data::Position as Place;
 use stepwell_server::{Checkpoint, CheckpointWriter, Placement, prepare};
 
 use super::Surroundings;
@@ -7,65 +13,97 @@ use super::sources::Sources;
 use crate::batch::Position;
 use crate::config::Config;
 use crate::pipeline::Saver;
-use crate::resume::{RunState, model_settings};
+use crate::resume::{DataFile, RunState, model_settings};
+use crate::scratch::{DirectoryLock, file_error};
 use crate::{Error, Result, kernels};
 
-pub(super) fn open_resumed(
-    config: &Config,
-    around: &Surroundings,
-    sources: &Sources,
-) -> Result<Option<(Checkpoint, RunState)>> {
+/// Bytes at both ends of a data file that tell it from another one.
+const END_BYTES: u64 = 64 << 10;
+
+/// What checkpoints a run begins with.
+pub(super) struct Start {
+    /// The checkpoint to go on from.
+    pub(super) resumed: Option<Checkpoint>,
+    pub(super) position: Position,
+    pub(super) saver: Option<Saver>,
+}
+
+/// Looks at the directory of checkpoints as the surroundings want it.
+pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Start> {
     let Some(directory) = &config.checkpoint.dir else {
         if around.placement == Placement::Resume {
             return Err(Error::Config(
                 "--resume needs a directory to resume from: give --checkpoint DIR".to_owned(),
             ));
         }
-        return Ok(None);
+        return Ok(Start { resumed: None, position: Position::default(), saver: None });
     };
-    let Some(path) = prepare(directory, around.placement)? else {
-        if around.placement == Placement::Resume {
-            let directory = directory.display();
-            (around.on_note)(&format!("no checkpoint in {directory} yet: starting at step 0"));
+    std::fs::create_dir_all(directory).map_err(file_error("create directory", directory))?;
+    let lock = DirectoryLock::take(directory)?;
+    let mut state = state(config, around, sources)?;
+    let newest = prepare(directory, around.placement)?;
+    let resumed = match &newest {
+        Some(path) => Some(open(path, around, &state)?),
+        None => {
+            if around.placement == Placement::Resume {
+                let directory = directory.display();
+                (around.on_note)(&format!("no checkpoint in {directory} yet: starting at step 0"));
+            }
+            None
         }
-        return Ok(None);
     };
-    let checkpoint = Checkpoint::open(&path)?;
-    let state = RunState::read(&checkpoint)?;
-    state.check(config, &file_names(sources), &checkpoint)?;
-    if state.kernels != kernels() {
+    let position = match &resumed {
+        Some(checkpoint) => RunState::read(checkpoint)?.position,
+        None => Position::default(),
+    };
+    state.position = position;
+    let keep = config.checkpoint.keep;
+    let writer = match resumed {
+        Some(_) => CheckpointWriter::resume(directory.clone(), keep)?,
+        None => CheckpointWriter::new(directory.clone(), keep),
+    };
+    Ok(Start { resumed, position, saver: Some(Saver { writer, state, _lock: lock }) })
+}
+
+fn open(path: &Path, around: &Surroundings, state: &RunState) -> Result<Checkpoint> {
+    let checkpoint = Checkpoint::open(path)?;
+    let was = RunState::read(&checkpoint)?;
+    was.check(state, &checkpoint)?;
+    if was.kernels != state.kernels {
         (around.on_note)(&format!(
             "the checkpoint was made with kernels {}, this machine has {}: bits may differ from a \
              run that never stopped",
-            state.kernels,
-            kernels()
+            was.kernels, state.kernels
         ));
     }
     (around.on_note)(&format!("resuming after step {} from {}", checkpoint.step, path.display()));
-    Ok(Some((checkpoint, state)))
+    Ok(checkpoint)
 }
 
-fn file_names(sources: &Sources) -> Vec<String> {
-    sources
-        .files
-        .iter()
-        .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned())
-        .collect()
-}
-
-pub(super) fn saver(
-    config: &Config,
-    around: &Surroundings,
-    sources: &Sources,
-    start: Position,
-) -> Option<Saver> {
-    let directory = config.checkpoint.dir.clone()?;
-    let state = RunState {
-        position: start,
-        files: file_names(sources),
+fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<RunState> {
+    Ok(RunState {
+        position: Position::default(),
+        files: sources.files.iter().map(|path| identify(path)).collect::<Result<_>>()?,
+        train_end: sources.boundary.map(|Place { file, line }| (file, line)),
         model: model_settings(config),
         config: around.settings.clone(),
         kernels: kernels(),
-    };
-    Some(Saver { writer: CheckpointWriter::new(directory, config.checkpoint.keep), state })
+    })
+}
+
+/// Name, length and ends of a data file.
+fn identify(path: &Path) -> Result<DataFile> {
+    let read = |action| file_error(action, path);
+    let mut file = File::open(path).map_err(read("open"))?;
+    let bytes = file.metadata().map_err(read("look at"))?.len();
+    let mut ends = Checksum::new();
+    let mut buffer = Vec::new();
+    for start in [0, bytes.saturating_sub(END_BYTES)] {
+        buffer.clear();
+        file.seek(SeekFrom::Start(start)).map_err(read("read"))?;
+        file.by_ref().take(END_BYTES).read_to_end(&mut buffer).map_err(read("read"))?;
+        ends.update(&buffer);
+    }
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(DataFile { name, bytes, ends: format!("{:016x}", ends.value()) })
 }

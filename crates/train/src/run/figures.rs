@@ -23,6 +23,7 @@ pub(super) fn assemble(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         examples: measured.examples,
         steps: measured.steps,
+        skipped_lines: counters.count().skipped,
         wall_seconds: 0.0,
         train_seconds: measured.trained_at,
         examples_per_second: 0.0,

@@ -15,7 +15,6 @@ use stepwell_data::Position as Place;
 use stepwell_server::{Checkpoint, ModelDigest, Placement};
 
 use self::build::{Built, build, capacity, store_options};
-use self::checkpoints::{open_resumed, saver};
 use self::figures::assemble;
 pub use self::sources::synth_options;
 use self::sources::{Sources, evaluation_pass, sources, training_passes};
@@ -23,7 +22,7 @@ use crate::batch::{Position, Purpose};
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::models::Model;
-use crate::pipeline::{self, Counters, Observer, Parts, Pass, Saver};
+use crate::pipeline::{self, Counters, Observer, Parts, Pass, Passes, Saver};
 use crate::report::{self, Report};
 use crate::{Error, Result};
 
@@ -59,14 +58,12 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.clock.seconds();
     let sources = sources(config)?;
-    let resumed = open_resumed(config, around, &sources)?;
-    let start = resumed.as_ref().map_or(Position::default(), |(_, state)| state.position);
-    let passes = training_passes(config, &sources, start);
-    let checkpoint = resumed.as_ref().map(|(checkpoint, _)| checkpoint);
-    let mut built = build(config, around, &sources, checkpoint)?;
-    built.trainer.set_steps(start.step);
-    let saver = saver(config, around, &sources, start);
-    finish(config, around, sources, built, (passes, start, saver), begin)
+    let start = checkpoints::start(config, around, &sources)?;
+    let mut built = build(config, around, &sources, start.resumed.as_ref())?;
+    built.trainer.set_steps(start.position.step);
+    let passes = training_passes(config, &sources, start.position);
+    let whole = (Box::new(passes) as Passes, start.position, start.saver);
+    finish(config, around, sources, built, whole, begin)
 }
 
 /// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
@@ -86,7 +83,8 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     });
     sources.boundary = None;
     let built = build(config, around, &sources, Some(checkpoint))?;
-    finish(config, around, sources, built, (vec![pass], Position::default(), None), begin)
+    let passes = Box::new(std::iter::once(pass)) as Passes;
+    finish(config, around, sources, built, (passes, Position::default(), None), begin)
 }
 
 /// The capacity plan of a run, without running it.
@@ -106,7 +104,7 @@ fn finish(
     around: &Surroundings,
     sources: Sources,
     built: Built,
-    (passes, start, saver): (Vec<Pass>, Position, Option<Saver>),
+    (passes, start, saver): (Passes, Position, Option<Saver>),
     begin: f64,
 ) -> Result<Report> {
     let counters = Arc::new(Counters::default());
@@ -133,7 +131,6 @@ fn finish(
     };
     let outcome = pipeline::run(config, parts, &rhythm)?;
     let wall_seconds = around.clock.seconds() - begin;
-    let peak_rss_bytes = report::peak_rss_bytes();
     let mut digest = ModelDigest::default();
     for (group, planner) in groups.iter().zip(&outcome.planners) {
         group.digest(planner.cache(), &mut digest)?;
@@ -142,7 +139,7 @@ fn finish(
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;
-    report.peak_rss_bytes = peak_rss_bytes;
+    report.peak_rss_bytes = report::peak_rss_bytes();
     drop(scratch);
     Ok(report)
 }

@@ -89,22 +89,24 @@ fn place_of(ordinal: u64, lines: &[u64]) -> Place {
     Place::default()
 }
 
-pub(super) fn training_passes(config: &Config, sources: &Sources, start: Position) -> Vec<Pass> {
-    let mut passes = Vec::new();
-    for epoch in start.epoch..config.data.epochs {
+/// Training and evaluation of every epoch from `start` on, made as they are read.
+pub(super) fn training_passes(
+    config: &Config,
+    sources: &Sources,
+    start: Position,
+) -> impl Iterator<Item = Pass> + Send + use<> {
+    let files = sources.synth.is_none().then(|| Arc::clone(&sources.files));
+    let end = sources.boundary;
+    let evaluation = evaluation_pass(sources, 0);
+    (start.epoch..config.data.epochs).flat_map(move |epoch| {
         let resumed = epoch == start.epoch;
         let from =
             if resumed { Place { file: start.file, line: start.line } } else { Place::default() };
-        passes.push(Pass {
-            purpose: Purpose::Train,
-            epoch,
-            files: sources.synth.is_none().then(|| Arc::clone(&sources.files)),
-            start: from,
-            end: sources.boundary,
-        });
-        passes.extend(evaluation_pass(sources, epoch));
-    }
-    passes
+        let files = files.clone();
+        let train = Pass { purpose: Purpose::Train, epoch, files, start: from, end };
+        let evaluation = evaluation.clone().map(|pass| Pass { epoch, ..pass });
+        std::iter::once(train).chain(evaluation)
+    })
 }
 
 pub(super) fn evaluation_pass(sources: &Sources, epoch: u64) -> Option<Pass> {

@@ -139,6 +139,11 @@ impl Trainer {
         self.steps = steps;
     }
 
+    /// Whether every dense parameter is a number.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.parameters.iter().all(|value| value.is_finite())
+    }
+
     /// Logits of the last mini-batch. // (examples)
     pub(crate) fn scores(&self) -> &[f32] {
         &self.logits
@@ -161,10 +166,9 @@ impl Trainer {
         let sums = {
             let mut held = hold(mini, groups);
             let sums = self.run_blocks(mini, &held, true);
-            self.update_rows(mini, &mut held, &mut occurrences);
+            self.update(mini, &mut held, &mut occurrences);
             sums
         };
-        self.update_dense();
         for (part, occurrences) in mini.groups.iter_mut().zip(occurrences) {
             part.occurrences = occurrences;
         }
@@ -201,33 +205,27 @@ impl Trainer {
         Sums { loss: sum(|sums| sums.loss), probability: sum(|sums| sums.probability) }
     }
 
-    fn update_rows(
-        &self,
+    /// Updates rows and dense parameters; neither reads the other, so threads mix both.
+    fn update(
+        &mut self,
         mini: &MiniBatch,
         held: &mut [Held<'_>],
         occurrences: &mut [Vec<Occurrence>],
     ) {
-        let parts = mini.groups.iter().zip(held).zip(occurrences).enumerate();
-        for (group, ((part, held), occurrences)) in parts {
-            let update = Update {
-                model: &self.model,
-                group,
-                part,
-                blocks: Blocks::new(mini.examples(), self.blocks),
-                labels: &mini.labels,
-                d_x: &self.d_x,
-                d_logits: &self.d_logits,
-            };
-            self.pool.install(|| update.run(held.rows_mut(), occurrences));
-        }
-    }
-
-    fn update_dense(&mut self) {
         let step = self.optimizer.begin_step();
-        let gradients = &mut self.gradients;
-        let parts = self.parameters.chunks_mut(LANES).zip(self.state.parts(LANES));
-        let tasks: Vec<_> = parts.enumerate().collect();
-        self.pool.install(|| {
+        let Self { model, parameters, state, gradients, d_x, d_logits, blocks, pool, .. } = self;
+        let blocks = Blocks::new(mini.examples(), *blocks);
+        let rows = || {
+            let parts = mini.groups.iter().zip(held).zip(occurrences).enumerate();
+            for (group, ((part, held), occurrences)) in parts {
+                let labels = &mini.labels;
+                let update = Update { model, group, part, blocks, labels, d_x, d_logits };
+                update.run(held.rows_mut(), occurrences);
+            }
+        };
+        let dense = || {
+            let parts = parameters.chunks_mut(LANES).zip(state.parts(LANES));
+            let tasks: Vec<_> = parts.enumerate().collect();
             tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
                 let range = number * LANES..number * LANES + parameters.len();
                 let blocks: Vec<&[f32]> =
@@ -236,7 +234,8 @@ impl Trainer {
                 tree_sum(&blocks, &mut sum);
                 step.apply(parameters, state, &sum);
             });
-        });
+        };
+        pool.install(|| rayon::join(rows, dense));
     }
 
     /// The dense part as it goes into checkpoints and digests.
