@@ -1,7 +1,5 @@
 //! Checkpoints: a run that was stopped, killed or moved goes on as if it had never stopped.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use std::process::Stdio;

@@ -226,8 +226,8 @@ impl Config {
             let mini_batch = self.data.mini_batch;
             let example = self.batch().checked_next_multiple_of(mini_batch).unwrap_or(mini_batch);
             return Err(format!(
-                "data.batch is {}, which is no multiple of data.mini_batch = {mini_batch}; give for \
-                 example {example}",
+                "data.batch is {}, which is no multiple of data.mini_batch = {mini_batch}; give \
+                 for example {example}",
                 self.batch()
             ));
         }
