@@ -14,3 +14,12 @@ pub fn prefetch<T>(value: &T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = value;
 }
+
+/// Lanes of one cache line.
+const LINE_LANES: usize = 16;
+
+/// Asks for all cache lines of `row`.
+#[inline]
+pub fn prefetch_row(row: &[f32]) {
+    row.iter().step_by(LINE_LANES).for_each(prefetch);
+}

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use memmap2::MmapMut;
 
 use crate::SlotIndex;
+use crate::prefetch::prefetch_row;
 
 const FREE: u8 = 0;
 const HELD: u8 = 1;
@@ -148,10 +149,10 @@ impl Held<'_> {
         unsafe { std::slice::from_raw_parts(pointer, self.slab.row_lanes) }
     }
 
-    /// Asks the processor to fetch the start of the `index`-th row.
+    /// Asks the processor to fetch the `index`-th row.
     #[inline]
     pub fn prefetch(&self, index: usize) {
-        prefetch_row(self.slab.row_pointer(self.slots[index]), self.slab.row_lanes);
+        prefetch_row(self.row(index));
     }
 
     /// All rows for writing, to be split between threads.
@@ -203,26 +204,11 @@ impl<'a> RowsMut<'a> {
         unsafe { std::slice::from_raw_parts_mut(pointer, self.slab.row_lanes) }
     }
 
-    /// Asks the processor to fetch the start of the `index`-th row.
+    /// Asks the processor to fetch the `index`-th row.
     #[inline]
-    pub fn prefetch(&self, index: usize) {
-        prefetch_row(self.slab.row_pointer(self.slots[index]), self.slab.row_lanes);
+    pub fn prefetch(&mut self, index: usize) {
+        prefetch_row(self.row(index));
     }
-}
-
-/// Lanes of one cache line.
-const LINE_LANES: usize = 16;
-
-#[inline]
-fn prefetch_row(row: *const f32, lanes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..lanes).step_by(LINE_LANES) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults; the address stays inside the row.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(line).cast::<i8>()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (row, lanes, LINE_LANES);
 }
 
 #[cfg(test)]

@@ -70,13 +70,16 @@ impl Input {
 }
 
 impl Input {
-    /// The most bytes that a [`Source`] of this input takes for itself, and each of the blocks
-    /// that go around for their text.
+    /// The most bytes that this input and a [`Source`] of it take beside the blocks that go around:
+    /// decompressor and remainder of a block, or the stream's tables.
     ///
     /// # Errors
     /// A file that cannot be read.
     pub fn source_bytes_max(&self, block_bytes: usize) -> Result<u64, DataError> {
-        let Self::Files(files) = self else { return Ok(0) };
+        let files = match self {
+            Self::Files(files) => files,
+            Self::Stream(stream) => return Ok(stream.bytes() as u64),
+        };
         let mut most = 0;
         for path in files {
             most = most.max(compression::bytes_max(path)?);

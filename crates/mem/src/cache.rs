@@ -233,7 +233,7 @@ impl Cache {
 
     /// Every dirty row was written down.
     pub fn all_clean(&mut self) {
-        self.flags.iter_mut().for_each(|flags| *flags &= !DIRTY);
+        self.flags[..self.fresh as usize].iter_mut().for_each(|flags| *flags &= !DIRTY);
     }
 
     fn free_slot(&mut self) -> Option<(SlotIndex, Option<Victim>)> {

@@ -2,7 +2,7 @@
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
-use stepwell_data::Schema;
+use stepwell_data::{Input, Schema};
 use stepwell_mem::{metadata_bytes, slots_within};
 use stepwell_server::{Grouper, Planner, Puller, Staging, TableSpec};
 use stepwell_ssd::StoreOptions;
@@ -48,6 +48,8 @@ pub struct Wanted<'a> {
     pub config: &'a Config,
     /// Columns of the data.
     pub schema: Schema,
+    /// What is read, and what is evaluated on where that is something else.
+    pub inputs: [Option<&'a Input>; 2],
     /// The model.
     pub model: &'a Model,
     /// Examples of an epoch, where they were counted.
@@ -88,7 +90,7 @@ impl Capacity {
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
         };
-        capacity.add_bounds(wanted);
+        capacity.add_bounds(wanted)?;
         capacity.check_machine()?;
         Ok(capacity)
     }
@@ -112,7 +114,7 @@ impl Capacity {
         )))
     }
 
-    fn add_bounds(&mut self, wanted: &Wanted<'_>) {
+    fn add_bounds(&mut self, wanted: &Wanted<'_>) -> Result<()> {
         let config = wanted.config;
         let tables = wanted.model.tables();
         let mut budget = Budget::default();
@@ -124,11 +126,12 @@ impl Capacity {
             );
         }
         self.add_store(&mut budget, wanted);
-        self.add_reading(&mut budget, wanted);
+        self.add_reading(&mut budget, wanted)?;
         self.add_batches(&mut budget, wanted);
         self.add_training(&mut budget, wanted);
         budget.add("code and allocator", ALLOWANCE_BYTES, "fixed");
         self.budget = budget;
+        Ok(())
     }
 
     fn add_store(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
@@ -154,7 +157,7 @@ impl Capacity {
         ids.min(self.slots.iter().sum::<usize>() as u64)
     }
 
-    fn add_reading(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
+    fn add_reading(&self, budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         let threads = wanted.config.threads;
         let chunk = wanted.schema.chunk_bytes_max(self.block_bytes) as u64;
         let chunks = (BLOCKS_PER_PARSER * threads + threads + 1) as u64;
@@ -166,6 +169,12 @@ impl Capacity {
             bytes,
             format!("{blocks} blocks of {block}, {chunks} chunks of {chunk}"),
         );
+        let mut source = 0;
+        for input in wanted.inputs.into_iter().flatten() {
+            source = source.max(input.source_bytes_max(self.block_bytes)?);
+        }
+        budget.add("source", source, "decompression window, tables of the built-in stream");
+        Ok(())
     }
 
     fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
@@ -201,7 +210,7 @@ fn mend(bound: &str) -> &'static str {
         "rows in memory" => "tiers.dram",
         "store index" => "tiers.index",
         "store row lists" | "store write buffers" => "tiers.segment",
-        "reading" => "threads",
+        "reading" | "source" => "threads",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
         "training" => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",

@@ -89,9 +89,7 @@ impl BatchStage {
             }
             Parsed::Chunk(chunk) => {
                 let Some(pass) = &self.pass else { return Ok(()) };
-                if let Some(files) = &pass.files {
-                    self.skips.add(files, &chunk)?;
-                }
+                self.skips.add(pass.input.files(), &chunk)?;
                 self.chunk = Some((chunk, 0));
             }
             Parsed::End(pass) => {

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Receiver, bounded};
 use stepwell_base::stage::{Rhythm, Stage, StageTimes, drive};
-use stepwell_data::{Schema, Synth};
+use stepwell_data::Schema;
 use stepwell_server::{Group, GroupUnit, Planner};
 
 use self::batch::{BatchStage, Cut};
@@ -143,7 +143,6 @@ pub(crate) struct Parts {
     pub(crate) schema: Schema,
     pub(crate) block_bytes: usize,
     pub(crate) passes: Passes,
-    pub(crate) synth: Option<Arc<Synth>>,
     pub(crate) start: Position,
     pub(crate) group_fields: Vec<Vec<usize>>,
     pub(crate) groups: Vec<Arc<Group>>,
@@ -232,10 +231,10 @@ fn wire(
         counters: Arc::clone(&parts.counters),
     };
     let distances = (config.pipeline.lookahead, config.pipeline.horizon);
-    let groups = parts.groups;
+    let (groups, reading) = (parts.groups, (parts.schema, parts.block_bytes));
     Stages {
-        read: ReadStage::new(parts.passes, parts.block_bytes, blocks_in, Arc::clone(&ordered)),
-        parse: parse_stages(config.threads, parts.schema, blocks_out, &ordered, parts.synth),
+        read: ReadStage::new(parts.passes, reading, blocks_in, Arc::clone(&ordered)),
+        parse: parse_stages(config.threads, blocks_out, &ordered),
         batch: BatchStage::new(cut, parts.start, Arc::clone(&parts.counters), ordered, items_in),
         plan: PlanStage::new(parts.planners, groups.clone(), distances, parts.counters, plan_ends),
         pull: PullStage::new(&groups, planned_out, pulled_in, down_in),
@@ -246,19 +245,12 @@ fn wire(
 
 fn parse_stages(
     threads: usize,
-    schema: Schema,
     blocks: Receiver<Raw>,
     ordered: &Arc<Ordered<Parsed>>,
-    synth: Option<Arc<Synth>>,
 ) -> Vec<ParseStage> {
     let blocks = Arc::new(blocks);
-    let stage = |_| ParseStage {
-        schema,
-        blocks: Arc::clone(&blocks),
-        ordered: Arc::clone(ordered),
-        synth: synth.clone(),
-        held: None,
-    };
+    let stage =
+        |_| ParseStage { blocks: Arc::clone(&blocks), ordered: Arc::clone(ordered), held: None };
     (0..threads).map(stage).collect()
 }
 

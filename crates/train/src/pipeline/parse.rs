@@ -4,32 +4,16 @@ use std::sync::Arc;
 
 use stepwell_base::queue::{Received, Receiver};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Chunk, Schema, Synth, parse_block};
 
 use super::ordered::Ordered;
 use super::read::{Parsed, Raw};
 use crate::{Error, Result};
 
 pub(super) struct ParseStage {
-    pub(super) schema: Schema,
     pub(super) blocks: Arc<Receiver<Raw>>,
     pub(super) ordered: Arc<Ordered<Parsed>>,
-    pub(super) synth: Option<Arc<Synth>>,
     /// A finished chunk that is too far ahead for now.
     pub(super) held: Option<(u64, Parsed)>,
-}
-
-impl ParseStage {
-    fn parse(&self, raw: &Raw) -> Chunk {
-        let mut chunk = Chunk::new(self.schema);
-        match &self.synth {
-            Some(synth) if raw.synthetic => {
-                synth.fill(raw.block.first_line, raw.block.lines as usize, &mut chunk);
-            }
-            _ => parse_block(&raw.block, &mut chunk),
-        }
-        chunk
-    }
 }
 
 impl Stage for ParseStage {
@@ -43,7 +27,9 @@ impl Stage for ParseStage {
         if self.held.is_none() {
             match self.blocks.try_recv() {
                 Received::Item(raw) => {
-                    self.held = Some((raw.number, Parsed::Chunk(Box::new(self.parse(&raw)))));
+                    let mut chunk = Box::new(raw.decoder.chunk());
+                    raw.decoder.decode(&raw.block, &mut chunk);
+                    self.held = Some((raw.number, Parsed::Chunk(chunk)));
                 }
                 Received::Empty => return Ok(Progress::Blocked),
                 Received::Closed => return Ok(Progress::Done),

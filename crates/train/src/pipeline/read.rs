@@ -1,11 +1,10 @@
 //! Stage `read`: files or the built-in stream, as blocks in order, epoch by epoch.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Block, Chunk, LineReader, Position};
+use stepwell_data::{Block, Chunk, Decoder, Input, Position, ReadOptions, Schema, Source};
 
 use super::ordered::Ordered;
 use crate::batch::Purpose;
@@ -16,8 +15,7 @@ use crate::{Error, Result};
 pub(crate) struct Pass {
     pub(crate) purpose: Purpose,
     pub(crate) epoch: u64,
-    /// None for the built-in stream.
-    pub(crate) files: Option<Arc<Vec<PathBuf>>>,
+    pub(crate) input: Arc<Input>,
     pub(crate) start: Position,
     /// The place behind the part; none for the end of the files.
     pub(crate) end: Option<Position>,
@@ -30,8 +28,7 @@ pub(crate) type Passes = Box<dyn Iterator<Item = Pass> + Send>;
 #[derive(Debug)]
 pub(super) struct Raw {
     pub(super) number: u64,
-    /// Whether it is a range of the built-in stream.
-    pub(super) synthetic: bool,
+    pub(super) decoder: Decoder,
     pub(super) block: Block,
 }
 
@@ -51,21 +48,20 @@ enum Outgoing {
     Sign(u64, Parsed),
 }
 
-#[derive(Debug)]
-enum Feed {
-    Files(LineReader),
-    Synthetic(u64),
+/// A pass being read.
+struct Open {
+    pass: Arc<Pass>,
+    source: Source,
+    decoder: Decoder,
 }
-
-/// Examples of one block of the built-in stream.
-const SYNTHETIC_EXAMPLES: u32 = 1024;
 
 pub(super) struct ReadStage {
     passes: Passes,
-    open: Option<(Arc<Pass>, Feed)>,
+    open: Option<Open>,
     outgoing: Option<Outgoing>,
     number: u64,
     finished: bool,
+    schema: Schema,
     block_bytes: usize,
     blocks: Sender<Raw>,
     ordered: Arc<Ordered<Parsed>>,
@@ -74,7 +70,7 @@ pub(super) struct ReadStage {
 impl ReadStage {
     pub(super) fn new(
         passes: Passes,
-        block_bytes: usize,
+        (schema, block_bytes): (Schema, usize),
         blocks: Sender<Raw>,
         ordered: Arc<Ordered<Parsed>>,
     ) -> Self {
@@ -84,6 +80,7 @@ impl ReadStage {
             outgoing: None,
             number: 0,
             finished: false,
+            schema,
             block_bytes,
             blocks,
             ordered,
@@ -97,18 +94,18 @@ impl ReadStage {
 
     /// The next thing to hand on; none at the very end.
     fn next(&mut self) -> Result<Option<Outgoing>> {
-        if let Some((pass, feed)) = &mut self.open {
-            let pass = Arc::clone(pass);
-            let Some((block, synthetic)) = next_block(&pass, feed)? else {
-                self.open = None;
-                return Ok(Some(Outgoing::Sign(self.number(), Parsed::End(pass))));
-            };
-            let number = self.number();
-            return Ok(Some(Outgoing::Raw(Raw { number, synthetic, block })));
+        if let Some(open) = &mut self.open {
+            let decoder = open.decoder.clone();
+            if let Some(block) = open.next_block()? {
+                let number = self.number();
+                return Ok(Some(Outgoing::Raw(Raw { number, decoder, block })));
+            }
+            let end = Parsed::End(Arc::clone(&open.pass));
+            self.open = None;
+            return Ok(Some(Outgoing::Sign(self.number(), end)));
         }
         if let Some(pass) = self.passes.next().map(Arc::new) {
-            let feed = self.open_feed(&pass)?;
-            self.open = Some((Arc::clone(&pass), feed));
+            self.open = Some(self.enter(&pass)?);
             return Ok(Some(Outgoing::Sign(self.number(), Parsed::Begin(pass))));
         }
         if self.finished {
@@ -118,30 +115,25 @@ impl ReadStage {
         Ok(Some(Outgoing::Sign(self.number(), Parsed::Last)))
     }
 
-    fn open_feed(&self, pass: &Pass) -> Result<Feed> {
-        let Some(files) = &pass.files else { return Ok(Feed::Synthetic(pass.start.line)) };
-        let reader = LineReader::open(files.to_vec(), pass.start, self.block_bytes)?;
-        Ok(Feed::Files(reader))
+    fn enter(&self, pass: &Arc<Pass>) -> Result<Open> {
+        let block_bytes = self.block_bytes;
+        let options =
+            ReadOptions { start: pass.start, block_bytes, ..ReadOptions::new(self.schema) };
+        let source = Source::open(&pass.input, &options)?;
+        let decoder = Decoder::new(&pass.input, self.schema);
+        Ok(Open { pass: Arc::clone(pass), source, decoder })
     }
 }
 
-fn next_block(pass: &Pass, feed: &mut Feed) -> Result<Option<(Block, bool)>> {
-    match feed {
-        Feed::Files(reader) => {
-            let mut block = Block::default();
-            if !reader.next_block(&mut block)? {
-                return Ok(None);
-            }
-            let start = Position { file: block.file, line: block.first_line };
-            Ok((pass.end.is_none_or(|end| start < end)).then_some((block, false)))
+impl Open {
+    /// The next block that begins before the end of the pass.
+    fn next_block(&mut self) -> Result<Option<Block>> {
+        let mut block = Block::default();
+        if !self.source.next_block(&mut block)? {
+            return Ok(None);
         }
-        Feed::Synthetic(next) => {
-            let left = pass.end.map_or(0, |end| end.line.saturating_sub(*next));
-            let lines = left.min(u64::from(SYNTHETIC_EXAMPLES)) as u32;
-            let block = Block { first_line: *next, lines, ..Block::default() };
-            *next += u64::from(lines);
-            Ok((lines > 0).then_some((block, true)))
-        }
+        let start = Position { file: block.file, line: block.first_line };
+        Ok(self.pass.end.is_none_or(|end| start < end).then_some(block))
     }
 }
 

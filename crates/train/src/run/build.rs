@@ -22,8 +22,9 @@ pub(super) fn capacity(
     model: &Model,
     stores: &[StoreOptions],
 ) -> Result<Capacity> {
-    let examples = sources.examples;
-    Capacity::plan(&Wanted { config, schema: sources.schema, model, examples, stores })
+    let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
+    let (schema, examples) = (sources.schema, sources.examples);
+    Capacity::plan(&Wanted { config, schema, inputs, model, examples, stores })
 }
 
 /// The tiers and the trainer of a run.

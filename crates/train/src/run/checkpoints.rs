@@ -83,7 +83,7 @@ fn open(path: &Path, around: &Surroundings, state: &RunState) -> Result<Checkpoi
 fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<RunState> {
     Ok(RunState {
         position: Position::default(),
-        files: sources.files.iter().map(|path| identify(path)).collect::<Result<_>>()?,
+        files: sources.input.files().iter().map(|path| identify(path)).collect::<Result<_>>()?,
         train_end: sources.boundary.map(|Place { file, line }| (file, line)),
         model: model_settings(config),
         config: around.settings.clone(),

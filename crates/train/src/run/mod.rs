@@ -73,15 +73,14 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
 pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.clock.seconds();
-    let mut sources = sources(config)?;
+    let sources = sources(config)?;
     let pass = evaluation_pass(&sources, 0).unwrap_or(Pass {
         purpose: Purpose::Evaluate,
         epoch: 0,
-        files: sources.synth.is_none().then(|| Arc::clone(&sources.files)),
+        input: Arc::clone(&sources.input),
         start: Place::default(),
-        end: sources.boundary,
+        end: None,
     });
-    sources.boundary = None;
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     finish(config, around, sources, built, (passes, Position::default(), None), begin)
@@ -118,7 +117,6 @@ fn finish(
         schema: sources.schema,
         block_bytes: capacity.block_bytes,
         passes,
-        synth: sources.synth,
         start,
         group_fields,
         groups: groups.clone(),

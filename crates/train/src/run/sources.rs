@@ -1,9 +1,8 @@
 //! What a run reads: files or the built-in stream, cut into passes.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use stepwell_data::{Position as Place, Schema, Synth, SynthOptions, lines_of_each, resolve};
+use stepwell_data::{Input, Position as Place, Schema, SynthOptions, resolve};
 
 use crate::Result;
 use crate::batch::{Position, Purpose};
@@ -13,53 +12,32 @@ use crate::pipeline::Pass;
 /// What a run reads.
 pub(super) struct Sources {
     pub(super) schema: Schema,
-    pub(super) files: Arc<Vec<PathBuf>>,
-    pub(super) eval_files: Arc<Vec<PathBuf>>,
-    pub(super) synth: Option<Arc<Synth>>,
-    /// Behind the training part; none for the end of the files.
+    pub(super) input: Arc<Input>,
+    /// None to evaluate on the tail of `input`.
+    pub(super) eval_input: Option<Arc<Input>>,
+    /// Behind the training part; none for the end of the input.
     pub(super) boundary: Option<Place>,
     /// Lines of an epoch, where they were counted.
     pub(super) examples: Option<u64>,
 }
 
 pub(super) fn sources(config: &Config) -> Result<Sources> {
-    let schema = Schema::CRITEO;
-    if config.data.paths.is_empty() {
-        return synthetic_sources(config, schema);
-    }
-    let files = resolve(&config.data.paths)?;
-    let eval_files = match config.data.eval_paths.as_slice() {
-        [] => Vec::new(),
-        paths => resolve(paths)?,
+    let input = match config.data.paths.as_slice() {
+        [] => Input::synth(&synth_options(config))?,
+        paths => Input::Files(resolve(paths)?),
+    };
+    let eval_input = match config.data.eval_paths.as_slice() {
+        [] => None,
+        paths => Some(Arc::new(Input::Files(resolve(paths)?))),
     };
     let (mut boundary, mut examples) = (None, None);
-    if eval_files.is_empty() && config.data.eval_fraction > 0.0 {
-        let lines = lines_of_each(&files)?;
+    if eval_input.is_none() && config.data.eval_fraction > 0.0 {
+        let lines = input.lines_of_each()?;
         let total: u64 = lines.iter().sum();
         boundary = Some(place_of(train_part(config, total), &lines));
         examples = Some(total);
     }
-    Ok(Sources {
-        schema,
-        files: Arc::new(files),
-        eval_files: Arc::new(eval_files),
-        synth: None,
-        boundary,
-        examples,
-    })
-}
-
-fn synthetic_sources(config: &Config, schema: Schema) -> Result<Sources> {
-    let total = config.synth.examples;
-    let synth = Synth::new(&synth_options(config))?;
-    Ok(Sources {
-        schema,
-        files: Arc::default(),
-        eval_files: Arc::default(),
-        synth: Some(Arc::new(synth)),
-        boundary: Some(Place { file: 0, line: train_part(config, total) }),
-        examples: Some(total),
-    })
+    Ok(Sources { schema: Schema::CRITEO, input: Arc::new(input), eval_input, boundary, examples })
 }
 
 /// The options of the built-in stream.
@@ -95,33 +73,27 @@ pub(super) fn training_passes(
     sources: &Sources,
     start: Position,
 ) -> impl Iterator<Item = Pass> + Send + use<> {
-    let files = sources.synth.is_none().then(|| Arc::clone(&sources.files));
-    let end = sources.boundary;
+    let (input, end) = (Arc::clone(&sources.input), sources.boundary);
     let evaluation = evaluation_pass(sources, 0);
     (start.epoch..config.data.epochs).flat_map(move |epoch| {
         let resumed = epoch == start.epoch;
         let from =
             if resumed { Place { file: start.file, line: start.line } } else { Place::default() };
-        let files = files.clone();
-        let train = Pass { purpose: Purpose::Train, epoch, files, start: from, end };
+        let input = Arc::clone(&input);
+        let train = Pass { purpose: Purpose::Train, epoch, input, start: from, end };
         let evaluation = evaluation.clone().map(|pass| Pass { epoch, ..pass });
         std::iter::once(train).chain(evaluation)
     })
 }
 
 pub(super) fn evaluation_pass(sources: &Sources, epoch: u64) -> Option<Pass> {
-    let purpose = Purpose::Evaluate;
-    if !sources.eval_files.is_empty() {
-        let files = Some(Arc::clone(&sources.eval_files));
-        return Some(Pass { purpose, epoch, files, start: Place::default(), end: None });
-    }
-    let start = sources.boundary?;
-    let files = sources.synth.is_none().then(|| Arc::clone(&sources.files));
-    let end = match sources.synth {
-        Some(_) => Some(Place { file: 0, line: sources.examples? }),
-        None => None,
+    let (input, start) = match (&sources.eval_input, sources.boundary) {
+        (Some(input), _) => (input, Place::default()),
+        (None, Some(boundary)) => (&sources.input, boundary),
+        (None, None) => return None,
     };
-    (end != Some(start)).then_some(Pass { purpose, epoch, files, start, end })
+    let input = Arc::clone(input);
+    Some(Pass { purpose: Purpose::Evaluate, epoch, input, start, end: None })
 }
 
 #[cfg(test)]

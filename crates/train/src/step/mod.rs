@@ -123,8 +123,7 @@ impl Trainer {
         let parameters = model.graph().parameter_count() * (3 + blocks) * lanes;
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let bench = rows * (model.columns() + 1) * lanes + workspace;
-        // The matrix library packs operands beside it, at most the size of one.
-        let threads = config.threads * (bench + bench / 2);
+        let threads = config.threads * (bench + model.graph().packing_bytes(rows));
         let examples = mini_batch * (3 + model.embedding_columns()) * lanes;
         (parameters + threads + examples) as u64
     }
