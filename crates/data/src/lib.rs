@@ -30,4 +30,4 @@ pub use log1p::log1p_of;
 pub use parse::parse_block;
 pub use reader::{Decoder, Input, ReadOptions, Reader, Skips, Source};
 pub use schema::Schema;
-pub use synth::{Synth, SynthOptions};
+pub use synth::{Synth, SynthOptions, Zipf};

@@ -2,30 +2,28 @@
 //!
 //! Why       A store must be tested on a disk that fills up, fails and loses power; and its reads
 //!           must be able to go through another engine without a change above.
-//! How       A [`Disk`] is one directory. Reads of many places are *submitted* and *completed*
-//!           apart: [`Disk::submit`] takes requests that own their buffers and gives a [`Ticket`];
-//!           [`Ticket::wait`] gives the requests back, filled. Several tickets may be in flight,
-//!           of several threads, over several files. [`File::read_at`] is for single places.
+//! How       A [`Disk`] is one directory. [`File::read_at`] and [`File::write_at`] are for single
+//!           places and wait; many reads and writes at once go through a [`Queue`], which takes
+//!           files of any directory of the same world. A *direct* file passes the system's cache
+//!           by: it is read and written in whole blocks of [`BLOCK_BYTES`], from and to a
+//!           [`Buffer`](crate::Buffer).
 //!
-//! ```text
-//!   submit([ (file, offset, buffer) … ]) ──► ticket        … other work, other tickets …
-//!   ticket.wait()                        ──► [ (file, offset, buffer filled) … ]  in that order
-//! ```
-//!
-//! Durability  What `write_at` wrote survives a crash once [`File::sync`] returned; a new name
-//!           survives once [`Disk::sync_directory`] or a [`Disk::rename`] in that directory
-//!           returned. Before that, all, parts or none of it may survive.
-//! Not here  Appending, truncation, locks, permissions, directory trees: nothing above needs them.
+//! Durability  What was written survives a crash once [`File::sync`] returned; a new name survives
+//!           once [`Disk::sync_directory`] or a [`Disk::rename`] in that directory returned.
+//!           Before that, all, parts or none of it may survive. This holds for direct files too.
+//! Not here  Appending, locks, permissions, directory trees: nothing above needs them.
 //! Failure   Every error names operation, path and place. A short read is an error. An operation
 //!           that failed may have done a part of its work.
-//! Bounds    Buffers of reads are the caller's, from submission to completion; an implementation
-//!           bounds what it has in flight and lets `submit` wait for room.
+//! Bounds    Buffers are the caller's; a queue states its own bounds.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::Result;
+#[cfg(doc)]
+use crate::BLOCK_BYTES;
+use crate::{Queue, QueueOptions, Result};
 
 /// One directory of files, and the way to others of the same world.
 ///
@@ -57,6 +55,22 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// When there is no such file (`NotFound`), or the system refuses.
     fn open(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Makes a new file for direct reading and writing, with room for `bytes` bytes set aside.
+    ///
+    /// Its length is `bytes` afterwards where the file system sets room aside, and may be 0 where
+    /// it does not; who knows the true length in the end says so with [`File::truncate`].
+    ///
+    /// # Errors
+    /// When the name is taken (`AlreadyExists`), there is no room (`StorageFull`; the name is free
+    /// again then), or the system refuses.
+    fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>>;
+
+    /// Opens a file for direct reading. It stays readable after its name is removed.
+    ///
+    /// # Errors
+    /// When there is no such file (`NotFound`), or the system refuses.
+    fn open_direct(&self, name: &str) -> Result<Arc<dyn File>>;
 
     /// Whether the name is taken.
     ///
@@ -97,11 +111,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When the system refuses.
     fn sync_directory(&self) -> Result<()>;
 
-    /// Starts reads; waits first while too many bytes are in flight.
+    /// A queue of reads and writes of this world's files.
     ///
     /// # Errors
-    /// When no reader can be started; errors of the reads themselves come from [`Ticket::wait`].
-    fn submit(&self, reads: Vec<Read>) -> Result<Ticket>;
+    /// When the system refuses what it needs.
+    ///
+    /// # Panics
+    /// When the depth is 0.
+    fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>>;
 
     /// The whole of a small file.
     ///
@@ -145,86 +162,38 @@ pub trait File: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the system refuses; a part may have been written then.
+    ///
+    /// # Panics
+    /// When the file is direct and offset or length is no multiple of [`BLOCK_BYTES`].
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Fills all of `buffer` from `offset` on.
     ///
     /// # Errors
     /// When the file ends before (`UnexpectedEof`), or the system refuses.
+    ///
+    /// # Panics
+    /// When the file is direct and offset or length is no multiple of [`BLOCK_BYTES`].
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Makes everything written so far durable.
+    /// Sets its length: bytes beyond are gone, bytes that are new are zero.
+    ///
+    /// # Errors
+    /// When the system refuses, or the file was opened for reading.
+    fn truncate(&self, bytes: u64) -> Result<()>;
+
+    /// Makes everything written so far, and the length, durable.
     ///
     /// # Errors
     /// When the system refuses: what of it is durable is then unknown.
     fn sync(&self) -> Result<()>;
-}
 
-/// A place to read from and the buffer to fill; its length is what is read.
-#[derive(Debug)]
-pub struct Read {
-    /// The file.
-    pub file: Arc<dyn File>,
-    /// Where to start.
-    pub offset: u64,
-    /// What to fill.
-    pub buffer: Vec<u8>,
-}
+    /// Whether it was made or opened direct.
+    fn is_direct(&self) -> bool;
 
-impl Read {
-    /// Performs the read here and now.
-    ///
-    /// # Errors
-    /// Those of [`File::read_at`].
-    pub fn perform(&mut self) -> Result<()> {
-        self.file.read_at(self.offset, &mut self.buffer)
-    }
-}
-
-/// Reads that an implementation has under way.
-pub trait Pending: Send {
-    /// Waits for all of them.
-    ///
-    /// # Errors
-    /// The error of the first one, in order of submission, that failed.
-    fn wait(self: Box<Self>) -> Result<Vec<Read>>;
-}
-
-/// A promise of reads that were submitted together. Dropping it forgets them.
-#[must_use = "reads are complete only after `wait`"]
-pub struct Ticket(Box<dyn Pending>);
-
-impl fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ticket")
-    }
-}
-
-impl Ticket {
-    /// A ticket for what `pending` has under way.
-    pub fn new(pending: impl Pending + 'static) -> Self {
-        Self(Box::new(pending))
-    }
-
-    /// Performs the reads in order in this thread; the ticket holds their outcome.
-    pub fn performed(mut reads: Vec<Read>) -> Self {
-        let outcome = reads.iter_mut().try_for_each(Read::perform);
-        Self::new(Performed(outcome.map(|()| reads)))
-    }
-
-    /// Waits for the reads and gives them back, filled, in order of submission.
-    ///
-    /// # Errors
-    /// The error of the first one, in that order, that failed.
-    pub fn wait(self) -> Result<Vec<Read>> {
-        self.0.wait()
-    }
-}
-
-struct Performed(Result<Vec<Read>>);
-
-impl Pending for Performed {
-    fn wait(self: Box<Self>) -> Result<Vec<Read>> {
-        self.0
+    /// The system's descriptor, where there is one to give to an engine. A wrapper that must see
+    /// every operation gives none, and every engine goes through `read_at` and `write_at` then.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 }

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The environment variable that names the engine of queues.
+pub(crate) const ENGINE_VARIABLE: &str = "STEPWELL_IO_ENGINE";
+
 /// An operation on a disk or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
@@ -19,6 +22,8 @@ pub enum Operation {
     Read,
     /// Writing to a file.
     Write,
+    /// Setting a file's length.
+    Truncate,
     /// Making a file's content durable.
     Sync,
     /// Asking for a file's length.
@@ -35,12 +40,14 @@ pub enum Operation {
     SyncDirectory,
     /// Making a directory.
     CreateDirectory,
+    /// Telling the system of a queue's operations.
+    Submit,
 }
 
 impl Operation {
     /// Whether the operation changes what is on the disk, or what of it is durable.
     pub fn mutates(self) -> bool {
-        !matches!(self, Self::Open | Self::Read | Self::Measure | Self::List)
+        !matches!(self, Self::Open | Self::Read | Self::Measure | Self::List | Self::Submit)
     }
 }
 
@@ -51,6 +58,7 @@ impl fmt::Display for Operation {
             Self::Open => "open",
             Self::Read => "read",
             Self::Write => "write",
+            Self::Truncate => "set the length of",
             Self::Sync => "sync",
             Self::Measure => "measure",
             Self::Rename => "rename",
@@ -59,6 +67,7 @@ impl fmt::Display for Operation {
             Self::Link => "link",
             Self::SyncDirectory => "sync directory",
             Self::CreateDirectory => "create directory",
+            Self::Submit => "submit operations in",
         })
     }
 }
@@ -87,6 +96,25 @@ pub enum Error {
         extent: Option<Extent>,
         /// The system's reason.
         source: io::Error,
+    },
+    /// A new file finds no room.
+    #[error("no room for {} of {bytes} bytes: {source}; free some, or use another directory",
+        path.display())]
+    Room {
+        /// The file, which was removed again.
+        path: PathBuf,
+        /// The room it wanted.
+        bytes: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// An engine for queues that was asked for and cannot be had.
+    #[error("{why}; {ENGINE_VARIABLE} may be auto, uring or pool")]
+    Engine {
+        /// What is wrong.
+        why: String,
+        /// The system's reason, where it is one of the system.
+        kind: io::ErrorKind,
     },
     /// A name that may not be used below a disk's directory.
     #[error("'{name}' is no name of a file below {}: {why}", path.display())]
@@ -137,7 +165,8 @@ impl Error {
     /// The system's kind of error; `InvalidInput` and `InvalidData` for this crate's own.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
-            Self::Io { source, .. } => source.kind(),
+            Self::Io { source, .. } | Self::Room { source, .. } => source.kind(),
+            Self::Engine { kind, .. } => *kind,
             Self::Name { .. } => io::ErrorKind::InvalidInput,
             Self::TooLarge { .. } => io::ErrorKind::InvalidData,
         }

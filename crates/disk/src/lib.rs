@@ -1,23 +1,32 @@
 //! The outside world of files behind a small trait: real, in memory, faulty.
 //!
-//! Everything above reaches files through [`Disk`] and [`File`] and nowhere else, so that the same
-//! code runs on a real directory, on one in memory that can crash, and on one that fails on demand.
-//! One conformance suite, [`conformance::run`], holds all of them to the same promises.
+//! Everything above reaches files through [`Disk`], [`File`] and [`Queue`] and nowhere else, so
+//! that the same code runs on a real directory, on one in memory that can crash, and on one that
+//! fails on demand. One conformance suite, [`conformance::run`], holds all of them to the same
+//! promises.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod buffer;
 pub mod conformance;
 mod disk;
 mod error;
 mod faulty_disk;
 mod file_disk;
+mod immediate;
 mod mem_disk;
 mod name;
-mod readers;
+mod pool;
+mod progress;
+mod queue;
+mod spares;
+mod task;
+mod uring;
 
-pub use disk::{Disk, File, Pending, Placed, Read, Ticket};
+pub use buffer::{BLOCK_BYTES, Buffer};
+pub use disk::{Disk, File, Placed};
 pub use error::{Error, Extent, Operation, Result};
-pub use faulty_disk::{Failure, Faults, FaultyDisk, Lasting};
-pub use file_disk::{FileDisk, READER_THREADS};
+pub use faulty_disk::{Failure, Faults, FaultyDisk, Flip, Lasting};
+pub use file_disk::{Engine, FileDisk};
 pub use mem_disk::{MemDisk, Survival};
-pub use readers::IN_FLIGHT_BYTES_MAX;
+pub use queue::{Done, Queue, QueueOptions};

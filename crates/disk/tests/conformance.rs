@@ -1,20 +1,34 @@
 //! Every disk keeps the promises of the trait.
 
+#![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use stepwell_disk::{Faults, FaultyDisk, FileDisk, MemDisk, conformance};
+use stepwell_disk::{Engine, Faults, FaultyDisk, FileDisk, MemDisk, conformance};
 
-#[test]
-fn of_files() {
+/// Runs the suite on a directory with this engine; says so where the system admits no rings.
+fn of_files(engine: Engine, expected: &str) {
     let directory = tempfile::tempdir().unwrap();
-    conformance::run(&FileDisk::open(directory.path()).unwrap());
+    match FileDisk::with_engine(directory.path(), engine) {
+        Ok(disk) => {
+            assert_eq!(disk.engine(), expected);
+            conformance::run(&disk);
+        }
+        Err(error) if engine == Engine::Uring => eprintln!("skipped: {error}"),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[test]
-fn of_files_with_one_thread() {
-    let directory = tempfile::tempdir().unwrap();
-    conformance::run(&FileDisk::with_threads(directory.path(), 1).unwrap());
+fn of_files_with_rings() {
+    of_files(Engine::Uring, "io_uring");
+}
+
+#[test]
+fn of_files_with_threads() {
+    of_files(Engine::Pool, "threads");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub struct TrafficCount {
     pub initialized: u64,
     /// Dirty rows written to the store.
     pub written_back: u64,
-    /// Most bytes of rows, live and stale, that the store held after a write.
+    /// Most bytes of segment files that the store held after a write.
     pub disk_bytes_peak: u64,
 }
 
@@ -81,19 +81,15 @@ impl Group {
         Ok(Self { spec, slab, store, staging, traffic: Traffic::default() })
     }
 
-    /// Puts a staged chunk into the store, compacts a little where it is due, and forgets the
-    /// staged copy.
+    /// Puts a staged chunk into the store and forgets the staged copy.
     ///
     /// # Errors
     /// When the store cannot be written; the chunk stays staged then.
     pub fn write_back(&self, chunk: Arc<Chunk>) -> Result<()> {
-        self.store.put_many(&chunk.keys, &chunk.seqs, bytemuck::cast_slice(&chunk.rows))?;
+        self.store.put_many(&chunk.keys, &chunk.used, bytemuck::cast_slice(&chunk.rows))?;
         self.traffic.written_back.fetch_add(chunk.keys.len() as u64, Ordering::Relaxed);
         self.staging.landed(chunk);
-        let stats = self.store.stats();
-        let bytes = stats.bytes_live + stats.bytes_stale;
-        self.traffic.disk_bytes_peak.fetch_max(bytes, Ordering::Relaxed);
-        self.store.compact()?;
+        self.traffic.disk_bytes_peak.fetch_max(self.store.bytes_files(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -109,7 +105,7 @@ impl Group {
             let held = self.slab.hold(&slots);
             digest.add_row(self.spec.id, row.key, bytemuck::cast_slice(held.row(0)));
         }
-        self.store.scan_live(&mut |key, _seq, row| {
+        self.store.scan_live(&mut |key, _used, row| {
             if cache.find_existing(key).is_none() {
                 digest.add_row(self.spec.id, key, row);
             }

@@ -24,7 +24,6 @@ const PIECE_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Puller {
     group: Arc<Group>,
-    next_seq: u64,
     /// Victims of the unit at hand that were staged already.
     staged: usize,
     piece_rows: usize,
@@ -36,11 +35,10 @@ pub struct Puller {
 }
 
 impl Puller {
-    /// A puller whose rows go down with sequence numbers above all that the store has.
+    /// A puller for `group`.
     pub fn new(group: Arc<Group>) -> Self {
         let piece_rows = (PIECE_BYTES / group.spec.row_bytes()).max(1);
         Self {
-            next_seq: group.store.next_seq(),
             group,
             staged: 0,
             piece_rows,
@@ -80,9 +78,8 @@ impl Puller {
         let held = self.group.slab.hold(&self.slots);
         for (index, victim) in victims.iter().enumerate() {
             chunk.keys.push(victim.key);
-            chunk.seqs.push(self.next_seq);
+            chunk.used.push(0);
             chunk.rows.extend_from_slice(held.row(index));
-            self.next_seq += 1;
         }
         chunk
     }

@@ -27,8 +27,8 @@ pub struct Chunk {
     number: u64,
     /// Keys. // (rows)
     pub keys: Vec<Key>,
-    /// Sequence numbers. // (rows)
-    pub seqs: Vec<u64>,
+    /// Steps of last use, by which the store would expire rows; nothing does yet. // (rows)
+    pub used: Vec<u32>,
     /// The rows' lanes. // (rows, row_lanes)
     pub rows: Vec<f32>,
 }
@@ -67,7 +67,7 @@ impl Staging {
 
     /// The most bytes that a pool of this shape takes.
     pub fn bytes_max(row_lanes: usize, chunk_rows: usize, chunks: usize) -> u64 {
-        let row = row_lanes * size_of::<f32>() + size_of::<Key>() + size_of::<u64>();
+        let row = row_lanes * size_of::<f32>() + size_of::<Key>() + size_of::<u32>();
         let entries = ((chunk_rows * chunks * 16).div_ceil(7)).next_power_of_two();
         (row * chunk_rows * chunks + entries * (size_of::<(Key, Staged)>() + 1)) as u64
     }
@@ -147,7 +147,7 @@ impl Staging {
         state.out -= 1;
         if let Some(mut chunk) = Arc::into_inner(chunk) {
             chunk.keys.clear();
-            chunk.seqs.clear();
+            chunk.used.clear();
             chunk.rows.clear();
             state.pool.push(chunk);
         }
@@ -167,7 +167,7 @@ mod tests {
         let mut chunk = staging.take().expect("a chunk is free");
         for (key, value) in rows {
             chunk.keys.push(Key(*key));
-            chunk.seqs.push(1);
+            chunk.used.push(1);
             chunk.rows.extend([*value, -*value]);
         }
         staging.stage(chunk)

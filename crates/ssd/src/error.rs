@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use stepwell_base::Key;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -21,6 +23,40 @@ pub enum Error {
         offset: u64,
         /// What does not fit, and what was wanted.
         why: String,
+    },
+    /// A page lost some of its rows' bytes.
+    #[error(
+        "{} is damaged at offset {offset} (table {table}, page {page}): {why}; lost here: {}; \
+         `stepwell store repair` salvages the rest", path.display(), list(keys)
+    )]
+    Page {
+        /// The file.
+        path: PathBuf,
+        /// Where the page starts.
+        offset: u64,
+        /// The table whose rows these are.
+        table: u32,
+        /// The page's number in its file.
+        page: u32,
+        /// What does not fit.
+        why: String,
+        /// The keys whose rows were wanted and are lost.
+        keys: Vec<Key>,
+    },
+    /// Segments are missing from the directories that were given.
+    #[error(
+        "{} names {count} segments that are in none of the directories given, the first is \
+         {first}; it was written over: {}", path.display(), directories.join(", ")
+    )]
+    Lost {
+        /// The manifest.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+        /// Name of the first.
+        first: String,
+        /// What the manifest says of directories.
+        directories: Vec<String>,
     },
     /// The files are of another version of the format.
     #[error(
@@ -84,4 +120,15 @@ pub enum Error {
         /// The failure.
         why: String,
     },
+}
+
+/// Keys as a message shows them.
+fn list(keys: &[Key]) -> String {
+    const SHOWN_MAX: usize = 4;
+    let shown = keys.iter().take(SHOWN_MAX).map(|key| format!("key {:016x}", key.0));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if keys.len() > SHOWN_MAX {
+        text.push_str(&format!(" and {} more", keys.len() - SHOWN_MAX));
+    }
+    text
 }

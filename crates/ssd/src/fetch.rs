@@ -1,175 +1,280 @@
-//! Reading many rows of sealed or flushed pages at once.
+//! The reads of one look-up: pages sorted, neighbours merged, rows scattered as reads complete.
 //!
-//! How       Rows are sorted by (file, row); rows of a page share its read, neighbouring pages
-//!           share one read of at most [`RUN_BYTES`]; reads are submitted in windows of
-//!           [`WINDOW_BYTES`], [`TICKETS_MAX`] in flight, and rows are handed out as windows
-//!           complete.
-//! Failure   A page without its checksum, or one with another key where a row should be, is an
-//!           error that names file, offset and key; nothing else is handed out then.
-//! Cost      One read per run of pages; 24 bytes of list per row; the windows.
+//! How       Rows are sorted by (file, page); rows of a page share its read, neighbouring pages
+//!           share one read of at most [`RUN_BYTES`]; as many reads are in flight as the queue
+//!           takes, and each row goes where it is wanted when its read completes.
+//! Failure   A page without its checksum, or one without a row that should be on it, is an error
+//!           that names file, offset, table and keys; the look-up fails when all its reads are
+//!           done, with the first such page in order of (file, page).
+//! Cost      One read per run of pages; 16 bytes of list per row.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use stepwell_base::Key;
-use stepwell_disk::{Disk, Read, Ticket};
+use stepwell_disk::{Done, Queue};
 
 use crate::layout::Layout;
 use crate::segment::{SegmentFile, page};
-use crate::stats::Counters;
+use crate::stats::{Counters, add};
 use crate::{Error, Result};
 
 /// Bytes of one read of neighbouring pages at most, but for a single larger page.
-pub(crate) const RUN_BYTES: u64 = 128 << 10;
-/// Bytes of reads that are submitted together at most, but for the last of them.
-pub(crate) const WINDOW_BYTES: u64 = 1 << 20;
-/// Windows in flight.
-pub(crate) const TICKETS_MAX: usize = 2;
+const RUN_BYTES: usize = 128 << 10;
 
-/// A row to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Wanted {
-    /// Which of the files given along.
-    pub(crate) file: u32,
-    /// Its number there.
-    pub(crate) row: u32,
-    /// The caller's own number of it.
-    pub(crate) at: u32,
-    /// The key that must lie there.
-    pub(crate) key: Key,
+/// Where rows go.
+pub(crate) struct Destination<'a> {
+    pub(crate) keys: &'a [Key],
+    rows: &'a mut [u8], // (keys, row_bytes)
+    found: &'a mut [bool],
+    row_bytes: usize,
 }
 
-/// Bytes of a [`Wanted`].
-pub(crate) const WANTED_BYTES: u64 = size_of::<Wanted>() as u64;
+impl<'a> Destination<'a> {
+    /// # Panics
+    /// When the lengths do not fit each other.
+    pub(crate) fn new(
+        keys: &'a [Key],
+        rows: &'a mut [u8],
+        found: &'a mut [bool],
+        row_bytes: usize,
+    ) -> Self {
+        found.fill(false);
+        Self::going_on(keys, rows, found, row_bytes)
+    }
 
-/// What rows are read from.
-pub(crate) struct Fetch<'a> {
-    pub(crate) disk: &'a dyn Disk,
+    /// One in which some rows are already.
+    pub(crate) fn going_on(
+        keys: &'a [Key],
+        rows: &'a mut [u8],
+        found: &'a mut [bool],
+        row_bytes: usize,
+    ) -> Self {
+        assert!(found.len() == keys.len(), "a place in `found` for every key");
+        assert!(rows.len() == keys.len() * row_bytes, "{row_bytes} bytes for every key");
+        assert!(u32::try_from(keys.len()).is_ok(), "at most 2^32 keys at once");
+        Self { keys, rows, found, row_bytes }
+    }
+
+    pub(crate) fn put(&mut self, at: usize, payload: &[u8]) {
+        self.rows[at * self.row_bytes..(at + 1) * self.row_bytes].copy_from_slice(payload);
+        self.found[at] = true;
+    }
+}
+
+/// A row to read: file and page in one number to sort by, and the caller's number of it.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    place: u64,
+    at: u32,
+}
+
+impl Wanted {
+    fn file(self) -> usize {
+        (self.place >> 32) as usize
+    }
+
+    fn page(self) -> u32 {
+        self.place as u32
+    }
+}
+
+/// What reading needs of the store.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) counters: &'a Counters,
-    pub(crate) files: &'a [Arc<SegmentFile>],
 }
 
-/// What it took.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fetched {
-    pub(crate) reads: u64,
-    pub(crate) pages: u64,
+/// A file to read from, and the rows of its segment.
+struct Source {
+    file: Arc<SegmentFile>,
+    rows: u32,
 }
 
 /// Neighbouring pages of a file and the rows wanted from them.
 struct Run {
-    file: u32,
-    first_page: u32,
+    wanted: Range<u32>,
     pages: u32,
-    wanted: Range<usize>,
+    started: Instant,
 }
 
-type Visit<'a> = dyn FnMut(&Wanted, u64, &[u8]) -> Result<()> + 'a;
+/// The reads of one look-up.
+#[derive(Default)]
+pub(crate) struct Fetch {
+    sources: Vec<Source>,
+    wanted: Vec<Wanted>,
+    /// Rows used before this step are passed over.
+    expire_before: u32,
+    pub(crate) buffered: u64,
+    pub(crate) absent: u64,
+    sorted: bool,
+    next: usize,
+    runs: Vec<Run>,
+    runs_done: usize,
+    pages_used: u64,
+    pages_read: u64,
+    failure: Option<(usize, Error)>,
+    times: Vec<Duration>,
+}
 
-impl Fetch<'_> {
-    /// Sorts `wanted` and hands each row's sequence number and payload to `visit`, in that order.
-    pub(crate) fn rows(&self, wanted: &mut [Wanted], visit: &mut Visit<'_>) -> Result<Fetched> {
-        wanted.sort_unstable();
-        let mut fetched = Fetched::default();
-        let mut next = 0;
-        let mut in_flight: VecDeque<(Ticket, Vec<Run>)> = VecDeque::new();
-        loop {
-            while next < wanted.len() && in_flight.len() < TICKETS_MAX {
-                let runs = self.window(wanted, &mut next);
-                fetched.reads += runs.len() as u64;
-                fetched.pages += runs.iter().map(|run| u64::from(run.pages)).sum::<u64>();
-                in_flight.push_back((self.submit(&runs)?, runs));
-            }
-            let Some((ticket, runs)) = in_flight.pop_front() else { return Ok(fetched) };
-            for (read, run) in ticket.wait()?.iter().zip(&runs) {
-                self.hand_out(&read.buffer, run, wanted, visit)?;
-            }
-        }
+impl Fetch {
+    /// A look-up that passes over rows used before a step.
+    pub(crate) fn new(expire_before: u32) -> Self {
+        Self { expire_before, ..Self::default() }
     }
 
-    /// The next runs, as many as a window holds.
-    fn window(&self, wanted: &[Wanted], next: &mut usize) -> Vec<Run> {
-        let mut runs = Vec::new();
-        let mut bytes = 0;
-        while *next < wanted.len() && bytes < WINDOW_BYTES {
-            let run = self.run(wanted, *next);
-            *next = run.wanted.end;
-            bytes += u64::from(run.pages) * self.layout.page_bytes as u64;
-            runs.push(run);
-        }
-        runs
+    /// Adds a file; returns its number.
+    pub(crate) fn source(&mut self, file: &Arc<SegmentFile>, rows: u32) -> u32 {
+        self.sources.push(Source { file: Arc::clone(file), rows });
+        self.sources.len() as u32 - 1
     }
 
-    /// The run that begins with the page of the row at `start`.
-    fn run(&self, wanted: &[Wanted], start: usize) -> Run {
-        let first = wanted[start];
-        let first_page = self.layout.page_of(first.row);
-        let pages_max = (RUN_BYTES / self.layout.page_bytes as u64).max(1) as u32;
-        let (mut last_page, mut end) = (first_page, start + 1);
-        for row in &wanted[start + 1..] {
-            if row.file != first.file {
-                break;
-            }
-            let page = self.layout.page_of(row.row);
-            if page > last_page + 1 || page - first_page >= pages_max {
-                break;
-            }
-            last_page = page;
-            end += 1;
-        }
-        let pages = last_page - first_page + 1;
-        Run { file: first.file, first_page, pages, wanted: start..end }
+    /// Adds a row to read.
+    pub(crate) fn want(&mut self, source: u32, page: u32, at: u32) {
+        self.wanted.push(Wanted { place: u64::from(source) << 32 | u64::from(page), at });
     }
 
-    fn submit(&self, runs: &[Run]) -> Result<Ticket> {
-        let read = |run: &Run| Read {
-            file: Arc::clone(&self.files[run.file as usize].file),
-            offset: self.layout.page_offset(run.first_page),
-            buffer: vec![0; run.pages as usize * self.layout.page_bytes],
-        };
-        let reads: Vec<Read> = runs.iter().map(read).collect();
-        self.counters.read(reads.iter().map(|read| read.buffer.len()).sum());
-        Ok(self.disk.submit(reads)?)
+    /// Whether nothing is left to read.
+    pub(crate) fn is_done(&self) -> bool {
+        self.next == self.wanted.len() && self.runs_done == self.runs.len()
     }
 
-    fn hand_out(
-        &self,
-        buffer: &[u8],
-        run: &Run,
-        wanted: &[Wanted],
-        visit: &mut Visit<'_>,
+    /// Starts as many reads as the queue takes; their tokens begin with `number`.
+    pub(crate) fn start(
+        &mut self,
+        reading: Reading<'_>,
+        number: u32,
+        queue: &mut dyn Queue,
     ) -> Result<()> {
-        let mut checked = None;
-        for row in &wanted[run.wanted.clone()] {
-            let number = self.layout.page_of(row.row);
-            let start = (number - run.first_page) as usize * self.layout.page_bytes;
-            let page = &buffer[start..start + self.layout.page_bytes];
-            if checked != Some(number) {
-                self.check(page, number, row)?;
-                checked = Some(number);
+        if !self.sorted {
+            self.wanted.sort_unstable_by_key(|wanted| wanted.place);
+            self.sorted = true;
+        }
+        while self.next < self.wanted.len() {
+            let (first, end, pages) = self.run(reading.layout);
+            let source = &self.sources[first.file()];
+            let bytes = pages as usize * reading.layout.page_bytes;
+            let offset = reading.layout.page_offset(first.page());
+            let token = u64::from(number) << 32 | self.runs.len() as u64;
+            if !queue.read(token, &source.file.file, offset, bytes)? {
+                return Ok(());
             }
-            let found = page::row(page, self.layout, row.row);
-            if found.key != row.key {
-                return Err(self.damaged(row, number, &format!("key {:016x} lies", found.key.0)));
-            }
-            visit(row, found.seq, found.payload)?;
+            reading.counters.read(source.file.directory, bytes);
+            add(&reading.counters.depth_sum, queue.in_flight() as u64);
+            let wanted = self.next as u32..end as u32;
+            self.runs.push(Run { wanted, pages, started: Instant::now() });
+            self.pages_read += u64::from(pages);
+            self.next = end;
         }
         Ok(())
     }
 
-    fn check(&self, page: &[u8], number: u32, row: &Wanted) -> Result<()> {
-        let segment = self.files[row.file as usize].number;
-        if page::is_whole(page, self.layout.table, segment, number) {
-            return Ok(());
+    /// The run that begins with the next row: that row, the end of its rows, its pages.
+    fn run(&self, layout: &Layout) -> (Wanted, usize, u32) {
+        let first = self.wanted[self.next];
+        let pages_max = (RUN_BYTES / layout.page_bytes).max(1) as u64;
+        let (mut last, mut end) = (first.place, self.next + 1);
+        for row in &self.wanted[end..] {
+            // The file is the high half of the number: another one is far away.
+            if row.place > last + 1 || row.place - first.place >= pages_max {
+                break;
+            }
+            last = row.place;
+            end += 1;
         }
-        Err(self.damaged(row, number, "a page without its checksum lies"))
+        (first, end, (last - first.place) as u32 + 1)
     }
 
-    fn damaged(&self, row: &Wanted, page: u32, what: &str) -> Error {
-        let offset = self.layout.page_offset(page);
-        let why = format!("{what} where key {:016x} is wanted (row {})", row.key.0, row.row);
-        self.files[row.file as usize].damaged(offset, why)
+    /// Completes reads of this look-up alone; waits for one at least if any is in flight.
+    pub(crate) fn complete(
+        &mut self,
+        reading: Reading<'_>,
+        queue: &mut dyn Queue,
+        destination: &mut Destination<'_>,
+    ) -> Result<()> {
+        queue.complete(true, &mut |done| self.done(reading, done, destination))?;
+        Ok(())
+    }
+
+    /// Scatters the rows of a finished read.
+    pub(crate) fn done(
+        &mut self,
+        reading: Reading<'_>,
+        done: Done<'_>,
+        destination: &mut Destination<'_>,
+    ) {
+        let number = done.token as u32 as usize;
+        self.runs_done += 1;
+        self.times.push(self.runs[number].started.elapsed());
+        let outcome = match done.outcome {
+            Ok(bytes) => self.scatter(reading, number, bytes, destination),
+            Err(error) => Err(error.into()),
+        };
+        let earlier = self.failure.as_ref().is_none_or(|(other, _)| number < *other);
+        if let (Err(error), true) = (outcome, earlier) {
+            self.failure = Some((number, error));
+        }
+    }
+
+    fn scatter(
+        &mut self,
+        reading: Reading<'_>,
+        number: usize,
+        bytes: &[u8],
+        destination: &mut Destination<'_>,
+    ) -> Result<()> {
+        let layout = reading.layout;
+        let run = &self.runs[number];
+        let rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
+        assert!(bytes.len() == run.pages as usize * layout.page_bytes, "what was asked for came");
+        let Some(first) = rows.first() else { return Ok(()) };
+        let source = &self.sources[first.file()];
+        for on_page in rows.chunk_by(|a, b| a.place == b.place) {
+            let number = on_page[0].page();
+            self.pages_used += 1;
+            let start = (number - first.page()) as usize * layout.page_bytes;
+            let page = &bytes[start..start + layout.page_bytes];
+            let lost = |why: &str| Error::Page {
+                path: source.file.file.path().to_owned(),
+                offset: layout.page_offset(number),
+                table: layout.table,
+                page: number,
+                why: why.to_owned(),
+                keys: on_page.iter().map(|row| destination.keys[row.at as usize]).collect(),
+            };
+            if !page::is_whole(page, layout.table, source.file.number, number) {
+                return Err(lost("it does not have its checksum"));
+            }
+            let count = layout.rows_on(number, source.rows);
+            for row in on_page {
+                let key = destination.keys[row.at as usize];
+                let Some((_, found)) = page::find(page, layout, count, key) else {
+                    return Err(lost("a row is not on it"));
+                };
+                if found.used >= self.expire_before {
+                    destination.put(row.at as usize, found.payload);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what the look-up of so many keys took, and tells whether it failed.
+    pub(crate) fn end(mut self, counters: &Counters, keys: usize) -> Result<()> {
+        assert!(self.is_done(), "a look-up ends when its reads are done");
+        add(&counters.lookups, keys as u64);
+        add(&counters.lookups_absent, self.absent);
+        add(&counters.lookups_buffered, self.buffered);
+        add(&counters.lookups_read, self.wanted.len() as u64);
+        add(&counters.lookup_pages, self.pages_used);
+        add(&counters.reads, self.runs.len() as u64);
+        add(&counters.pages_read, self.pages_read);
+        counters.took(&mut self.times);
+        match self.failure {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
     }
 }

@@ -14,18 +14,19 @@ use stepwell_base::hash;
 use stepwell_disk::Disk;
 
 use crate::layout::Layout;
+use crate::options::ROW_BYTES_MAX;
 use crate::stats::Counters;
 use crate::{Error, Result, StoreOptions};
 
 /// Version of the format that this build writes and reads.
-pub const FORMAT_VERSION: u64 = 1;
+pub const FORMAT_VERSION: u64 = 2;
 /// Name of the manifest's file.
 pub const MANIFEST_NAME: &str = "manifest.json";
 /// Name of a manifest that is being written; worth nothing.
 const MANIFEST_NEW_NAME: &str = "manifest.json.new";
 const FORMAT_NAME: &str = "stepwell segment store";
 /// The most bytes of a manifest: some hundred thousand segments.
-const MANIFEST_BYTES_MAX: u64 = 64 << 20;
+pub(crate) const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 const HEAD: &str = "{\n  \"checksum\": \"";
 const HEAD_END: &str = "\",\n";
@@ -45,8 +46,12 @@ pub struct Manifest {
     pub page_bytes: u64,
     /// Number of the commit, the empty store's being 0.
     pub commit: u64,
-    /// One above the highest sequence number that was ever put.
+    /// Rows that were put and keys that were deleted so far: what this commit is a prefix of.
     pub next_seq: u64,
+    /// Rows last used before this step do not count.
+    pub expire_before: u32,
+    /// The directories that segments were put into, the one with the manifest first.
+    pub directories: Vec<String>,
     /// Number of the next segment.
     pub next_segment: u64,
     /// Rows that the store has.
@@ -65,8 +70,15 @@ pub struct SegmentEntry {
     pub rows: u32,
     /// Length of its file.
     pub bytes: u64,
-    /// XXH3-64 of its file, 16 hexadecimal digits.
+    /// Checksum of its tail, which covers the sums of all else in it; 16 hexadecimal digits.
     pub checksum: String,
+}
+
+impl SegmentEntry {
+    /// The checksum as a number; no number is none that a tail has.
+    pub(crate) fn sum(&self) -> u64 {
+        u64::from_str_radix(&self.checksum, 16).unwrap_or_default()
+    }
 }
 
 /// A checksum as it is written in JSON.
@@ -86,6 +98,8 @@ impl Manifest {
             page_bytes: layout.page_bytes as u64,
             commit: 0,
             next_seq: 0,
+            expire_before: 0,
+            directories: Vec::new(),
             next_segment: 1,
             rows: 0,
             segments: Vec::new(),
@@ -121,7 +135,7 @@ impl Manifest {
         file.sync()?;
         disk.sync_directory()?;
         disk.rename(MANIFEST_NEW_NAME, MANIFEST_NAME)?;
-        counters.wrote(bytes.len());
+        counters.wrote(0, bytes.len());
         Ok(())
     }
 
@@ -152,16 +166,26 @@ impl Manifest {
     /// What cannot be although the checksum holds.
     fn fault(&self) -> Option<&'static str> {
         let numbers: BTreeSet<u64> = self.segments.iter().map(|entry| entry.segment).collect();
-        let layout_fits = (1..=1 << 30).contains(&self.row_bytes)
+        let layout_fits = (1..=ROW_BYTES_MAX as u64).contains(&self.row_bytes)
             && self.layout().page_bytes as u64 == self.page_bytes;
+        let holds = |entry: &SegmentEntry| self.layout().footer_offset(entry.rows) <= entry.bytes;
+        let rows: u64 = self.segments.iter().map(|entry| u64::from(entry.rows)).sum();
         if self.format != FORMAT_NAME || self.checksum_name != hash::CHECKSUM_NAME {
             Some("it is not a manifest of a segment store")
         } else if !layout_fits {
             Some("pages do not fit the rows")
+        } else if !self.segments.iter().all(holds) {
+            Some("a segment has fewer bytes than its rows take")
+        } else if self.rows > rows {
+            Some("there are more rows than the segments have")
         } else if numbers.len() != self.segments.len() {
             Some("a segment is named twice")
+        } else if !self.segments.is_sorted_by_key(|entry| entry.segment) {
+            Some("segments are not in order of their numbers")
         } else if numbers.last().is_some_and(|last| *last >= self.next_segment) {
             Some("a segment has a number that was not given yet")
+        } else if self.next_segment > u64::from(u32::MAX) {
+            Some("segment numbers have run out")
         } else {
             None
         }
@@ -186,7 +210,7 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Manifest> {
 }
 
 /// What follows the checksum's line, if it has that checksum.
-fn checked_body(bytes: &[u8]) -> Option<&str> {
+pub(crate) fn checked_body(bytes: &[u8]) -> Option<&str> {
     let rest = std::str::from_utf8(bytes).ok()?.strip_prefix(HEAD)?;
     let (sum, body) = rest.split_once(HEAD_END)?;
     (sum == sum_text(hash::checksum(body.as_bytes()))).then_some(body)
@@ -235,9 +259,9 @@ mod tests {
     #[test]
     fn another_version_is_said_to_be_one() {
         let bytes = String::from_utf8(manifest().encode()).unwrap();
-        let other = bytes.replace("\"version\": 1", "\"version\": 2");
+        let other = bytes.replace("\"version\": 2", "\"version\": 3");
         let message = read(other.as_bytes()).unwrap_err().to_string();
-        assert!(message.contains("format version 2, this build reads version 1"), "{message}");
+        assert!(message.contains("format version 3, this build reads version 2"), "{message}");
     }
 
     #[test]

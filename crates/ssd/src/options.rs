@@ -2,11 +2,20 @@
 
 use stepwell_base::budget::Budget;
 
-use crate::layout::{ENTRY_BYTES, Layout};
-use crate::{Error, Result, fetch, segment, table};
+use crate::layout::Layout;
+use crate::{Error, Result, segment};
+
+/// Who compacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compaction {
+    /// A thread of the store's own.
+    Background,
+    /// Whoever puts or commits, when it is due: no thread, and the same files every time.
+    Inline,
+}
 
 /// Settings of a store; `table` and `row_bytes` are fixed for its life.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StoreOptions {
     /// Number of the table whose rows these are; part of every page's checksum.
     pub table: u32,
@@ -14,18 +23,40 @@ pub struct StoreOptions {
     pub row_bytes: usize,
     /// The most bytes of a segment's file.
     pub segment_bytes: u64,
-    /// The most bytes of pages that wait to be written, of each of two buffers.
+    /// The most bytes of one write; up to [`WRITES_MAX`] are under way.
     pub buffer_bytes: u64,
     /// The most bytes of the index (`tiers.index`).
     pub index_bytes_max: u64,
+    /// Rows to expect, where that is known: the index then never grows below it.
+    pub rows_hint: u64,
+    /// Space after a commit at most, in bytes of live rows; never above [`SPACE_HARD`].
+    pub space_max: f64,
+    /// Who compacts.
+    pub compaction: Compaction,
+    /// Bytes of segments that go through the system's page cache; the others are read and written
+    /// directly. Where the rows fit the machine's memory the cache serves them; where they do not,
+    /// it costs more than it brings.
+    pub cached_bytes: u64,
+    /// Reads of one reader in flight at most.
+    pub read_depth: usize,
+    /// Bytes of one reader's reads in flight at most.
+    pub read_bytes: usize,
 }
 
+/// Writes under way in one segment at most.
+pub const WRITES_MAX: usize = 4;
+/// Space above which writers wait, in bytes of live rows (HPS paper, appendix E).
+pub const SPACE_HARD: f64 = 2.0;
+/// Deletions of a segment at most, in parts of its rows.
+pub(crate) const DELETIONS_PART: u32 = 4;
 /// Above this, row numbers of a segment might not fit 32 bits.
 const SEGMENT_BYTES_MAX: u64 = 64 << 30;
-const ROW_BYTES_MAX: usize = 16 << 20;
+pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
+const SPACE_MIN: f64 = 1.1;
 
 impl StoreOptions {
-    /// The defaults: segments of 64 MiB, buffers of 1 MiB, an index of at most 1 GiB.
+    /// The defaults: segments of 64 MiB, writes of 1 MiB, an index of at most 1 GiB, space of 1.5
+    /// times the live rows, no page cache, 128 reads in flight.
     pub fn new(table: u32, row_bytes: usize) -> Self {
         Self {
             table,
@@ -33,6 +64,12 @@ impl StoreOptions {
             segment_bytes: 64 << 20,
             buffer_bytes: 1 << 20,
             index_bytes_max: 1 << 30,
+            rows_hint: 0,
+            space_max: 1.5,
+            compaction: Compaction::Background,
+            cached_bytes: 0,
+            read_depth: 128,
+            read_bytes: 4 << 20,
         }
     }
 
@@ -54,14 +91,29 @@ impl StoreOptions {
                 self.segment_bytes
             ));
         }
-        let least = self.layout().file_bytes(self.layout().rows_per_page);
+        let least = self.segment_bytes_min();
         if self.segment_bytes < least {
             return fail(format!(
                 "segments of {} bytes cannot hold a page of rows of {} bytes: at least {least}",
                 self.segment_bytes, self.row_bytes
             ));
         }
+        if !(SPACE_MIN..=SPACE_HARD).contains(&self.space_max) {
+            return fail(format!(
+                "space of {} times the live rows is not admitted: {SPACE_MIN} to {SPACE_HARD}",
+                self.space_max
+            ));
+        }
+        if self.read_depth == 0 {
+            return fail("a read depth of 0 is not admitted: at least 1".to_owned());
+        }
         Ok(())
+    }
+
+    /// The least `segment_bytes` that is admitted.
+    fn segment_bytes_min(&self) -> u64 {
+        let page = self.layout().page_bytes as u64;
+        (2 * page..).step_by(4096).find(|bytes| self.layout().rows_max(*bytes) > 0).unwrap_or(page)
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -73,26 +125,43 @@ impl StoreOptions {
         self.layout().rows_max(self.segment_bytes)
     }
 
-    pub(crate) fn buffer_pages(&self) -> u32 {
+    /// Pages of a write, and of what is read at once for a merge.
+    pub(crate) fn chunk_pages(&self) -> u32 {
         let pages = self.buffer_bytes / self.layout().page_bytes as u64;
-        pages.clamp(1, u64::from(u32::MAX)) as u32
+        let segment = 1 + self.layout().pages(self.segment_rows());
+        pages.clamp(2, u64::from(segment.max(2))) as u32
+    }
+
+    pub(crate) fn chunk_bytes(&self) -> usize {
+        self.chunk_pages() as usize * self.layout().page_bytes
+    }
+
+    /// Bytes of a reader's queue: a page always fits.
+    pub(crate) fn reader_bytes(&self) -> usize {
+        self.read_bytes.max(2 * self.layout().page_bytes)
+    }
+
+    /// Bytes of a segment's footer and list of keys at most, once it has so many rows.
+    fn list_bytes(&self) -> u64 {
+        let rows = u64::from(self.segment_rows());
+        // Keys in a list and in the footer; runs and deletions likewise.
+        rows * (2 * 8 + 2 * 8) + rows / u64::from(DELETIONS_PART) * 2 * 16
     }
 
     /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
     /// threads reading at once.
     pub fn add_bounds(&self, readers: u64, budget: &mut Budget) {
-        let page = self.layout().page_bytes as u64;
-        let buffers = 4 * u64::from(self.buffer_pages()) * page;
-        let rows = u64::from(self.segment_rows());
-        // Entries of the open segment and of a merge's output; of a merge also where its rows are.
-        let lists = rows * (2 * ENTRY_BYTES + table::MOVE_BYTES + fetch::WANTED_BYTES);
-        let window = fetch::TICKETS_MAX as u64 * (fetch::WINDOW_BYTES + fetch::RUN_BYTES + page);
+        let chunk = self.chunk_bytes() as u64;
+        // Current, in flight, and spare chunks of the open segment and of one closing.
+        let buffers = 2 * (WRITES_MAX as u64 + 2) * chunk;
+        let merge = (2 * (WRITES_MAX as u64 + 2)) * chunk + 3 * self.list_bytes();
         let why = |of: &str| format!("table {}: {of}", self.table);
         budget.add("store index", self.index_bytes_max, why("tiers.index"));
-        budget.add("store write buffers", buffers, why("open segment and merge, two each"));
-        budget.add("store row lists", lists, why("open segment and merge"));
-        let reads = (readers + 1) * window + segment::CHUNK_BYTES;
-        budget.add("store read windows", reads, why("readers, merge, footers"));
+        budget.add("store write buffers", buffers, why("open and closing segment"));
+        budget.add("store row lists", 2 * self.list_bytes(), why("open and closing segment"));
+        budget.add("store compaction", merge, why("reads, writes and lists of a merge"));
+        let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
+        budget.add("store read queues", reads, why("readers, footers"));
     }
 }
 
@@ -107,19 +176,23 @@ mod tests {
         assert!(none.contains("row of 0 bytes"), "{none}");
         let small = StoreOptions { segment_bytes: 8192, ..StoreOptions::new(0, 64) };
         let small = small.check().unwrap_err().to_string();
-        assert!(small.contains("at least 9056"), "{small}");
-        let least = StoreOptions { segment_bytes: 9056, ..StoreOptions::new(0, 64) };
+        assert!(small.contains("at least"), "{small}");
+        let least: u64 = small.rsplit(' ').next().unwrap().parse().unwrap();
+        let least = StoreOptions { segment_bytes: least, ..StoreOptions::new(0, 64) };
         least.check().unwrap();
         assert_eq!(least.segment_rows(), 51);
         let large = StoreOptions { segment_bytes: 1 << 40, ..StoreOptions::new(0, 64) };
         assert!(large.check().is_err());
+        let space = StoreOptions { space_max: 3.0, ..StoreOptions::new(0, 64) };
+        assert!(space.check().unwrap_err().to_string().contains("1.1 to 2"));
+        assert!(StoreOptions { read_depth: 0, ..StoreOptions::new(0, 64) }.check().is_err());
     }
 
     #[test]
     fn every_bound_is_stated() {
         let mut budget = Budget::default();
         StoreOptions::new(3, 256).add_bounds(2, &mut budget);
-        assert_eq!(budget.bounds().len(), 4);
+        assert_eq!(budget.bounds().len(), 5);
         assert!(budget.bounds().iter().all(|bound| bound.bytes > 0));
     }
 }

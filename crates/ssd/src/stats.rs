@@ -1,31 +1,47 @@
 //! What a store has done and what it holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
+/// Parts into which segments are divided by how much of them is live.
+pub const LIVE_PARTS: usize = 10;
+
 /// Figures of a store; counts begin when it is made or opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// Rows that the index points at.
     pub rows_live: u64,
     /// Rows in segments that it no longer points at, merged segments not yet removed included.
     pub rows_stale: u64,
-    /// Bytes of live rows with key and sequence number.
+    /// Bytes of live rows as they lie on pages, with key, birth and last use.
     pub bytes_live: u64,
-    /// The same of stale rows.
-    pub bytes_stale: u64,
+    /// Bytes of all sealed segments' files, merged ones not yet removed included.
+    pub bytes_files: u64,
+    /// `bytes_files` over `bytes_live`; 0 where there is no row.
+    pub space_amplification: f64,
+    /// Bytes of files above the setting: what compaction has yet to reclaim.
+    pub bytes_debt: u64,
     /// Segments in use, the open one included.
     pub segments: u64,
     /// Merged segments that wait for the next commit to be removed.
     pub segments_retired: u64,
+    /// Sealed segments by live part: 0 to 10 percent, 10 to 20, and so on.
+    pub segments_by_live: [u64; LIVE_PARTS],
     /// Bytes of the index.
     pub index_bytes: u64,
+    /// The most that they ever were.
+    pub index_bytes_peak: u64,
     /// Bytes read from files, for whatever reason.
     pub bytes_read: u64,
     /// Bytes written to files: rows, padding, footers, manifests, merged rows, copies.
     pub bytes_written: u64,
+    /// The same of each directory.
+    pub directories: Vec<DirectoryStats>,
     /// Keys looked up.
     pub lookups: u64,
     /// Lookups of keys that the store does not have.
@@ -38,37 +54,74 @@ pub struct Stats {
     pub reads: u64,
     /// Pages that these brought.
     pub pages_read: u64,
-    /// Rows put and appended.
+    /// Pages brought for each lookup that needed the disk, or shared one; 0 where none did.
+    pub pages_per_lookup: f64,
+    /// Bytes of pages brought over bytes of rows looked up there.
+    pub read_amplification: f64,
+    /// Mean number of reads in flight when another one started.
+    pub queue_depth: f64,
+    /// Time from a read's start to its end: half took at most so many microseconds.
+    pub read_us_p50: u64,
+    /// All but one in a hundred took at most so many microseconds.
+    pub read_us_p99: u64,
+    /// Rows put.
     pub rows_put: u64,
-    /// Rows put that were not newer than what the store had.
-    pub rows_superseded: u64,
+    /// Rows put over one of the same key that was still on the unfinished page.
+    pub rows_replaced: u64,
+    /// Keys deleted.
+    pub rows_deleted: u64,
+    /// Expired rows that compaction dropped.
+    pub rows_expired: u64,
     /// Rows that compaction moved.
     pub rows_moved: u64,
+    /// Bytes written over bytes of rows put as they lie on pages.
+    pub write_amplification: f64,
     /// Merges of segments.
     pub compactions: u64,
     /// Segments merged away.
     pub segments_merged: u64,
     /// Manifests written.
     pub commits: u64,
+    /// Times that a writer waited for compaction.
+    pub writer_waits: u64,
+}
+
+/// Traffic of one directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DirectoryStats {
+    /// Its path.
+    pub path: String,
+    /// Bytes read from it.
+    pub bytes_read: u64,
+    /// Bytes written to it.
+    pub bytes_written: u64,
+    /// Segments in it.
+    pub segments: u64,
 }
 
 /// The counting part of [`Stats`], shared by all threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
-    pub(crate) bytes_read: AtomicU64,
-    pub(crate) bytes_written: AtomicU64,
+    /// Bytes read and written, by directory.
+    traffic: Vec<[AtomicU64; 2]>,
     pub(crate) lookups: AtomicU64,
     pub(crate) lookups_absent: AtomicU64,
     pub(crate) lookups_buffered: AtomicU64,
-    pub(crate) lookups_merged: AtomicU64,
+    pub(crate) lookups_read: AtomicU64,
+    pub(crate) lookup_pages: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) pages_read: AtomicU64,
+    pub(crate) depth_sum: AtomicU64,
     pub(crate) rows_put: AtomicU64,
-    pub(crate) rows_superseded: AtomicU64,
+    pub(crate) rows_replaced: AtomicU64,
+    pub(crate) rows_deleted: AtomicU64,
+    pub(crate) rows_expired: AtomicU64,
     pub(crate) rows_moved: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) segments_merged: AtomicU64,
     pub(crate) commits: AtomicU64,
+    pub(crate) writer_waits: AtomicU64,
+    latency: Mutex<Histogram<u64>>,
 }
 
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
@@ -79,32 +132,93 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
+fn ratio(above: u64, below: u64) -> f64 {
+    if below == 0 { 0.0 } else { above as f64 / below as f64 }
+}
+
 impl Counters {
-    pub(crate) fn read(&self, bytes: usize) {
-        add(&self.bytes_read, bytes as u64);
+    /// Counters of a store over so many directories.
+    pub(crate) fn new(directories: usize) -> Self {
+        #[expect(clippy::expect_used, reason = "the arguments are constants that are admitted")]
+        let latency = Histogram::new_with_bounds(1, 60_000_000, 2).expect("a histogram");
+        let zero = || AtomicU64::new(0);
+        Self {
+            traffic: (0..directories).map(|_| [zero(), zero()]).collect(),
+            lookups: zero(),
+            lookups_absent: zero(),
+            lookups_buffered: zero(),
+            lookups_read: zero(),
+            lookup_pages: zero(),
+            reads: zero(),
+            pages_read: zero(),
+            depth_sum: zero(),
+            rows_put: zero(),
+            rows_replaced: zero(),
+            rows_deleted: zero(),
+            rows_expired: zero(),
+            rows_moved: zero(),
+            compactions: zero(),
+            segments_merged: zero(),
+            commits: zero(),
+            writer_waits: zero(),
+            latency: Mutex::new(latency),
+        }
     }
 
-    pub(crate) fn wrote(&self, bytes: usize) {
-        add(&self.bytes_written, bytes as u64);
+    pub(crate) fn read(&self, directory: usize, bytes: usize) {
+        add(&self.traffic[directory][0], bytes as u64);
     }
 
-    /// Statistics with the counts alone.
-    pub(crate) fn counted(&self) -> Stats {
+    pub(crate) fn wrote(&self, directory: usize, bytes: usize) {
+        add(&self.traffic[directory][1], bytes as u64);
+    }
+
+    /// Counts how long finished reads took.
+    pub(crate) fn took(&self, times: &mut Vec<Duration>) {
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        for time in times.drain(..) {
+            latency.saturating_record(time.as_micros().max(1) as u64);
+        }
+    }
+
+    /// Statistics with the counts alone; `stride` is the bytes of a row on a page.
+    pub(crate) fn counted(&self, stride: u64, page_bytes: u64, paths: &[String]) -> Stats {
+        let directory = |(path, traffic): (&String, &[AtomicU64; 2])| DirectoryStats {
+            path: path.clone(),
+            bytes_read: get(&traffic[0]),
+            bytes_written: get(&traffic[1]),
+            segments: 0,
+        };
+        let directories: Vec<_> = paths.iter().zip(&self.traffic).map(directory).collect();
+        let bytes_read = directories.iter().map(|directory| directory.bytes_read).sum();
+        let bytes_written = directories.iter().map(|directory| directory.bytes_written).sum();
+        let (read, pages) = (get(&self.lookups_read), get(&self.lookup_pages));
+        let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
         Stats {
-            bytes_read: get(&self.bytes_read),
-            bytes_written: get(&self.bytes_written),
+            bytes_read,
+            bytes_written,
+            directories,
             lookups: get(&self.lookups),
             lookups_absent: get(&self.lookups_absent),
             lookups_buffered: get(&self.lookups_buffered),
-            lookups_merged: get(&self.lookups_merged),
+            lookups_merged: read.saturating_sub(pages),
             reads: get(&self.reads),
             pages_read: get(&self.pages_read),
+            pages_per_lookup: ratio(pages, read),
+            read_amplification: ratio(pages * page_bytes, read * stride),
+            queue_depth: ratio(get(&self.depth_sum), get(&self.reads)),
+            read_us_p50: latency.value_at_quantile(0.5),
+            read_us_p99: latency.value_at_quantile(0.99),
             rows_put: get(&self.rows_put),
-            rows_superseded: get(&self.rows_superseded),
+            rows_replaced: get(&self.rows_replaced),
+            rows_deleted: get(&self.rows_deleted),
+            rows_expired: get(&self.rows_expired),
             rows_moved: get(&self.rows_moved),
+            write_amplification: ratio(bytes_written, get(&self.rows_put) * stride),
             compactions: get(&self.compactions),
             segments_merged: get(&self.segments_merged),
             commits: get(&self.commits),
+            writer_waits: get(&self.writer_waits),
             ..Stats::default()
         }
     }

@@ -4,18 +4,8 @@
 
 use std::sync::Arc;
 
-use stepwell_base::Key;
-
-use crate::index::RowPlace;
-use crate::segment::{Sealed, SegmentFile};
-
-/// More sealed segments than this with less than half of a full one's live rows get merged.
-pub(crate) const SMALL_SEGMENTS_MAX: usize = 8;
-
-/// A row that a merge moved, until the index follows.
-pub(crate) type Move = (Key, RowPlace);
-/// Bytes of a [`Move`].
-pub(crate) const MOVE_BYTES: u64 = size_of::<Move>() as u64;
+use crate::index::Place;
+use crate::segment::{SegmentFile, Tail};
 
 /// A segment in use.
 #[derive(Debug)]
@@ -24,33 +14,73 @@ pub(crate) struct Segment {
     /// Rows in it; those that the index does not point at are stale.
     pub(crate) rows: u32,
     pub(crate) live: u32,
-    pub(crate) seq_max: u64,
-    /// Length and checksum, once it can no longer change.
+    /// The earliest birth of its rows.
+    pub(crate) birth_min: u32,
+    /// Rows that the store had been given when it was sealed: its age.
+    pub(crate) sealed_at: u64,
+    /// Its end, once it can no longer change.
     pub(crate) sealed: Option<Sealed>,
+    /// Whether it could not be read: merges leave it alone.
+    pub(crate) unreadable: bool,
+}
+
+/// A segment that can no longer change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sealed {
+    pub(crate) bytes: u64,
+    pub(crate) tail: Tail,
 }
 
 impl Segment {
-    fn stale(&self) -> u32 {
+    /// A segment without a row.
+    pub(crate) fn new(file: Arc<SegmentFile>, birth_min: u32) -> Self {
+        let (rows, live, sealed_at) = (0, 0, 0);
+        Self { file, rows, live, birth_min, sealed_at, sealed: None, unreadable: false }
+    }
+
+    /// Rows that the index does not point at.
+    pub(crate) fn stale(&self) -> u32 {
         self.rows - self.live
     }
 
-    fn is_mostly_stale(&self) -> bool {
-        u64::from(self.stale()) * 2 > u64::from(self.rows)
+    /// Live rows that are not expired, estimated from the sample of last uses.
+    pub(crate) fn live_unexpired(&self, expire_before: u32) -> u32 {
+        let Some(Sealed { tail, .. }) = &self.sealed else { return self.live };
+        let expired = tail.used.partition_point(|used| *used < expire_before);
+        let kept = (tail.used.len() - expired) as u64;
+        (u64::from(self.live) * kept).div_ceil(tail.used.len() as u64) as u32
+    }
+
+    /// Bytes of its file, 0 while it is being written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sealed.map_or(0, |sealed| sealed.bytes)
     }
 }
 
 /// All segments in use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Option<Segment>>,
     free: Vec<u32>,
+    /// Places of a slot: the most data pages of a segment.
+    pages_per_slot: u32,
     rows: u64,
+    bytes: u64,
 }
 
 impl Table {
+    pub(crate) fn new(pages_per_slot: u32) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), pages_per_slot, rows: 0, bytes: 0 }
+    }
+
     /// Rows in all segments, live and stale.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Bytes of all sealed segments' files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -62,9 +92,24 @@ impl Table {
         self.slots.len()
     }
 
+    /// The place of a page.
+    #[inline]
+    pub(crate) fn place(&self, slot: u32, page: u32) -> Place {
+        assert!((1..=self.pages_per_slot).contains(&page), "a page of the slot");
+        Place(u64::from(slot) * u64::from(self.pages_per_slot) + u64::from(page - 1))
+    }
+
+    /// The slot and page of a place.
+    #[inline]
+    pub(crate) fn page(&self, place: Place) -> (u32, u32) {
+        let pages = u64::from(self.pages_per_slot);
+        ((place.0 / pages) as u32, (place.0 % pages) as u32 + 1)
+    }
+
     /// Puts a segment into a slot.
     pub(crate) fn insert(&mut self, segment: Segment) -> u32 {
         self.rows += u64::from(segment.rows);
+        self.bytes += segment.bytes();
         match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = Some(segment);
@@ -82,18 +127,17 @@ impl Table {
         self.slots[slot as usize].as_ref().expect("a slot in use")
     }
 
-    pub(crate) fn get_mut(&mut self, slot: u32) -> &mut Segment {
+    fn get_mut(&mut self, slot: u32) -> &mut Segment {
         #[expect(clippy::expect_used, reason = "the index names slots in use alone")]
         self.slots[slot as usize].as_mut().expect("a slot in use")
     }
 
-    /// Counts a row that was appended to `slot` and is live.
-    pub(crate) fn appended(&mut self, slot: u32, seq: u64) {
-        self.rows += 1;
+    /// Counts `rows` rows that were appended to `slot`, and that are live.
+    pub(crate) fn appended(&mut self, slot: u32, rows: u32) {
+        self.rows += u64::from(rows);
         let segment = self.get_mut(slot);
-        segment.rows += 1;
-        segment.live += 1;
-        segment.seq_max = segment.seq_max.max(seq);
+        segment.rows += rows;
+        segment.live += rows;
     }
 
     /// Counts a row of `slot` that the index points at no longer.
@@ -103,6 +147,16 @@ impl Table {
         segment.live -= 1;
     }
 
+    /// The segment of `slot` can no longer change.
+    pub(crate) fn seal(&mut self, slot: u32, sealed: Sealed, birth_min: u32, sealed_at: u64) {
+        self.bytes += sealed.bytes;
+        let segment = self.get_mut(slot);
+        assert!(segment.rows == sealed.tail.counts.rows, "the tail counts every row");
+        segment.birth_min = birth_min;
+        segment.sealed_at = sealed_at;
+        segment.sealed = Some(sealed);
+    }
+
     /// Takes a segment without live rows out; its slot is free.
     pub(crate) fn remove(&mut self, slot: u32) -> Segment {
         assert!(self.get(slot).live == 0, "a segment with live rows stays");
@@ -110,6 +164,7 @@ impl Table {
         let segment = self.slots[slot as usize].take().expect("a slot in use");
         self.free.push(slot);
         self.rows -= u64::from(segment.rows);
+        self.bytes -= segment.bytes();
         segment
     }
 
@@ -121,56 +176,15 @@ impl Table {
         slots
     }
 
-    /// What one merge takes: the most stale segments of those more than half stale, and then, where
-    /// there are too many small ones, the smallest; together not more than `rows_max` live rows,
-    /// but for a first one that is larger.
-    pub(crate) fn victims(&self, rows_max: u32) -> Vec<u32> {
-        let sealed = |slot: &u32| self.get(*slot).sealed.is_some();
-        let slots: Vec<u32> = self.in_order().into_iter().filter(sealed).collect();
-        let mut victims = Vec::new();
-        let mut room = u64::from(rows_max);
-        for slot in self.most_stale(&slots) {
-            let live = u64::from(self.get(slot).live);
-            if live > room && !victims.is_empty() {
-                break;
-            }
-            room = room.saturating_sub(live);
-            victims.push(slot);
-        }
-        let small = self.smallest(&slots, rows_max);
-        if small.len() > SMALL_SEGMENTS_MAX {
-            for slot in small.into_iter().take(SMALL_SEGMENTS_MAX) {
-                let live = u64::from(self.get(slot).live);
-                if live <= room {
-                    room -= live;
-                    victims.push(slot);
-                }
-            }
-        }
-        victims
+    /// Merges pass over the segment of `slot` from now on.
+    pub(crate) fn leave_alone(&mut self, slot: u32) {
+        self.get_mut(slot).unreadable = true;
     }
 
-    fn most_stale(&self, slots: &[u32]) -> Vec<u32> {
-        let stale = |slot: &u32| self.get(*slot).is_mostly_stale();
-        let mut stale: Vec<u32> = slots.iter().copied().filter(stale).collect();
-        // Fractions compared crosswise; equal ones stay in order of segment numbers.
-        stale.sort_by(|a, b| {
-            let (a, b) = (self.get(*a), self.get(*b));
-            let left = u64::from(a.stale()) * u64::from(b.rows);
-            let right = u64::from(b.stale()) * u64::from(a.rows);
-            right.cmp(&left)
-        });
-        stale
-    }
-
-    /// Segments not half stale with less than half of `rows_max` live rows, the smallest first.
-    fn smallest(&self, slots: &[u32], rows_max: u32) -> Vec<u32> {
-        let small = |slot: &u32| {
-            let segment = self.get(*slot);
-            !segment.is_mostly_stale() && segment.live < rows_max.div_ceil(2)
-        };
-        let mut small: Vec<u32> = slots.iter().copied().filter(small).collect();
-        small.sort_by_key(|slot| self.get(*slot).live);
-        small
+    /// Slots of sealed segments, in order of segment numbers.
+    pub(crate) fn sealed(&self) -> Vec<u32> {
+        let mut slots = self.in_order();
+        slots.retain(|slot| self.get(*slot).sealed.is_some());
+        slots
     }
 }

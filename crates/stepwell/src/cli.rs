@@ -30,6 +30,89 @@ pub(crate) enum Job {
     Plan(ConfigArgs),
     /// List all settings with their meaning and default
     Config,
+    /// Check stores of rows, or salvage what is left of a damaged one
+    Store(StoreArgs),
+    /// Measure a part against what the machine can do
+    Bench(BenchArgs),
+}
+
+/// `stepwell store`.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    #[command(subcommand)]
+    pub(crate) job: StoreJob,
+}
+
+/// What to do with a store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreJob {
+    /// Read every byte and name all that is damaged
+    Check {
+        /// A store's directory (all of them, if it has several), or a checkpoint
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put every intact row into a new store
+    Repair {
+        /// The damaged store's directory (all of them, if it has several), or a checkpoint
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
+        /// Directory of the new store
+        #[arg(long, value_name = "NEW")]
+        into: PathBuf,
+    },
+}
+
+/// `stepwell bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) job: BenchJob,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchJob {
+    /// The store of rows against the raw disk
+    Ssd(BenchSsdArgs),
+}
+
+/// `stepwell bench ssd`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchSsdArgs {
+    /// A directory on the disk in question, with room for seven times the rows
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Rows of the store
+    #[arg(long, default_value_t = 10_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub(crate) row_bytes: usize,
+    /// Keys of a look-up and of a put
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub(crate) batch: usize,
+    /// Exponent of the keys' frequencies in look-ups and overwrites, 0 for uniform
+    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Reads in flight
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) depth: usize,
+    /// Seconds of each measurement of reads
+    #[arg(long, default_value_t = 5.0, value_name = "S")]
+    pub(crate) seconds: f64,
+    /// How many times all rows are overwritten
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) overwrites: u64,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub(crate) rounds: usize,
 }
 
 /// Where settings come from; later ones win: file, data and model flags, --set, flags by key.

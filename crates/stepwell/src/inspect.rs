@@ -58,7 +58,7 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let mut longest = Longest::new(top);
     store
-        .scan_live(&mut |key, _seq, row| {
+        .scan_live(&mut |key, _used, row| {
             longest.offer(key, norm(row, weights));
             Ok(())
         })

@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is what a program is for")]
 
+mod bench;
 mod cli;
 mod eval;
 mod file;
 mod inspect;
 mod progress;
 mod settings;
+mod store;
 mod synth;
 mod table;
 mod train;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         Job::Inspect(args) => inspect::run(&args),
         Job::Synth(args) => synth::run(&args),
         Job::Plan(args) => train::plan(&args),
+        Job::Store(args) => store::run(&args),
+        Job::Bench(args) => bench::run(&args),
         Job::Config => {
             table::print_settings();
             Ok(())

@@ -96,6 +96,10 @@ pub struct TierConfig {
     pub index: ByteCount,
     /// Bytes of a segment file.
     pub segment: ByteCount,
+    /// Bytes of segment files that go through the system's page cache.
+    pub page_cache: ByteCount,
+    /// Space of the store after a commit at most, times that of its live rows.
+    pub space: f64,
 }
 
 /// Overlap of stages.
@@ -165,6 +169,8 @@ impl Default for Config {
                 ssd: None,
                 index: ByteCount(1 << 30),
                 segment: ByteCount(64 << 20),
+                page_cache: ByteCount(4 << 30),
+                space: 1.5,
             },
             pipeline: PipelineConfig { lookahead: 2, horizon: 4 },
             rows: OptimizerConfig { kind: OptimizerKind::Adagrad, lr: 0.02 },

@@ -32,6 +32,7 @@ use std::ops::Range;
 use stepwell_base::{Key, hash};
 
 pub use options::{INTERACTIONS_MAX, SynthOptions};
+pub use zipf::Zipf;
 
 use crate::log1p::Log1p;
 use crate::{Chunk, DataError, Schema};

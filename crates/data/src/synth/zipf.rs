@@ -35,14 +35,18 @@ struct Column {
 
 /// Ranks 1 to n with weights 1 / rank^exponent, in segments of equal weight within.
 #[derive(Clone, Debug)]
-pub(super) struct Zipf {
+pub struct Zipf {
     columns: Vec<Column>,
     /// Probability of each segment.
     shares: Vec<f64>,
 }
 
 impl Zipf {
-    pub(super) fn new(ranks: u64, exponent: f64) -> Self {
+    /// Ranks 1 to `ranks`, the k-th with weight 1 / k^exponent.
+    ///
+    /// # Panics
+    /// When there is no rank.
+    pub fn new(ranks: u64, exponent: f64) -> Self {
         assert!(ranks > 0, "a vocabulary has an id");
         let segments = segments(ranks);
         let weights: Vec<f64> =
@@ -54,7 +58,7 @@ impl Zipf {
 
     /// The rank that two uniform 64-bit numbers stand for.
     #[inline]
-    pub(super) fn rank(&self, choice: u64, within: u64) -> u64 {
+    pub fn rank(&self, choice: u64, within: u64) -> u64 {
         let wide = u128::from(choice) * self.columns.len() as u128;
         let (index, fraction) = ((wide >> 64) as usize, wide as u64);
         let mut column = &self.columns[index];
@@ -66,7 +70,7 @@ impl Zipf {
     }
 
     /// Distinct ranks to be expected in so many draws.
-    pub(super) fn distinct(&self, draws: f64) -> f64 {
+    pub(crate) fn distinct(&self, draws: f64) -> f64 {
         let distinct = |(column, share): (&Column, &f64)| {
             let width = column.width as f64;
             let unseen = draws * libm::log1p(-(share / width).min(1.0 - 1e-16));
@@ -75,7 +79,7 @@ impl Zipf {
         self.columns.iter().zip(&self.shares).map(distinct).sum()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.columns.capacity() * size_of::<Column>() + self.shares.capacity() * size_of::<f64>()
     }
 }

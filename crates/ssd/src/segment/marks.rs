@@ -1,28 +1,35 @@
 //! The bytes at both ends of a segment: its header page and its tail.
 //!
 //! ```text
-//! header, page 0                              tail, the last 48 bytes
+//! header, page 0                              tail, the last 128 bytes
 //! offset  bytes                               offset  bytes
-//! 0       8      "STEPWSEG"                   0       8      where the footer starts
-//! 8       4      format version               8       8      rows
-//! 12      4      table                        16      8      highest sequence number
-//! 16      4      bytes of a row's payload     24      8      XXH3-64 of the footer
-//! 20      4      bytes of a page              32      8      XXH3-64 of the 32 bytes before, xor
-//! 24      8      number of the segment                       that of (table, segment, 2^32 - 1)
-//! …              zeros                        40      8      "STEPWEND"
-//! end - 8 8      checksum as of any page
+//! 0       8      "STEPWSEG"                   0       4      rows
+//! 8       4      format version               4       4      runs
+//! 12      4      table                        8       4      deletions
+//! 16      4      bytes of a row's payload     12      4      generation
+//! 20      4      bytes of a page              16      8      XXH3-64 of the footer
+//! 24      8      number of the segment        24      8      XXH3-64 of the pages' checksums
+//! …              zeros                        32      64     sixteenths of `used`, u32 each
+//! end - 8 8      checksum as of any page      96      16     zeros
+//!                                             112     8      XXH3-64 of the 112 bytes before, xor
+//!                                                            that of (table, segment, 2^32 - 1)
+//!                                             120     8      "STEPWEND"
 //! ```
 
 use stepwell_base::hash;
 
-use super::page::{self, u64_and_rest};
+use super::page::{self, u32_and_rest, u64_and_rest};
 use crate::FORMAT_VERSION;
-use crate::layout::{Layout, TAIL_BYTES};
+use crate::layout::{Counts, Layout, TAIL_BYTES};
 
 const HEADER_MAGIC: &[u8; 8] = b"STEPWSEG";
 const TAIL_MAGIC: &[u8; 8] = b"STEPWEND";
 /// Stands for the tail where pages have their number.
 const TAIL_PLACE: u32 = u32::MAX;
+/// Where the tail's own checksum lies in it.
+const TAIL_SUM_AT: usize = TAIL_BYTES - 16;
+/// Parts into which a segment's rows are divided by their last use.
+pub(crate) const USED_PARTS: usize = 16;
 
 /// Why bytes are not the mark that was looked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,17 +40,15 @@ pub(crate) enum Fault {
     Damage(String),
 }
 
-/// The header page of a segment.
-pub(crate) fn header(layout: &Layout, segment: u64) -> Vec<u8> {
-    let mut bytes = vec![0; layout.page_bytes];
-    bytes[..8].copy_from_slice(HEADER_MAGIC);
-    bytes[8..12].copy_from_slice(&(FORMAT_VERSION as u32).to_le_bytes());
-    bytes[12..16].copy_from_slice(&layout.table.to_le_bytes());
-    bytes[16..20].copy_from_slice(&(layout.row_bytes as u32).to_le_bytes());
-    bytes[20..24].copy_from_slice(&(layout.page_bytes as u32).to_le_bytes());
-    bytes[24..32].copy_from_slice(&segment.to_le_bytes());
-    page::seal(&mut bytes, layout.table, segment, 0);
-    bytes
+/// Writes the header page of a segment into a zeroed page and returns its checksum.
+pub(crate) fn put_header(page: &mut [u8], layout: &Layout, segment: u64) -> u64 {
+    page[..8].copy_from_slice(HEADER_MAGIC);
+    page[8..12].copy_from_slice(&(FORMAT_VERSION as u32).to_le_bytes());
+    page[12..16].copy_from_slice(&layout.table.to_le_bytes());
+    page[16..20].copy_from_slice(&(layout.row_bytes as u32).to_le_bytes());
+    page[20..24].copy_from_slice(&(layout.page_bytes as u32).to_le_bytes());
+    page[24..32].copy_from_slice(&segment.to_le_bytes());
+    page::seal(page, layout.table, segment, 0)
 }
 
 /// Checks that a header page is the one of this segment.
@@ -57,32 +62,49 @@ pub(crate) fn check_header(bytes: &[u8], layout: &Layout, segment: u64) -> Resul
     if version != FORMAT_VERSION {
         return Err(Fault::Version(version));
     }
-    if bytes != header(layout, segment) {
+    let mut expected = vec![0; layout.page_bytes];
+    put_header(&mut expected, layout, segment);
+    if bytes != expected {
         return damage("the header page is not that of this table and segment");
     }
     Ok(())
 }
 
 /// What the end of a segment says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
-    pub(crate) rows: u32,
-    pub(crate) seq_max: u64,
+    pub(crate) counts: Counts,
+    /// How many merges its rows have been through at most.
+    pub(crate) generation: u32,
     pub(crate) footer_sum: u64,
+    pub(crate) pages_sum: u64,
+    /// Of every sixteenth of the rows, ordered by last use, the latest use; from a sample.
+    pub(crate) used: [u32; USED_PARTS],
 }
 
 impl Tail {
     pub(crate) fn encode(&self, layout: &Layout, segment: u64) -> [u8; TAIL_BYTES] {
         let mut bytes = [0; TAIL_BYTES];
-        bytes[..8].copy_from_slice(&layout.footer_offset(self.rows).to_le_bytes());
-        bytes[8..16].copy_from_slice(&u64::from(self.rows).to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.seq_max.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.footer_sum.to_le_bytes());
+        bytes[..4].copy_from_slice(&self.counts.rows.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.counts.runs.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.counts.deletions.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.footer_sum.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.pages_sum.to_le_bytes());
+        for (place, used) in bytes[32..].chunks_exact_mut(4).zip(self.used) {
+            place.copy_from_slice(&used.to_le_bytes());
+        }
         let place = page::place_sum(layout.table, segment, TAIL_PLACE);
-        let sum = hash::checksum(&bytes[..32]) ^ place;
-        bytes[32..40].copy_from_slice(&sum.to_le_bytes());
-        bytes[40..].copy_from_slice(TAIL_MAGIC);
+        let sum = hash::checksum(&bytes[..TAIL_SUM_AT]) ^ place;
+        bytes[TAIL_SUM_AT..TAIL_SUM_AT + 8].copy_from_slice(&sum.to_le_bytes());
+        bytes[TAIL_SUM_AT + 8..].copy_from_slice(TAIL_MAGIC);
         bytes
+    }
+
+    /// The checksum of the tail, which covers the sums of all else in the segment.
+    pub(crate) fn sum(&self, layout: &Layout, segment: u64) -> u64 {
+        let bytes = self.encode(layout, segment);
+        u64_and_rest(&bytes[TAIL_SUM_AT..]).0
     }
 
     pub(crate) fn decode(
@@ -90,13 +112,19 @@ impl Tail {
         layout: &Layout,
         segment: u64,
     ) -> Result<Self, Fault> {
-        let (_offset, rest) = u64_and_rest(bytes);
-        let (rows, rest) = u64_and_rest(rest);
-        let (seq_max, rest) = u64_and_rest(rest);
-        let (footer_sum, _) = u64_and_rest(rest);
-        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        let tail = Self { rows, seq_max, footer_sum };
-        // Every byte follows from the fields, so comparing checks magic, offset and checksum.
+        let (rows, rest) = u32_and_rest(bytes);
+        let (runs, rest) = u32_and_rest(rest);
+        let (deletions, rest) = u32_and_rest(rest);
+        let (generation, rest) = u32_and_rest(rest);
+        let (footer_sum, rest) = u64_and_rest(rest);
+        let (pages_sum, mut rest) = u64_and_rest(rest);
+        let mut used = [0; USED_PARTS];
+        for part in &mut used {
+            (*part, rest) = u32_and_rest(rest);
+        }
+        let counts = Counts { rows, runs, deletions };
+        let tail = Self { counts, generation, footer_sum, pages_sum, used };
+        // Every byte follows from the fields, so comparing checks magic, zeros and checksum.
         if tail.encode(layout, segment) == *bytes {
             Ok(tail)
         } else {
@@ -108,6 +136,12 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn header(layout: &Layout, segment: u64) -> Vec<u8> {
+        let mut page = vec![0; layout.page_bytes];
+        put_header(&mut page, layout, segment);
+        page
+    }
 
     #[test]
     fn every_changed_byte_of_a_header_shows() {
@@ -130,7 +164,9 @@ mod tests {
     #[test]
     fn every_changed_byte_of_a_tail_shows() {
         let layout = Layout::new(5, 64);
-        let tail = Tail { rows: 100, seq_max: 77, footer_sum: 0x1234 };
+        let counts = Counts { rows: 100, runs: 3, deletions: 1 };
+        let used = std::array::from_fn(|part| part as u32 * 9);
+        let tail = Tail { counts, generation: 2, footer_sum: 0x1234, pages_sum: 77, used };
         let mut bytes = tail.encode(&layout, 8);
         assert_eq!(Tail::decode(&bytes, &layout, 8), Ok(tail));
         assert!(Tail::decode(&bytes, &layout, 9).is_err());

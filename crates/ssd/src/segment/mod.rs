@@ -1,19 +1,20 @@
 //! Segments: immutable files of rows.
 //!
-//! [`page`] and [`marks`] know the bytes; [`pages`] packs rows into pages in memory; [`builder`]
-//! writes a segment's file front to back; [`reader`] reads one back and trusts nothing.
+//! [`page`] and [`marks`] know the bytes; [`pages`] packs rows into pages in memory; [`draft`]
+//! collects what the footer will say; [`reader`] reads a file back and trusts nothing.
 
-pub(crate) mod builder;
+pub(crate) mod draft;
 pub(crate) mod marks;
 pub(crate) mod page;
 pub(crate) mod pages;
 pub(crate) mod reader;
 
-pub(crate) use builder::{Builder, Sealed};
+pub(crate) use draft::{Deletion, Draft};
+pub(crate) use marks::Tail;
 pub(crate) use pages::PageBuffer;
-pub(crate) use reader::SegmentFile;
+pub(crate) use reader::{Footer, SegmentFile};
 
-/// The most bytes that footers and files are read or written at once.
+/// The most bytes of footers and pages that are read one after the other.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 
 const NAME_PREFIX: &str = "segment-";
@@ -24,8 +25,14 @@ pub(crate) fn name(number: u64) -> String {
     format!("{NAME_PREFIX}{number:012}{NAME_SUFFIX}")
 }
 
-/// Whether a file is called like a segment.
-pub(crate) fn is_name(name: &str) -> bool {
-    let number = name.strip_prefix(NAME_PREFIX).and_then(|rest| rest.strip_suffix(NAME_SUFFIX));
-    number.is_some_and(|number| number.parse::<u64>().is_ok())
+/// The number of the segment whose file is called so.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let number = name.strip_prefix(NAME_PREFIX)?.strip_suffix(NAME_SUFFIX)?;
+    number.parse().ok()
+}
+
+/// The number of the segment whose file is or was called so: one set aside may have got a suffix.
+pub(crate) fn number_of_any(name: &str) -> Option<u64> {
+    let (number, _) = name.strip_prefix(NAME_PREFIX)?.split_once(NAME_SUFFIX)?;
+    number.parse().ok().filter(|number| *number < u64::from(u32::MAX))
 }

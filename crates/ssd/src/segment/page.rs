@@ -3,7 +3,8 @@
 //! ```text
 //! offset            bytes
 //! i * stride        8       key of row i
-//! i * stride + 8    8       sequence number of row i
+//! i * stride + 8    4       birth of row i: the number of the segment it was first put into
+//! i * stride + 12   4       used: step of the last use of row i
 //! i * stride + 16   row     payload of row i
 //! …                         zeros after the last row
 //! page - 8          8       XXH3-64 of all before, xor XXH3-64 of (table, segment, page)
@@ -14,13 +15,14 @@
 
 use stepwell_base::{Key, hash};
 
-use crate::layout::{Layout, PAGE_SUM_BYTES};
+use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
 
 /// A row as it lies on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
     pub(crate) key: Key,
-    pub(crate) seq: u64,
+    pub(crate) birth: u32,
+    pub(crate) used: u32,
     pub(crate) payload: &'a [u8],
 }
 
@@ -33,11 +35,17 @@ pub(crate) fn place_sum(table: u32, segment: u64, page: u32) -> u64 {
     hash::checksum(&place)
 }
 
-/// Writes a page's checksum.
-pub(crate) fn seal(page: &mut [u8], table: u32, segment: u64, number: u32) {
+/// Writes a page's checksum and returns it.
+pub(crate) fn seal(page: &mut [u8], table: u32, segment: u64, number: u32) -> u64 {
     let (body, sum) = page.split_at_mut(page.len() - PAGE_SUM_BYTES);
     let value = hash::checksum(body) ^ place_sum(table, segment, number);
     sum.copy_from_slice(&value.to_le_bytes());
+    value
+}
+
+/// The checksum that a page carries.
+pub(crate) fn sum(page: &[u8]) -> u64 {
+    page.last_chunk().map_or(0, |sum| u64::from_le_bytes(*sum))
 }
 
 /// Whether a page is what was written at this place.
@@ -46,26 +54,47 @@ pub(crate) fn is_whole(page: &[u8], table: u32, segment: u64, number: u32) -> bo
     u64::from_le_bytes(*sum) == hash::checksum(body) ^ place_sum(table, segment, number)
 }
 
-/// Writes a row at its place on a page that is long enough.
-pub(crate) fn put_row(page: &mut [u8], layout: &Layout, row: u32, value: Row<'_>) {
-    let start = layout.offset_on_page(row);
+/// Writes the row number `at` of a page that is long enough.
+pub(crate) fn put_row(page: &mut [u8], layout: &Layout, at: u32, value: &Row<'_>) {
+    let start = at as usize * layout.stride;
     let place = &mut page[start..start + layout.stride];
     place[..8].copy_from_slice(&value.key.0.to_le_bytes());
-    place[8..16].copy_from_slice(&value.seq.to_le_bytes());
+    place[8..12].copy_from_slice(&value.birth.to_le_bytes());
+    place[12..16].copy_from_slice(&value.used.to_le_bytes());
     place[16..].copy_from_slice(value.payload);
 }
 
-/// A row of a page that is long enough.
-pub(crate) fn row<'a>(page: &'a [u8], layout: &Layout, row: u32) -> Row<'a> {
-    let start = layout.offset_on_page(row);
-    let (key, rest) = u64_and_rest(&page[start..start + layout.stride]);
-    let (seq, payload) = u64_and_rest(rest);
-    Row { key: Key(key), seq, payload }
+/// The row number `at` of a page that is long enough.
+pub(crate) fn row<'a>(page: &'a [u8], layout: &Layout, at: u32) -> Row<'a> {
+    let start = at as usize * layout.stride;
+    let bytes = &page[start..start + layout.stride];
+    let (key, rest) = u64_and_rest(bytes);
+    let (marks, _) = u64_and_rest(rest);
+    let payload = &bytes[ROW_HEAD_BYTES..];
+    Row { key: Key(key), birth: marks as u32, used: (marks >> 32) as u32, payload }
+}
+
+/// The last row of `key` among the first `rows` of a page, and its number.
+pub(crate) fn find<'a>(
+    page: &'a [u8],
+    layout: &Layout,
+    rows: u32,
+    key: Key,
+) -> Option<(u32, Row<'a>)> {
+    let wanted = key.0.to_le_bytes();
+    let mut strides = page[..rows as usize * layout.stride].chunks_exact(layout.stride);
+    let at = strides.rposition(|bytes| bytes[..8] == wanted)? as u32;
+    Some((at, row(page, layout, at)))
 }
 
 /// The number at the front of `bytes`, zero where they are too few, and what follows it.
 pub(crate) fn u64_and_rest(bytes: &[u8]) -> (u64, &[u8]) {
     bytes.split_first_chunk().map_or((0, &[]), |(first, rest)| (u64::from_le_bytes(*first), rest))
+}
+
+/// As [`u64_and_rest`].
+pub(crate) fn u32_and_rest(bytes: &[u8]) -> (u32, &[u8]) {
+    bytes.split_first_chunk().map_or((0, &[]), |(first, rest)| (u32::from_le_bytes(*first), rest))
 }
 
 #[cfg(test)]
@@ -76,15 +105,19 @@ mod tests {
     fn any_changed_byte_and_any_other_place_shows() {
         let layout = Layout::new(3, 1000);
         let mut page = vec![0; layout.page_bytes];
-        for number in 0..4 {
-            let payload = vec![number as u8 + 1; 1000];
-            let key = Key(u64::from(number) * 77);
-            put_row(&mut page, &layout, number + 8, Row { key, seq: 5, payload: &payload });
+        for at in 0..4 {
+            let payload = vec![at as u8 + 1; 1000];
+            let key = Key(u64::from(at) * 77);
+            put_row(&mut page, &layout, at, &Row { key, birth: 5, used: at, payload: &payload });
         }
-        seal(&mut page, 3, 9, 2);
+        let value = seal(&mut page, 3, 9, 2);
+        assert_eq!(sum(&page), value);
         assert!(is_whole(&page, 3, 9, 2));
-        assert_eq!(row(&page, &layout, 10).key, Key(154));
-        assert_eq!(row(&page, &layout, 10).payload, [3; 1000]);
+        let third = row(&page, &layout, 2);
+        assert_eq!((third.key, third.birth, third.used), (Key(154), 5, 2));
+        assert_eq!(third.payload, [3; 1000]);
+        assert_eq!(find(&page, &layout, 4, Key(154)), Some((2, third)));
+        assert_eq!(find(&page, &layout, 2, Key(154)), None);
         for (table, segment, number) in [(4, 9, 2), (3, 8, 2), (3, 9, 3)] {
             assert!(!is_whole(&page, table, segment, number));
         }

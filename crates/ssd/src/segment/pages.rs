@@ -1,148 +1,273 @@
 //! Rows being packed into pages, readable until their pages are in the file.
 //!
 //! ```text
-//!   file              flushing              bytes
-//!   [ pages written ] [ being written now ] [ full pages, the last one unfinished ]
-//!                     ▲ first_page          ▲ first_row
+//!   file              in flight                     current chunk
+//!   [ pages written ] [ chunk ][ chunk ] …          [ full pages, the last one unfinished ]
+//!                     being written, in any order   ▲ first_page
 //! ```
 //!
 //! Why: the writer writes without holding the lock under which readers look, and a row must be
 //! readable from the moment the index points at it.
-//! Invariants  I1 `first_row` is the first row of a page. I2 At most one flush is under way.
-//! Bounds: two times the buffer's pages: one being filled, one being written or kept for its turn.
+//! How      The header page is page 0 of the first chunk, so that a file is written in chunks of
+//!          one size from its first byte on.
+//! Bounds   The current chunk, and those in flight, whose number the writer bounds.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use stepwell_base::Key;
+use stepwell_base::hash::Checksum;
+use stepwell_disk::Buffer;
+
+use super::marks;
 use super::page::{self, Row};
-use crate::layout::Layout;
+use crate::layout::{Layout, PAGE_SUM_BYTES};
 
 #[derive(Debug)]
 pub(crate) struct PageBuffer {
     layout: Layout,
     segment: u64,
-    pages_max: u32,
-    first_row: u32,
+    chunk_pages: u32,
+    /// Rows of the whole segment so far.
     rows: u32,
-    bytes: Vec<u8>,
-    flushing: Option<Flush>,
-    /// The memory of the last flush.
-    spare: Vec<u8>,
+    current: Buffer,
+    first_page: u32,
+    /// Pages begun in the current chunk.
+    pages: u32,
+    /// Rows on the last of them.
+    last_rows: u32,
+    in_flight: VecDeque<Chunk>,
+    spare: Vec<Buffer>,
+    /// Of the checksums of all sealed pages, in order.
+    sums: Checksum,
 }
 
 /// Pages on their way into the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Flush {
-    first_row: u32,
-    pub(crate) bytes: Arc<Vec<u8>>,
+pub(crate) struct Chunk {
+    pub(crate) first_page: u32,
+    pub(crate) buffer: Arc<Buffer>,
+    /// Bytes of it that are pages.
+    pub(crate) bytes: usize,
 }
 
 impl PageBuffer {
-    pub(crate) fn new(layout: Layout, segment: u64, pages_max: u32) -> Self {
-        assert!(pages_max > 0, "a buffer holds at least one page");
-        let (bytes, spare) = (Vec::new(), Vec::new());
-        let (first_row, rows, flushing) = (0, 0, None);
-        Self { layout, segment, pages_max, first_row, rows, bytes, flushing, spare }
-    }
-
-    /// Rows that can be pushed before the next flush.
-    pub(crate) fn room(&self) -> u32 {
-        self.pages_max.saturating_mul(self.layout.rows_per_page) - self.rows
-    }
-
-    /// Puts a row after the last one. // row: (row_bytes)
-    pub(crate) fn push(&mut self, row: Row<'_>) {
-        assert!(self.room() > 0, "a full buffer is flushed first");
-        let layout = self.layout;
-        if self.rows.is_multiple_of(layout.rows_per_page) {
-            self.bytes.resize(self.bytes.len() + layout.page_bytes, 0);
+    pub(crate) fn new(layout: Layout, segment: u64, chunk_pages: u32) -> Self {
+        assert!(chunk_pages > 1, "a chunk holds the header page and another");
+        let mut current = Buffer::new(chunk_pages as usize * layout.page_bytes);
+        let sum = marks::put_header(&mut current[..layout.page_bytes], &layout, segment);
+        let mut sums = Checksum::new();
+        sums.update(&sum.to_le_bytes());
+        Self {
+            layout,
+            segment,
+            chunk_pages,
+            rows: 0,
+            current,
+            first_page: 0,
+            pages: 1,
+            last_rows: layout.rows_per_page,
+            in_flight: VecDeque::new(),
+            spare: Vec::new(),
+            sums,
         }
-        let start = self.bytes.len() - layout.page_bytes;
-        page::put_row(&mut self.bytes[start..], &layout, self.rows, row);
+    }
+
+    /// Rows pushed so far.
+    pub(crate) fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// Rows that can be pushed before the next [`PageBuffer::take`].
+    pub(crate) fn room(&self) -> u32 {
+        let per_page = self.layout.rows_per_page;
+        (self.chunk_pages - self.pages).saturating_mul(per_page) + per_page - self.last_rows
+    }
+
+    /// The page that the next pushed row will lie on.
+    pub(crate) fn next_page(&self) -> u32 {
+        let begun = self.first_page + self.pages;
+        if self.last_rows == self.layout.rows_per_page { begun } else { begun - 1 }
+    }
+
+    /// Puts a row after the last one.
+    pub(crate) fn push(&mut self, row: &Row<'_>) {
+        assert!(self.room() > 0, "a full chunk is taken first");
+        if self.last_rows == self.layout.rows_per_page {
+            self.pages += 1;
+            self.last_rows = 0;
+        }
+        let (layout, at) = (self.layout, self.last_rows);
+        page::put_row(self.last_page(), &layout, at, row);
+        self.last_rows += 1;
         self.rows += 1;
-        if self.rows.is_multiple_of(layout.rows_per_page) {
+        if self.last_rows == layout.rows_per_page {
             self.seal_last();
         }
+    }
+
+    /// Writes a row over the one of the same key on the unfinished page; false where that page
+    /// has none.
+    pub(crate) fn replace(&mut self, row: &Row<'_>) -> bool {
+        let (layout, rows) = (self.layout, self.last_rows);
+        if rows == layout.rows_per_page {
+            return false;
+        }
+        let page = self.last_page();
+        let Some((at, _)) = page::find(page, &layout, rows, row.key) else { return false };
+        page::put_row(page, &layout, at, row);
+        true
+    }
+
+    fn last_page(&mut self) -> &mut [u8] {
+        let end = self.pages as usize * self.layout.page_bytes;
+        &mut self.current[end - self.layout.page_bytes..end]
     }
 
     fn seal_last(&mut self) {
-        let number = self.layout.page_of(self.first_row + self.rows - 1);
-        let start = self.bytes.len() - self.layout.page_bytes;
-        page::seal(&mut self.bytes[start..], self.layout.table, self.segment, number);
+        let number = self.first_page + self.pages - 1;
+        let (layout, segment) = (self.layout, self.segment);
+        let used = self.last_rows as usize * layout.stride;
+        let page = self.last_page();
+        let sum_at = page.len() - PAGE_SUM_BYTES;
+        // The buffer was used before.
+        page[used..sum_at].fill(0);
+        let sum = page::seal(page, layout.table, segment, number);
+        self.sums.update(&sum.to_le_bytes());
     }
 
-    /// Takes all pages out to be written; an unfinished one only as the segment's last.
-    pub(crate) fn begin_flush(&mut self) -> Flush {
-        assert!(self.flushing.is_none(), "I2: one flush at a time");
-        if !self.rows.is_multiple_of(self.layout.rows_per_page) {
+    /// Takes the current chunk out to be written; an unfinished page only as the segment's last.
+    /// None where there is nothing in it.
+    pub(crate) fn take(&mut self) -> Option<Chunk> {
+        if self.pages == 0 {
+            return None;
+        }
+        if self.last_rows != self.layout.rows_per_page {
             self.seal_last();
+            self.last_rows = self.layout.rows_per_page;
         }
-        let mut next = std::mem::take(&mut self.spare);
-        next.clear();
-        let bytes = Arc::new(std::mem::replace(&mut self.bytes, next));
-        let flush = Flush { first_row: self.first_row, bytes };
-        self.first_row += self.rows;
-        self.rows = 0;
-        self.flushing = Some(flush.clone());
-        flush
+        let bytes = self.pages as usize * self.layout.page_bytes;
+        let next = self.spare.pop();
+        let next = next.unwrap_or_else(|| Buffer::new(self.current.len()));
+        let buffer = Arc::new(std::mem::replace(&mut self.current, next));
+        let chunk = Chunk { first_page: self.first_page, buffer, bytes };
+        self.first_page += self.pages;
+        self.pages = 0;
+        self.in_flight.push_back(chunk.clone());
+        Some(chunk)
     }
 
-    /// The pages of the flush are in the file: `flush` is what began it.
-    pub(crate) fn end_flush(&mut self, flush: Flush) {
-        self.flushing = None;
-        self.spare = Arc::into_inner(flush.bytes).unwrap_or_default();
-    }
-
-    /// The row, unless it is in the file already.
-    pub(crate) fn row(&self, row: u32) -> Option<Row<'_>> {
-        if row >= self.first_row {
-            assert!(row - self.first_row < self.rows, "row {row} was never pushed");
-            return Some(self.row_of(&self.bytes, self.first_row, row));
+    /// The chunk that begins with this page is in the file.
+    pub(crate) fn landed(&mut self, first_page: u32) {
+        let at = self.in_flight.iter().position(|chunk| chunk.first_page == first_page);
+        #[expect(clippy::expect_used, reason = "only a chunk that was taken lands")]
+        let chunk = self.in_flight.remove(at.expect("a chunk in flight"));
+        // Whoever else still holds it frees it.
+        if let Some(buffer) = chunk.and_then(|chunk| Arc::into_inner(chunk.buffer)) {
+            self.spare.push(buffer);
         }
-        let flush = self.flushing.as_ref().filter(|flush| row >= flush.first_row)?;
-        Some(self.row_of(&flush.bytes, flush.first_row, row))
     }
 
-    fn row_of<'a>(&self, bytes: &'a [u8], first_row: u32, row: u32) -> Row<'a> {
-        let pages =
-            (row / self.layout.rows_per_page - first_row / self.layout.rows_per_page) as usize;
-        page::row(&bytes[pages * self.layout.page_bytes..], &self.layout, row)
+    /// Chunks being written.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The checksum of all pages' checksums, once the last chunk was taken.
+    pub(crate) fn pages_sum(&self) -> u64 {
+        self.sums.value()
+    }
+
+    /// The row of `key` on a page, unless the page is in the file already.
+    ///
+    /// # Panics
+    /// When the page is here and the row is not on it.
+    pub(crate) fn find(&self, number: u32, key: Key) -> Option<Row<'_>> {
+        let (bytes, at, rows) = if number >= self.first_page {
+            let at = number - self.first_page;
+            let last = at + 1 == self.pages;
+            let rows = if last { self.last_rows } else { self.layout.rows_per_page };
+            (&self.current, at, rows)
+        } else {
+            let holds = |chunk: &&Chunk| {
+                let pages = (chunk.bytes / self.layout.page_bytes) as u32;
+                (chunk.first_page..chunk.first_page + pages).contains(&number)
+            };
+            let chunk = self.in_flight.iter().find(holds)?;
+            let rows = self.layout.rows_on(number, self.rows);
+            (&*chunk.buffer, number - chunk.first_page, rows)
+        };
+        let page = &bytes[at as usize * self.layout.page_bytes..][..self.layout.page_bytes];
+        let found = page::find(page, &self.layout, rows, key);
+        #[expect(clippy::expect_used, reason = "the index names the page that a row was pushed to")]
+        Some(found.expect("the row is on the page that the index names").1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stepwell_base::Key;
 
     #[test]
     fn rows_are_readable_until_they_are_written() {
         let layout = Layout::new(1, 1000);
         let mut pages = PageBuffer::new(layout, 4, 2);
-        let mut file = vec![0; layout.page_bytes];
+        let mut file = Vec::new();
+        let mut taken = Vec::new();
         let payload = |row: u32| vec![row as u8; 1000];
-        let mut written = 0;
+        let row_of = |row: u32, payload: &'static [u8]| Row {
+            key: Key(row.into()),
+            birth: 4,
+            used: row,
+            payload,
+        };
         for row in 0..30u32 {
             if pages.room() == 0 {
-                let flush = pages.begin_flush();
-                (written..row)
-                    .for_each(|row| assert_eq!(pages.row(row).unwrap().seq, u64::from(row)));
-                file.extend_from_slice(&flush.bytes);
-                pages.end_flush(flush);
-                written = row;
+                let chunk = pages.take().unwrap();
+                file.extend_from_slice(&chunk.buffer[..chunk.bytes]);
+                taken.push(chunk);
+                if taken.len() == 3 {
+                    // In any order.
+                    pages.landed(taken.remove(1).first_page);
+                }
             }
-            let value = Row { key: Key(5), seq: u64::from(row), payload: &payload(row) };
-            pages.push(value);
-            assert_eq!(pages.row(row).unwrap().payload, payload(row));
-            assert_eq!(pages.row(written).unwrap().seq, u64::from(written));
-            assert!(written == 0 || pages.row(written - 1).is_none());
+            let page = pages.next_page();
+            assert_eq!(page, layout.page_of(row));
+            pages.push(&row_of(row, payload(row).leak()));
+            let found = pages.find(page, Key(row.into())).unwrap();
+            assert_eq!((found.used, found.payload), (row, &payload(row)[..]));
         }
-        file.extend_from_slice(&pages.begin_flush().bytes);
-        assert_eq!(file.len() as u64, layout.footer_offset(30));
-        for row in 0..30 {
-            let number = layout.page_of(row);
-            let page = &file[layout.page_offset(number) as usize..][..layout.page_bytes];
+        assert!(pages.find(2, Key(4)).is_none(), "it is in the file");
+        assert_eq!(pages.find(1, Key(3)).unwrap().used, 3, "it is in flight");
+        let last = pages.take().unwrap();
+        file.extend_from_slice(&last.buffer[..last.bytes]);
+        assert_eq!(pages.find(8, Key(29)).unwrap().used, 29);
+        assert!(pages.take().is_none());
+        assert_eq!((pages.rows(), file.len() as u64), (30, layout.footer_offset(30)));
+        let mut sums = Checksum::new();
+        for (number, page) in (0..).zip(file.chunks_exact(layout.page_bytes)) {
             assert!(page::is_whole(page, 1, 4, number));
-            assert_eq!(page::row(page, &layout, row).payload, payload(row));
+            sums.update(&page::sum(page).to_le_bytes());
+            for row in (0..30).filter(|row| number > 0 && layout.page_of(*row) == number) {
+                let (_, found) = page::find(page, &layout, 4, Key(row.into())).unwrap();
+                assert_eq!(found.payload, payload(row));
+            }
         }
+        assert_eq!(sums.value(), pages.pages_sum());
+    }
+
+    #[test]
+    fn a_row_on_the_unfinished_page_is_replaced() {
+        let layout = Layout::new(1, 1000);
+        let mut pages = PageBuffer::new(layout, 4, 3);
+        let row = |key: u64, used: u32| Row { key: Key(key), birth: 4, used, payload: &[7; 1000] };
+        assert!(!pages.replace(&row(1, 1)));
+        pages.push(&row(1, 1));
+        assert!(pages.replace(&row(1, 2)));
+        assert!(!pages.replace(&row(2, 2)));
+        (2..5).for_each(|key| pages.push(&row(key, 1)));
+        assert!(!pages.replace(&row(1, 3)), "that page is finished");
+        assert_eq!(pages.find(1, Key(1)).unwrap().used, 2);
+        assert_eq!(pages.rows(), 4);
     }
 }

@@ -8,22 +8,24 @@ use std::path::Path;
 
 use stepwell_disk::Placed;
 
-use super::{Space, Store, Writer};
+use super::{Core, Space, Store, Writer};
 use crate::manifest::sum_text;
 use crate::segment;
 use crate::stats::add;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry};
 
 impl Store {
-    /// Makes everything that was put so far what a reopened store has: seals the open segment,
-    /// syncs, writes the manifest, and then removes merged segments. Does nothing, and gives the
-    /// last commit, where nothing was put or merged since.
+    /// Makes everything that was put and deleted so far what a reopened store has: compacts until
+    /// space is within the setting, seals the open segment, syncs, writes the manifest, and then
+    /// removes merged segments. Writes nothing, and gives the last commit, where nothing changed
+    /// since.
     ///
     /// # Errors
     /// When the disk refuses: the last commit stays the last one, and all writes are refused.
     pub fn commit(&self) -> Result<Manifest> {
-        let mut writer = self.writer()?;
-        self.commit_locked(&mut writer)
+        self.core.ease()?;
+        let mut writer = self.core.writer()?;
+        self.core.commit_locked(&mut writer)
     }
 
     /// Commits, and puts links to all segments (copies, on another file system) and the manifest
@@ -33,25 +35,34 @@ impl Store {
     /// Those of [`Store::commit`]; and when the files cannot be put there, which leaves this store
     /// as it was and some of them there.
     pub fn snapshot(&self, to: &Path) -> Result<Manifest> {
-        let mut writer = self.writer()?;
-        let manifest = self.commit_locked(&mut writer)?;
-        let target = self.disk.directory(to)?;
+        let core = &self.core;
+        core.ease()?;
+        let mut writer = core.writer()?;
+        let mut manifest = core.commit_locked(&mut writer)?;
+        let target = core.home().directory(to)?;
         if target.exists(MANIFEST_NAME)? {
             return Err(Error::Exists { path: to.to_owned() });
         }
-        for entry in &manifest.segments {
-            if self.disk.link_into(&segment::name(entry.segment), to)? == Placed::Copied {
-                self.counters.wrote(entry.bytes as usize);
+        let state = core.state();
+        let files: Vec<_> =
+            state.table.sealed().iter().map(|s| state.table.get(*s).file.clone()).collect();
+        drop(state);
+        for (file, entry) in files.iter().zip(&manifest.segments) {
+            let from = &core.disks[file.directory];
+            if from.link_into(&segment::name(file.number), to)? == Placed::Copied {
+                core.counters.wrote(file.directory, entry.bytes as usize);
             }
         }
-        manifest.store(&*target, &self.counters)?;
+        manifest.directories = vec![to.display().to_string()];
+        manifest.store(&*target, &core.counters)?;
         Ok(manifest)
     }
+}
 
+impl Core {
     pub(super) fn commit_locked(&self, writer: &mut Writer) -> Result<Manifest> {
         if writer.changed {
-            let outcome = self.write_commit(writer);
-            writer.guard(outcome)?;
+            self.write_commit(writer)?;
             add(&self.counters.commits, 1);
         }
         self.remove_retired(writer)?;
@@ -60,14 +71,28 @@ impl Store {
 
     fn write_commit(&self, writer: &mut Writer) -> Result<()> {
         self.seal(writer)?;
-        for file in &writer.unsynced {
-            file.file.sync()?;
-        }
+        self.drain(writer)?;
+        let synced = self.sync(writer);
+        writer.guard(synced)?;
         let manifest = self.next_manifest(writer);
-        manifest.store(&*self.disk, &self.counters)?;
+        let stored = manifest.store(&**self.home(), &self.counters);
+        writer.guard(stored)?;
         writer.unsynced.clear();
         writer.manifest = manifest;
         writer.changed = false;
+        Ok(())
+    }
+
+    /// Makes what is in new segments durable, and their names in directories without a manifest.
+    fn sync(&self, writer: &Writer) -> Result<()> {
+        for file in &writer.unsynced {
+            file.file.sync()?;
+        }
+        for (number, disk) in self.disks.iter().enumerate().skip(1) {
+            if writer.unsynced.iter().any(|file| file.directory == number) {
+                disk.sync_directory()?;
+            }
+        }
         Ok(())
     }
 
@@ -76,6 +101,8 @@ impl Store {
         let mut manifest = Manifest::empty(&self.layout);
         manifest.commit = writer.manifest.commit + 1;
         manifest.next_seq = state.next_seq;
+        manifest.expire_before = state.expire_before;
+        manifest.directories = self.paths();
         manifest.next_segment = writer.next_segment;
         manifest.rows = state.index.rows();
         for slot in state.table.in_order() {
@@ -84,25 +111,36 @@ impl Store {
                 assert!(segment.rows == 0, "a commit seals whatever has rows");
                 continue;
             };
+            let number = segment.file.number;
             manifest.segments.push(SegmentEntry {
-                segment: segment.file.number,
+                segment: number,
                 rows: segment.rows,
                 bytes: sealed.bytes,
-                checksum: sum_text(sealed.checksum),
+                checksum: sum_text(sealed.tail.sum(&self.layout, number)),
             });
         }
         manifest
     }
 
+    /// What messages call the directories.
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.disks.iter().map(|disk| disk.path().display().to_string()).collect()
+    }
+
     /// Removes the files of segments that were merged away and that no commit names any longer.
     /// One that cannot be removed is tried again after the next commit.
     fn remove_retired(&self, writer: &mut Writer) -> Result<()> {
-        while let Some((number, rows)) = writer.retired.last().copied() {
-            self.disk.remove(&segment::name(number))?;
-            writer.retired.pop();
+        while let Some(retired) = writer.retired.last() {
+            self.disks[retired.file.directory].remove(&segment::name(retired.file.number))?;
             let mut state = self.state_mut();
-            let Space { segments, rows: all } = state.retired;
-            state.retired = Space { segments: segments - 1, rows: all - u64::from(rows) };
+            let Space { segments, rows, bytes } = state.retired;
+            state.retired = Space {
+                segments: segments - 1,
+                rows: rows - u64::from(retired.rows),
+                bytes: bytes - retired.bytes,
+            };
+            drop(state);
+            writer.retired.pop();
         }
         Ok(())
     }

@@ -1,35 +1,37 @@
-//! Compaction: the live rows of mostly stale segments go into a new one.
-//!
-//! One call merges at most a full segment's worth of live rows. They are copied as they are, with
-//! their old sequence numbers; the index follows when all of them are in the new file, and only
-//! where it still points at the old place. The merged segments are retired: readers that found a
-//! row there before go on reading it, and the files are removed after a commit that no longer
-//! names them. Commits seal the open segment, so several merges share one where space allows.
+//! When to merge, and who waits for it.
 
-use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Store, Writer};
-use crate::Result;
-use crate::index::RowPlace;
-use crate::segment::page::Row;
-use crate::segment::{Builder, PageBuffer};
+use super::compactor::Pace;
+use super::{Core, Store};
+use crate::options::Compaction;
 use crate::stats::add;
-use crate::table::{Move, Segment};
+use crate::victims::{self, Choice};
+use crate::{Error, Result};
 
-/// Retired segments that wait for a commit at most.
-const RETIRED_MAX: usize = 4;
-/// Rows that one hold of the state's lock moves at most.
-const MOVES_MAX: usize = 1024;
+/// A victim's least stale part, in quarters, while space is within the setting: of merges nobody
+/// waits for, and of those asked for.
+const STALE_QUARTERS: [u32; 2] = [3, 2];
 
-/// A merge's new segment.
-struct Merge {
-    builder: Builder,
-    pages: PageBuffer,
-    moves: Vec<Move>,
+/// Somebody waits.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Store {
-    /// Merges sealed segments that are more than half stale, the most stale first, and small ones
+    /// Merges segments that are at least half stale, whatever is due for space, and small ones
     /// where there are many: one bounded piece of work. Returns how many were merged away; none
     /// where there is nothing to do.
     ///
@@ -37,127 +39,87 @@ impl Store {
     /// When a page cannot be read or is damaged, which changes nothing; or when the disk refuses a
     /// write, after which all writes are refused.
     pub fn compact(&self) -> Result<usize> {
-        let mut writer = self.writer()?;
-        self.merge_once(&mut writer)
+        drop(self.core.writer()?);
+        self.core.merge_once(Pace::Full)
     }
+}
 
-    pub(super) fn merge_once(&self, writer: &mut Writer) -> Result<usize> {
-        let victims = self.state().table.victims(self.options.segment_rows());
+impl Core {
+    /// One merge, if one is due. Returns how many segments it took.
+    pub(super) fn merge_once(&self, pace: Pace) -> Result<usize> {
+        let _merging = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
+        let victims = self.victims(pace);
         if victims.is_empty() {
             return Ok(0);
         }
-        if let Some(merge) = self.copy_live(writer, &victims)? {
-            self.finish_merge(writer, merge)?;
-        }
-        self.retire(writer, &victims);
+        self.merge(&victims, pace)?;
         add(&self.counters.compactions, 1);
         add(&self.counters.segments_merged, victims.len() as u64);
-        if writer.retired.len() >= RETIRED_MAX {
-            self.commit_locked(writer)?;
-        }
         Ok(victims.len())
     }
 
-    /// Copies the live rows into a new segment, if there are any.
-    fn copy_live(&self, writer: &mut Writer, victims: &[u32]) -> Result<Option<Merge>> {
-        let mut merge = None;
-        // The number is spent even if there is no live row.
-        let number = writer.number();
-        let mut failed_write = false;
-        for victim in victims {
-            let outcome = self.visit_live(writer, *victim, &mut |place, key, seq, payload| {
-                let row = Row { key, seq, payload };
-                let pushed = self.push_merged(&mut merge, number, place, row);
-                failed_write |= pushed.is_err();
-                pushed
-            });
-            if failed_write {
-                return writer.guard(outcome.map(|()| None));
-            }
-            if let Err(error) = outcome {
-                self.abandon(merge);
-                return Err(error);
-            }
-        }
-        Ok(merge)
+    fn victims(&self, pace: Pace) -> Vec<u32> {
+        let state = self.state();
+        let rows_max = self.options.segment_rows();
+        let over = self.pressure(&state).is_over();
+        let stale_quarters = if over { 0 } else { STALE_QUARTERS[usize::from(pace == Pace::Full)] };
+        let (now, expire_before) = (state.next_seq, state.expire_before);
+        let choice = Choice { rows_max, now, expire_before, stale_quarters };
+        let stale = victims::stale(&state.table, &choice);
+        if stale.is_empty() { victims::small(&state.table, rows_max) } else { stale }
     }
 
-    fn push_merged(
-        &self,
-        merge: &mut Option<Merge>,
-        number: u64,
-        place: RowPlace,
-        row: Row<'_>,
-    ) -> Result<()> {
-        let merge = match merge {
-            Some(merge) => merge,
-            None => merge.insert(self.start_merge(number)?),
-        };
-        if merge.pages.room() == 0 {
-            self.flush_merge(merge)?;
+    /// Merges until space is within the setting, or nothing is left to merge.
+    pub(super) fn ease(&self) -> Result<()> {
+        let _waiting = Waiting::new(&self.waiting);
+        while self.pressure(&self.state()).is_over() {
+            if self.merge_or_skip()? == 0 {
+                break;
+            }
         }
-        merge.builder.note(row.key, row.seq);
-        merge.moves.push((row.key, place));
-        merge.pages.push(row);
         Ok(())
     }
 
-    fn start_merge(&self, number: u64) -> Result<Merge> {
-        let builder = self.start_builder(number)?;
-        let pages = PageBuffer::new(self.layout, number, self.options.buffer_pages());
-        Ok(Merge {
-            builder,
-            pages,
-            moves: Vec::with_capacity(self.options.segment_rows() as usize),
-        })
-    }
-
-    fn flush_merge(&self, merge: &mut Merge) -> Result<()> {
-        let flush = merge.pages.begin_flush();
-        merge.builder.write(&flush.bytes, &self.counters)?;
-        merge.pages.end_flush(flush);
-        Ok(())
-    }
-
-    /// Removes the file of a merge that could not read its rows; nothing points at it.
-    fn abandon(&self, merge: Option<Merge>) {
-        if let Some(merge) = merge {
-            // The read's error is the one to report; a file that stays is set aside some day.
-            let _ = self.disk.remove(&crate::segment::name(merge.builder.file().number));
+    /// One merge for somebody who waits; a segment that cannot be read is no failure of theirs:
+    /// it is left alone from then on, and whoever wants its rows is told.
+    fn merge_or_skip(&self) -> Result<usize> {
+        drop(self.writer()?);
+        match self.merge_once(Pace::Full) {
+            Err(Error::Page { .. } | Error::Damaged { .. } | Error::Disk(_)) => {
+                self.writer().map(|_| 1)
+            }
+            outcome => outcome,
         }
     }
 
-    /// Seals the new segment and points the index at it.
-    fn finish_merge(&self, writer: &mut Writer, mut merge: Merge) -> Result<()> {
-        let sealed = self.flush_merge(&mut merge);
-        let sealed = sealed.and_then(|()| merge.builder.finish(&self.counters));
-        let sealed = Some(writer.guard(sealed)?);
-        let file = Arc::clone(merge.builder.file());
-        writer.unsynced.push(Arc::clone(&file));
-        let seq_max = merge.builder.seq_max();
-        let segment = Segment { file, rows: 0, live: 0, seq_max, sealed };
-        let slot = self.state_mut().table.insert(segment);
-        for (piece, first) in merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX)) {
-            let mut state = self.state_mut();
-            for ((key, from), row) in piece.iter().zip(first..) {
-                state.table.appended(slot, 0);
-                let moved = state.index.move_row(*key, *from, RowPlace { slot, row });
-                state.table.went_stale(if moved { from.slot } else { slot });
+    /// Lets a writer go on once there is space for what it puts.
+    pub(super) fn make_space(&self) -> Result<()> {
+        if self.options.compaction == Compaction::Inline {
+            self.ease()?;
+        }
+        if !self.pressure(&self.state()).is_hard() {
+            return Ok(());
+        }
+        add(&self.counters.writer_waits, 1);
+        let _waiting = Waiting::new(&self.waiting);
+        loop {
+            let pressure = self.pressure(&self.state());
+            if !pressure.is_hard() {
+                return Ok(());
+            }
+            // Removing what was merged already is cheaper than merging more.
+            if pressure.is_retired_alone() || self.merge_or_skip()? == 0 {
+                let mut writer = self.writer()?;
+                if writer.retired.is_empty() {
+                    return Ok(());
+                }
+                self.commit_locked(&mut writer)?;
             }
         }
-        add(&self.counters.rows_moved, merge.moves.len() as u64);
-        Ok(())
     }
 
-    /// Takes merged segments out of use; the next commit removes their files.
-    fn retire(&self, writer: &mut Writer, victims: &[u32]) {
-        writer.changed = true;
-        let mut state = self.state_mut();
-        for victim in victims {
-            let segment = state.table.remove(*victim);
-            state.retired.segments += 1;
-            state.retired.rows += u64::from(segment.rows);
-            writer.retired.push((segment.file.number, segment.rows));
-        }
+    /// Holds merges off, so that segments stay.
+    pub(super) fn hold_merges(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,67 +4,100 @@
 //!
 //! ```text
 //! field     under            touched by
-//! writer    Mutex            whoever changes the store: put, compact, commit, snapshot; and scans,
-//!                            which want it unchanged. Held across I/O.
+//! merging   Mutex            whoever merges, and scans, which want segments to stay. Held across
+//!                            I/O; one merge at a time.
+//! writer    Mutex            whoever changes the store: put, delete, commit, snapshot, the end of
+//!                            a merge; and scans. Held across I/O.
 //! state     RwLock           everybody, for moments: look-ups read it, changes write it.
 //!                            Never held across I/O.
+//! readers   Mutex            idle queues of `get_many`
 //! counters  atomics          everybody; they reach reports alone
 //! ```
 //!
-//! Order of locks: writer before state.
+//! Order of locks: merging, writer, state.
 //!
 //! How a row moves
 //!
 //! ```text
-//!  put ──► page buffer ──► open segment ──seal──► sealed ──(mostly stale)──► merged: retired
-//!          readable at      (flush)                │                          │
-//!          once                                    └──► commit: synced,       └──► removed after
-//!                                                       in the manifest            the next commit
+//!  put ──► chunk ──► open segment ──► closing ──► sealed ──(merge)──► retired ──► removed after
+//!          readable  (chunks are     (last       │                              the next commit
+//!          at once    being written)  writes)    └──► commit: synced, in the manifest
 //! ```
 //!
 //! Invariants
-//! - I1 The index points at the version of a key with the highest sequence number that was put.
-//! - I2 A place that the index names is readable: from the buffer under the lock, from the file
+//! - I1 The index points at the version of a key that was put last, and at none after a deletion.
+//! - I2 A place that the index names is readable: from memory under the lock, from the file
 //!   without it.
 //! - I3 Every segment's live count is the number of keys that point at it.
-//! - I4 A commit names a prefix of all rows that were put, in their order.
+//! - I4 A commit names a prefix of all rows that were put and keys that were deleted, in order.
 //! - I5 No file is removed that the last commit names.
+//! - I6 A page holds two rows of one key only where it was deleted in between: the last counts.
 //!
 //! Failure   A failed write or sync leaves unknown what is on the disk: from then on writes are
 //!           refused until the store is opened again, and look-ups go on. A failed read is the
-//!           failure of the call that wanted it. A panic inside a change refuses writes too.
+//!           failure of the call that wanted it; a merge leaves a segment alone from then on
+//!           that it could not read. A panic inside a change refuses writes too.
 //! Cost      A row is written once when it is put and about once more when its segment is merged;
-//!           a look-up reads its page. Space: live rows, as many stale ones, and some segments.
+//!           a look-up reads its page.
 
 mod commit;
 mod compact;
+mod compactor;
+mod delete;
 mod get;
+mod load;
+mod merge;
 mod open;
+mod pressure;
 mod put;
+mod reader;
 mod scan;
+mod write;
 
+pub use reader::{Lookup, Reader, Ticket};
 pub use scan::Visit;
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use stepwell_base::Key;
-use stepwell_disk::Disk;
+use stepwell_disk::{Disk, Queue};
 
 use crate::index::Index;
 use crate::layout::Layout;
-use crate::segment::{Builder, PageBuffer, SegmentFile};
-use crate::stats::Counters;
+use crate::segment::{Draft, PageBuffer, SegmentFile, Tail};
+use crate::stats::{Counters, LIVE_PARTS};
 use crate::table::Table;
 use crate::{Error, Manifest, Result, Stats, StoreOptions};
 
 /// A store of fixed-size rows under u64 keys; shared by any number of threads.
 pub struct Store {
-    disk: Arc<dyn Disk>,
+    core: Arc<Core>,
+    /// Ends before the store does.
+    _compactor: Option<compactor::Compactor>,
+}
+
+/// What the store's threads share.
+struct Core {
+    /// The directories; the first one has the manifest.
+    disks: Vec<Arc<dyn Disk>>,
     options: StoreOptions,
     layout: Layout,
+    merging: Mutex<()>,
     writer: Mutex<Writer>,
     state: RwLock<State>,
+    /// Idle queues of `get_many`.
+    readers: Mutex<Vec<Box<dyn Queue>>>,
+    /// Lookups under way: compaction that is not due lets them pass.
+    looking: AtomicUsize,
+    /// Writers and commits that wait for compaction: it does not rest then.
+    waiting: AtomicUsize,
+    /// Whether the store is going away.
+    closing: AtomicBool,
+    bell: compactor::Bell,
     counters: Counters,
 }
 
@@ -72,31 +105,38 @@ pub struct Store {
 struct State {
     index: Index,
     table: Table,
-    open: Option<OpenPages>,
+    /// Segments with pages in memory, the one that rows are put into last.
+    open: Vec<OpenPages>,
+    /// Rows put and keys deleted so far.
     next_seq: u64,
+    expire_before: u32,
     retired: Space,
 }
 
-/// The pages of the open segment that are not in its file yet.
+/// The pages of a segment that are not all in its file yet.
 struct OpenPages {
     slot: u32,
     pages: PageBuffer,
 }
 
-/// Segments and rows that take space.
+/// Segments, rows and bytes that take space.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
     segments: u64,
     rows: u64,
+    bytes: u64,
 }
 
 /// What changes need.
 struct Writer {
+    queue: Box<dyn Queue>,
     open: Option<OpenSegment>,
+    /// Segments whose last writes are under way, in order.
+    ending: VecDeque<Ending>,
     /// Sealed segments that were not synced yet.
     unsynced: Vec<Arc<SegmentFile>>,
-    /// Merged segments, named by the last commit perhaps, and their rows.
-    retired: Vec<(u64, u32)>,
+    /// Merged segments, named by the last commit perhaps.
+    retired: Vec<Retired>,
     next_segment: u64,
     /// The last commit.
     manifest: Manifest,
@@ -108,14 +148,32 @@ struct Writer {
 
 struct OpenSegment {
     slot: u32,
-    builder: Builder,
+    birth: u32,
+    file: Arc<SegmentFile>,
+    draft: Draft,
+}
+
+/// A segment whose last writes are under way.
+struct Ending {
+    slot: u32,
+    file: Arc<SegmentFile>,
+    draft: Draft,
+    tail: Tail,
+    writes_left: usize,
+}
+
+/// A segment that was merged away.
+struct Retired {
+    file: Arc<SegmentFile>,
+    rows: u32,
+    bytes: u64,
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("path", &self.disk.path())
-            .field("options", &self.options)
+            .field("path", &self.core.home().path())
+            .field("options", &self.core.options)
             .finish_non_exhaustive()
     }
 }
@@ -123,12 +181,12 @@ impl fmt::Debug for Store {
 impl Store {
     /// The settings.
     pub fn options(&self) -> &StoreOptions {
-        &self.options
+        &self.core.options
     }
 
-    /// Rows that the store has.
+    /// Rows that the store has; expired ones count until compaction met them.
     pub fn len(&self) -> u64 {
-        self.state().index.rows()
+        self.core.state().index.rows()
     }
 
     /// Whether the store has no row.
@@ -136,31 +194,64 @@ impl Store {
         self.len() == 0
     }
 
-    /// Whether the store has a row of `key`.
+    /// Whether the store has a row of `key`, expired perhaps.
     pub fn contains(&self, key: Key) -> bool {
-        self.state().index.get(key).is_some()
+        self.core.state().index.get(key).is_some()
     }
 
-    /// One above the highest sequence number that was ever put.
+    /// Rows that were put and keys that were deleted so far.
     pub fn next_seq(&self) -> u64 {
-        self.state().next_seq
+        self.core.state().next_seq
+    }
+
+    /// Path of the directory with the manifest.
+    pub fn path(&self) -> &Path {
+        self.core.home().path()
+    }
+
+    /// Bytes of all sealed segments' files.
+    pub fn bytes_files(&self) -> u64 {
+        let state = self.core.state();
+        state.table.bytes() + state.retired.bytes
     }
 
     /// What the store has done and holds.
     pub fn stats(&self) -> Stats {
+        self.core.stats()
+    }
+}
+
+impl Core {
+    /// The directory with the manifest.
+    fn home(&self) -> &Arc<dyn Disk> {
+        &self.disks[0]
+    }
+
+    fn stats(&self) -> Stats {
+        let paths: Vec<String> =
+            self.disks.iter().map(|disk| disk.path().display().to_string()).collect();
+        let (stride, page) = (self.layout.stride as u64, self.layout.page_bytes as u64);
+        let mut stats = self.counters.counted(stride, page, &paths);
         let state = self.state();
-        let (live, stride) = (state.index.rows(), self.layout.stride as u64);
-        let stale = state.table.rows() + state.retired.rows - live;
-        Stats {
-            rows_live: live,
-            rows_stale: stale,
-            bytes_live: live * stride,
-            bytes_stale: stale * stride,
-            segments: state.table.len() as u64,
-            segments_retired: state.retired.segments,
-            index_bytes: state.index.bytes(),
-            ..self.counters.counted()
+        stats.rows_live = state.index.rows();
+        stats.rows_stale = state.table.rows() + state.retired.rows - stats.rows_live;
+        stats.bytes_live = stats.rows_live * stride;
+        stats.bytes_files = state.table.bytes() + state.retired.bytes;
+        if stats.bytes_live > 0 {
+            stats.space_amplification = stats.bytes_files as f64 / stats.bytes_live as f64;
         }
+        stats.bytes_debt = self.pressure(&state).debt();
+        stats.segments = state.table.len() as u64;
+        stats.segments_retired = state.retired.segments;
+        stats.index_bytes = state.index.bytes();
+        stats.index_bytes_peak = state.index.bytes_peak();
+        for slot in state.table.sealed() {
+            let segment = state.table.get(slot);
+            let part = u64::from(segment.live) * LIVE_PARTS as u64 / u64::from(segment.rows.max(1));
+            stats.segments_by_live[(part as usize).min(LIVE_PARTS - 1)] += 1;
+            stats.directories[segment.file.directory].segments += 1;
+        }
+        stats
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -172,7 +263,7 @@ impl Store {
     }
 
     fn refusal(&self, why: &str) -> Error {
-        Error::Refused { path: self.disk.path().to_owned(), why: why.to_owned() }
+        Error::Refused { path: self.home().path().to_owned(), why: why.to_owned() }
     }
 
     /// The writer, unless writes are refused.
@@ -185,13 +276,6 @@ impl Store {
     }
 }
 
-impl State {
-    /// What the segments in use take.
-    fn table_space(&self) -> Space {
-        Space { segments: self.table.len() as u64, rows: self.table.rows() }
-    }
-}
-
 impl Writer {
     /// Passes the outcome of a write on; after a failed one all later ones are refused.
     fn guard<T>(&mut self, outcome: Result<T>) -> Result<T> {
@@ -201,10 +285,15 @@ impl Writer {
         outcome
     }
 
-    /// A number for the next segment.
-    fn number(&mut self) -> u64 {
-        let number = self.next_segment;
+    /// A number for the next segment; numbers are never given twice, and births have 32 bits.
+    fn number(&mut self) -> Result<u32> {
+        let number = u32::try_from(self.next_segment).ok().filter(|number| *number < u32::MAX);
+        let number = number.ok_or_else(|| {
+            Error::Options(
+                "this store has written 2^32 segments: copy it into a new one".to_owned(),
+            )
+        })?;
         self.next_segment += 1;
-        number
+        Ok(number)
     }
 }

@@ -1,23 +1,29 @@
 //! Making, opening, restoring a store, and setting one aside.
 //!
-//! Opening reads headers, tails and footers: 16 bytes a row, never a payload. To know which of two
-//! versions is the newer one it holds 8 bytes for each row, live or stale, until it is done.
+//! Opening reads headers, tails and footers: 8 bytes a row and a little more, never a payload; how
+//! it tells which of two versions counts is in [`super::load`].
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 
-use stepwell_disk::{Disk, Placed};
+use stepwell_disk::{Disk, Placed, QueueOptions};
 
-use super::{Space, State, Store, Writer};
-use crate::index::{Index, RowPlace};
-use crate::manifest::{MANIFEST_NAME, sum_text};
-use crate::segment::{self, Sealed, SegmentFile};
+use super::compactor::{Bell, Compactor};
+use super::load::{self, Loading};
+use super::{Core, Space, State, Store, Writer};
+use crate::manifest::MANIFEST_NAME;
+use crate::options::{Compaction, WRITES_MAX};
+use crate::segment::{self, SegmentFile};
 use crate::stats::Counters;
-use crate::table::{Segment, Table};
+use crate::v1::OldManifest;
 use crate::{Error, Manifest, Result, SegmentEntry, StoreOptions};
 
 /// Where files go that no manifest names.
 const SET_ASIDE: &str = "set-aside";
+
+/// The directories of a store, the one with the manifest first.
+pub(super) type Disks = Vec<Arc<dyn Disk>>;
 
 impl Store {
     /// Makes an empty store in a directory that holds none; other segments lying there are set
@@ -26,50 +32,107 @@ impl Store {
     /// # Errors
     /// When there is a store already, the options cannot be, or the disk refuses.
     pub fn create(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
+        Self::create_over(vec![disk], options)
+    }
+
+    /// [`Store::create`] over several directories, on several devices: each segment goes into the
+    /// one with the fewest, and the first one has the manifest too.
+    ///
+    /// # Errors
+    /// Those of [`Store::create`].
+    pub fn create_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
-        refuse_existing(&*disk)?;
-        set_aside_unnamed(&*disk, &[])?;
-        let manifest = Manifest::empty(&options.layout());
-        let counters = Counters::default();
-        manifest.store(&*disk, &counters)?;
-        Self::assemble(disk, options, manifest, counters)
+        refuse_existing(&disks)?;
+        set_aside_unnamed(&disks, &[])?;
+        let mut manifest = Manifest::empty(&options.layout());
+        manifest.next_segment = number_free(&disks)?;
+        let counters = Counters::new(disks.len());
+        manifest.store(home(&disks)?, &counters)?;
+        Self::assemble(disks, options, manifest, counters)
     }
 
     /// Opens the store as of its last commit; segments that it does not name are set aside, into
     /// the directory `set-aside`, and not read.
     ///
+    /// A store of format version 1 is read and written anew in the present one first; its files
+    /// are set aside.
+    ///
     /// # Errors
     /// When there is no store, it holds other rows, a footer is damaged, the index would be too
     /// large, or the disk refuses.
     pub fn open(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
+        Self::open_over(vec![disk], options)
+    }
+
+    /// [`Store::open`] over several directories, in any order but for the first one.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`]; and when a segment is in none of the directories.
+    pub fn open_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
-        let manifest = Manifest::load(&*disk)?;
-        manifest.check(&options, &*disk)?;
-        set_aside_unnamed(&*disk, &manifest.segments)?;
-        Self::assemble(disk, options, manifest, Counters::default())
+        if let Some(old) = OldManifest::load(home(&disks)?)? {
+            old.check(home(&disks)?, options.table, options.row_bytes)?;
+            set_aside_unnamed(&disks, &old.segments)?;
+            // Its manifest is replaced by the first commit of the new one, at one stroke.
+            Self::rewrite(&disks, home(&disks)?, &old, &options)?;
+        }
+        let mut manifest = Manifest::load(home(&disks)?)?;
+        manifest.check(&options, home(&disks)?)?;
+        // Before anything moves: a directory of another store is no place to set files aside.
+        refuse_existing(&disks[1..])?;
+        load::find(&disks, &manifest)?;
+        set_aside_unnamed(&disks, &manifest.segments)?;
+        manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
+        let counters = Counters::new(disks.len());
+        Self::assemble(disks, options, manifest, counters)
     }
 
     /// Makes a store from a snapshot: links or copies its segments into a directory that holds no
-    /// store, and checks each file's checksum.
+    /// store, and checks every byte of them.
     ///
     /// # Errors
     /// Those of [`Store::open`]; and when a store is there already, or a file is damaged.
     pub fn restore(disk: Arc<dyn Disk>, from: &Path, options: StoreOptions) -> Result<Self> {
+        Self::restore_over(vec![disk], from, options)
+    }
+
+    /// [`Store::restore`] over several directories, which take turns.
+    ///
+    /// # Errors
+    /// Those of [`Store::restore`].
+    pub fn restore_over(
+        disks: Vec<Arc<dyn Disk>>,
+        from: &Path,
+        options: StoreOptions,
+    ) -> Result<Self> {
         options.check()?;
-        let source = disk.directory(from)?;
-        let manifest = Manifest::load(&*source)?;
-        manifest.check(&options, &*source)?;
-        refuse_existing(&*disk)?;
-        set_aside_unnamed(&*disk, &[])?;
-        let counters = Counters::default();
-        for entry in &manifest.segments {
-            if source.link_into(&segment::name(entry.segment), disk.path())? == Placed::Copied {
-                counters.wrote(entry.bytes as usize);
-            }
-            check_file(&*disk, entry, &counters)?;
+        let source = home(&disks)?.directory(from)?;
+        refuse_existing(&disks)?;
+        if let Some(old) = OldManifest::load(&*source)? {
+            old.check(&*source, options.table, options.row_bytes)?;
+            set_aside_unnamed(&disks, &[])?;
+            Self::rewrite(&disks, &*source, &old, &options)?;
+            return Self::open_over(disks, options);
         }
-        manifest.store(&*disk, &counters)?;
-        Self::assemble(disk, options, manifest, counters)
+        let mut manifest = Manifest::load(&*source)?;
+        manifest.check(&options, &*source)?;
+        manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
+        set_aside_unnamed(&disks, &[])?;
+        let counters = Counters::new(disks.len());
+        for (number, entry) in manifest.segments.iter().enumerate() {
+            let directory = number % disks.len();
+            let disk = &disks[directory];
+            if source.link_into(&segment::name(entry.segment), disk.path())? == Placed::Copied {
+                counters.wrote(directory, entry.bytes as usize);
+            }
+            let file = SegmentFile::open(&**disk, directory, entry.segment)?;
+            file.check_all(&manifest.layout(), entry, &counters)?;
+        }
+        for disk in disks.iter().skip(1) {
+            disk.sync_directory()?;
+        }
+        manifest.store(home(&disks)?, &counters)?;
+        Self::assemble(disks, options, manifest, counters)
     }
 
     /// Moves a store's files into the directory `set-aside`, so that another can be made in its
@@ -84,34 +147,51 @@ impl Store {
             move_aside(disk, MANIFEST_NAME)?;
             moved += 1;
         }
-        Ok(moved + set_aside_unnamed(disk, &[])?)
+        Ok(moved + set_aside_of(disk, &[])?)
+    }
+
+    /// Writes the rows of a store of version 1, which lies in `source`, into one of this version.
+    fn rewrite(
+        disks: &Disks,
+        source: &dyn Disk,
+        old: &OldManifest,
+        options: &StoreOptions,
+    ) -> Result<()> {
+        // Nothing is merged on the way, so nothing is committed before everything is there.
+        let options = StoreOptions { compaction: Compaction::Inline, ..options.clone() };
+        let mut manifest = Manifest::empty(&options.layout());
+        manifest.next_segment = old.next_segment.max(number_free(disks)?);
+        let counters = Counters::new(disks.len());
+        let store = Self::assemble(disks.clone(), options, manifest, counters)?;
+        old.copy_into(source, &store)?;
+        let mut writer = store.core.writer()?;
+        // An empty store has to be committed too.
+        writer.changed = true;
+        store.core.commit_locked(&mut writer)?;
+        Ok(())
     }
 
     fn assemble(
-        disk: Arc<dyn Disk>,
+        disks: Disks,
         options: StoreOptions,
         manifest: Manifest,
         counters: Counters,
     ) -> Result<Self> {
         let layout = options.layout();
-        let mut loading = Loading {
-            index: Index::new(options.index_bytes_max),
-            table: Table::default(),
-            seqs: Vec::new(),
+        let loaded = Loading::load(&disks, &options, &manifest, &counters)?;
+        let state = State {
+            index: loaded.index,
+            table: loaded.table,
+            open: Vec::new(),
+            next_seq: manifest.next_seq,
+            expire_before: manifest.expire_before,
+            retired: Space::default(),
         };
-        for entry in &manifest.segments {
-            loading.add(&*disk, &options, entry, &counters)?;
-        }
-        let Loading { index, table, .. } = loading;
-        if index.rows() != manifest.rows {
-            let why = format!("{} rows are there, {} are named", index.rows(), manifest.rows);
-            let path = disk.path().join(MANIFEST_NAME);
-            return Err(Error::Damaged { path, offset: 0, why });
-        }
-        let next_seq = manifest.next_seq;
-        let state = State { index, table, open: None, next_seq, retired: Space::default() };
+        let of_writer = QueueOptions { depth: WRITES_MAX, read_bytes: layout.page_bytes };
         let writer = Writer {
+            queue: home(&disks)?.queue(of_writer)?,
             open: None,
+            ending: std::collections::VecDeque::new(),
             unsynced: Vec::new(),
             retired: Vec::new(),
             next_segment: manifest.next_segment,
@@ -119,85 +199,73 @@ impl Store {
             changed: false,
             refused: None,
         };
-        let (writer, state) = (Mutex::new(writer), RwLock::new(state));
-        Ok(Self { disk, options, layout, writer, state, counters })
+        let compaction = options.compaction;
+        let core = Arc::new(Core {
+            disks,
+            layout,
+            options,
+            merging: Mutex::new(()),
+            writer: Mutex::new(writer),
+            state: RwLock::new(state),
+            readers: Mutex::new(Vec::new()),
+            looking: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            bell: Bell::default(),
+            counters,
+        });
+        let compactor = match compaction {
+            Compaction::Background => Some(Compactor::start(&core)?),
+            Compaction::Inline => None,
+        };
+        Ok(Self { core, _compactor: compactor })
     }
 }
 
-/// An index being built from footers.
-struct Loading {
-    index: Index,
-    table: Table,
-    /// Sequence numbers of all rows, by slot.
-    seqs: Vec<Vec<u64>>,
+/// The directory with the manifest.
+pub(super) fn home(disks: &[Arc<dyn Disk>]) -> Result<&dyn Disk> {
+    let none = || Error::Options("a store needs at least one directory".to_owned());
+    disks.first().map(|disk| &**disk).ok_or_else(none)
 }
 
-impl Loading {
-    fn add(
-        &mut self,
-        disk: &dyn Disk,
-        options: &StoreOptions,
-        entry: &SegmentEntry,
-        counters: &Counters,
-    ) -> Result<()> {
-        let layout = options.layout();
-        let file = Arc::new(SegmentFile::open(disk, entry.segment)?);
-        let tail = file.check(&layout, entry, counters)?;
-        let checksum = u64::from_str_radix(&entry.checksum, 16).unwrap_or_default();
-        let sealed = Some(Sealed { bytes: entry.bytes, checksum });
-        let (rows, seq_max) = (0, tail.seq_max);
-        let segment = Segment { file: Arc::clone(&file), rows, live: 0, seq_max, sealed };
-        let slot = self.table.insert(segment);
-        self.seqs.push(Vec::with_capacity(tail.rows as usize));
-        file.for_each_entry(&layout, &tail, counters, &mut |row, key, seq| {
-            let place = RowPlace { slot, row };
-            self.seqs[slot as usize].push(seq);
-            self.table.appended(slot, seq);
-            let old = self.index.get(key);
-            // A row that was moved has the same number in both places: the later one counts.
-            if old.is_some_and(|old| self.seqs[old.slot as usize][old.row as usize] > seq) {
-                self.table.went_stale(slot);
-                return Ok(());
-            }
-            self.index.make_room(key)?;
-            if let Some(old) = self.index.set(key, place) {
-                self.table.went_stale(old.slot);
-            }
-            Ok(())
-        })
-    }
-}
-
-fn refuse_existing(disk: &dyn Disk) -> Result<()> {
-    if disk.exists(MANIFEST_NAME)? {
-        return Err(Error::Exists { path: disk.path().to_owned() });
+fn refuse_existing(disks: &[Arc<dyn Disk>]) -> Result<()> {
+    for disk in disks {
+        if disk.exists(MANIFEST_NAME)? {
+            return Err(Error::Exists { path: disk.path().to_owned() });
+        }
     }
     Ok(())
 }
 
-fn check_file(disk: &dyn Disk, entry: &SegmentEntry, counters: &Counters) -> Result<()> {
-    let file = SegmentFile::open(disk, entry.segment)?;
-    let bytes = file.file.len()?;
-    if bytes != entry.bytes {
-        let why = format!("the file has {bytes} bytes, the manifest says {}", entry.bytes);
-        return Err(file.damaged(bytes.min(entry.bytes), why));
+/// A number above that of every segment that lies in the directories or was set aside there: a
+/// number given twice would make a page of the old file one of the new.
+fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
+    let mut highest = 0;
+    for disk in disks {
+        let aside = disk.directory(&disk.path().join(SET_ASIDE));
+        let aside = aside.map_or(Ok(Vec::new()), |aside| aside.list())?;
+        let numbers = disk.list()?.into_iter().chain(aside);
+        let numbers = numbers.filter_map(|name| segment::number_of_any(&name));
+        highest = numbers.fold(highest, u64::max);
     }
-    let found = sum_text(file.checksum(bytes, counters)?);
-    if found != entry.checksum {
-        let why = format!("checksum {found} of the file, the manifest says {}", entry.checksum);
-        return Err(file.damaged(0, why));
+    Ok(highest + 1)
+}
+
+fn set_aside_unnamed(disks: &[Arc<dyn Disk>], named: &[SegmentEntry]) -> Result<()> {
+    for disk in disks {
+        set_aside_of(&**disk, named)?;
     }
     Ok(())
 }
 
 /// Sets aside the files that are called like segments and are not named; returns their number.
-fn set_aside_unnamed(disk: &dyn Disk, named: &[SegmentEntry]) -> Result<usize> {
-    let mut names: Vec<String> = named.iter().map(|entry| segment::name(entry.segment)).collect();
-    names.sort();
+fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry]) -> Result<usize> {
+    let mut numbers: Vec<u64> = named.iter().map(|entry| entry.segment).collect();
+    numbers.sort_unstable();
     let mut moved = 0;
-    for name in disk.list()?.iter().filter(|name| segment::is_name(name)) {
-        if names.binary_search(name).is_err() {
-            move_aside(disk, name)?;
+    for name in disk.list()? {
+        if segment::number(&name).is_some_and(|number| numbers.binary_search(&number).is_err()) {
+            move_aside(disk, &name)?;
             moved += 1;
         }
     }

@@ -6,18 +6,21 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_ssd::{Result, Store, StoreOptions};
+use stepwell_ssd::{Checked, Compaction, Result, Store, StoreOptions, check};
 
 pub(crate) const ROW_BYTES: usize = 300;
 pub(crate) const ROWS_PER_PAGE: usize = 12;
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// Segments of a header and three pages of 12 rows; a buffer of two pages.
+/// Segments of a header, three pages of 12 rows and a footer; writes of two pages.
 pub(crate) fn options() -> StoreOptions {
     StoreOptions {
-        segment_bytes: 17_100,
+        segment_bytes: 24_576,
         buffer_bytes: 2 * PAGE_BYTES,
-        index_bytes_max: 1 << 20,
+        index_bytes_max: 2 << 20,
+        compaction: Compaction::Inline,
+        read_depth: 8,
+        read_bytes: 16 << 10,
         ..StoreOptions::new(7, ROW_BYTES)
     }
 }
@@ -45,9 +48,9 @@ pub(crate) fn payload(key: u64, seq: u64) -> Vec<u8> {
 
 pub(crate) fn put(store: &Store, rows: &[(u64, u64)]) -> Result<()> {
     let keys: Vec<Key> = rows.iter().map(|(key, _)| Key(*key)).collect();
-    let seqs: Vec<u64> = rows.iter().map(|(_, seq)| *seq).collect();
+    let used: Vec<u32> = rows.iter().map(|(_, seq)| *seq as u32).collect();
     let bytes: Vec<u8> = rows.iter().flat_map(|(key, seq)| payload(*key, *seq)).collect();
-    store.put_many(&keys, &seqs, &bytes)
+    store.put_many(&keys, &used, &bytes)
 }
 
 /// Rows as the store finds them.
@@ -60,13 +63,13 @@ pub(crate) fn get(store: &Store, keys: &[u64]) -> Result<Vec<Option<Vec<u8>>>> {
     Ok(rows.map(|(row, found)| found.then(|| row.to_vec())).collect())
 }
 
-/// Key to the newest sequence number.
+/// Key to the number of the version that was put last.
 pub(crate) type Oracle = BTreeMap<u64, u64>;
 
 pub(crate) fn learn(oracle: &mut Oracle, rows: &[(u64, u64)]) {
     for (key, seq) in rows {
         let newest = oracle.entry(*key).or_insert(*seq);
-        *newest = (*newest).max(*seq);
+        *newest = *seq;
     }
 }
 
@@ -81,9 +84,9 @@ pub(crate) fn assert_holds(store: &Store, oracle: &Oracle) {
         keys.iter().map(|key| oracle.get(key).map(|seq| payload(*key, *seq))).collect();
     assert!(get(store, &keys).unwrap() == expected, "rows differ");
     let mut scanned = Oracle::new();
-    let visit = &mut |key: Key, seq: u64, row: &[u8]| {
-        assert_eq!(row, payload(key.0, seq));
-        assert_eq!(scanned.insert(key.0, seq), None, "visited twice");
+    let visit = &mut |key: Key, used: u32, row: &[u8]| {
+        assert_eq!(row, payload(key.0, used.into()));
+        assert_eq!(scanned.insert(key.0, used.into()), None, "visited twice");
         Ok(())
     };
     store.scan_live(visit).unwrap();
@@ -103,4 +106,11 @@ pub(crate) fn keys(dice: &mut Stream, count_max: u64) -> Vec<u64> {
 pub(crate) fn names(disk: &dyn Disk, below: &str) -> Vec<String> {
     let path = disk.path().join(below);
     disk.directory(&path).map(|directory| directory.list().unwrap()).unwrap_or_default()
+}
+
+/// Everything in the disk's directory checks out.
+pub(crate) fn assert_whole(disk: &MemDisk) -> Checked {
+    let checked = check(&[Arc::new(disk.clone())]).unwrap();
+    assert!(checked.damages.is_empty(), "{:?}", checked.damages);
+    checked
 }

@@ -1,102 +1,146 @@
 //! Power cuts after every operation that changes the disk: what is there afterwards is a commit.
+//!
+//! How       An actor with a seed runs until the power is gone after n changes of the disk, for
+//!           every n there is. Each time the disk is what survives a crash in several ways, and the
+//!           store on it must open, hold a commit that was promised or came later, and go on; so
+//!           must it after a second cut while it goes on.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Faults, FaultyDisk, MemDisk, Survival};
-use stepwell_ssd::{Error, Result, Store, verify};
+use stepwell_ssd::{Error, Store, StoreOptions, check};
 
-use crate::common::{Oracle, assert_holds, keys, learn, options, put, reopen};
+use crate::actor::Actor;
+use crate::common::{Oracle, assert_holds, options, put, reopen};
+use crate::harness::{Told, in_threads, shared};
 
-/// What a run did until the power was cut.
-#[derive(Default)]
-struct Run {
-    created: bool,
-    log: Vec<u64>,
-    /// Rows that a commit promised.
-    promised: u64,
+/// Steps of a run.
+pub const STEPS: u32 = 70;
+/// Random survivals of each cut.
+const TORN: u64 = 4;
+
+/// A run to cut: which directories, what options, which seed.
+#[derive(Clone)]
+pub struct Plan {
+    pub directories: &'static [&'static str],
+    pub options: StoreOptions,
+    pub seed: u64,
 }
 
-impl Run {
-    fn go(&mut self, disk: &FaultyDisk) -> Result<()> {
-        let mut store = Store::create(Arc::new(disk.clone()), options())?;
-        self.created = true;
-        let mut dice = Stream::from_state(3);
-        for round in 0..24 {
-            let keys = keys(&mut dice, 60);
-            let rows: Vec<(u64, u64)> = keys.iter().copied().zip(self.log.len() as u64..).collect();
-            self.log.extend(keys);
-            put(&store, &rows)?;
-            store.compact()?;
-            match round % 6 {
-                2 => {
-                    self.promised = store.commit()?.next_seq;
-                }
-                4 => {
-                    store = Store::open(Arc::new(disk.clone()), options())?;
-                    self.log.truncate(store.next_seq() as usize);
-                    self.promised = store.next_seq();
-                }
-                5 => {
-                    let path = disk.path().join(format!("snapshot-{round}"));
-                    disk.create_directory(&path)?;
-                    self.promised = store.snapshot(&path)?.next_seq;
-                }
-                _ => {}
-            }
+impl Plan {
+    /// The actor of this run, its disk, and the world that it lies in.
+    pub fn actor(&self, cut_after: Option<u64>) -> (Actor, FaultyDisk, MemDisk) {
+        let world = MemDisk::new();
+        let faults = Faults { cut_after, ..Faults::default() };
+        let faulty = FaultyDisk::new(Arc::new(world.clone()), Faults::default());
+        let made = self.directories.iter().map(|path| faulty.create_directory(Path::new(path)));
+        let disks = made.map(|disk| disk.unwrap()).collect();
+        faulty.inflict(faults);
+        (Actor::new(disks, self.options.clone(), self.seed), faulty, world)
+    }
+
+    /// Cuts the power after so many changes; returns the number of crashes survived.
+    pub fn cut(&self, cut_after: u64) -> u64 {
+        let (mut actor, _, world) = self.actor(Some(cut_after));
+        // What fails last may be the removal of a file that nothing names, which is no error.
+        let _ = actor.run(STEPS);
+        let created = actor.store.is_some() || actor.history.len() > 0;
+        let torn = (0..TORN).map(|n| Survival::Torn(self.seed << 32 | cut_after << 8 | n));
+        let mut survived = 0;
+        for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {
+            let _told = Told(format!("seed {}, cut after {cut_after}, {survival:?}", self.seed));
+            survived += survive(&actor, created, &world.crash(survival), survival);
         }
-        Ok(())
+        survived
     }
 }
 
-/// What a store of the first rows of the log holds.
-fn oracle(log: &[u64]) -> Oracle {
-    let mut oracle = Oracle::new();
-    let rows: Vec<(u64, u64)> = log.iter().copied().zip(0..).collect();
-    learn(&mut oracle, &rows);
-    oracle
-}
-
-fn check(run: &Run, disk: &MemDisk) {
-    let store = match reopen(disk) {
-        Ok(store) => store,
-        Err(Error::Missing { .. }) if !run.created => return,
+/// What a crash left is a store that goes on; returns the number of crashes survived.
+fn survive(before: &Actor, created: bool, world: &MemDisk, survival: Survival) -> u64 {
+    let mut actor = match before.survive(before.disks_in(world)) {
+        Ok(actor) => actor,
+        Err(Error::Missing { .. }) if !created => return 1,
         Err(error) => panic!("{error}"),
     };
-    let rows = store.next_seq();
-    assert!(rows >= run.promised, "{rows} rows are left of {} promised", run.promised);
-    assert_holds(&store, &oracle(&run.log[..rows as usize]));
-    verify(disk).unwrap();
-    // It goes on as if nothing had been.
-    put(&store, &[(1, rows), (399, rows + 1)]).unwrap();
-    store.compact().unwrap();
-    store.commit().unwrap();
-    assert_eq!(reopen(disk).unwrap().next_seq(), rows + 2);
+    assert_eq!(check(&actor.disks).unwrap().damages, []);
+    restore_one(before, world);
+    let Survival::Torn(seed) = survival else {
+        actor.run(4).unwrap();
+        actor.commit().unwrap();
+        actor.reopen().unwrap();
+        return 1;
+    };
+    // The power goes again soon, perhaps while the first crash is being cleaned up.
+    let mut dice = Stream::named(seed, b"second cut");
+    let faults = Faults { cut_after: Some(dice.next_u64() % 24), ..Faults::default() };
+    let home = FaultyDisk::new(before.disks_in(world).remove(0), faults);
+    let paths = before.disks.iter().map(|disk| home.directory(disk.path()));
+    let Ok(disks) = paths.collect() else { return 1 };
+    actor.store = None;
+    let again = match actor.survive(disks) {
+        Ok(mut again) => {
+            let _ = again.run(20);
+            again
+        }
+        Err(_) => actor,
+    };
+    let world = world.crash(Survival::Torn(dice.next_u64()));
+    let survivor = again.survive(again.disks_in(&world)).unwrap();
+    assert_eq!(check(&survivor.disks).unwrap().damages, []);
+    2
+}
+
+/// The last complete snapshot is whole.
+fn restore_one(before: &Actor, world: &MemDisk) {
+    let Some((path, history)) = before.snapshots.last() else { return };
+    let to = world.create_directory(Path::new("/restored")).unwrap();
+    let store = Store::restore(Arc::clone(&to), path, options()).unwrap();
+    history.clone().resume(&store, &to);
+}
+
+/// Cuts after every change of the disk in every run; returns cuts and crashes survived.
+fn cut_all(plans: &[Plan]) -> (u64, u64) {
+    let mut cuts = Vec::new();
+    for plan in plans {
+        let (mut actor, faulty, _) = plan.actor(None);
+        let _told = Told(format!("seed {}, no cut", plan.seed));
+        actor.run(STEPS).unwrap();
+        cuts.extend((0..faulty.mutations()).map(|cut_after| (plan.clone(), cut_after)));
+    }
+    let survived = AtomicU64::new(0);
+    in_threads(&cuts, &|(plan, cut_after)| {
+        survived.fetch_add(plan.cut(*cut_after), Ordering::Relaxed);
+    });
+    (cuts.len() as u64, survived.into_inner())
 }
 
 #[test]
 fn after_every_operation_a_commit_is_left() {
-    let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
-    Run::default().go(&whole).unwrap();
-    let mutations = whole.mutations();
-    assert!(mutations > 200, "{mutations}");
-    for cut_after in 0..mutations {
-        let memory = MemDisk::new();
-        let faults = Faults { cut_after: Some(cut_after), ..Faults::default() };
-        let mut run = Run::default();
-        run.go(&FaultyDisk::new(Arc::new(memory.clone()), faults)).unwrap_err();
-        let seed = cut_after * 2;
-        let torn = [Survival::Torn(seed), Survival::Torn(seed + 1)];
-        for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {
-            check(&run, &memory.crash(survival));
-        }
-    }
+    let wide = StoreOptions { segment_bytes: 32_768, buffer_bytes: 12_288, ..options() };
+    let plan = |seed: u64| {
+        let options = if seed % 3 == 2 { wide.clone() } else { options() };
+        Plan { directories: &["/memory"], options, seed }
+    };
+    let plans: Vec<Plan> = (0..4).map(plan).collect();
+    let (cuts, survived) = cut_all(&plans);
+    assert!(cuts > 1_000 && survived > 10_000, "{survived} crashes survived of {cuts} cuts");
+}
+
+#[test]
+fn after_every_operation_over_two_directories() {
+    let directories = &["/memory", "/other"];
+    let plans = [Plan { directories, options: options(), seed: 100 }];
+    let (cuts, survived) = cut_all(&plans);
+    assert!(cuts > 250 && survived > 2_000, "{survived} crashes survived of {cuts} cuts");
 }
 
 #[test]
 fn a_snapshot_outlives_the_store_and_a_crash() {
     let memory = MemDisk::new();
-    let store = Store::create(Arc::new(memory.clone()), options()).unwrap();
+    let store = Store::create(shared(&memory), options()).unwrap();
     let rows: Vec<(u64, u64)> = (0..100).map(|key| (key, key)).collect();
     put(&store, &rows).unwrap();
     let path = memory.path().join("snapshot");
@@ -106,9 +150,8 @@ fn a_snapshot_outlives_the_store_and_a_crash() {
     for name in crashed.list().unwrap() {
         crashed.remove(&name).unwrap();
     }
-    let store = Store::restore(Arc::new(crashed.clone()), &path, options()).unwrap();
-    let mut oracle = Oracle::new();
-    learn(&mut oracle, &rows);
+    let store = Store::restore(shared(&crashed), &path, options()).unwrap();
+    let oracle = Oracle::from_iter(rows);
     assert_holds(&store, &oracle);
     // What was restored is durable at once.
     let again = reopen(&crashed.crash(Survival::SyncedAlone)).unwrap();

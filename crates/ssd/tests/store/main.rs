@@ -5,8 +5,4 @@
 
 mod behaviour;
 mod common;
-mod crash;
-mod damage;
 mod model;
-mod refusal;
-mod threads;

@@ -4,19 +4,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{
-    Oracle, assert_holds, get, keys, learn, new_store, options, payload, put, reopen,
+    Oracle, assert_holds, assert_whole, get, keys, learn, new_store, options, payload, put, reopen,
 };
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, FileDisk, MemDisk};
-use stepwell_ssd::{Store, verify};
+use stepwell_ssd::{Store, check};
+
+/// A change of one key.
+#[derive(Clone, Copy)]
+enum Change {
+    Put(u64),
+    Delete(u64),
+}
 
 struct Model {
     disk: MemDisk,
     store: Store,
     dice: Stream,
-    /// Everything that was ever put, in order; sequence numbers are places in it.
-    log: Vec<u64>,
+    /// Everything that was ever put or deleted, in order; versions are places in it.
+    log: Vec<Change>,
     oracle: Oracle,
     /// Rows that an explicit commit promised.
     promised: u64,
@@ -34,8 +41,8 @@ impl Model {
 
     fn step(&mut self) {
         match self.dice.next_u64() % 20 {
-            0..8 => self.put(),
-            8..10 => self.put_old(),
+            0..9 => self.put(),
+            9 => self.delete(),
             10..13 => self.get(),
             13..15 => drop(self.store.compact().unwrap()),
             15 => self.commit(),
@@ -49,26 +56,23 @@ impl Model {
     fn put(&mut self) {
         let keys = keys(&mut self.dice, 60);
         let rows: Vec<(u64, u64)> = keys.iter().copied().zip(self.log.len() as u64..).collect();
-        self.log.extend(keys);
+        self.log.extend(keys.into_iter().map(Change::Put));
         put(&self.store, &rows).unwrap();
         learn(&mut self.oracle, &rows);
         assert_eq!(self.store.next_seq(), self.log.len() as u64);
     }
 
-    /// Versions that the store has, or had before: none may show.
-    fn put_old(&mut self) {
-        let newest: Vec<(u64, u64)> = self.oracle.iter().map(|(key, seq)| (*key, *seq)).collect();
-        if newest.is_empty() {
-            return;
+    fn delete(&mut self) {
+        let keys = keys(&mut self.dice, 20);
+        let mut deleted = 0;
+        for key in &keys {
+            if self.oracle.remove(key).is_some() {
+                self.log.push(Change::Delete(*key));
+                deleted += 1;
+            }
         }
-        let before = self.store.stats().rows_superseded;
-        let old = |dice: &mut Stream| {
-            let (key, seq) = newest[dice.next_u64() as usize % newest.len()];
-            (key, seq - dice.next_u64() % (seq + 1) * (dice.next_u64() & 1))
-        };
-        let old: Vec<_> = (0..10).map(|_| old(&mut self.dice)).collect();
-        put(&self.store, &old).unwrap();
-        assert_eq!(self.store.stats().rows_superseded, before + 10);
+        let keys: Vec<Key> = keys.into_iter().map(Key).collect();
+        assert_eq!(self.store.delete_many(&keys).unwrap(), deleted);
     }
 
     fn get(&mut self) {
@@ -84,8 +88,7 @@ impl Model {
         let manifest = self.store.commit().unwrap();
         self.promised = self.log.len() as u64;
         assert_eq!((manifest.next_seq, manifest.rows), (self.promised, self.oracle.len() as u64));
-        let verified = verify(&self.disk).unwrap();
-        assert_eq!(verified.segments, manifest.segments.len() as u64);
+        assert_eq!(assert_whole(&self.disk).segments, manifest.segments.len() as u64);
     }
 
     /// Goes on from what is there of the log.
@@ -95,8 +98,12 @@ impl Model {
         self.log.truncate(rows as usize);
         self.promised = rows;
         self.oracle = Oracle::new();
-        let rows: Vec<(u64, u64)> = self.log.iter().copied().zip(0..).collect();
-        learn(&mut self.oracle, &rows);
+        for (change, seq) in self.log.iter().zip(0..) {
+            match change {
+                Change::Put(key) => learn(&mut self.oracle, &[(*key, seq)]),
+                Change::Delete(key) => drop(self.oracle.remove(key)),
+            }
+        }
         assert_holds(&self.store, &self.oracle);
     }
 
@@ -152,33 +159,6 @@ fn any_order_of_operations() {
 }
 
 #[test]
-fn sequence_numbers_in_any_order() {
-    for seed in 0..6 {
-        let (disk, store) = new_store();
-        let mut dice = Stream::from_state(seed);
-        let mut oracle = Oracle::new();
-        let mut store = store;
-        for _ in 0..60 {
-            let keys = keys(&mut dice, 50);
-            let rows: Vec<(u64, u64)> =
-                keys.into_iter().map(|key| (key, dice.next_u64() % 1000)).collect();
-            put(&store, &rows).unwrap();
-            learn(&mut oracle, &rows);
-            match dice.next_u64() % 4 {
-                0 => drop(store.compact().unwrap()),
-                1 => {
-                    store.commit().unwrap();
-                    store = reopen(&disk).unwrap();
-                }
-                _ => {}
-            }
-            assert_holds(&store, &oracle);
-        }
-        assert_eq!(store.next_seq(), oracle.values().max().unwrap() + 1);
-    }
-}
-
-#[test]
 fn on_files() {
     let directory = tempfile::tempdir().unwrap();
     let disk = FileDisk::create(&directory.path().join("store")).unwrap();
@@ -205,7 +185,8 @@ fn on_files() {
     put(&store, &[(1, seq)]).unwrap();
     store.commit().unwrap();
     drop(store);
-    verify(&*disk.directory(&snapshot).unwrap()).unwrap();
+    let checked = check(&[disk.directory(&snapshot).unwrap()]).unwrap();
+    assert!(checked.damages.is_empty());
     let other = Arc::new(FileDisk::create(&directory.path().join("other")).unwrap());
     let store = Store::restore(other, &snapshot, options()).unwrap();
     assert_holds(&store, &oracle);

@@ -44,6 +44,8 @@ pub(super) fn store_options(config: &Config, model: &Model) -> Vec<StoreOptions>
         .map(|table| StoreOptions {
             segment_bytes: config.tiers.segment.0,
             index_bytes_max: config.tiers.index.0 / tables.len() as u64,
+            cached_bytes: config.tiers.page_cache.0 / tables.len() as u64,
+            space_max: config.tiers.space,
             ..StoreOptions::new(table.id.0, table.row_bytes())
         })
         .collect()

@@ -72,7 +72,7 @@ fn tiers(
         host.bytes_evicted += traffic.written_back * row_bytes;
         disk.rows_live += stats.rows_live;
         disk.rows_stale += stats.rows_stale;
-        disk.bytes += stats.bytes_live + stats.bytes_stale;
+        disk.bytes += stats.bytes_files;
         disk.bytes_peak += traffic.disk_bytes_peak;
         disk.index_bytes += stats.index_bytes;
         disk.segments += stats.segments;

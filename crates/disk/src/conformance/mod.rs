@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic")]
 
+mod direct;
+mod order;
+mod queues;
+
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use crate::{Disk, File, Read};
+use crate::{Disk, File};
 
 /// Runs the whole suite on `disk`, an empty directory.
 ///
@@ -17,9 +21,10 @@ pub fn run(disk: &dyn Disk) {
     a_removed_file_stays_readable(disk);
     a_rename_replaces(disk);
     files_go_into_other_directories(disk);
-    reads_are_completed_apart(disk);
-    failing_reads_fail_their_ticket_alone(disk);
-    tickets_of_several_threads(disk);
+    lengths_are_set(disk);
+    direct::run(disk);
+    queues::run(disk);
+    order::run(disk);
     assert_eq!(disk.list().unwrap(), Vec::<String>::new(), "every test cleans up");
 }
 
@@ -121,64 +126,19 @@ fn files_go_into_other_directories(disk: &dyn Disk) {
     disk.remove("a").unwrap();
 }
 
-/// Reads of `bytes` bytes each at the given offsets.
-fn reads(file: &Arc<dyn File>, offsets: impl Iterator<Item = u64>, bytes: usize) -> Vec<Read> {
-    let read = |offset| Read { file: Arc::clone(file), offset, buffer: vec![0; bytes] };
-    offsets.map(read).collect()
-}
-
-fn assert_filled(done: &[Read], bytes: &[u8]) {
-    for read in done {
-        let start = read.offset as usize;
-        assert_eq!(read.buffer, bytes[start..start + read.buffer.len()], "offset {start}");
-    }
-}
-
-fn reads_are_completed_apart(disk: &dyn Disk) {
-    let bytes = pattern(100_000);
+fn lengths_are_set(disk: &dyn Disk) {
+    let bytes = pattern(10_000);
     let file = filled(disk, "a", &bytes);
-    let offsets = |from: u64| (0..500).map(move |n| (n * 7_919 + from) % 99_000);
-    let tickets: Vec<_> =
-        (0..4).map(|from| disk.submit(reads(&file, offsets(from), 777)).unwrap()).collect();
-    for (from, ticket) in tickets.into_iter().enumerate().rev() {
-        let done = ticket.wait().unwrap();
-        assert!(
-            done.iter().map(|read| read.offset).eq(offsets(from as u64)),
-            "order of submission"
-        );
-        assert_filled(&done, &bytes);
-    }
-    assert!(disk.submit(Vec::new()).unwrap().wait().unwrap().is_empty());
-    drop(disk.submit(reads(&file, offsets(9), 100)).unwrap());
-    disk.remove("a").unwrap();
-}
-
-fn failing_reads_fail_their_ticket_alone(disk: &dyn Disk) {
-    let bytes = pattern(5_000);
-    let file = filled(disk, "a", &bytes);
-    let bad = disk.submit(reads(&file, [0, 4_900, 100, 4_990].into_iter(), 200)).unwrap();
-    let good = disk.submit(reads(&file, [0, 4_800, 100].into_iter(), 200)).unwrap();
-    let error = bad.wait().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-    assert!(error.to_string().contains("4900"), "the first in order: {error}");
-    assert_filled(&good.wait().unwrap(), &bytes);
-    disk.remove("a").unwrap();
-}
-
-fn tickets_of_several_threads(disk: &dyn Disk) {
-    let bytes = pattern(50_000);
-    let file = filled(disk, "a", &bytes);
-    std::thread::scope(|scope| {
-        for thread in 0..4u64 {
-            let (file, bytes) = (&file, &bytes);
-            scope.spawn(move || {
-                for round in 0..10 {
-                    let offsets = (0..50).map(|n| (n * 911 + thread * 37 + round) % 49_000);
-                    let ticket = disk.submit(reads(file, offsets, 512)).unwrap();
-                    assert_filled(&ticket.wait().unwrap(), bytes);
-                }
-            });
-        }
-    });
+    file.truncate(5_001).unwrap();
+    assert_eq!(file.len().unwrap(), 5_001);
+    assert_eq!(disk.read("a", 10_000).unwrap(), bytes[..5_001]);
+    file.truncate(9_000).unwrap();
+    let grown = disk.read("a", 10_000).unwrap();
+    assert_eq!(grown[..5_001], bytes[..5_001]);
+    assert!(grown.len() == 9_000 && grown[5_001..].iter().all(|byte| *byte == 0));
+    assert!(disk.open("a").unwrap().truncate(1).is_err(), "it was opened for reading");
+    file.truncate(0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(disk.read("a", 0).unwrap(), b"");
     disk.remove("a").unwrap();
 }

@@ -2,23 +2,33 @@
 //!
 //! Fault model  A crash ([`MemDisk::crash`]) keeps of each file what was synced, and of each
 //!           directory the names that were synced; of everything later it keeps, as the test asks,
-//!           nothing, all, or a random part of pages, lengths and names. A rename is one step that
-//!           syncs its directories. A file's content and its name become durable apart: a synced
-//!           file without a synced name is lost, a synced name without a synced file is empty.
-//!           Synced bytes never change by themselves; [`MemDisk::edit`] changes them for a test.
-//! Bounds    Holds every file twice; meant for tests, where files are small.
+//!           nothing, all, or a random part of sectors, lengths and names: writes are lost, torn
+//!           and out of order ([`content`]). A rename is one step that syncs its directories. A
+//!           file's content and its name become durable apart: a synced file without a synced name
+//!           is lost, a synced name without a synced file is empty. Synced bytes never change by
+//!           themselves; [`MemDisk::edit`] changes them for a test.
+//! Queues    perform operations as they are started and hand them back in a random order.
+//! Bounds    Holds every file twice, and every write until it is synced; meant for tests, where
+//!           files are small.
+
+mod content;
+mod file;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_base::random::Stream;
 
-use crate::{Disk, Error, File, Operation, Placed, Read, Result, Ticket, name};
+use self::content::Content;
+use self::file::{MemFile, Mode};
+use crate::immediate::ImmediateQueue;
+use crate::{Disk, Error, File, Operation, Placed, Queue, QueueOptions, Result, name};
 
-/// What is torn apart by a crash: bytes survive or not in units of this size.
-const TORN_BYTES: usize = 4096;
+/// Room for one file: far more than a test's files need.
+const FILE_BYTES_MAX: u64 = 1 << 36;
 
 /// What survives a crash beyond what is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +37,7 @@ pub enum Survival {
     SyncedAlone,
     /// Everything that was written.
     Everything,
-    /// A part that the seed chooses, page by page and name by name.
+    /// A part that the seed chooses, sector by sector and name by name.
     Torn(u64),
 }
 
@@ -36,6 +46,8 @@ pub enum Survival {
 pub struct MemDisk {
     path: PathBuf,
     world: Arc<Mutex<World>>,
+    /// Queues made so far: each has another order.
+    queues: Arc<AtomicU64>,
 }
 
 type World = BTreeMap<PathBuf, Directory>;
@@ -49,12 +61,6 @@ struct Directory {
 
 #[derive(Debug, Default)]
 struct Inode(Mutex<Content>);
-
-#[derive(Clone, Debug, Default)]
-struct Content {
-    live: Vec<u8>,
-    synced: Vec<u8>,
-}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -75,7 +81,7 @@ impl MemDisk {
     pub fn new() -> Self {
         let path = PathBuf::from("/memory");
         let world = BTreeMap::from([(path.clone(), Directory::default())]);
-        Self { path, world: Arc::new(Mutex::new(world)) }
+        Self { path, world: Arc::new(Mutex::new(world)), queues: Arc::default() }
     }
 
     /// The same directory after a crash, in a world of its own.
@@ -90,7 +96,8 @@ impl MemDisk {
             let names = directory.surviving(survival, &mut dice);
             (path.clone(), Directory { synced: names.clone(), live: names })
         });
-        Self { path: self.path.clone(), world: Arc::new(Mutex::new(after.collect())) }
+        let world = Arc::new(Mutex::new(after.collect()));
+        Self { path: self.path.clone(), world, queues: Arc::default() }
     }
 
     /// Changes a file's bytes behind everybody's back, as a failing disk would.
@@ -100,8 +107,9 @@ impl MemDisk {
     pub fn edit(&self, name: &str, change: &mut dyn FnMut(&mut Vec<u8>)) -> Result<()> {
         let inode = self.find(Operation::Open, name)?;
         let mut content = lock(&inode.0);
-        change(&mut content.live);
-        content.synced = content.live.clone();
+        let mut bytes = content.live().to_vec();
+        change(&mut bytes);
+        *content = Content::durable(bytes);
         Ok(())
     }
 
@@ -111,6 +119,20 @@ impl MemDisk {
         let parent = path.parent().unwrap_or(&self.path).to_owned();
         let last = path.file_name().map(|last| last.to_string_lossy().into_owned());
         Ok((parent, last.unwrap_or_default(), path))
+    }
+
+    fn make(&self, name: &str) -> Result<(PathBuf, Arc<Inode>)> {
+        let (parent, last, path) = self.resolve(name)?;
+        let mut world = lock(&self.world);
+        let Some(directory) = world.get_mut(&parent) else {
+            return refuse(Operation::Create, &path, io::ErrorKind::NotFound);
+        };
+        if directory.live.contains_key(&last) {
+            return refuse(Operation::Create, &path, io::ErrorKind::AlreadyExists);
+        }
+        let inode = Arc::<Inode>::default();
+        directory.live.insert(last, Arc::clone(&inode));
+        Ok((path, inode))
     }
 
     fn find(&self, operation: Operation, name: &str) -> Result<Arc<Inode>> {
@@ -137,8 +159,8 @@ impl Directory {
             };
             if let Some(inode) = inode {
                 let bytes = lock(&inode.0).surviving(survival, dice);
-                let content = Content { synced: bytes.clone(), live: bytes };
-                after.insert(name.clone(), Arc::new(Inode(Mutex::new(content))));
+                let content = Mutex::new(Content::durable(bytes));
+                after.insert(name.clone(), Arc::new(Inode(content)));
             }
         }
         after
@@ -146,30 +168,6 @@ impl Directory {
 
     fn sync(&mut self) {
         self.synced = self.live.clone();
-    }
-}
-
-impl Content {
-    fn surviving(&self, survival: Survival, dice: &mut Stream) -> Vec<u8> {
-        match survival {
-            Survival::SyncedAlone => self.synced.clone(),
-            Survival::Everything => self.live.clone(),
-            Survival::Torn(_) => self.torn(dice),
-        }
-    }
-
-    fn torn(&self, dice: &mut Stream) -> Vec<u8> {
-        let mut after = self.synced.clone();
-        if dice.next_u64() & 1 == 0 {
-            after.resize(self.live.len(), 0);
-        }
-        for (new, old) in self.live.chunks(TORN_BYTES).zip(after.chunks_mut(TORN_BYTES)) {
-            if dice.next_u64() & 1 == 0 {
-                let bytes = new.len().min(old.len());
-                old[..bytes].copy_from_slice(&new[..bytes]);
-            }
-        }
-        after
     }
 }
 
@@ -182,7 +180,8 @@ impl Disk for MemDisk {
         if !lock(&self.world).contains_key(path) {
             return refuse(Operation::Open, path, io::ErrorKind::NotFound);
         }
-        Ok(Arc::new(Self { path: path.to_owned(), world: Arc::clone(&self.world) }))
+        let (world, queues) = (Arc::clone(&self.world), Arc::clone(&self.queues));
+        Ok(Arc::new(Self { path: path.to_owned(), world, queues }))
     }
 
     fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
@@ -191,22 +190,29 @@ impl Disk for MemDisk {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        let (parent, last, path) = self.resolve(name)?;
-        let mut world = lock(&self.world);
-        let Some(directory) = world.get_mut(&parent) else {
-            return refuse(Operation::Create, &path, io::ErrorKind::NotFound);
-        };
-        if directory.live.contains_key(&last) {
-            return refuse(Operation::Create, &path, io::ErrorKind::AlreadyExists);
-        }
-        let inode = Arc::<Inode>::default();
-        directory.live.insert(last, Arc::clone(&inode));
-        Ok(Arc::new(MemFile { path, inode, writable: true }))
+        let (path, inode) = self.make(name)?;
+        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: true, direct: false } }))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
-        let inode = self.find(Operation::Open, name)?;
-        Ok(Arc::new(MemFile { path: self.path.join(name), inode, writable: false }))
+        let (path, inode) = (self.path.join(name), self.find(Operation::Open, name)?);
+        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: false, direct: false } }))
+    }
+
+    fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>> {
+        if bytes > FILE_BYTES_MAX {
+            let (_, _, path) = self.resolve(name)?;
+            let source = io::ErrorKind::StorageFull.into();
+            return Err(Error::Room { path, bytes, source });
+        }
+        let (path, inode) = self.make(name)?;
+        lock(&inode.0).truncate(bytes as usize);
+        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: true, direct: true } }))
+    }
+
+    fn open_direct(&self, name: &str) -> Result<Arc<dyn File>> {
+        let (path, inode) = (self.path.join(name), self.find(Operation::Open, name)?);
+        Ok(Arc::new(MemFile { path, inode, mode: Mode { writable: false, direct: true } }))
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
@@ -268,57 +274,8 @@ impl Disk for MemDisk {
         Ok(())
     }
 
-    fn submit(&self, reads: Vec<Read>) -> Result<Ticket> {
-        Ok(Ticket::performed(reads))
-    }
-}
-
-#[derive(Debug)]
-struct MemFile {
-    path: PathBuf,
-    inode: Arc<Inode>,
-    writable: bool,
-}
-
-impl File for MemFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn len(&self) -> Result<u64> {
-        Ok(lock(&self.inode.0).live.len() as u64)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if !self.writable {
-            let error = io::ErrorKind::PermissionDenied.into();
-            return Err(Error::io_at(Operation::Write, &self.path, offset, bytes.len(), error));
-        }
-        let mut content = lock(&self.inode.0);
-        let start = offset as usize;
-        let end = start + bytes.len();
-        if content.live.len() < end {
-            content.live.resize(end, 0);
-        }
-        content.live[start..end].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let content = lock(&self.inode.0);
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let found = content.live.get(start..).and_then(|rest| rest.get(..buffer.len()));
-        let Some(found) = found else {
-            let error = io::ErrorKind::UnexpectedEof.into();
-            return Err(Error::io_at(Operation::Read, &self.path, offset, buffer.len(), error));
-        };
-        buffer.copy_from_slice(found);
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        let mut content = lock(&self.inode.0);
-        content.synced = content.live.clone();
-        Ok(())
+    fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
+        let seed = self.queues.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(ImmediateQueue::new(options, seed)))
     }
 }

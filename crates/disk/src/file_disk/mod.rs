@@ -1,65 +1,84 @@
 //! A directory of the machine's file system.
 //!
-//! How       Plain positioned reads and writes of the standard library; submitted reads go to a
-//!           pool of [`READER_THREADS`] threads, shared with every directory reached from here.
-//! Cost      A submitted read is one system call and its share of a lock.
+//! How       Single places are read and written with plain positioned system calls. Queues go
+//!           through rings of the kernel, or through a pool of threads where those are not admitted
+//!           ([`Engine`]); the pool is shared with every directory reached from here. Direct files
+//!           have `O_DIRECT`, where the file system knows it.
+
+mod engine;
+mod file;
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::readers::Readers;
-use crate::{Disk, Error, File, Operation, Placed, Read, Result, Ticket, name};
-
-/// Threads that perform submitted reads, unless told otherwise.
-pub const READER_THREADS: usize = 8;
+pub use self::engine::Engine;
+use self::engine::Engines;
+use self::file::SystemFile;
+use crate::{Disk, Error, File, Operation, Placed, Queue, QueueOptions, Result, name};
 
 /// A directory of the machine's file system.
 #[derive(Clone, Debug)]
 pub struct FileDisk {
     path: PathBuf,
-    readers: Arc<Readers>,
+    engines: Arc<Engines>,
 }
 
 impl FileDisk {
     /// The directory `path`, which exists.
     ///
     /// # Errors
-    /// When it does not, or is no directory.
+    /// When it does not, or is no directory; or the engine that the environment asks for cannot
+    /// be had.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::with_threads(path, READER_THREADS)
+        Self::with_engine(path, Engine::Auto)
     }
 
     /// The directory `path`, made with its parents where it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be made, or the engine cannot be had.
     pub fn create(path: &Path) -> Result<Self> {
         make_directory(path)?;
         Self::open(path)
     }
 
-    /// [`FileDisk::open`] with another number of reading threads.
+    /// [`FileDisk::open`] with an engine of the caller's choice.
     ///
     /// # Errors
-    /// When there is no directory at `path`.
-    pub fn with_threads(path: &Path, threads: usize) -> Result<Self> {
-        Self::over(path, Arc::new(Readers::new(threads)))
+    /// When there is no directory at `path`, or the engine cannot be had.
+    pub fn with_engine(path: &Path, engine: Engine) -> Result<Self> {
+        Self::over(path, Arc::new(Engines::new(engine)?))
     }
 
-    fn over(path: &Path, readers: Arc<Readers>) -> Result<Self> {
+    /// What performs the operations of queues: `io_uring` or `threads`.
+    pub fn engine(&self) -> &'static str {
+        self.engines.name()
+    }
+
+    fn over(path: &Path, engines: Arc<Engines>) -> Result<Self> {
         let metadata = named(Operation::Open, path, fs::metadata(path))?;
         if !metadata.is_dir() {
             let error = io::Error::from(io::ErrorKind::NotADirectory);
             return Err(Error::io(Operation::Open, path, error));
         }
-        Ok(Self { path: path.to_owned(), readers })
+        Ok(Self { path: path.to_owned(), engines })
     }
 
     fn resolve(&self, name: &str) -> Result<PathBuf> {
         name::resolve(&self.path, name)
+    }
+
+    fn make(&self, name: &str) -> Result<(fs::File, PathBuf)> {
+        let path = self.resolve(name)?;
+        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        Ok((named(Operation::Create, &path, opened)?, path))
+    }
+
+    fn find(&self, name: &str) -> Result<(fs::File, PathBuf)> {
+        let path = self.resolve(name)?;
+        Ok((named(Operation::Open, &path, fs::File::open(&path))?, path))
     }
 }
 
@@ -82,7 +101,7 @@ impl Disk for FileDisk {
     }
 
     fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
-        Ok(Arc::new(Self::over(path, Arc::clone(&self.readers))?))
+        Ok(Arc::new(Self::over(path, Arc::clone(&self.engines))?))
     }
 
     fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
@@ -91,15 +110,34 @@ impl Disk for FileDisk {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        let path = self.resolve(name)?;
-        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        Ok(Arc::new(SystemFile { file: named(Operation::Create, &path, opened)?, path }))
+        let (file, path) = self.make(name)?;
+        Ok(Arc::new(SystemFile::plain(file, path)))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
-        let path = self.resolve(name)?;
-        let file = named(Operation::Open, &path, fs::File::open(&path))?;
-        Ok(Arc::new(SystemFile { file, path }))
+        let (file, path) = self.find(name)?;
+        Ok(Arc::new(SystemFile::plain(file, path)))
+    }
+
+    fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>> {
+        let (file, path) = self.make(name)?;
+        let made = SystemFile::direct(file, path.clone()).and_then(|file| {
+            file.reserve(bytes)?;
+            Ok(file)
+        });
+        match made {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => {
+                // The first error is the one to report; the file is new and empty.
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_direct(&self, name: &str) -> Result<Arc<dyn File>> {
+        let (file, path) = self.find(name)?;
+        Ok(Arc::new(SystemFile::direct(file, path)?))
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
@@ -157,8 +195,8 @@ impl Disk for FileDisk {
         sync_directory(&self.path)
     }
 
-    fn submit(&self, reads: Vec<Read>) -> Result<Ticket> {
-        self.readers.submit(reads, &self.path)
+    fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
+        self.engines.queue(options, &self.path)
     }
 }
 
@@ -172,38 +210,6 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let _ = fs::remove_file(to);
     }
     named(Operation::Write, to, copied)
-}
-
-#[derive(Debug)]
-struct SystemFile {
-    file: fs::File,
-    path: PathBuf,
-}
-
-impl File for SystemFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn len(&self) -> Result<u64> {
-        Ok(named(Operation::Measure, &self.path, self.file.metadata())?.len())
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let written = self.file.write_all_at(bytes, offset);
-        let place = |e| Error::io_at(Operation::Write, &self.path, offset, bytes.len(), e);
-        written.map_err(place)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let read = self.file.read_exact_at(buffer, offset);
-        let bytes = buffer.len();
-        read.map_err(|e| Error::io_at(Operation::Read, &self.path, offset, bytes, e))
-    }
-
-    fn sync(&self) -> Result<()> {
-        named(Operation::Sync, &self.path, self.file.sync_all())
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,27 @@
+//! What can go wrong with a benchmark.
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a benchmark.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk refused.
+    #[error(transparent)]
+    Disk(#[from] stepwell_disk::Error),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] stepwell_ssd::Error),
+    /// The arguments cannot be.
+    #[error("{0}")]
+    Arguments(String),
+    /// A row came back with other bytes than were put.
+    #[error("a wrong row came back: key {key:016x}, {why}")]
+    WrongRow {
+        /// Its key.
+        key: u64,
+        /// What is wrong.
+        why: String,
+    },
+}

@@ -1,0 +1,13 @@
+//! Benchmarks of the parts, each against what the machine itself can do, in one run.
+//!
+//! A benchmark measures the limit first (the raw disk, bare loops over the same arrays), then the
+//! part, in turns, and reports achieved over limit. Nothing here is a test: no figure fails.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod machine;
+mod measure;
+pub mod ssd;
+
+pub use error::{Error, Result};

@@ -1,0 +1,37 @@
+//! Times, medians, ratios.
+
+use std::time::{Duration, Instant};
+
+use crate::machine::cpu_time;
+
+/// Wall and processor time since a moment.
+pub(crate) struct Watch {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Watch {
+    pub(crate) fn start() -> Self {
+        Self { cpu: cpu_time(), wall: Instant::now() }
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.wall.elapsed().as_secs_f64()
+    }
+
+    /// Processor seconds, of all threads.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        (cpu_time() - self.cpu).as_secs_f64()
+    }
+}
+
+/// The middle one, the upper of two.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// A ratio, 0 where there is nothing below.
+pub(crate) fn over(above: f64, below: f64) -> f64 {
+    if below > 0.0 { above / below } else { 0.0 }
+}

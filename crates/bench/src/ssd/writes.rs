@@ -1,0 +1,161 @@
+//! Loading, updating, overwriting; and the two ends of a store's life: snapshot and opening.
+
+use std::sync::Arc;
+
+use stepwell_base::Key;
+use stepwell_base::random::Stream;
+use stepwell_disk::Disk;
+use stepwell_ssd::Store;
+
+use super::reads::LOAD_SEED;
+use super::rows::{Shuffle, key};
+use super::{Bench, Figures};
+use crate::Result;
+use crate::measure::{Watch, over};
+
+/// Rows that change before the snapshot is taken.
+const LITTLE_ROWS: u64 = 10_000;
+
+/// Rows on their way into the store.
+#[derive(Default)]
+struct Batch {
+    keys: Vec<Key>,
+    used: Vec<u32>,
+    rows: Vec<u8>,
+}
+
+impl Batch {
+    fn put(&mut self, store: &Store) -> Result<()> {
+        self.used.resize(self.keys.len(), 0);
+        store.put_many(&self.keys, &self.used, &self.rows)?;
+        self.keys.clear();
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+impl Bench<'_> {
+    /// Loads all rows in random order, in batches, and commits; rows per second.
+    pub(super) fn load(&self, disk: Arc<dyn Disk>) -> Result<(Store, f64)> {
+        let order = Shuffle::new(self.options.rows, LOAD_SEED);
+        let store = Store::create(disk, self.store_options())?;
+        let mut batch = Batch::default();
+        let watch = Watch::start();
+        for place in 0..self.options.rows {
+            let number = order.at(place);
+            batch.keys.push(key(number));
+            self.rows.write(number, &mut batch.rows);
+            if batch.keys.len() == self.options.batch {
+                batch.put(&store)?;
+            }
+        }
+        batch.put(&store)?;
+        store.commit()?;
+        Ok((store, self.options.rows as f64 / watch.seconds()))
+    }
+
+    /// Puts `count` rows again, in batches; `after` each batch.
+    fn put_again(
+        &mut self,
+        store: &Store,
+        numbers: &mut dyn FnMut(&Self, u64) -> u64,
+        count: u64,
+        after: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let mut batch = Batch::default();
+        for at in 0..count {
+            let number = numbers(self, at);
+            self.rows.renew(number);
+            batch.keys.push(key(number));
+            self.rows.write(number, &mut batch.rows);
+            if batch.keys.len() == self.options.batch || at + 1 == count {
+                batch.put(store)?;
+                after();
+            }
+        }
+        Ok(())
+    }
+
+    /// Updates half of the rows; the clock stops when all is durable and compacted.
+    pub(super) fn updates(
+        &mut self,
+        store: &Store,
+        figures: &mut Figures,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        say("random updates of half of the rows");
+        let count = self.options.rows / 2;
+        let order = Shuffle::new(self.options.rows, LOAD_SEED + 1);
+        let watch = Watch::start();
+        self.put_again(store, &mut |_, at| order.at(at), count, &mut || {})?;
+        store.commit()?;
+        let rate = count as f64 / watch.seconds();
+        figures.update_rows_per_second = rate;
+        let bytes = rate * self.options.row_bytes as f64;
+        figures.update_over_raw = over(bytes, figures.raw_write_bytes_per_second);
+        self.look_up(store, super::reads::Mix::Random, 1).map(drop)
+    }
+
+    /// Overwrites as many rows as there are, several times, at random.
+    pub(super) fn overwrites(
+        &mut self,
+        store: &Store,
+        figures: &mut Figures,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        if self.options.overwrites == 0 {
+            return Ok(());
+        }
+        let count = self.options.rows * self.options.overwrites;
+        say(&format!("{count} random overwrites"));
+        let before = store.stats();
+        let (mut dice, mut most, mut puts) = (Stream::from_state(23), 0.0f64, 0u64);
+        let watch = Watch::start();
+        self.put_again(store, &mut |bench, _| bench.rows.pick(&mut dice), count, &mut || {
+            puts += 1;
+            if puts.is_multiple_of(64) {
+                most = most.max(store.stats().space_amplification);
+            }
+        })?;
+        store.commit()?;
+        figures.overwrite_rows_per_second = count as f64 / watch.seconds();
+        let after = store.stats();
+        figures.space_amplification = after.space_amplification;
+        figures.space_amplification_most = most;
+        let stored = (after.rows_put - before.rows_put) as f64 * after.bytes_live as f64
+            / after.rows_live as f64;
+        let written = after.bytes_written - before.bytes_written;
+        figures.write_amplification = over(written as f64, stored);
+        self.look_up(store, super::reads::Mix::Random, 1).map(drop)
+    }
+
+    /// A snapshot after little changed, and opening the store again.
+    pub(super) fn ends(
+        &mut self,
+        store: Store,
+        figures: &mut Figures,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Store> {
+        say("snapshot and reopening");
+        let little = LITTLE_ROWS.min(self.options.rows);
+        let count = self.options.rows;
+        let mut dice = Stream::from_state(29);
+        let pick = &mut |_: &Self, _| super::rows::scaled(dice.next_u64(), count);
+        self.put_again(&store, pick, little, &mut || {})?;
+        let to = self.subdirectory("snapshot")?;
+        let watch = Watch::start();
+        store.snapshot(to.path())?;
+        figures.snapshot_seconds = watch.seconds();
+        // Its links would keep what the store frees.
+        let _ = std::fs::remove_dir_all(to.path());
+        let disk = self.disk.directory(store.path())?;
+        drop(store);
+        let watch = Watch::start();
+        let store = Store::open(disk, self.store_options())?;
+        figures.reopen_seconds = watch.seconds();
+        let stats = store.stats();
+        figures.index_bytes_per_key_reopened =
+            over(stats.index_bytes as f64, stats.rows_live as f64);
+        Ok(store)
+    }
+}

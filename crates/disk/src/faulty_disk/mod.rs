@@ -1,0 +1,153 @@
+//! A disk that fails on demand, around another one.
+//!
+//! Fault model  What is asked for in [`Faults`] and nothing else:
+//! - *failure*: the n-th operation, of one kind or of all, returns an error of a given kind and
+//!   does nothing; once, or from then on (a full disk is `StorageFull` on every write from then
+//!   on). Operations before and other operations after are untouched.
+//! - *cut*: after n operations that mutate, the power is gone. If the next one is a write, the
+//!   first half of its bytes still reach the file, whole sectors of it if the file is direct. From
+//!   then on every operation fails. What of the written bytes survives is then the question to
+//!   [`crate::MemDisk::crash`].
+//! - *short read*: the n-th read finds the file's end half way, once.
+//! - *flip*: the n-th read returns one wrong bit and says nothing. The file is untouched.
+//! - *misdirected write*: the n-th write lands a block further on and says nothing.
+//! - *lost write*: the n-th write does nothing and says nothing.
+//! - *delay*: every operation takes so much longer.
+//!
+//! Counts go on over all directories reached from one faulty disk, from the time it was made or
+//! [`FaultyDisk::inflict`] was last called. A queue's operations count as reads and writes, in the
+//! order in which they are started.
+
+mod faults;
+mod file;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use self::faults::{Failure, Faults, Flip, Lasting};
+use self::faults::{Fate, Fates};
+use self::file::FaultyFile;
+use crate::immediate::ImmediateQueue;
+use crate::{Disk, Error, File, Operation, Placed, Queue, QueueOptions, Result};
+
+/// A disk that fails on demand.
+#[derive(Clone, Debug)]
+pub struct FaultyDisk {
+    inner: Arc<dyn Disk>,
+    fates: Fates,
+    /// Queues made so far: each has another order.
+    queues: Arc<AtomicU64>,
+}
+
+impl FaultyDisk {
+    /// The disk `inner` with faults.
+    pub fn new(inner: Arc<dyn Disk>, faults: Faults) -> Self {
+        Self { inner, fates: Fates::new(faults), queues: Arc::default() }
+    }
+
+    /// Other faults from now on; counts begin anew.
+    pub fn inflict(&self, faults: Faults) {
+        self.fates.begin_anew(faults);
+    }
+
+    /// Operations of one kind so far.
+    pub fn count(&self, operation: Operation) -> u64 {
+        self.fates.count(operation)
+    }
+
+    /// Mutating operations so far.
+    pub fn mutations(&self) -> u64 {
+        self.fates.mutations()
+    }
+
+    fn wrap(&self, inner: Arc<dyn Disk>) -> Arc<dyn Disk> {
+        Arc::new(Self { inner, ..self.clone() })
+    }
+
+    fn file(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(FaultyFile { inner, fates: self.fates.clone() })
+    }
+
+    fn before(&self, operation: Operation, name: &str) -> Result<()> {
+        match self.fates.next(operation) {
+            Fate::Torn(error) | Fate::Fails(error) => {
+                let path =
+                    if name.is_empty() { self.path().to_owned() } else { self.path().join(name) };
+                Err(Error::io(operation, &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+        self.before(Operation::Open, "")?;
+        Ok(self.wrap(self.inner.directory(path)?))
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+        self.before(Operation::CreateDirectory, "")?;
+        Ok(self.wrap(self.inner.create_directory(path)?))
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.before(Operation::Create, name)?;
+        Ok(self.file(self.inner.create(name)?))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.before(Operation::Open, name)?;
+        Ok(self.file(self.inner.open(name)?))
+    }
+
+    fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>> {
+        self.before(Operation::Create, name)?;
+        Ok(self.file(self.inner.create_direct(name, bytes)?))
+    }
+
+    fn open_direct(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.before(Operation::Open, name)?;
+        Ok(self.file(self.inner.open_direct(name)?))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.before(Operation::List, name)?;
+        self.inner.exists(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.before(Operation::Remove, name)?;
+        self.inner.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.before(Operation::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.before(Operation::List, "")?;
+        self.inner.list()
+    }
+
+    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
+        self.before(Operation::Link, name)?;
+        self.inner.link_into(name, directory)
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        self.before(Operation::SyncDirectory, "")?;
+        self.inner.sync_directory()
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
+        let seed = self.queues.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(ImmediateQueue::new(options, seed)))
+    }
+}

@@ -1,0 +1,126 @@
+//! What performs the operations of a file disk's queues.
+
+use std::env;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::ENGINE_VARIABLE;
+use crate::pool::{Pool, PoolQueue};
+use crate::uring::{self, UringQueue};
+use crate::{Error, Queue, QueueOptions, Result};
+
+/// Threads of the pool, where it is used.
+const POOL_THREADS: usize = 32;
+
+/// What performs the operations of queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// What the environment variable `STEPWELL_IO_ENGINE` names (`auto`, `uring`, `pool`); rings
+    /// of the kernel where it names none and they are admitted, threads where they are not.
+    Auto,
+    /// Rings of the kernel; an error where they are not admitted.
+    Uring,
+    /// Threads.
+    Pool,
+}
+
+/// The engine of all directories reached from one disk.
+#[derive(Debug)]
+pub(super) struct Engines {
+    kind: Kind,
+    pool: Arc<Pool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rings,
+    /// Rings, and threads for a queue whose ring is refused.
+    RingsFirst,
+    Threads,
+}
+
+impl Engines {
+    pub(super) fn new(engine: Engine) -> Result<Self> {
+        let engine = if engine == Engine::Auto { from_environment()? } else { engine };
+        let kind = match engine {
+            Engine::Pool => Kind::Threads,
+            Engine::Uring => uring::probe().map(|()| Kind::Rings).map_err(refused)?,
+            Engine::Auto if uring::probe().is_ok() => Kind::RingsFirst,
+            Engine::Auto => Kind::Threads,
+        };
+        Ok(Self { kind, pool: Arc::new(Pool::new(POOL_THREADS)) })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Rings | Kind::RingsFirst => "io_uring",
+            Kind::Threads => "threads",
+        }
+    }
+
+    pub(super) fn queue(&self, options: QueueOptions, path: &Path) -> Result<Box<dyn Queue>> {
+        if self.kind != Kind::Threads {
+            match UringQueue::new(options, path.to_owned()) {
+                Ok(queue) => return Ok(Box::new(queue)),
+                // Out of descriptors or locked memory: this one queue goes without.
+                Err(_) if self.kind == Kind::RingsFirst => {}
+                Err(error) => return Err(too_much(options, error)),
+            }
+        }
+        Ok(Box::new(PoolQueue::new(options, &self.pool, path)?))
+    }
+}
+
+fn refused(error: io::Error) -> Error {
+    let why = format!("io_uring was asked for and the system refuses it ({error})");
+    Error::Engine { why, kind: error.kind() }
+}
+
+fn too_much(options: QueueOptions, error: io::Error) -> Error {
+    let QueueOptions { depth, .. } = options;
+    let why = format!(
+        "io_uring refuses a queue of {depth} operations ({error}): ask for fewer, or raise the \
+         bound on open files (ulimit -n) or locked memory (ulimit -l)",
+    );
+    Error::Engine { why, kind: error.kind() }
+}
+
+fn from_environment() -> Result<Engine> {
+    match env::var_os(ENGINE_VARIABLE) {
+        None => Ok(Engine::Auto),
+        Some(name) => parse(&name.to_string_lossy()),
+    }
+}
+
+fn parse(name: &str) -> Result<Engine> {
+    match name {
+        "" | "auto" => Ok(Engine::Auto),
+        "uring" => Ok(Engine::Uring),
+        "pool" => Ok(Engine::Pool),
+        other => {
+            let why = format!("there is no engine '{other}' for reads and writes");
+            Err(Error::Engine { why, kind: io::ErrorKind::InvalidInput })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_have_names() {
+        for (name, engine) in [
+            ("", Engine::Auto),
+            ("auto", Engine::Auto),
+            ("uring", Engine::Uring),
+            ("pool", Engine::Pool),
+        ] {
+            assert_eq!(parse(name).unwrap(), engine);
+        }
+        let message = parse("aio").unwrap_err().to_string();
+        assert!(message.contains("'aio'") && message.contains(ENGINE_VARIABLE), "{message}");
+        assert_eq!(Engines::new(Engine::Pool).unwrap().name(), "threads");
+    }
+}

@@ -1,0 +1,133 @@
+//! A queue whose operations the threads of a pool perform.
+//!
+//! How       Operations are collected and pushed to the pool in groups; each read has a buffer of
+//!           its own, which the queue uses again. Files without a descriptor are read and written
+//!           at once instead, in the calling thread.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Outbox, Pool};
+use crate::queue::GROUP;
+use crate::spares::Spares;
+use crate::task::{Finished, Memory, Task};
+use crate::{Buffer, Done, File, Queue, QueueOptions, Result};
+
+#[derive(Debug)]
+pub(crate) struct PoolQueue {
+    options: QueueOptions,
+    pool: Arc<Pool>,
+    outbox: Arc<Outbox>,
+    spares: Spares,
+    /// Started, not pushed.
+    waiting: Vec<Task>,
+    /// Pushed, not taken from the outbox.
+    under_way: usize,
+    /// Finished, not handed back.
+    ready: Vec<Finished>,
+}
+
+impl PoolQueue {
+    /// A queue of a disk at `path`, which messages name.
+    pub(crate) fn new(options: QueueOptions, pool: &Arc<Pool>, path: &Path) -> Result<Self> {
+        let options = options.checked();
+        pool.start(path)?;
+        Ok(Self {
+            options,
+            pool: Arc::clone(pool),
+            outbox: Arc::default(),
+            spares: Spares::new(options.read_bytes),
+            waiting: Vec::new(),
+            under_way: 0,
+            ready: Vec::new(),
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.in_flight() >= self.options.depth
+    }
+
+    fn start(&mut self, task: Task) {
+        if task.file.descriptor().is_none() {
+            self.ready.push(Finished::now(task));
+            return;
+        }
+        self.waiting.push(task);
+        if self.waiting.len() >= GROUP {
+            self.push();
+        }
+    }
+
+    fn push(&mut self) {
+        if !self.waiting.is_empty() {
+            self.under_way += self.waiting.len();
+            self.pool.push(&self.outbox, &mut self.waiting);
+        }
+    }
+
+    fn take(&mut self, must_wait: bool) {
+        let before = self.ready.len();
+        self.outbox.take(must_wait, &mut self.ready);
+        self.under_way -= self.ready.len() - before;
+    }
+}
+
+impl Queue for PoolQueue {
+    fn in_flight(&self) -> usize {
+        self.waiting.len() + self.under_way + self.ready.len()
+    }
+
+    fn read(
+        &mut self,
+        token: u64,
+        file: &Arc<dyn File>,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<bool> {
+        self.options.check_read(&**file, offset, bytes);
+        if self.is_full() {
+            return Ok(false);
+        }
+        let Some(buffer) = self.spares.take(bytes) else { return Ok(false) };
+        let (file, memory) = (Arc::clone(file), Memory::Own(buffer));
+        self.start(Task { token, file, offset, bytes, memory });
+        Ok(true)
+    }
+
+    fn write(
+        &mut self,
+        token: u64,
+        file: &Arc<dyn File>,
+        offset: u64,
+        buffer: &Arc<Buffer>,
+        bytes: usize,
+    ) -> Result<bool> {
+        self.options.check_write(&**file, offset, buffer, bytes);
+        if self.is_full() {
+            return Ok(false);
+        }
+        let (file, memory) = (Arc::clone(file), Memory::Lent(Arc::clone(buffer)));
+        self.start(Task { token, file, offset, bytes, memory });
+        Ok(true)
+    }
+
+    fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
+        self.push();
+        if self.under_way > 0 {
+            self.take(wait && self.ready.is_empty());
+        }
+        let count = self.ready.len();
+        while let Some(finished) = self.ready.pop() {
+            finished.hand(&mut self.spares, done);
+        }
+        Ok(count)
+    }
+}
+
+impl Drop for PoolQueue {
+    fn drop(&mut self) {
+        while self.under_way > 0 {
+            self.take(true);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! One read or write of a queue, with the memory it needs.
+
+use std::sync::Arc;
+
+use crate::spares::Spares;
+use crate::{Buffer, Done, File, Result};
+
+/// A read or write that some thread performs through [`File`].
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) token: u64,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+    pub(crate) memory: Memory,
+}
+
+/// Where the bytes come from or go to.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// Filled by a read.
+    Own(Buffer),
+    /// Written; shared with the caller.
+    Lent(Arc<Buffer>),
+}
+
+/// A task and how it went.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) task: Task,
+    pub(crate) outcome: Result<()>,
+}
+
+impl Task {
+    /// Performs it here and now.
+    pub(crate) fn perform(&mut self) -> Result<()> {
+        match &mut self.memory {
+            Memory::Own(buffer) => self.file.read_at(self.offset, &mut buffer[..self.bytes]),
+            Memory::Lent(buffer) => self.file.write_at(self.offset, &buffer[..self.bytes]),
+        }
+    }
+}
+
+impl Finished {
+    pub(crate) fn now(mut task: Task) -> Self {
+        let outcome = task.perform();
+        Self { task, outcome }
+    }
+
+    /// Hands it to the caller and its buffer to `spares`.
+    pub(crate) fn hand(self, spares: &mut Spares, done: &mut dyn FnMut(Done<'_>)) {
+        let Self { task: Task { token, bytes, memory, .. }, outcome } = self;
+        match memory {
+            Memory::Own(buffer) => {
+                done(Done { token, outcome: outcome.map(|()| &buffer[..bytes]) });
+                spares.give(buffer);
+            }
+            Memory::Lent(buffer) => {
+                // Before the call, so that the caller finds itself the buffer's only owner.
+                drop(buffer);
+                done(Done { token, outcome: outcome.map(|()| &[][..]) });
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A queue over a ring of the Linux kernel (`io_uring`).
+//!
+//! How       Each queue has a ring and an arena of its own. Operations go into the ring as they
+//!           are started and to the system in groups, so that many cost one system call. The arena
+//!           is registered, so that the system maps it once and not for each read. Files without a
+//!           descriptor are read and written at once instead, in the calling thread.
+//! Unsafe    What the system reads and writes behind the language's back is reached in `arena` and
+//!           `ring` alone; their invariants A1, A2 and R1 to R3 carry every proof here.
+//! Failure   An attempt that was short, interrupted or cancelled is followed by another
+//!           ([`crate::progress`]). Where the system admits no rings, [`probe`] says so and the
+//!           caller takes threads instead.
+//! Threads   A ring goes to another thread between calls. What a thread started and had not handed
+//!           back when it ended is cancelled by the system and started again by the next owner. A
+//!           completion for a thread that computes elsewhere comes when that thread next enters
+//!           the system, at the latest with the timer.
+//! Cost      One system call for each [`GROUP`] of operations, and one for each wait.
+//! Bounds    `depth`, at most 32,768; the arena's bytes; one flight of about 100 bytes a slot.
+
+#![expect(unsafe_code, reason = "the system reads and writes memory while the program goes on")]
+
+mod arena;
+mod extents;
+mod locked;
+mod ring;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use self::ring::{Flight, Memory, Ring};
+use crate::progress::{Next, Progress};
+use crate::queue::GROUP;
+use crate::{BLOCK_BYTES, Buffer, Done, Error, File, Operation, Queue, QueueOptions, Result};
+
+/// Whether the system admits rings and knows their reads and writes.
+pub(crate) fn probe() -> io::Result<()> {
+    ring::probe()
+}
+
+pub(crate) struct UringQueue {
+    options: QueueOptions,
+    ring: Ring,
+    ready: Vec<Finished>,
+    completions: Vec<(u32, io::Result<usize>)>,
+    path: PathBuf,
+}
+
+/// An operation that the system has nothing of any more.
+struct Finished {
+    token: u64,
+    memory: Memory,
+    outcome: Result<()>,
+}
+
+impl fmt::Debug for UringQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UringQueue")
+            .field("options", &self.options)
+            .field("in_flight", &self.in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+impl UringQueue {
+    /// A queue of a disk at `path`, which messages name.
+    pub(crate) fn new(options: QueueOptions, path: PathBuf) -> io::Result<Self> {
+        let options = options.checked();
+        let ring = Ring::new(options)?;
+        let (ready, completions) = (Vec::new(), Vec::with_capacity(ring.depth()));
+        Ok(Self { options, ring, ready, completions, path })
+    }
+
+    fn is_full(&self) -> bool {
+        self.in_flight() >= self.ring.depth()
+    }
+
+    /// Starts an operation that has its place and its memory.
+    fn start(&mut self, flight: Flight) {
+        if flight.file.descriptor().is_none() {
+            let finished = self.perform(flight);
+            self.ready.push(finished);
+            return;
+        }
+        self.ring.launch(flight);
+        if self.ring.waiting() >= GROUP {
+            // A refusal is met again, and reported, by `complete`.
+            let _ = self.ring.submit(0);
+        }
+    }
+
+    /// Performs an operation on a file that the system knows nothing of.
+    fn perform(&mut self, flight: Flight) -> Finished {
+        let Flight { token, file, offset, mut memory, progress } = flight;
+        let outcome = match &mut memory {
+            // SAFETY: the operation was not launched.
+            Memory::Lot(lot) => file.read_at(offset, unsafe { self.ring.arena.write(lot) }),
+            Memory::Lent(buffer) => file.write_at(offset, &buffer[..progress.bytes()]),
+        };
+        Finished { token, memory, outcome }
+    }
+
+    /// Takes note of every completion; returns the operations that are finished by it in `ready`.
+    fn reap(&mut self) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.reap(&mut completions);
+        for (slot, outcome) in completions.drain(..) {
+            let outcome = match self.ring.flight_mut(slot).progress.after(outcome) {
+                Next::Again => {
+                    self.ring.launch_again(slot);
+                    continue;
+                }
+                Next::Done => Ok(()),
+                Next::Failed(error) => Err(error),
+            };
+            let flight = self.ring.land(slot);
+            let outcome = outcome.map_err(|error| flight.failed(error));
+            let Flight { token, memory, .. } = flight;
+            self.ready.push(Finished { token, memory, outcome });
+        }
+        self.completions = completions;
+    }
+
+    /// Hands out what is ready.
+    fn hand(&mut self, done: &mut dyn FnMut(Done<'_>)) -> usize {
+        let mut handed = 0;
+        while let Some(Finished { token, memory, outcome }) = self.ready.pop() {
+            match memory {
+                Memory::Lot(lot) => {
+                    // SAFETY: the operation has landed, or was never launched.
+                    let bytes = unsafe { self.ring.arena.read(&lot) };
+                    done(Done { token, outcome: outcome.map(|()| bytes) });
+                    self.ring.arena.give(lot);
+                }
+                Memory::Lent(buffer) => {
+                    // Before the call, so that the caller finds itself the buffer's only owner.
+                    drop(buffer);
+                    done(Done { token, outcome: outcome.map(|()| &[][..]) });
+                }
+            }
+            handed += 1;
+        }
+        handed
+    }
+
+    /// Tells the system of what is waiting, and waits for `want` completions.
+    fn submit(&mut self, want: usize) -> Result<()> {
+        if want == 0 && self.ring.waiting() == 0 && !self.ring.must_enter() {
+            return Ok(());
+        }
+        let refused = |error| Error::io(Operation::Submit, &self.path, error);
+        self.ring.submit(want).map_err(refused)
+    }
+}
+
+impl Flight {
+    fn failed(&self, error: io::Error) -> Error {
+        let operation = match self.memory {
+            Memory::Lot(_) => Operation::Read,
+            Memory::Lent(_) => Operation::Write,
+        };
+        Error::io_at(operation, self.file.path(), self.offset, self.progress.bytes(), error)
+    }
+}
+
+/// The places at which attempts on a file may begin.
+fn step(file: &dyn File) -> usize {
+    if file.is_direct() { BLOCK_BYTES } else { 1 }
+}
+
+impl Queue for UringQueue {
+    fn in_flight(&self) -> usize {
+        self.ring.in_flight() + self.ready.len()
+    }
+
+    fn read(
+        &mut self,
+        token: u64,
+        file: &Arc<dyn File>,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<bool> {
+        self.options.check_read(&**file, offset, bytes);
+        if self.is_full() {
+            return Ok(false);
+        }
+        let Some(lot) = self.ring.arena.take(bytes) else { return Ok(false) };
+        let progress = Progress::of_read(bytes, step(&**file));
+        let (file, memory) = (Arc::clone(file), Memory::Lot(lot));
+        self.start(Flight { token, file, offset, memory, progress });
+        Ok(true)
+    }
+
+    fn write(
+        &mut self,
+        token: u64,
+        file: &Arc<dyn File>,
+        offset: u64,
+        buffer: &Arc<Buffer>,
+        bytes: usize,
+    ) -> Result<bool> {
+        self.options.check_write(&**file, offset, buffer, bytes);
+        if self.is_full() {
+            return Ok(false);
+        }
+        let progress = Progress::of_write(bytes, step(&**file));
+        let (file, memory) = (Arc::clone(file), Memory::Lent(Arc::clone(buffer)));
+        self.start(Flight { token, file, offset, memory, progress });
+        Ok(true)
+    }
+
+    fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {
+        self.reap();
+        let mut handed = self.hand(done);
+        let mut want = usize::from(wait && handed == 0 && self.in_flight() > 0);
+        self.submit(want)?;
+        loop {
+            self.reap();
+            // What a short attempt left is on its way before this call ends.
+            handed += self.hand(done);
+            want = usize::from(wait && handed == 0 && self.in_flight() > 0);
+            if want == 0 && self.ring.waiting() == 0 {
+                return Ok(handed);
+            }
+            self.submit(want)?;
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A ring of the system with the memory and files of what it has under way.
+//!
+//! ```text
+//!   launch ──► submission queue ──submit──► the system ──► completion queue ──reap──► land
+//!              `waiting` entries            `under_way` operations
+//!   flights[slot] is Some from launch to land; the slot is the entry's name in both queues
+//! ```
+//!
+//! Invariants  R1 the flight of an entry lies in `flights`, and so do its file and memory, from
+//!           before the entry is pushed until its completion is reaped. R2 a slot has at most one
+//!           entry in the two queues and the system together. R3 the ring is dropped only when the
+//!           system has nothing under way, or what it has is never freed.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+use rustix::io::Errno;
+
+use super::arena::{Arena, Lot};
+use super::locked::Share;
+use crate::progress::Progress;
+use crate::{Buffer, File, QueueOptions};
+
+/// Operations of one ring at most; the system's own bound.
+pub(super) const DEPTH_MAX: usize = 1 << 15;
+
+/// Bytes of an arena that the system registers as one buffer at most.
+const REGISTERED_BYTES_MAX: usize = 1 << 30;
+
+/// How often in a row the system may be too busy to take operations, and the pause after each.
+const REFUSALS_MAX: u32 = 10_000;
+const REFUSAL_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often a ring is asked for when there is no memory, and the pause after each: the system
+/// gives back the locked memory of a ring some time after it was closed.
+const MEMORY_TRIES: u32 = 50;
+const MEMORY_PAUSE: Duration = Duration::from_millis(2);
+
+pub(super) struct Ring {
+    uring: IoUring,
+    pub(super) arena: Arena,
+    /// While the arena is registered.
+    share: Option<Share>,
+    flights: Vec<Option<Flight>>,
+    vacant: Vec<u32>,
+    waiting: usize,
+    under_way: usize,
+    refusals: u32,
+}
+
+/// An operation from start to end.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) token: u64,
+    pub(super) file: Arc<dyn File>,
+    pub(super) offset: u64,
+    pub(super) memory: Memory,
+    pub(super) progress: Progress,
+}
+
+/// Where the bytes of an operation come from or go to.
+#[derive(Debug)]
+pub(super) enum Memory {
+    /// Filled by a read.
+    Lot(Lot),
+    /// Written; shared with the caller.
+    Lent(Arc<Buffer>),
+}
+
+/// A ring with `entries` places; waits a while for memory.
+fn build(entries: u32) -> io::Result<IoUring> {
+    for _ in 1..MEMORY_TRIES {
+        match build_now(entries) {
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                thread::sleep(MEMORY_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+    build_now(entries)
+}
+
+/// A ring with `entries` places, with the system's help against interruptions where it has it.
+fn build_now(entries: u32) -> io::Result<IoUring> {
+    let modern = IoUring::builder()
+        .dontfork()
+        .setup_coop_taskrun()
+        .setup_taskrun_flag()
+        .setup_submit_all()
+        .build(entries);
+    match modern {
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+            IoUring::builder().dontfork().build(entries)
+        }
+        outcome => outcome,
+    }
+}
+
+/// Whether the system admits rings and knows their reads and writes.
+pub(super) fn probe() -> io::Result<()> {
+    let uring = build(1)?;
+    let mut probe = io_uring::Probe::new();
+    uring.submitter().register_probe(&mut probe)?;
+    let needed = [opcode::Read::CODE, opcode::ReadFixed::CODE, opcode::Write::CODE];
+    if needed.into_iter().all(|code| probe.is_supported(code)) {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Ring {
+    pub(super) fn new(options: QueueOptions) -> io::Result<Self> {
+        let depth = options.depth.min(DEPTH_MAX);
+        let uring = build(depth.next_power_of_two() as u32)?;
+        let arena = Arena::new(options.read_bytes);
+        let share = register(&uring, &arena);
+        let flights = (0..depth).map(|_| None).collect();
+        let vacant = (0..depth as u32).rev().collect();
+        let (waiting, under_way, refusals) = (0, 0, 0);
+        Ok(Self { uring, arena, share, flights, vacant, waiting, under_way, refusals })
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Operations launched and not landed.
+    pub(super) fn in_flight(&self) -> usize {
+        self.flights.len() - self.vacant.len()
+    }
+
+    /// Operations that the system was not told of yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Puts an operation on a file with a descriptor into the submission queue.
+    ///
+    /// # Panics
+    /// When `depth` operations are in flight.
+    pub(super) fn launch(&mut self, flight: Flight) {
+        let Some(slot) = self.vacant.pop() else { unreachable!("more operations than the depth") };
+        self.flights[slot as usize] = Some(flight);
+        self.push(slot);
+    }
+
+    /// Puts the next attempt of a reaped operation into the submission queue.
+    pub(super) fn launch_again(&mut self, slot: u32) {
+        self.push(slot);
+    }
+
+    /// The operation of a reaped completion.
+    pub(super) fn flight_mut(&mut self, slot: u32) -> &mut Flight {
+        match &mut self.flights[slot as usize] {
+            Some(flight) => flight,
+            None => unreachable!("R1: slot {slot} has no operation"),
+        }
+    }
+
+    /// Takes a reaped operation out.
+    pub(super) fn land(&mut self, slot: u32) -> Flight {
+        let Some(flight) = self.flights[slot as usize].take() else {
+            unreachable!("R1: slot {slot} has no operation")
+        };
+        self.vacant.push(slot);
+        flight
+    }
+
+    fn push(&mut self, slot: u32) {
+        let entry = self.entry(slot);
+        let mut submission = self.uring.submission();
+        // SAFETY: descriptor and memory of the entry are its flight's, which stays in `flights`
+        // until the completion is reaped (R1, R3).
+        let pushed = unsafe { submission.push(&entry) };
+        drop(submission);
+        assert!(pushed.is_ok(), "R2: the submission queue has a place for each slot");
+        self.waiting += 1;
+    }
+
+    fn entry(&mut self, slot: u32) -> squeue::Entry {
+        let (arena, is_registered) = (&self.arena, self.share.is_some());
+        let Some(flight) = &self.flights[slot as usize] else {
+            unreachable!("R1: slot {slot} has no operation")
+        };
+        let Some(descriptor) = flight.file.descriptor() else {
+            unreachable!("{} has lost its descriptor", flight.file.path().display())
+        };
+        let descriptor = types::Fd(descriptor.as_raw_fd());
+        let (from, to) = (flight.progress.from(), flight.progress.to());
+        let offset = flight.offset + from as u64;
+        // An attempt's length fits: `Progress` bounds it.
+        let bytes = (to - from) as u32;
+        let entry = match &flight.memory {
+            Memory::Lot(lot) if is_registered => {
+                let place = arena.place(lot, from);
+                opcode::ReadFixed::new(descriptor, place, bytes, 0).offset(offset).build()
+            }
+            Memory::Lot(lot) => {
+                let place = arena.place(lot, from);
+                opcode::Read::new(descriptor, place, bytes).offset(offset).build()
+            }
+            Memory::Lent(buffer) => {
+                let place = buffer[from..to].as_ptr();
+                opcode::Write::new(descriptor, place, bytes).offset(offset).build()
+            }
+        };
+        entry.user_data(u64::from(slot))
+    }
+
+    /// Tells the system of what is waiting, and waits until it has `want` completions, or is
+    /// interrupted, or busy.
+    pub(super) fn submit(&mut self, want: usize) -> io::Result<()> {
+        match self.uring.submit_and_wait(want) {
+            Ok(taken) => {
+                self.waiting -= taken;
+                self.under_way += taken;
+                self.refusals = 0;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) if is_busy(&error) && self.refusals < REFUSALS_MAX => {
+                self.refusals += 1;
+                thread::sleep(REFUSAL_PAUSE);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the system holds completions back until it is entered.
+    pub(super) fn must_enter(&mut self) -> bool {
+        let submission = self.uring.submission();
+        submission.taskrun() || submission.cq_overflow()
+    }
+
+    /// Appends slot and outcome of every completion.
+    pub(super) fn reap(&mut self, completions: &mut Vec<(u32, io::Result<usize>)>) {
+        let before = completions.len();
+        completions.extend(self.uring.completion().map(|entry| {
+            let outcome = match usize::try_from(entry.result()) {
+                Ok(bytes) => Ok(bytes),
+                Err(_) => Err(io::Error::from_raw_os_error(-entry.result())),
+            };
+            (entry.user_data() as u32, outcome)
+        }));
+        self.under_way -= completions.len() - before;
+    }
+
+    /// Waits for one completion at least; what is waiting is not started.
+    fn wait(&self) -> io::Result<()> {
+        let flags = EnterFlags::GETEVENTS.bits();
+        // SAFETY: nothing is submitted and no argument given; the call only waits.
+        let entered = unsafe { self.uring.submitter().enter::<u64>(0, 1, flags, None) };
+        entered.map(drop)
+    }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy)
+}
+
+/// Registers the arena, so that the system maps its pages once and not for each read; none where
+/// that would be too much locked memory.
+fn register(uring: &IoUring, arena: &Arena) -> Option<Share> {
+    if arena.bytes() == 0 || arena.bytes() > REGISTERED_BYTES_MAX {
+        return None;
+    }
+    let share = Share::take(arena.bytes() as u64)?;
+    let whole = libc::iovec { iov_base: arena.start().cast(), iov_len: arena.bytes() };
+    // SAFETY: the arena's memory is mapped and is freed only when the system has nothing under way
+    // (R3); the registration itself pins the pages, whatever becomes of the mapping.
+    let registered = unsafe { uring.submitter().register_buffers(&[whole]) };
+    registered.is_ok().then_some(share)
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut completions = Vec::new();
+        self.reap(&mut completions);
+        while self.under_way > 0 {
+            let waited = self.wait();
+            self.reap(&mut completions);
+            match waited {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_busy(&error) => thread::sleep(REFUSAL_PAUSE),
+                Err(_) => {
+                    // R3: the system may still write there.
+                    std::mem::forget(std::mem::take(&mut self.flights));
+                    std::mem::forget(std::mem::replace(&mut self.arena, Arena::new(0)));
+                    return;
+                }
+            }
+        }
+        if self.share.is_some() {
+            // The system would do so by itself, but later, and count the memory until then.
+            let _ = self.uring.submitter().unregister_buffers();
+        }
+    }
+}

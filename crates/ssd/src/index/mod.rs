@@ -1,0 +1,279 @@
+//! The index: where the newest version of each row lies.
+//!
+//! How       1024 shards by ten bits of the mixed key, each a table of its own (`shard`). The number
+//!           of a bucket says most of a key, so that a slot keeps only the rest of it beside its
+//!           place (`bits`). All of the key is there: a match is never a guess. A shard that is
+//!           full makes way within itself (`path`), then grows alone, by three tenths. Where
+//!           places outgrow their bits, a shard takes wider ones when it next must.
+//! Invariants  I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
+//!           I2 After `make_room(key, place)` and before any other change, `set(key, place)` and
+//!           `move_row(key, _, place)` cannot fail.
+//! Failure   A key or a place that would break I1 is refused before anything changed.
+//! Cost      A slot has eight bytes and two or three bits: 8.8 bytes a row where the number of
+//!           rows was foretold, 8.6 to 11.2 where shards grow on their own. A look-up reads two
+//!           lines, and one of extra bits; a shard is rewritten at some 20 ns a row.
+//! Bounds    Places below 2^40.
+
+#![forbid(unsafe_code)]
+
+mod bits;
+mod path;
+mod permute;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+use stepwell_base::Key;
+
+use bits::{PLACE_BITS_MAX, Probe, SLOTS, bits_of};
+use permute::SHARDS;
+use shard::{At, Shard};
+
+/// The load in thousandths that a shard is planned for where the number of rows is foretold. Of ten
+/// million rows, one shard in a thousand then gets more than it holds, and grows.
+const LOAD_PLANNED_PERMILLE: u64 = 940;
+/// Keys between the request for a line and its use.
+const AHEAD: usize = 16;
+
+/// Where a row lies, as a number below 2^40.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place(pub(crate) u64);
+
+/// The index may not grow: what it holds, what it would take, and what it may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    /// Bytes of the next step of growth.
+    pub(crate) growth: u64,
+    pub(crate) bytes_max: u64,
+}
+
+pub(crate) struct Index {
+    shards: Box<[Shard]>,
+    rows: u64,
+    bytes: u64,
+    bytes_peak: u64,
+    bytes_max: u64,
+    /// Buckets of a shard that gets its first key.
+    buckets_first: usize,
+    /// Bits of the highest place so far, or of the highest that was foretold.
+    place_bits: u32,
+}
+
+impl Index {
+    /// An index of no rows, which expects `rows_hint` of them at places below `places_hint`.
+    ///
+    /// Hints may be zero, and wrong. Nothing is allocated for rows before they come.
+    pub(crate) fn new(bytes_max: u64, rows_hint: u64, places_hint: u64) -> Self {
+        let place_bits = bits_of(places_hint.saturating_sub(1)).min(PLACE_BITS_MAX);
+        let shards: Box<[Shard]> = (0..SHARDS).map(|_| Shard::new(0, place_bits)).collect();
+        let bytes = size_of_val(&*shards) as u64;
+        let share = bytes_max.saturating_sub(bytes) / SHARDS as u64;
+        let buckets_first = buckets_planned(rows_hint, place_bits, share);
+        Self { shards, rows: 0, bytes, bytes_peak: bytes, bytes_max, buckets_first, place_bits }
+    }
+
+    /// Number of keys.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes of the shards and of their headers.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The most that [`Index::bytes`] and a shard being rewritten took together.
+    pub(crate) fn bytes_peak(&self) -> u64 {
+        self.bytes_peak
+    }
+
+    /// Asks for what a look-up of `key` will read.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: Key) {
+        self.ask(key);
+    }
+
+    /// Asks for what a look-up of `key` will read, and says where that is.
+    #[inline]
+    fn ask(&self, key: Key) -> (usize, [Probe; 2]) {
+        let (number, local) = permute::split(key);
+        let shard = &self.shards[number];
+        let probes = shard.probes(local);
+        shard.prefetch(&probes);
+        (number, probes)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: Key) -> Option<Place> {
+        let (number, local) = permute::split(key);
+        let shard = &self.shards[number];
+        shard.find(&shard.probes(local)).map(|at| shard.place(at))
+    }
+
+    /// Says the place of each of `keys`, in order, by its number among them.
+    #[inline]
+    pub(crate) fn get_many(&self, keys: &[Key], mut found: impl FnMut(usize, Option<Place>)) {
+        let mut asked = [(0, [Probe::default(); 2]); AHEAD];
+        for (number, key) in keys.iter().take(AHEAD).enumerate() {
+            asked[number] = self.ask(*key);
+        }
+        for number in 0..keys.len() {
+            let (shard, probes) = asked[number % AHEAD];
+            if let Some(key) = keys.get(number + AHEAD) {
+                asked[number % AHEAD] = self.ask(*key);
+            }
+            let shard = &self.shards[shard];
+            found(number, shard.find(&probes).map(|at| shard.place(at)));
+        }
+    }
+
+    /// Grows where it is needed for pointing `key` at `place`.
+    pub(crate) fn make_room(&mut self, key: Key, place: Place) -> Result<(), Full> {
+        self.spot(key, place).map(|_| ())
+    }
+
+    /// Points `key`, for which there is room, at `place` (I2); returns where it pointed before.
+    pub(crate) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
+        let set = self.put(key, place);
+        assert!(set.is_ok(), "I2: no room was made for {key:?} at {place:?}");
+        set.unwrap_or(None)
+    }
+
+    /// Makes room for `key` and points it at `place`; returns where it pointed before.
+    #[inline]
+    pub(crate) fn put(&mut self, key: Key, place: Place) -> Result<Option<Place>, Full> {
+        let Spot { shard, at, vacant_for } = self.spot(key, place)?;
+        let shard = &mut self.shards[shard];
+        let Some(probes) = vacant_for else { return Ok(Some(shard.replace(at, place))) };
+        shard.take(at, &probes, place);
+        self.rows += 1;
+        Ok(None)
+    }
+
+    /// Points `key` at `to`, for which there is room (I2), if it still points at `from`.
+    pub(crate) fn move_row(&mut self, key: Key, from: Place, to: Place) -> bool {
+        let (number, local) = permute::split(key);
+        let shard = &mut self.shards[number];
+        match shard.find(&shard.probes(local)) {
+            Some(at) if shard.place(at) == from => {
+                shard.replace(at, to);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets `key`; returns where it pointed.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Place> {
+        let (number, local) = permute::split(key);
+        let shard = &mut self.shards[number];
+        let at = shard.find(&shard.probes(local))?;
+        let place = shard.place(at);
+        shard.leave(at);
+        self.rows -= 1;
+        Some(place)
+    }
+
+    /// The slot that `key` has, or one that it may take, with room for `place`.
+    #[inline]
+    fn spot(&mut self, key: Key, place: Place) -> Result<Spot, Full> {
+        let (number, local) = permute::split(key);
+        let shard = &self.shards[number];
+        if bits_of(place.0) <= shard.place_bits() {
+            let probes = shard.probes(local);
+            if let Some(at) = shard.find(&probes) {
+                return Ok(Spot { shard: number, at, vacant_for: None });
+            }
+            if let Some(at) = shard.vacancy(&probes) {
+                return Ok(Spot { shard: number, at, vacant_for: Some(probes) });
+            }
+        }
+        self.spot_made(number, local, place)
+    }
+
+    /// What [`Index::spot`] says, after slots have moved and the shard has grown as need be.
+    #[cold]
+    fn spot_made(&mut self, number: usize, local: u64, place: Place) -> Result<Spot, Full> {
+        let place_bits = bits_of(place.0).max(self.place_bits);
+        assert!(place_bits <= PLACE_BITS_MAX, "{place:?} has more than {PLACE_BITS_MAX} bits");
+        let spot = loop {
+            let shard = &mut self.shards[number];
+            let probes = shard.probes(local);
+            if let Some(at) = shard.find(&probes) {
+                break Spot { shard: number, at, vacant_for: None };
+            }
+            if let Some(at) = shard.room(&probes) {
+                break Spot { shard: number, at, vacant_for: Some(probes) };
+            }
+            self.grow(number, place_bits)?;
+        };
+        if bits_of(place.0) > self.shards[number].place_bits() {
+            self.widen(number, place_bits)?;
+        }
+        self.place_bits = place_bits;
+        Ok(spot)
+    }
+
+    /// Rewrites a shard into more buckets.
+    #[cold]
+    fn grow(&mut self, number: usize, place_bits: u32) -> Result<(), Full> {
+        let mut buckets = self.shards[number].buckets();
+        loop {
+            let first = buckets == 0;
+            buckets = if first { self.buckets_first } else { Shard::buckets_grown(buckets) };
+            let growth = Shard::bytes_for(buckets, place_bits);
+            self.allow(growth)?;
+            let Some(new) = self.shards[number].rewritten(buckets, place_bits) else { continue };
+            assert!(new.bytes() == growth, "I1: {} bytes were foretold as {growth}", new.bytes());
+            self.bytes = self.bytes + growth - self.shards[number].bytes();
+            self.shards[number] = new;
+            return Ok(());
+        }
+    }
+
+    /// Gives the places of a shard more bits.
+    #[cold]
+    fn widen(&mut self, number: usize, place_bits: u32) -> Result<(), Full> {
+        let shard = &mut self.shards[number];
+        let before = shard.bytes();
+        let after = Shard::bytes_for(shard.buckets(), place_bits);
+        // The words stay; the extra bits are held twice.
+        let words = Shard::bytes_for(shard.buckets(), 0);
+        self.allow(after - words)?;
+        self.shards[number].widen(place_bits);
+        self.bytes = self.bytes + after - before;
+        Ok(())
+    }
+
+    /// Whether `growth` bytes beside what there is are within the bound (I1).
+    fn allow(&mut self, growth: u64) -> Result<(), Full> {
+        let Self { rows, bytes, bytes_max, .. } = *self;
+        if bytes.saturating_add(growth) > bytes_max {
+            return Err(Full { rows, bytes, growth, bytes_max });
+        }
+        self.bytes_peak = self.bytes_peak.max(bytes + growth);
+        Ok(())
+    }
+}
+
+/// A slot for a key.
+struct Spot {
+    shard: usize,
+    at: At,
+    /// If the slot is vacant, what it is to be taken with.
+    vacant_for: Option<[Probe; 2]>,
+}
+
+/// Buckets for a shard's part of `rows`, as far as `bytes` go.
+fn buckets_planned(rows: u64, place_bits: u32, bytes: u64) -> usize {
+    let slots = u128::from(rows) * 1000 / u128::from(LOAD_PLANNED_PERMILLE);
+    let buckets = slots.div_ceil((SHARDS * SLOTS) as u128);
+    let affordable = u128::from(bytes) / size_of::<[u64; SLOTS]>() as u128;
+    let mut buckets = buckets.min(affordable).clamp(1, u128::from(u32::MAX)) as usize;
+    while buckets > 1 && Shard::bytes_for(buckets, place_bits) > bytes {
+        buckets -= buckets.div_ceil(64);
+    }
+    buckets
+}

@@ -1,0 +1,287 @@
+//! A shard: a cuckoo table of buckets of eight slots, of any number of buckets.
+//!
+//! How       A key lies in one of two buckets, in any slot; a look-up reads one cache line of each.
+//!           A new key goes to the emptier one. A shard that grows, or whose places outgrow their
+//!           bits, is written anew beside itself: its owner counts the bytes of both.
+//! Invariants  I1 A key is in one slot at most.  I2 `rows` is the number of slots that are taken.
+//! Failure   None of its own: [`Shard::room`] finds none when it must grow.
+//! Cost      64 bytes a bucket, eight times the extra bits, and one line for this header.
+
+use stepwell_base::prefetch::prefetch;
+
+use super::Place;
+use super::bits::{Form, Probe, SLOTS};
+use super::path;
+
+/// Of so many slots, one is left vacant when a shard grows: a load of 0.97. Beyond it each new key
+/// would look at a dozen buckets and more.
+const SLOTS_PER_VACANT: usize = 33;
+/// Below so many buckets a shard doubles; from there on it grows by 0.3.
+const DOUBLING_BELOW: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Bucket([u64; SLOTS]);
+
+impl Bucket {
+    const VACANT: Self = Self([0; SLOTS]);
+
+    /// The slots whose bits under `mask` are those of `tag`.
+    #[inline]
+    fn matches(&self, tag: u64, mask: u64) -> Slots {
+        let mut matches = 0;
+        for (slot, word) in self.0.iter().enumerate() {
+            // A choice of two numbers, not a shifted bit: so it becomes vectors.
+            matches |= if (word ^ tag) & mask == 0 { Slots::ONE << (4 * slot) } else { 0 };
+        }
+        Slots(matches)
+    }
+
+    #[inline]
+    fn vacancies(&self) -> Slots {
+        self.matches(0, u64::MAX)
+    }
+}
+
+/// A set of slots of a bucket, four bits each.
+#[derive(Clone, Copy, Debug)]
+struct Slots(u32);
+
+impl Slots {
+    /// The first slot alone.
+    const ONE: u32 = 0xF;
+
+    #[inline]
+    fn first(self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as usize / 4)
+    }
+}
+
+/// A slot of a shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    pub(super) bucket: usize,
+    pub(super) slot: usize,
+}
+
+impl At {
+    /// Its number among all slots of the shard.
+    #[inline]
+    fn number(self) -> usize {
+        self.bucket * SLOTS + self.slot
+    }
+}
+
+#[repr(align(64))]
+pub(super) struct Shard {
+    buckets: Box<[Bucket]>,
+    /// The high bits of the places, packed.
+    extra: Box<[u8]>,
+    form: Form,
+    rows: usize,
+}
+
+impl Shard {
+    /// A shard of this many vacant buckets.
+    pub(super) fn new(buckets: usize, place_bits: u32) -> Self {
+        assert!(u32::try_from(buckets).is_ok(), "a shard of {buckets} buckets");
+        let form = Form::new(buckets, place_bits);
+        Self {
+            buckets: vec![Bucket::VACANT; buckets].into_boxed_slice(),
+            extra: vec![0; form.extra_bytes(buckets)].into_boxed_slice(),
+            form,
+            rows: 0,
+        }
+    }
+
+    /// Bytes that [`Shard::new`] would allocate.
+    pub(super) fn bytes_for(buckets: usize, place_bits: u32) -> u64 {
+        let extra = Form::new(buckets, place_bits).extra_bytes(buckets);
+        (buckets * size_of::<Bucket>() + extra) as u64
+    }
+
+    /// Bytes of the arrays.
+    pub(super) fn bytes(&self) -> u64 {
+        (size_of_val(&*self.buckets) + self.extra.len()) as u64
+    }
+
+    /// Buckets after the next growth.
+    pub(super) fn buckets_grown(buckets: usize) -> usize {
+        if buckets < DOUBLING_BELOW { 2 * buckets } else { (buckets * 13).div_ceil(10) }
+    }
+
+    pub(super) fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Bits that a place may have here.
+    pub(super) fn place_bits(&self) -> u32 {
+        self.form.place_bits()
+    }
+
+    #[inline]
+    pub(super) fn probes(&self, local: u64) -> [Probe; 2] {
+        self.form.probes(local)
+    }
+
+    /// Asks for the lines of both buckets, and of their extra bits.
+    #[inline]
+    pub(super) fn prefetch(&self, probes: &[Probe; 2]) {
+        for probe in probes {
+            if let Some(bucket) = self.buckets.get(probe.bucket) {
+                prefetch(bucket);
+            }
+            if let Some(byte) = self.extra.get(self.form.extra_at(probe.bucket)) {
+                prefetch(byte);
+            }
+        }
+    }
+
+    /// The slot of a key.
+    #[inline]
+    pub(super) fn find(&self, probes: &[Probe; 2]) -> Option<At> {
+        let mask = self.form.tag_mask();
+        let [first, second] = probes;
+        let in_first = self.buckets.get(first.bucket)?.matches(first.tag, mask);
+        let in_second = self.buckets.get(second.bucket)?.matches(second.tag, mask);
+        let bucket = if in_first.0 != 0 { first.bucket } else { second.bucket };
+        Some(At { bucket, slot: Slots(in_first.0 | in_second.0).first()? })
+    }
+
+    /// A vacancy for a key, in the emptier bucket.
+    #[inline]
+    pub(super) fn vacancy(&self, probes: &[Probe; 2]) -> Option<At> {
+        let [first, second] = probes.map(|probe| probe.bucket);
+        let in_first = self.buckets.get(first)?.vacancies();
+        let in_second = self.buckets.get(second)?.vacancies();
+        let second_is_emptier = in_second.0.count_ones() > in_first.0.count_ones();
+        let (bucket, slots) =
+            if second_is_emptier { (second, in_second) } else { (first, in_first) };
+        Some(At { bucket, slot: slots.first()? })
+    }
+
+    /// A vacancy for a key, after others made way if need be; without one it is time to grow.
+    pub(super) fn room(&mut self, probes: &[Probe; 2]) -> Option<At> {
+        if let Some(at) = self.vacancy(probes) {
+            return Some(at);
+        }
+        let slots = self.buckets.len() * SLOTS;
+        if self.rows + slots / SLOTS_PER_VACANT >= slots {
+            return None;
+        }
+        path::open(self, probes.map(|probe| probe.bucket))
+    }
+
+    #[inline]
+    pub(super) fn place(&self, at: At) -> Place {
+        self.form.place(self.buckets[at.bucket].0[at.slot], &self.extra, at.number())
+    }
+
+    /// Points a slot that is taken at `place`; returns where it pointed before.
+    #[inline]
+    pub(super) fn replace(&mut self, at: At, place: Place) -> Place {
+        let before = self.place(at);
+        let word = &mut self.buckets[at.bucket].0[at.slot];
+        let tag = *word & self.form.tag_mask();
+        *word = self.form.write(tag, place, &mut self.extra, at.number());
+        before
+    }
+
+    /// Gives a vacant slot of one of its buckets to a key.
+    #[inline]
+    pub(super) fn take(&mut self, at: At, probes: &[Probe; 2], place: Place) {
+        let [first, second] = probes;
+        assert!(at.bucket == first.bucket || at.bucket == second.bucket, "{at:?} for {probes:?}");
+        self.fill(at, if at.bucket == first.bucket { first.tag } else { second.tag }, place);
+    }
+
+    #[inline]
+    fn fill(&mut self, at: At, tag: u64, place: Place) {
+        let word = &mut self.buckets[at.bucket].0[at.slot];
+        assert!(*word == 0, "I1: {at:?} is taken");
+        *word = self.form.write(tag, place, &mut self.extra, at.number());
+        self.rows += 1;
+    }
+
+    /// Leaves a slot that is taken.
+    pub(super) fn leave(&mut self, at: At) {
+        self.buckets[at.bucket].0[at.slot] = 0;
+        self.rows -= 1;
+    }
+
+    /// The other bucket of the key in a slot that is taken.
+    pub(super) fn other(&self, at: At) -> Probe {
+        self.form.other(&self.form, at.bucket, self.buckets[at.bucket].0[at.slot])
+    }
+
+    /// The other buckets of the keys of a bucket that is full.
+    #[inline]
+    pub(super) fn others(&self, bucket: usize) -> [Probe; SLOTS] {
+        self.buckets[bucket].0.map(|word| self.form.other(&self.form, bucket, word))
+    }
+
+    #[inline]
+    pub(super) fn prefetch_bucket(&self, bucket: usize) {
+        prefetch(&self.buckets[bucket]);
+    }
+
+    /// A vacant slot of a bucket.
+    pub(super) fn vacant_slot(&self, bucket: usize) -> Option<usize> {
+        self.buckets[bucket].vacancies().first()
+    }
+
+    /// Moves a key to a vacant slot of its other bucket, under its tag there.
+    pub(super) fn transfer(&mut self, from: At, tag: u64, to: At) {
+        let place = self.place(from);
+        self.leave(from);
+        self.fill(to, tag, place);
+    }
+
+    /// Gives places more bits.
+    pub(super) fn widen(&mut self, place_bits: u32) {
+        let form = Form::new(self.buckets.len(), place_bits);
+        let mut extra = vec![0; form.extra_bytes(self.buckets.len())].into_boxed_slice();
+        let words = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.0);
+        for (slot, word) in words.enumerate().filter(|(_, word)| **word != 0) {
+            let place = self.form.place(*word, &self.extra, slot);
+            *word = form.write(*word & form.tag_mask(), place, &mut extra, slot);
+        }
+        (self.form, self.extra) = (form, extra);
+    }
+
+    /// The same keys in this many buckets; `None` if one finds no room there.
+    ///
+    /// Both go through the values in order, so a key that keeps its choice is written next to the
+    /// one before it.
+    pub(super) fn rewritten(&self, buckets: usize, place_bits: u32) -> Option<Self> {
+        let mut new = Self::new(buckets, place_bits);
+        for (bucket, words) in self.buckets.iter().enumerate() {
+            for (slot, word) in words.0.iter().enumerate().filter(|(_, word)| **word != 0) {
+                let place = self.place(At { bucket, slot });
+                let same = new.form.same(&self.form, bucket, *word);
+                if let Some(slot) = new.vacant_slot(same.bucket) {
+                    new.fill(At { bucket: same.bucket, slot }, same.tag, place);
+                    continue;
+                }
+                let probes = [same, new.form.other(&self.form, bucket, *word)];
+                let at = new.room(&probes)?;
+                new.take(at, &probes, place);
+            }
+        }
+        assert!(new.rows == self.rows, "I2: {} rows became {}", self.rows, new.rows);
+        Some(new)
+    }
+
+    /// Local value and place of every key.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> Vec<(u64, Place)> {
+        let mut entries = Vec::new();
+        for (bucket, words) in self.buckets.iter().enumerate() {
+            for (slot, word) in words.0.iter().enumerate().filter(|(_, word)| **word != 0) {
+                entries.push((self.form.local(bucket, *word), self.place(At { bucket, slot })));
+            }
+        }
+        assert_eq!(entries.len(), self.rows);
+        entries
+    }
+}

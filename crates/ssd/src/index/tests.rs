@@ -1,0 +1,283 @@
+//! The index against a plain map, at its bounds, and in what it weighs.
+
+use std::collections::HashMap;
+
+use stepwell_base::random::Stream;
+
+use super::*;
+
+/// Fails unless index and map hold the same, the index weighs what it says, and every slot, read
+/// on its own, says its key.
+fn check(index: &Index, map: &HashMap<u64, u64>) {
+    assert_eq!(index.rows(), map.len() as u64);
+    let arrays: u64 = index.shards.iter().map(Shard::bytes).sum();
+    assert_eq!(index.bytes(), arrays + (SHARDS * size_of::<Shard>()) as u64);
+    assert!(index.bytes_peak() >= index.bytes() && index.bytes_peak() <= index.bytes_max);
+    let mut seen = 0;
+    for (number, shard) in index.shards.iter().enumerate() {
+        for (local, place) in shard.entries() {
+            let key = permute::join(number, local);
+            assert_eq!(map.get(&key.0), Some(&place.0), "{key:?}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, map.len());
+    for (key, place) in map {
+        assert_eq!(index.get(Key(*key)), Some(Place(*place)), "key {key}");
+    }
+}
+
+/// One random change or question; all answers are those of the map.
+fn act(index: &mut Index, map: &mut HashMap<u64, u64>, key: u64, choice: u64, place: u64) {
+    let now = map.get(&key).copied();
+    match choice % 16 {
+        0..=5 => {
+            assert_eq!(index.put(Key(key), Place(place)), Ok(now.map(Place)));
+            map.insert(key, place);
+        }
+        6..=7 => {
+            assert_eq!(index.make_room(Key(key), Place(place)), Ok(()));
+            assert_eq!(index.get(Key(key)), now.map(Place));
+            assert_eq!(index.set(Key(key), Place(place)), now.map(Place));
+            map.insert(key, place);
+        }
+        8..=9 => {
+            let from = if choice & 16 == 0 { now.unwrap_or(place) } else { place ^ 1 };
+            assert_eq!(index.make_room(Key(key), Place(place)), Ok(()));
+            let moves = now == Some(from);
+            assert_eq!(index.move_row(Key(key), Place(from), Place(place)), moves);
+            if moves {
+                map.insert(key, place);
+            }
+        }
+        10..=12 => {
+            assert_eq!(index.remove(Key(key)), now.map(Place));
+            map.remove(&key);
+        }
+        _ => assert_eq!(index.get(Key(key)), now.map(Place)),
+    }
+}
+
+#[test]
+fn answers_as_a_plain_map_does() {
+    // Keys in a row, of equal low bits, of equal high bits, of one shard, and at random.
+    let families: [fn(u64) -> u64; 6] = [
+        |n| n,
+        |n| n << 40,
+        |n| u64::MAX - n,
+        |n| permute::join(5, n * 0x1234_5678_9ABC % permute::LOCAL_SPAN).0,
+        |n| permute::join(n as usize % 2, n).0,
+        |n| Stream::from_state(n).next_u64(),
+    ];
+    for (seed, family) in families.into_iter().enumerate() {
+        for (hint, keys) in [(0, 300), (0, 20_000), (20_000, 20_000), (1, 3000)] {
+            let mut stream = Stream::from_state(seed as u64);
+            let (mut index, mut map) = (Index::new(u64::MAX, hint, hint / 8), HashMap::new());
+            for step in 0..60_000u64 {
+                let key = family(stream.next_u64() % keys);
+                // The places widen as time goes on, up to all their bits.
+                let bits = (4 + step / 1500).min(u64::from(PLACE_BITS_MAX));
+                let place = stream.next_u64() >> (64 - bits);
+                act(&mut index, &mut map, key, stream.next_u64(), place);
+                if step % 9973 == 0 {
+                    check(&index, &map);
+                }
+            }
+            check(&index, &map);
+        }
+    }
+}
+
+#[test]
+fn the_first_and_the_last_key_are_keys_like_others() {
+    let mut index = Index::new(u64::MAX, 0, 0);
+    assert_eq!(index.get(Key(0)), None);
+    assert_eq!(index.remove(Key(0)), None);
+    assert!(!index.move_row(Key(0), Place(0), Place(0)));
+    index.prefetch(Key(0));
+    let highest = Place((1 << PLACE_BITS_MAX) - 1);
+    for (key, place) in [(0, highest), (u64::MAX, Place(0)), (1, Place(1))] {
+        assert_eq!(index.put(Key(key), place), Ok(None));
+        assert_eq!(index.get(Key(key)), Some(place));
+    }
+    assert_eq!(index.rows(), 3);
+    for key in [2, 3, 1 << 63, u64::MAX - 1] {
+        assert_eq!(index.get(Key(key)), None);
+    }
+    assert_eq!(index.put(Key(0), Place(7)), Ok(Some(highest)));
+    assert_eq!(index.remove(Key(0)), Some(Place(7)));
+    assert_eq!(index.remove(Key(0)), None);
+    assert_eq!(index.rows(), 2);
+}
+
+#[test]
+#[should_panic(expected = "more than 40 bits")]
+fn a_place_of_41_bits_is_a_broken_promise() {
+    let _ = Index::new(u64::MAX, 0, 0).put(Key(1), Place(1 << PLACE_BITS_MAX));
+}
+
+#[test]
+#[should_panic(expected = "no room was made")]
+fn setting_without_room_is_a_broken_promise() {
+    Index::new(0, 0, 0).set(Key(1), Place(1));
+}
+
+#[test]
+#[should_panic(expected = "has more bits")]
+fn moving_to_a_place_without_room_is_a_broken_promise() {
+    let mut index = Index::new(u64::MAX, 0, 0);
+    assert_eq!(index.put(Key(1), Place(1)), Ok(None));
+    index.move_row(Key(1), Place(1), Place(1 << PLACE_BITS_MAX));
+}
+
+#[test]
+fn keys_are_looked_up_many_at_a_time() {
+    let mut index = Index::new(u64::MAX, 0, 0);
+    for key in 0..5000 {
+        index.put(Key(3 * key), Place(key)).unwrap();
+    }
+    for count in [0, 1, AHEAD - 1, AHEAD, AHEAD + 1, 1000] {
+        let keys: Vec<Key> = (0..count as u64).map(|n| Key(n * n)).collect();
+        let mut answers = Vec::new();
+        index.get_many(&keys, |number, place| answers.push((number, place)));
+        let single = keys.iter().map(|key| index.get(*key)).enumerate();
+        assert!(answers.iter().copied().eq(single));
+        assert_eq!(answers.len(), count);
+    }
+}
+
+#[test]
+fn a_full_index_refuses_and_stays_as_it_was() {
+    for bytes_max in [0, 1 << 16, (1 << 16) + 64, 100_000, 1 << 20] {
+        let mut index = Index::new(bytes_max, 0, 0);
+        let mut map = HashMap::new();
+        let mut refused = 0;
+        for key in 0..100_000u64 {
+            let before = (index.rows(), index.bytes());
+            match index.put(Key(key), Place(key / 8)) {
+                Ok(previous) => {
+                    assert_eq!(previous, None);
+                    map.insert(key, key / 8);
+                }
+                Err(full) => {
+                    refused += 1;
+                    assert_eq!((index.rows(), index.bytes()), before);
+                    assert_eq!((full.rows, full.bytes), before);
+                    assert_eq!(full.bytes_max, bytes_max);
+                    assert!(full.growth > 0 && full.bytes + full.growth > bytes_max);
+                    assert_eq!(index.get(Key(key)), None);
+                    if refused == 2000 {
+                        break;
+                    }
+                }
+            }
+        }
+        assert!(refused > 0);
+        assert!(index.bytes() <= bytes_max.max(SHARDS as u64 * 64));
+        assert!(bytes_max < 1 << 20 || map.len() > 50_000, "{} rows", map.len());
+        if bytes_max > 1 << 16 {
+            check(&index, &map);
+        }
+        // What is there can still be pointed elsewhere, as far as the bits go, and leave.
+        for (key, place) in &map {
+            assert_eq!(index.put(Key(*key), Place(0)), Ok(Some(Place(*place))));
+        }
+        if let Some(key) = map.keys().next() {
+            assert_eq!(index.remove(Key(*key)), Some(Place(0)));
+            assert_eq!(index.put(Key(*key), Place(1)), Ok(None));
+        }
+    }
+}
+
+#[test]
+fn wider_places_are_refused_where_their_bits_do_not_fit() {
+    let mut index = Index::new(u64::MAX, 0, 0);
+    let mut map = HashMap::new();
+    for key in 0..20_000u64 {
+        index.put(Key(key), Place(key % 64)).unwrap();
+        map.insert(key, key % 64);
+    }
+    index.bytes_max = index.bytes_peak();
+    let wide = (1 << PLACE_BITS_MAX) - 1;
+    let mut refused = 0;
+    for key in 0..20_000u64 {
+        match index.put(Key(key), Place(wide - key)) {
+            Ok(before) => assert_eq!(before.map(|place| place.0), map.insert(key, wide - key)),
+            Err(full) => {
+                refused += 1;
+                assert!(full.growth > 0 && full.bytes + full.growth > full.bytes_max);
+                assert_eq!(full.bytes, index.bytes());
+            }
+        }
+    }
+    assert!(refused > 0);
+    check(&index, &map);
+}
+
+#[test]
+fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
+    let empty = Index::new(u64::MAX, 100_000_000, 1 << 30).bytes();
+    assert_eq!(empty, (SHARDS * size_of::<Shard>()) as u64);
+    // Of a hint far above the bound, what the bound allows is kept.
+    let mut index = Index::new(2 << 20, u64::MAX, u64::MAX);
+    let mut rows = 0;
+    while index.put(Key(rows), Place(rows)).is_ok() {
+        rows += 1;
+    }
+    assert!(rows > 120_000, "{rows} rows");
+    assert!(index.bytes_peak() <= 2 << 20);
+}
+
+#[test]
+fn a_hinted_index_takes_nine_bytes_a_row() {
+    let rows = 1 << 22;
+    let mut index = Index::new(u64::MAX, rows, rows * 2 / 15);
+    for key in 0..rows {
+        index.put(Key(key), Place(key * 2 / 15)).unwrap();
+    }
+    let bytes_per_row = index.bytes() as f64 / rows as f64;
+    assert!(bytes_per_row <= 9.0, "{bytes_per_row}");
+}
+
+#[test]
+fn a_growing_index_takes_twelve_bytes_a_row_at_most() {
+    let mut index = Index::new(u64::MAX, 0, 0);
+    let (mut peak, mut worst) = (0, 0.0f64);
+    for key in 0..1_500_000u64 {
+        index.put(Key(key), Place(key * 2 / 15)).unwrap();
+        if key > 500_000 && index.bytes_peak() > peak {
+            worst = worst.max(index.bytes_peak() as f64 / key as f64);
+        }
+        peak = index.bytes_peak();
+    }
+    assert!(worst <= 12.0, "{worst}");
+}
+
+#[test]
+fn shards_fill_up_to_their_load_before_they_grow() {
+    // Of a hundred shards, the load at which the first key finds no way.
+    let mut stream = Stream::from_state(9);
+    for buckets in [1, 2, 3, 5, 8, 20, 130] {
+        let mut worst = f64::INFINITY;
+        for _ in 0..100 {
+            let mut shard = Shard::new(buckets, 20);
+            let mut entries = Vec::new();
+            loop {
+                let local = stream.next_u64() % permute::LOCAL_SPAN;
+                let probes = shard.probes(local);
+                let Some(at) = shard.room(&probes) else { break };
+                let place = Place(entries.len() as u64);
+                shard.take(at, &probes, place);
+                entries.push((local, place));
+            }
+            let rows = entries.len();
+            entries.sort_unstable();
+            let mut found = shard.entries();
+            found.sort_unstable();
+            assert_eq!(found, entries);
+            worst = worst.min(rows as f64 / (SLOTS * buckets) as f64);
+        }
+        let least = if buckets <= 8 { 0.6 } else { 0.96 };
+        assert!(worst >= least, "{buckets} buckets filled to {worst}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Dropping rows, by key and by age.
+
+use stepwell_base::Key;
+
+use super::{Core, Store, Writer};
+use crate::Result;
+use crate::segment::Deletion;
+use crate::stats::add;
+
+/// Keys that are deleted before the open segment is looked at again.
+const PIECE_KEYS: usize = 1024;
+
+impl Store {
+    /// Deletes the rows of `keys`; keys without one are passed over. Returns how many there were.
+    /// Compaction reclaims their space.
+    ///
+    /// # Errors
+    /// When the disk refuses: all writes are refused then.
+    pub fn delete_many(&self, keys: &[Key]) -> Result<u64> {
+        let core = &self.core;
+        let mut deleted = 0;
+        for piece in keys.chunks(PIECE_KEYS) {
+            core.make_space()?;
+            let mut writer = core.writer()?;
+            core.room(&mut writer)?;
+            deleted += core.delete_piece(&mut writer, piece);
+        }
+        Ok(deleted)
+    }
+
+    /// Rows last used before `step` do not count any longer: look-ups and scans pass over them,
+    /// and compaction drops them. A step below an earlier one changes nothing.
+    ///
+    /// # Errors
+    /// When writes are refused.
+    pub fn expire_before(&self, step: u32) -> Result<()> {
+        let mut writer = self.core.writer()?;
+        let mut state = self.core.state_mut();
+        if step > state.expire_before {
+            state.expire_before = step;
+            writer.changed = true;
+        }
+        drop(state);
+        drop(writer);
+        self.core.bell.ring();
+        Ok(())
+    }
+}
+
+impl Core {
+    fn delete_piece(&self, writer: &mut Writer, keys: &[Key]) -> u64 {
+        let Some(open) = &mut writer.open else { unreachable!("`room` started a segment") };
+        let mut state = self.state_mut();
+        let row = open.draft.counts().rows;
+        let mut deleted = 0;
+        for key in keys {
+            let Some(place) = state.index.remove(*key) else { continue };
+            let slot = state.table.page(place).0;
+            state.table.went_stale(slot);
+            open.draft.delete(Deletion { key: *key, birth: open.birth, row });
+            deleted += 1;
+        }
+        state.next_seq += deleted;
+        writer.changed |= deleted > 0;
+        add(&self.counters.rows_deleted, deleted);
+        deleted
+    }
+}

@@ -1,0 +1,192 @@
+//! Building the index from footers.
+//!
+//! Which version of a row counts: the one with the highest birth, that is of the segment it was
+//! first put into; of two with one birth the one in the segment with the higher number, and there
+//! the later one. A deletion counts against the rows of earlier births, and of its own birth
+//! against those before it. The rule does not ask in which order segments are read.
+//!
+//! Bounds   4 bytes for each page, and the deletions, until the store is open.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use stepwell_base::Key;
+use stepwell_disk::Disk;
+
+use super::open::Disks;
+use crate::index::{Index, Place};
+use crate::layout::Layout;
+use crate::segment::{self, Deletion, Footer, SegmentFile, Tail};
+use crate::stats::Counters;
+use crate::table::{Sealed, Segment, Table};
+use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
+
+/// Stands for the birth of a page whose rows have several.
+const MIXED: u32 = u32::MAX;
+
+/// An index being built.
+pub(super) struct Loading<'a> {
+    pub(super) index: Index,
+    pub(super) table: Table,
+    layout: Layout,
+    counters: &'a Counters,
+    /// Bytes of segments that may yet go through the page cache.
+    cached_left: u64,
+    /// The one birth of the rows on each page of each slot, or [`MIXED`].
+    births: Vec<Vec<u32>>,
+    sources: Vec<Source>,
+    deletions: HashMap<Key, Deletion>,
+}
+
+/// A segment and the end of its footer.
+struct Source {
+    file: Arc<SegmentFile>,
+    bytes: u64,
+    tail: Tail,
+    footer: Footer,
+}
+
+impl<'a> Loading<'a> {
+    pub(super) fn load(
+        disks: &Disks,
+        options: &StoreOptions,
+        manifest: &Manifest,
+        counters: &'a Counters,
+    ) -> Result<Self> {
+        let layout = options.layout();
+        let rows_most = manifest.segments.iter().map(|entry| entry.rows).max().unwrap_or(0);
+        let pages = layout.pages(rows_most.max(options.segment_rows())).max(1);
+        let hint = manifest.rows.max(options.rows_hint);
+        let rows_all: u64 = manifest.segments.iter().map(|entry| u64::from(entry.rows)).sum();
+        let places = rows_all.max(hint.saturating_mul(2)) / u64::from(layout.rows_per_page);
+        let mut loading = Self {
+            index: Index::new(options.index_bytes_max, hint, places + 8 * u64::from(pages)),
+            table: Table::new(pages),
+            layout,
+            counters,
+            cached_left: options.cached_bytes,
+            births: Vec::new(),
+            sources: Vec::new(),
+            deletions: HashMap::new(),
+        };
+        let homes = find(disks, manifest)?;
+        for (entry, directory) in manifest.segments.iter().zip(homes) {
+            loading.open(&*disks[directory], directory, entry)?;
+        }
+        for slot in 0..loading.sources.len() {
+            loading.add(slot)?;
+        }
+        if loading.index.rows() != manifest.rows {
+            let found = loading.index.rows();
+            let why = format!("{found} rows are there, {} are named", manifest.rows);
+            let path = disks[0].path().join(MANIFEST_NAME);
+            return Err(Error::Damaged { path, offset: 0, why });
+        }
+        Ok(loading)
+    }
+
+    /// Reads the ends of a segment; slots are given in order of segment numbers.
+    fn open(&mut self, disk: &dyn Disk, directory: usize, entry: &SegmentEntry) -> Result<()> {
+        let cached = self.cached_left >= entry.bytes;
+        self.cached_left -= if cached { entry.bytes } else { 0 };
+        let file = Arc::new(SegmentFile::open_as(disk, directory, entry.segment, cached)?);
+        let tail = file.check(&self.layout, entry, self.counters)?;
+        let footer = file.footer(&self.layout, &tail, self.counters)?;
+        for deletion in &footer.deletions {
+            let newest = self.deletions.entry(deletion.key).or_insert(*deletion);
+            if (newest.birth, newest.row) < (deletion.birth, deletion.row) {
+                *newest = *deletion;
+            }
+        }
+        self.sources.push(Source { file, bytes: entry.bytes, tail, footer });
+        Ok(())
+    }
+
+    /// Adds the rows of a segment.
+    fn add(&mut self, at: usize) -> Result<()> {
+        let Source { file, bytes, tail, footer } = &self.sources[at];
+        let (file, bytes, tail, footer) = (Arc::clone(file), *bytes, *tail, footer.clone());
+        let birth_min = footer.runs.iter().map(|run| run.birth).min().unwrap_or(u32::MAX);
+        let slot = self.table.insert(Segment::new(Arc::clone(&file), birth_min));
+        assert!(slot as usize == at, "slots are given in order");
+        self.births.push(Vec::with_capacity(self.layout.pages(tail.counts.rows) as usize));
+        let (layout, counters, number) = (self.layout, self.counters, file.number);
+        let visit = &mut |row, key, birth| self.add_row(slot, number, row, key, birth);
+        file.for_each_key(&layout, &tail, &footer, counters, visit)?;
+        self.table.seal(slot, Sealed { bytes, tail }, birth_min, 0);
+        Ok(())
+    }
+
+    fn add_row(&mut self, slot: u32, number: u64, row: u32, key: Key, birth: u32) -> Result<()> {
+        let page = self.layout.page_of(row);
+        self.note_birth(slot, page, birth);
+        self.table.appended(slot, 1);
+        let dead = |deletion: &Deletion| {
+            let own = deletion.birth == birth && number == u64::from(birth);
+            birth < deletion.birth || (own && row < deletion.row)
+        };
+        if !self.deletions.is_empty() && self.deletions.get(&key).is_some_and(dead) {
+            self.table.went_stale(slot);
+            return Ok(());
+        }
+        let place = self.table.place(slot, page);
+        if let Some(old) = self.index.get(key)
+            && self.birth(old, key)? > birth
+        {
+            self.table.went_stale(slot);
+            return Ok(());
+        }
+        match self.index.put(key, place)? {
+            Some(old) => {
+                let old = self.table.page(old).0;
+                self.table.went_stale(old);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn note_birth(&mut self, slot: u32, page: u32, birth: u32) {
+        let births = &mut self.births[slot as usize];
+        match births.get_mut(page as usize - 1) {
+            None => births.push(birth),
+            Some(noted) if *noted != birth => *noted = MIXED,
+            Some(_) => {}
+        }
+    }
+
+    /// The birth of the row of `key` at a place.
+    fn birth(&self, place: Place, key: Key) -> Result<u32> {
+        let (slot, page) = self.table.page(place);
+        let noted = self.births[slot as usize][page as usize - 1];
+        if noted != MIXED {
+            return Ok(noted);
+        }
+        let Source { file, tail, footer, .. } = &self.sources[slot as usize];
+        let rows = file.keys_of_page(&self.layout, tail, footer, page, self.counters)?;
+        let birth = rows.iter().rev().find(|(of, _)| *of == key).map(|(_, birth)| *birth);
+        birth.ok_or_else(|| file.damaged(0, "the footer changed while it was read"))
+    }
+}
+
+/// The directory of each segment that the manifest names.
+pub(super) fn find(disks: &[Arc<dyn Disk>], manifest: &Manifest) -> Result<Vec<usize>> {
+    let mut homes = HashMap::new();
+    for (directory, disk) in disks.iter().enumerate() {
+        for name in disk.list()? {
+            if let Some(number) = segment::number(&name) {
+                homes.insert(number, directory);
+            }
+        }
+    }
+    let lost = |entry: &&SegmentEntry| !homes.contains_key(&entry.segment);
+    if let Some(first) = manifest.segments.iter().find(lost) {
+        return Err(Error::Lost {
+            path: disks[0].path().join(MANIFEST_NAME),
+            count: manifest.segments.iter().filter(lost).count(),
+            first: segment::name(first.segment),
+            directories: manifest.directories.clone(),
+        });
+    }
+    Ok(manifest.segments.iter().map(|entry| homes[&entry.segment]).collect())
+}

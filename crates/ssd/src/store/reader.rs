@@ -1,0 +1,209 @@
+//! Look-ups that are submitted and completed apart.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use stepwell_base::Key;
+use stepwell_disk::Queue;
+
+use super::{Core, State, Store};
+use crate::fetch::{Destination, Fetch, Reading};
+use crate::segment::SegmentFile;
+use crate::{Error, Result};
+
+const NO_SOURCE: u32 = u32::MAX;
+
+/// Keys to look up and what is found of them; its memory can be used again and again.
+#[derive(Clone, Debug, Default)]
+pub struct Lookup {
+    /// The keys, in any order, with any number of duplicates.
+    pub keys: Vec<Key>,
+    /// A row for every key that was found; other places are left as they were. // (keys, row_bytes)
+    pub rows: Vec<u8>,
+    /// Which keys have a row.
+    pub found: Vec<bool>,
+}
+
+/// A promise of a look-up.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "rows are there only after `wait`"]
+pub struct Ticket(u32);
+
+/// Looks rows up for one thread: several look-ups in flight, with one queue of the disk's.
+///
+/// A look-up finds what its key's row was when it was submitted.
+pub struct Reader {
+    core: Arc<Core>,
+    queue: Box<dyn Queue>,
+    active: VecDeque<Active>,
+    next_ticket: u32,
+}
+
+/// A look-up under way.
+struct Active {
+    ticket: u32,
+    lookup: Lookup,
+    fetch: Fetch,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("in_flight", &self.active.len()).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// A reader, for one thread at a time.
+    ///
+    /// # Errors
+    /// When the disk cannot make a queue.
+    pub fn reader(&self) -> Result<Reader> {
+        let (core, queue) = (Arc::clone(&self.core), self.core.new_queue()?);
+        Ok(Reader { core, queue, active: VecDeque::new(), next_ticket: 0 })
+    }
+}
+
+impl Reader {
+    /// Finds the places of `lookup.keys`, and starts as many reads as there is room for. `rows`
+    /// and `found` are made as long as the keys ask for.
+    ///
+    /// # Errors
+    /// When the disk refuses to start a read.
+    pub fn submit(&mut self, mut lookup: Lookup) -> Result<Ticket> {
+        let row_bytes = self.core.layout.row_bytes;
+        lookup.rows.resize(lookup.keys.len() * row_bytes, 0);
+        lookup.found.resize(lookup.keys.len(), false);
+        let fetch = self.core.locate(&mut lookup.destination(row_bytes));
+        let ticket = self.next_ticket;
+        self.next_ticket = self.next_ticket.wrapping_add(1);
+        self.core.looking.fetch_add(1, Ordering::Relaxed);
+        self.active.push_back(Active { ticket, lookup, fetch });
+        self.start()?;
+        Ok(Ticket(ticket))
+    }
+
+    /// Look-ups that were submitted and not waited for.
+    pub fn in_flight(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Waits for a look-up; others go on meanwhile.
+    ///
+    /// # Errors
+    /// When a page cannot be read or is damaged.
+    ///
+    /// # Panics
+    /// When the ticket is another reader's.
+    pub fn wait(&mut self, ticket: Ticket) -> Result<Lookup> {
+        let at = self.active.iter().position(|active| active.ticket == ticket.0);
+        assert!(at.is_some(), "a ticket of this reader");
+        let at = at.unwrap_or_default();
+        while !self.active[at].fetch.is_done() {
+            self.start()?;
+            self.complete()?;
+        }
+        let active = self.active.remove(at);
+        self.core.looking.fetch_sub(1, Ordering::Relaxed);
+        let Some(Active { lookup, fetch, .. }) = active else { unreachable!("it was found above") };
+        self.core.end_fetch(fetch, lookup.keys.len())?;
+        // What others have left to read fills the place of what was done.
+        self.start()?;
+        Ok(lookup)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        for active in &mut self.active {
+            active.fetch.start(self.core.reading(), active.ticket, &mut *self.queue)?;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        let (core, active) = (&self.core, &mut self.active);
+        self.queue.complete(true, &mut |done| {
+            let ticket = (done.token >> 32) as u32;
+            if let Some(active) = active.iter_mut().find(|active| active.ticket == ticket) {
+                let Active { lookup, fetch, .. } = active;
+                let mut destination = lookup.going_on(core.layout.row_bytes);
+                fetch.done(core.reading(), done, &mut destination);
+            }
+        })?;
+        Ok(())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.core.looking.fetch_sub(self.active.len(), Ordering::Relaxed);
+    }
+}
+
+impl Lookup {
+    /// A look-up of `keys`.
+    pub fn new(keys: Vec<Key>) -> Self {
+        Self { keys, ..Self::default() }
+    }
+
+    fn destination(&mut self, row_bytes: usize) -> Destination<'_> {
+        Destination::new(&self.keys, &mut self.rows, &mut self.found, row_bytes)
+    }
+
+    fn going_on(&mut self, row_bytes: usize) -> Destination<'_> {
+        Destination::going_on(&self.keys, &mut self.rows, &mut self.found, row_bytes)
+    }
+}
+
+impl Core {
+    pub(super) fn reading(&self) -> Reading<'_> {
+        Reading { layout: &self.layout, counters: &self.counters }
+    }
+
+    pub(super) fn end_fetch(&self, fetch: Fetch, keys: usize) -> Result<()> {
+        fetch.end(&self.counters, keys)
+    }
+
+    /// Finds all places at one moment; rows in memory are copied at once.
+    pub(super) fn locate(&self, destination: &mut Destination<'_>) -> Fetch {
+        let state = self.state();
+        let mut fetch = Fetch::new(state.expire_before);
+        let mut sources = vec![NO_SOURCE; state.table.slots()];
+        let keys = destination.keys;
+        state.index.get_many(keys, &mut |at, place| {
+            let Some(place) = place else {
+                fetch.absent += 1;
+                return;
+            };
+            let (slot, page) = state.table.page(place);
+            if let Some(row) = state.pages(slot).and_then(|pages| pages.find(page, keys[at])) {
+                if row.used >= state.expire_before {
+                    destination.put(at, row.payload);
+                }
+                fetch.buffered += 1;
+                return;
+            }
+            let source = &mut sources[slot as usize];
+            if *source == NO_SOURCE {
+                *source = state.source(&mut fetch, slot);
+            }
+            fetch.want(*source, page, at as u32);
+        });
+        fetch
+    }
+}
+
+impl State {
+    fn source(&self, fetch: &mut Fetch, slot: u32) -> u32 {
+        let segment = self.table.get(slot);
+        let file: &Arc<SegmentFile> = &segment.file;
+        fetch.source(file, segment.rows)
+    }
+}
+
+impl From<crate::index::Full> for Error {
+    fn from(full: crate::index::Full) -> Self {
+        let crate::index::Full { rows, bytes, growth, bytes_max } = full;
+        Self::IndexFull { rows, bytes, growth, bytes_max }
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading stores of format version 1, to write them anew in the present format.
+//!
+//! Pages of version 1 are those of version 2 but for 8 bytes of a row's head, which held the row's
+//! sequence number: of two versions the one with the higher number counts. Footers held the same
+//! numbers, so pages alone are read. `FORMAT.md` has both.
+//!
+//! Bounds   A map of all keys: about 40 bytes each.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use stepwell_base::Key;
+use stepwell_disk::Disk;
+
+use crate::layout::Layout;
+use crate::manifest::{MANIFEST_BYTES_MAX, checked_body};
+use crate::options::ROW_BYTES_MAX;
+use crate::segment::{SegmentFile, page};
+use crate::stats::Counters;
+use crate::{Error, MANIFEST_NAME, Result, SegmentEntry, Store};
+
+/// The version that this module reads.
+pub(crate) const VERSION: u64 = 1;
+/// Rows that are put at once.
+const PUT_ROWS: usize = 4096;
+
+/// A manifest of version 1, as far as it is needed.
+#[derive(Debug, Deserialize)]
+pub(crate) struct OldManifest {
+    version: u64,
+    table: u32,
+    row_bytes: u64,
+    page_bytes: u64,
+    pub(crate) next_segment: u64,
+    rows: u64,
+    pub(crate) segments: Vec<SegmentEntry>,
+}
+
+impl OldManifest {
+    /// The manifest in `disk`, if it is of version 1.
+    pub(crate) fn load(disk: &dyn Disk) -> Result<Option<Self>> {
+        if !disk.exists(MANIFEST_NAME)? {
+            return Ok(None);
+        }
+        let bytes = disk.read(MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
+        let Some(body) = checked_body(&bytes) else { return Ok(None) };
+        let manifest = serde_json::from_str::<Self>(&format!("{{\n{body}")).ok();
+        let fits = |manifest: &Self| {
+            let layout = Layout::new(manifest.table, manifest.row_bytes as usize);
+            let holds = |entry: &SegmentEntry| layout.footer_offset(entry.rows) <= entry.bytes;
+            manifest.version == VERSION
+                && layout.page_bytes as u64 == manifest.page_bytes
+                && manifest.segments.iter().all(holds)
+        };
+        let admitted = |manifest: &Self| (1..=ROW_BYTES_MAX as u64).contains(&manifest.row_bytes);
+        Ok(manifest.filter(|manifest| admitted(manifest) && fits(manifest)))
+    }
+
+    /// Checks that the store holds the rows that are asked for.
+    pub(crate) fn check(&self, disk: &dyn Disk, table: u32, row_bytes: usize) -> Result<()> {
+        if (self.table, self.row_bytes) == (table, row_bytes as u64) {
+            return Ok(());
+        }
+        let why = format!(
+            "holds rows of table {} of {} bytes, but table {table} of {row_bytes} was asked for",
+            self.table, self.row_bytes
+        );
+        Err(Error::Mismatch { path: disk.path().join(MANIFEST_NAME), why })
+    }
+
+    /// Puts every row of the store in `disk` into `store`.
+    pub(crate) fn copy_into(&self, disk: &dyn Disk, store: &Store) -> Result<()> {
+        let mut newest: HashMap<Key, (u64, u64, u32)> = HashMap::new();
+        self.for_each_row(disk, &mut |segment, row, key, seq, _| {
+            let version = newest.entry(key).or_insert((seq, segment, row));
+            *version = (*version).max((seq, segment, row));
+            Ok(())
+        })?;
+        if newest.len() as u64 != self.rows {
+            let why = format!("{} rows are there, {} are named", newest.len(), self.rows);
+            let path = disk.path().join(MANIFEST_NAME);
+            return Err(Error::Damaged { path, offset: 0, why });
+        }
+        let (mut keys, mut rows) = (Vec::new(), Vec::new());
+        let flush = |keys: &mut Vec<Key>, rows: &mut Vec<u8>| {
+            store.put_many(keys, &vec![0; keys.len()], rows)?;
+            keys.clear();
+            rows.clear();
+            Ok(())
+        };
+        self.for_each_row(disk, &mut |segment, row, key, seq, payload| {
+            if newest.get(&key) != Some(&(seq, segment, row)) {
+                return Ok(());
+            }
+            keys.push(key);
+            rows.extend_from_slice(payload);
+            if keys.len() == PUT_ROWS { flush(&mut keys, &mut rows) } else { Ok(()) }
+        })?;
+        flush(&mut keys, &mut rows)
+    }
+
+    /// Visits segment, row number, key, sequence number and payload of every row.
+    fn for_each_row(
+        &self,
+        disk: &dyn Disk,
+        visit: &mut dyn FnMut(u64, u32, Key, u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let layout = Layout::new(self.table, self.row_bytes as usize);
+        let counters = Counters::new(1);
+        for entry in &self.segments {
+            let file = SegmentFile::open(disk, 0, entry.segment)?;
+            let bytes = file.file.len()?;
+            if bytes != entry.bytes {
+                let why = format!("the file has {bytes} bytes, the manifest says {}", entry.bytes);
+                return Err(file.damaged(bytes.min(entry.bytes), why));
+            }
+            let pages = 1 + layout.pages(entry.rows);
+            file.for_each_page(&layout, pages, &counters, &mut |number, page, whole| {
+                if !whole {
+                    let offset = layout.page_offset(number);
+                    return Err(file.damaged(offset, "the page does not have its checksum"));
+                }
+                let rows = if number == 0 { 0 } else { layout.rows_on(number, entry.rows) };
+                for at in 0..rows {
+                    let row = page::row(page, &layout, at);
+                    let seq = u64::from(row.used) << 32 | u64::from(row.birth);
+                    let number = layout.first_row(number) + at;
+                    visit(entry.segment, number, row.key, seq, row.payload)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! What long tests share: threads for many cases, and which case it was that failed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use stepwell_disk::{Disk, MemDisk};
+
+/// Says which case a panic belongs to.
+pub(crate) struct Told(pub(crate) String);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            #[expect(clippy::print_stderr, reason = "a panic is being reported")]
+            {
+                eprintln!("this was {}", self.0);
+            }
+        }
+    }
+}
+
+/// Does something with every case, with as many threads as there are cores; none is begun after
+/// one that failed.
+pub(crate) fn in_threads<T: Sync>(cases: &[T], work: &(dyn Fn(&T) + Sync)) {
+    let next = AtomicUsize::new(0);
+    let count = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let stop = Stop(&next, cases.len());
+                    work(case);
+                    std::mem::forget(stop);
+                }
+            });
+        }
+    });
+}
+
+/// Ends all threads' work when one panics.
+struct Stop<'a>(&'a AtomicUsize, usize);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(self.1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn shared(disk: &MemDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.clone())
+}
+
+/// Bytes of a file.
+pub(crate) fn bytes_of(disk: &dyn Disk, name: &str) -> Vec<u8> {
+    disk.read(name, 1 << 24).unwrap()
+}
+
+/// Another world with the same files in the disk's directory.
+pub(crate) fn copy_of(disk: &dyn Disk) -> MemDisk {
+    let copy = MemDisk::new();
+    for name in disk.list().unwrap() {
+        copy.create(&name).unwrap().write_at(0, &bytes_of(disk, &name)).unwrap();
+    }
+    copy
+}

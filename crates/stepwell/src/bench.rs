@@ -1,0 +1,83 @@
+//! `stepwell bench`.
+
+use std::path::Path;
+
+use stepwell_bench::ssd::{self, Figures};
+
+use crate::cli::{BenchArgs, BenchJob, BenchSsdArgs};
+
+/// Measures a part against the machine's limits.
+pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
+    match &args.job {
+        BenchJob::Ssd(args) => run_ssd(args),
+    }
+}
+
+fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
+    let options = ssd::Options {
+        directory: args.dir.clone(),
+        rows: args.rows,
+        row_bytes: args.row_bytes,
+        batch: args.batch,
+        skew: args.skew,
+        depth: args.depth,
+        seconds: args.seconds,
+        overwrites: args.overwrites,
+        rounds: args.rounds,
+    };
+    let figures = ssd::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = figures.map_err(|error| error.to_string())?;
+    if let Some(path) = &args.json {
+        write(path, &figures)?;
+    }
+    print(&figures);
+    Ok(())
+}
+
+fn write(path: &Path, figures: &Figures) -> Result<(), String> {
+    let json = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
+    std::fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn print(figures: &Figures) {
+    let million = 1e6;
+    let line = |name: &str, value: f64, unit: &str, limit: &str| {
+        println!("{name:<34}{value:>12.3} {unit:<12}{limit}");
+    };
+    let over = |ratio: f64, what: &str| format!("{:.1} % of {what}", ratio * 100.0);
+    let f = figures;
+    line("raw random reads", f.raw_read_iops / 1e3, "K/s", "");
+    let raw = "raw reads";
+    line(
+        "cold rows, four look-ups",
+        f.cold_rows_per_second / 1e3,
+        "K/s",
+        &over(f.read_over_raw, raw),
+    );
+    let one = over(f.read_over_raw_one, raw);
+    line("cold rows, one look-up", f.cold_rows_per_second_one / 1e3, "K/s", &one);
+    line("processor time of a cold row", f.cpu_us_per_row, "us", "");
+    let times = |ratio: f64| format!("{ratio:.2} times cold rows");
+    line("rows put together", f.grouped_rows_per_second / 1e3, "K/s", &times(f.grouped_over_cold));
+    line(
+        "half together, half random",
+        f.mixed_rows_per_second / 1e3,
+        "K/s",
+        &times(f.mixed_over_cold),
+    );
+    line("raw sequential write", f.raw_write_bytes_per_second / million, "MB/s", "");
+    let load = over(f.load_over_raw, "the raw write");
+    line("bulk load, payload", f.load_bytes_per_second / million, "MB/s", &load);
+    line("bulk load", f.load_rows_per_second / million, "M rows/s", "");
+    let update = over(f.update_over_raw, "the raw write");
+    line("random updates", f.update_rows_per_second / million, "M rows/s", &update);
+    line("overwriting", f.overwrite_rows_per_second / million, "M rows/s", "");
+    line("space after it, times live", f.space_amplification, "", "");
+    line("  the most", f.space_amplification_most, "", "");
+    line("bytes written, times put", f.write_amplification, "", "");
+    line("head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
+    line("index", f.index_bytes_per_key, "bytes/key", "");
+    line("index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
+    line("reopening", f.reopen_seconds, "s", "");
+    line("snapshot", f.snapshot_seconds, "s", "");
+}

@@ -1,0 +1,165 @@
+//! `stepwell store`: checking stores and salvaging what is left of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+use stepwell_base::ByteCount;
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Salvaged, StoreOptions};
+
+use crate::cli::{StoreArgs, StoreJob};
+
+/// Keys of a damaged page that are printed at most.
+const KEYS_SHOWN: usize = 4;
+/// Damages that are printed at most; the JSON has all.
+const DAMAGES_SHOWN: usize = 50;
+
+/// Checks or repairs stores.
+pub(crate) fn run(args: &StoreArgs) -> Result<(), String> {
+    match &args.job {
+        StoreJob::Check { directories, json } => check(directories, *json),
+        StoreJob::Repair { directories, into } => repair(directories, into),
+    }
+}
+
+/// The stores that the directories hold: one over all of them, or, where the only one has no
+/// manifest, those in the directories below it, as a checkpoint has them.
+fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
+    for directory in directories {
+        if !directory.is_dir() {
+            return Err(format!("{} is no directory", directory.display()));
+        }
+    }
+    let is_store = |path: &Path| path.join(MANIFEST_NAME).is_file() || has_segments(path);
+    if directories.len() > 1 || is_store(&directories[0]) {
+        return Ok(vec![directories.to_vec()]);
+    }
+    let home = &directories[0];
+    let listed = fs::read_dir(home).map_err(|error| format!("{}: {error}", home.display()))?;
+    let mut below: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    below.retain(|path| is_store(path));
+    below.sort();
+    if below.is_empty() {
+        return Err(format!(
+            "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments)",
+            home.display()
+        ));
+    }
+    Ok(below.into_iter().map(|path| vec![path]).collect())
+}
+
+fn has_segments(path: &Path) -> bool {
+    let is_segment = |name: &str| name.starts_with("segment-") && name.ends_with(".rows");
+    let listed = fs::read_dir(path).into_iter().flatten().flatten();
+    listed.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_segment))
+}
+
+fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, String> {
+    let open = |path: &PathBuf| FileDisk::open(path).map(|disk| Arc::new(disk) as Arc<dyn Disk>);
+    let opened: Result<_, _> = directories.iter().map(open).collect();
+    opened.map_err(|error| error.to_string())
+}
+
+fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
+    let mut damaged = 0;
+    let mut all = Vec::new();
+    for store in stores(directories)? {
+        let checked = stepwell_ssd::check(&open(&store)?).map_err(|error| error.to_string())?;
+        damaged += checked.damages.len();
+        if json {
+            all.push(json!({ "directories": store, "checked": checked }));
+        } else {
+            print_checked(&store, &checked);
+        }
+    }
+    if json {
+        println!("{:#}", json!({ "stores": all }));
+    }
+    match damaged {
+        0 => Ok(()),
+        count => Err(format!(
+            "{count} damaged places; `stepwell store repair DIR --into NEW` salvages the rest"
+        )),
+    }
+}
+
+fn print_checked(store: &[PathBuf], checked: &Checked) {
+    println!(
+        "{}: commit {}, {} segments, {} pages, {} rows with stale ones, {}: {}",
+        name(store),
+        checked.commit,
+        checked.segments,
+        checked.pages,
+        checked.rows,
+        ByteCount(checked.bytes),
+        if checked.damages.is_empty() { "whole" } else { "DAMAGED" }
+    );
+    checked.damages.iter().take(DAMAGES_SHOWN).for_each(print_damage);
+    if checked.damages.len() > DAMAGES_SHOWN {
+        println!("  and {} more (--json has all)", checked.damages.len() - DAMAGES_SHOWN);
+    }
+}
+
+fn print_damage(damage: &Damage) {
+    let Damage { path, offset, what, keys } = damage;
+    let shown: Vec<String> =
+        keys.iter().take(KEYS_SHOWN).map(|key| format!("{:016x}", key.0)).collect();
+    let keys = match keys.len() {
+        0 => String::new(),
+        count => format!("; {count} keys lie there: {} …", shown.join(", ")),
+    };
+    println!("  {} at offset {offset}: {what}{keys}", path.display());
+}
+
+fn name(store: &[PathBuf]) -> String {
+    let names: Vec<String> = store.iter().map(|path| path.display().to_string()).collect();
+    names.join(" + ")
+}
+
+fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
+    let stores = stores(directories)?;
+    let several = stores.len() > 1 || !directories.contains(&stores[0][0]);
+    for store in stores {
+        let target = match store[0].file_name() {
+            Some(name) if several => into.join(name),
+            _ => into.to_owned(),
+        };
+        let disk = FileDisk::create(&target).map_err(|error| error.to_string())?;
+        let options = |table, row_bytes| StoreOptions {
+            index_bytes_max: u64::MAX,
+            ..StoreOptions::new(table, row_bytes)
+        };
+        let salvaged = stepwell_ssd::repair(&open(&store)?, Arc::new(disk), options);
+        print_salvaged(&store, &target, &salvaged.map_err(|error| error.to_string())?);
+    }
+    Ok(())
+}
+
+fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
+    println!(
+        "{}: {} rows salvaged into {}, {} lost on {} damaged pages",
+        name(store),
+        salvaged.rows,
+        target.display(),
+        salvaged.rows_lost,
+        salvaged.pages_damaged
+    );
+    for key in salvaged.keys_lost.iter().take(DAMAGES_SHOWN) {
+        println!("  lost: key {:016x}", key.0);
+    }
+    if salvaged.pages_unknown > 0 {
+        println!(
+            "  of {} damaged pages nothing tells the keys: older versions of their rows may have \
+             been salvaged in their place",
+            salvaged.pages_unknown
+        );
+    }
+    if salvaged.segments_lost > 0 {
+        println!(
+            "  {} segments are missing: older versions of their rows may have been salvaged",
+            salvaged.segments_lost
+        );
+    }
+}
