@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use meter::Machine;
 use options::Options;
 use report::Report;
 
@@ -41,6 +42,7 @@ fn progress(message: &str) {
 #[expect(clippy::print_stdout, reason = "the table is what the program is for")]
 fn run(options: Options) -> Result<()> {
     options.check()?;
+    let (command, machine) = (std::env::args().collect(), Machine::here());
     let ours = match &options.stepwell {
         Some(program) => Some(program::stepwell(program, &options)?),
         None => None,
@@ -51,7 +53,8 @@ fn run(options: Options) -> Result<()> {
     let engines = engines.collect::<Result<Vec<_>>>()?;
     let fio = if options.fio { Some(program::fio(&options)?) } else { None };
     let factors = report::factors(stepwell.as_ref(), &engines);
-    let report = Report { options, stepwell, stepwell_report, engines, fio, factors };
+    let report =
+        Report { command, machine, options, stepwell, stepwell_report, engines, fio, factors };
     println!("{}", report::table(&report));
     write_json(&report)
 }

@@ -6,10 +6,13 @@
 //!           became dirty).
 //! Failure   Linux alone: a missing `/proc/self/io` is an error that says so.
 
+use std::num::NonZero;
 use std::path::Path;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 
 use crate::Result;
 
@@ -70,6 +73,28 @@ fn parse(text: &str) -> Option<Transferred> {
         line.strip_prefix(':')?.trim().parse().ok()
     };
     Some(Transferred { read_bytes: field("read_bytes")?, write_bytes: field("write_bytes")? })
+}
+
+/// The machine at the start of a run: figures taken beside other work are worth less.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) kernel: String,
+    pub(crate) cores: usize,
+    /// Processes that wanted to run, as a mean over the last minute.
+    pub(crate) load_average: f64,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let load = read("/proc/loadavg");
+        let load = load.split_whitespace().next().and_then(|load| load.parse().ok());
+        Self {
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            cores: available_parallelism().map_or(1, NonZero::get),
+            load_average: load.unwrap_or(f64::NAN),
+        }
+    }
 }
 
 /// Bytes that the files under `path` take on the disk, once no more of them come and go.

@@ -7,6 +7,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::meter::Machine;
 use crate::options::Options;
 use crate::phases::Figures;
 use crate::program::{Fio, Stepwell};
@@ -14,6 +15,9 @@ use crate::program::{Fio, Stepwell};
 /// All that a run measured.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
+    /// What was typed.
+    pub(crate) command: Vec<String>,
+    pub(crate) machine: Machine,
     pub(crate) options: Options,
     pub(crate) stepwell: Option<Stepwell>,
     /// Everything stepwell reported itself.
@@ -89,7 +93,7 @@ pub(crate) fn factors(stepwell: Option<&Stepwell>, engines: &[Figures]) -> Optio
     Some(Row::of_stepwell(stepwell?).with(best, |ours, theirs| ours / theirs, |o, t| t / o))
 }
 
-/// The table, with notes and what the disk gives under it.
+/// The table, with notes, the machine and what its disk gives under it.
 pub(crate) fn table(report: &Report) -> String {
     let mut lines = vec![HEAD.map(str::to_owned), RULE.map(str::to_owned)];
     if let Some(stepwell) = &report.stepwell {
@@ -111,6 +115,8 @@ pub(crate) fn table(report: &Report) -> String {
         let (name, setting) = (figures.engine.name(), figures.setting);
         text += &format!("\n{name}: {setting}; {bytes} bytes read a row{notes}");
     }
+    let Machine { kernel, cores, load_average } = &report.machine;
+    text += &format!("\nmachine: {cores} cores, Linux {kernel}, load {load_average} at the start");
     text + &disk(report)
 }
 

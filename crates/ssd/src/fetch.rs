@@ -85,6 +85,15 @@ impl Wanted {
 pub(crate) struct Reading<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) counters: &'a Counters,
+    /// Bytes that a queue has for reads.
+    pub(crate) queue_bytes: usize,
+}
+
+impl Reading<'_> {
+    /// Pages of one read at most.
+    fn pages_max(&self) -> u64 {
+        (RUN_BYTES.min(self.queue_bytes) / self.layout.page_bytes).max(1) as u64
+    }
 }
 
 /// A file to read from, and the rows of its segment.
@@ -153,7 +162,7 @@ impl Fetch {
             self.sorted = true;
         }
         while self.next < self.wanted.len() {
-            let (first, end, pages) = self.run(reading.layout);
+            let (first, end, pages) = self.run(reading.pages_max());
             let source = &self.sources[first.file()];
             let bytes = pages as usize * reading.layout.page_bytes;
             let offset = reading.layout.page_offset(first.page());
@@ -172,9 +181,8 @@ impl Fetch {
     }
 
     /// The run that begins with the next row: that row, the end of its rows, its pages.
-    fn run(&self, layout: &Layout) -> (Wanted, usize, u32) {
+    fn run(&self, pages_max: u64) -> (Wanted, usize, u32) {
         let first = self.wanted[self.next];
-        let pages_max = (RUN_BYTES / layout.page_bytes).max(1) as u64;
         let (mut last, mut end) = (first.place, self.next + 1);
         for row in &self.wanted[end..] {
             // The file is the high half of the number: another one is far away.

@@ -24,6 +24,9 @@ pub(crate) const VERSION: u64 = 1;
 /// Rows that are put at once.
 const PUT_ROWS: usize = 4096;
 
+/// What is done with a row: segment, row number, key, sequence number, payload.
+type VisitRow<'a> = dyn FnMut(u64, u32, Key, u64, &[u8]) -> Result<()> + 'a;
+
 /// A manifest of version 1, as far as it is needed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OldManifest {
@@ -100,11 +103,7 @@ impl OldManifest {
     }
 
     /// Visits segment, row number, key, sequence number and payload of every row.
-    fn for_each_row(
-        &self,
-        disk: &dyn Disk,
-        visit: &mut dyn FnMut(u64, u32, Key, u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn for_each_row(&self, disk: &dyn Disk, visit: &mut VisitRow<'_>) -> Result<()> {
         let layout = Layout::new(self.table, self.row_bytes as usize);
         let counters = Counters::new(1);
         for entry in &self.segments {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
 use stepwell_server::Checkpoint;
-use stepwell_ssd::{Manifest, Store, StoreOptions};
+use stepwell_ssd::{Compaction, Manifest, Store, StoreOptions};
 
 use crate::cli::InspectArgs;
 
@@ -52,6 +52,8 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
     let manifest = Manifest::load(&disk).map_err(message)?;
     let options = StoreOptions {
         index_bytes_max: u64::MAX,
+        // Nothing changes what is looked at.
+        compaction: Compaction::Inline,
         ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
     };
     let store = Store::open(Arc::new(disk), options).map_err(message)?;
@@ -75,6 +77,9 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
         "segments": manifest.segments.len(),
         "segment_bytes": bytes,
         "index_bytes": stats.index_bytes,
+        "space_amplification": stats.space_amplification,
+        "segments_by_live": stats.segments_by_live,
+        "expire_before": manifest.expire_before,
         "shared_key_probability": (rows as f64).powi(2) / 2f64.powi(65),
         "top": longest.into_json(),
     }))
@@ -148,6 +153,11 @@ fn print_table(table: &Value) {
         table["rows_stale"],
         table["segments"],
         bytes("segment_bytes")
+    );
+    println!(
+        "  space: {:.2} times the live rows; segments by live part, in tenths: {}",
+        table["space_amplification"].as_f64().unwrap_or(0.0),
+        table["segments_by_live"]
     );
     println!("  in memory when opened: index {}", bytes("index_bytes"));
     println!(

@@ -99,7 +99,7 @@ pub struct DiskTier {
     pub rows_live: u64,
     /// Older versions of rows.
     pub rows_stale: u64,
-    /// Bytes of these rows with key and sequence number.
+    /// Bytes of segment files.
     pub bytes: u64,
     /// Most of these bytes after any write.
     pub bytes_peak: u64,
@@ -113,12 +113,14 @@ pub struct DiskTier {
     pub bytes_read: u64,
     /// Bytes written: rows, footers, manifests, compaction.
     pub bytes_written: u64,
-    /// Merges of segments that were more than half stale, or small.
+    /// Merges of segments.
     pub compactions: u64,
     /// Keys looked up.
     pub lookups: u64,
     /// Pages read for them.
     pub pages_read: u64,
+    /// What each table group's store says of itself.
+    pub stores: Vec<stepwell_ssd::Stats>,
 }
 
 /// Where a stage's time went.

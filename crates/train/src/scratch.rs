@@ -110,6 +110,10 @@ impl Scratch {
         };
         let lock = lock.map_err(file_error("create", &lock_path))?;
         lock.lock().map_err(file_error("lock", &lock_path))?;
+        if path.exists() {
+            // Its lock was free: nobody uses it.
+            fs::remove_dir_all(&path).map_err(file_error("remove", &path))?;
+        }
         fs::create_dir(&path).map_err(file_error("create directory", &path))?;
         Ok(Self { path, _lock: DirectoryLock { _file: lock }, temporary: true })
     }
@@ -128,9 +132,10 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.temporary {
-            // What cannot be removed now is removed by the next run.
-            let _ = fs::remove_dir_all(&self.path);
-            let _ = fs::remove_file(self.path.with_extension(LOCK));
+            // What cannot be removed now is removed by the next run, which knows it by its lock.
+            if fs::remove_dir_all(&self.path).is_ok() {
+                let _ = fs::remove_file(self.path.with_extension(LOCK));
+            }
         }
     }
 }

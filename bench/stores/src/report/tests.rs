@@ -72,6 +72,8 @@ fn without_both_sides_there_are_no_factors() {
 fn the_table_has_a_line_for_each_and_its_columns_line_up() {
     let engines = vec![figures(Engine::RocksdbLevel, 2.0), figures(Engine::Fjall, 1.0)];
     let report = Report {
+        command: vec!["stores".to_owned()],
+        machine: Machine::here(),
         options: Options::parse_from(["stores", "--dir", "d"]),
         factors: factors(Some(&ours()), &engines),
         stepwell: Some(ours()),
@@ -85,6 +87,7 @@ fn the_table_has_a_line_for_each_and_its_columns_line_up() {
     let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
     assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
     assert!(text.contains("a note"), "{text}");
+    assert!(text.contains("machine: "), "{text}");
     assert!(text.contains("disk by fio: 123456 random reads"), "{text}");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["engines"][0]["engine"], "rocksdb-level");

@@ -16,6 +16,9 @@ use crate::measure::{Watch, over};
 /// Rows that change before the snapshot is taken.
 const LITTLE_ROWS: u64 = 10_000;
 
+/// Bytes of rows that are made before the clock starts.
+const READY_BYTES: u64 = 4 << 30;
+
 /// Rows on their way into the store.
 #[derive(Default)]
 struct Batch {
@@ -39,19 +42,40 @@ impl Bench<'_> {
     pub(super) fn load(&self, disk: Arc<dyn Disk>) -> Result<(Store, f64)> {
         let order = Shuffle::new(self.options.rows, LOAD_SEED);
         let store = Store::create(disk, self.store_options())?;
+        let mut seconds = 0.0;
+        let mut first = 0;
+        while first < self.options.rows {
+            let end = self.options.rows.min(first + self.ready_rows());
+            let batches = self.batches(&mut (first..end).map(|place| order.at(place)));
+            let watch = Watch::start();
+            batches.into_iter().try_for_each(|mut batch| batch.put(&store))?;
+            if end == self.options.rows {
+                store.commit()?;
+            }
+            seconds += watch.seconds();
+            first = end;
+        }
+        Ok((store, self.options.rows as f64 / seconds))
+    }
+
+    /// Rows that are made before the clock starts.
+    fn ready_rows(&self) -> u64 {
+        let batch = self.options.batch as u64;
+        (READY_BYTES / self.options.row_bytes as u64 / batch).max(1) * batch
+    }
+
+    fn batches(&self, numbers: &mut dyn Iterator<Item = u64>) -> Vec<Batch> {
+        let mut batches = Vec::new();
         let mut batch = Batch::default();
-        let watch = Watch::start();
-        for place in 0..self.options.rows {
-            let number = order.at(place);
+        for number in numbers {
             batch.keys.push(key(number));
             self.rows.write(number, &mut batch.rows);
             if batch.keys.len() == self.options.batch {
-                batch.put(&store)?;
+                batches.push(std::mem::take(&mut batch));
             }
         }
-        batch.put(&store)?;
-        store.commit()?;
-        Ok((store, self.options.rows as f64 / watch.seconds()))
+        batches.push(batch);
+        batches
     }
 
     /// Puts `count` rows again, in batches; `after` each batch.
@@ -86,10 +110,22 @@ impl Bench<'_> {
         say("random updates of half of the rows");
         let count = self.options.rows / 2;
         let order = Shuffle::new(self.options.rows, LOAD_SEED + 1);
-        let watch = Watch::start();
-        self.put_again(store, &mut |_, at| order.at(at), count, &mut || {})?;
-        store.commit()?;
-        let rate = count as f64 / watch.seconds();
+        let mut seconds = 0.0;
+        let mut first = 0;
+        while first < count {
+            let end = count.min(first + self.ready_rows());
+            let numbers: Vec<u64> = (first..end).map(|place| order.at(place)).collect();
+            numbers.iter().for_each(|number| self.rows.renew(*number));
+            let batches = self.batches(&mut numbers.into_iter());
+            let watch = Watch::start();
+            batches.into_iter().try_for_each(|mut batch| batch.put(store))?;
+            if end == count {
+                store.commit()?;
+            }
+            seconds += watch.seconds();
+            first = end;
+        }
+        let rate = count as f64 / seconds;
         figures.update_rows_per_second = rate;
         let bytes = rate * self.options.row_bytes as f64;
         figures.update_over_raw = over(bytes, figures.raw_write_bytes_per_second);

@@ -1,10 +1,10 @@
 //! The index: where the newest version of each row lies.
 //!
-//! How       1024 shards by ten bits of the mixed key, each a table of its own (`shard`). The number
-//!           of a bucket says most of a key, so that a slot keeps only the rest of it beside its
-//!           place (`bits`). All of the key is there: a match is never a guess. A shard that is
-//!           full makes way within itself (`path`), then grows alone, by three tenths. Where
-//!           places outgrow their bits, a shard takes wider ones when it next must.
+//! How       1024 shards by ten bits of the mixed key, each a table of its own (`shard`). Shard and
+//!           bucket say part of a key by their numbers, so that a slot keeps only the rest of it
+//!           beside its place (`bits`). All of the key is there: a match is never a guess. A shard
+//!           that is full makes way within itself (`path`), then grows alone, by three tenths.
+//!           Where places outgrow their bits, a shard takes wider ones when it next must.
 //! Invariants  I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
 //!           I2 After `make_room(key, place)` and before any other change, `set(key, place)` and
 //!           `move_row(key, _, place)` cannot fail.
@@ -107,9 +107,10 @@ impl Index {
 
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<Place> {
-        let (number, local) = permute::split(key);
-        let shard = &self.shards[number];
-        shard.find(&shard.probes(local)).map(|at| shard.place(at))
+        // Asked for here too: the line of extra bits then comes while the words do.
+        let (shard, probes) = self.ask(key);
+        let shard = &self.shards[shard];
+        shard.find(&probes).map(|at| shard.place(at))
     }
 
     /// Says the place of each of `keys`, in order, by its number among them.
@@ -135,6 +136,7 @@ impl Index {
     }
 
     /// Points `key`, for which there is room, at `place` (I2); returns where it pointed before.
+    #[cfg(test)]
     pub(crate) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
         let set = self.put(key, place);
         assert!(set.is_ok(), "I2: no room was made for {key:?} at {place:?}");

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
+use stepwell_base::{Key, hash};
 use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, File};
 
 use super::draft::{Deletion, Run};
@@ -25,11 +25,16 @@ pub(crate) struct SegmentFile {
     pub(crate) file: Arc<dyn File>,
 }
 
+/// What is done with a page: its number, its bytes, and whether it is whole.
+pub(crate) type VisitPage<'a> = dyn FnMut(u32, &[u8], bool) -> Result<()> + 'a;
+
 /// The parts of a footer after its keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footer {
     pub(crate) runs: Vec<Run>,
     pub(crate) deletions: Vec<Deletion>,
+    /// Checksum of the bytes that these were read from.
+    sum: u64,
 }
 
 impl SegmentFile {
@@ -142,7 +147,9 @@ impl SegmentFile {
         let buffer = self.read(aligned, (to - aligned) as usize, counters)?;
         let bytes = &buffer[(from - aligned) as usize..(to - aligned) as usize];
         let (runs, deletions) = bytes.split_at(tail.counts.runs as usize * RUN_BYTES as usize);
-        let footer = Footer { runs: decode_runs(runs), deletions: decode_deletions(deletions) };
+        let sum = hash::checksum(bytes);
+        let footer =
+            Footer { runs: decode_runs(runs), deletions: decode_deletions(deletions), sum };
         let rows: u64 = footer.runs.iter().map(|run| u64::from(run.rows)).sum();
         if rows != u64::from(tail.counts.rows) {
             return Err(self.damaged(from, format!("the runs have {rows} rows together")));
@@ -163,7 +170,8 @@ impl SegmentFile {
     ) -> Result<()> {
         let start = layout.footer_offset(tail.counts.rows);
         let end = start + tail.counts.footer_bytes();
-        let mut sum = Checksum::new();
+        // Runs and deletions were read before: what was read then must be what is summed now.
+        let (mut sum, mut after_keys) = (Checksum::new(), Checksum::new());
         let mut births = footer.runs.iter().flat_map(|run| repeat(run.birth, run.rows));
         let (mut offset, mut row) = (start, 0);
         while offset < end {
@@ -171,6 +179,7 @@ impl SegmentFile {
             let chunk = self.read(offset, bytes, counters)?;
             sum.update(&chunk[..bytes]);
             let left = (tail.counts.rows - row) as usize;
+            after_keys.update(&chunk[bytes.min(left * KEY_BYTES as usize)..bytes]);
             for key in chunk[..bytes].chunks_exact(KEY_BYTES as usize).take(left) {
                 // The runs were counted: there is a birth for every row.
                 visit(row, Key(u64_and_rest(key).0), births.next().unwrap_or_default())?;
@@ -178,7 +187,7 @@ impl SegmentFile {
             }
             offset += bytes as u64;
         }
-        if sum.value() != tail.footer_sum {
+        if sum.value() != tail.footer_sum || after_keys.value() != footer.sum {
             return Err(self.damaged(start, "the footer does not have its checksum"));
         }
         Ok(())
@@ -213,7 +222,7 @@ impl SegmentFile {
         layout: &Layout,
         pages: u32,
         counters: &Counters,
-        visit: &mut dyn FnMut(u32, &[u8], bool) -> Result<()>,
+        visit: &mut VisitPage<'_>,
     ) -> Result<()> {
         let at_once = (CHUNK_BYTES / layout.page_bytes as u64).max(1) as u32;
         let mut first = 0;

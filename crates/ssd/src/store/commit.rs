@@ -5,6 +5,7 @@
 //! before. Removals come last and need not survive: what no manifest names is set aside on opening.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use stepwell_disk::Placed;
 
@@ -44,8 +45,8 @@ impl Store {
             return Err(Error::Exists { path: to.to_owned() });
         }
         let state = core.state();
-        let files: Vec<_> =
-            state.table.sealed().iter().map(|s| state.table.get(*s).file.clone()).collect();
+        let sealed = state.table.sealed().into_iter().map(|slot| state.table.get(slot));
+        let files: Vec<_> = sealed.map(|segment| Arc::clone(&segment.file)).collect();
         drop(state);
         for (file, entry) in files.iter().zip(&manifest.segments) {
             let from = &core.disks[file.directory];

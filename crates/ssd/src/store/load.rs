@@ -136,12 +136,9 @@ impl<'a> Loading<'a> {
             self.table.went_stale(slot);
             return Ok(());
         }
-        match self.index.put(key, place)? {
-            Some(old) => {
-                let old = self.table.page(old).0;
-                self.table.went_stale(old);
-            }
-            None => {}
+        if let Some(old) = self.index.put(key, place)? {
+            let old = self.table.page(old).0;
+            self.table.went_stale(old);
         }
         Ok(())
     }

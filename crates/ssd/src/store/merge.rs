@@ -97,36 +97,12 @@ impl Core {
         }
     }
 
-    /// Deletions of the victims that a version in another segment may still need, and the earliest
-    /// birth of such versions.
-    fn deletions_needed(
-        &self,
-        victims: &[u32],
-    ) -> std::result::Result<(Vec<Deletion>, u32), Failed> {
-        let (files, oldest) = {
-            let state = self.state();
-            let others = state.table.in_order().into_iter().filter(|slot| !victims.contains(slot));
-            let others = others.map(|slot| state.table.get(slot)).filter(|other| other.stale() > 0);
-            let oldest = others.map(|other| other.birth_min).min().unwrap_or(u32::MAX);
-            let of = |slot: &u32| {
-                let segment = state.table.get(*slot);
-                segment.sealed.map(|sealed| (*slot, Arc::clone(&segment.file), sealed.tail))
-            };
-            (victims.iter().filter_map(of).collect::<Vec<_>>(), oldest)
-        };
-        let mut needed = Vec::new();
-        for (victim, file, tail) in files.iter().filter(|(_, _, tail)| tail.counts.deletions > 0) {
-            let footer = file.footer(&self.layout, tail, &self.counters);
-            let failed = |error| Failed { victim: *victim, error, write: false };
-            let footer = footer.map_err(failed)?;
-            // The footer's checksum is checked when its keys are read.
-            let old = footer.deletions.into_iter().filter(|deletion| oldest <= deletion.birth);
-            // One that goes along already keeps what it says of its birth's own segment.
-            let own = |deletion: &Deletion| file.number == u64::from(deletion.birth);
-            let row = |deletion: &Deletion| if own(deletion) { 0 } else { deletion.row };
-            needed.extend(old.map(|deletion| Deletion { row: row(&deletion), ..deletion }));
-        }
-        Ok((needed, oldest))
+    /// The earliest birth of a stale row in another segment.
+    fn oldest_elsewhere(&self, victims: &[u32]) -> u32 {
+        let state = self.state();
+        let others = state.table.in_order().into_iter().filter(|slot| !victims.contains(slot));
+        let others = others.map(|slot| state.table.get(slot)).filter(|other| other.stale() > 0);
+        others.map(|other| other.birth_min).min().unwrap_or(u32::MAX)
     }
 
     fn copy(
@@ -137,12 +113,14 @@ impl Core {
     ) -> std::result::Result<Option<Tail>, Failed> {
         let first = victims.first().copied().unwrap_or_default();
         let failed = |victim, error, write| Failed { victim, error, write };
-        let (deletions, oldest) = self.deletions_needed(victims)?;
+        let oldest = self.oldest_elsewhere(victims);
         let mut lives = Vec::new();
         for victim in victims {
             lives.push(self.live(*victim, None).map_err(|error| failed(*victim, error, false))?);
         }
         let rows = lives.iter().map(|live| live.rows.len()).sum::<usize>() as u32;
+        let deletions: Vec<_> =
+            lives.iter().flat_map(|live| live.deletions_since(oldest)).collect();
         if rows == 0 && deletions.is_empty() {
             return Ok(None);
         }

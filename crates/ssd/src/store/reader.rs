@@ -157,7 +157,8 @@ impl Lookup {
 
 impl Core {
     pub(super) fn reading(&self) -> Reading<'_> {
-        Reading { layout: &self.layout, counters: &self.counters }
+        let queue_bytes = self.options.reader_bytes();
+        Reading { layout: &self.layout, counters: &self.counters, queue_bytes }
     }
 
     pub(super) fn end_fetch(&self, fetch: Fetch, keys: usize) -> Result<()> {

@@ -9,7 +9,7 @@ use stepwell_disk::Buffer;
 use super::{Core, Store, Writer};
 use crate::index::Place;
 use crate::segment::page::{self, Row};
-use crate::segment::{CHUNK_BYTES, SegmentFile};
+use crate::segment::{CHUNK_BYTES, Deletion, SegmentFile};
 use crate::{Error, Result};
 
 /// What is done with a row: its key, the step of its last use, and its payload.
@@ -31,6 +31,8 @@ pub(super) struct Live {
     count: u32,
     /// Whether a key may lie on a page twice, since it was deleted in between.
     repeats: bool,
+    /// Deletions in a sealed segment.
+    deletions: Vec<Deletion>,
 }
 
 impl Store {
@@ -72,8 +74,14 @@ impl Core {
             let segment = state.table.get(slot);
             let file = Arc::clone(&segment.file);
             let rows = Vec::with_capacity(segment.live as usize);
-            let live =
-                Live { slot, file: Arc::clone(&file), rows, count: segment.rows, repeats: false };
+            let live = Live {
+                slot,
+                file: Arc::clone(&file),
+                rows,
+                count: segment.rows,
+                repeats: false,
+                deletions: Vec::new(),
+            };
             (file, segment.sealed, live)
         };
         live.repeats = match (sealed, writer) {
@@ -98,9 +106,12 @@ impl Core {
                     Ok(())
                 };
                 file.for_each_key(&self.layout, &sealed.tail, &footer, &self.counters, visit)?;
+                live.deletions = footer.deletions;
             }
             (None, Some(writer)) => {
-                let keys = writer.draft(slot).map_or(&[][..], |draft| draft.keys());
+                let draft = writer.draft(slot);
+                assert!(draft.is_some(), "a segment is sealed, or its keys are listed");
+                let keys = draft.map_or(&[][..], |draft| draft.keys());
                 keys.iter().zip(0..).for_each(|(key, row)| look(row, *key));
             }
             (None, None) => unreachable!("only sealed segments are merged"),
@@ -209,6 +220,15 @@ pub(super) const NOT_WHOLE: &str = "it does not have its checksum";
 pub(super) const NOT_THERE: &str = "a row is not on it";
 
 impl Live {
+    /// Deletions that a version of such a birth or a later one in another segment may still need.
+    pub(super) fn deletions_since(&self, oldest: u32) -> impl Iterator<Item = Deletion> {
+        let needed = self.deletions.iter().filter(move |deletion| oldest <= deletion.birth);
+        // One that goes along already keeps what it says of its birth's own segment.
+        let own = |deletion: &Deletion| self.file.number == u64::from(deletion.birth);
+        let row = move |deletion: &Deletion| if own(deletion) { 0 } else { deletion.row };
+        needed.map(move |deletion| Deletion { row: row(deletion), ..*deletion })
+    }
+
     /// Number of the segment.
     pub(super) fn number(&self) -> u64 {
         self.file.number

@@ -108,18 +108,20 @@ impl Core {
                 ending.writes_left -= 1;
             }
         }
-        while writer.ending.front().is_some_and(|ending| ending.writes_left == 0) {
-            let Some(ending) = writer.ending.pop_front() else { break };
-            self.end(writer, ending)?;
+        while let Some(ending) = writer.ending.front().filter(|ending| ending.writes_left == 0) {
+            // Its list of keys is needed for as long as it is not sealed.
+            let cut = cut_to(&ending.file, self.layout.file_bytes(&ending.tail.counts));
+            writer.guard(cut)?;
+            if let Some(ending) = writer.ending.pop_front() {
+                self.end(writer, ending);
+            }
         }
         Ok(())
     }
 
-    /// A segment's last write is done.
-    fn end(&self, writer: &mut Writer, ending: Ending) -> Result<()> {
+    /// A segment is in its file.
+    fn end(&self, writer: &mut Writer, ending: Ending) {
         let bytes = self.layout.file_bytes(&ending.tail.counts);
-        let cut = cut_to(&ending.file, bytes);
-        writer.guard(cut)?;
         let mut state = self.state_mut();
         let sealed = Sealed { bytes, tail: ending.tail };
         let now = state.next_seq;
@@ -128,7 +130,6 @@ impl Core {
         drop(state);
         writer.unsynced.push(ending.file);
         self.bell.ring();
-        Ok(())
     }
 
     /// Starts the last writes of the open segment, if it holds anything.

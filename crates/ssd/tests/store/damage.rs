@@ -4,67 +4,128 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_ssd::{Error, MANIFEST_NAME, Store, StoreOptions, verify};
+use stepwell_ssd::{Checked, Error, MANIFEST_NAME, Store, StoreOptions, check};
 
-use crate::common::{PAGE_BYTES, ROWS_PER_PAGE, get, new_store, options, payload, put, reopen};
+use crate::common::{
+    PAGE_BYTES, ROWS_PER_PAGE, assert_whole, get, new_store, options, payload, put, reopen,
+};
+use crate::harness::{Told, bytes_of, shared};
 
-/// A committed store of 40 rows: a full segment of 36 and one of 4, by numbers 1 and 2.
-fn committed() -> (MemDisk, Store) {
+pub(crate) const FIRST: &str = "segment-000000000001.rows";
+pub(crate) const SECOND: &str = "segment-000000000002.rows";
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// A committed store of 40 rows and a deletion: a full segment of 36 and one of 5, by numbers 1
+/// and 2.
+pub(crate) fn committed() -> (MemDisk, Store) {
     let (disk, store) = new_store();
-    let rows: Vec<(u64, u64)> = (0..40).map(|key| (key, key)).collect();
+    let rows: Vec<(u64, u64)> = (0..41).map(|key| (key, key)).collect();
     put(&store, &rows).unwrap();
+    assert_eq!(store.delete_many(&[Key(40)]).unwrap(), 1);
     assert_eq!(store.commit().unwrap().segments.len(), 2);
     (disk, store)
 }
 
-const FIRST: &str = "segment-000000000001.rows";
-const SECOND: &str = "segment-000000000002.rows";
-
-fn flip(disk: &MemDisk, name: &str, at: usize) {
+pub(crate) fn flip(disk: &MemDisk, name: &str, at: usize) {
     disk.edit(name, &mut |bytes| bytes[at] ^= 0x04).unwrap();
 }
 
-fn bytes_of(disk: &MemDisk, name: &str) -> usize {
-    disk.open(name).unwrap().len().unwrap() as usize
+fn checked(disk: &MemDisk) -> Checked {
+    check(&[shared(disk)]).unwrap()
 }
 
 /// The error names the file, and an offset not behind `at`.
 fn assert_names(error: &Error, name: &str, at: usize) {
-    let Error::Damaged { path, offset, .. } = error else { panic!("{error}") };
+    let (Error::Damaged { path, offset, .. } | Error::Page { path, offset, .. }) = error else {
+        panic!("{error}")
+    };
     assert!(path.ends_with(name), "{error}");
     assert!(*offset <= at as u64, "{error}");
+    assert!(!error.to_string().contains('\n'));
+}
+
+/// Bytes between footer and tail say nothing, and may say anything.
+fn is_padding(whole: &[u8], rows: usize, runs: usize, deletions: usize, at: usize) -> bool {
+    let footer = (1 + rows.div_ceil(ROWS_PER_PAGE)) * PAGE;
+    let end = footer + 8 * rows + 8 * runs + 16 * deletions;
+    (end..whole.len() - 128).contains(&at)
 }
 
 #[test]
-fn verification_finds_every_byte() {
+fn checking_finds_every_byte() {
     let (disk, _) = committed();
-    let before = verify(&disk).unwrap();
-    assert_eq!((before.segments, before.pages, before.rows), (2, 4, 40));
-    for name in [FIRST, SECOND, MANIFEST_NAME] {
-        let mut found_version = 0;
-        for at in 0..bytes_of(&disk, name) {
+    let before = assert_whole(&disk);
+    assert_eq!((before.segments, before.pages, before.rows), (2, 4 + 2, 41));
+    for (name, rows, deletions) in [(FIRST, 36, 0), (SECOND, 5, 1)] {
+        let whole = bytes_of(&disk, name);
+        for at in 0..whole.len() {
+            let _told = Told(format!("byte {at} of {name}"));
             flip(&disk, name, at);
-            match verify(&disk).unwrap_err() {
-                Error::Version { .. } => found_version += 1,
-                error => assert_names(&error, name, at),
+            let found = checked(&disk);
+            flip(&disk, name, at);
+            if is_padding(&whole, rows, 1, deletions, at) {
+                assert_eq!(found, before);
+                continue;
             }
-            flip(&disk, name, at);
+            let first = found.damages.first().unwrap();
+            assert!(first.path.ends_with(name) && first.offset <= at as u64, "{first:?}");
+            if (PAGE..PAGE * (1 + rows.div_ceil(ROWS_PER_PAGE))).contains(&at) {
+                let page = at / PAGE;
+                let key = if name == FIRST { 0 } else { 36 } + (page - 1) * ROWS_PER_PAGE;
+                assert_eq!(first.offset, (page * PAGE) as u64);
+                assert_eq!(first.keys[0], Key(key as u64), "the page's keys are told");
+                assert_eq!(found.damages.len(), 1);
+            }
         }
-        assert!(found_version <= 4, "{name}");
     }
-    assert_eq!(verify(&disk).unwrap(), before);
+    assert_eq!(checked(&disk), before);
+}
+
+#[test]
+fn checking_finds_every_byte_of_a_manifest() {
+    let (disk, _) = committed();
+    let mut found_version = 0;
+    for at in 0..bytes_of(&disk, MANIFEST_NAME).len() {
+        flip(&disk, MANIFEST_NAME, at);
+        for error in [check(&[shared(&disk)]).unwrap_err(), reopen(&disk).unwrap_err()] {
+            match error {
+                Error::Version { .. } => found_version += 1,
+                error => assert_names(&error, MANIFEST_NAME, at),
+            }
+        }
+        flip(&disk, MANIFEST_NAME, at);
+    }
+    assert!(found_version <= 2, "one digit");
+}
+
+#[test]
+fn checking_goes_on_after_damage() {
+    let (disk, _) = committed();
+    for at in [PAGE, 3 * PAGE + 7, 4 * PAGE + 3] {
+        flip(&disk, FIRST, at);
+    }
+    flip(&disk, SECOND, 30);
+    let found = checked(&disk);
+    let offsets: Vec<_> = found.damages.iter().map(|damage| damage.offset / PAGE_BYTES).collect();
+    assert_eq!(offsets, [4, 1, 3, 0, 0], "footer, pages; header, as such and as a page");
+    disk.remove(SECOND).unwrap();
+    let found = checked(&disk).damages;
+    let last = found.last().unwrap();
+    assert!(last.path.ends_with(SECOND) && last.what.contains("in none of the directories"));
 }
 
 #[test]
 fn a_damaged_page_is_an_error_that_says_where_and_what_was_wanted() {
     let (disk, store) = committed();
-    let page = 2 * PAGE_BYTES as usize;
+    let page = 2 * PAGE;
     for at in [page, page + 100, page + 4095] {
         flip(&disk, FIRST, at);
         let error = get(&store, &[0, 17, 39]).unwrap_err();
         assert_names(&error, FIRST, at);
+        let Error::Page { table: 7, page: 2, keys, .. } = &error else { panic!("{error}") };
+        assert_eq!(keys, &[Key(17)]);
         let message = error.to_string();
-        for part in ["segment-000000000001.rows", "offset 8192", "key 0000000000000011"] {
+        for part in ["segment-000000000001.rows", "offset 8192", "key 0000000000000011", "repair"] {
             assert!(message.contains(part), "{message}");
         }
         // Rows of other pages are as they were; the damaged one is never served or merged.
@@ -84,69 +145,114 @@ fn a_merge_stops_at_a_damaged_page_and_changes_nothing() {
     let stale = (0..12).chain(24..36);
     let rows: Vec<(u64, u64)> = stale.map(|key| (key, 100 + key)).collect();
     put(&store, &rows).unwrap();
-    flip(&disk, FIRST, 2 * PAGE_BYTES as usize + 5);
-    for _ in 0..3 {
-        assert_names(&store.compact().unwrap_err(), FIRST, 2 * PAGE_BYTES as usize + 5);
-    }
+    flip(&disk, FIRST, 2 * PAGE + 5);
+    assert_names(&store.compact().unwrap_err(), FIRST, 2 * PAGE + 5);
+    assert_eq!(store.compact().unwrap(), 0, "it is left alone from then on");
     assert!(get(&store, &[12]).is_err());
     assert_eq!(get(&store, &[24]).unwrap(), [Some(payload(24, 124))]);
     // A read that failed is no reason to refuse writes.
     put(&store, &[(12, 500)]).unwrap();
     assert_eq!(get(&store, &[12]).unwrap(), [Some(payload(12, 500))]);
-    flip(&disk, FIRST, 2 * PAGE_BYTES as usize + 5);
+    store.commit().unwrap();
+    flip(&disk, FIRST, 2 * PAGE + 5);
+    let store = reopen(&disk).unwrap();
     assert_eq!(store.compact().unwrap(), 1);
     assert_eq!(get(&store, &[13]).unwrap(), [Some(payload(13, 13))]);
     store.commit().unwrap();
-    verify(&disk).unwrap();
+    assert_whole(&disk);
     assert!(!disk.exists(FIRST).unwrap());
 }
 
 #[test]
 fn a_page_in_the_wrong_place_is_found() {
     let (disk, store) = committed();
-    let page = PAGE_BYTES as usize;
     disk.edit(FIRST, &mut |bytes| {
-        let (first, second) = bytes[page..3 * page].split_at_mut(page);
+        let (first, second) = bytes[PAGE..3 * PAGE].split_at_mut(PAGE);
         first.swap_with_slice(second);
     })
     .unwrap();
-    assert_names(&get(&store, &[0]).unwrap_err(), FIRST, page);
-    assert_names(&get(&store, &[ROWS_PER_PAGE as u64]).unwrap_err(), FIRST, 2 * page);
+    assert_names(&get(&store, &[0]).unwrap_err(), FIRST, PAGE);
+    assert_names(&get(&store, &[ROWS_PER_PAGE as u64]).unwrap_err(), FIRST, 2 * PAGE);
     let mut other = Vec::new();
-    disk.edit(FIRST, &mut |bytes| other = bytes[3 * page..4 * page].to_vec()).unwrap();
-    disk.edit(SECOND, &mut |bytes| bytes[page..2 * page].copy_from_slice(&other)).unwrap();
-    assert_names(&get(&store, &[36]).unwrap_err(), SECOND, page);
+    disk.edit(FIRST, &mut |bytes| other = bytes[3 * PAGE..4 * PAGE].to_vec()).unwrap();
+    disk.edit(SECOND, &mut |bytes| bytes[PAGE..2 * PAGE].copy_from_slice(&other)).unwrap();
+    assert_names(&get(&store, &[36]).unwrap_err(), SECOND, PAGE);
+    let places: Vec<_> = checked(&disk).damages.iter().map(|damage| damage.offset).collect();
+    assert_eq!(places, [PAGE_BYTES, 2 * PAGE_BYTES, PAGE_BYTES]);
+}
+
+/// After a crash the numbers of lost segments are not given again, so that what a disk may still
+/// hold of them is not taken for the new ones.
+#[test]
+fn a_page_of_an_older_file_is_found() {
+    let (disk, store) = committed();
+    put(&store, &(0..72).map(|key| (key, 1_000 + key)).collect::<Vec<_>>()).unwrap();
+    drop(store);
+    let later = |disk: &MemDisk| {
+        let names = disk.list().unwrap().into_iter();
+        names.filter(|name| name.ends_with(".rows") && **name > *SECOND).collect::<Vec<_>>()
+    };
+    let lost = later(&disk);
+    assert_eq!(lost.len(), 2);
+    let old = bytes_of(&disk, &lost[0]);
+    for round in 0..2 {
+        let store = reopen(&disk).unwrap();
+        put(&store, &(0..72).map(|key| (key, 2_000 + key)).collect::<Vec<_>>()).unwrap();
+        if round == 0 {
+            continue;
+        }
+        store.commit().unwrap();
+        for name in &later(&disk) {
+            let whole = bytes_of(&disk, name);
+            disk.edit(name, &mut |bytes| bytes[PAGE..2 * PAGE].copy_from_slice(&old[PAGE..2 * PAGE]))
+                .unwrap();
+            let found = checked(&disk).damages;
+            assert!(found[0].path.ends_with(name) && found[0].offset == PAGE_BYTES, "{found:?}");
+            let key = found[0].keys[0].0;
+            assert_names(&get(&store, &[key]).unwrap_err(), name, PAGE);
+            disk.edit(name, &mut |bytes| bytes.clone_from(&whole)).unwrap();
+        }
+    }
+    assert_whole(&disk);
 }
 
 #[test]
 fn opening_finds_damaged_ends() {
     let (disk, _) = committed();
-    let bytes = bytes_of(&disk, FIRST);
-    let footer = 4 * PAGE_BYTES as usize;
-    let ends = [0, 7, 12, 31, 2000, 4095, footer, footer + 20, bytes - 48, bytes - 20, bytes - 1];
-    for at in ends {
-        flip(&disk, FIRST, at);
-        assert_names(&reopen(&disk).unwrap_err(), FIRST, at);
-        flip(&disk, FIRST, at);
+    for (name, footer, rows, deletions) in [(FIRST, 4 * PAGE, 36, 0), (SECOND, 2 * PAGE, 5, 1)] {
+        let whole = bytes_of(&disk, name);
+        let header = [0, 7, 12, 31, 2000, 4095];
+        let tail = whole.len() - 128..whole.len();
+        let list = footer..footer + 8 * rows + 8 + 16 * deletions;
+        for at in header.into_iter().chain(list).chain(tail) {
+            flip(&disk, name, at);
+            assert_names(&reopen(&disk).unwrap_err(), name, at);
+            flip(&disk, name, at);
+        }
+        // A page's damage waits until the page is wanted.
+        flip(&disk, name, footer - 100);
+        reopen(&disk).unwrap();
+        flip(&disk, name, footer - 100);
     }
-    // A page's damage waits until the page is wanted.
-    flip(&disk, FIRST, footer - 100);
-    reopen(&disk).unwrap();
 }
 
 #[test]
 fn a_file_of_another_length_is_found() {
     let (disk, _) = committed();
-    let whole = disk.read(FIRST, 1 << 20).unwrap();
-    for bytes in [0, 1, 4096, whole.len() - 1, whole.len() + 1] {
+    let whole = bytes_of(&disk, FIRST);
+    let lengths = [0, 1, 4095, 4096, 8192, whole.len() - 1, whole.len() + 1, whole.len() + 4096];
+    for bytes in lengths {
+        let _told = Told(format!("{bytes} bytes"));
         disk.edit(FIRST, &mut |file| file.resize(bytes, 0)).unwrap();
         assert!(matches!(reopen(&disk), Err(Error::Damaged { .. })));
-        assert!(matches!(verify(&disk), Err(Error::Damaged { .. })));
+        let found = checked(&disk).damages;
+        assert!(found[0].path.ends_with(FIRST) && found[0].what.contains("bytes"), "{found:?}");
         disk.edit(FIRST, &mut |file| file.clone_from(&whole)).unwrap();
     }
     disk.remove(FIRST).unwrap();
-    let message = reopen(&disk).unwrap_err().to_string();
-    assert!(message.contains("cannot open") && message.contains(FIRST), "{message}");
+    let error = reopen(&disk).unwrap_err();
+    let Error::Lost { count: 1, ref first, .. } = error else { panic!("{error}") };
+    assert_eq!(first, FIRST);
 }
 
 #[test]
@@ -154,10 +260,10 @@ fn another_version_is_one_clear_line() {
     let (disk, _) = committed();
     disk.edit(FIRST, &mut |bytes| bytes[8] = 9).unwrap();
     let message = reopen(&disk).unwrap_err().to_string();
-    assert!(message.contains("is of format version 9, this build reads version 1"), "{message}");
+    assert!(message.contains("is of format version 9, this build reads version 2"), "{message}");
     disk.edit(MANIFEST_NAME, &mut |bytes| {
         let text = String::from_utf8(bytes.clone()).unwrap();
-        *bytes = text.replace("\"version\": 1", "\"version\": 3").into_bytes();
+        *bytes = text.replace("\"version\": 2", "\"version\": 3").into_bytes();
     })
     .unwrap();
     let snapshot = disk.path().to_owned();
@@ -175,7 +281,8 @@ fn restoring_finds_every_byte_of_a_page() {
     let path = disk.path().join("snapshot");
     disk.create_directory(&path).unwrap();
     store.snapshot(&path).unwrap();
-    for (round, at) in (0..bytes_of(&disk, FIRST)).step_by(501).enumerate() {
+    let footer_end = 4 * PAGE + 8 * 36 + 8;
+    for (round, at) in (0..footer_end).step_by(501).enumerate() {
         // The snapshot's file and the store's are one.
         flip(&disk, FIRST, at);
         let target = disk.create_directory(&disk.path().join(format!("to-{round}"))).unwrap();
@@ -188,7 +295,7 @@ fn restoring_finds_every_byte_of_a_page() {
 #[test]
 fn rows_of_another_kind_are_refused() {
     let (disk, _) = committed();
-    let open = |options: StoreOptions| Store::open(Arc::new(disk.clone()), options);
+    let open = |options: StoreOptions| Store::open(shared(&disk), options);
     let message = open(StoreOptions { table: 8, ..options() }).unwrap_err().to_string();
     assert!(message.contains("holds rows of table 7, but 8 was asked for"), "{message}");
     let message = open(StoreOptions { row_bytes: 301, ..options() }).unwrap_err().to_string();
@@ -198,4 +305,7 @@ fn rows_of_another_kind_are_refused() {
     let store = open(larger).unwrap();
     assert!(store.contains(Key(39)));
     assert_eq!(get(&store, &[39]).unwrap(), [Some(payload(39, 39))]);
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
+    assert!(matches!(Store::open_over(Vec::new(), options()), Err(Error::Options(_))));
+    assert!(matches!(Store::open(disk, options()), Err(Error::Missing { .. })));
 }

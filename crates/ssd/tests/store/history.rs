@@ -126,6 +126,12 @@ impl History {
         self.assert_held(store);
     }
 
+    /// Forgets what a change that failed did not do; the store still has all before it.
+    pub(crate) fn stop(&mut self, store: &Store) {
+        assert!((self.promised.0..=self.len()).contains(&store.next_seq()));
+        self.changes.truncate(store.next_seq() as usize);
+    }
+
     /// The store has exactly the rows of this history, whichever way it is asked.
     pub(crate) fn assert_held(&self, store: &Store) {
         self.check_held(store).unwrap();
@@ -149,7 +155,11 @@ impl History {
             assert_eq!(scanned.insert(key.0, (seq, used)), None, "key {} twice", key.0);
             Ok(())
         })?;
-        assert_eq!(scanned, rows);
+        let differs = |key: &&u64| scanned.get(*key) != rows.get(*key);
+        if let Some(key) = rows.keys().chain(scanned.keys()).find(differs) {
+            let (there, right) = (scanned.get(key), rows.get(key));
+            panic!("a scan finds version and use {there:?} of key {key}, not {right:?}");
+        }
         let (held, visible) = (store.len(), rows.len() as u64);
         // Expired rows count until they are compacted away.
         assert!(if self.expiries.is_empty() { held == visible } else { held >= visible });

@@ -3,11 +3,16 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
-use stepwell_ssd::{Error, Result, Store, StoreOptions, verify};
+use stepwell_ssd::{Error, Result, Store, StoreOptions};
 
-use crate::common::{Oracle, assert_holds, get, keys, learn, options, payload, put, reopen};
+use crate::common::{
+    assert_whole, get, keys, options, payload, put, reopen,
+};
+use crate::harness::{Told, shared};
+use crate::history::History;
 
 fn failing(operation: Operation, after: u64, lasting: Lasting) -> Faults {
     let failure =
@@ -15,13 +20,17 @@ fn failing(operation: Operation, after: u64, lasting: Lasting) -> Faults {
     Faults { failure: Some(failure), ..Faults::default() }
 }
 
-/// A run of puts, merges and commits; keeps what is known to be in the store.
+/// A disk that does not fail yet, and what lies below it.
+fn faulty() -> (MemDisk, FaultyDisk) {
+    let memory = MemDisk::new();
+    (memory.clone(), FaultyDisk::new(Arc::new(memory), Faults::default()))
+}
+
+/// A run of puts, deletions, merges and commits; keeps what is known to be in the store.
 #[derive(Default)]
 struct Run {
     store: Option<Store>,
-    log: Vec<u64>,
-    acknowledged: usize,
-    promised: u64,
+    history: History,
 }
 
 impl Run {
@@ -29,72 +38,71 @@ impl Run {
         let store = self.store.insert(Store::create(Arc::new(disk.clone()), options())?);
         let mut dice = Stream::from_state(8);
         for round in 0..16 {
-            let keys = keys(&mut dice, 70);
-            let rows: Vec<(u64, u64)> = keys.iter().copied().zip(self.log.len() as u64..).collect();
-            self.log.extend(keys);
-            put(store, &rows)?;
-            self.acknowledged = self.log.len();
+            let rows: Vec<(u64, u32)> =
+                keys(&mut dice, 70).into_iter().map(|key| (key, round)).collect();
+            self.history.put(store, &rows)?;
+            self.history.delete(store, &keys(&mut dice, 6))?;
             store.compact()?;
+            if round == 9 {
+                self.history.expire(store, 3)?;
+            }
             if round % 5 == 3 {
-                self.promised = store.commit()?.next_seq;
+                self.history.commit(store)?;
             }
         }
         Ok(())
     }
 
-    fn oracle(&self, rows: usize) -> Oracle {
-        let mut oracle = Oracle::new();
-        let rows: Vec<(u64, u64)> = self.log[..rows].iter().copied().zip(0..).collect();
-        learn(&mut oracle, &rows);
-        oracle
-    }
-
     /// The store refuses writes and serves what it had; the disk holds a commit.
-    fn check(&self, memory: &MemDisk) {
-        if let Some(store) = &self.store {
-            let rows = store.next_seq() as usize;
-            assert!(rows >= self.acknowledged);
-            assert_holds(store, &self.oracle(rows));
-            for outcome in [
-                put(store, &[(1, 1_000_000)]),
-                store.commit().map(drop),
-                store.compact().map(drop),
-                store.snapshot(memory.path()).map(drop),
-            ] {
-                let Err(Error::Refused { why, .. }) = outcome else { panic!("{outcome:?}") };
-                assert!(why.contains("cannot"), "the first failure is named: {why}");
-            }
-            let reopened = reopen(memory).unwrap();
-            let rows = reopened.next_seq();
-            assert!(rows >= self.promised);
-            assert_holds(&reopened, &self.oracle(rows as usize));
-            verify(memory).unwrap();
+    fn check(&mut self, memory: &MemDisk) {
+        let Some(store) = &self.store else { return };
+        let mut history = self.history.clone();
+        history.stop(store);
+        history.assert_held(store);
+        for outcome in [
+            put(store, &[(1, 1_000_000)]),
+            store.delete_many(&[Key(1)]).map(drop),
+            store.expire_before(1_000_000),
+            store.commit().map(drop),
+            store.compact().map(drop),
+            store.snapshot(memory.path()).map(drop),
+        ] {
+            let Err(Error::Refused { why, .. }) = outcome else { panic!("{outcome:?}") };
+            assert!(why.contains("cannot"), "the first failure is named: {why}");
         }
+        history.assert_held(store);
+        self.store = None;
+        let reopened = reopen(memory).unwrap();
+        self.history.resume(&reopened, &shared(memory));
+        assert_whole(memory);
+        self.history.put(&reopened, &[(1, 16), (2, 16)]).unwrap();
+        self.history.commit(&reopened).unwrap();
     }
 }
 
 #[test]
 fn wherever_the_disk_refuses_a_change() {
     let kinds = [
-        Operation::Write,
-        Operation::Create,
-        Operation::Sync,
-        Operation::SyncDirectory,
-        Operation::Rename,
+        (Operation::Write, 30),
+        (Operation::Create, 20),
+        (Operation::Truncate, 1),
+        (Operation::Sync, 8),
+        (Operation::SyncDirectory, 3),
+        (Operation::Rename, 3),
     ];
-    for operation in kinds {
-        let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
+    for (operation, least) in kinds {
+        let (_, whole) = faulty();
         Run::default().go(&whole).unwrap();
         let count = whole.count(operation);
-        assert!(count > 3, "{operation}: {count}");
+        assert!(count >= least, "{operation}: {count}");
         for after in 0..count {
+            let _told = Told(format!("{operation} number {after}"));
             let lasting = if after % 2 == 0 { Lasting::Once } else { Lasting::FromThenOn };
-            let memory = MemDisk::new();
-            let disk =
-                FaultyDisk::new(Arc::new(memory.clone()), failing(operation, after, lasting));
+            let (memory, disk) = faulty();
+            disk.inflict(failing(operation, after, lasting));
             let mut run = Run::default();
             let message = run.go(&disk).unwrap_err().to_string();
-            assert!(message.contains(&operation.to_string()), "{operation}: {message}");
+            assert!(message.contains("cannot") && !message.contains('\n'), "{message}");
             disk.inflict(Faults::default());
             run.check(&memory);
         }
@@ -103,13 +111,13 @@ fn wherever_the_disk_refuses_a_change() {
 
 #[test]
 fn a_file_that_cannot_be_removed_is_tried_again() {
-    let memory = MemDisk::new();
-    let disk = FaultyDisk::new(Arc::new(memory.clone()), Faults::default());
+    let (memory, disk) = faulty();
     let store = Store::create(Arc::new(disk.clone()), options()).unwrap();
     for round in 0..2 {
         let rows: Vec<(u64, u64)> = (0..36).map(|key| (key, round * 36 + key)).collect();
         put(&store, &rows).unwrap();
     }
+    store.commit().unwrap();
     assert_eq!(store.compact().unwrap(), 1);
     disk.inflict(failing(Operation::Remove, 0, Lasting::Once));
     let message = store.commit().unwrap_err().to_string();
@@ -119,11 +127,12 @@ fn a_file_that_cannot_be_removed_is_tried_again() {
     store.commit().unwrap();
     assert_eq!(store.stats().segments_retired, 0);
     assert!(!memory.exists("segment-000000000001.rows").unwrap());
+    assert_whole(&memory);
 }
 
 #[test]
 fn a_failed_read_fails_its_call_alone() {
-    let disk = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
+    let (_, disk) = faulty();
     let store = Store::create(Arc::new(disk.clone()), options()).unwrap();
     let rows: Vec<(u64, u64)> = (0..100).map(|key| (key, key)).collect();
     put(&store, &rows).unwrap();
@@ -136,7 +145,7 @@ fn a_failed_read_fails_its_call_alone() {
 
 #[test]
 fn a_snapshot_that_fails_leaves_the_store_as_it_was() {
-    let disk = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
+    let (memory, disk) = faulty();
     let store = Store::create(Arc::new(disk.clone()), options()).unwrap();
     put(&store, &[(1, 1), (2, 2)]).unwrap();
     store.commit().unwrap();
@@ -149,33 +158,60 @@ fn a_snapshot_that_fails_leaves_the_store_as_it_was() {
     put(&store, &[(3, 3)]).unwrap();
     let message = store.snapshot(&path).unwrap_err().to_string();
     assert!(message.contains("cannot link"), "what lies there is not replaced: {message}");
+    for (number, operation) in
+        [Operation::Create, Operation::Write, Operation::SyncDirectory, Operation::Rename]
+            .into_iter()
+            .enumerate()
+    {
+        let path = disk.path().join(format!("broken-{number}"));
+        disk.create_directory(&path).unwrap();
+        // Nothing changed, so that these are the snapshot's own.
+        store.commit().unwrap();
+        disk.inflict(failing(operation, 0, Lasting::Once));
+        let message = store.snapshot(&path).unwrap_err().to_string();
+        assert!(message.contains("cannot"), "{message}");
+        put(&store, &[(5, 5)]).unwrap();
+    }
     let empty = disk.path().join("empty");
     disk.create_directory(&empty).unwrap();
     store.snapshot(&empty).unwrap();
     assert!(matches!(store.snapshot(&empty), Err(Error::Exists { .. })));
+    assert_whole(&memory);
 }
 
 #[test]
 fn a_full_index_is_an_error_with_its_arithmetic() {
     let memory = MemDisk::new();
-    let small = StoreOptions { index_bytes_max: 20_000, ..options() };
-    let store = Store::create(Arc::new(memory.clone()), small.clone()).unwrap();
-    let rows: Vec<(u64, u64)> = (0..2_000).map(|key| (key, key)).collect();
+    let empty = Store::create(shared(&MemDisk::new()), options()).unwrap().stats().index_bytes;
+    let bytes_max = empty + 150_000;
+    let small = StoreOptions { index_bytes_max: bytes_max, ..options() };
+    let store = Store::create(shared(&memory), small.clone()).unwrap();
+    let rows: Vec<(u64, u64)> = (0..20_000).map(|key| (key, key)).collect();
     let error = put(&store, &rows).unwrap_err();
     let message = error.to_string();
-    assert!(matches!(error, Error::IndexFull { bytes_max: 20_000, .. }), "{message}");
+    let Error::IndexFull { bytes, growth, bytes_max: bound, .. } = error else {
+        panic!("{message}");
+    };
+    assert!(bound == bytes_max && bytes + growth > bound && bytes <= bound, "{message}");
     assert!(message.contains("raise tiers.index to at least"), "{message}");
     // Nothing is lost, what fits goes on, and a larger bound takes the rest.
     let held = store.len();
     assert!(held > 100 && store.next_seq() == held, "{held}");
-    assert!(store.stats().index_bytes <= 20_000);
-    put(&store, &[(0, 5_000)]).unwrap();
-    assert_eq!(get(&store, &[0, held]).unwrap(), [Some(payload(0, 5_000)), None]);
+    assert!(store.stats().index_bytes_peak <= bytes_max);
+    put(&store, &[(0, 50_000)]).unwrap();
+    assert_eq!(get(&store, &[0, held]).unwrap(), [Some(payload(0, 50_000)), None]);
+    // A deletion makes room for another row.
+    assert_eq!(store.delete_many(&[Key(1)]).unwrap(), 1);
+    put(&store, &[(1, 50_001)]).unwrap();
     store.commit().unwrap();
-    let smaller = StoreOptions { index_bytes_max: 10_000, ..small };
-    let reopened = Store::open(Arc::new(memory.clone()), smaller);
-    assert!(matches!(reopened, Err(Error::IndexFull { .. })));
+    let smaller = StoreOptions { index_bytes_max: empty + 60_000, ..small };
+    let reopened = Store::open(shared(&memory), smaller);
+    assert!(matches!(reopened, Err(Error::IndexFull { .. })), "{reopened:?}");
     let store = reopen(&memory).unwrap();
     put(&store, &rows[held as usize..]).unwrap();
-    assert_eq!(store.len(), 2_000);
+    assert_eq!(store.len(), 20_000);
+    assert_eq!(get(&store, &[1, 19_999]).unwrap(), [
+        Some(payload(1, 50_001)),
+        Some(payload(19_999, 19_999))
+    ]);
 }

@@ -82,6 +82,7 @@ fn tiers(
         disk.compactions += stats.compactions;
         disk.lookups += stats.lookups;
         disk.pages_read += stats.pages_read;
+        disk.stores.push(stats);
     }
     Tiers { host, disk }
 }
