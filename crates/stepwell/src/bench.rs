@@ -56,7 +56,8 @@ fn print(figures: &Figures) {
     );
     let one = over(f.read_over_raw_one, raw);
     line("cold rows, one look-up", f.cold_rows_per_second_one / 1e3, "K/s", &one);
-    line("processor time of a cold row", f.cpu_us_per_row, "us", "");
+    let raw_cpu = format!("{:.3} us of a raw read", f.raw_cpu_us_per_read);
+    line("processor time of a cold row", f.cpu_us_per_row, "us", &raw_cpu);
     let times = |ratio: f64| format!("{ratio:.2} times cold rows");
     line("rows put together", f.grouped_rows_per_second / 1e3, "K/s", &times(f.grouped_over_cold));
     line(

@@ -53,6 +53,8 @@ pub struct Figures {
     machine: Option<Machine>,
     /// Random reads of a page each per second, at the same depth.
     pub raw_read_iops: f64,
+    /// Processor microseconds of such a read.
+    pub raw_cpu_us_per_read: f64,
     /// Bytes per second of sequential writing, synced.
     pub raw_write_bytes_per_second: f64,
     /// Rows per second of random look-ups, four in flight.
@@ -219,7 +221,7 @@ impl<'a> Bench<'a> {
         figures: &mut Figures,
         say: &mut dyn FnMut(&str),
     ) -> Result<()> {
-        let mut rates: [Vec<f64>; 6] = Default::default();
+        let mut rates: [Vec<f64>; 7] = Default::default();
         for round in 0..self.options.rounds {
             say(&format!("raw reads and look-ups, round {}", round + 1));
             let raw = self.raw_reads(round as u64)?;
@@ -227,14 +229,15 @@ impl<'a> Bench<'a> {
             let one = self.look_up(store, reads::Mix::Random, 1)?;
             let grouped = self.look_up(store, reads::Mix::Grouped, 4)?;
             let mixed = self.look_up(store, reads::Mix::Half, 4)?;
-            let figures = [raw, cold.0, one.0, grouped.0, mixed.0, cold.1];
+            let figures = [raw.0, cold.0, one.0, grouped.0, mixed.0, cold.1, raw.1];
             rates.iter_mut().zip(figures).for_each(|(rates, rate)| rates.push(rate));
         }
-        let [raw, cold, one, grouped, mixed, cpu] = rates.map(median);
+        let [raw, cold, one, grouped, mixed, cpu, raw_cpu] = rates.map(median);
         figures.raw_read_iops = raw;
         figures.cold_rows_per_second = cold;
         figures.cold_rows_per_second_one = one;
         figures.cpu_us_per_row = cpu;
+        figures.raw_cpu_us_per_read = raw_cpu;
         figures.grouped_rows_per_second = grouped;
         figures.mixed_rows_per_second = mixed;
         figures.read_over_raw = over(cold, raw);

@@ -52,8 +52,9 @@ impl Bench<'_> {
         Ok(bytes as f64 / watch.seconds())
     }
 
-    /// Random reads of a block each, as many in flight as the store may have; reads per second.
-    pub(super) fn raw_reads(&self, seed: u64) -> Result<f64> {
+    /// Random reads of a block each, as many in flight as the store may have: reads per second and
+    /// processor microseconds of one.
+    pub(super) fn raw_reads(&self, seed: u64) -> Result<(f64, f64)> {
         let file = self.disk.open_direct(NAME)?;
         let depth = self.options.depth;
         let mut queue = self.disk.queue(QueueOptions { depth, read_bytes: depth * BLOCK_BYTES })?;
@@ -72,10 +73,11 @@ impl Bench<'_> {
             done += drain(&mut *queue)?;
         }
         let rate = done as f64 / watch.seconds();
+        let cpu = watch.cpu_seconds() * 1e6 / done as f64;
         while queue.in_flight() > 0 {
             drain(&mut *queue)?;
         }
-        Ok(rate)
+        Ok((rate, cpu))
     }
 }
 

@@ -24,6 +24,18 @@ use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
 /// Stands for the birth of a page whose rows have several.
 const MIXED: u32 = u32::MAX;
 
+/// Rows that are added together.
+const ROWS_AT_ONCE: usize = 4096;
+/// Keys whose buckets are asked for ahead.
+const AHEAD: usize = 12;
+
+/// A row as a footer lists it.
+struct Listed {
+    row: u32,
+    key: Key,
+    birth: u32,
+}
+
 /// An index being built.
 pub(super) struct Loading<'a> {
     pub(super) index: Index,
@@ -110,14 +122,33 @@ impl<'a> Loading<'a> {
         let slot = self.table.insert(Segment::new(Arc::clone(&file), birth_min));
         assert!(slot as usize == at, "slots are given in order");
         self.births.push(Vec::with_capacity(self.layout.pages(tail.counts.rows) as usize));
-        let (layout, counters, number) = (self.layout, self.counters, file.number);
-        let visit = &mut |row, key, birth| self.add_row(slot, number, row, key, birth);
-        file.for_each_key(&layout, &tail, &footer, counters, visit)?;
+        let (layout, counters) = (self.layout, self.counters);
+        let mut rows = Vec::with_capacity(ROWS_AT_ONCE);
+        file.for_each_key(&layout, &tail, &footer, counters, &mut |row, key, birth| {
+            rows.push(Listed { row, key, birth });
+            if rows.len() == ROWS_AT_ONCE { self.add_rows(slot, &mut rows) } else { Ok(()) }
+        })?;
+        self.add_rows(slot, &mut rows)?;
         self.table.seal(slot, Sealed { bytes, tail }, birth_min, 0);
         Ok(())
     }
 
-    fn add_row(&mut self, slot: u32, number: u64, row: u32, key: Key, birth: u32) -> Result<()> {
+    /// Adds rows of one segment, asking for what they will need ahead.
+    fn add_rows(&mut self, slot: u32, rows: &mut Vec<Listed>) -> Result<()> {
+        let number = self.sources[slot as usize].file.number;
+        rows.iter().take(AHEAD).for_each(|listed| self.index.prefetch(listed.key));
+        for (at, listed) in rows.iter().enumerate() {
+            if let Some(ahead) = rows.get(at + AHEAD) {
+                self.index.prefetch(ahead.key);
+            }
+            self.add_row(slot, number, listed)?;
+        }
+        rows.clear();
+        Ok(())
+    }
+
+    fn add_row(&mut self, slot: u32, number: u64, listed: &Listed) -> Result<()> {
+        let Listed { row, key, birth } = *listed;
         let page = self.layout.page_of(row);
         self.note_birth(slot, page, birth);
         self.table.appended(slot, 1);
@@ -130,13 +161,12 @@ impl<'a> Loading<'a> {
             return Ok(());
         }
         let place = self.table.place(slot, page);
-        if let Some(old) = self.index.get(key)
-            && self.birth(old, key)? > birth
-        {
+        let Some(old) = self.index.put(key, place)? else { return Ok(()) };
+        if self.birth(old, key)? > birth {
+            // The one that was there is newer after all.
+            self.index.put(key, old)?;
             self.table.went_stale(slot);
-            return Ok(());
-        }
-        if let Some(old) = self.index.put(key, place)? {
+        } else {
             let old = self.table.page(old).0;
             self.table.went_stale(old);
         }
