@@ -64,7 +64,7 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     for entry in &manifest.segments {
         checked.segments += 1;
         checked.rows += u64::from(entry.rows);
-        checked.bytes += entry.bytes;
+        checked.bytes = checked.bytes.saturating_add(entry.bytes);
         match locate(disks, entry.segment)? {
             Some(file) => checked.check_segment(&file, &layout, entry)?,
             None => {

@@ -28,6 +28,9 @@ const FORMAT_NAME: &str = "stepwell segment store";
 /// The most bytes of a manifest: some hundred thousand segments.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
+/// Commits and changes of a store at most: nobody gets there, and counting on stays possible.
+const COUNT_MAX: u64 = 1 << 62;
+
 const HEAD: &str = "{\n  \"checksum\": \"";
 const HEAD_END: &str = "\",\n";
 
@@ -176,6 +179,8 @@ impl Manifest {
             Some("pages do not fit the rows")
         } else if !self.segments.iter().all(holds) {
             Some("a segment has fewer bytes than its rows take")
+        } else if self.commit > COUNT_MAX || self.next_seq > COUNT_MAX {
+            Some("it counts more than there can have been")
         } else if self.rows > rows {
             Some("there are more rows than the segments have")
         } else if numbers.len() != self.segments.len() {

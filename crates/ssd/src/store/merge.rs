@@ -166,7 +166,7 @@ impl Core {
         Ok(Merge {
             queue: self.home().queue(options)?,
             file,
-            draft: Draft::new(counts.rows, (generation + 1).min(GENERATION_MAX)),
+            draft: Draft::new(counts.rows, generation.saturating_add(1).min(GENERATION_MAX)),
             pages: PageBuffer::new(self.layout, number.into(), self.options.chunk_pages()),
             moves: Vec::with_capacity(counts.rows as usize),
             expired: Vec::new(),

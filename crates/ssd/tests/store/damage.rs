@@ -204,8 +204,10 @@ fn a_page_of_an_older_file_is_found() {
         store.commit().unwrap();
         for name in &later(&disk) {
             let whole = bytes_of(&disk, name);
-            disk.edit(name, &mut |bytes| bytes[PAGE..2 * PAGE].copy_from_slice(&old[PAGE..2 * PAGE]))
-                .unwrap();
+            disk.edit(name, &mut |bytes| {
+                bytes[PAGE..2 * PAGE].copy_from_slice(&old[PAGE..2 * PAGE])
+            })
+            .unwrap();
             let found = checked(&disk).damages;
             assert!(found[0].path.ends_with(name) && found[0].offset == PAGE_BYTES, "{found:?}");
             let key = found[0].keys[0].0;

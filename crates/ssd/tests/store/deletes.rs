@@ -5,9 +5,7 @@ use stepwell_disk::{Disk, MemDisk};
 use stepwell_ssd::{Error, Manifest, Stats, Store};
 
 use crate::actor::Actor;
-use crate::common::{
-    ROW_BYTES, assert_whole, get, new_store, options, payload, put, reopen,
-};
+use crate::common::{ROW_BYTES, assert_whole, get, new_store, options, payload, put, reopen};
 use crate::harness::{Told, in_threads, shared};
 use crate::history::History;
 
@@ -113,11 +111,10 @@ fn a_key_deleted_and_put_again_on_one_page() {
     put(&store, &[(1, 20), (3, 21)]).unwrap();
     store.delete_many(&[Key(3)]).unwrap();
     let assert_right = |store: &Store| {
-        assert_eq!(get(store, &[1, 2, 3]).unwrap(), [
-            Some(payload(1, 20)),
-            Some(payload(2, 1)),
-            None
-        ]);
+        assert_eq!(
+            get(store, &[1, 2, 3]).unwrap(),
+            [Some(payload(1, 20)), Some(payload(2, 1)), None]
+        );
         let mut visited = Vec::new();
         store.scan_live(&mut |key, used, _| Ok(visited.push((key.0, used)))).unwrap();
         visited.sort_unstable();

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
-use stepwell_disk::{
-    Disk, Failure, Faults, FaultyDisk, Flip, Lasting, MemDisk, Operation,
-};
+use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Flip, Lasting, MemDisk, Operation};
 use stepwell_ssd::{Error, Lookup, Result, Store, check};
 
 use crate::actor::Actor;

@@ -98,7 +98,10 @@ fn judge(disk: &MemDisk, sums: Sums) -> bool {
     }
     if sums == Sums::Kept {
         visit(&store, &|number, bytes| {
-            assert_eq!(Some(bytes), newest_v2(number).map(|version| row(number, version)).as_deref());
+            assert_eq!(
+                Some(bytes),
+                newest_v2(number).map(|version| row(number, version)).as_deref()
+            );
         });
     }
     go_on(&store);
@@ -349,8 +352,7 @@ fn tell_manifest(disk: &MemDisk, number: u64, sum: u64) {
     let Some((before, rest)) = body.split_once(&format!("\"segment\": {number},")) else { return };
     let Some((between, rest)) = rest.split_once("\"checksum\": \"") else { return };
     let Some(rest) = rest.get(16..) else { return };
-    let body =
-        format!("{before}\"segment\": {number},{between}\"checksum\": \"{sum:016x}{rest}");
+    let body = format!("{before}\"segment\": {number},{between}\"checksum\": \"{sum:016x}{rest}");
     let whole = hash::checksum(body.as_bytes());
     let text = format!("{{\n  \"checksum\": \"{whole:016x}\",\n{body}");
     disk.edit(MANIFEST_NAME, &mut |bytes| *bytes = text.clone().into_bytes()).unwrap();

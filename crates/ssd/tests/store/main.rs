@@ -3,6 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like the tests")]
 
+mod actor;
 mod behaviour;
 mod common;
+mod crash;
+mod damage;
+mod deletes;
+mod faults;
+mod fuzz;
+mod harness;
+mod history;
 mod model;
+mod old_format;
+mod refusal;
+mod repair;
+mod stripes;
+mod threads;

@@ -219,10 +219,8 @@ fn a_cut_at_every_change_of_the_rewrite() {
         let version = version_of(world);
         assert!(version == FORMAT_VERSION || (version == 1 && !done));
         // Once more, and cut again on the way.
-        let again = FaultyDisk::new(
-            shared(world),
-            Faults { cut_after: Some(5), ..Faults::default() },
-        );
+        let again =
+            FaultyDisk::new(shared(world), Faults { cut_after: Some(5), ..Faults::default() });
         drop(Store::open(Arc::new(again), options_v1()));
         let world = world.crash(Survival::Torn(1));
         assert_first(&Store::open(shared(&world), options_v1()).unwrap());
@@ -327,10 +325,13 @@ fn a_snapshot_of_version_2_is_restored() {
     assert_rows(&Store::restore(to, disk.path(), options_v2()).unwrap(), &newest_v2);
 }
 
-/// Writes the fixture, where there is none: only for a new version of the format.
+/// Writes the fixture where `STEPWELL_WRITE_FIXTURES` asks for it: only for a new version of the
+/// format.
 #[test]
-#[ignore = "writes into the source tree"]
-fn write_fixture_of_version_2() {
+fn a_fixture_of_version_2_can_be_written() {
+    if std::env::var_os("STEPWELL_WRITE_FIXTURES").is_none() {
+        return;
+    }
     let disk = MemDisk::new();
     let store = Store::create(shared(&disk), options_v2()).unwrap();
     fill_v2(&store);

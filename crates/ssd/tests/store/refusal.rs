@@ -8,9 +8,7 @@ use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
 use stepwell_ssd::{Error, Result, Store, StoreOptions};
 
-use crate::common::{
-    assert_whole, get, keys, options, payload, put, reopen,
-};
+use crate::common::{assert_whole, get, keys, options, payload, put, reopen};
 use crate::harness::{Told, shared};
 use crate::history::History;
 
@@ -210,8 +208,8 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
     let store = reopen(&memory).unwrap();
     put(&store, &rows[held as usize..]).unwrap();
     assert_eq!(store.len(), 20_000);
-    assert_eq!(get(&store, &[1, 19_999]).unwrap(), [
-        Some(payload(1, 50_001)),
-        Some(payload(19_999, 19_999))
-    ]);
+    assert_eq!(
+        get(&store, &[1, 19_999]).unwrap(),
+        [Some(payload(1, 50_001)), Some(payload(19_999, 19_999))]
+    );
 }

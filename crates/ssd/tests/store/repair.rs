@@ -20,7 +20,8 @@ fn image(seed: u64) -> (MemDisk, History) {
     let (disk, store) = new_store();
     let (mut history, mut dice) = (History::default(), Stream::named(seed, b"image"));
     for round in 0..14 {
-        let rows: Vec<(u64, u32)> = keys(&mut dice, 80).into_iter().map(|key| (key, round)).collect();
+        let rows: Vec<(u64, u32)> =
+            keys(&mut dice, 80).into_iter().map(|key| (key, round)).collect();
         history.put(&store, &rows).unwrap();
         history.delete(&store, &keys(&mut dice, 10)).unwrap();
         if round % 4 == 3 {
@@ -71,11 +72,12 @@ fn assert_versions(store: &Store, rows: &Rows) {
         assert!(expected.is_none_or(|seq| found == Some(payload(*key, seq))), "key {key}");
     }
     let mut uses = Rows::new();
-    store.scan_live(&mut |key, used, row| {
-        uses.insert(key.0, (version(Some(row)).unwrap(), used));
-        Ok(())
-    })
-    .unwrap();
+    store
+        .scan_live(&mut |key, used, row| {
+            uses.insert(key.0, (version(Some(row)).unwrap(), used));
+            Ok(())
+        })
+        .unwrap();
     assert!(&uses == rows, "last uses are kept");
 }
 
