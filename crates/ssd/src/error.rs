@@ -60,8 +60,8 @@ pub enum Error {
     },
     /// The files are of another version of the format.
     #[error(
-        "{} is of format version {found}, this build reads version {known}: use the build that \
-         wrote it", path.display()
+        "{} is of format version {found}, this build reads version {known}: {}",
+        path.display(), mend(*found, *known)
     )]
     Version {
         /// The file.
@@ -131,4 +131,13 @@ fn list(keys: &[Key]) -> String {
         text.push_str(&format!(" and {} more", keys.len() - SHOWN_MAX));
     }
     text
+}
+
+/// What to do about another version.
+fn mend(found: u64, known: u64) -> &'static str {
+    if found < known {
+        "resume from it or open it as a store once, which writes it anew"
+    } else {
+        "use the build that wrote it"
+    }
 }

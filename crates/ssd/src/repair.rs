@@ -38,8 +38,13 @@ pub struct Salvaged {
     pub pages_damaged: u64,
     /// Damaged pages whose keys nobody knows.
     pub pages_unknown: u64,
-    /// Segments of which nothing could be read.
+    /// Segments that are missing.
     pub segments_lost: u64,
+    /// Segments without a whole footer: rows of pages that are missing at their ends are lost, and
+    /// so are their deletions.
+    pub segments_unlisted: u64,
+    /// Whether the manifest was damaged or missing: segments that no commit named count too.
+    pub manifest_lost: bool,
 }
 
 /// Keys of lost rows that are kept for the report at most.
@@ -77,13 +82,19 @@ pub fn repair(
 ) -> Result<Salvaged> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let home = disks.first().ok_or_else(none)?;
+    refuse_source(disks, &*into)?;
+    let mut manifest_lost = false;
     let (layout, numbers, expire_before) = match Manifest::load(&**home) {
         Ok(manifest) => {
             let numbers = manifest.segments.iter().map(|entry| entry.segment).collect();
             (manifest.layout(), numbers, manifest.expire_before)
         }
-        Err(error @ Error::Version { .. }) => return Err(error),
-        Err(_) => (layout_of_any(disks)?, numbers_of_all(disks)?, 0),
+        // What is damaged or missing can be done without; what cannot be read may be read later.
+        Err(error @ (Error::Version { .. } | Error::Disk(_))) => return Err(error),
+        Err(_) => {
+            manifest_lost = true;
+            (layout_of_any(disks)?, numbers_of_all(disks)?, 0)
+        }
     };
     let store = Store::create(into, options(layout.table, layout.row_bytes))?;
     let mut repair = Repair {
@@ -93,7 +104,7 @@ pub fn repair(
         newest: HashMap::new(),
         deletions: Vec::new(),
         damaged: HashMap::new(),
-        salvaged: Salvaged::default(),
+        salvaged: Salvaged { manifest_lost, ..Salvaged::default() },
     };
     repair.look()?;
     repair.delete();
@@ -114,6 +125,7 @@ impl Repair<'_> {
             };
             let counters = Counters::new(self.disks.len());
             let listed = self.listed(&file, &counters)?;
+            self.salvaged.segments_unlisted += u64::from(listed.is_none());
             let (layout, listed_rows) = (self.layout, listed.as_ref().map(Vec::len));
             let pages = pages_in(&file, &layout, listed_rows)?;
             let mut unlisted = 0;
@@ -275,6 +287,19 @@ fn pages_in(file: &SegmentFile, layout: &Layout, rows: Option<usize>) -> Result<
 fn rows_on_whole(bytes: &[u8], layout: &Layout) -> u32 {
     let is_row = |at: &u32| page::row(bytes, layout, *at).birth != 0;
     (0..layout.rows_per_page).take_while(is_row).count() as u32
+}
+
+/// Refuses to salvage a store into one of its own directories.
+fn refuse_source(disks: &[Arc<dyn Disk>], into: &dyn Disk) -> Result<()> {
+    if into.exists(MANIFEST_NAME)? {
+        return Err(Error::Exists { path: into.path().to_owned() });
+    }
+    let holds = into.list()?.iter().any(|name| segment::number(name).is_some());
+    if holds || disks.iter().any(|disk| disk.path() == into.path()) {
+        let path = into.path().display();
+        return Err(Error::Options(format!("{path} holds segments: name an empty directory")));
+    }
+    Ok(())
 }
 
 fn numbers_of_all(disks: &[Arc<dyn Disk>]) -> Result<Vec<u64>> {

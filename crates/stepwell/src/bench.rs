@@ -24,6 +24,7 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
         seconds: args.seconds,
         overwrites: args.overwrites,
         rounds: args.rounds,
+        index_rows: args.index_rows,
     };
     let figures = ssd::run(&options, &mut |what| eprintln!("{what}"));
     let figures = figures.map_err(|error| error.to_string())?;
@@ -79,6 +80,8 @@ fn print(figures: &Figures) {
     line("head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
     line("index", f.index_bytes_per_key, "bytes/key", "");
     line("index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
+    line("index, the most while growing", f.index_bytes_per_key_growing, "bytes/key", "");
+    line("  the longest put of 1024", f.growing_put_ms_most, "ms", "");
     line("reopening", f.reopen_seconds, "s", "");
     line("snapshot", f.snapshot_seconds, "s", "");
 }

@@ -113,6 +113,9 @@ pub(crate) struct BenchSsdArgs {
     /// Rounds, of which the median counts
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
+    /// Keys that the index grows to without a hint (0: not measured)
+    #[arg(long, default_value_t = 100_000_000, value_name = "N")]
+    pub(crate) index_rows: u64,
 }
 
 /// Where settings come from; later ones win: file, data and model flags, --set, flags by key.

@@ -156,6 +156,19 @@ fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
             salvaged.pages_unknown
         );
     }
+    if salvaged.manifest_lost {
+        println!(
+            "  the manifest was damaged or missing: all segments that lie there were taken, those \
+             of no commit too"
+        );
+    }
+    if salvaged.segments_unlisted > 0 {
+        println!(
+            "  {} segments have no whole footer: rows missing at their ends are not counted, and \
+             rows deleted by them may be back",
+            salvaged.segments_unlisted
+        );
+    }
     if salvaged.segments_lost > 0 {
         println!(
             "  {} segments are missing: older versions of their rows may have been salvaged",

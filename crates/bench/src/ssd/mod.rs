@@ -5,6 +5,7 @@
 //! a snapshot, reopening, and the index by itself. The raw file is as large as the store's, on the
 //! same file system, read and written through the same queues, directly.
 
+mod growth;
 mod raw;
 mod reads;
 mod rows;
@@ -21,6 +22,9 @@ use crate::machine::Machine;
 use crate::measure::{median, over};
 use crate::{Error, Result};
 use rows::Rows;
+
+/// Rows of a benchmark at most.
+const ROWS_MAX: u64 = 1 << 36;
 
 /// What is measured.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +47,8 @@ pub struct Options {
     pub overwrites: u64,
     /// Rounds, of which the median counts.
     pub rounds: usize,
+    /// Rows that the index grows to without a hint, 0 for not at all.
+    pub index_rows: u64,
 }
 
 /// Figures of a run. Rates are medians over the rounds.
@@ -89,6 +95,12 @@ pub struct Figures {
     pub index_bytes_per_key: f64,
     /// The same after reopening.
     pub index_bytes_per_key_reopened: f64,
+    /// The most bytes of the index a key while it grew from a million keys without a hint, those
+    /// of a part being rewritten counted twice.
+    pub index_bytes_per_key_growing: f64,
+    /// The longest put of [`growth::KEYS_AT_ONCE`] rows meanwhile, in milliseconds; what the disk
+    /// and the other processes took is in it.
+    pub growing_put_ms_most: f64,
     /// Bytes of full segments over bytes of payload, less one.
     pub format_overhead: f64,
     /// Bytes of files over bytes of live rows, after overwriting and a commit.
@@ -136,8 +148,17 @@ fn check(options: &Options) -> Result<()> {
     if options.rows < options.batch as u64 || options.batch == 0 {
         return fail(format!("{} rows in batches of {}", options.rows, options.batch));
     }
-    if !(0.0..=10.0).contains(&options.skew) || !options.seconds.is_finite() {
-        return fail(format!("skew {}, {} seconds", options.skew, options.seconds));
+    if !(0.0..=10.0).contains(&options.skew) {
+        return fail(format!("skew {} is not admitted: 0 to 10", options.skew));
+    }
+    if !(0.0..=3600.0).contains(&options.seconds) {
+        return fail(format!("{} seconds are not admitted: 0 to 3600", options.seconds));
+    }
+    if options.rows > ROWS_MAX || options.index_rows > ROWS_MAX || options.overwrites > 1000 {
+        return fail(format!("at most {ROWS_MAX} rows, and 1000 overwrites"));
+    }
+    if options.depth == 0 || options.depth > 4096 || options.row_bytes > 1 << 20 {
+        return fail("depth is 1 to 4096, row-bytes at most 1 MiB".to_owned());
     }
     if options.row_bytes < 16 {
         return fail(format!("rows of {} bytes: at least 16", options.row_bytes));
@@ -183,6 +204,8 @@ impl<'a> Bench<'a> {
         let store = self.ends(store, &mut figures, progress)?;
         self.updates(&store, &mut figures, progress)?;
         self.overwrites(&store, &mut figures, progress)?;
+        drop(store);
+        self.growth(&mut figures, progress)?;
         Ok(figures)
     }
 

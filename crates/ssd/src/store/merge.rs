@@ -29,6 +29,8 @@ use crate::{Error, Result};
 
 /// Rows that one hold of the state's lock moves at most.
 const MOVES_MAX: usize = 1024;
+/// Keys whose buckets are asked for ahead.
+const AHEAD: usize = 12;
 /// The highest generation: rows that went through as many merges are all the same.
 const GENERATION_MAX: u32 = 15;
 
@@ -239,7 +241,10 @@ impl Core {
         let mut full = Ok(());
         for (piece, first) in merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX)) {
             let mut state = self.state_mut();
-            for ((key, from), row) in piece.iter().zip(first..) {
+            for (at, ((key, from), row)) in piece.iter().zip(first..).enumerate() {
+                if let Some((ahead, _)) = piece.get(at + AHEAD) {
+                    state.index.prefetch(*ahead);
+                }
                 let to = state.table.place(slot, self.layout.page_of(row));
                 let room = state.index.make_room(*key, to);
                 let moved = room.is_ok() && state.index.move_row(*key, *from, to);

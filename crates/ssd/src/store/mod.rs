@@ -209,6 +209,11 @@ impl Store {
         self.core.home().path()
     }
 
+    /// The most bytes that the index ever took, those of a part being rewritten counted twice.
+    pub fn index_bytes_peak(&self) -> u64 {
+        self.core.state().index.bytes_peak()
+    }
+
     /// Bytes of all sealed segments' files.
     pub fn bytes_files(&self) -> u64 {
         let state = self.core.state();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::Key;
 use stepwell_disk::Queue;
@@ -29,7 +29,10 @@ pub struct Lookup {
 /// A promise of a look-up.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "rows are there only after `wait`"]
-pub struct Ticket(u32);
+pub struct Ticket {
+    reader: u64,
+    number: u32,
+}
 
 /// Looks rows up for one thread: several look-ups in flight, with one queue of the disk's.
 ///
@@ -39,7 +42,11 @@ pub struct Reader {
     queue: Box<dyn Queue>,
     active: VecDeque<Active>,
     next_ticket: u32,
+    /// Its number among all readers of the process.
+    number: u64,
 }
+
+static READERS: AtomicU64 = AtomicU64::new(0);
 
 /// A look-up under way.
 struct Active {
@@ -61,7 +68,8 @@ impl Store {
     /// When the disk cannot make a queue.
     pub fn reader(&self) -> Result<Reader> {
         let (core, queue) = (Arc::clone(&self.core), self.core.new_queue()?);
-        Ok(Reader { core, queue, active: VecDeque::new(), next_ticket: 0 })
+        let number = READERS.fetch_add(1, Ordering::Relaxed);
+        Ok(Reader { core, queue, active: VecDeque::new(), next_ticket: 0, number })
     }
 }
 
@@ -81,7 +89,7 @@ impl Reader {
         self.core.looking.fetch_add(1, Ordering::Relaxed);
         self.active.push_back(Active { ticket, lookup, fetch });
         self.start()?;
-        Ok(Ticket(ticket))
+        Ok(Ticket { reader: self.number, number: ticket })
     }
 
     /// Look-ups that were submitted and not waited for.
@@ -97,8 +105,8 @@ impl Reader {
     /// # Panics
     /// When the ticket is another reader's.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Lookup> {
-        let at = self.active.iter().position(|active| active.ticket == ticket.0);
-        assert!(at.is_some(), "a ticket of this reader");
+        let at = self.active.iter().position(|active| active.ticket == ticket.number);
+        assert!(ticket.reader == self.number && at.is_some(), "a ticket of this reader");
         let at = at.unwrap_or_default();
         while !self.active[at].fetch.is_done() {
             self.start()?;

@@ -237,14 +237,17 @@ impl Live {
     /// Keeps what the index points at.
     fn settle(&mut self, core: &Core, looks: &mut Vec<(u32, Key)>) {
         let state = core.state();
-        for (page, key) in looks.drain(..) {
-            if state.index.get(key) != Some(state.table.place(self.slot, page)) {
-                continue;
+        let keys: Vec<Key> = looks.iter().map(|(_, key)| *key).collect();
+        state.index.get_many(&keys, |at, place| {
+            let (page, key) = looks[at];
+            if place != Some(state.table.place(self.slot, page)) {
+                return;
             }
             let mut on_page = self.rows.iter().rev().take_while(|(of, _)| *of == page);
             if !self.repeats || on_page.all(|(_, of)| *of != key) {
                 self.rows.push((page, key));
             }
-        }
+        });
+        looks.clear();
     }
 }

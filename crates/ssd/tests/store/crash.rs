@@ -18,21 +18,21 @@ use crate::common::{Oracle, assert_holds, options, put, reopen};
 use crate::harness::{Told, in_threads, shared};
 
 /// Steps of a run.
-pub const STEPS: u32 = 70;
+const STEPS: u32 = 70;
 /// Random survivals of each cut.
 const TORN: u64 = 4;
 
 /// A run to cut: which directories, what options, which seed.
 #[derive(Clone)]
-pub struct Plan {
-    pub directories: &'static [&'static str],
-    pub options: StoreOptions,
-    pub seed: u64,
+struct Plan {
+    directories: &'static [&'static str],
+    options: StoreOptions,
+    seed: u64,
 }
 
 impl Plan {
     /// The actor of this run, its disk, and the world that it lies in.
-    pub fn actor(&self, cut_after: Option<u64>) -> (Actor, FaultyDisk, MemDisk) {
+    fn actor(&self, cut_after: Option<u64>) -> (Actor, FaultyDisk, MemDisk) {
         let world = MemDisk::new();
         let faults = Faults { cut_after, ..Faults::default() };
         let faulty = FaultyDisk::new(Arc::new(world.clone()), Faults::default());
@@ -43,7 +43,7 @@ impl Plan {
     }
 
     /// Cuts the power after so many changes; returns the number of crashes survived.
-    pub fn cut(&self, cut_after: u64) -> u64 {
+    fn cut(&self, cut_after: u64) -> u64 {
         let (mut actor, _, world) = self.actor(Some(cut_after));
         // What fails last may be the removal of a file that nothing names, which is no error.
         let _ = actor.run(STEPS);

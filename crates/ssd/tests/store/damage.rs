@@ -205,7 +205,7 @@ fn a_page_of_an_older_file_is_found() {
         for name in &later(&disk) {
             let whole = bytes_of(&disk, name);
             disk.edit(name, &mut |bytes| {
-                bytes[PAGE..2 * PAGE].copy_from_slice(&old[PAGE..2 * PAGE])
+                bytes[PAGE..2 * PAGE].copy_from_slice(&old[PAGE..2 * PAGE]);
             })
             .unwrap();
             let found = checked(&disk).damages;

@@ -1,12 +1,14 @@
 //! Rows that go away, by key and by age, stay away: whatever is merged, committed and reopened.
 
+use std::collections::BTreeSet;
+
 use stepwell_base::Key;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_ssd::{Error, Manifest, Stats, Store};
 
 use crate::actor::Actor;
 use crate::common::{ROW_BYTES, assert_whole, get, new_store, options, payload, put, reopen};
-use crate::harness::{Told, in_threads, shared};
+use crate::harness::{Told, in_threads, scanned, shared};
 use crate::history::History;
 
 /// Rows of a full segment of the tests' options.
@@ -68,9 +70,7 @@ fn what_is_deleted_is_counted_and_gone() {
         reopen(&disk).unwrap()
     }] {
         assert_eq!(get(store, &[1, 2, 3]).unwrap(), [None, Some(payload(2, 1)), None]);
-        let mut visited = Vec::new();
-        store.scan_live(&mut |key, _, _| Ok(visited.push(key.0))).unwrap();
-        assert_eq!((visited, store.len(), store.next_seq()), (vec![2], 1, 5));
+        assert_eq!((scanned(store), store.len(), store.next_seq()), (vec![(2, 1)], 1, 5));
     }
 }
 
@@ -115,10 +115,8 @@ fn a_key_deleted_and_put_again_on_one_page() {
             get(store, &[1, 2, 3]).unwrap(),
             [Some(payload(1, 20)), Some(payload(2, 1)), None]
         );
-        let mut visited = Vec::new();
-        store.scan_live(&mut |key, used, _| Ok(visited.push((key.0, used)))).unwrap();
-        visited.sort_unstable();
-        assert_eq!(visited, [(1, 20), (2, 1)]);
+        assert_eq!(BTreeSet::from_iter(scanned(store)), BTreeSet::from([(1, 20), (2, 1)]));
+        assert_eq!(scanned(store).len(), 2);
     };
     assert_right(&store);
     store.commit().unwrap();

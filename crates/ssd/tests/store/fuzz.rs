@@ -6,6 +6,8 @@
 //!           and nothing large is allocated.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::random::Stream;
 use stepwell_base::{Key, hash};
@@ -21,7 +23,7 @@ const NUMBERS: u64 = 130;
 
 /// Whose word is taken for the bytes.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Sums {
+enum Sums {
     /// They are as they were: what is changed does not fit them.
     Kept,
     /// They were made to fit what was changed.
@@ -29,9 +31,9 @@ pub(crate) enum Sums {
 }
 
 /// A mutator: changes files of a world.
-pub(crate) type Mutate = fn(&mut Dice, &MemDisk);
+type Mutate = fn(&mut Dice, &MemDisk);
 
-pub(crate) struct Dice(Stream);
+struct Dice(Stream);
 
 impl Dice {
     fn below(&mut self, bound: usize) -> usize {
@@ -70,7 +72,7 @@ fn judge(disk: &MemDisk, sums: Sums) -> bool {
     drop(check(&[shared(disk)]).inspect_err(one_line));
     let to = disk.create_directory(Path::new("/salvaged")).unwrap();
     let options = |table, row_bytes| StoreOptions { table, row_bytes, ..options_v2() };
-    match repair(&[shared(disk)], to.clone(), options) {
+    match repair(&[shared(disk)], Arc::clone(&to), options) {
         Ok(salvaged) => {
             assert!(salvaged.rows <= 1_000);
             if sums == Sums::Kept {
@@ -136,9 +138,9 @@ fn go_on(store: &Store) {
 }
 
 /// Judges as many worlds as there are seeds; returns how many of them opened.
-pub(crate) fn fuzz(seeds: std::ops::Range<u64>, sums: Sums, mutators: &[Mutate]) -> u64 {
+fn fuzz(seeds: std::ops::Range<u64>, sums: Sums, mutators: &[Mutate]) -> u64 {
     let image = fixture("v2");
-    let opened = std::sync::atomic::AtomicU64::new(0);
+    let opened = AtomicU64::new(0);
     let seeds: Vec<u64> = seeds.collect();
     in_threads(&seeds, &|seed| {
         let _told = Told(format!("seed {seed}"));
@@ -148,12 +150,12 @@ pub(crate) fn fuzz(seeds: std::ops::Range<u64>, sums: Sums, mutators: &[Mutate])
             dice.pick(mutators)(&mut dice, &disk);
         }
         let opens = judge(&disk, sums);
-        opened.fetch_add(opens.into(), std::sync::atomic::Ordering::Relaxed);
+        opened.fetch_add(opens.into(), Ordering::Relaxed);
     });
     opened.into_inner()
 }
 
-pub(crate) fn change_bytes(dice: &mut Dice, disk: &MemDisk) {
+fn change_bytes(dice: &mut Dice, disk: &MemDisk) {
     let name = dice.name(disk);
     disk.edit(&name, &mut |bytes| {
         for _ in 0..1 + dice.below(8) {
@@ -171,7 +173,7 @@ pub(crate) fn change_bytes(dice: &mut Dice, disk: &MemDisk) {
 }
 
 /// As [`change_bytes`], in pages of rows alone.
-pub(crate) fn change_rows(dice: &mut Dice, disk: &MemDisk) {
+fn change_rows(dice: &mut Dice, disk: &MemDisk) {
     let name = dice.segment(disk);
     disk.edit(&name, &mut |bytes| {
         for _ in 0..1 + dice.below(4) {
@@ -200,7 +202,7 @@ fn move_bytes(dice: &mut Dice, disk: &MemDisk) {
     .unwrap();
 }
 
-pub(crate) fn change_length(dice: &mut Dice, disk: &MemDisk) {
+fn change_length(dice: &mut Dice, disk: &MemDisk) {
     let name = dice.name(disk);
     disk.edit(&name, &mut |bytes| {
         let unit = *dice.pick(&[1, 128, BLOCK]);
@@ -248,7 +250,7 @@ fn mix_files_up(dice: &mut Dice, disk: &MemDisk) {
     }
 }
 
-pub(crate) const BLIND: [Mutate; 6] =
+const BLIND: [Mutate; 6] =
     [change_bytes, move_bytes, change_length, fill_bytes, all_random, mix_files_up];
 
 #[test]
@@ -261,7 +263,7 @@ fn changed_files_never_give_a_wrong_row() {
 }
 
 /// Changes a number somewhere in the manifest, and its checksum with it.
-pub(crate) fn change_manifest(dice: &mut Dice, disk: &MemDisk) {
+fn change_manifest(dice: &mut Dice, disk: &MemDisk) {
     if !disk.exists(MANIFEST_NAME).unwrap() {
         return;
     }
@@ -298,7 +300,7 @@ fn place_sum(segment: u64, page: u32) -> u64 {
 
 /// Changes what pages, footer and tail of a segment say, and all checksums with it; those of the
 /// manifest too.
-pub(crate) fn change_segment(dice: &mut Dice, disk: &MemDisk) {
+fn change_segment(dice: &mut Dice, disk: &MemDisk) {
     let name = dice.segment(disk);
     let number: u64 = name[8..20].parse().unwrap();
     disk.edit(&name, &mut |bytes| {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use stepwell_base::Key;
 use stepwell_disk::{Disk, MemDisk};
+use stepwell_ssd::Store;
 
 /// Says which case a panic belongs to.
 pub(crate) struct Told(pub(crate) String);
@@ -45,6 +47,17 @@ impl Drop for Stop<'_> {
     fn drop(&mut self) {
         self.0.store(self.1, Ordering::Relaxed);
     }
+}
+
+/// Key and last use of every row, in the order in which a scan visits them.
+pub(crate) fn scanned(store: &Store) -> Vec<(u64, u32)> {
+    let mut rows = Vec::new();
+    let visit = &mut |key: Key, used: u32, _: &[u8]| {
+        rows.push((key.0, used));
+        Ok(())
+    };
+    store.scan_live(visit).unwrap();
+    rows
 }
 
 pub(crate) fn shared(disk: &MemDisk) -> Arc<dyn Disk> {

@@ -17,5 +17,7 @@ mod model;
 mod old_format;
 mod refusal;
 mod repair;
+mod space;
 mod stripes;
 mod threads;
+mod tickets;
