@@ -43,6 +43,8 @@ pub struct Salvaged {
     /// Segments without a whole footer: rows of pages that are missing at their ends are lost, and
     /// so are their deletions.
     pub segments_unlisted: u64,
+    /// Rows that the manifest says there were; 0 where it is lost.
+    pub rows_named: u64,
     /// Whether the manifest was damaged or missing: segments that no commit named count too.
     pub manifest_lost: bool,
 }
@@ -83,9 +85,10 @@ pub fn repair(
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let home = disks.first().ok_or_else(none)?;
     refuse_source(disks, &*into)?;
-    let mut manifest_lost = false;
+    let (mut manifest_lost, mut rows_named) = (false, 0);
     let (layout, numbers, expire_before) = match Manifest::load(&**home) {
         Ok(manifest) => {
+            rows_named = manifest.rows;
             let numbers = manifest.segments.iter().map(|entry| entry.segment).collect();
             (manifest.layout(), numbers, manifest.expire_before)
         }
@@ -104,7 +107,7 @@ pub fn repair(
         newest: HashMap::new(),
         deletions: Vec::new(),
         damaged: HashMap::new(),
-        salvaged: Salvaged { manifest_lost, ..Salvaged::default() },
+        salvaged: Salvaged { manifest_lost, rows_named, ..Salvaged::default() },
     };
     repair.look()?;
     repair.delete();
@@ -113,6 +116,14 @@ pub fn repair(
     store.commit()?;
     repair.salvaged.rows = store.len();
     Ok(repair.salvaged)
+}
+
+impl Salvaged {
+    /// Whether nothing is lost, as far as anything tells.
+    pub fn is_whole(&self) -> bool {
+        let unlisted = self.segments_lost + self.segments_unlisted + self.pages_damaged;
+        unlisted == 0 && self.rows_lost == 0 && !self.manifest_lost && self.rows >= self.rows_named
+    }
 }
 
 impl Repair<'_> {

@@ -43,7 +43,8 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
     below.sort();
     if below.is_empty() {
         return Err(format!(
-            "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments)",
+            "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments); of \
+             a directory of checkpoints name one of them",
             home.display()
         ));
     }
@@ -120,6 +121,7 @@ fn name(store: &[PathBuf]) -> String {
 
 fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     let stores = stores(directories)?;
+    let mut lost = 0;
     let several = stores.len() > 1 || !directories.contains(&stores[0][0]);
     for store in stores {
         let target = match store[0].file_name() {
@@ -132,9 +134,14 @@ fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
             ..StoreOptions::new(table, row_bytes)
         };
         let salvaged = stepwell_ssd::repair(&open(&store)?, Arc::new(disk), options);
-        print_salvaged(&store, &target, &salvaged.map_err(|error| error.to_string())?);
+        let salvaged = salvaged.map_err(|error| error.to_string())?;
+        print_salvaged(&store, &target, &salvaged);
+        lost += u64::from(!salvaged.is_whole());
     }
-    Ok(())
+    match lost {
+        0 => Ok(()),
+        count => Err(format!("of {count} stores not everything could be salvaged, see above")),
+    }
 }
 
 fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
@@ -146,6 +153,9 @@ fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
         salvaged.rows_lost,
         salvaged.pages_damaged
     );
+    if salvaged.rows_named > salvaged.rows {
+        println!("  the manifest says {} rows", salvaged.rows_named);
+    }
     for key in salvaged.keys_lost.iter().take(DAMAGES_SHOWN) {
         println!("  lost: key {:016x}", key.0);
     }

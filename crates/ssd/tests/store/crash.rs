@@ -124,7 +124,7 @@ fn after_every_operation_a_commit_is_left() {
         let options = if seed % 3 == 2 { wide.clone() } else { options() };
         Plan { directories: &["/memory"], options, seed }
     };
-    let plans: Vec<Plan> = (0..4).map(plan).collect();
+    let plans: Vec<Plan> = (0..5).map(plan).collect();
     let (cuts, survived) = cut_all(&plans);
     assert!(cuts > 1_000 && survived > 10_000, "{survived} crashes survived of {cuts} cuts");
 }

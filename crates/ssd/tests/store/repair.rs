@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 
 use stepwell_base::Key;
@@ -33,6 +34,11 @@ fn image(seed: u64) -> (MemDisk, History) {
     (disk, history)
 }
 
+/// A directory to repair into.
+fn empty() -> Arc<dyn Disk> {
+    MemDisk::new().create_directory(Path::new("/salvaged")).unwrap()
+}
+
 fn segments(disk: &MemDisk) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.ends_with(".rows")).collect()
 }
@@ -55,12 +61,12 @@ fn salvage(disk: &MemDisk) -> (Store, Salvaged) {
         names.map(|name| (name.clone(), bytes_of(disk, &name))).collect()
     };
     let before = contents(disk);
-    let into = MemDisk::new();
-    let options = |table, row_bytes| StoreOptions { table, row_bytes, ..options() };
-    let salvaged = repair(&[shared(disk)], shared(&into), options).unwrap();
+    let into = empty();
+    let of = |table, row_bytes| StoreOptions { table, row_bytes, ..options() };
+    let salvaged = repair(&[shared(disk)], Arc::clone(&into), of).unwrap();
     assert!(contents(disk) == before, "a repair changes nothing");
-    assert_eq!(check(&[shared(&into)]).unwrap().damages, []);
-    (reopen(&into).unwrap(), salvaged)
+    assert_eq!(check(&[Arc::clone(&into)]).unwrap().damages, []);
+    (Store::open(into, options()).unwrap(), salvaged)
 }
 
 /// The store has exactly these versions.
@@ -236,7 +242,7 @@ fn without_a_manifest_the_segments_speak() {
         for name in &segments(&disk)[1..] {
             flip(&disk, name, 17);
         }
-        let into = shared(&MemDisk::new());
+        let into = empty();
         let error = repair(&[shared(&disk)], into, |_, _| options()).unwrap_err();
         assert!(error.to_string().contains("header"), "{error}");
     }
@@ -251,6 +257,13 @@ fn a_store_is_never_repaired_over_another() {
     let onto_itself = repair(&[shared(&disk)], shared(&disk), |_, _| options());
     assert!(matches!(onto_itself, Err(Error::Exists { .. })));
     drop(store);
+    // Without its manifest the directory still holds what is to be salvaged.
+    let bare = copy_of(&disk);
+    bare.remove(MANIFEST_NAME).unwrap();
+    let names = bare.list().unwrap();
+    let onto_itself = repair(&[shared(&bare)], shared(&bare), |_, _| options());
+    assert!(matches!(onto_itself, Err(Error::Options(_))), "{onto_itself:?}");
+    assert_eq!(bare.list().unwrap(), names);
     let mut names = segments(&disk);
     names.insert(0, MANIFEST_NAME.to_owned());
     assert_eq!(disk.list().unwrap(), names);
@@ -259,9 +272,9 @@ fn a_store_is_never_repaired_over_another() {
         *bytes = text.replace("\"version\": 2", "\"version\": 9").into_bytes();
     })
     .unwrap();
-    let newer = repair(&[shared(&disk)], shared(&MemDisk::new()), |_, _| options());
+    let newer = repair(&[shared(&disk)], empty(), |_, _| options());
     assert!(matches!(newer, Err(Error::Version { found: 9, .. })));
-    let none = repair(&[], shared(&MemDisk::new()), |_, _| options());
+    let none = repair(&[], empty(), |_, _| options());
     assert!(matches!(none, Err(Error::Options(_))));
 }
 
@@ -269,7 +282,7 @@ fn a_store_is_never_repaired_over_another() {
 fn a_read_that_fails_once_costs_nothing() {
     let (disk, history) = image(1);
     let whole = FaultyDisk::new(shared(&disk), Faults::default());
-    repair(&[Arc::new(whole.clone())], shared(&MemDisk::new()), |_, _| options()).unwrap();
+    repair(&[Arc::new(whole.clone())], empty(), |_, _| options()).unwrap();
     let reads = whole.count(Operation::Read);
     for after in 1..reads {
         let _told = Told(format!("read number {after}"));
@@ -281,9 +294,9 @@ fn a_read_that_fails_once_costs_nothing() {
         };
         let faults = Faults { failure: Some(failure), ..Faults::default() };
         let faulty: Arc<dyn Disk> = Arc::new(FaultyDisk::new(shared(&disk), faults));
-        let into = MemDisk::new();
-        let salvaged = repair(&[faulty], shared(&into), |_, _| options()).unwrap();
-        assert_no_row_lost(&reopen(&into).unwrap(), &history);
+        let into = empty();
+        let salvaged = repair(&[faulty], Arc::clone(&into), |_, _| options()).unwrap();
+        assert_no_row_lost(&Store::open(into, options()).unwrap(), &history);
         assert_eq!(salvaged.rows_lost, 0);
         let faulty: Arc<dyn Disk> = Arc::new(FaultyDisk::new(shared(&disk), faults));
         check(&[faulty]).unwrap();
