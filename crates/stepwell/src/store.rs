@@ -39,7 +39,12 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
     let home = &directories[0];
     let listed = fs::read_dir(home).map_err(|error| format!("{}: {error}", home.display()))?;
     let mut below: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
-    below.retain(|path| is_store(path));
+    // A checkpoint's tables count even where nothing is left of them.
+    let is_table = |path: &Path| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        path.is_dir() && name.is_some_and(|name| name.starts_with("rows-"))
+    };
+    below.retain(|path| is_store(path) || is_table(path));
     below.sort();
     if below.is_empty() {
         return Err(format!(

@@ -222,7 +222,8 @@ fn a_merge_never_outgrows_a_segment() {
     }
     history.commit(&store).unwrap();
     history.expire(&store, 50).unwrap();
-    assert!(compact_all(&store) > 0);
+    compact_all(&store);
+    assert!(store.stats().rows_moved > 0);
     history.assert_held(&store);
     let manifest = history.commit(&store).unwrap();
     assert!(manifest.segments.iter().all(|entry| u64::from(entry.rows) <= SEGMENT_ROWS));

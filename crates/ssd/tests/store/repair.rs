@@ -101,7 +101,7 @@ fn a_whole_store_is_copied() {
         let (store, salvaged) = salvage(&disk);
         assert_versions(&store, &history.rows());
         let rows = history.rows().len() as u64;
-        assert_eq!(salvaged, Salvaged { rows, ..Salvaged::default() });
+        assert_eq!(salvaged, Salvaged { rows, rows_named: rows, ..Salvaged::default() });
     }
 }
 
@@ -179,6 +179,9 @@ fn a_segment_without_its_list_loses_no_row() {
         // A key whose deletion is lost may have a row again.
         assert_no_row_lost(&store, &history);
         assert_eq!((salvaged.rows_lost, salvaged.segments_lost), (0, 0));
+        // A header is not needed to know what lies where.
+        let header = *at < PAGE;
+        assert_eq!(salvaged.segments_unlisted, u64::from(!header));
     });
 }
 
@@ -236,6 +239,7 @@ fn without_a_manifest_the_segments_speak() {
         let (store, salvaged) = salvage(&disk);
         assert_versions(&store, &history.rows());
         assert_eq!((salvaged.rows_lost, salvaged.pages_damaged), (0, 0));
+        assert!(salvaged.manifest_lost && salvaged.rows_named == 0);
         // A header that is damaged too is no hindrance while there is another.
         flip(&disk, &segments(&disk)[0], 17);
         assert_versions(&salvage(&disk).0, &history.rows());
