@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
-use stepwell_ssd::{Compaction, Error, Result, Store, StoreOptions};
+use stepwell_ssd::{Error, Result, Store, StoreOptions};
 
 use crate::common::{assert_whole, get, keys, options, payload, put, reopen};
 use crate::harness::{Told, shared};
@@ -212,42 +212,4 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
         get(&store, &[1, 19_999]).unwrap(),
         [Some(payload(1, 50_001)), Some(payload(19_999, 19_999))]
     );
-}
-
-#[test]
-fn what_a_compactor_meets_is_told_to_the_next_writer() {
-    for operation in [Operation::Write, Operation::Create, Operation::Read] {
-        for after in [0, 1, 3, 10] {
-            let _told = Told(format!("{operation} number {after}"));
-            let (memory, disk) = faulty();
-            let options = StoreOptions { compaction: Compaction::Background, ..options() };
-            let store = Store::create(Arc::new(disk.clone()), options).unwrap();
-            let mut history = History::default();
-            let mut dice = Stream::from_state(after);
-            let mut rows =
-                || keys(&mut dice, 70).into_iter().map(|key| (key, 1)).collect::<Vec<_>>();
-            for _ in 0..8 {
-                history.put(&store, &rows()).unwrap();
-            }
-            history.commit(&store).unwrap();
-            disk.inflict(failing(operation, after, Lasting::FromThenOn));
-            // Waits for nobody that does not come.
-            let outcome = (0..60).try_for_each(|_| history.put(&store, &rows()));
-            disk.inflict(Faults::default());
-            if operation == Operation::Read {
-                // Its segment is left alone; nothing is lost.
-                outcome.unwrap();
-                history.assert_held(&store);
-                history.commit(&store).unwrap();
-            } else {
-                assert!(outcome.unwrap_err().to_string().contains("cannot"));
-                let refused = store.commit().map(drop);
-                assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
-                history.stop(&store);
-                history.assert_held(&store);
-            }
-            drop(store);
-            history.resume(&reopen(&memory).unwrap(), &shared(&memory));
-        }
-    }
 }
