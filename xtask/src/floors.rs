@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(height("optim"), Some(0));
         assert_eq!(height("disk"), Some(1));
         assert_eq!(height("server"), Some(3));
-        assert_eq!(height("xtask"), Some(6));
+        assert_eq!(height("xtask"), Some(7));
         assert_eq!(height("rims"), None);
         assert_eq!(floor_name(0), "ground");
         assert_eq!(floor_name(6), "roof");
