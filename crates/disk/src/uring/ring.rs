@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use io_uring::squeue::Flags;
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
@@ -30,6 +31,10 @@ pub(super) const DEPTH_MAX: usize = 1 << 15;
 
 /// Bytes of an arena that the system registers as one buffer at most.
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
+
+/// Writes from so many bytes on are started by a thread of the system's own: to find their pages
+/// and to tell the device takes longer than to wake it.
+const ASIDE_BYTES: usize = 128 << 10;
 
 /// How often in a row the system may be too busy to take operations, and the pause after each.
 const REFUSALS_MAX: u32 = 10_000;
@@ -206,7 +211,9 @@ impl Ring {
             }
             Memory::Lent(buffer) => {
                 let place = buffer[from..to].as_ptr();
-                opcode::Write::new(descriptor, place, bytes).offset(offset).build()
+                let entry = opcode::Write::new(descriptor, place, bytes).offset(offset).build();
+                let flags = if to - from < ASIDE_BYTES { Flags::empty() } else { Flags::ASYNC };
+                entry.flags(flags)
             }
         };
         entry.user_data(u64::from(slot))

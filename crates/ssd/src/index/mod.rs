@@ -6,8 +6,6 @@
 //!           that is full makes way within itself (`path`), then grows alone, by three tenths.
 //!           Where places outgrow their bits, a shard takes wider ones when it next must.
 //! Invariants  I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
-//!           I2 After `make_room(key, place)` and before any other change, `set(key, place)` and
-//!           `move_row(key, _, place)` cannot fail.
 //! Failure   A key or a place that would break I1 is refused before anything changed.
 //! Cost      A slot has eight bytes and two or three bits: 8.8 bytes a row where the number of
 //!           rows was foretold, 8.6 to 11.2 where shards grow on their own. A look-up reads two
@@ -16,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod bits;
 mod path;
 mod permute;
@@ -25,6 +24,7 @@ mod tests;
 
 use stepwell_base::Key;
 
+pub(crate) use ahead::{Ahead, Asked};
 use bits::{PLACE_BITS_MAX, Probe, SLOTS, bits_of};
 use permute::SHARDS;
 use shard::{At, Shard};
@@ -32,8 +32,6 @@ use shard::{At, Shard};
 /// The load in thousandths that a shard is planned for where the number of rows is foretold. Of ten
 /// million rows, one shard in a thousand then gets more than it holds, and grows.
 const LOAD_PLANNED_PERMILLE: u64 = 940;
-/// Keys between the request for a line and its use.
-const AHEAD: usize = 16;
 
 /// Where a row lies, as a number below 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,82 +87,54 @@ impl Index {
         self.bytes_peak
     }
 
-    /// Asks for what a look-up of `key` will read.
-    #[inline]
-    pub(crate) fn prefetch(&self, key: Key) {
-        self.ask(key);
-    }
-
-    /// Asks for what a look-up of `key` will read, and says where that is.
-    #[inline]
-    fn ask(&self, key: Key) -> (usize, [Probe; 2]) {
-        let (number, local) = permute::split(key);
-        let shard = &self.shards[number];
-        let probes = shard.probes(local);
-        shard.prefetch(&probes);
-        (number, probes)
-    }
-
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<Place> {
         // Asked for here too: the line of extra bits then comes while the words do.
-        let (shard, probes) = self.ask(key);
-        let shard = &self.shards[shard];
-        shard.find(&probes).map(|at| shard.place(at))
+        self.get_asked(&self.ask(key))
+    }
+
+    #[inline]
+    fn get_asked(&self, asked: &Asked) -> Option<Place> {
+        let shard = &self.shards[asked.shard];
+        shard.find(&asked.probes(shard)).map(|at| shard.place(at))
     }
 
     /// Says the place of each of `keys`, in order, by its number among them.
     #[inline]
     pub(crate) fn get_many(&self, keys: &[Key], mut found: impl FnMut(usize, Option<Place>)) {
-        let mut asked = [(0, [Probe::default(); 2]); AHEAD];
-        for (number, key) in keys.iter().take(AHEAD).enumerate() {
-            asked[number] = self.ask(*key);
-        }
+        let mut ahead = Ahead::new(self, keys.len(), |at| keys[at]);
         for number in 0..keys.len() {
-            let (shard, probes) = asked[number % AHEAD];
-            if let Some(key) = keys.get(number + AHEAD) {
-                asked[number % AHEAD] = self.ask(*key);
-            }
-            let shard = &self.shards[shard];
-            found(number, shard.find(&probes).map(|at| shard.place(at)));
+            let asked = ahead.next(self);
+            found(number, asked.and_then(|asked| self.get_asked(&asked)));
         }
     }
 
-    /// Grows where it is needed for pointing `key` at `place`.
-    pub(crate) fn make_room(&mut self, key: Key, place: Place) -> Result<(), Full> {
-        self.spot(key, place).map(|_| ())
-    }
-
-    /// Points `key`, for which there is room, at `place` (I2); returns where it pointed before.
+    /// Points `key` at `place`; returns where it pointed before.
     #[cfg(test)]
-    pub(crate) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
-        let set = self.put(key, place);
-        assert!(set.is_ok(), "I2: no room was made for {key:?} at {place:?}");
-        set.unwrap_or(None)
+    pub(crate) fn put(&mut self, key: Key, place: Place) -> Result<Option<Place>, Full> {
+        let asked = self.ask(key);
+        self.put_asked(&asked, place)
     }
 
-    /// Makes room for `key` and points it at `place`; returns where it pointed before.
+    /// Points a key at `place`; returns where it pointed before.
     #[inline]
-    pub(crate) fn put(&mut self, key: Key, place: Place) -> Result<Option<Place>, Full> {
-        let Spot { shard, at, vacant_for } = self.spot(key, place)?;
-        let shard = &mut self.shards[shard];
+    pub(crate) fn put_asked(&mut self, asked: &Asked, place: Place) -> Result<Option<Place>, Full> {
+        let Spot { at, vacant_for } = self.spot(asked, place)?;
+        let shard = &mut self.shards[asked.shard];
         let Some(probes) = vacant_for else { return Ok(Some(shard.replace(at, place))) };
         shard.take(at, &probes, place);
         self.rows += 1;
         Ok(None)
     }
 
-    /// Points `key` at `to`, for which there is room (I2), if it still points at `from`.
-    pub(crate) fn move_row(&mut self, key: Key, from: Place, to: Place) -> bool {
-        let (number, local) = permute::split(key);
-        let shard = &mut self.shards[number];
-        match shard.find(&shard.probes(local)) {
-            Some(at) if shard.place(at) == from => {
-                shard.replace(at, to);
-                true
-            }
-            _ => false,
-        }
+    /// Points a key at `to` if it points at `from`, and says whether it did.
+    pub(crate) fn move_row(&mut self, asked: &Asked, from: Place, to: Place) -> Result<bool, Full> {
+        let shard = &self.shards[asked.shard];
+        let found = shard.find(&asked.probes(shard));
+        let Some(at) = found.filter(|at| shard.place(*at) == from) else { return Ok(false) };
+        self.admit(asked.shard, to)?;
+        self.shards[asked.shard].replace(at, to);
+        Ok(true)
     }
 
     /// Forgets `key`; returns where it pointed.
@@ -178,44 +148,56 @@ impl Index {
         Some(place)
     }
 
-    /// The slot that `key` has, or one that it may take, with room for `place`.
+    /// The slot that a key has, or one that it may take, with room for `place`.
     #[inline]
-    fn spot(&mut self, key: Key, place: Place) -> Result<Spot, Full> {
-        let (number, local) = permute::split(key);
-        let shard = &self.shards[number];
+    fn spot(&mut self, asked: &Asked, place: Place) -> Result<Spot, Full> {
+        let shard = &self.shards[asked.shard];
         if bits_of(place.0) <= shard.place_bits() {
-            let probes = shard.probes(local);
+            let probes = asked.probes(shard);
             if let Some(at) = shard.find(&probes) {
-                return Ok(Spot { shard: number, at, vacant_for: None });
+                return Ok(Spot { at, vacant_for: None });
             }
             if let Some(at) = shard.vacancy(&probes) {
-                return Ok(Spot { shard: number, at, vacant_for: Some(probes) });
+                return Ok(Spot { at, vacant_for: Some(probes) });
             }
         }
-        self.spot_made(number, local, place)
+        self.spot_made(asked, place)
     }
 
     /// What [`Index::spot`] says, after slots have moved and the shard has grown as need be.
     #[cold]
-    fn spot_made(&mut self, number: usize, local: u64, place: Place) -> Result<Spot, Full> {
-        let place_bits = bits_of(place.0).max(self.place_bits);
-        assert!(place_bits <= PLACE_BITS_MAX, "{place:?} has more than {PLACE_BITS_MAX} bits");
+    fn spot_made(&mut self, asked: &Asked, place: Place) -> Result<Spot, Full> {
         let spot = loop {
-            let shard = &mut self.shards[number];
-            let probes = shard.probes(local);
+            let shard = &mut self.shards[asked.shard];
+            let probes = asked.probes(shard);
             if let Some(at) = shard.find(&probes) {
-                break Spot { shard: number, at, vacant_for: None };
+                break Spot { at, vacant_for: None };
             }
             if let Some(at) = shard.room(&probes) {
-                break Spot { shard: number, at, vacant_for: Some(probes) };
+                break Spot { at, vacant_for: Some(probes) };
             }
-            self.grow(number, place_bits)?;
+            self.grow(asked.shard, self.place_bits_with(place))?;
         };
-        if bits_of(place.0) > self.shards[number].place_bits() {
-            self.widen(number, place_bits)?;
-        }
-        self.place_bits = place_bits;
+        self.admit(asked.shard, place)?;
         Ok(spot)
+    }
+
+    /// Bits of the highest place so far, or of `place`.
+    fn place_bits_with(&self, place: Place) -> u32 {
+        let bits = bits_of(place.0).max(self.place_bits);
+        assert!(bits <= PLACE_BITS_MAX, "{place:?} has more than {PLACE_BITS_MAX} bits");
+        bits
+    }
+
+    /// Gives the places of a shard as many bits as `place` has. Slots stay where they are.
+    #[inline]
+    fn admit(&mut self, number: usize, place: Place) -> Result<(), Full> {
+        if bits_of(place.0) > self.shards[number].place_bits() {
+            let place_bits = self.place_bits_with(place);
+            self.widen(number, place_bits)?;
+            self.place_bits = place_bits;
+        }
+        Ok(())
     }
 
     /// Rewrites a shard into more buckets.
@@ -262,7 +244,6 @@ impl Index {
 
 /// A slot for a key.
 struct Spot {
-    shard: usize,
     at: At,
     /// If the slot is vacant, what it is to be taken with.
     vacant_for: Option<[Probe; 2]>,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use stepwell_base::random::Stream;
 
+use super::ahead::AHEAD;
 use super::*;
 
 /// Fails unless index and map hold the same, the index weighs what it says, and every slot, read
@@ -36,16 +37,18 @@ fn act(index: &mut Index, map: &mut HashMap<u64, u64>, key: u64, choice: u64, pl
             map.insert(key, place);
         }
         6..=7 => {
-            assert_eq!(index.make_room(Key(key), Place(place)), Ok(()));
-            assert_eq!(index.get(Key(key)), now.map(Place));
-            assert_eq!(index.set(Key(key), Place(place)), now.map(Place));
+            // A shard may grow between the asking and the put.
+            let asked = index.ask(Key(key));
+            let other = key ^ 1;
+            let before = map.insert(other, place).map(Place);
+            assert_eq!(index.put(Key(other), Place(place)), Ok(before));
+            assert_eq!(index.put_asked(&asked, Place(place)), Ok(now.map(Place)));
             map.insert(key, place);
         }
         8..=9 => {
             let from = if choice & 16 == 0 { now.unwrap_or(place) } else { place ^ 1 };
-            assert_eq!(index.make_room(Key(key), Place(place)), Ok(()));
-            let moves = now == Some(from);
-            assert_eq!(index.move_row(Key(key), Place(from), Place(place)), moves);
+            let (moves, asked) = (now == Some(from), index.ask(Key(key)));
+            assert_eq!(index.move_row(&asked, Place(from), Place(place)), Ok(moves));
             if moves {
                 map.insert(key, place);
             }
@@ -93,8 +96,8 @@ fn the_first_and_the_last_key_are_keys_like_others() {
     let mut index = Index::new(u64::MAX, 0, 0);
     assert_eq!(index.get(Key(0)), None);
     assert_eq!(index.remove(Key(0)), None);
-    assert!(!index.move_row(Key(0), Place(0), Place(0)));
-    index.prefetch(Key(0));
+    let asked = index.ask(Key(0));
+    assert_eq!(index.move_row(&asked, Place(0), Place(0)), Ok(false));
     let highest = Place((1 << PLACE_BITS_MAX) - 1);
     for (key, place) in [(0, highest), (u64::MAX, Place(0)), (1, Place(1))] {
         assert_eq!(index.put(Key(key), place), Ok(None));
@@ -117,17 +120,12 @@ fn a_place_of_41_bits_is_a_broken_promise() {
 }
 
 #[test]
-#[should_panic(expected = "no room was made")]
-fn setting_without_room_is_a_broken_promise() {
-    Index::new(0, 0, 0).set(Key(1), Place(1));
-}
-
-#[test]
-#[should_panic(expected = "has more bits")]
-fn moving_to_a_place_without_room_is_a_broken_promise() {
+#[should_panic(expected = "has more than")]
+fn a_place_beyond_all_bits_is_a_broken_promise() {
     let mut index = Index::new(u64::MAX, 0, 0);
     assert_eq!(index.put(Key(1), Place(1)), Ok(None));
-    index.move_row(Key(1), Place(1), Place(1 << PLACE_BITS_MAX));
+    let asked = index.ask(Key(1));
+    let _ = index.move_row(&asked, Place(1), Place(1 << PLACE_BITS_MAX));
 }
 
 #[test]

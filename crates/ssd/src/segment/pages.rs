@@ -52,10 +52,20 @@ pub(crate) struct Chunk {
 }
 
 impl PageBuffer {
-    pub(crate) fn new(layout: Layout, segment: u64, chunk_pages: u32) -> Self {
+    /// Pages of a new segment; `spare` are buffers of [`PageBuffer::into_buffers`] of another one
+    /// with the same sizes.
+    pub(crate) fn new(
+        mut spare: Vec<Buffer>,
+        layout: Layout,
+        segment: u64,
+        chunk_pages: u32,
+    ) -> Self {
         assert!(chunk_pages > 1, "a chunk holds the header page and another");
-        let mut current = Buffer::new(chunk_pages as usize * layout.page_bytes);
-        let sum = marks::put_header(&mut current[..layout.page_bytes], &layout, segment);
+        let bytes = chunk_pages as usize * layout.page_bytes;
+        let mut current = spare.pop().unwrap_or_else(|| Buffer::new(bytes));
+        let header = &mut current[..layout.page_bytes];
+        header.fill(0);
+        let sum = marks::put_header(header, &layout, segment);
         let mut sums = Checksum::new();
         sums.update(&sum.to_le_bytes());
         Self {
@@ -68,7 +78,7 @@ impl PageBuffer {
             pages: 1,
             last_rows: layout.rows_per_page,
             in_flight: VecDeque::new(),
-            spare: Vec::new(),
+            spare,
             sums,
         }
     }
@@ -168,6 +178,13 @@ impl PageBuffer {
         }
     }
 
+    /// The memory, once all chunks have landed.
+    pub(crate) fn into_buffers(self) -> Vec<Buffer> {
+        let mut buffers = self.spare;
+        buffers.push(self.current);
+        buffers
+    }
+
     /// Chunks being written.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
@@ -211,7 +228,7 @@ mod tests {
     #[test]
     fn rows_are_readable_until_they_are_written() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(layout, 4, 2);
+        let mut pages = PageBuffer::new(Vec::new(), layout, 4, 2);
         let mut file = Vec::new();
         let mut taken = Vec::new();
         let payload = |row: u32| vec![row as u8; 1000];
@@ -259,7 +276,7 @@ mod tests {
     #[test]
     fn a_row_on_the_unfinished_page_is_replaced() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(layout, 4, 3);
+        let mut pages = PageBuffer::new(Vec::new(), layout, 4, 3);
         let row = |key: u64, used: u32| Row { key: Key(key), birth: 4, used, payload: &[7; 1000] };
         assert!(!pages.replace(&row(1, 1)));
         pages.push(&row(1, 1));

@@ -14,7 +14,7 @@ use stepwell_base::Key;
 use stepwell_disk::Disk;
 
 use super::open::Disks;
-use crate::index::{Index, Place};
+use crate::index::{Ahead, Asked, Index, Place};
 use crate::layout::Layout;
 use crate::segment::{self, Deletion, Footer, SegmentFile, Tail};
 use crate::stats::Counters;
@@ -26,8 +26,6 @@ const MIXED: u32 = u32::MAX;
 
 /// Rows that are added together.
 const ROWS_AT_ONCE: usize = 4096;
-/// Keys whose buckets are asked for ahead.
-const AHEAD: usize = 12;
 
 /// A row as a footer lists it.
 struct Listed {
@@ -136,18 +134,16 @@ impl<'a> Loading<'a> {
     /// Adds rows of one segment, asking for what they will need ahead.
     fn add_rows(&mut self, slot: u32, rows: &mut Vec<Listed>) -> Result<()> {
         let number = self.sources[slot as usize].file.number;
-        rows.iter().take(AHEAD).for_each(|listed| self.index.prefetch(listed.key));
-        for (at, listed) in rows.iter().enumerate() {
-            if let Some(ahead) = rows.get(at + AHEAD) {
-                self.index.prefetch(ahead.key);
-            }
-            self.add_row(slot, number, listed)?;
+        let mut ahead = Ahead::new(&self.index, rows.len(), |at| rows[at].key);
+        for listed in rows.iter() {
+            let Some(asked) = ahead.next(&self.index) else { unreachable!("one for each row") };
+            self.add_row(slot, number, listed, &asked)?;
         }
         rows.clear();
         Ok(())
     }
 
-    fn add_row(&mut self, slot: u32, number: u64, listed: &Listed) -> Result<()> {
+    fn add_row(&mut self, slot: u32, number: u64, listed: &Listed, asked: &Asked) -> Result<()> {
         let Listed { row, key, birth } = *listed;
         let page = self.layout.page_of(row);
         self.note_birth(slot, page, birth);
@@ -161,10 +157,10 @@ impl<'a> Loading<'a> {
             return Ok(());
         }
         let place = self.table.place(slot, page);
-        let Some(old) = self.index.put(key, place)? else { return Ok(()) };
+        let Some(old) = self.index.put_asked(asked, place)? else { return Ok(()) };
         if self.birth(old, key)? > birth {
             // The one that was there is newer after all.
-            self.index.put(key, old)?;
+            self.index.put_asked(asked, old)?;
             self.table.went_stale(slot);
         } else {
             let old = self.table.page(old).0;

@@ -18,7 +18,7 @@ use stepwell_disk::{Queue, QueueOptions};
 
 use super::compactor::Pace;
 use super::{Core, Retired, write};
-use crate::index::Place;
+use crate::index::{Ahead, Place};
 use crate::layout::Counts;
 use crate::options::WRITES_MAX;
 use crate::segment::page::Row;
@@ -29,8 +29,6 @@ use crate::{Error, Result};
 
 /// Rows that one hold of the state's lock moves at most.
 const MOVES_MAX: usize = 1024;
-/// Keys whose buckets are asked for ahead.
-const AHEAD: usize = 12;
 /// The highest generation: rows that went through as many merges are all the same.
 const GENERATION_MAX: u32 = 15;
 
@@ -169,7 +167,12 @@ impl Core {
             queue: self.home().queue(options)?,
             file,
             draft: Draft::new(counts.rows, generation.saturating_add(1).min(GENERATION_MAX)),
-            pages: PageBuffer::new(self.layout, number.into(), self.options.chunk_pages()),
+            pages: PageBuffer::new(
+                Vec::new(),
+                self.layout,
+                number.into(),
+                self.options.chunk_pages(),
+            ),
             moves: Vec::with_capacity(counts.rows as usize),
             expired: Vec::new(),
         })
@@ -241,16 +244,14 @@ impl Core {
         let mut full = Ok(());
         for (piece, first) in merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX)) {
             let mut state = self.state_mut();
-            for (at, ((key, from), row)) in piece.iter().zip(first..).enumerate() {
-                if let Some((ahead, _)) = piece.get(at + AHEAD) {
-                    state.index.prefetch(*ahead);
-                }
+            let mut ahead = Ahead::new(&state.index, piece.len(), |at| piece[at].0);
+            for ((_, from), row) in piece.iter().zip(first..) {
+                let Some(asked) = ahead.next(&state.index) else { unreachable!("one for each") };
                 let to = state.table.place(slot, self.layout.page_of(row));
-                let room = state.index.make_room(*key, to);
-                let moved = room.is_ok() && state.index.move_row(*key, *from, to);
-                let stale = if moved { state.table.page(*from).0 } else { slot };
+                let moved = state.index.move_row(&asked, *from, to);
+                let stale = if moved == Ok(true) { state.table.page(*from).0 } else { slot };
                 state.table.went_stale(stale);
-                full = full.and(room);
+                full = full.and(moved.map(drop));
             }
         }
         add(&self.counters.rows_moved, merge.moves.len() as u64);

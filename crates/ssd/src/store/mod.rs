@@ -64,7 +64,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use stepwell_base::Key;
-use stepwell_disk::{Disk, Queue};
+use stepwell_disk::{Buffer, Disk, Queue};
 
 use crate::index::Index;
 use crate::layout::Layout;
@@ -131,6 +131,8 @@ struct Space {
 struct Writer {
     queue: Box<dyn Queue>,
     open: Option<OpenSegment>,
+    /// Chunks of segments that ended, for the next one.
+    spare: Vec<Buffer>,
     /// Segments whose last writes are under way, in order.
     ending: VecDeque<Ending>,
     /// Sealed segments that were not synced yet.

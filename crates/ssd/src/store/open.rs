@@ -191,6 +191,7 @@ impl Store {
         let writer = Writer {
             queue: home(&disks)?.queue(of_writer)?,
             open: None,
+            spare: Vec::new(),
             ending: std::collections::VecDeque::new(),
             unsynced: Vec::new(),
             retired: Vec::new(),

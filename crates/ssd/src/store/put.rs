@@ -4,6 +4,7 @@ use stepwell_base::Key;
 
 use super::{Core, State, Store, Writer};
 use crate::Result;
+use crate::index::Ahead;
 use crate::options::DELETIONS_PART;
 use crate::segment::page::Row;
 use crate::stats::add;
@@ -12,8 +13,6 @@ use crate::stats::add;
 const PIECE_ROWS: u32 = 1024;
 /// Rows that are put before space is looked at again.
 const PORTION_ROWS: usize = 32 << 10;
-/// Keys whose buckets are asked for ahead.
-const AHEAD: usize = 12;
 /// Merged segments that wait to be removed at most before a commit is made for them.
 const RETIRED_MAX: usize = 4;
 
@@ -104,15 +103,12 @@ impl State {
         let (slot, birth) = (segment.slot, segment.birth);
         let rows = piece.rows.chunks_exact(core.layout.row_bytes);
         let (mut appended, mut replaced, mut outcome) = (0, 0, Ok(()));
-        piece.keys.iter().take(AHEAD).for_each(|key| self.index.prefetch(*key));
-        for (at, ((key, used), payload)) in piece.keys.iter().zip(piece.used).zip(rows).enumerate()
-        {
-            if let Some(key) = piece.keys.get(at + AHEAD) {
-                self.index.prefetch(*key);
-            }
+        let mut ahead = Ahead::new(&self.index, piece.keys.len(), |at| piece.keys[at]);
+        for ((key, used), payload) in piece.keys.iter().zip(piece.used).zip(rows) {
+            let Some(asked) = ahead.next(&self.index) else { unreachable!("one for each key") };
             let row = Row { key: *key, birth, used: *used, payload };
             let place = self.table.place(slot, open.pages.next_page());
-            let old = match self.index.put(*key, place) {
+            let old = match self.index.put_asked(&asked, place) {
                 Ok(old) => old,
                 Err(full) => {
                     outcome = Err(full.into());

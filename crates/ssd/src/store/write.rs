@@ -8,6 +8,7 @@ use stepwell_disk::Buffer;
 use super::{Core, Ending, OpenPages, OpenSegment, State, Writer};
 use crate::Result;
 use crate::layout::Counts;
+use crate::options::WRITES_MAX;
 use crate::segment::{Draft, PageBuffer, SegmentFile};
 use crate::table::{Sealed, Segment};
 
@@ -43,7 +44,9 @@ impl Core {
         let rows = self.options.segment_rows();
         let file = self.create_file(birth, &Counts { rows, runs: 1, deletions: 0 });
         let file = writer.guard(file)?;
-        let pages = PageBuffer::new(self.layout, birth.into(), self.options.chunk_pages());
+        let spare = std::mem::take(&mut writer.spare);
+        let chunk_pages = self.options.chunk_pages();
+        let pages = PageBuffer::new(spare, self.layout, birth.into(), chunk_pages);
         let segment = Segment::new(Arc::clone(&file), birth);
         let mut state = self.state_mut();
         let slot = state.table.insert(segment);
@@ -126,8 +129,10 @@ impl Core {
         let sealed = Sealed { bytes, tail: ending.tail };
         let now = state.next_seq;
         state.table.seal(ending.slot, sealed, ending.draft.birth_min(), now);
-        state.open.retain(|open| open.slot != ending.slot);
+        let pages = state.open.extract_if(.., |open| open.slot == ending.slot).next();
         drop(state);
+        writer.spare.extend(pages.into_iter().flat_map(|open| open.pages.into_buffers()));
+        writer.spare.truncate(WRITES_MAX);
         writer.unsynced.push(ending.file);
         self.bell.ring();
     }
