@@ -55,7 +55,7 @@ fn as_text<S: serde::Serializer>(keys: &[Key], to: S) -> std::result::Result<S::
 /// Holds 16 bytes for each row of a segment, and a chunk of its file.
 ///
 /// # Errors
-/// When the manifest cannot be read, or a directory cannot.
+/// When the manifest cannot be read. A segment that cannot be is damaged.
 pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let manifest = Manifest::load(&**disks.first().ok_or_else(none)?)?;
@@ -65,13 +65,15 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
         checked.segments += 1;
         checked.rows += u64::from(entry.rows);
         checked.bytes = checked.bytes.saturating_add(entry.bytes);
-        match locate(disks, entry.segment)? {
-            Some(file) => checked.check_segment(&file, &layout, entry)?,
-            None => {
-                let path = disks[0].path().join(segment::name(entry.segment));
-                let what = "the segment is in none of the directories".to_owned();
-                checked.damages.push(Damage { path, offset: 0, what, keys: Vec::new() });
+        let path = disks[0].path().join(segment::name(entry.segment));
+        let lost = |what: String| Damage { path, offset: 0, what, keys: Vec::new() };
+        match locate(disks, entry.segment) {
+            Ok(Some(file)) => checked.check_segment(&file, &layout, entry)?,
+            Ok(None) => {
+                checked.damages.push(lost("it is in none of the directories".to_owned()));
             }
+            Err(Error::Disk(error)) => checked.damages.push(lost(error.to_string())),
+            Err(error) => return Err(error),
         }
     }
     Ok(checked)
@@ -95,7 +97,9 @@ impl Checked {
         entry: &SegmentEntry,
     ) -> Result<()> {
         let counters = Counters::new(file.directory + 1);
+        let first = self.damages.len();
         let tail = self.note(file, file.check(layout, entry, &counters))?;
+        let header_noted = self.damages[first..].iter().any(|damage| damage.offset == 0);
         let keys = match tail {
             Some(tail) => self.keys(file, layout, &tail, &counters)?,
             None => None,
@@ -105,14 +109,20 @@ impl Checked {
         let pages = 1 + layout.pages(entry.rows);
         let whole_pages = (length / layout.page_bytes as u64).min(u64::from(pages)) as u32;
         let before = self.damages.len();
-        file.for_each_page(layout, whole_pages, &counters, &mut |number, bytes, whole| {
-            self.pages += 1;
-            sums.update(&page::sum(bytes).to_le_bytes());
-            self.check_page(file, layout, keys.as_deref(), (number, bytes, whole));
-            Ok(())
-        })?;
+        let read =
+            file.for_each_page(layout, whole_pages, &counters, &mut |number, bytes, whole| {
+                self.pages += 1;
+                sums.update(&page::sum(bytes).to_le_bytes());
+                if number > 0 || !header_noted {
+                    self.check_page(file, layout, keys.as_deref(), (number, bytes, whole));
+                }
+                Ok(())
+            });
+        if self.note(file, read)?.is_none() {
+            return Ok(());
+        }
         let fits = tail.is_none_or(|tail| tail.pages_sum == sums.value());
-        if !fits && self.damages.len() == before {
+        if !fits && self.damages.len() == before && !header_noted {
             let error = file.damaged(0, "the pages' checksums do not have theirs");
             self.note::<()>(file, Err(error))?;
         }
@@ -174,7 +184,12 @@ impl Checked {
                 self.damages.push(Damage { path, offset, what: why, keys });
                 Ok(None)
             }
-            Err(error @ (Error::Version { .. } | Error::Disk(_))) => {
+            Err(Error::Version { found, known, .. }) => {
+                let what = format!("it says format version {found}, this build reads {known}");
+                self.damages.push(Damage { path, offset: 0, what, keys });
+                Ok(None)
+            }
+            Err(Error::Disk(error)) => {
                 self.damages.push(Damage { path, offset: 0, what: error.to_string(), keys });
                 Ok(None)
             }

@@ -122,6 +122,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Of damage, that it lies in the file that this one is a link to or a copy of.
+    pub(crate) fn found_in(self, file: PathBuf) -> Self {
+        match self {
+            Self::Damaged { offset, why, .. } => Self::Damaged { path: file, offset, why },
+            other => other,
+        }
+    }
+}
+
 /// Keys as a message shows them.
 fn list(keys: &[Key]) -> String {
     const SHOWN_MAX: usize = 4;

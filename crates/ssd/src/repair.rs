@@ -5,7 +5,10 @@
 //!          row whose newest version is lost is lost: an older one is never put in its place. The
 //!          rows that are left are then put into the new store, in the order of their segments.
 //! Failure  Of a page without its checksum in a segment without its footer nobody knows which keys
-//!          it had: such pages are counted, and older versions of their rows may be salvaged.
+//!          it had: such pages are counted, and older versions of their rows may be salvaged. With
+//!          a footer its deletions are lost: rows that only they had deleted are back.
+//!          A run that fails half-way leaves part of the rows in the new store: its caller makes
+//!          that store where nobody takes it for the whole.
 //! Bounds   A map of all keys: about 50 bytes each.
 
 use std::collections::HashMap;
@@ -38,7 +41,7 @@ pub struct Salvaged {
     pub pages_damaged: u64,
     /// Damaged pages whose keys nobody knows.
     pub pages_unknown: u64,
-    /// Segments that are missing.
+    /// Segments that are missing, or whose files cannot be opened.
     pub segments_lost: u64,
     /// Segments without a whole footer: rows of pages that are missing at their ends are lost, and
     /// so are their deletions.
@@ -130,7 +133,7 @@ impl Repair<'_> {
     /// Finds the newest version of every key, and the damaged pages.
     fn look(&mut self) -> Result<()> {
         for number in self.numbers.clone() {
-            let Some(file) = locate(self.disks, number)? else {
+            let Some(file) = readable(self.disks, number)? else {
                 self.salvaged.segments_lost += 1;
                 continue;
             };
@@ -239,7 +242,7 @@ impl Repair<'_> {
         let mut batch = Batch::default();
         let layout = self.layout;
         for number in &self.numbers {
-            let Some(file) = locate(self.disks, *number)? else { continue };
+            let Some(file) = readable(self.disks, *number)? else { continue };
             let counters = Counters::new(self.disks.len());
             let pages = pages_in(&file, &layout, None)?;
             file.for_each_page(&layout, pages, &counters, &mut |page, bytes, whole| {
@@ -300,6 +303,14 @@ fn rows_on_whole(bytes: &[u8], layout: &Layout) -> u32 {
     (0..layout.rows_per_page).take_while(is_row).count() as u32
 }
 
+/// The file of a segment, where there is one that can be opened.
+fn readable(disks: &[Arc<dyn Disk>], number: u64) -> Result<Option<SegmentFile>> {
+    match locate(disks, number) {
+        Err(Error::Disk(_)) => Ok(None),
+        located => located,
+    }
+}
+
 /// Refuses to salvage a store into one of its own directories.
 fn refuse_source(disks: &[Arc<dyn Disk>], into: &dyn Disk) -> Result<()> {
     if into.exists(MANIFEST_NAME)? {
@@ -325,7 +336,7 @@ fn numbers_of_all(disks: &[Arc<dyn Disk>]) -> Result<Vec<u64>> {
 /// Table and row size as the first whole header says.
 fn layout_of_any(disks: &[Arc<dyn Disk>]) -> Result<Layout> {
     for number in numbers_of_all(disks)? {
-        let Some(file) = locate(disks, number)? else { continue };
+        let Some(file) = readable(disks, number)? else { continue };
         if let Some(layout) = segment::reader::layout_of(&file)? {
             return Ok(layout);
         }

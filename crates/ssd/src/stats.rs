@@ -36,6 +36,8 @@ pub struct Stats {
     pub index_bytes: u64,
     /// The most that they ever were.
     pub index_bytes_peak: u64,
+    /// The longest time that growing a part of the index took, in milliseconds.
+    pub index_rewrite_ms_longest: f64,
     /// Bytes read from files, for whatever reason.
     pub bytes_read: u64,
     /// Bytes written to files: rows, padding, footers, manifests, merged rows, copies.

@@ -14,6 +14,14 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
 }
 
 fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
+    if !args.dir.is_dir() {
+        return Err(format!("{} is no directory: make it first", args.dir.display()));
+    }
+    if let Some(path) = &args.json {
+        // A figure that cannot be written is known before the hours that it takes.
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     let options = ssd::Options {
         directory: args.dir.clone(),
         rows: args.rows,
@@ -81,6 +89,7 @@ fn print(figures: &Figures) {
     line("index", f.index_bytes_per_key, "bytes/key", "");
     line("index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
     line("index, the most while growing", f.index_bytes_per_key_growing, "bytes/key", "");
+    line("  its longest rewrite", f.index_rewrite_ms_longest, "ms", "");
     line("  the longest put of 1024", f.growing_put_ms_most, "ms", "");
     line("reopening", f.reopen_seconds, "s", "");
     line("snapshot", f.snapshot_seconds, "s", "");

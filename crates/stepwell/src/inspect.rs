@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
 use stepwell_server::Checkpoint;
-use stepwell_ssd::{Compaction, Manifest, Store, StoreOptions};
+use stepwell_ssd::{Manifest, Store, StoreOptions};
 
 use crate::cli::InspectArgs;
 
@@ -52,11 +52,9 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
     let manifest = Manifest::load(&disk).map_err(message)?;
     let options = StoreOptions {
         index_bytes_max: u64::MAX,
-        // Nothing changes what is looked at.
-        compaction: Compaction::Inline,
         ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
     };
-    let store = Store::open(Arc::new(disk), options).map_err(message)?;
+    let store = Store::view(Arc::new(disk), options).map_err(message)?;
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let mut longest = Longest::new(top);
     store

@@ -13,6 +13,8 @@ use crate::cli::{StoreArgs, StoreJob};
 
 /// Keys of a damaged page that are printed at most.
 const KEYS_SHOWN: usize = 4;
+/// What follows the name of a directory that a repair has not finished.
+const PARTIAL: &str = ".partial";
 /// Damages that are printed at most; the JSON has all.
 const DAMAGES_SHOWN: usize = 50;
 
@@ -27,10 +29,19 @@ pub(crate) fn run(args: &StoreArgs) -> Result<(), String> {
 /// The stores that the directories hold: one over all of them, or, where the only one has no
 /// manifest, those in the directories below it, as a checkpoint has them.
 fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
+    let mut real = Vec::new();
     for directory in directories {
         if !directory.is_dir() {
             return Err(format!("{} is no directory", directory.display()));
         }
+        let path = directory
+            .canonicalize()
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        if real.contains(&path) {
+            let path = directory.display();
+            return Err(format!("{path} is named twice: name each directory once"));
+        }
+        real.push(path);
     }
     let is_store = |path: &Path| path.join(MANIFEST_NAME).is_file() || has_segments(path);
     if directories.len() > 1 || is_store(&directories[0]) {
@@ -69,25 +80,35 @@ fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, String> {
 }
 
 fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
-    let mut damaged = 0;
+    let (mut damaged, mut unchecked) = (0, Vec::new());
     let mut all = Vec::new();
     for store in stores(directories)? {
-        let checked = stepwell_ssd::check(&open(&store)?).map_err(|error| error.to_string())?;
-        damaged += checked.damages.len();
-        if json {
-            all.push(json!({ "directories": store, "checked": checked }));
-        } else {
-            print_checked(&store, &checked);
+        let checked = open(&store)
+            .and_then(|disks| stepwell_ssd::check(&disks).map_err(|error| error.to_string()));
+        match checked {
+            Ok(checked) => {
+                damaged += checked.damages.len();
+                if !json {
+                    print_checked(&store, &checked);
+                }
+                all.push(json!({ "directories": store, "checked": checked }));
+            }
+            // The other tables of a checkpoint are looked at all the same.
+            Err(error) => {
+                all.push(json!({ "directories": store, "error": error }));
+                unchecked.push(error);
+            }
         }
     }
     if json {
         println!("{:#}", json!({ "stores": all }));
     }
-    match damaged {
-        0 => Ok(()),
-        count => Err(format!(
-            "{count} damaged places; `stepwell store repair DIR --into NEW` salvages the rest"
-        )),
+    let mend = "`stepwell store repair DIR --into NEW` salvages the rest";
+    match (unchecked.is_empty(), damaged) {
+        (true, 0) => Ok(()),
+        (true, count) => Err(format!("{count} damaged places; {mend}")),
+        (false, 0) => Err(unchecked.join("; ")),
+        (false, count) => Err(format!("{}; {count} damaged places; {mend}", unchecked.join("; "))),
     }
 }
 
@@ -133,13 +154,7 @@ fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
             Some(name) if several => into.join(name),
             _ => into.to_owned(),
         };
-        let disk = FileDisk::create(&target).map_err(|error| error.to_string())?;
-        let options = |table, row_bytes| StoreOptions {
-            index_bytes_max: u64::MAX,
-            ..StoreOptions::new(table, row_bytes)
-        };
-        let salvaged = stepwell_ssd::repair(&open(&store)?, Arc::new(disk), options);
-        let salvaged = salvaged.map_err(|error| error.to_string())?;
+        let salvaged = salvage(&store, &target)?;
         print_salvaged(&store, &target, &salvaged);
         lost += u64::from(!salvaged.is_whole());
     }
@@ -147,6 +162,37 @@ fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
         0 => Ok(()),
         count => Err(format!("of {count} stores not everything could be salvaged, see above")),
     }
+}
+
+/// Salvages a store into `target`, which comes to be at one stroke: of a run that fails nothing
+/// stays that could be taken for the whole.
+fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
+    let at = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    if fs::read_dir(target).is_ok_and(|mut listed| listed.next().is_some()) {
+        return Err(format!("{} is not empty: name a new directory", target.display()));
+    }
+    let mut partial = target.as_os_str().to_owned();
+    partial.push(PARTIAL);
+    let partial = PathBuf::from(partial);
+    if partial.exists() {
+        let path = partial.display();
+        return Err(format!("{path} is left from a repair that was cut short: remove it"));
+    }
+    let into = || -> Result<Salvaged, String> {
+        let disk = FileDisk::create(&partial).map_err(|error| error.to_string())?;
+        let options = |table, row_bytes| StoreOptions {
+            index_bytes_max: u64::MAX,
+            ..StoreOptions::new(table, row_bytes)
+        };
+        let salvaged = stepwell_ssd::repair(&open(store)?, Arc::new(disk), options);
+        let salvaged = salvaged.map_err(|error| error.to_string())?;
+        fs::rename(&partial, target).map_err(|error| at(target, error))?;
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = FileDisk::open(parent.unwrap_or(Path::new(".")));
+        parent.and_then(|parent| parent.sync_directory()).map_err(|error| error.to_string())?;
+        Ok(salvaged)
+    };
+    into().inspect_err(|_| drop(fs::remove_dir_all(&partial)))
 }
 
 fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {

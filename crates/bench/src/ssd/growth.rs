@@ -42,6 +42,7 @@ impl Bench<'_> {
                     figures.index_bytes_per_key_growing.max(bytes);
             }
         }
+        figures.index_rewrite_ms_longest = store.stats().index_rewrite_ms_longest;
         Ok(())
     }
 }

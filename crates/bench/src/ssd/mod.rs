@@ -98,6 +98,8 @@ pub struct Figures {
     /// The most bytes of the index a key while it grew from a million keys without a hint, those
     /// of a part being rewritten counted twice.
     pub index_bytes_per_key_growing: f64,
+    /// The longest time that growing a part of it took, in milliseconds.
+    pub index_rewrite_ms_longest: f64,
     /// The longest put of 1024 rows meanwhile, in milliseconds; what the disk
     /// and the other processes took is in it.
     pub growing_put_ms_most: f64,

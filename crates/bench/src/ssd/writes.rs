@@ -8,7 +8,7 @@ use stepwell_disk::Disk;
 use stepwell_ssd::Store;
 
 use super::reads::LOAD_SEED;
-use super::rows::{Shuffle, key};
+use super::rows::{Rows, Shuffle, key};
 use super::{Bench, Figures};
 use crate::Result;
 use crate::measure::{Watch, over};
@@ -28,12 +28,20 @@ struct Batch {
 }
 
 impl Batch {
-    fn put(&mut self, store: &Store) -> Result<()> {
-        self.used.resize(self.keys.len(), 0);
-        store.put_many(&self.keys, &self.used, &self.rows)?;
+    fn push(&mut self, rows: &Rows, number: u64) {
+        self.keys.push(key(number));
+        self.used.push(0);
+        rows.write(number, &mut self.rows);
+    }
+
+    fn put(&self, store: &Store) -> Result<()> {
+        Ok(store.put_many(&self.keys, &self.used, &self.rows)?)
+    }
+
+    fn clear(&mut self) {
         self.keys.clear();
+        self.used.clear();
         self.rows.clear();
-        Ok(())
     }
 }
 
@@ -48,7 +56,7 @@ impl Bench<'_> {
             let end = self.options.rows.min(first + self.ready_rows());
             let batches = self.batches(&mut (first..end).map(|place| order.at(place)));
             let watch = Watch::start();
-            batches.into_iter().try_for_each(|mut batch| batch.put(&store))?;
+            batches.iter().try_for_each(|batch| batch.put(&store))?;
             if end == self.options.rows {
                 store.commit()?;
             }
@@ -68,8 +76,7 @@ impl Bench<'_> {
         let mut batches = Vec::new();
         let mut batch = Batch::default();
         for number in numbers {
-            batch.keys.push(key(number));
-            self.rows.write(number, &mut batch.rows);
+            batch.push(&self.rows, number);
             if batch.keys.len() == self.options.batch {
                 batches.push(std::mem::take(&mut batch));
             }
@@ -90,10 +97,10 @@ impl Bench<'_> {
         for at in 0..count {
             let number = numbers(self, at);
             self.rows.renew(number);
-            batch.keys.push(key(number));
-            self.rows.write(number, &mut batch.rows);
+            batch.push(&self.rows, number);
             if batch.keys.len() == self.options.batch || at + 1 == count {
                 batch.put(store)?;
+                batch.clear();
                 after();
             }
         }
@@ -118,7 +125,7 @@ impl Bench<'_> {
             numbers.iter().for_each(|number| self.rows.renew(*number));
             let batches = self.batches(&mut numbers.into_iter());
             let watch = Watch::start();
-            batches.into_iter().try_for_each(|mut batch| batch.put(store))?;
+            batches.iter().try_for_each(|batch| batch.put(store))?;
             if end == count {
                 store.commit()?;
             }

@@ -22,6 +22,8 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+use std::time::{Duration, Instant};
+
 use stepwell_base::Key;
 
 pub(crate) use ahead::{Ahead, Asked};
@@ -53,6 +55,7 @@ pub(crate) struct Index {
     bytes: u64,
     bytes_peak: u64,
     bytes_max: u64,
+    rewrite_longest: Duration,
     /// Buckets of a shard that gets its first key.
     buckets_first: usize,
     /// Bits of the highest place so far, or of the highest that was foretold.
@@ -69,7 +72,16 @@ impl Index {
         let bytes = size_of_val(&*shards) as u64;
         let share = bytes_max.saturating_sub(bytes) / SHARDS as u64;
         let buckets_first = buckets_planned(rows_hint, place_bits, share);
-        Self { shards, rows: 0, bytes, bytes_peak: bytes, bytes_max, buckets_first, place_bits }
+        Self {
+            shards,
+            rows: 0,
+            bytes,
+            bytes_peak: bytes,
+            bytes_max,
+            rewrite_longest: Duration::ZERO,
+            buckets_first,
+            place_bits,
+        }
     }
 
     /// Number of keys.
@@ -97,6 +109,11 @@ impl Index {
     fn get_asked(&self, asked: &Asked) -> Option<Place> {
         let shard = &self.shards[asked.shard];
         shard.find(&asked.probes(shard)).map(|at| shard.place(at))
+    }
+
+    /// The longest time that rewriting a shard took: the longest pause that growth makes.
+    pub(crate) fn rewrite_longest(&self) -> Duration {
+        self.rewrite_longest
     }
 
     /// Says the place of each of `keys`, in order, by its number among them.
@@ -203,6 +220,7 @@ impl Index {
     /// Rewrites a shard into more buckets.
     #[cold]
     fn grow(&mut self, number: usize, place_bits: u32) -> Result<(), Full> {
+        let started = Instant::now();
         let mut buckets = self.shards[number].buckets();
         loop {
             let first = buckets == 0;
@@ -213,6 +231,7 @@ impl Index {
             assert!(new.bytes() == growth, "I1: {} bytes were foretold as {growth}", new.bytes());
             self.bytes = self.bytes + growth - self.shards[number].bytes();
             self.shards[number] = new;
+            self.rewrite_longest = self.rewrite_longest.max(started.elapsed());
             return Ok(());
         }
     }
@@ -220,6 +239,7 @@ impl Index {
     /// Gives the places of a shard more bits.
     #[cold]
     fn widen(&mut self, number: usize, place_bits: u32) -> Result<(), Full> {
+        let started = Instant::now();
         let shard = &mut self.shards[number];
         let before = shard.bytes();
         let after = Shard::bytes_for(shard.buckets(), place_bits);
@@ -228,6 +248,7 @@ impl Index {
         self.allow(after - words)?;
         self.shards[number].widen(place_bits);
         self.bytes = self.bytes + after - before;
+        self.rewrite_longest = self.rewrite_longest.max(started.elapsed());
         Ok(())
     }
 

@@ -22,7 +22,9 @@ impl Store {
     /// since.
     ///
     /// # Errors
-    /// When the disk refuses: the last commit stays the last one, and all writes are refused.
+    /// When the disk refuses: the last commit stays the last one, and all writes are refused. When
+    /// only the file of a merged segment cannot be removed, the commit is made, and the next one
+    /// tries again.
     pub fn commit(&self) -> Result<Manifest> {
         self.core.ease()?;
         let mut writer = self.core.writer()?;

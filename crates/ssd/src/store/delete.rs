@@ -11,8 +11,8 @@ use crate::stats::add;
 const PIECE_KEYS: usize = 1024;
 
 impl Store {
-    /// Deletes the rows of `keys`; keys without one are passed over. Returns how many there were.
-    /// Compaction reclaims their space.
+    /// Deletes the rows of `keys`; keys without one are passed over. Returns how many there were,
+    /// expired rows that no compaction has met yet among them. Compaction reclaims their space.
     ///
     /// # Errors
     /// When the disk refuses: all writes are refused then.

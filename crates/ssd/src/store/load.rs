@@ -198,7 +198,7 @@ pub(super) fn find(disks: &[Arc<dyn Disk>], manifest: &Manifest) -> Result<Vec<u
     for (directory, disk) in disks.iter().enumerate() {
         for name in disk.list()? {
             if let Some(number) = segment::number(&name) {
-                homes.insert(number, directory);
+                homes.entry(number).or_insert(directory);
             }
         }
     }

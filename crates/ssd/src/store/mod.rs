@@ -252,6 +252,7 @@ impl Core {
         stats.segments_retired = state.retired.segments;
         stats.index_bytes = state.index.bytes();
         stats.index_bytes_peak = state.index.bytes_peak();
+        stats.index_rewrite_ms_longest = state.index.rewrite_longest().as_secs_f64() * 1e3;
         for slot in state.table.sealed() {
             let segment = state.table.get(slot);
             let part = u64::from(segment.live) * LIVE_PARTS as u64 / u64::from(segment.rows.max(1));

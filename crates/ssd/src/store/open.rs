@@ -42,6 +42,7 @@ impl Store {
     /// Those of [`Store::create`].
     pub fn create_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
+        refuse_twice(&disks)?;
         refuse_existing(&disks)?;
         set_aside_unnamed(&disks, &[])?;
         let mut manifest = Manifest::empty(&options.layout());
@@ -70,6 +71,7 @@ impl Store {
     /// Those of [`Store::open`]; and when a segment is in none of the directories.
     pub fn open_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
+        refuse_twice(&disks)?;
         if let Some(old) = OldManifest::load(home(&disks)?)? {
             old.check(home(&disks)?, options.table, options.row_bytes)?;
             set_aside_unnamed(&disks, &old.segments)?;
@@ -85,6 +87,21 @@ impl Store {
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
         let counters = Counters::new(disks.len());
         Self::assemble(disks, options, manifest, counters)
+    }
+
+    /// Opens the store as of its last commit to be looked at: nothing in its directory is changed,
+    /// and every write is refused. Files that the commit does not name stay where they are.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`]; a store of format version 1 is refused.
+    pub fn view(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
+        let options = StoreOptions { compaction: Compaction::Inline, ..options };
+        options.check()?;
+        let manifest = Manifest::load(&*disk)?;
+        manifest.check(&options, &*disk)?;
+        let store = Self::assemble(vec![disk], options, manifest, Counters::new(1))?;
+        store.core.writer()?.refused = Some("it was opened to be looked at".to_owned());
+        Ok(store)
     }
 
     /// Makes a store from a snapshot: links or copies its segments into a directory that holds no
@@ -106,6 +123,7 @@ impl Store {
         options: StoreOptions,
     ) -> Result<Self> {
         options.check()?;
+        refuse_twice(&disks)?;
         let source = home(&disks)?.directory(from)?;
         refuse_existing(&disks)?;
         if let Some(old) = OldManifest::load(&*source)? {
@@ -126,7 +144,9 @@ impl Store {
                 counters.wrote(directory, entry.bytes as usize);
             }
             let file = SegmentFile::open(&**disk, directory, entry.segment)?;
-            file.check_all(&manifest.layout(), entry, &counters)?;
+            let from = source.path().join(segment::name(entry.segment));
+            let checked = file.check_all(&manifest.layout(), entry, &counters);
+            checked.map_err(|error| error.found_in(from))?;
         }
         for disk in disks.iter().skip(1) {
             disk.sync_directory()?;
@@ -233,6 +253,17 @@ fn refuse_existing(disks: &[Arc<dyn Disk>]) -> Result<()> {
     for disk in disks {
         if disk.exists(MANIFEST_NAME)? {
             return Err(Error::Exists { path: disk.path().to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory that is named more than once: it would count as several disks.
+pub(crate) fn refuse_twice(disks: &[Arc<dyn Disk>]) -> Result<()> {
+    for (number, disk) in disks.iter().enumerate() {
+        if disks[..number].iter().any(|other| other.path() == disk.path()) {
+            let path = disk.path().display();
+            return Err(Error::Options(format!("{path} is named twice: name each directory once")));
         }
     }
     Ok(())

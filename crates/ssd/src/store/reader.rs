@@ -78,7 +78,7 @@ impl Reader {
     /// and `found` are made as long as the keys ask for.
     ///
     /// # Errors
-    /// When the disk refuses to start a read.
+    /// When the disk refuses to start a read; this look-up is dropped then, others go on.
     pub fn submit(&mut self, mut lookup: Lookup) -> Result<Ticket> {
         let row_bytes = self.core.layout.row_bytes;
         lookup.rows.resize(lookup.keys.len() * row_bytes, 0);
@@ -88,8 +88,13 @@ impl Reader {
         self.next_ticket = self.next_ticket.wrapping_add(1);
         self.core.looking.fetch_add(1, Ordering::Relaxed);
         self.active.push_back(Active { ticket, lookup, fetch });
-        self.start()?;
-        Ok(Ticket { reader: self.number, number: ticket })
+        match self.start() {
+            Ok(()) => Ok(Ticket { reader: self.number, number: ticket }),
+            Err(error) => {
+                self.take(self.active.len() - 1);
+                Err(error)
+            }
+        }
     }
 
     /// Look-ups that were submitted and not waited for.
@@ -100,7 +105,7 @@ impl Reader {
     /// Waits for a look-up; others go on meanwhile.
     ///
     /// # Errors
-    /// When a page cannot be read or is damaged.
+    /// When a page cannot be read or is damaged. The look-up is over then, too.
     ///
     /// # Panics
     /// When the ticket is another reader's.
@@ -108,17 +113,24 @@ impl Reader {
         let at = self.active.iter().position(|active| active.ticket == ticket.number);
         assert!(ticket.reader == self.number && at.is_some(), "a ticket of this reader");
         let at = at.unwrap_or_default();
-        while !self.active[at].fetch.is_done() {
-            self.start()?;
-            self.complete()?;
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !self.active[at].fetch.is_done() {
+            outcome = self.start().and_then(|()| self.complete());
         }
-        let active = self.active.remove(at);
-        self.core.looking.fetch_sub(1, Ordering::Relaxed);
-        let Some(Active { lookup, fetch, .. }) = active else { unreachable!("it was found above") };
+        let Active { lookup, fetch, .. } = self.take(at);
+        outcome?;
         self.core.end_fetch(fetch, lookup.keys.len())?;
-        // What others have left to read fills the place of what was done.
-        self.start()?;
+        // What others have left to read fills the place of what was done. A refusal is met again,
+        // and told, when they are waited for.
+        let _ = self.start();
         Ok(lookup)
+    }
+
+    /// Takes a look-up out; what it still has under way is passed over when it is done.
+    fn take(&mut self, at: usize) -> Active {
+        self.core.looking.fetch_sub(1, Ordering::Relaxed);
+        let Some(active) = self.active.remove(at) else { unreachable!("a look-up in flight") };
+        active
     }
 
     fn start(&mut self) -> Result<()> {

@@ -16,8 +16,7 @@ use crate::table::{Sealed, Segment};
 const FOOTER: u32 = u32::MAX;
 
 impl Core {
-    /// Makes a file for a segment of at most `counts`, where there is most room: the directory
-    /// with the fewest bytes of segments.
+    /// Makes a file for a segment of at most `counts`, in the directory with the fewest segments.
     pub(super) fn create_file(&self, number: u32, counts: &Counts) -> Result<Arc<SegmentFile>> {
         let directory = self.emptiest();
         let bytes = self.layout.file_bytes(counts);

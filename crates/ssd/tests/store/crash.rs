@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Faults, FaultyDisk, MemDisk, Survival};
-use stepwell_ssd::{Error, Store, StoreOptions, check};
+use stepwell_ssd::{Error, Result, Store, StoreOptions, check};
 
 use crate::actor::Actor;
 use crate::common::{Oracle, assert_holds, options, put, reopen};
@@ -156,4 +156,93 @@ fn a_snapshot_outlives_the_store_and_a_crash() {
     // What was restored is durable at once.
     let again = reopen(&crashed.crash(Survival::SyncedAlone)).unwrap();
     assert_holds(&again, &oracle);
+}
+
+/// What a cut leaves of something done to a world is judged, in every way that a crash may go;
+/// returns the number of cuts.
+fn cut_each(
+    world: &dyn Fn() -> MemDisk,
+    change: &dyn Fn(Arc<dyn Disk>) -> Result<()>,
+    judge: &dyn Fn(&MemDisk, bool),
+) -> u64 {
+    let whole = FaultyDisk::new(shared(&world()), Faults::default());
+    change(Arc::new(whole.clone())).unwrap();
+    for cut_after in 0..whole.mutations() {
+        let world = world();
+        let faults = Faults { cut_after: Some(cut_after), ..Faults::default() };
+        let done = change(Arc::new(FaultyDisk::new(shared(&world), faults))).is_ok();
+        let torn = (0..6).map(|n| Survival::Torn(cut_after << 8 | n));
+        for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {
+            let _told = Told(format!("cut after {cut_after}, {survival:?}"));
+            judge(&world.crash(survival), done);
+        }
+    }
+    whole.mutations()
+}
+
+/// A committed store with a snapshot, and what both hold.
+fn with_snapshot() -> (MemDisk, Oracle) {
+    let world = MemDisk::new();
+    let store = Store::create(shared(&world), options()).unwrap();
+    let rows: Vec<(u64, u64)> = (0..150).map(|key| (key, key)).collect();
+    put(&store, &rows).unwrap();
+    world.create_directory(Path::new("/snapshot")).unwrap();
+    store.snapshot(Path::new("/snapshot")).unwrap();
+    (world, Oracle::from_iter(rows))
+}
+
+#[test]
+fn a_restored_store_is_there_or_is_not() {
+    let (world, oracle) = with_snapshot();
+    let paths = ["/one", "/two"].map(Path::new);
+    let directories = |world: &Arc<dyn Disk>| -> Result<Vec<Arc<dyn Disk>>> {
+        Ok(paths
+            .iter()
+            .map(|path| world.create_directory(path))
+            .collect::<std::result::Result<_, _>>()?)
+    };
+    let restore = |world: &Arc<dyn Disk>| {
+        Store::restore_over(directories(world)?, Path::new("/snapshot"), options())
+    };
+    let cuts = cut_each(
+        &|| world.crash(Survival::Everything),
+        &|world| restore(&world).map(drop),
+        &|world, done| {
+            let disks = directories(&shared(world)).unwrap();
+            let store = match Store::open_over(disks, options()) {
+                Err(Error::Missing { .. }) if !done => restore(&shared(world)),
+                outcome => outcome,
+            };
+            assert_holds(&store.unwrap(), &oracle);
+        },
+    );
+    assert!(cuts > 8, "{cuts}");
+}
+
+#[test]
+fn a_store_that_is_set_aside_is_there_or_is_not() {
+    let (world, oracle) = with_snapshot();
+    let cuts = cut_each(
+        &|| world.crash(Survival::Everything),
+        &|world| {
+            Store::set_aside(&*world)?;
+            Store::create(world, options()).map(drop)
+        },
+        &|world, done| {
+            match reopen(world) {
+                Ok(store) if store.is_empty() => {}
+                Ok(store) => assert_holds(&store, &oracle),
+                Err(Error::Missing { .. }) => {
+                    assert!(!done);
+                    Store::set_aside(world).unwrap();
+                    assert!(Store::create(shared(world), options()).unwrap().is_empty());
+                }
+                Err(error) => panic!("{error}"),
+            }
+            // The snapshot has links to the same files.
+            let to = world.create_directory(Path::new("/to")).unwrap();
+            assert_holds(&Store::restore(to, Path::new("/snapshot"), options()).unwrap(), &oracle);
+        },
+    );
+    assert!(cuts > 8, "{cuts}");
 }

@@ -107,7 +107,7 @@ fn checking_goes_on_after_damage() {
     flip(&disk, SECOND, 30);
     let found = checked(&disk);
     let offsets: Vec<_> = found.damages.iter().map(|damage| damage.offset / PAGE_BYTES).collect();
-    assert_eq!(offsets, [4, 1, 3, 0, 0], "footer, pages; header, as such and as a page");
+    assert_eq!(offsets, [4, 1, 3, 0], "footer, pages; header");
     disk.remove(SECOND).unwrap();
     let found = checked(&disk).damages;
     let last = found.last().unwrap();

@@ -125,7 +125,7 @@ fn a_bit_that_a_read_gets_wrong_harms_nobody() {
     let noticed = AtomicU64::new(0);
     in_threads(&(0..reads).collect::<Vec<_>>(), &|after| {
         let mut dice = Stream::named(*after, b"bits");
-        for round in 0..12 {
+        for round in 0..6 {
             // Lists are at the front of a block, tails at its end, rows everywhere.
             let bit = match round % 3 {
                 0 => dice.next_u64() % 4_000,
@@ -139,7 +139,7 @@ fn a_bit_that_a_read_gets_wrong_harms_nobody() {
         }
     });
     let noticed = noticed.into_inner();
-    assert!(noticed > reads * 3, "{noticed} of {} bits", reads * 12);
+    assert!(noticed > reads * 3 / 2, "{noticed} of {} bits", reads * 6);
 }
 
 /// Looks every key up by itself: right, or an error. Returns the number of errors.

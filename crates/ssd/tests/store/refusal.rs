@@ -6,10 +6,10 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
-use stepwell_ssd::{Error, Result, Store, StoreOptions};
+use stepwell_ssd::{Compaction, Error, Result, Store, StoreOptions};
 
-use crate::common::{assert_whole, get, keys, options, payload, put, reopen};
-use crate::harness::{Told, shared};
+use crate::common::{assert_whole, get, keys, new_store, options, payload, put, reopen};
+use crate::harness::{Told, bytes_of, shared};
 use crate::history::History;
 
 fn failing(operation: Operation, after: u64, lasting: Lasting) -> Faults {
@@ -212,4 +212,75 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
         get(&store, &[1, 19_999]).unwrap(),
         [Some(payload(1, 50_001)), Some(payload(19_999, 19_999))]
     );
+}
+
+#[test]
+fn what_a_compactor_meets_is_told_to_the_next_writer() {
+    for operation in [Operation::Write, Operation::Create, Operation::Read] {
+        for after in [0, 1, 3, 10] {
+            let _told = Told(format!("{operation} number {after}"));
+            let (memory, disk) = faulty();
+            let options = StoreOptions { compaction: Compaction::Background, ..options() };
+            let store = Store::create(Arc::new(disk.clone()), options).unwrap();
+            let mut history = History::default();
+            let mut dice = Stream::from_state(after);
+            let mut rows =
+                || keys(&mut dice, 70).into_iter().map(|key| (key, 1)).collect::<Vec<_>>();
+            for _ in 0..8 {
+                history.put(&store, &rows()).unwrap();
+            }
+            history.commit(&store).unwrap();
+            disk.inflict(failing(operation, after, Lasting::FromThenOn));
+            // Waits for nobody that does not come.
+            let outcome = (0..60).try_for_each(|_| history.put(&store, &rows()));
+            disk.inflict(Faults::default());
+            if operation == Operation::Read {
+                // Its segment is left alone; nothing is lost.
+                outcome.unwrap();
+                history.assert_held(&store);
+                history.commit(&store).unwrap();
+            } else {
+                assert!(outcome.unwrap_err().to_string().contains("cannot"));
+                let refused = store.commit().map(drop);
+                assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+                history.stop(&store);
+                history.assert_held(&store);
+            }
+            drop(store);
+            history.resume(&reopen(&memory).unwrap(), &shared(&memory));
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_looked_at_stays_as_it_is() {
+    let (disk, store) = new_store();
+    let mut history = History::default();
+    history.put(&store, &(0..60).map(|key| (key, 1)).collect::<Vec<_>>()).unwrap();
+    history.commit(&store).unwrap();
+    drop(store);
+    let stray = "segment-000000000077.rows";
+    disk.create(stray).unwrap().write_at(0, b"of nobody").unwrap();
+    let listed = || {
+        let mut names = disk.list().unwrap();
+        names.sort();
+        names.into_iter().map(|name| (bytes_of(&disk, &name), name)).collect::<Vec<_>>()
+    };
+    let before = listed();
+    let store = Store::view(shared(&disk), options()).unwrap();
+    history.assert_held(&store);
+    for refused in [
+        put(&store, &[(1, 2)]),
+        store.delete_many(&[Key(1)]).map(drop),
+        store.expire_before(5),
+        store.commit().map(drop),
+        store.compact().map(drop),
+        store.snapshot(disk.path()).map(drop),
+    ] {
+        let Err(Error::Refused { why, .. }) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("looked at"), "{why}");
+    }
+    history.assert_held(&store);
+    drop(store);
+    assert_eq!(listed(), before);
 }

@@ -306,3 +306,29 @@ fn a_read_that_fails_once_costs_nothing() {
         check(&[faulty]).unwrap();
     }
 }
+
+#[test]
+fn a_segment_that_cannot_be_opened_stops_neither_checking_nor_salvaging() {
+    let (disk, _) = image(3);
+    let all = check(&[shared(&disk)]).unwrap();
+    // The manifest is what is opened first.
+    for after in [1, 2, 4] {
+        let _told = Told(format!("after {after} opens"));
+        let failure = Failure {
+            operation: Some(Operation::Open),
+            after,
+            kind: ErrorKind::PermissionDenied,
+            lasting: Lasting::Once,
+        };
+        let faults = Faults { failure: Some(failure), ..Faults::default() };
+        let faulty = FaultyDisk::new(shared(&copy_of(&disk)), faults);
+        let found = check(&[Arc::new(faulty.clone())]).unwrap();
+        assert_eq!((found.damages.len(), found.segments), (1, all.segments));
+        assert!(found.damages[0].what.contains("cannot open"), "{:?}", found.damages[0]);
+        faulty.inflict(faults);
+        let options = |_, _| options();
+        let salvaged = repair(&[Arc::new(faulty)], empty(), options).unwrap();
+        assert_eq!(salvaged.segments_lost, 1);
+        assert!(!salvaged.is_whole() && salvaged.rows <= salvaged.rows_named);
+    }
+}

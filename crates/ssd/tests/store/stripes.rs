@@ -263,3 +263,17 @@ fn any_order_of_operations() {
         assert_eq!(check(&actor.disks).unwrap().damages, []);
     }
 }
+
+#[test]
+fn a_directory_named_twice_is_refused() {
+    let (_, disks) = three();
+    let twice = vec![Arc::clone(&disks[0]), Arc::clone(&disks[1]), Arc::clone(&disks[0])];
+    for outcome in [
+        Store::create_over(twice.clone(), options()),
+        Store::open_over(twice.clone(), options()),
+        Store::restore_over(twice, disks[2].path(), options()),
+    ] {
+        let Err(Error::Options(why)) = outcome else { panic!("{outcome:?}") };
+        assert!(why.contains("is named twice"), "{why}");
+    }
+}

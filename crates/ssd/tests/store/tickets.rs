@@ -202,3 +202,23 @@ fn a_narrow_queue_answers_wide_lookups() {
         assert_eq!(found, [true; 2]);
     }
 }
+
+#[test]
+fn one_call_may_have_any_number_of_rows() {
+    let larger = StoreOptions { segment_bytes: 1 << 20, index_bytes_max: 8 << 20, ..options() };
+    let store = Store::create(shared(&MemDisk::new()), larger).unwrap();
+    // More than are put in one portion, some keys several times: the last one counts.
+    let rows: Vec<(u64, u64)> = (0..40_000).map(|seq| (seq * 7 % 33_000, seq)).collect();
+    put(&store, &rows).unwrap();
+    let oracle = Oracle::from_iter(rows.iter().copied());
+    assert_eq!((store.len(), store.next_seq()), (33_000, 40_000));
+    let mut reader = store.reader().unwrap();
+    let all: Vec<u64> = rows.iter().map(|(key, _)| *key).rev().collect();
+    let ticket = submit(&mut reader, &all);
+    assert_found(&reader.wait(ticket).unwrap(), &oracle);
+    let half: Vec<Key> = (0..33_000).step_by(2).map(Key).collect();
+    assert_eq!(store.delete_many(&half).unwrap(), 16_500);
+    let ticket = submit(&mut reader, &all);
+    let left = oracle.into_iter().filter(|(key, _)| key % 2 == 1).collect();
+    assert_found(&reader.wait(ticket).unwrap(), &left);
+}

@@ -1,0 +1,93 @@
+//! `stepwell store`: checking and salvaging what a run has left.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{SMALL, Workshop};
+
+/// The rows of a run's checkpoint.
+fn trained(shop: &Workshop) -> PathBuf {
+    let data = shop.examples("data.tsv", 1500);
+    let mut args = vec!["train", "--data", &data, "--checkpoint", "saved"];
+    args.extend(SMALL);
+    shop.ok(&args);
+    let checkpoints = subdirectories(&shop.path("saved"));
+    let rows = subdirectories(checkpoints.last().unwrap());
+    rows.into_iter().next().unwrap()
+}
+
+fn subdirectories(path: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> =
+        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.is_dir());
+    paths.sort();
+    paths
+}
+
+fn first_segment(rows: &Path) -> PathBuf {
+    let listed = fs::read_dir(rows).unwrap().map(|entry| entry.unwrap().path());
+    listed.filter(|path| path.extension().is_some_and(|end| end == "rows")).min().unwrap()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn what_is_damaged_is_found_and_the_rest_salvaged() {
+    let shop = Workshop::new();
+    let rows = trained(&shop);
+    let path = rows.display().to_string();
+    assert!(shop.ok(&["store", "check", &path]).contains("whole"));
+    flip(&first_segment(&rows), 5000);
+    assert!(shop.fails(&["store", "check", &path]).contains("1 damaged places"));
+    let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
+    assert!(message.contains("not everything could be salvaged"), "{message}");
+    assert!(shop.ok(&["store", "check", "new"]).contains("whole"));
+    let again = shop.fails(&["store", "repair", &path, "--into", "new"]);
+    assert!(again.contains("is not empty"), "{again}");
+    assert!(shop.fails(&["store", "check", &path, &path]).contains("is named twice"));
+}
+
+#[test]
+fn a_checkpoint_is_checked_to_its_end_whatever_is_met_on_the_way() {
+    let shop = Workshop::new();
+    let rows = trained(&shop);
+    let checkpoint = rows.parent().unwrap().display().to_string();
+    flip(&rows.join("manifest.json"), 9);
+    // What is checked after it is whole.
+    let other = rows.with_file_name("rows-9");
+    fs::create_dir(&other).unwrap();
+    let message = shop.fails(&["store", "check", &checkpoint]);
+    assert!(message.contains("manifest.json") && message.contains("rows-9"), "{message}");
+    let output = shop.run(&["store", "check", &checkpoint, "--json"]);
+    let whole: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(whole["stores"].as_array().unwrap().len(), 2);
+    assert!(whole["stores"][0]["error"].as_str().unwrap().contains("manifest.json"));
+}
+
+#[test]
+fn looking_at_a_checkpoint_changes_nothing_in_it() {
+    let shop = Workshop::new();
+    let rows = trained(&shop);
+    let stray = rows.join("segment-000000000999.rows");
+    fs::write(&stray, b"of nobody").unwrap();
+    let checkpoint = rows.parent().unwrap().display().to_string();
+    assert!(shop.ok(&["inspect", &checkpoint]).contains("table"));
+    assert!(stray.exists() && !rows.join("set-aside").exists());
+}
+
+#[test]
+fn a_benchmark_says_at_once_what_it_cannot_do() {
+    let shop = Workshop::new();
+    let message = shop.fails(&["bench", "ssd", "--dir", "nowhere"]);
+    assert!(message.contains("nowhere is no directory"), "{message}");
+    let message = shop.fails(&["bench", "ssd", "--dir", ".", "--json", "no/where.json"]);
+    assert!(message.contains("no/where.json"), "{message}");
+}
