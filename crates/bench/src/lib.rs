@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cache_sim;
 mod error;
 mod machine;
 mod measure;
+pub mod mem;
 pub mod ssd;
 
 pub use error::{Error, Result};

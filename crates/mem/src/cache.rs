@@ -11,30 +11,43 @@
 //! ```
 //!
 //! Invariants  I4: a pinned slot is in no list, so no victim is ever pinned.
-//!             I9: every slot can be pinned; there is no bucket that overflows.
-//! Cost        [`BYTES_PER_SLOT`] bytes a slot, and 10.7 of index.
+//!             I9: every slot can be pinned; the index has room for a key in each.
+//! Cost        [`BYTES_PER_SLOT`] bytes a slot, those of the policy, and 7.1 of index.
 
+use bytemuck::Zeroable;
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};
 
 use crate::Links;
 use crate::index::Index;
-use crate::policy::{LruLfu, Occurrence, Policy};
+use crate::policy::{Occurrence, Policy, PolicyKind};
 use crate::uses::{KnownUses, NEVER};
 
-/// Bytes of metadata per slot: key, links, next use, pins, flags, policy.
-pub(crate) const BYTES_PER_SLOT: usize = size_of::<Key>()
-    + 2 * size_of::<u32>()
-    + size_of::<u32>()
-    + size_of::<u16>()
-    + size_of::<u8>()
-    + LruLfu::BYTES_PER_SLOT;
-
-/// Keys looked at ahead of the one that is looked up.
-const FIND_AHEAD: usize = 8;
+/// Bytes of metadata per slot: record and links. The policy's come on top.
+pub(crate) const BYTES_PER_SLOT: usize = size_of::<Record>() + 2 * size_of::<u32>();
 
 const DIRTY: u8 = 1;
 const EXISTS: u8 = 2;
+
+/// What is known of a slot, in one place: planning a row reads all of it. Zeros are a slot that
+/// was never used.
+#[derive(Clone, Copy, Debug, Zeroable)]
+#[repr(C, align(16))]
+struct Record {
+    key: u64,
+    /// Number of the batch that uses it next, plus one; zero where none is known.
+    next_use: u32,
+    pins: u16,
+    flags: u8,
+    _spare: u8,
+}
+
+impl Record {
+    /// The batch that uses it next, or [`NEVER`].
+    fn next_use(&self) -> u32 {
+        self.next_use.wrapping_sub(1)
+    }
+}
 
 /// A row that leaves its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +73,7 @@ pub struct Placed {
 #[derive(Debug)]
 pub struct Cache {
     index: Index,
-    keys: Box<[Key]>,
-    pins: Box<[u16]>,
-    flags: Box<[u8]>,
+    records: Box<[Record]>,
     links: Links,
     uses: KnownUses,
     policy: Box<dyn Policy>,
@@ -72,19 +83,23 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache of `slots` slots that knows uses up to `horizon` batches ahead.
+    /// An empty cache of `slots` slots that knows uses up to `horizon` batches ahead, with the
+    /// default policy.
     pub fn new(slots: usize, horizon: usize) -> Self {
-        let policy = LruLfu::new(slots);
+        Self::with_policy(slots, horizon, PolicyKind::default())
+    }
+
+    /// As [`Cache::new`], with a policy of the given kind.
+    pub fn with_policy(slots: usize, horizon: usize, kind: PolicyKind) -> Self {
+        let policy = kind.make(slots);
         // Batches t .. t + horizon are known at once, and one more while the oldest retires.
         let ring = horizon + 2;
         Self {
             index: Index::new(slots),
-            keys: vec![Key(0); slots].into(),
-            pins: vec![0; slots].into(),
-            flags: vec![0; slots].into(),
+            records: bytemuck::zeroed_slice_box(slots),
             links: Links::new(slots, policy.lists() + ring),
-            uses: KnownUses::new(slots, policy.lists(), ring),
-            policy: Box::new(policy),
+            uses: KnownUses::new(policy.lists(), ring),
+            policy,
             fresh: 0,
             pinned: 0,
         }
@@ -92,7 +107,7 @@ impl Cache {
 
     /// Number of slots.
     pub fn slots(&self) -> usize {
-        self.keys.len()
+        self.records.len()
     }
 
     /// Number of rows that lie in a slot.
@@ -113,54 +128,56 @@ impl Cache {
     /// The slot of `key`.
     #[inline]
     pub fn find(&self, key: Key) -> Option<SlotIndex> {
-        self.index.find(&self.keys, key)
+        self.index.find(key, self.key_in())
     }
 
     /// The slots of many keys at once, in `found`; memory is fetched ahead of its use.
     pub fn find_many(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
-        found.clear();
-        found.reserve(keys.len());
-        for (index, key) in keys.iter().enumerate() {
-            if let Some(ahead) = keys.get(index + 2 * FIND_AHEAD) {
-                self.index.prefetch(*ahead);
-            }
-            if let Some(slot) = keys.get(index + FIND_AHEAD).and_then(|k| self.index.candidate(*k))
-            {
-                prefetch(&self.keys[slot.at()]);
-                prefetch(&self.pins[slot.at()]);
-                self.uses.prefetch(slot);
-                self.links.prefetch(slot);
-            }
-            found.push(self.find(*key));
-        }
+        let ask = |slot: SlotIndex| prefetch(&self.records[slot.at()]);
+        self.index.find_many(keys, self.key_in(), ask, found);
+    }
+
+    /// [`Cache::find_many`] of keys whose rows will be pinned: asks for what that changes, too.
+    pub fn find_many_to_pin(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
+        let ask = |slot: SlotIndex| {
+            prefetch(&self.records[slot.at()]);
+            self.links.prefetch(slot);
+        };
+        self.index.find_many(keys, self.key_in(), ask, found);
+    }
+
+    /// Says the key that lies in a slot.
+    #[inline]
+    fn key_in(&self) -> impl Fn(SlotIndex) -> Key {
+        |slot| Key(self.records[slot.at()].key)
     }
 
     /// The slot of `key` where its row exists; a row that was only read does not.
     pub fn find_existing(&self, key: Key) -> Option<SlotIndex> {
-        self.find(key).filter(|slot| self.flags[slot.at()] & EXISTS != 0)
+        self.find(key).filter(|slot| self.records[slot.at()].flags & EXISTS != 0)
     }
 
     /// Whether `slot` is pinned.
     #[inline]
     pub fn is_pinned(&self, slot: SlotIndex) -> bool {
-        self.pins[slot.at()] > 0
+        self.records[slot.at()].pins > 0
     }
 
     /// Promises that the row in `slot` stays until the matching [`Cache::unpin`].
     #[inline]
     pub fn pin(&mut self, slot: SlotIndex) {
-        if self.pins[slot.at()] == 0 {
+        if self.records[slot.at()].pins == 0 {
             self.detach(slot);
             self.pinned += 1;
         }
-        let pins = &mut self.pins[slot.at()];
+        let pins = &mut self.records[slot.at()].pins;
         *pins = pins.checked_add(1).unwrap_or_else(|| panic!("slot {} has 2^16 pins", slot.0));
     }
 
     /// Gives a pin back.
     #[inline]
     pub fn unpin(&mut self, slot: SlotIndex) {
-        let pins = &mut self.pins[slot.at()];
+        let pins = &mut self.records[slot.at()].pins;
         assert!(*pins > 0, "slot {} is unpinned more often than pinned", slot.0);
         *pins -= 1;
         if *pins == 0 {
@@ -172,13 +189,11 @@ impl Cache {
     /// Puts `key`, which is not here, into a slot and pins it; `None` when every slot is pinned.
     pub fn place(&mut self, key: Key) -> Option<Placed> {
         let (slot, victim) = self.free_slot()?;
-        self.keys[slot.at()] = key;
-        self.flags[slot.at()] = 0;
-        self.pins[slot.at()] = 1;
+        self.records[slot.at()] = Record { key: key.0, pins: 1, ..Record::zeroed() };
         self.pinned += 1;
-        self.policy.admit(slot);
-        self.uses.set(slot, NEVER);
-        self.index.insert(key, slot);
+        self.policy.admit(slot, key);
+        let records = &self.records;
+        self.index.insert(key, slot, |slot| Key(records[slot.at()].key));
         Some(Placed { slot, victim })
     }
 
@@ -186,33 +201,35 @@ impl Cache {
     #[inline]
     pub fn expect(&mut self, slot: SlotIndex, batch: Option<u32>) {
         let batch = batch.unwrap_or(NEVER);
-        if self.is_pinned(slot) {
-            self.uses.set(slot, batch);
-            return;
+        let pinned = self.is_pinned(slot);
+        if !pinned {
+            self.detach(slot);
         }
-        self.detach(slot);
-        self.uses.set(slot, batch);
-        self.attach(slot);
+        self.uses.know(batch);
+        self.records[slot.at()].next_use = batch.wrapping_add(1);
+        if !pinned {
+            self.attach(slot);
+        }
     }
 
     /// The batch that uses the key in `slot` next.
     #[inline]
     pub fn next_use(&self, slot: SlotIndex) -> Option<u32> {
-        Some(self.uses.next_use(slot)).filter(|batch| *batch != NEVER)
+        Some(self.records[slot.at()].next_use()).filter(|batch| *batch != NEVER)
     }
 
     /// A mini-batch trained the pinned row in `slot`.
     #[inline]
     pub fn trained(&mut self, slot: SlotIndex, occurrence: Occurrence) {
         assert!(self.is_pinned(slot), "slot {} was trained without a pin", slot.0);
-        self.flags[slot.at()] = DIRTY | EXISTS;
+        self.records[slot.at()].flags = DIRTY | EXISTS;
         self.policy.touch(slot, occurrence);
     }
 
     /// The pinned row in `slot` came from below, so it exists.
     #[inline]
     pub fn came_from_below(&mut self, slot: SlotIndex) {
-        self.flags[slot.at()] |= EXISTS;
+        self.records[slot.at()].flags |= EXISTS;
     }
 
     /// All dirty rows, in slot order.
@@ -222,18 +239,18 @@ impl Cache {
 
     /// All rows that exist (were trained or came from below), in slot order.
     pub fn existing(&self) -> impl Iterator<Item = Victim> + '_ {
-        (0..self.fresh).map(SlotIndex).filter(|slot| self.flags[slot.at()] & EXISTS != 0).map(
-            |slot| Victim {
-                key: self.keys[slot.at()],
-                slot,
-                dirty: self.flags[slot.at()] & DIRTY != 0,
-            },
-        )
+        let records = self.records[..self.fresh as usize].iter().zip((0..).map(SlotIndex));
+        records.filter(|(record, _)| record.flags & EXISTS != 0).map(|(record, slot)| Victim {
+            key: Key(record.key),
+            slot,
+            dirty: record.flags & DIRTY != 0,
+        })
     }
 
     /// Every dirty row was written down.
     pub fn all_clean(&mut self) {
-        self.flags[..self.fresh as usize].iter_mut().for_each(|flags| *flags &= !DIRTY);
+        let records = &mut self.records[..self.fresh as usize];
+        records.iter_mut().for_each(|record| record.flags &= !DIRTY);
     }
 
     fn free_slot(&mut self) -> Option<(SlotIndex, Option<Victim>)> {
@@ -242,33 +259,34 @@ impl Cache {
             self.fresh += 1;
             return Some((slot, None));
         }
-        let slot = match self.policy.victim(&mut self.links) {
-            Some(slot) => slot,
-            None => self.uses.victim(&mut self.links)?,
-        };
+        if let Some(slot) = self.policy.victim(&mut self.links) {
+            let victim = self.remove(slot);
+            self.policy.left(slot, victim.key);
+            return Some((slot, Some(victim)));
+        }
+        let slot = self.uses.victim(&mut self.links)?;
         Some((slot, Some(self.remove(slot))))
     }
 
     fn remove(&mut self, slot: SlotIndex) -> Victim {
         assert!(!self.is_pinned(slot), "slot {} is evicted while pinned", slot.0);
-        let key = self.keys[slot.at()];
-        self.index.remove(&self.keys, key);
-        Victim { key, slot, dirty: self.flags[slot.at()] & DIRTY != 0 }
+        let records = &self.records;
+        let Record { key, flags, .. } = records[slot.at()];
+        self.index.remove(Key(key), |slot| Key(records[slot.at()].key));
+        Victim { key: Key(key), slot, dirty: flags & DIRTY != 0 }
     }
 
     fn attach(&mut self, slot: SlotIndex) {
-        if self.uses.next_use(slot) == NEVER {
-            self.policy.attach(&mut self.links, slot);
-        } else {
-            self.uses.attach(&mut self.links, slot);
+        match self.records[slot.at()].next_use() {
+            NEVER => self.policy.attach(&mut self.links, slot),
+            batch => self.uses.attach(&mut self.links, slot, batch),
         }
     }
 
     fn detach(&mut self, slot: SlotIndex) {
-        if self.uses.next_use(slot) == NEVER {
-            self.policy.detach(&mut self.links, slot);
-        } else {
-            self.links.unlink(slot);
+        match self.records[slot.at()].next_use() {
+            NEVER => self.policy.detach(&mut self.links, slot),
+            _ => self.links.unlink(slot),
         }
     }
 }

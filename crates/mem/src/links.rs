@@ -14,6 +14,7 @@
 //!
 //! Cost: 8 bytes a slot.
 
+use bytemuck::Zeroable;
 use stepwell_base::SlotIndex;
 use stepwell_base::prefetch::prefetch;
 
@@ -21,12 +22,19 @@ use stepwell_base::prefetch::prefetch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(pub u32);
 
+/// Neighbours, each XOR the node itself.
+#[derive(Clone, Copy, Debug, Zeroable)]
+#[repr(C, align(8))]
+struct Node {
+    next: u32,
+    previous: u32,
+}
+
 /// The lists.
 #[derive(Debug)]
 pub struct Links {
     slots: u32,
-    next: Box<[u32]>,
-    previous: Box<[u32]>,
+    nodes: Box<[Node]>,
 }
 
 impl Links {
@@ -34,21 +42,20 @@ impl Links {
     pub fn new(slots: usize, lists: usize) -> Self {
         let nodes = u32::try_from(slots + lists);
         assert!(nodes.is_ok_and(|n| n < u32::MAX), "a slab has fewer than 2^32 slots");
-        let alone = || vec![0; slots + lists].into();
-        Self { slots: slots as u32, next: alone(), previous: alone() }
+        Self { slots: slots as u32, nodes: bytemuck::zeroed_slice_box(slots + lists) }
     }
 
     fn next(&self, node: u32) -> u32 {
-        self.next[node as usize] ^ node
+        self.nodes[node as usize].next ^ node
     }
 
     fn previous(&self, node: u32) -> u32 {
-        self.previous[node as usize] ^ node
+        self.nodes[node as usize].previous ^ node
     }
 
     fn join(&mut self, former: u32, latter: u32) {
-        self.next[former as usize] = latter ^ former;
-        self.previous[latter as usize] = former ^ latter;
+        self.nodes[former as usize].next = latter ^ former;
+        self.nodes[latter as usize].previous = former ^ latter;
     }
 
     fn head(&self, list: ListId) -> u32 {
@@ -74,19 +81,37 @@ impl Links {
     /// Asks the processor to fetch the links of `slot`.
     #[inline]
     pub(crate) fn prefetch(&self, slot: SlotIndex) {
-        prefetch(&self.next[slot.at()]);
-        prefetch(&self.previous[slot.at()]);
+        prefetch(&self.nodes[slot.at()]);
     }
 
     /// Whether `slot` is in a list.
     pub fn is_linked(&self, slot: SlotIndex) -> bool {
-        self.next[slot.at()] != 0
+        self.nodes[slot.at()].next != 0
     }
 
     /// The oldest slot of `list`.
     pub fn oldest(&self, list: ListId) -> Option<SlotIndex> {
         let first = self.next(self.head(list));
         (first < self.slots).then_some(SlotIndex(first))
+    }
+
+    /// The slot that was pushed after the linked `slot` into the same list.
+    pub fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
+        let next = self.next(slot.0);
+        (next < self.slots).then_some(SlotIndex(next))
+    }
+
+    /// Puts all slots of `from` behind the newest of `to`, in their order, in constant time.
+    pub fn append(&mut self, from: ListId, to: ListId) {
+        let (source, target) = (self.head(from), self.head(to));
+        if self.is_empty(from) || from == to {
+            return;
+        }
+        let (first, last) = (self.next(source), self.previous(source));
+        let newest = self.previous(target);
+        self.join(newest, first);
+        self.join(last, target);
+        self.join(source, source);
     }
 
     /// Whether `list` has no slot.
@@ -122,5 +147,23 @@ mod tests {
         assert_eq!(drain(&mut links, ListId(0)), [3, 5]);
         assert_eq!(drain(&mut links, ListId(1)), [0, 1]);
         assert!(links.is_empty(ListId(0)));
+    }
+
+    #[test]
+    fn a_list_goes_behind_another_whole() {
+        let mut links = Links::new(5, 2);
+        for (list, slot) in [(0, 4), (1, 0), (0, 2), (1, 3)] {
+            links.push(ListId(list), SlotIndex(slot));
+        }
+        assert_eq!(links.newer(SlotIndex(4)), Some(SlotIndex(2)));
+        assert_eq!(links.newer(SlotIndex(2)), None);
+        links.append(ListId(0), ListId(1));
+        assert!(links.is_empty(ListId(0)));
+        links.append(ListId(0), ListId(1));
+        links.append(ListId(1), ListId(1));
+        assert_eq!(drain(&mut links, ListId(1)), [0, 3, 4, 2]);
+        links.push(ListId(0), SlotIndex(1));
+        links.append(ListId(0), ListId(1));
+        assert_eq!(drain(&mut links, ListId(1)), [1]);
     }
 }

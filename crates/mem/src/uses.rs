@@ -5,7 +5,6 @@
 //! a ring of lists is enough.
 
 use stepwell_base::SlotIndex;
-use stepwell_base::prefetch::prefetch;
 
 use crate::{Links, ListId};
 
@@ -14,8 +13,6 @@ pub(crate) const NEVER: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct KnownUses {
-    /// Number of the batch, plus one; zero where none is known, so that fresh memory fits.
-    next_use: Box<[u32]>,
     first_list: u32,
     ring: u32,
     /// The farthest batch that was ever named; victims are looked for from here backwards.
@@ -24,37 +21,24 @@ pub(crate) struct KnownUses {
 
 impl KnownUses {
     /// Room for `ring` batches known at once; its lists come after `first_list`.
-    pub(crate) fn new(slots: usize, first_list: usize, ring: usize) -> Self {
-        Self {
-            next_use: vec![0; slots].into(),
-            first_list: first_list as u32,
-            ring: ring as u32,
-            farthest: 0,
-        }
+    pub(crate) fn new(first_list: usize, ring: usize) -> Self {
+        Self { first_list: first_list as u32, ring: ring as u32, farthest: 0 }
     }
 
     fn list(&self, batch: u32) -> ListId {
         ListId(self.first_list + batch % self.ring)
     }
 
-    pub(crate) fn next_use(&self, slot: SlotIndex) -> u32 {
-        self.next_use[slot.at()].wrapping_sub(1)
-    }
-
-    pub(crate) fn prefetch(&self, slot: SlotIndex) {
-        prefetch(&self.next_use[slot.at()]);
-    }
-
-    pub(crate) fn set(&mut self, slot: SlotIndex, batch: u32) {
-        self.next_use[slot.at()] = batch.wrapping_add(1);
+    /// Some row is used next by `batch`, or never.
+    pub(crate) fn know(&mut self, batch: u32) {
         if batch != NEVER {
             self.farthest = self.farthest.max(batch);
         }
     }
 
     /// Links the unpinned `slot` under its next use, which is known.
-    pub(crate) fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
-        links.push(self.list(self.next_use(slot)), slot);
+    pub(crate) fn attach(&mut self, links: &mut Links, slot: SlotIndex, batch: u32) {
+        links.push(self.list(batch), slot);
     }
 
     /// Takes the slot whose next use is farthest, its use staying known to the planner's queue.

@@ -2,26 +2,66 @@
 
 use std::path::Path;
 
+use stepwell_bench::mem;
 use stepwell_bench::ssd::{self, Figures};
 
-use crate::cli::{BenchArgs, BenchJob, BenchSsdArgs};
+use crate::cli::{BenchArgs, BenchJob, BenchMemArgs, BenchSsdArgs};
 
 /// Measures a part against the machine's limits.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
     match &args.job {
         BenchJob::Ssd(args) => run_ssd(args),
+        BenchJob::Mem(args) => run_mem(args),
     }
+}
+
+fn run_mem(args: &BenchMemArgs) -> Result<(), String> {
+    let options = mem::Options {
+        keys: args.keys,
+        slots: args.slots,
+        row_bytes: args.row_bytes,
+        skew: args.skew,
+        batch: args.batch,
+        lookups: args.lookups,
+        rounds: args.rounds,
+    };
+    writable(args.json.as_deref())?;
+    let figures = mem::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = figures.map_err(|error| error.to_string())?;
+    if let Some(path) = &args.json {
+        write(path, &figures)?;
+    }
+    print_mem(&figures);
+    Ok(())
+}
+
+fn print_mem(figures: &mem::Figures) {
+    println!("{:<34}{:>12.3} bytes/row", "beside a row", figures.metadata_bytes_per_row);
+    println!("{:<34}{:>12.3} %", "keys that have a row here", figures.hit_rate * 100.0);
+    for rates in &figures.threads {
+        let line = |name: &str, rate: f64, ratio: f64| {
+            let name = format!("{name}, {} threads", rates.threads);
+            let rate = rate / 1e6;
+            println!("{name:<34}{rate:>12.3} M/s  {:.1} % of a bare loop", ratio * 100.0);
+        };
+        line("look-ups with their rows", rates.lookups, rates.lookup_over_limit);
+        line("pooled rows", rates.gather, rates.gather_over_limit);
+        line("updated rows", rates.scatter, rates.scatter_over_limit);
+    }
+}
+
+/// A file of figures that cannot be written is known before the hours that they take.
+fn writable(path: Option<&Path>) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    file.map(drop).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
     if !args.dir.is_dir() {
         return Err(format!("{} is no directory: make it first", args.dir.display()));
     }
-    if let Some(path) = &args.json {
-        // A figure that cannot be written is known before the hours that it takes.
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        file.map_err(|error| format!("{}: {error}", path.display()))?;
-    }
+    writable(args.json.as_deref())?;
     let options = ssd::Options {
         directory: args.dir.clone(),
         rows: args.rows,
@@ -43,7 +83,7 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
     Ok(())
 }
 
-fn write(path: &Path, figures: &Figures) -> Result<(), String> {
+fn write(path: &Path, figures: &impl serde::Serialize) -> Result<(), String> {
     let json = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
     std::fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))
 }

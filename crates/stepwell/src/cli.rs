@@ -34,6 +34,37 @@ pub(crate) enum Job {
     Store(StoreArgs),
     /// Measure a part against what the machine can do
     Bench(BenchArgs),
+    /// Try eviction policies on traces of look-ups
+    CacheSim(CacheSimArgs),
+}
+
+/// `stepwell cache-sim`.
+#[derive(Debug, Args)]
+pub(crate) struct CacheSimArgs {
+    /// Traces: bare keys, plain or packed with xz or zstd, or training files
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// How keys are written: i64be, i32be, u32be, criteo-tsv, or auto to go by the file's name
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    pub(crate) format: String,
+    /// Sizes of the slab: parts of the distinct keys (0.01), or slots (5000)
+    #[arg(long, default_value = "0.01,0.1", value_name = "SIZES", allow_hyphen_values = true)]
+    pub(crate) sizes: String,
+    /// Policies to try, all or some of lru-lfu, lru, lfu, s3-fifo, sieve, w-tinylfu, sven
+    #[arg(long, default_value = "all", value_name = "NAMES")]
+    pub(crate) policies: String,
+    /// Accesses of a mini-batch, whose keys are counted once and held together
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) mini_batch: usize,
+    /// Mini-batches whose keys are known ahead
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) window: usize,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw hit rates over sizes into this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) picture: Option<PathBuf>,
 }
 
 /// `stepwell store`.
@@ -78,6 +109,37 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchJob {
     /// The store of rows against the raw disk
     Ssd(BenchSsdArgs),
+    /// Rows in memory against bare loops over the same memory
+    Mem(BenchMemArgs),
+}
+
+/// `stepwell bench mem`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchMemArgs {
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Keys that are asked for
+    #[arg(long, default_value_t = 80_000_000, value_name = "N")]
+    pub(crate) keys: u64,
+    /// Rows that there is room for
+    #[arg(long, default_value_t = 16_000_000, value_name = "N")]
+    pub(crate) slots: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub(crate) row_bytes: usize,
+    /// Exponent of the keys' frequencies in look-ups
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Keys of a look-up, before repetitions are left out
+    #[arg(long, default_value_t = 16_384, value_name = "N")]
+    pub(crate) batch: u64,
+    /// Keys drawn in all
+    #[arg(long, default_value_t = 16_000_000, value_name = "N")]
+    pub(crate) lookups: u64,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) rounds: usize,
 }
 
 /// `stepwell bench ssd`.

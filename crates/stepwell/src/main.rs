@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is what a program is for")]
 
 mod bench;
+mod cache_sim;
 mod cli;
 mod eval;
 mod file;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Job::Plan(args) => train::plan(&args),
         Job::Store(args) => store::run(&args),
         Job::Bench(args) => bench::run(&args),
+        Job::CacheSim(args) => cache_sim::run(&args),
         Job::Config => {
             table::print_settings();
             Ok(())

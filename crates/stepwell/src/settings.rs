@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 use stepwell_base::ByteCount;
+use stepwell_mem::PolicyKind;
 use stepwell_train::Config;
 use stepwell_train::config::{ModelKind, OptimizerConfig, OptimizerKind};
 
@@ -22,6 +23,14 @@ macro_rules! setting {
             help: $help,
             set: |config, text| number(text).map(|value| config.$($field).+ = value),
             get: |config| json!(config.$($field).+),
+        }
+    };
+    ($key:literal, $help:literal, policy $($field:ident).+) => {
+        Setting {
+            key: $key,
+            help: $help,
+            set: |config, text| policy(text).map(|value| config.$($field).+ = value),
+            get: |config| json!(config.$($field).+.name()),
         }
     };
     ($key:literal, $help:literal, bytes $($field:ident).+) => {
@@ -109,6 +118,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting!("tiers.page_cache",
         "bytes of segment files that go through the system's page cache; others are read directly",
         bytes tiers.page_cache),
+    setting!("tiers.policy",
+        "which rows leave memory first: lru-lfu, lru, lfu, s3-fifo, sieve, w-tinylfu or sven",
+        policy tiers.policy),
     setting!("tiers.space", "most space of the store after a commit, times that of its rows",
         number tiers.space),
     setting!("pipeline.lookahead",
@@ -219,6 +231,10 @@ fn model(text: &str) -> Result<ModelKind, String> {
 
 fn model_name(kind: ModelKind) -> &'static str {
     MODELS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
+}
+
+fn policy(text: &str) -> Result<PolicyKind, String> {
+    named(&PolicyKind::ALL.map(|kind| (kind.name(), kind)), text)
 }
 
 fn optimizer(text: &str) -> Result<OptimizerKind, String> {

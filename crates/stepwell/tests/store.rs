@@ -82,12 +82,3 @@ fn looking_at_a_checkpoint_changes_nothing_in_it() {
     assert!(shop.ok(&["inspect", &checkpoint]).contains("table"));
     assert!(stray.exists() && !rows.join("set-aside").exists());
 }
-
-#[test]
-fn a_benchmark_says_at_once_what_it_cannot_do() {
-    let shop = Workshop::new();
-    let message = shop.fails(&["bench", "ssd", "--dir", "nowhere"]);
-    assert!(message.contains("nowhere is no directory"), "{message}");
-    let message = shop.fails(&["bench", "ssd", "--dir", ".", "--json", "no/where.json"]);
-    assert!(message.contains("no/where.json"), "{message}");
-}

@@ -3,7 +3,7 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
-use stepwell_mem::{metadata_bytes, slots_within};
+use stepwell_mem::{PolicyKind, metadata_bytes, slots_within};
 use stepwell_server::{Grouper, Planner, Puller, Staging, TableSpec};
 use stepwell_ssd::StoreOptions;
 
@@ -71,7 +71,7 @@ impl Capacity {
         let share = config.tiers.dram.0 / tables.len().max(1) as u64;
         let slots = tables
             .iter()
-            .map(|table| slots_of(table, share, horizon as u64))
+            .map(|table| slots_of(table, share, horizon as u64, config.tiers.policy))
             .collect::<Result<Vec<usize>>>()?;
         let chunk_rows = tables
             .iter()
@@ -185,7 +185,8 @@ impl Capacity {
         let held = BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4;
         budget.add("batches", bytes * held as u64, format!("{held} of {}", ByteCount(bytes)));
         let ids = (config.data.mini_batch * schema.slots) as u64;
-        let planning = Planner::bytes_max(ids, self.horizon as u64) + Grouper::bytes_max(ids);
+        let unit = self.unit_rows(wanted);
+        let planning = Planner::bytes_max(ids, self.horizon as u64, unit) + Grouper::bytes_max(ids);
         budget.add("planning", planning, format!("{} mini-batches known ahead", self.horizon));
     }
 
@@ -225,11 +226,11 @@ fn memory_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-fn slots_of(table: &TableSpec, bytes: u64, horizon: u64) -> Result<usize> {
+fn slots_of(table: &TableSpec, bytes: u64, horizon: u64, policy: PolicyKind) -> Result<usize> {
     let slots =
-        slots_within(bytes, table.row_lanes(), Planner::BYTES_PER_SLOT, horizon + 2) as usize;
+        slots_within(policy, bytes, table.row_lanes(), Planner::bytes_for, horizon + 2) as usize;
     if slots == 0 {
-        let fixed = metadata_bytes(1, horizon + 2) + table.row_bytes() as u64;
+        let fixed = metadata_bytes(policy, 1, horizon + 2) + table.row_bytes() as u64;
         return Err(Error::Config(format!(
             "tiers.dram = {} holds not one row of table '{}': {} bytes are the least",
             ByteCount(bytes),

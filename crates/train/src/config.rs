@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
+use stepwell_mem::PolicyKind;
 
 /// Everything a run is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +101,8 @@ pub struct TierConfig {
     pub page_cache: ByteCount,
     /// Space of the store after a commit at most, times that of its live rows.
     pub space: f64,
+    /// Which rows leave memory first, of those whose next use is not known.
+    pub policy: PolicyKind,
 }
 
 /// Overlap of stages.
@@ -171,6 +174,7 @@ impl Default for Config {
                 segment: ByteCount(64 << 20),
                 page_cache: ByteCount(4 << 30),
                 space: 1.5,
+                policy: PolicyKind::default(),
             },
             pipeline: PipelineConfig { lookahead: 2, horizon: 4 },
             rows: OptimizerConfig { kind: OptimizerKind::Adagrad, lr: 0.02 },

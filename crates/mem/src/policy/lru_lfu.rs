@@ -11,8 +11,9 @@
 //!
 //! Cost: 2 bytes a slot beside the links; every operation is O(1).
 
-use stepwell_base::SlotIndex;
+use stepwell_base::{Key, SlotIndex};
 
+use super::occupied::Occupied;
 use super::{Occurrence, Policy};
 use crate::{Links, ListId};
 
@@ -37,8 +38,8 @@ pub struct LruLfu {
     place: Box<[u8]>,
     lru_slots: usize,
     lru_slots_max: usize,
-    /// One bit per frequency whose LFU list has a slot.
-    occupied: [u64; 4],
+    /// Frequencies whose LFU list has a slot.
+    occupied: Occupied,
 }
 
 impl LruLfu {
@@ -49,7 +50,7 @@ impl LruLfu {
             place: vec![place::DETACHED; slots].into(),
             lru_slots: 0,
             lru_slots_max: slots / 2,
-            occupied: [0; 4],
+            occupied: Occupied::new(LISTS - 1),
         }
     }
 
@@ -67,18 +68,13 @@ impl LruLfu {
         let frequency = self.frequency[slot.at()];
         links.push(Self::lfu_list(frequency), slot);
         self.place[slot.at()] = place::LFU;
-        self.occupied[usize::from(frequency / 64)] |= 1 << (frequency % 64);
+        self.occupied.insert(usize::from(frequency));
     }
 
     fn clear_if_empty(&mut self, links: &Links, frequency: u8) {
         if links.is_empty(Self::lfu_list(frequency)) {
-            self.occupied[usize::from(frequency / 64)] &= !(1 << (frequency % 64));
+            self.occupied.remove(usize::from(frequency));
         }
-    }
-
-    fn lowest_frequency(&self) -> Option<u8> {
-        let word = self.occupied.iter().position(|bits| *bits != 0)?;
-        Some((word as u32 * 64 + self.occupied[word].trailing_zeros()) as u8)
     }
 
     /// Moves what exceeds the LRU's share to the LFU.
@@ -97,7 +93,7 @@ impl Policy for LruLfu {
         LISTS
     }
 
-    fn admit(&mut self, slot: SlotIndex) {
+    fn admit(&mut self, slot: SlotIndex, _key: Key) {
         self.frequency[slot.at()] = 0;
         self.place[slot.at()] = place::DETACHED;
     }
@@ -140,8 +136,8 @@ impl Policy for LruLfu {
     }
 
     fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        let slot = match self.lowest_frequency() {
-            Some(frequency) => links.oldest(Self::lfu_list(frequency)),
+        let slot = match self.occupied.first_from(0) {
+            Some(frequency) => links.oldest(Self::lfu_list(frequency as u8)),
             None => links.oldest(LRU),
         }?;
         self.detach(links, slot);
@@ -180,7 +176,7 @@ mod tests {
     fn a_row_that_was_only_read_leaves_before_any_trained_one() {
         let (mut policy, mut links) = (LruLfu::new(4), Links::new(4, LISTS));
         visit(&mut policy, &mut links, 0);
-        policy.admit(SlotIndex(1));
+        policy.admit(SlotIndex(1), Key(9));
         policy.attach(&mut links, SlotIndex(1));
         visit(&mut policy, &mut links, 2);
         assert_eq!(victims(&mut policy, &mut links), [1, 0, 2]);
@@ -193,7 +189,7 @@ mod tests {
         visit(&mut policy, &mut links, 1);
         assert_eq!(policy.frequency[0], FREQUENCY_MAX);
         policy.detach(&mut links, SlotIndex(0));
-        policy.admit(SlotIndex(0));
+        policy.admit(SlotIndex(0), Key(9));
         policy.attach(&mut links, SlotIndex(0));
         assert_eq!(victims(&mut policy, &mut links), [0, 1]);
     }

@@ -8,17 +8,47 @@
 //! - a row enters a slot: `admit`, and it stays detached while its batch is in flight;
 //! - its batch retires: `touch` for each mini-batch that used it, then `attach`;
 //! - a later batch plans it: `detach`;
-//! - room is needed: `victim` takes the slot that the policy misses least.
+//! - room is needed: `victim` takes the slot that the policy misses least, and `left` says which
+//!   key that was;
+//! - a detached row leaves because its known use is farthest: `admit` of another key is all that
+//!   the policy hears.
 //!
-//! What it does not do: it knows no keys, no bytes and no pins.
+//! What it does not do: it knows no bytes and no pins, and it keeps no keys. What it remembers of
+//! keys that left (ghosts, sketches) are tags of 32 bits, which may collide: a collision costs a
+//! worse victim, never a wrong row.
+//!
+//! All policies agree on this: a row that was never trained on since it came leaves before any
+//! that was. The first `touch` after `admit` is the use that the row came for, not a second one.
+//!
+//! Invariants
+//! - a slot that is attached comes out of `victim` exactly once, unless it is detached before;
+//! - a detached slot never does;
+//! - equal calls give equal victims.
 
+mod ghost;
+mod kind;
+mod lfu;
+mod lru;
 mod lru_lfu;
+mod occupied;
+mod s3_fifo;
+mod sieve;
+mod sketch;
+mod sven;
+mod w_tinylfu;
 
-use stepwell_base::SlotIndex;
+use stepwell_base::{Key, SlotIndex, hash};
 
+pub use kind::{PolicyKind, UnknownPolicy};
+pub use lfu::Lfu;
+pub use lru::Lru;
 pub use lru_lfu::LruLfu;
+pub use s3_fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use sven::Sven;
+pub use w_tinylfu::WTinyLfu;
 
-use crate::Links;
+use crate::{Links, ListId};
 
 /// How a key occurred in one mini-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +64,8 @@ pub trait Policy: Send + std::fmt::Debug {
     /// Number of lists it wants in [`Links`].
     fn lists(&self) -> usize;
 
-    /// `slot` now holds another key: its history is forgotten.
-    fn admit(&mut self, slot: SlotIndex);
+    /// The detached `slot` now holds `key`: the history of what it held is forgotten.
+    fn admit(&mut self, slot: SlotIndex, key: Key);
 
     /// The key in the detached `slot` occurred in a mini-batch that was trained.
     fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence);
@@ -48,4 +78,27 @@ pub trait Policy: Send + std::fmt::Debug {
 
     /// Detaches the slot that leaves first.
     fn victim(&mut self, links: &mut Links) -> Option<SlotIndex>;
+
+    /// The last victim, of `slot`, held `key`: for policies that remember what left.
+    fn left(&mut self, _slot: SlotIndex, _key: Key) {}
 }
+
+/// What policies remember of a key.
+fn tag_of(key: Key) -> u32 {
+    (hash::mix(key) >> 32) as u32
+}
+
+/// Puts a slot that is being attached into one of the policy's lists.
+fn link(links: &mut Links, list: ListId, slot: SlotIndex) {
+    assert!(!links.is_linked(slot), "slot {} is attached twice", slot.0);
+    links.push(list, slot);
+}
+
+/// Takes a slot that is being detached out of its list.
+fn unlink(links: &mut Links, slot: SlotIndex) {
+    assert!(links.is_linked(slot), "slot {} is detached twice", slot.0);
+    links.unlink(slot);
+}
+
+#[cfg(test)]
+mod conformance;

@@ -16,7 +16,7 @@
 //! - I7: the policy is told at retire, once per mini-batch and key.
 
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Cache, Occurrence};
+use stepwell_mem::{Cache, Occurrence, PolicyKind};
 
 use crate::future::Future;
 use crate::unit::{Fill, GroupUnit};
@@ -32,6 +32,9 @@ pub enum Fit {
     Never,
 }
 
+/// Slots that are counted in one word.
+const WORD_SLOTS: usize = u64::BITS as usize;
+
 /// Plans the mini-batches of one table group, in order.
 #[derive(Debug)]
 pub struct Planner {
@@ -39,32 +42,37 @@ pub struct Planner {
     future: Future,
     /// Slot of each key of the mini-batch at hand, where it has one.
     found: Vec<Option<SlotIndex>>,
-    /// Unit that last counted the slot, so that a key is counted once per unit.
-    counted: Vec<u32>,
-    unit: u32,
+    /// Slots of the unit at hand, a bit for each and as a list, so that a key is counted once.
+    counted: Box<[u64]>,
+    counted_slots: Vec<SlotIndex>,
     /// Distinct keys learned and not planned, for deciding whether to follow the future at all.
     keys_ahead: usize,
 }
 
 impl Planner {
     /// A planner over an empty slab of `slots` slots that knows `horizon` mini-batches ahead.
-    pub fn new(slots: usize, horizon: usize) -> Self {
+    pub fn new(slots: usize, horizon: usize, policy: PolicyKind) -> Self {
         Self {
-            cache: Cache::new(slots, horizon),
+            cache: Cache::with_policy(slots, horizon, policy),
             future: Future::default(),
             found: Vec::new(),
-            counted: vec![0; slots],
-            unit: 0,
+            counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
+            counted_slots: Vec::new(),
             keys_ahead: 0,
         }
     }
 
-    /// Bytes per slot beside the cache's own.
-    pub const BYTES_PER_SLOT: u64 = size_of::<u32>() as u64;
+    /// Bytes for `slots` slots beside the cache's own.
+    pub fn bytes_for(slots: u64) -> u64 {
+        slots.div_ceil(WORD_SLOTS as u64) * size_of::<u64>() as u64
+    }
 
-    /// Bytes beside the slab for mini-batches of `keys` distinct keys, `horizon` of them known.
-    pub fn bytes_max(keys: u64, horizon: u64) -> u64 {
-        keys * size_of::<Option<SlotIndex>>() as u64 + Future::bytes_max(keys * horizon)
+    /// Bytes beside the slab for mini-batches of `keys` distinct keys, `horizon` of them known,
+    /// and units of `unit` keys.
+    pub fn bytes_max(keys: u64, horizon: u64, unit: u64) -> u64 {
+        let found = keys * size_of::<Option<SlotIndex>>() as u64;
+        let counted = unit * size_of::<SlotIndex>() as u64;
+        found + counted + Future::bytes_max(keys * horizon)
     }
 
     /// The metadata, for inspection, checkpoints and digests.
@@ -89,7 +97,7 @@ impl Planner {
         if keys.len() > self.cache.slots() {
             return Fit::Never;
         }
-        self.cache.find_many(keys, &mut self.found);
+        self.cache.find_many_to_pin(keys, &mut self.found);
         let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
         let held = self.found.iter().flatten().filter(pinned).count();
         if keys.len() - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
@@ -97,7 +105,9 @@ impl Planner {
 
     /// A new unit begins: keys are counted anew.
     pub fn begin_unit(&mut self) {
-        self.unit += 1;
+        for slot in self.counted_slots.drain(..) {
+            self.counted[slot.at() / WORD_SLOTS] &= !(1 << (slot.at() % WORD_SLOTS));
+        }
     }
 
     /// Pins the rows of mini-batch `number`, whose `keys` fit, and says what must move for them.
@@ -128,11 +138,20 @@ impl Planner {
     }
 
     fn hit(&mut self, slot: SlotIndex, unit: &mut GroupUnit) -> SlotIndex {
-        if self.counted[slot.at()] != self.unit {
-            self.counted[slot.at()] = self.unit;
-            unit.hits += 1;
-        }
+        unit.hits += u64::from(self.count(slot));
         slot
+    }
+
+    /// Whether the unit meets a slot for the first time.
+    fn count(&mut self, slot: SlotIndex) -> bool {
+        let (word, bit) =
+            (&mut self.counted[slot.at() / WORD_SLOTS], 1 << (slot.at() % WORD_SLOTS));
+        let first = *word & bit == 0;
+        if first {
+            *word |= bit;
+            self.counted_slots.push(slot);
+        }
+        first
     }
 
     fn fill(&mut self, key: Key, unit: &mut GroupUnit) -> SlotIndex {
@@ -145,7 +164,7 @@ impl Planner {
                 unit.victims.push(victim);
             }
         }
-        self.counted[placed.slot.at()] = self.unit;
+        self.count(placed.slot);
         unit.fills.push(Fill { key, slot: placed.slot, from_below: false });
         placed.slot
     }

@@ -1,3 +1,5 @@
+use stepwell_mem::PolicyKind;
+
 use super::*;
 
 const ONCE: Occurrence = Occurrence { examples: 1, positives: 0 };
@@ -26,7 +28,7 @@ fn retire(planner: &mut Planner, planned: &Planned) {
 
 #[test]
 fn a_hit_moves_nothing_and_a_miss_evicts_a_dirty_row() {
-    let mut planner = Planner::new(3, 2);
+    let mut planner = Planner::new(3, 2, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1, 2, 3]);
     assert_eq!((first.unit.hits, first.unit.fills.len(), first.unit.evictions), (0, 3, 0));
     retire(&mut planner, &first);
@@ -39,7 +41,7 @@ fn a_hit_moves_nothing_and_a_miss_evicts_a_dirty_row() {
 
 #[test]
 fn a_full_window_waits_and_an_impossible_mini_batch_is_said_to_be_one() {
-    let mut planner = Planner::new(3, 2);
+    let mut planner = Planner::new(3, 2, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1, 2]);
     assert_eq!(planner.fits(&keys(&[3, 4])), Fit::Later);
     assert_eq!(planner.fits(&keys(&[1, 3])), Fit::Now);
@@ -50,7 +52,7 @@ fn a_full_window_waits_and_an_impossible_mini_batch_is_said_to_be_one() {
 
 #[test]
 fn a_row_of_the_same_mini_batch_is_no_victim() {
-    let mut planner = Planner::new(2, 2);
+    let mut planner = Planner::new(2, 2, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1, 2]);
     retire(&mut planner, &first);
     // 3 must take the slot of 2, although 1 was there as long and comes later in the list.
@@ -61,7 +63,7 @@ fn a_row_of_the_same_mini_batch_is_no_victim() {
 
 #[test]
 fn overlapping_mini_batches_pin_a_row_twice() {
-    let mut planner = Planner::new(2, 2);
+    let mut planner = Planner::new(2, 2, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1]);
     let second = plan(&mut planner, 1, &[1]);
     assert_eq!(second.slots, first.slots);
@@ -73,7 +75,7 @@ fn overlapping_mini_batches_pin_a_row_twice() {
 
 #[test]
 fn reading_leaves_no_trace() {
-    let mut planner = Planner::new(2, 2);
+    let mut planner = Planner::new(2, 2, PolicyKind::LruLfu);
     let read = plan(&mut planner, 0, &[1, 2]);
     planner.retire(&read.slots, &[]);
     assert_eq!(planner.cache().existing().count(), 0);
@@ -84,7 +86,7 @@ fn reading_leaves_no_trace() {
 
 #[test]
 fn the_row_needed_soonest_stays() {
-    let mut planner = Planner::new(3, 8);
+    let mut planner = Planner::new(3, 8, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1, 2, 3]);
     planner.learn(1, &keys(&[4]));
     planner.learn(2, &keys(&[1]));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_mem::metadata_bytes;
+use stepwell_mem::{PolicyKind, metadata_bytes};
 use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
 
 use super::{Counters, Handoff};
@@ -213,7 +213,8 @@ fn too_large(groups: &[Arc<Group>], mini: &MiniBatch) -> Error {
         return Error::Config("a model without tables was planned".to_owned());
     };
     let rows = part.lookup.distinct.len();
-    let row_bytes = group.spec.row_bytes() as u64 + metadata_bytes(1000, 0) / 1000 + 5;
+    let metadata = metadata_bytes(PolicyKind::default(), 1000, 0) / 1000;
+    let row_bytes = group.spec.row_bytes() as u64 + metadata + 5;
     Error::Server(ServerError::MiniBatchTooLarge {
         examples: mini.examples(),
         rows,

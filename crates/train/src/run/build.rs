@@ -73,8 +73,11 @@ pub(super) fn build(
         let store = open_store(&scratch, number, options, from)?;
         groups.push(Arc::new(group(table, &capacity, number, store)?));
     }
-    let planners =
-        capacity.slots.iter().map(|slots| Planner::new(*slots, capacity.horizon)).collect();
+    let planners = capacity
+        .slots
+        .iter()
+        .map(|slots| Planner::new(*slots, capacity.horizon, config.tiers.policy))
+        .collect();
     let group_fields = model.group_fields().to_vec();
     let mut trainer = Trainer::new(model, config)?;
     if let Some(checkpoint) = from {

@@ -1,0 +1,98 @@
+//! A policy inside the slab's own cache, which knows the keys of the next mini-batches: rows with a
+//! known use leave only when nothing else can, the farthest first (Belady inside the window).
+//!
+//! Order of a mini-batch, as in the planner: the one that comes into the window is learned, then
+//! the one at hand is planned, trained and retired.
+
+use stepwell_mem::{Cache, PolicyKind};
+
+use super::sequence::Sequence;
+
+/// Hits of a policy in a cache of `slots` slots that knows `window` mini-batches ahead.
+pub(super) fn hits(sequence: &Sequence, slots: usize, kind: PolicyKind, window: usize) -> usize {
+    let mut run = Run::new(sequence, slots, kind, window);
+    (0..window.min(sequence.batches_count())).for_each(|number| run.learn(number, 0));
+    for number in 0..sequence.batches_count() {
+        if number + window < sequence.batches_count() {
+            run.learn(number + window, number);
+        }
+        run.train(number);
+    }
+    run.hits
+}
+
+struct Run<'a> {
+    sequence: &'a Sequence,
+    cache: Cache,
+    window: usize,
+    /// Per look-up, the mini-batch that uses the key next, and the one that used it before.
+    next: Vec<Option<u32>>,
+    before: Vec<Option<u32>>,
+    hits: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(sequence: &'a Sequence, slots: usize, kind: PolicyKind, window: usize) -> Self {
+        let mut batch_of = Vec::with_capacity(sequence.look_ups());
+        for (number, batch) in sequence.batches().enumerate() {
+            batch_of.resize(batch.first + batch.ids.len(), number as u32);
+        }
+        let mut before = vec![None; batch_of.len()];
+        let mut next = vec![None; batch_of.len()];
+        for (at, then) in sequence.next_uses().into_iter().enumerate() {
+            let then = then as usize;
+            if then < batch_of.len() {
+                next[at] = Some(batch_of[then]);
+                before[then] = Some(batch_of[at]);
+            }
+        }
+        let cache = Cache::with_policy(slots, window, kind);
+        Self { sequence, cache, window, next, before, hits: 0 }
+    }
+
+    /// Mini-batch `number` comes into the window while `planned` is the next to be planned.
+    fn learn(&mut self, number: usize, planned: usize) {
+        let batch = self.sequence.batch(number);
+        for (at, id) in (batch.first..).zip(batch.ids) {
+            // Where an earlier one waits, the link is made when that one is planned.
+            if self.before[at].is_some_and(|before| before as usize >= planned) {
+                continue;
+            }
+            if let Some(slot) = self.cache.find(self.sequence.key(*id)) {
+                self.cache.expect(slot, Some(number as u32));
+            }
+        }
+    }
+
+    fn train(&mut self, number: usize) {
+        let batch = self.sequence.batch(number);
+        let horizon = (number + self.window) as u32;
+        let mut slots = Vec::with_capacity(batch.ids.len());
+        for id in batch.ids {
+            let slot = self.cache.find(self.sequence.key(*id));
+            if let Some(slot) = slot {
+                self.cache.pin(slot);
+                self.hits += 1;
+            }
+            slots.push(slot);
+        }
+        for (at, slot) in slots.iter_mut().enumerate() {
+            let placed = match *slot {
+                Some(slot) => slot,
+                None => match self.cache.place(self.sequence.key(batch.ids[at])) {
+                    Some(placed) => placed.slot,
+                    None => unreachable!("a slab holds a mini-batch"),
+                },
+            };
+            let next = self.next[batch.first + at].filter(|next| *next <= horizon);
+            self.cache.expect(placed, next);
+            *slot = Some(placed);
+        }
+        for (slot, occurrence) in slots.iter().flatten().zip(batch.occurrences) {
+            self.cache.trained(*slot, *occurrence);
+        }
+        for slot in slots.into_iter().flatten() {
+            self.cache.unpin(slot);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Traces of look-ups in files: bare keys, or the ids of a training file.
+//!
+//! How: bare keys are big-endian numbers without a head, as Caffeine's and cache2k's traces are,
+//! plain or packed with xz or zstd (known by their first bytes). Of a training file in Criteo's
+//! layout, the ids are read row by row, hashed with their column as the trainer does it; missing
+//! ones are left out, labels are kept for policies that weigh them.
+//!
+//! Failure: no such file, a name that tells no format, packing that is unknown or damaged, a length
+//! that is no multiple of a key's, no key at all.
+
+use std::fmt::{Display, Formatter};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use lzma_rust2::XzReader;
+use serde::Serialize;
+use stepwell_base::{Key, hash};
+use stepwell_data::{Input, ReadOptions, Reader, Schema};
+
+use crate::{Error, Result};
+
+/// Look-ups of a trace at most.
+const LOOK_UPS_MAX: usize = 1 << 31;
+
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Format {
+    /// Signed 64-bit keys, big-endian.
+    #[serde(rename = "i64be")]
+    I64Be,
+    /// Signed 32-bit keys, big-endian.
+    #[serde(rename = "i32be")]
+    I32Be,
+    /// Unsigned 32-bit keys, big-endian.
+    #[serde(rename = "u32be")]
+    U32Be,
+    /// The ids of a training file in Criteo's layout.
+    #[serde(rename = "criteo-tsv")]
+    CriteoTsv,
+}
+
+impl Format {
+    const ALL: [Self; 4] = [Self::I64Be, Self::I32Be, Self::U32Be, Self::CriteoTsv];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::I64Be => "i64be",
+            Self::I32Be => "i32be",
+            Self::U32Be => "u32be",
+            Self::CriteoTsv => "criteo-tsv",
+        }
+    }
+
+    fn key_bytes(self) -> usize {
+        if self == Self::I64Be { 8 } else { 4 }
+    }
+
+    /// The format of a published trace, by the name of its file.
+    fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy();
+        let starts = [
+            ("scarab-recs", Self::I64Be),
+            ("orm-busy", Self::I32Be),
+            ("web07", Self::I32Be),
+            ("w106", Self::U32Be),
+        ];
+        let known = starts.into_iter().find(|(start, _)| name.starts_with(start));
+        known.map(|(_, format)| format).or(name.contains(".tsv").then_some(Self::CriteoTsv))
+    }
+}
+
+impl Display for Format {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let names = Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| format!("no format is called {name}; there are auto, {names}"))
+    }
+}
+
+/// The accesses of a trace.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    pub(super) keys: Vec<u64>,
+    /// Whether the example of the access was clicked; empty where nothing tells.
+    pub(super) positive: Vec<bool>,
+}
+
+/// Reads the trace in `path`, whose name tells its format where none is given.
+pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Trace)> {
+    let fail = |why: String| Error::Arguments(format!("{}: {why}", path.display()));
+    let Some(format) = format.or_else(|| Format::of_name(path)) else {
+        let names = Format::ALL.map(Format::name).join(", ");
+        return Err(fail(format!("the name tells no format: give --format, one of {names}")));
+    };
+    let trace = match format {
+        Format::CriteoTsv => criteo(path)?,
+        _ => Trace { keys: numbers(path, format).map_err(fail)?, positive: Vec::new() },
+    };
+    match trace.keys.len() {
+        0 => Err(fail("the trace holds no key".to_owned())),
+        n if n > LOOK_UPS_MAX => Err(fail(format!("{n} keys are too many: 2^31 at most"))),
+        _ => Ok((format, trace)),
+    }
+}
+
+fn numbers(path: &Path, format: Format) -> std::result::Result<Vec<u64>, String> {
+    let bytes = unpacked(path)?;
+    let key_bytes = format.key_bytes();
+    if !bytes.len().is_multiple_of(key_bytes) {
+        let (length, over) = (bytes.len(), bytes.len() % key_bytes);
+        return Err(format!(
+            "{length} bytes are not whole keys of {key_bytes} bytes ({over} are left over): the \
+             file is cut short, or {format} is not its format"
+        ));
+    }
+    // A key is its bits; a sign would make no two keys equal or different.
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
+    Ok(bytes.chunks_exact(key_bytes).map(number).collect())
+}
+
+/// All bytes of the file, unpacked where its first bytes say that it is packed.
+fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
+    let mut head = Vec::new();
+    let mut file = File::open(path).map_err(explain)?;
+    if file.metadata().map_err(explain)?.is_dir() {
+        return Err("is a directory, not a trace".to_owned());
+    }
+    file.by_ref().take(6).read_to_end(&mut head).map_err(explain)?;
+    let whole = BufReader::new(head.as_slice().chain(file));
+    let mut bytes = Vec::new();
+    let read = match head.as_slice() {
+        [0xFD, b'7', b'z', b'X', b'Z', 0] => XzReader::new(whole, true).read_to_end(&mut bytes),
+        [0x28, 0xB5, 0x2F, 0xFD, ..] => zstd::Decoder::with_buffer(whole)
+            .and_then(|mut decoder| decoder.read_to_end(&mut bytes)),
+        [0x1F, 0x8B, 8, ..] => {
+            return Err("is packed with gzip; plain files, xz and zstd can be read".to_owned());
+        }
+        _ => { whole }.read_to_end(&mut bytes),
+    };
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(format!("unpacking failed after {} bytes: {error}", bytes.len())),
+    }
+}
+
+fn explain(error: std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn criteo(path: &Path) -> Result<Trace> {
+    let schema = Schema::CRITEO;
+    let fail = |error: stepwell_data::DataError| Error::Arguments(error.to_string());
+    let files = stepwell_data::resolve(&[path]).map_err(fail)?;
+    let missing: Vec<Key> = (0..schema.slots).map(|s| hash::key_of(s as u32, b"")).collect();
+    let mut reader = Reader::open(Input::Files(files), &ReadOptions::new(schema)).map_err(fail)?;
+    let (mut trace, mut chunk) = (Trace::default(), reader.chunk());
+    while reader.next_chunk(&mut chunk).map_err(fail)? {
+        for (keys, label) in chunk.keys.chunks_exact(schema.slots).zip(&chunk.labels) {
+            let present = keys.iter().zip(&missing).filter(|(key, missing)| key != missing);
+            trace.keys.extend(present.map(|(key, _)| key.0));
+            trace.positive.resize(trace.keys.len(), *label > 0.5);
+        }
+    }
+    Ok(trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_format() {
+        let format = |name: &str| Format::of_name(Path::new(name));
+        assert_eq!(format("a/scarab-recs.trace.xz"), Some(Format::I64Be));
+        assert_eq!(format("orm-busy.trace"), Some(Format::I32Be));
+        assert_eq!(format("w106.trace.zst"), Some(Format::U32Be));
+        assert_eq!(format("day_1.tsv.zst"), Some(Format::CriteoTsv));
+        assert_eq!(format("web07.dir/other.trace"), None);
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+    }
+
+    /// The keys 1, -2, 3, 1 as `i32be`, packed by the reference implementation of xz.
+    const PACKED: [u8; 76] = [
+        0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00, 0x00, 0x04, 0xE6, 0xD6, 0xB4, 0x46, 0x02, 0x00, 0x21,
+        0x01, 0x16, 0x00, 0x00, 0x00, 0x74, 0x2F, 0xE5, 0xA3, 0xE0, 0x00, 0x0F, 0x00, 0x0E, 0x5D,
+        0x00, 0x00, 0x67, 0xFE, 0xBF, 0xF8, 0xC2, 0x05, 0x21, 0x3E, 0x1F, 0x25, 0x8A, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x56, 0xFE, 0x25, 0x54, 0xE4, 0x44, 0x46, 0x15, 0x00, 0x01, 0x2A, 0x10,
+        0x67, 0x69, 0x5A, 0x52, 0x1F, 0xB6, 0xF3, 0x7D, 0x01, 0x00, 0x00, 0x00, 0x00, 0x04, 0x59,
+        0x5A,
+    ];
+
+    #[test]
+    fn packed_traces_are_unpacked_and_damage_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("orm-busy");
+        let keys = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            read(&path, None).map(|(_, trace)| trace.keys).map_err(|error| error.to_string())
+        };
+        let expected = Ok([1i32, -2, 3, 1].map(|key| u64::from(key as u32)).to_vec());
+        assert_eq!(keys(&PACKED), expected);
+        let plain: Vec<u8> = [1i32, -2, 3, 1].iter().flat_map(|key| key.to_be_bytes()).collect();
+        assert_eq!(keys(&plain), expected);
+        let zstd = zstd::encode_all(plain.as_slice(), 3).unwrap();
+        assert_eq!(keys(&zstd), expected);
+        for packed in [&PACKED[..], &zstd] {
+            let error = keys(&packed[..packed.len() - 5]).unwrap_err();
+            assert!(error.contains("unpacking failed"), "{error}");
+        }
+        let mut flipped = PACKED;
+        flipped[30] ^= 1;
+        assert!(keys(&flipped).is_err());
+        assert!(keys(&[0x1F, 0x8B, 8, 0]).unwrap_err().contains("gzip"));
+    }
+}

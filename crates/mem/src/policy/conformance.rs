@@ -1,0 +1,254 @@
+//! What every policy must keep, checked against plain sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stepwell_base::random::Stream;
+
+use super::*;
+
+const ONCE: Occurrence = Occurrence { examples: 1, positives: 0 };
+
+/// A policy with its links, driven as the cache drives it.
+pub(super) struct Driver {
+    policy: Box<dyn Policy>,
+    links: Links,
+    attached: Vec<bool>,
+    resident: Vec<bool>,
+    keys: Vec<Key>,
+    next_key: u64,
+}
+
+impl Driver {
+    pub(super) fn new(policy: Box<dyn Policy>, slots: usize) -> Self {
+        let links = Links::new(slots, policy.lists() + 1);
+        let (attached, resident) = (vec![false; slots], vec![false; slots]);
+        let keys = vec![Key(0); slots];
+        Self { policy, links, attached, resident, keys, next_key: 1 << 32 }
+    }
+
+    pub(super) fn admit(&mut self, slot: u32, key: u64) {
+        self.policy.admit(SlotIndex(slot), Key(key));
+        self.keys[slot as usize] = Key(key);
+        self.resident[slot as usize] = true;
+    }
+
+    /// A use; a slot that holds nothing gets the key of its own number.
+    pub(super) fn visit(&mut self, slot: u32, occurrence: Occurrence) {
+        if !self.resident[slot as usize] {
+            self.admit(slot, slot.into());
+        }
+        self.detach(slot);
+        self.policy.touch(SlotIndex(slot), occurrence);
+        self.attach(slot);
+    }
+
+    pub(super) fn visit_all(&mut self, slots: &[u32]) {
+        slots.iter().for_each(|slot| self.visit(*slot, ONCE));
+    }
+
+    /// A use of a key that was never here.
+    pub(super) fn admit_and_visit(&mut self, slot: u32) {
+        self.next_key += 1;
+        self.admit(slot, self.next_key);
+        self.visit(slot, ONCE);
+    }
+
+    pub(super) fn detach(&mut self, slot: u32) {
+        if std::mem::replace(&mut self.attached[slot as usize], false) {
+            self.policy.detach(&mut self.links, SlotIndex(slot));
+        }
+    }
+
+    pub(super) fn attach(&mut self, slot: u32) {
+        if !std::mem::replace(&mut self.attached[slot as usize], true) {
+            self.policy.attach(&mut self.links, SlotIndex(slot));
+        }
+    }
+
+    pub(super) fn victim(&mut self) -> Option<u32> {
+        let slot = self.policy.victim(&mut self.links)?;
+        assert!(self.attached[slot.at()], "slot {} leaves without being attached", slot.0);
+        assert!(!self.links.is_linked(slot), "slot {} leaves and is still in a list", slot.0);
+        (self.attached[slot.at()], self.resident[slot.at()]) = (false, false);
+        self.policy.left(slot, self.keys[slot.at()]);
+        Some(slot.0)
+    }
+
+    pub(super) fn victims(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.victim()).collect()
+    }
+}
+
+/// A random run; gives all victims in order. Half of the detached slots are meanwhile in a list
+/// that is not the policy's, as those with a known use are.
+fn random_run(kind: PolicyKind, seed: u64) -> Vec<u32> {
+    let mut random = Stream::from_state(seed);
+    let slots = 1 + random.next_u64() % 60;
+    let mut driver = Driver::new(kind.make(slots as usize), slots as usize);
+    let elsewhere = ListId(kind.lists() as u32);
+    let mut victims = Vec::new();
+    let mut attached = BTreeSet::new();
+    let leave_weight = random.next_u64() % 4;
+    for _ in 0..5000 {
+        let slot = (random.next_u64() % slots) as u32;
+        driver.links.unlink_from(elsewhere, SlotIndex(slot), &attached);
+        match random.next_u64() % (8 + leave_weight) {
+            0..4 => {
+                if !driver.resident[slot as usize] {
+                    driver.admit(slot, random.next_u64() % 100);
+                }
+                driver.visit(slot, ONCE);
+                attached.insert(slot);
+            }
+            4 => {
+                if driver.resident[slot as usize] {
+                    driver.attach(slot);
+                    attached.insert(slot);
+                }
+            }
+            5 | 6 => {
+                driver.detach(slot);
+                attached.remove(&slot);
+                if random.next_u64().is_multiple_of(2) {
+                    driver.links.push(elsewhere, SlotIndex(slot));
+                }
+            }
+            7 => {
+                // Its known use was the farthest, or it is new: another key comes.
+                driver.detach(slot);
+                attached.remove(&slot);
+                driver.admit(slot, random.next_u64() % 100);
+            }
+            _ => {
+                let victim = driver.victim();
+                assert_eq!(victim.is_some(), !attached.is_empty(), "{kind}, seed {seed}");
+                victims.extend(victim);
+                if let Some(slot) = victim {
+                    attached.remove(&slot);
+                }
+            }
+        }
+    }
+    let drained = driver.victims();
+    let set: BTreeSet<u32> = drained.iter().copied().collect();
+    assert_eq!((set.len(), set), (drained.len(), attached), "{kind}, seed {seed}");
+    victims.extend(drained);
+    victims
+}
+
+impl Links {
+    /// Takes a slot that the policy does not have out of the list of known uses.
+    fn unlink_from(&mut self, _list: ListId, slot: SlotIndex, attached: &BTreeSet<u32>) {
+        if !attached.contains(&slot.0) {
+            self.unlink(slot);
+        }
+    }
+}
+
+#[test]
+fn attached_slots_leave_exactly_once_and_detached_ones_never() {
+    for kind in PolicyKind::ALL {
+        (0..100).for_each(|seed| drop(random_run(kind, seed)));
+    }
+}
+
+#[test]
+fn equal_calls_give_equal_victims() {
+    for kind in PolicyKind::ALL {
+        for seed in 0..20 {
+            assert_eq!(random_run(kind, seed), random_run(kind, seed), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_new_key_starts_without_the_history_of_its_slot() {
+    let others: Vec<u32> = (0..20).filter(|slot| *slot != 7).collect();
+    for kind in PolicyKind::ALL {
+        let after = |uses: usize| {
+            let mut driver = Driver::new(kind.make(20), 20);
+            driver.visit_all(&(0..20).collect::<Vec<_>>());
+            (0..uses).for_each(|_| driver.visit_all(&[7]));
+            // The row of slot 7 leaves from elsewhere; a new one comes and is used once.
+            driver.detach(7);
+            driver.admit_and_visit(7);
+            (0..3).for_each(|_| driver.visit_all(&others));
+            driver.victims()
+        };
+        assert_eq!(after(0), after(50), "{kind}");
+    }
+}
+
+#[test]
+fn a_row_that_was_never_trained_on_leaves_before_all_that_were() {
+    for kind in PolicyKind::ALL {
+        let mut driver = Driver::new(kind.make(8), 8);
+        driver.visit_all(&[0, 1, 2]);
+        driver.admit(5, 500);
+        driver.attach(5);
+        driver.visit_all(&[3, 4, 0]);
+        driver.detach(5);
+        driver.attach(5);
+        assert_eq!(driver.victim(), Some(5), "{kind}");
+        assert_eq!(driver.victims().len(), 5, "{kind}");
+    }
+}
+
+#[test]
+fn an_empty_policy_has_no_victim_and_one_slot_is_enough() {
+    for kind in PolicyKind::ALL {
+        let mut driver = Driver::new(kind.make(1), 1);
+        assert_eq!(driver.victim(), None, "{kind}");
+        for _ in 0..100 {
+            driver.admit_and_visit(0);
+            driver.visit_all(&[0, 0]);
+            assert_eq!(driver.victims(), [0], "{kind}");
+        }
+    }
+}
+
+/// Rows in use are many, those that may leave are few: no victim may cost a walk over all rows.
+#[test]
+fn many_detached_rows_make_no_victim_dear() {
+    for kind in PolicyKind::ALL {
+        let slots = 100_000;
+        let mut driver = Driver::new(kind.make(slots as usize), slots as usize);
+        (0..slots).for_each(|slot| driver.admit_and_visit(slot));
+        (0..slots - 1).for_each(|slot| driver.detach(slot));
+        for _ in 0..200_000 {
+            assert_eq!(driver.victim(), Some(slots - 1), "{kind}");
+            driver.admit_and_visit(slots - 1);
+        }
+    }
+}
+
+#[test]
+fn every_policy_keeps_a_hot_set_through_a_scan_or_says_so() {
+    let mut misses = BTreeMap::new();
+    for kind in PolicyKind::ALL {
+        let mut cache = crate::Cache::with_policy(100, 0, kind);
+        let mut missed = 0;
+        let mut use_key = |key: u64, counts: bool| {
+            let slot = cache.find(Key(key));
+            missed += usize::from(counts && slot.is_none());
+            let slot = match slot {
+                Some(slot) => {
+                    cache.pin(slot);
+                    slot
+                }
+                None => cache.place(Key(key)).expect("one pin at a time").slot,
+            };
+            cache.trained(slot, ONCE);
+            cache.unpin(slot);
+        };
+        for round in 0..50 {
+            (0..3).for_each(|_| (0..40).for_each(|key| use_key(key, round > 5)));
+            (0..200).for_each(|scan| use_key(1000 + round * 200 + scan, false));
+        }
+        misses.insert(kind.name(), missed);
+    }
+    assert!(misses["lru"] >= 44 * 40, "{misses:?}");
+    for kind in PolicyKind::ALL.into_iter().filter(|kind| *kind != PolicyKind::Lru) {
+        assert!(misses[kind.name()] <= 44 * 4, "{misses:?}");
+    }
+}

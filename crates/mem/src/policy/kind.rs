@@ -1,0 +1,132 @@
+//! The policies by name.
+
+use std::fmt::{Display, Formatter};
+use std::str::FromStr;
+
+use super::{Lfu, Lru, LruLfu, Policy, S3Fifo, Sieve, Sven, WTinyLfu};
+
+/// Which policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// Least recently used, whose victims go to least frequently used: [`LruLfu`].
+    LruLfu,
+    /// Least recently used: [`Lru`].
+    Lru,
+    /// Least frequently used: [`Lfu`].
+    Lfu,
+    /// A small and a main queue, and ghosts: [`S3Fifo`].
+    #[default]
+    S3Fifo,
+    /// A queue with a hand: [`Sieve`].
+    Sieve,
+    /// A window, and contests by frequency: [`WTinyLfu`].
+    WTinyLfu,
+    /// Decayed importance: [`Sven`].
+    Sven,
+}
+
+/// What a kind is called, makes and costs.
+struct Facts {
+    name: &'static str,
+    make: fn(usize) -> Box<dyn Policy>,
+    lists: usize,
+    bytes_per_slot: usize,
+    bytes_fixed: usize,
+}
+
+impl PolicyKind {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::LruLfu, Self::Lru, Self::Lfu, Self::S3Fifo, Self::Sieve, Self::WTinyLfu, Self::Sven];
+
+    const fn facts(self) -> Facts {
+        macro_rules! facts {
+            ($name:literal, $policy:ident, $bytes_fixed:expr) => {
+                Facts {
+                    name: $name,
+                    make: |slots| Box::new($policy::new(slots)),
+                    lists: $policy::LISTS,
+                    bytes_per_slot: $policy::BYTES_PER_SLOT,
+                    bytes_fixed: $bytes_fixed,
+                }
+            };
+        }
+        match self {
+            Self::LruLfu => facts!("lru-lfu", LruLfu, 0),
+            Self::Lru => facts!("lru", Lru, 0),
+            Self::Lfu => facts!("lfu", Lfu, 0),
+            Self::S3Fifo => facts!("s3-fifo", S3Fifo, S3Fifo::BYTES_FIXED),
+            Self::Sieve => facts!("sieve", Sieve, 0),
+            Self::WTinyLfu => facts!("w-tinylfu", WTinyLfu, WTinyLfu::BYTES_FIXED),
+            Self::Sven => facts!("sven", Sven, 0),
+        }
+    }
+
+    /// A policy of this kind over `slots` slots.
+    pub fn make(self, slots: usize) -> Box<dyn Policy> {
+        (self.facts().make)(slots)
+    }
+
+    /// Number of lists that it wants in [`crate::Links`].
+    pub const fn lists(self) -> usize {
+        self.facts().lists
+    }
+
+    /// Bytes a slot, beside the links.
+    pub const fn bytes_per_slot(self) -> usize {
+        self.facts().bytes_per_slot
+    }
+
+    /// Bytes beside those of slots and lists, where they are not negligible.
+    pub const fn bytes_fixed(self) -> usize {
+        self.facts().bytes_fixed
+    }
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+}
+
+impl Display for PolicyKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that no policy has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy(pub String);
+
+impl Display for UnknownPolicy {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let names = PolicyKind::ALL.map(PolicyKind::name).join(", ");
+        write!(f, "no policy is called {}; there are {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+impl FromStr for PolicyKind {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| UnknownPolicy(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for kind in PolicyKind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+            assert_eq!(kind.make(3).lists(), kind.lists());
+        }
+        let error = "fifo".parse::<PolicyKind>().unwrap_err().to_string();
+        assert!(error.contains("fifo") && error.contains("s3-fifo"), "{error}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Sven's importance weights: uses that fade, clicks counting more; the lightest row leaves first.
+//!
+//! Source: Yang, doctoral thesis (Sven), equation 6.3: w' = (1 - β) w + β (p k + n l), with p
+//! positive and n negative examples of the row in a step. The thesis gives no values.
+//!
+//! How: time is counted in uses of rows, since a policy hears of nothing else: a weight halves in
+//! [`HALF_LIFE`] uses a slot, which fixes β. The common factor β changes no order and is left out.
+//!
+//! All weights fade alike, so instead of making all smaller with time, a new use is made greater:
+//! a row keeps its score, the logarithm of its weight plus the time in half-lives. Scores change
+//! on use alone. Rows are listed by score in steps of an eighth of an octave; within a step, the
+//! row that was attached first leaves first.
+//!
+//! ```text
+//! lists    base                                             base + 511
+//!          everything lighter │ 1/8 octave │ 1/8 octave │ ... │ the heaviest
+//! ```
+//!
+//! When a row comes that is too heavy for the last list, `base` moves up: the lowest list is
+//! appended to the next, in constant time.
+//!
+//! Bounds: 512 lists, 64 octaves between the heaviest row and those that are no longer told apart.
+//! After 16 million half-lives time stands still.
+//! Cost: 4 bytes a slot beside the links; every operation is O(1), `attach` amortised over time.
+
+use stepwell_base::{Key, SlotIndex};
+
+use super::occupied::Occupied;
+use super::{Occurrence, Policy, link, unlink};
+use crate::{Links, ListId};
+
+/// Uses per slot in which a weight halves.
+const HALF_LIFE: u64 = 4;
+
+/// Importance of an example that was clicked.
+const POSITIVE: f32 = 4.0;
+
+/// Importance of an example that was not.
+const NEGATIVE: f32 = 1.0;
+
+/// Units of a score in an octave.
+const OCTAVE: u32 = 256;
+
+/// Units of a score in a list.
+const LIST_UNITS: u32 = OCTAVE / 8;
+const LISTS: u32 = 512;
+const UNUSED: ListId = ListId(LISTS);
+
+/// Score of a row that was never trained on.
+const NEVER: u32 = 0;
+
+/// Decayed importance weights.
+#[derive(Debug)]
+pub struct Sven {
+    /// Weight's logarithm plus time, in units; from [`OCTAVE`] on, so that none is [`NEVER`].
+    scores: Box<[u32]>,
+    /// The lowest list that has a number of its own.
+    base: u32,
+    /// Lists that have a slot, by their place in the ring.
+    occupied: Occupied,
+    uses: u64,
+    uses_per_half_life: u64,
+}
+
+impl Sven {
+    /// Bytes beside the links.
+    pub const BYTES_PER_SLOT: usize = size_of::<u32>();
+
+    /// Number of lists of this policy.
+    pub const LISTS: usize = LISTS as usize + 1;
+
+    /// A policy over `slots` slots.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            scores: vec![NEVER; slots].into(),
+            base: 0,
+            occupied: Occupied::new(LISTS as usize),
+            uses: 0,
+            uses_per_half_life: HALF_LIFE * (slots as u64).max(1),
+        }
+    }
+
+    fn now(&self) -> u32 {
+        let units = self.uses.saturating_mul(OCTAVE.into()) / self.uses_per_half_life;
+        u32::try_from(units).unwrap_or(u32::MAX).saturating_add(OCTAVE)
+    }
+
+    /// The list of a row that was trained on.
+    fn list(&self, slot: SlotIndex) -> ListId {
+        let list = (self.scores[slot.at()] / LIST_UNITS).max(self.base);
+        ListId(list % LISTS)
+    }
+
+    /// Makes room for the list of `score` at the heavy end.
+    fn raise(&mut self, links: &mut Links, score: u32) {
+        let heaviest = score / LIST_UNITS;
+        while heaviest >= self.base + LISTS {
+            let (lowest, next) = (ListId(self.base % LISTS), ListId((self.base + 1) % LISTS));
+            if !links.is_empty(lowest) {
+                links.append(lowest, next);
+                self.occupied.remove(lowest.0 as usize);
+                self.occupied.insert(next.0 as usize);
+            }
+            self.base += 1;
+        }
+    }
+}
+
+impl Policy for Sven {
+    fn lists(&self) -> usize {
+        Self::LISTS
+    }
+
+    fn admit(&mut self, slot: SlotIndex, _key: Key) {
+        self.scores[slot.at()] = NEVER;
+    }
+
+    fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence) {
+        let now = self.now();
+        let negatives = occurrence.examples.saturating_sub(occurrence.positives);
+        let importance = occurrence.positives as f32 * POSITIVE + negatives as f32 * NEGATIVE;
+        let octave = OCTAVE as f32;
+        let score = &mut self.scores[slot.at()];
+        let faded = match *score {
+            NEVER => 0.0,
+            score => ((f64::from(score) - f64::from(now)) as f32 / octave).exp2(),
+        };
+        let weight = faded + importance.max(NEGATIVE);
+        *score = now.saturating_add((weight.log2().max(0.0) * octave) as u32);
+        self.uses += 1;
+    }
+
+    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
+        let score = self.scores[slot.at()];
+        if score == NEVER {
+            return link(links, UNUSED, slot);
+        }
+        self.raise(links, score);
+        let list = self.list(slot);
+        link(links, list, slot);
+        self.occupied.insert(list.0 as usize);
+    }
+
+    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
+        unlink(links, slot);
+        let list = self.list(slot);
+        if self.scores[slot.at()] != NEVER && links.is_empty(list) {
+            self.occupied.remove(list.0 as usize);
+        }
+    }
+
+    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
+        let lightest = |policy: &Self| {
+            let base = (policy.base % LISTS) as usize;
+            let list = policy.occupied.first_from(base).or_else(|| policy.occupied.first_from(0));
+            links.oldest(ListId(list? as u32))
+        };
+        let slot = links.oldest(UNUSED).or_else(|| lightest(self))?;
+        self.detach(links, slot);
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::conformance::Driver;
+
+    fn driver(slots: usize) -> Driver {
+        Driver::new(Box::new(Sven::new(slots)), slots)
+    }
+
+    #[test]
+    fn the_lightest_leaves_first_and_clicks_weigh_more() {
+        let mut driver = driver(4);
+        driver.visit_all(&[0, 0, 0, 1, 1, 2]);
+        driver.visit(3, Occurrence { examples: 1, positives: 1 });
+        assert_eq!(driver.victims(), [2, 1, 0, 3]);
+    }
+
+    #[test]
+    fn weights_fade() {
+        let mut driver = driver(3);
+        (0..8).for_each(|_| driver.visit_all(&[0]));
+        // Many half-lives later, two uses weigh more than eight did.
+        (0..40 * HALF_LIFE).for_each(|_| driver.visit_all(&[1]));
+        driver.visit_all(&[2, 2]);
+        assert_eq!(driver.victims(), [0, 2, 1]);
+    }
+
+    #[test]
+    fn lists_are_raised_past_the_ring_any_number_of_times() {
+        let mut driver = driver(2);
+        driver.visit_all(&[0]);
+        (0..2000 * HALF_LIFE).for_each(|_| driver.visit_all(&[1]));
+        assert_eq!(driver.victims(), [0, 1]);
+        driver.visit_all(&[1, 0]);
+        assert_eq!(driver.victims(), [1, 0]);
+    }
+}

@@ -1,0 +1,242 @@
+//! W-TinyLFU: a window of the recent, and behind it only what is used more often than its victim.
+//!
+//! Source: Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy", ACM
+//! Transactions on Storage 2017, section 4.
+//!
+//! ```text
+//!   new ──► window (LRU) ──► contest ──candidate wins──► probation ◄──► protected (80 % of main)
+//!                               │ loses                     │ oldest        used again: protected
+//!                               ▼                           ▼
+//!                              out                     out, when it lost
+//! ```
+//!
+//! How: a sketch remembers how often keys were used of late, also those that left. The paper turns
+//! a newcomer away where main's victim is used more often. A row that a mini-batch needs is always
+//! placed, so the contest is between the window's oldest and probation's oldest when room is
+//! needed: the less frequent leaves, of equals the window's, and a winner moves to probation.
+//!
+//! A row counts for its part also while it is detached. So a mini-batch of more new rows than the
+//! window holds widens the window for as long as it is in flight, instead of flooding main: rows
+//! come to main by a contest alone, once it was filled.
+//!
+//! Bounds: tags collide; frequencies end at 15 (see the sketch).
+//! Cost: 13 bytes a slot beside the links; every operation is O(1), `victim` amortised over rows
+//! that entered the window.
+
+use stepwell_base::{Key, SlotIndex};
+
+use super::sketch::Sketch;
+use super::{Occurrence, Policy, link, tag_of, unlink};
+use crate::{Links, ListId};
+
+/// One slot in so many belongs to the window.
+const WINDOW_PART: usize = 100;
+
+/// Of the slots of main, hundredths that are protected.
+const PROTECTED_PERCENT: usize = 80;
+
+const UNUSED: ListId = ListId(3);
+
+/// What is known of a slot: its part, which is also its list, and one bit.
+mod state {
+    pub(super) const WINDOW: u8 = 0;
+    pub(super) const PROBATION: u8 = 1;
+    pub(super) const PROTECTED: u8 = 2;
+    /// Holds no row yet, or one that left.
+    pub(super) const EMPTY: u8 = 3;
+    pub(super) const PART: u8 = 3;
+    /// Trained on since it came.
+    pub(super) const USED: u8 = 4;
+    /// Trained on since it was detached.
+    pub(super) const TOUCHED: u8 = 8;
+}
+
+const WINDOW: ListId = ListId(state::WINDOW as u32);
+const PROBATION: ListId = ListId(state::PROBATION as u32);
+const PROTECTED: ListId = ListId(state::PROTECTED as u32);
+
+/// W-TinyLFU.
+#[derive(Debug)]
+pub struct WTinyLfu {
+    sketch: Sketch,
+    tags: Box<[u32]>,
+    /// XOR [`state::EMPTY`], so that fresh memory means that.
+    state: Box<[u8]>,
+    /// Slots of each part, attached or not, by its number.
+    slots: [usize; 4],
+    window_slots_goal: usize,
+    main_slots_goal: usize,
+    protected_slots_max: usize,
+    /// Whether main ever had all its slots.
+    main_was_full: bool,
+}
+
+impl WTinyLfu {
+    /// Bytes beside the links.
+    pub const BYTES_PER_SLOT: usize = size_of::<u32>() + size_of::<u8>() + Sketch::BYTES_PER_SLOT;
+
+    /// Bytes beside those.
+    pub const BYTES_FIXED: usize = Sketch::BYTES_FIXED;
+
+    /// Number of lists of this policy.
+    pub const LISTS: usize = 4;
+
+    /// A policy over `slots` slots.
+    pub fn new(slots: usize) -> Self {
+        let window_slots_goal = (slots / WINDOW_PART).max(1);
+        let main_slots_goal = slots.saturating_sub(window_slots_goal);
+        Self {
+            sketch: Sketch::new(slots),
+            tags: vec![0; slots].into(),
+            state: vec![0; slots].into(),
+            slots: [0; 4],
+            window_slots_goal,
+            main_slots_goal,
+            protected_slots_max: main_slots_goal * PROTECTED_PERCENT / 100,
+            main_was_full: false,
+        }
+    }
+
+    fn part(&self, slot: SlotIndex) -> u8 {
+        (self.state[slot.at()] & state::PART) ^ state::EMPTY
+    }
+
+    fn set_part(&mut self, slot: SlotIndex, part: u8) {
+        self.slots[usize::from(self.part(slot))] -= usize::from(self.part(slot) != state::EMPTY);
+        self.slots[usize::from(part)] += usize::from(part != state::EMPTY);
+        let state = &mut self.state[slot.at()];
+        *state = (*state & !state::PART) | (part ^ state::EMPTY);
+    }
+
+    fn has(&self, slot: SlotIndex, bit: u8) -> bool {
+        self.state[slot.at()] & bit != 0
+    }
+
+    fn main_slots(&self) -> usize {
+        self.slots[usize::from(state::PROBATION)] + self.slots[usize::from(state::PROTECTED)]
+    }
+
+    fn move_to(&mut self, links: &mut Links, slot: SlotIndex, part: u8) {
+        unlink(links, slot);
+        self.set_part(slot, part);
+        link(links, ListId(part.into()), slot);
+    }
+
+    fn leave(&mut self, links: &mut Links, slot: SlotIndex) -> SlotIndex {
+        unlink(links, slot);
+        self.set_part(slot, state::EMPTY);
+        slot
+    }
+
+    /// Moves what the window holds too much to main, as long as main was never full.
+    fn fill_main(&mut self, links: &mut Links) {
+        while !self.main_was_full {
+            self.main_was_full = self.main_slots() >= self.main_slots_goal;
+            match links.oldest(WINDOW).filter(|_| !self.main_was_full) {
+                Some(oldest) => self.move_to(links, oldest, state::PROBATION),
+                None => return,
+            }
+        }
+    }
+
+    fn frequency(&self, slot: SlotIndex) -> u64 {
+        self.sketch.frequency(self.tags[slot.at()])
+    }
+}
+
+impl Policy for WTinyLfu {
+    fn lists(&self) -> usize {
+        Self::LISTS
+    }
+
+    fn admit(&mut self, slot: SlotIndex, key: Key) {
+        self.state[slot.at()] &= state::PART;
+        self.set_part(slot, state::WINDOW);
+        self.tags[slot.at()] = tag_of(key);
+    }
+
+    fn touch(&mut self, slot: SlotIndex, _occurrence: Occurrence) {
+        self.sketch.increment(self.tags[slot.at()]);
+        let again = if self.has(slot, state::USED) { state::TOUCHED } else { 0 };
+        self.state[slot.at()] |= state::USED | again;
+    }
+
+    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
+        if !self.has(slot, state::USED) {
+            return link(links, UNUSED, slot);
+        }
+        if self.part(slot) == state::PROBATION && self.has(slot, state::TOUCHED) {
+            self.set_part(slot, state::PROTECTED);
+        }
+        self.state[slot.at()] &= !state::TOUCHED;
+        link(links, ListId(self.part(slot).into()), slot);
+        while self.slots[usize::from(state::PROTECTED)] > self.protected_slots_max {
+            let Some(oldest) = links.oldest(PROTECTED) else { break };
+            self.move_to(links, oldest, state::PROBATION);
+        }
+    }
+
+    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
+        unlink(links, slot);
+    }
+
+    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
+        if let Some(slot) = links.oldest(UNUSED) {
+            return Some(self.leave(links, slot));
+        }
+        self.fill_main(links);
+        let main_victim = |links: &Links| links.oldest(PROBATION).or(links.oldest(PROTECTED));
+        loop {
+            let window_is_full = self.slots[usize::from(state::WINDOW)] >= self.window_slots_goal;
+            let candidate = links.oldest(WINDOW).filter(|_| window_is_full);
+            let (candidate, victim) = match (candidate, main_victim(links)) {
+                (Some(candidate), Some(victim)) => (candidate, victim),
+                (one, other) => {
+                    let slot = one.or(other).or(links.oldest(WINDOW))?;
+                    return Some(self.leave(links, slot));
+                }
+            };
+            if self.frequency(candidate) <= self.frequency(victim) {
+                return Some(self.leave(links, candidate));
+            }
+            self.move_to(links, candidate, state::PROBATION);
+            if self.main_slots() > self.main_slots_goal {
+                return Some(self.leave(links, victim));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::conformance::Driver;
+
+    fn driver(slots: usize) -> Driver {
+        Driver::new(Box::new(WTinyLfu::new(slots)), slots)
+    }
+
+    #[test]
+    fn a_newcomer_leaves_before_what_is_used_more_often() {
+        let mut driver = driver(4);
+        driver.visit_all(&[0, 1, 2, 0, 1, 2, 3]);
+        // Main holds 0, 1 and 2; the window's 3 was used once.
+        assert_eq!(driver.victim(), Some(3));
+        driver.admit(3, 100);
+        (0..4).for_each(|_| driver.visit_all(&[3]));
+        // Now it wins, and the oldest of main goes.
+        assert_eq!(driver.victim(), Some(0));
+    }
+
+    #[test]
+    fn frequencies_outlive_their_rows() {
+        let mut driver = driver(4);
+        driver.visit_all(&[0, 1, 2, 3]);
+        for left in [3, 3, 0] {
+            // The key comes for the third time, used more often than any of main's by then.
+            assert_eq!(driver.victim(), Some(left));
+            driver.admit(left, 100);
+            driver.visit_all(&[left]);
+        }
+    }
+}

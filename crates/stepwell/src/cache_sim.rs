@@ -1,0 +1,85 @@
+//! `stepwell cache-sim`.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind};
+
+use crate::cli::CacheSimArgs;
+
+/// Tries policies on traces and prints a table for each.
+pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
+    let format = match args.format.as_str() {
+        "auto" => None,
+        name => Some(name.parse().map_err(|why| format!("--format: {why}"))?),
+    };
+    let policies = match args.policies.as_str() {
+        "all" => PolicyKind::ALL.to_vec(),
+        names => list("--policies", names)?,
+    };
+    let options = Options {
+        format,
+        policies,
+        sizes: list("--sizes", &args.sizes)?,
+        mini_batch: args.mini_batch,
+        window: args.window,
+    };
+    if let Some(path) = &args.picture {
+        cache_sim::check_picture(path).map_err(|error| error.to_string())?;
+    }
+    let mut all = Vec::new();
+    for trace in &args.traces {
+        let figures = cache_sim::run(trace, &options).map_err(|error| error.to_string())?;
+        if !all.is_empty() {
+            println!();
+        }
+        print(&figures);
+        all.push(figures);
+    }
+    if let Some(path) = &args.json {
+        write(path, &all)?;
+    }
+    if let Some(path) = &args.picture {
+        cache_sim::draw(path, &all).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The values in `text`, separated by commas.
+fn list<T>(flag: &str, text: &str) -> Result<Vec<T>, String>
+where
+    T: FromStr,
+    T::Err: std::fmt::Display,
+{
+    let values = text.split(',').map(|value| value.trim().parse());
+    values.collect::<Result<_, _>>().map_err(|why: T::Err| format!("{flag}: {why}"))
+}
+
+fn write(path: &Path, figures: &[Figures]) -> Result<(), String> {
+    let json = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
+    std::fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn print(figures: &Figures) {
+    println!(
+        "{} ({}): {} accesses, {} look-ups of {} keys",
+        figures.trace.display(),
+        figures.format,
+        figures.accesses,
+        figures.look_ups,
+        figures.keys
+    );
+    if figures.mini_batch > 1 || figures.window > 0 {
+        let (mini_batch, window) = (figures.mini_batch, figures.window);
+        println!("mini-batches of {mini_batch} accesses, {window} of them known ahead");
+    }
+    let line = |name: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
+        println!("{name:<16}{cells}");
+    };
+    line("size", figures.sizes.clone());
+    line("slots", figures.slots.iter().map(ToString::to_string).collect());
+    for row in &figures.rows {
+        line(&row.policy, row.hit_rates.iter().map(|rate| format!("{rate:.4}")).collect());
+    }
+}

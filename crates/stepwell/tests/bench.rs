@@ -1,0 +1,50 @@
+//! `stepwell bench`: that it measures, not what.
+
+mod common;
+
+use common::Workshop;
+
+#[test]
+fn rows_in_memory_are_measured() {
+    let shop = Workshop::new();
+    let sizes = ["--slots", "2000", "--keys", "9000", "--lookups", "4096", "--batch", "512"];
+    let mut args = vec!["bench", "mem", "--rounds", "1", "--json", "mem.json"];
+    args.extend(sizes);
+    assert!(shop.ok(&args).contains("look-ups with their rows, 2 threads"));
+    let figures = shop.report("mem.json");
+    for field in [
+        "lookups_per_second_per_thread",
+        "lookup_over_limit",
+        "gather_over_limit",
+        "scatter_over_limit",
+        "metadata_bytes_per_row",
+        "hit_rate",
+    ] {
+        assert!(figures[field].as_f64() > Some(0.0), "{field}: {}", figures[field]);
+    }
+    for (flag, value, why) in [
+        ("--row-bytes", "12", "rows of 12 bytes"),
+        ("--slots", "1", "1 slots for 9000 keys"),
+        ("--skew", "0", "skew 0 is not admitted"),
+        ("--rounds", "0", "0 rounds"),
+    ] {
+        let mut args = vec!["bench", "mem"];
+        args.extend(sizes);
+        let at = args.iter().position(|of| *of == flag);
+        match at {
+            Some(at) => args[at + 1] = value,
+            None => args.extend([flag, value]),
+        }
+        let message = shop.fails(&args);
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[test]
+fn a_benchmark_says_at_once_what_it_cannot_do() {
+    let shop = Workshop::new();
+    let message = shop.fails(&["bench", "ssd", "--dir", "nowhere"]);
+    assert!(message.contains("nowhere is no directory"), "{message}");
+    let message = shop.fails(&["bench", "ssd", "--dir", ".", "--json", "no/where.json"]);
+    assert!(message.contains("no/where.json"), "{message}");
+}
