@@ -68,7 +68,10 @@ impl Slab {
     /// When the system refuses the mapping.
     pub fn new(slots: usize, row_lanes: usize) -> std::io::Result<Self> {
         assert!(row_lanes > 0, "a row has at least one lane");
-        let bytes = (slots * row_lanes * size_of::<f32>()).max(1);
+        let lanes = slots.checked_mul(row_lanes);
+        let bytes = lanes.and_then(|lanes| lanes.checked_mul(size_of::<f32>()));
+        let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
+        let bytes = bytes.ok_or(std::io::ErrorKind::OutOfMemory)?.max(1);
         let mut memory = MmapMut::map_anon(bytes)?;
         #[cfg(target_os = "linux")]
         {

@@ -118,7 +118,7 @@ impl Index {
         let overflow_max = overflow_for(slots as u64) as usize;
         Self {
             buckets: bytemuck::zeroed_slice_box(buckets_for(slots as u64) as usize),
-            overflow: Vec::new(),
+            overflow: Vec::with_capacity(overflow_max),
             overflow_max,
         }
     }

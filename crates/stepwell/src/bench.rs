@@ -1,11 +1,10 @@
 //! `stepwell bench`.
 
-use std::path::Path;
-
 use stepwell_bench::mem;
 use stepwell_bench::ssd::{self, Figures};
 
 use crate::cli::{BenchArgs, BenchJob, BenchMemArgs, BenchSsdArgs};
+use crate::outputs;
 
 /// Measures a part against the machine's limits.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
@@ -25,12 +24,10 @@ fn run_mem(args: &BenchMemArgs) -> Result<(), String> {
         lookups: args.lookups,
         rounds: args.rounds,
     };
-    writable(args.json.as_deref())?;
+    outputs::check(&[("--json", args.json.as_deref())], &[])?;
     let figures = mem::run(&options, &mut |what| eprintln!("{what}"));
     let figures = figures.map_err(|error| error.to_string())?;
-    if let Some(path) = &args.json {
-        write(path, &figures)?;
-    }
+    outputs::write(args.json.as_deref(), &figures)?;
     print_mem(&figures);
     Ok(())
 }
@@ -50,18 +47,11 @@ fn print_mem(figures: &mem::Figures) {
     }
 }
 
-/// A file of figures that cannot be written is known before the hours that they take.
-fn writable(path: Option<&Path>) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    file.map(drop).map_err(|error| format!("{}: {error}", path.display()))
-}
-
 fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
     if !args.dir.is_dir() {
         return Err(format!("{} is no directory: make it first", args.dir.display()));
     }
-    writable(args.json.as_deref())?;
+    outputs::check(&[("--json", args.json.as_deref())], &[])?;
     let options = ssd::Options {
         directory: args.dir.clone(),
         rows: args.rows,
@@ -76,16 +66,9 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
     };
     let figures = ssd::run(&options, &mut |what| eprintln!("{what}"));
     let figures = figures.map_err(|error| error.to_string())?;
-    if let Some(path) = &args.json {
-        write(path, &figures)?;
-    }
+    outputs::write(args.json.as_deref(), &figures)?;
     print(&figures);
     Ok(())
-}
-
-fn write(path: &Path, figures: &impl serde::Serialize) -> Result<(), String> {
-    let json = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
-    std::fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn print(figures: &Figures) {

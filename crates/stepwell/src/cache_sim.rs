@@ -1,11 +1,11 @@
 //! `stepwell cache-sim`.
 
-use std::path::Path;
 use std::str::FromStr;
 
 use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind};
 
 use crate::cli::CacheSimArgs;
+use crate::outputs;
 
 /// Tries policies on traces and prints a table for each.
 pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
@@ -27,6 +27,8 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
     if let Some(path) = &args.picture {
         cache_sim::check_picture(path).map_err(|error| error.to_string())?;
     }
+    let outputs = [("--json", args.json.as_deref()), ("--picture", args.picture.as_deref())];
+    outputs::check(&outputs, &args.traces)?;
     let mut all = Vec::new();
     for trace in &args.traces {
         let figures = cache_sim::run(trace, &options).map_err(|error| error.to_string())?;
@@ -36,13 +38,10 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
         print(&figures);
         all.push(figures);
     }
-    if let Some(path) = &args.json {
-        write(path, &all)?;
-    }
     if let Some(path) = &args.picture {
         cache_sim::draw(path, &all).map_err(|error| error.to_string())?;
     }
-    Ok(())
+    outputs::write(args.json.as_deref(), &all)
 }
 
 /// The values in `text`, separated by commas.
@@ -53,11 +52,6 @@ where
 {
     let values = text.split(',').map(|value| value.trim().parse());
     values.collect::<Result<_, _>>().map_err(|why: T::Err| format!("{flag}: {why}"))
-}
-
-fn write(path: &Path, figures: &[Figures]) -> Result<(), String> {
-    let json = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
-    std::fs::write(path, json + "\n").map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn print(figures: &Figures) {

@@ -7,8 +7,8 @@ use stepwell_train::RunState;
 
 use crate::cli::EvalArgs;
 use crate::progress::Progress;
-use crate::train::{set_all, surroundings, write_report};
-use crate::{settings, table};
+use crate::train::{set_all, surroundings};
+use crate::{outputs, settings, table};
 
 /// Scores data with the model of a checkpoint.
 pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
@@ -25,6 +25,10 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
         config.data.eval_paths.clone_from(&args.data);
     }
     set_all(&mut config, &args.set)?;
+    let files = config.data.eval_paths.iter().chain(&config.data.paths);
+    let files = files.flat_map(|of| stepwell_data::resolve(&[of]).unwrap_or_default());
+    let inputs: Vec<_> = files.chain([checkpoint.path.clone()]).collect();
+    outputs::check(&[("--report", args.report.as_deref())], &inputs)?;
     println!("evaluating {} after step {}", checkpoint.path.display(), checkpoint.step);
     let progress = Arc::new(Progress::new(&config));
     let around = surroundings(&config, Placement::Fresh, Arc::clone(&progress));
@@ -32,5 +36,5 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
     progress.finish();
     let report = report.map_err(|error| error.to_string())?;
     table::print_metrics(&report);
-    write_report(args.report.as_deref(), &report)
+    outputs::write(args.report.as_deref(), &report)
 }

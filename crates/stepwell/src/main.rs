@@ -9,6 +9,7 @@ mod cli;
 mod eval;
 mod file;
 mod inspect;
+mod outputs;
 mod progress;
 mod settings;
 mod store;

@@ -37,6 +37,9 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
         let path = directory
             .canonicalize()
             .map_err(|error| format!("{}: {error}", directory.display()))?;
+        if directory.as_os_str().to_string_lossy().ends_with(PARTIAL) {
+            return Err(partial(directory));
+        }
         if real.contains(&path) {
             let path = directory.display();
             return Err(format!("{path} is named twice: name each directory once"));
@@ -57,6 +60,10 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
     };
     below.retain(|path| is_store(path) || is_table(path));
     below.sort();
+    let is_partial = |path: &&PathBuf| path.as_os_str().to_string_lossy().ends_with(PARTIAL);
+    if let Some(path) = below.iter().find(is_partial) {
+        return Err(partial(path));
+    }
     if below.is_empty() {
         return Err(format!(
             "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments); of \
@@ -65,6 +72,10 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
         ));
     }
     Ok(below.into_iter().map(|path| vec![path]).collect())
+}
+
+fn partial(path: &Path) -> String {
+    format!("{} is left from a repair that was cut short: remove it", path.display())
 }
 
 fn has_segments(path: &Path) -> bool {
@@ -147,6 +158,7 @@ fn name(store: &[PathBuf]) -> String {
 
 fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     let stores = stores(directories)?;
+    refuse_inside(directories, into)?;
     let mut lost = 0;
     let several = stores.len() > 1 || !directories.contains(&stores[0][0]);
     for store in stores {
@@ -164,6 +176,23 @@ fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     }
 }
 
+/// Refuses to salvage into what is being salvaged.
+fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
+    let nearest = into.ancestors().find_map(|path| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        path.canonicalize().ok()
+    });
+    let real = directories.iter().filter_map(|path| path.canonicalize().ok());
+    match real.into_iter().find(|of| nearest.as_ref().is_some_and(|near| near.starts_with(of))) {
+        Some(of) => Err(format!(
+            "{} lies in {}, which is to be salvaged: name a place elsewhere",
+            into.display(),
+            of.display()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Salvages a store into `target`, which comes to be at one stroke: of a run that fails nothing
 /// stays that could be taken for the whole.
 fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
@@ -175,8 +204,7 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
     partial.push(PARTIAL);
     let partial = PathBuf::from(partial);
     if partial.exists() {
-        let path = partial.display();
-        return Err(format!("{path} is left from a repair that was cut short: remove it"));
+        return Err(self::partial(&partial));
     }
     let into = || -> Result<Salvaged, String> {
         let disk = FileDisk::create(&partial).map_err(|error| error.to_string())?;
@@ -205,7 +233,8 @@ fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
         salvaged.pages_damaged
     );
     if salvaged.rows_named > salvaged.rows {
-        println!("  the manifest says {} rows", salvaged.rows_named);
+        let (named, lost) = (salvaged.rows_named, salvaged.rows_named - salvaged.rows);
+        println!("  the manifest says {named} rows: at least {lost} are lost in all");
     }
     for key in salvaged.keys_lost.iter().take(DAMAGES_SHOWN) {
         println!("  lost: key {:016x}", key.0);

@@ -1,16 +1,16 @@
 //! `stepwell train` and `stepwell plan`.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::FullSpeed;
 use stepwell_server::Placement;
-use stepwell_train::{Capacity, Config, Report, Surroundings};
+use stepwell_train::{Capacity, Config, Surroundings};
 
 use crate::cli::{ConfigArgs, TrainArgs};
 use crate::progress::Progress;
-use crate::{file, settings, table};
+use crate::{file, outputs, settings, table};
 
 /// The job of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
@@ -21,9 +21,7 @@ const PRESETS: [&str; 1] = ["criteo"];
 /// Trains.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
     let config = config(&args.settings)?;
-    if let Some(report) = &args.report {
-        check_writable(report)?;
-    }
+    outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
     let placement = match (args.resume, args.force) {
         (true, _) => Placement::Resume,
         (_, true) => Placement::SetAside,
@@ -40,7 +38,16 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
     if config.checkpoint.dir.is_none() {
         println!("no --checkpoint was given: the model ended with this run");
     }
-    write_report(args.report.as_deref(), &report)
+    outputs::write(args.report.as_deref(), &report)
+}
+
+/// Files and directories that a run reads, or keeps its rows in.
+fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
+    let patterns = config.data.paths.iter().chain(&config.data.eval_paths);
+    // Patterns that name nothing are refused later, by what reads them.
+    let files = patterns.flat_map(|of| stepwell_data::resolve(&[of]).unwrap_or_default());
+    let places = [&args.settings.config, &config.checkpoint.dir, &config.tiers.ssd];
+    files.chain(places.into_iter().flatten().cloned()).collect()
 }
 
 /// Prints the capacity plan.
@@ -137,18 +144,4 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
         settings::find(key.trim())?.set(config, value)?;
     }
     Ok(())
-}
-
-/// Finds out before the run whether the report can be written after it.
-fn check_writable(path: &Path) -> Result<(), String> {
-    let opened = std::fs::File::options().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| format!("--report {}: {error}", path.display()))
-}
-
-/// Writes the report where one is wanted.
-pub(crate) fn write_report(path: Option<&Path>, report: &Report) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
-    std::fs::write(path, text + "\n")
-        .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

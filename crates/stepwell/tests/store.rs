@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{SMALL, Workshop};
 
@@ -81,4 +82,33 @@ fn looking_at_a_checkpoint_changes_nothing_in_it() {
     let checkpoint = rows.parent().unwrap().display().to_string();
     assert!(shop.ok(&["inspect", &checkpoint]).contains("table"));
     assert!(stray.exists() && !rows.join("set-aside").exists());
+}
+
+#[test]
+fn what_is_no_file_is_found_and_stops_nobody() {
+    let shop = Workshop::new();
+    let rows = trained(&shop);
+    let path = rows.display().to_string();
+    let segment = first_segment(&rows);
+    fs::remove_file(&segment).unwrap();
+    assert!(Command::new("mkfifo").arg(&segment).status().unwrap().success());
+    assert!(shop.fails(&["store", "check", &path]).contains("1 damaged places"));
+    let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
+    assert!(message.contains("not everything"), "{message}");
+}
+
+#[test]
+fn a_repair_neither_writes_into_its_source_nor_passes_for_whole_half_way() {
+    let shop = Workshop::new();
+    let rows = trained(&shop);
+    let path = rows.display().to_string();
+    let inside = rows.join("new").display().to_string();
+    let message = shop.fails(&["store", "repair", &path, "--into", &inside]);
+    assert!(message.contains("which is to be salvaged"), "{message}");
+    fs::create_dir_all(shop.path("out/rows-0.partial")).unwrap();
+    fs::copy(rows.join("manifest.json"), shop.path("out/rows-0.partial/manifest.json")).unwrap();
+    for place in ["out", "out/rows-0.partial"] {
+        let message = shop.fails(&["store", "check", place]);
+        assert!(message.contains("cut short"), "{message}");
+    }
 }

@@ -128,6 +128,10 @@ fn numbers(path: &Path, format: Format) -> std::result::Result<Vec<u64>, String>
     Ok(bytes.chunks_exact(key_bytes).map(number).collect())
 }
 
+/// First bytes of xz and of zstd files.
+const XZ_FIRST: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
+const ZSTD_FIRST: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+
 /// All bytes of the file, unpacked where its first bytes say that it is packed.
 fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let mut head = Vec::new();
@@ -136,11 +140,12 @@ fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
         return Err("is a directory, not a trace".to_owned());
     }
     file.by_ref().take(6).read_to_end(&mut head).map_err(explain)?;
+    packed_as_named(path, &head)?;
     let whole = BufReader::new(head.as_slice().chain(file));
     let mut bytes = Vec::new();
     let read = match head.as_slice() {
-        [0xFD, b'7', b'z', b'X', b'Z', 0] => XzReader::new(whole, true).read_to_end(&mut bytes),
-        [0x28, 0xB5, 0x2F, 0xFD, ..] => zstd::Decoder::with_buffer(whole)
+        head if head.starts_with(XZ_FIRST) => XzReader::new(whole, true).read_to_end(&mut bytes),
+        head if head.starts_with(ZSTD_FIRST) => zstd::Decoder::with_buffer(whole)
             .and_then(|mut decoder| decoder.read_to_end(&mut bytes)),
         [0x1F, 0x8B, 8, ..] => {
             return Err("is packed with gzip; plain files, xz and zstd can be read".to_owned());
@@ -149,8 +154,22 @@ fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
     };
     match read {
         Ok(_) => Ok(bytes),
-        Err(error) => Err(format!("unpacking failed after {} bytes: {error}", bytes.len())),
+        Err(error) => Err(format!(
+            "unpacking failed after {} bytes ({error}): the file may be cut short or damaged",
+            bytes.len()
+        )),
     }
+}
+
+/// A file that is called packed and is not has lost its first bytes.
+fn packed_as_named(path: &Path, head: &[u8]) -> std::result::Result<(), String> {
+    let named = |ending: &str| path.extension().is_some_and(|of| of == ending);
+    for (ending, first) in [("xz", XZ_FIRST), ("zst", ZSTD_FIRST)] {
+        if named(ending) && !head.starts_with(first) {
+            return Err(format!("is called .{ending} and does not begin as such a file does"));
+        }
+    }
+    Ok(())
 }
 
 fn explain(error: std::io::Error) -> String {

@@ -20,6 +20,9 @@ use crate::{Error, Result};
 use loops::Pass;
 use shard::{SHARDS, Shard};
 
+/// Look-ups at most: their keys are drawn before the clock starts.
+const LOOKUPS_MAX: u64 = 1 << 30;
+
 /// What is measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Options {
@@ -123,7 +126,10 @@ fn check(options: &Options) -> Result<()> {
     let fail = |why: String| Err(Error::Arguments(why));
     let Options { keys, slots, row_bytes, skew, batch, lookups, rounds } = *options;
     if !(SHARDS..u64::from(u32::MAX) / 2).contains(&slots) || keys < slots || keys > 1 << 36 {
-        return fail(format!("{slots} slots for {keys} keys: at least 2, and no more than keys"));
+        return fail(format!(
+            "{slots} slots for {keys} keys: 2 to 2^31 slots, no more of them than keys, and at \
+             most 2^36 keys"
+        ));
     }
     if !(8..=1 << 20).contains(&row_bytes) || !row_bytes.is_multiple_of(8) {
         return fail(format!("rows of {row_bytes} bytes: a multiple of 8, at most 1 MiB"));
@@ -131,8 +137,13 @@ fn check(options: &Options) -> Result<()> {
     if !(0.01..=10.0).contains(&skew) {
         return fail(format!("skew {skew} is not admitted: 0.01 to 10"));
     }
-    if batch == 0 || lookups < SHARDS * batch || rounds == 0 {
-        return fail(format!("{lookups} look-ups in batches of {batch}, {rounds} rounds"));
+    if batch == 0 || lookups / SHARDS < batch || lookups > LOOKUPS_MAX {
+        return fail(format!(
+            "{lookups} look-ups in batches of {batch}: at least two batches, at most 2^30 look-ups"
+        ));
+    }
+    if !(1..=1000).contains(&rounds) {
+        return fail(format!("{rounds} rounds: 1 to 1000"));
     }
     Ok(())
 }
@@ -203,6 +214,10 @@ fn over_all(
     std::thread::scope(|scope| {
         let run = |shard| scope.spawn(move || pass(shard, optimizer));
         let handles: Vec<_> = shards.iter_mut().map(run).collect();
-        handles.into_iter().filter_map(|handle| handle.join().ok()).fold((0, 0), add)
+        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
+            Ok(passed) => passed,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        handles.into_iter().map(join).fold((0, 0), add)
     })
 }

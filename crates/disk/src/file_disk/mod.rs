@@ -78,7 +78,12 @@ impl FileDisk {
 
     fn find(&self, name: &str) -> Result<(fs::File, PathBuf)> {
         let path = self.resolve(name)?;
-        Ok((named(Operation::Open, &path, fs::File::open(&path))?, path))
+        // Looked at first: opening a pipe would wait for somebody at its other end.
+        let opened = fs::metadata(&path).and_then(|found| match found.is_file() {
+            true => fs::File::open(&path),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+        });
+        Ok((named(Operation::Open, &path, opened)?, path))
     }
 }
 

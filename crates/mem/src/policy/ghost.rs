@@ -6,7 +6,7 @@
 //! the oldest. So no list is kept, as in S3-FIFO's own implementation.
 //!
 //! Bounds: about `most` entries count. A bucket that overflows forgets some early; with a third
-//! more entries than `most` that is rare. An entry that nobody overwrote for four times `most`
+//! more entries than `most` that is rare. An entry that nobody overwrote for eight times `most`
 //! leavings counts again, for time has 16 bits.
 //! Cost: 5.3 bytes per row remembered; a cache line a look-up.
 

@@ -101,7 +101,7 @@ pub struct UnknownPolicy(pub String);
 impl Display for UnknownPolicy {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let names = PolicyKind::ALL.map(PolicyKind::name).join(", ");
-        write!(f, "no policy is called {}; there are {names}", self.0)
+        write!(f, "no policy is called '{}'; there are {names}", self.0)
     }
 }
 

@@ -164,11 +164,10 @@ impl Policy for S3Fifo {
     }
 
     fn admit(&mut self, slot: SlotIndex, key: Key) {
-        let is_ghost = self.ghost.take(tag_of(key));
-        let state = &mut self.state[slot.at()];
-        *state = if *state & state::QUEUED != 0 {
-            *state & (state::QUEUED | state::MAIN)
-        } else if is_ghost {
+        let place = self.state[slot.at()] & (state::QUEUED | state::MAIN);
+        self.state[slot.at()] = if place & state::QUEUED != 0 {
+            place
+        } else if self.ghost.take(tag_of(key)) {
             state::MAIN
         } else {
             0
