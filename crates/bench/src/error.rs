@@ -13,6 +13,9 @@ pub enum Error {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
+    /// A row found no slot.
+    #[error(transparent)]
+    NoPlace(#[from] stepwell_mem::NoPlace),
     /// The arguments cannot be.
     #[error("{0}")]
     Arguments(String),

@@ -69,6 +69,24 @@ pub struct Placed {
     pub victim: Option<Victim>,
 }
 
+/// Why a key gets no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlace {
+    /// Every slot is pinned.
+    #[error("every slot is pinned")]
+    Pinned,
+    /// The index has no room for a key that shares its buckets with so many others. The cache is
+    /// of no use afterwards.
+    #[error(
+        "more than {keys} ids share their two places in the index of rows in memory, which only ids \
+         that were made to collide do: leave them out of the data, or raise tiers.dram"
+    )]
+    Crowded {
+        /// Keys that the overflow holds.
+        keys: usize,
+    },
+}
+
 /// Index, pins, dirty bits, known uses and policy of one slab.
 #[derive(Debug)]
 pub struct Cache {
@@ -186,15 +204,19 @@ impl Cache {
         }
     }
 
-    /// Puts `key`, which is not here, into a slot and pins it; `None` when every slot is pinned.
-    pub fn place(&mut self, key: Key) -> Option<Placed> {
-        let (slot, victim) = self.free_slot()?;
+    /// Puts `key`, which is not here, into a slot and pins it.
+    ///
+    /// # Errors
+    /// When every slot is pinned, or the index has no room for this very key.
+    pub fn place(&mut self, key: Key) -> Result<Placed, NoPlace> {
+        let (slot, victim) = self.free_slot().ok_or(NoPlace::Pinned)?;
         self.records[slot.at()] = Record { key: key.0, pins: 1, ..Record::zeroed() };
         self.pinned += 1;
         self.policy.admit(slot, key);
         let records = &self.records;
-        self.index.insert(key, slot, |slot| Key(records[slot.at()].key));
-        Some(Placed { slot, victim })
+        let crowded = |keys| NoPlace::Crowded { keys };
+        self.index.insert(key, slot, |slot| Key(records[slot.at()].key)).map_err(crowded)?;
+        Ok(Placed { slot, victim })
     }
 
     /// The key in `slot` is used next by batch number `batch`, as far as is known (or never).

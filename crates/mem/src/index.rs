@@ -226,12 +226,18 @@ impl Index {
         }
     }
 
-    /// Adds `key`, which is not here, in `slot`, of which `key_in` says it already.
-    pub(crate) fn insert(&mut self, key: Key, slot: SlotIndex, key_in: impl Fn(SlotIndex) -> Key) {
+    /// Adds `key`, which is not here, in `slot`, of which `key_in` says it already. Where too many
+    /// keys share their buckets, says how many that is; some key is in none of them then.
+    pub(crate) fn insert(
+        &mut self,
+        key: Key,
+        slot: SlotIndex,
+        key_in: impl Fn(SlotIndex) -> Key,
+    ) -> Result<(), usize> {
         let Home { buckets: [first, second], tag } = self.home(key);
         let mut leaving = Entry { tag, slot };
         if self.buckets[first].put(leaving) {
-            return;
+            return Ok(());
         }
         self.buckets[first].elsewhere += 1;
         let mut bucket = second;
@@ -255,21 +261,26 @@ impl Index {
             }
             step += 1;
         }
+        Ok(())
     }
 
     /// Puts a key aside that found no room on its way to `bucket`.
     #[cold]
-    fn overflow(&mut self, bucket: usize, entry: Entry, key_in: impl Fn(SlotIndex) -> Key) {
+    fn overflow(
+        &mut self,
+        bucket: usize,
+        entry: Entry,
+        key_in: impl Fn(SlotIndex) -> Key,
+    ) -> Result<(), usize> {
         let key = key_in(entry.slot);
         if self.home(key).buckets[0] == bucket {
             self.buckets[bucket].elsewhere += 1;
         }
-        assert!(
-            self.overflow.len() < self.overflow_max,
-            "more than {} keys of the index share their buckets: keys made for it?",
-            self.overflow_max
-        );
+        if self.overflow.len() == self.overflow_max {
+            return Err(self.overflow_max);
+        }
         self.overflow.push((key, entry.slot));
+        Ok(())
     }
 
     /// Removes `key`, which is here.
@@ -338,7 +349,7 @@ mod tests {
                 free.push(slot);
             } else if let Some(slot) = free.pop() {
                 keys[slot as usize] = Key(key);
-                index.insert(Key(key), SlotIndex(slot), |slot| keys[slot.at()]);
+                index.insert(Key(key), SlotIndex(slot), |slot| keys[slot.at()]).unwrap();
                 model.insert(key, slot);
             }
             overflow = overflow.max(index.overflow.len());
@@ -382,14 +393,17 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "keys made for it")]
-    fn more_of_them_than_there_is_room_for_are_an_attack() {
+    fn more_of_them_than_there_is_room_for_are_refused() {
         let mut index = Index::new(200);
         let of = index.home(Key(0)).buckets;
         let same: Vec<u64> =
             (0..).filter(|key| index.home(Key(*key)).buckets == of).take(100).collect();
-        for (slot, key) in same.iter().enumerate() {
-            index.insert(Key(*key), SlotIndex(slot as u32), |slot| Key(same[slot.at()]));
-        }
+        let insert = |(slot, key): (u32, &u64)| {
+            index.insert(Key(*key), SlotIndex(slot), |slot| Key(same[slot.at()]))
+        };
+        let outcomes: Vec<_> = (0..).zip(&same).map(insert).collect();
+        let refused = outcomes.iter().position(Result::is_err);
+        assert!(refused.is_some_and(|first| (64..90).contains(&first)), "{refused:?}");
+        assert_eq!(outcomes.last(), Some(&Err(64)));
     }
 }

@@ -16,7 +16,7 @@ mod links;
 pub mod policy;
 mod uses;
 
-pub use cache::{Cache, Placed, Victim};
+pub use cache::{Cache, NoPlace, Placed, Victim};
 pub use capacity::{metadata_bytes, slots_within};
 pub use links::{Links, ListId};
 pub use policy::{Occurrence, Policy, PolicyKind};

@@ -12,6 +12,9 @@ pub enum Error {
     /// The store failed; its message names file and offset.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
+    /// A row found no slot.
+    #[error(transparent)]
+    NoPlace(#[from] stepwell_mem::NoPlace),
     /// The slab could not be mapped.
     #[error("cannot map {bytes} bytes for the rows in memory: {source}; lower tiers.dram")]
     Slab {

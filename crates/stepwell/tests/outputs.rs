@@ -1,7 +1,5 @@
 //! No command writes over what it reads.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use std::fs;

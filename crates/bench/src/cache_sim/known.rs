@@ -7,18 +7,27 @@
 use stepwell_mem::{Cache, PolicyKind};
 
 use super::sequence::Sequence;
+use crate::Result;
 
 /// Hits of a policy in a cache of `slots` slots that knows `window` mini-batches ahead.
-pub(super) fn hits(sequence: &Sequence, slots: usize, kind: PolicyKind, window: usize) -> usize {
+///
+/// # Errors
+/// When the trace has keys that were made to collide.
+pub(super) fn hits(
+    sequence: &Sequence,
+    slots: usize,
+    kind: PolicyKind,
+    window: usize,
+) -> Result<usize> {
     let mut run = Run::new(sequence, slots, kind, window);
     (0..window.min(sequence.batches_count())).for_each(|number| run.learn(number, 0));
     for number in 0..sequence.batches_count() {
         if number + window < sequence.batches_count() {
             run.learn(number + window, number);
         }
-        run.train(number);
+        run.train(number)?;
     }
-    run.hits
+    Ok(run.hits)
 }
 
 struct Run<'a> {
@@ -64,7 +73,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn train(&mut self, number: usize) {
+    fn train(&mut self, number: usize) -> Result<()> {
         let batch = self.sequence.batch(number);
         let horizon = (number + self.window) as u32;
         let mut slots = Vec::with_capacity(batch.ids.len());
@@ -79,10 +88,7 @@ impl<'a> Run<'a> {
         for (at, slot) in slots.iter_mut().enumerate() {
             let placed = match *slot {
                 Some(slot) => slot,
-                None => match self.cache.place(self.sequence.key(batch.ids[at])) {
-                    Some(placed) => placed.slot,
-                    None => unreachable!("a slab holds a mini-batch"),
-                },
+                None => self.cache.place(self.sequence.key(batch.ids[at]))?.slot,
             };
             let next = self.next[batch.first + at].filter(|next| *next <= horizon);
             self.cache.expect(placed, next);
@@ -94,5 +100,6 @@ impl<'a> Run<'a> {
         for slot in slots.into_iter().flatten() {
             self.cache.unpin(slot);
         }
+        Ok(())
     }
 }

@@ -109,15 +109,15 @@ impl Contender {
         }
     }
 
-    fn hits(self, sequence: &Sequence, slots: usize, window: usize) -> usize {
+    fn hits(self, sequence: &Sequence, slots: usize, window: usize) -> Result<usize> {
         // More slots than keys change nothing, and need not be made.
         let slots = slots.min(sequence.keys());
-        match self {
+        Ok(match self {
             Self::Policy(kind) if window == 0 => slab::hits(sequence, slots, kind),
-            Self::Policy(kind) => known::hits(sequence, slots, kind, window),
+            Self::Policy(kind) => known::hits(sequence, slots, kind, window)?,
             Self::Optimum => optimum::hits(sequence, slots, false),
             Self::OptimumWithBypass => optimum::hits(sequence, slots, true),
-        }
+        })
     }
 }
 
@@ -142,8 +142,8 @@ pub fn run(path: &Path, options: &Options) -> Result<Figures> {
     }
     let jobs: Vec<_> =
         contenders.iter().flat_map(|who| slots.iter().map(|slots| (*who, *slots))).collect();
-    let hits: Vec<usize> =
-        jobs.par_iter().map(|(who, slots)| who.hits(&sequence, *slots, options.window)).collect();
+    let hits = jobs.par_iter().map(|(who, slots)| who.hits(&sequence, *slots, options.window));
+    let hits = hits.collect::<Result<Vec<usize>>>()?;
     let look_ups = sequence.look_ups();
     let row = |(who, hits): (&Contender, &[usize])| Row {
         policy: who.name().to_owned(),

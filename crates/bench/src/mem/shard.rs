@@ -58,9 +58,8 @@ impl Shard {
             (0..options.keys).filter(|row| shard_of(*row) == number).take(slots).collect();
         shuffle(&mut present, number);
         for row in present {
-            if let Some(placed) = cache.place(key(row)) {
-                cache.unpin(placed.slot);
-            }
+            let placed = cache.place(key(row))?;
+            cache.unpin(placed.slot);
         }
         let mut shard =
             Self { slab, cache, skewed: Sequence::default(), uniform: Sequence::default() };

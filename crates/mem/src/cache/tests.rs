@@ -17,7 +17,7 @@ fn every_slot_can_hold_a_pinned_row() {
         assert_eq!(placed(&mut cache, key * 4096).victim, None);
     }
     assert_eq!(cache.unpinned(), 0);
-    assert_eq!(cache.place(Key(7)), None);
+    assert_eq!(cache.place(Key(7)), Err(NoPlace::Pinned));
     assert!((0..1000).all(|key| cache.find(Key(key * 4096)).is_some()));
 }
 
@@ -94,7 +94,7 @@ fn plan(
         *pins += 1;
         return;
     }
-    let Some(Placed { slot, victim }) = cache.place(Key(key)) else {
+    let Ok(Placed { slot, victim }) = cache.place(Key(key)) else {
         assert_eq!(model.values().filter(|(_, pins, _)| *pins > 0).count(), slots);
         return;
     };

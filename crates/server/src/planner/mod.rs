@@ -16,8 +16,9 @@
 //! - I7: the policy is told at retire, once per mini-batch and key.
 
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Cache, Occurrence, PolicyKind};
+use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind};
 
+use crate::Result;
 use crate::future::Future;
 use crate::unit::{Fill, GroupUnit};
 
@@ -111,13 +112,16 @@ impl Planner {
     }
 
     /// Pins the rows of mini-batch `number`, whose `keys` fit, and says what must move for them.
+    ///
+    /// # Errors
+    /// When a key finds no room in the index, which ends the run.
     pub fn plan(
         &mut self,
         number: u32,
         keys: &[Key],
         unit: &mut GroupUnit,
         slots: &mut Vec<SlotIndex>,
-    ) {
+    ) -> Result<()> {
         assert_eq!(self.found.len(), keys.len(), "`fits` was asked for this mini-batch");
         let next = self.future.take(number, keys);
         self.keys_ahead -= keys.len();
@@ -130,11 +134,12 @@ impl Planner {
         for (index, key) in keys.iter().enumerate() {
             let slot = match self.found[index] {
                 Some(slot) => self.hit(slot, unit),
-                None => self.fill(*key, unit),
+                None => self.fill(*key, unit)?,
             };
             self.cache.expect(slot, next.get(index).copied().and_then(Future::known));
             slots.push(slot);
         }
+        Ok(())
     }
 
     fn hit(&mut self, slot: SlotIndex, unit: &mut GroupUnit) -> SlotIndex {
@@ -154,10 +159,10 @@ impl Planner {
         first
     }
 
-    fn fill(&mut self, key: Key, unit: &mut GroupUnit) -> SlotIndex {
-        let Some(placed) = self.cache.place(key) else {
-            panic!("key {:016x} finds no slot although its mini-batch fits", key.0)
-        };
+    fn fill(&mut self, key: Key, unit: &mut GroupUnit) -> Result<SlotIndex> {
+        let placed = self.cache.place(key);
+        assert!(placed != Err(NoPlace::Pinned), "key {:016x}: its mini-batch fits", key.0);
+        let placed = placed?;
         if let Some(victim) = placed.victim {
             unit.evictions += 1;
             if victim.dirty {
@@ -166,7 +171,7 @@ impl Planner {
         }
         self.count(placed.slot);
         unit.fills.push(Fill { key, slot: placed.slot, from_below: false });
-        placed.slot
+        Ok(placed.slot)
     }
 
     /// The unit's rows were pulled: those that came from below exist.

@@ -18,7 +18,7 @@ fn plan(planner: &mut Planner, number: u32, of: &[u64]) -> Planned {
     planner.learn(number, &keys);
     assert_eq!(planner.fits(&keys), Fit::Now);
     planner.begin_unit();
-    planner.plan(number, &keys, &mut unit, &mut slots);
+    planner.plan(number, &keys, &mut unit, &mut slots).unwrap();
     Planned { slots, unit }
 }
 
@@ -94,7 +94,7 @@ fn the_row_needed_soonest_stays() {
     retire(&mut planner, &first);
     let (mut unit, mut slots) = (GroupUnit::default(), Vec::new());
     assert_eq!(planner.fits(&keys(&[4])), Fit::Now);
-    planner.plan(1, &keys(&[4]), &mut unit, &mut slots);
+    planner.plan(1, &keys(&[4]), &mut unit, &mut slots).unwrap();
     // 3 has no known use; then 2, whose use is farther than 1's.
     assert_eq!(unit.victims[0].key, Key(3));
 }

@@ -174,7 +174,7 @@ impl PlanStage {
                 self.planners.iter_mut().zip(&mut mini.groups).zip(&mut unit.groups)
             {
                 let lookup = &mut part.lookup;
-                planner.plan(number, &lookup.distinct, moves, &mut lookup.slots);
+                planner.plan(number, &lookup.distinct, moves, &mut lookup.slots)?;
                 lookup.distinct = Vec::new();
             }
             unit.minis.push(mini);
