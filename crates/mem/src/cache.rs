@@ -78,8 +78,8 @@ pub enum NoPlace {
     /// The index has no room for a key that shares its buckets with so many others. The cache is
     /// of no use afterwards.
     #[error(
-        "more than {keys} ids share their two places in the index of rows in memory, which only ids \
-         that were made to collide do: leave them out of the data, or raise tiers.dram"
+        "more than {keys} ids share their two places in the index of rows in memory, which only \
+         ids that were made to collide do: leave them out of the data, or raise tiers.dram"
     )]
     Crowded {
         /// Keys that the overflow holds.

@@ -1,0 +1,78 @@
+use std::collections::HashMap;
+
+use stepwell_base::random::Stream;
+
+use super::*;
+
+/// Random changes to an index over `slots` slots, keys drawn by `draw`, against a map.
+fn agree(slots: usize, seed: u64, draw: impl Fn(u64) -> u64) -> usize {
+    let mut random = Stream::from_state(seed);
+    let (mut index, mut keys) = (Index::new(slots), vec![Key(0); slots]);
+    let mut model: HashMap<u64, u32> = HashMap::new();
+    let mut free: Vec<u32> = (0..slots as u32).collect();
+    let mut overflow = 0;
+    for _ in 0..20_000 {
+        let key = draw(random.next_u64());
+        let found = index.find(Key(key), |slot| keys[slot.at()]);
+        assert_eq!(found.map(|slot| slot.0), model.get(&key).copied());
+        if let Some(slot) = model.remove(&key) {
+            index.remove(Key(key), |slot| keys[slot.at()]);
+            free.push(slot);
+        } else if let Some(slot) = free.pop() {
+            keys[slot as usize] = Key(key);
+            index.insert(Key(key), SlotIndex(slot), |slot| keys[slot.at()]).unwrap();
+            model.insert(key, slot);
+        }
+        overflow = overflow.max(index.overflow.len());
+    }
+    let mut elsewhere = vec![0; index.buckets.len()];
+    for (key, slot) in &model {
+        let home = index.home(Key(*key)).buckets[0];
+        let here = index.buckets[home].slots.contains(&(slot + 1));
+        elsewhere[home] += u32::from(!here);
+    }
+    let counted = index.buckets.iter().map(|bucket| bucket.elsewhere);
+    assert!(counted.eq(elsewhere), "I2");
+    let mut asked: Vec<Key> = model.keys().map(|key| Key(*key)).collect();
+    asked.extend((0..100).map(|at| Key(draw(at))));
+    let mut found = Vec::new();
+    index.find_many(&asked, |slot| keys[slot.at()], |_| {}, &mut found);
+    assert_eq!(found.len(), asked.len());
+    for (key, found) in asked.iter().zip(found) {
+        assert_eq!(found.map(|slot| slot.0), model.get(&key.0).copied());
+    }
+    overflow
+}
+
+#[test]
+fn agrees_with_a_map_at_full_load() {
+    for slots in [1usize, 2, 3, 9, 10, 18, 19, 50, 997] {
+        let keys = 2 * slots as u64;
+        assert_eq!(agree(slots, slots as u64, |random| random % keys), 0, "no overflow");
+    }
+}
+
+#[test]
+fn keys_that_share_their_buckets_go_to_the_overflow_and_come_back() {
+    // Of nine buckets, keys with the same two.
+    let index = Index::new(81);
+    let of = index.home(Key(0)).buckets;
+    let same: Vec<u64> = (0..).filter(|key| index.home(Key(*key)).buckets == of).take(60).collect();
+    let overflow = agree(81, 5, |random| same[random as usize % same.len()]);
+    assert!((20..=64).contains(&overflow), "{overflow} keys");
+}
+
+#[test]
+fn more_of_them_than_there_is_room_for_are_refused() {
+    let mut index = Index::new(200);
+    let of = index.home(Key(0)).buckets;
+    let same: Vec<u64> =
+        (0..).filter(|key| index.home(Key(*key)).buckets == of).take(100).collect();
+    let insert = |(slot, key): (u32, &u64)| {
+        index.insert(Key(*key), SlotIndex(slot), |slot| Key(same[slot.at()]))
+    };
+    let outcomes: Vec<_> = (0..).zip(&same).map(insert).collect();
+    let refused = outcomes.iter().position(Result::is_err);
+    assert!(refused.is_some_and(|first| (64..90).contains(&first)), "{refused:?}");
+    assert_eq!(outcomes.last(), Some(&Err(64)));
+}
