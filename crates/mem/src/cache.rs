@@ -151,12 +151,6 @@ impl Cache {
 
     /// The slots of many keys at once, in `found`; memory is fetched ahead of its use.
     pub fn find_many(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
-        let ask = |slot: SlotIndex| prefetch(&self.records[slot.at()]);
-        self.index.find_many(keys, self.key_in(), ask, found);
-    }
-
-    /// [`Cache::find_many`] of keys whose rows will be pinned: asks for what that changes, too.
-    pub fn find_many_to_pin(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
         let ask = |slot: SlotIndex| {
             prefetch(&self.records[slot.at()]);
             self.links.prefetch(slot);

@@ -13,6 +13,18 @@ pub fn metadata_bytes(policy: PolicyKind, slots: u64, ring: u64) -> u64 {
     slots * per_slot + heads + policy.bytes_fixed() as u64 + index::bytes_for(slots)
 }
 
+/// Bytes of `slots` slots: rows of `row_lanes` f32, index and metadata, and what others keep
+/// `beside` so many.
+pub fn bytes_for(
+    policy: PolicyKind,
+    slots: u64,
+    row_lanes: usize,
+    beside: impl Fn(u64) -> u64,
+    ring: u64,
+) -> u64 {
+    Slab::bytes_for(slots, row_lanes) + beside(slots) + metadata_bytes(policy, slots, ring)
+}
+
 /// The largest number of slots whose rows of `row_lanes` f32, index and metadata fit `bytes`,
 /// with the bytes that others keep `beside` so many.
 pub fn slots_within(
@@ -22,10 +34,7 @@ pub fn slots_within(
     beside: impl Fn(u64) -> u64,
     ring: u64,
 ) -> u64 {
-    let total = |slots: u64| {
-        let rows = Slab::bytes_for(slots, row_lanes);
-        rows + beside(slots) + metadata_bytes(policy, slots, ring)
-    };
+    let total = |slots: u64| bytes_for(policy, slots, row_lanes, &beside, ring);
     let (mut fits, mut too_many) = (0, bytes / (row_lanes * size_of::<f32>()) as u64 + 1);
     too_many = too_many.min(u64::from(u32::MAX) / 2);
     while fits + 1 < too_many {

@@ -17,6 +17,6 @@ pub mod policy;
 mod uses;
 
 pub use cache::{Cache, NoPlace, Placed, Victim};
-pub use capacity::{metadata_bytes, slots_within};
+pub use capacity::{bytes_for, metadata_bytes, slots_within};
 pub use links::{Links, ListId};
 pub use policy::{Occurrence, Policy, PolicyKind};

@@ -177,24 +177,18 @@ impl Checked {
 
     /// Notes an error about the store's bytes, and passes on others.
     fn note<T>(&mut self, file: &SegmentFile, outcome: Result<T>) -> Result<Option<T>> {
-        let (path, keys) = (file.file.path().to_owned(), Vec::new());
-        match outcome {
-            Ok(value) => Ok(Some(value)),
-            Err(Error::Damaged { offset, why, .. }) => {
-                self.damages.push(Damage { path, offset, what: why, keys });
-                Ok(None)
-            }
+        let (offset, what) = match outcome {
+            Ok(value) => return Ok(Some(value)),
+            Err(Error::Damaged { offset, why, .. }) => (offset, why),
             Err(Error::Version { found, known, .. }) => {
-                let what = format!("it says format version {found}, this build reads {known}");
-                self.damages.push(Damage { path, offset: 0, what, keys });
-                Ok(None)
+                (0, format!("it says format version {found}, this build reads {known}"))
             }
-            Err(Error::Disk(error)) => {
-                self.damages.push(Damage { path, offset: 0, what: error.to_string(), keys });
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+            Err(Error::Disk(error)) => (0, error.to_string()),
+            Err(error) => return Err(error),
+        };
+        let path = file.file.path().to_owned();
+        self.damages.push(Damage { path, offset, what, keys: Vec::new() });
+        Ok(None)
     }
 }
 

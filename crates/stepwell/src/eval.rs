@@ -7,7 +7,7 @@ use stepwell_train::RunState;
 
 use crate::cli::EvalArgs;
 use crate::progress::Progress;
-use crate::train::{set_all, surroundings};
+use crate::train::{data_files, set_all, surroundings};
 use crate::{outputs, settings, table};
 
 /// Scores data with the model of a checkpoint.
@@ -25,9 +25,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
         config.data.eval_paths.clone_from(&args.data);
     }
     set_all(&mut config, &args.set)?;
-    let files = config.data.eval_paths.iter().chain(&config.data.paths);
-    let files = files.flat_map(|of| stepwell_data::resolve(&[of]).unwrap_or_default());
-    let inputs: Vec<_> = files.chain([checkpoint.path.clone()]).collect();
+    let inputs: Vec<_> = data_files(&config).chain([checkpoint.path.clone()]).collect();
     outputs::check(&[("--report", args.report.as_deref())], &inputs)?;
     println!("evaluating {} after step {}", checkpoint.path.display(), checkpoint.step);
     let progress = Arc::new(Progress::new(&config));

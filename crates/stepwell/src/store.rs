@@ -37,7 +37,7 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
         let path = directory
             .canonicalize()
             .map_err(|error| format!("{}: {error}", directory.display()))?;
-        if directory.as_os_str().to_string_lossy().ends_with(PARTIAL) {
+        if is_partial(directory) {
             return Err(partial(directory));
         }
         if real.contains(&path) {
@@ -60,8 +60,7 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
     };
     below.retain(|path| is_store(path) || is_table(path));
     below.sort();
-    let is_partial = |path: &&PathBuf| path.as_os_str().to_string_lossy().ends_with(PARTIAL);
-    if let Some(path) = below.iter().find(is_partial) {
+    if let Some(path) = below.iter().find(|path| is_partial(path)) {
         return Err(partial(path));
     }
     if below.is_empty() {
@@ -72,6 +71,10 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
         ));
     }
     Ok(below.into_iter().map(|path| vec![path]).collect())
+}
+
+fn is_partial(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(PARTIAL))
 }
 
 fn partial(path: &Path) -> String {

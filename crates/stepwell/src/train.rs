@@ -41,13 +41,19 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
     outputs::write(args.report.as_deref(), &report)
 }
 
-/// Files and directories that a run reads, or keeps its rows in.
+/// The configuration, the data, and the checkpoints and stores that lie where a run keeps its own.
 fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
+    let places = [&config.checkpoint.dir, &config.tiers.ssd].into_iter().flatten();
+    let listed = places.flat_map(std::fs::read_dir).flatten().flatten();
+    let kept = listed.map(|entry| entry.path()).filter(|path| path.is_dir());
+    data_files(config).chain(args.settings.config.clone()).chain(kept).collect()
+}
+
+/// The files that a configuration names as data.
+pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
     let patterns = config.data.paths.iter().chain(&config.data.eval_paths);
     // Patterns that name nothing are refused later, by what reads them.
-    let files = patterns.flat_map(|of| stepwell_data::resolve(&[of]).unwrap_or_default());
-    let places = [&args.settings.config, &config.checkpoint.dir, &config.tiers.ssd];
-    files.chain(places.into_iter().flatten().cloned()).collect()
+    patterns.flat_map(|of| stepwell_data::resolve(&[of]).unwrap_or_default())
 }
 
 /// Prints the capacity plan.

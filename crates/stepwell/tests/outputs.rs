@@ -34,6 +34,11 @@ fn what_a_run_reads_is_never_written_over() {
     let inside = step.join("checkpoint.json").display().to_string();
     let step = step.display().to_string();
     refused(&["eval", &step, "--report", &inside], "which this run reads");
+    let mut again = train(&inside);
+    again.extend(["--checkpoint", "saved", "--resume"]);
+    refused(&again, "which this run reads");
+    again[5] = "saved/report.json";
+    shop.ok(&again);
     shop.ok(&["inspect", &step]);
     assert_eq!(fs::read(&data).unwrap(), before);
     assert!(!shop.path("new.svg").exists(), "a refused run leaves nothing");

@@ -107,7 +107,7 @@ fn a_repair_neither_writes_into_its_source_nor_passes_for_whole_half_way() {
     assert!(message.contains("which is to be salvaged"), "{message}");
     fs::create_dir_all(shop.path("out/rows-0.partial")).unwrap();
     fs::copy(rows.join("manifest.json"), shop.path("out/rows-0.partial/manifest.json")).unwrap();
-    for place in ["out", "out/rows-0.partial"] {
+    for place in ["out", "out/rows-0.partial", "out/rows-0.partial/"] {
         let message = shop.fails(&["store", "check", place]);
         assert!(message.contains("cut short"), "{message}");
     }

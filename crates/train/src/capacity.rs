@@ -3,7 +3,7 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
-use stepwell_mem::{PolicyKind, metadata_bytes, slots_within};
+use stepwell_mem::{PolicyKind, bytes_for, slots_within};
 use stepwell_server::{Grouper, Planner, Puller, Staging, TableSpec};
 use stepwell_ssd::StoreOptions;
 
@@ -230,12 +230,12 @@ fn slots_of(table: &TableSpec, bytes: u64, horizon: u64, policy: PolicyKind) -> 
     let slots =
         slots_within(policy, bytes, table.row_lanes(), Planner::bytes_for, horizon + 2) as usize;
     if slots == 0 {
-        let fixed = metadata_bytes(policy, 1, horizon + 2) + table.row_bytes() as u64;
+        let least = bytes_for(policy, 1, table.row_lanes(), Planner::bytes_for, horizon + 2);
         return Err(Error::Config(format!(
             "tiers.dram = {} holds not one row of table '{}': {} bytes are the least",
             ByteCount(bytes),
             table.name,
-            fixed + 64
+            least
         )));
     }
     Ok(slots)

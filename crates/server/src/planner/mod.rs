@@ -16,7 +16,7 @@
 //! - I7: the policy is told at retire, once per mini-batch and key.
 
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind};
+use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind, bytes_for};
 
 use crate::Result;
 use crate::future::Future;
@@ -40,6 +40,8 @@ const WORD_SLOTS: usize = u64::BITS as usize;
 #[derive(Debug)]
 pub struct Planner {
     cache: Cache,
+    policy: PolicyKind,
+    horizon: usize,
     future: Future,
     /// Slot of each key of the mini-batch at hand, where it has one.
     found: Vec<Option<SlotIndex>>,
@@ -55,12 +57,21 @@ impl Planner {
     pub fn new(slots: usize, horizon: usize, policy: PolicyKind) -> Self {
         Self {
             cache: Cache::with_policy(slots, horizon, policy),
+            policy,
+            horizon,
             future: Future::default(),
             found: Vec::new(),
             counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
             counted_slots: Vec::new(),
             keys_ahead: 0,
         }
+    }
+
+    /// Bytes of a slab of `slots` rows of `row_lanes` f32 that this planner could plan, all of its
+    /// metadata included.
+    pub fn slab_bytes(&self, slots: u64, row_lanes: usize) -> u64 {
+        let ring = self.horizon as u64 + 2;
+        bytes_for(self.policy, slots, row_lanes, Self::bytes_for, ring)
     }
 
     /// Bytes for `slots` slots beside the cache's own.
@@ -98,7 +109,7 @@ impl Planner {
         if keys.len() > self.cache.slots() {
             return Fit::Never;
         }
-        self.cache.find_many_to_pin(keys, &mut self.found);
+        self.cache.find_many(keys, &mut self.found);
         let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
         let held = self.found.iter().flatten().filter(pinned).count();
         if keys.len() - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }

@@ -63,13 +63,11 @@ impl<F: Fn(usize) -> Key> Ahead<F> {
         Self { key, count, at: 0, asked }
     }
 
-    /// The next key. The index may have changed since the last one.
+    /// The next key, once for each. The index may have changed since the last one.
     #[inline]
-    pub(crate) fn next(&mut self, index: &Index) -> Option<Asked> {
+    pub(crate) fn next(&mut self, index: &Index) -> Asked {
         let at = self.at;
-        if at == self.count {
-            return None;
-        }
+        assert!(at < self.count, "there are {} keys", self.count);
         self.at += 1;
         if at + 2 * AHEAD < self.count {
             let shard = permute::split((self.key)(at + 2 * AHEAD)).0;
@@ -79,6 +77,6 @@ impl<F: Fn(usize) -> Key> Ahead<F> {
         if at + AHEAD < self.count {
             self.asked[at % AHEAD] = index.ask((self.key)(at + AHEAD));
         }
-        Some(asked)
+        asked
     }
 }

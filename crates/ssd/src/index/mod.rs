@@ -121,8 +121,7 @@ impl Index {
     pub(crate) fn get_many(&self, keys: &[Key], mut found: impl FnMut(usize, Option<Place>)) {
         let mut ahead = Ahead::new(self, keys.len(), |at| keys[at]);
         for number in 0..keys.len() {
-            let asked = ahead.next(self);
-            found(number, asked.and_then(|asked| self.get_asked(&asked)));
+            found(number, self.get_asked(&ahead.next(self)));
         }
     }
 

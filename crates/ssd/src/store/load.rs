@@ -136,7 +136,7 @@ impl<'a> Loading<'a> {
         let number = self.sources[slot as usize].file.number;
         let mut ahead = Ahead::new(&self.index, rows.len(), |at| rows[at].key);
         for listed in rows.iter() {
-            let Some(asked) = ahead.next(&self.index) else { unreachable!("one for each row") };
+            let asked = ahead.next(&self.index);
             self.add_row(slot, number, listed, &asked)?;
         }
         rows.clear();

@@ -246,7 +246,7 @@ impl Core {
             let mut state = self.state_mut();
             let mut ahead = Ahead::new(&state.index, piece.len(), |at| piece[at].0);
             for ((_, from), row) in piece.iter().zip(first..) {
-                let Some(asked) = ahead.next(&state.index) else { unreachable!("one for each") };
+                let asked = ahead.next(&state.index);
                 let to = state.table.place(slot, self.layout.page_of(row));
                 let moved = state.index.move_row(&asked, *from, to);
                 let stale = if moved == Ok(true) { state.table.page(*from).0 } else { slot };

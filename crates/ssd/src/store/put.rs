@@ -105,7 +105,7 @@ impl State {
         let (mut appended, mut replaced, mut outcome) = (0, 0, Ok(()));
         let mut ahead = Ahead::new(&self.index, piece.keys.len(), |at| piece.keys[at]);
         for ((key, used), payload) in piece.keys.iter().zip(piece.used).zip(rows) {
-            let Some(asked) = ahead.next(&self.index) else { unreachable!("one for each key") };
+            let asked = ahead.next(&self.index);
             let row = Row { key: *key, birth, used: *used, payload };
             let place = self.table.place(slot, open.pages.next_page());
             let old = match self.index.put_asked(&asked, place) {

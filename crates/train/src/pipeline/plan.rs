@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_mem::{PolicyKind, metadata_bytes};
 use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
 
 use super::{Counters, Handoff};
@@ -166,7 +165,7 @@ impl PlanStage {
             match fits(&mut self.planners, mini) {
                 Fit::Now => {}
                 Fit::Later => break,
-                Fit::Never => return Err(too_large(&self.groups, mini)),
+                Fit::Never => return Err(too_large(&self.planners, &self.groups, mini)),
             }
             let Some(mut mini) = batch.pop_front() else { break };
             let number = mini.number;
@@ -205,23 +204,24 @@ fn fits(planners: &mut [Planner], mini: &MiniBatch) -> Fit {
     worst
 }
 
-fn too_large(groups: &[Arc<Group>], mini: &MiniBatch) -> Error {
-    let largest = groups.iter().zip(&mini.groups).max_by_key(|(group, part)| {
+fn too_large(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch) -> Error {
+    let all = planners.iter().zip(groups).zip(&mini.groups);
+    let largest = all.max_by_key(|((_, group), part)| {
         part.lookup.distinct.len() * 1_000_000 / group.slab.slots().max(1)
     });
-    let Some((group, part)) = largest else {
+    let Some(((planner, group), part)) = largest else {
         return Error::Config("a model without tables was planned".to_owned());
     };
     let rows = part.lookup.distinct.len();
-    let metadata = metadata_bytes(PolicyKind::default(), 1000, 0) / 1000;
-    let row_bytes = group.spec.row_bytes() as u64 + metadata + 5;
+    let bytes = planner.slab_bytes(rows as u64, group.spec.row_lanes());
     Error::Server(ServerError::MiniBatchTooLarge {
         examples: mini.examples(),
         rows,
         table: group.spec.name.clone(),
         slots: group.slab.slots(),
-        row_bytes,
-        needed: rows as u64 * (row_bytes + 1) + 8192,
+        row_bytes: bytes / rows.max(1) as u64,
+        // The groups share the memory equally.
+        needed: bytes * groups.len() as u64,
     })
 }
 
