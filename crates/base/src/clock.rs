@@ -8,6 +8,11 @@ use std::time::Instant;
 pub trait Clock: Send + Sync + Debug {
     /// Seconds since some fixed moment.
     fn seconds(&self) -> f64;
+
+    /// Seconds of processor time that the calling thread has used; 0 where nobody counts them.
+    fn thread_seconds(&self) -> f64 {
+        0.0
+    }
 }
 
 /// The machine's monotonic clock.
@@ -30,6 +35,11 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn seconds(&self) -> f64 {
         self.0.elapsed().as_secs_f64()
+    }
+
+    fn thread_seconds(&self) -> f64 {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     }
 }
 

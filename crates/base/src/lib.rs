@@ -12,6 +12,7 @@ mod ids;
 pub mod prefetch;
 pub mod queue;
 pub mod random;
+pub mod rules;
 pub mod slab;
 pub mod stage;
 

@@ -6,6 +6,7 @@
 //! any order it likes.
 
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use crate::clock::Clock;
 use crate::queue::Bell;
@@ -36,6 +37,68 @@ pub trait Stage: Send {
     fn poll(&mut self) -> Result<Progress, Self::Error>;
 }
 
+/// A stage among others.
+pub type BoxedStage<E> = Box<dyn Stage<Error = E>>;
+
+/// Why a stage ended before it was done.
+#[derive(Debug)]
+pub enum Stop<E> {
+    /// Its own error.
+    Failed(E),
+    /// It panicked.
+    Panicked,
+    /// The system gave it no thread.
+    NoThread(std::io::Error),
+}
+
+/// How a stage ended.
+#[derive(Debug)]
+pub struct Ended<E> {
+    /// Its name.
+    pub name: &'static str,
+    /// Where its time went, or what stopped it.
+    pub outcome: Result<StageTimes, Stop<E>>,
+}
+
+/// Who polls the stages of a pipeline: threads, or a scheduler that simulates them.
+pub trait Driver<E>: Send + Sync {
+    /// Polls all `stages` until each is done or the pipeline stops, which the failure of one
+    /// brings about; says how each ended, in the order of `stages`.
+    fn drive(&self, stages: Vec<BoxedStage<E>>, rhythm: &Rhythm) -> Vec<Ended<E>>;
+}
+
+type Outcome<E> = Result<StageTimes, E>;
+
+/// A thread for each stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Threads;
+
+impl<E: Send> Driver<E> for Threads {
+    fn drive(&self, stages: Vec<BoxedStage<E>>, rhythm: &Rhythm) -> Vec<Ended<E>> {
+        std::thread::scope(|scope| {
+            let spawn = |stage: BoxedStage<E>| {
+                let name = stage.name();
+                let thread = std::thread::Builder::new().name(name.to_owned());
+                // Without a thread the stage is dropped, its queues close, and the others end.
+                let handle = thread
+                    .spawn_scoped(scope, move || drive(stage, rhythm))
+                    .inspect_err(|_| rhythm.bell.stop());
+                (name, handle)
+            };
+            let running: Vec<_> = stages.into_iter().map(spawn).collect();
+            let join = |(name, handle): (_, std::io::Result<ScopedJoinHandle<'_, Outcome<E>>>)| {
+                let outcome = match handle.map(ScopedJoinHandle::join) {
+                    Ok(Ok(outcome)) => outcome.map_err(Stop::Failed),
+                    Ok(Err(_)) => Err(Stop::Panicked),
+                    Err(error) => Err(Stop::NoThread(error)),
+                };
+                Ended { name, outcome }
+            };
+            running.into_iter().map(join).collect()
+        })
+    }
+}
+
 /// Where a stage's time went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageTimes {
@@ -45,6 +108,15 @@ pub struct StageTimes {
     pub busy_seconds: f64,
     /// Seconds spent waiting for other stages.
     pub wait_seconds: f64,
+    /// Seconds of processor time of the stage's own thread.
+    pub cpu_seconds: f64,
+}
+
+impl StageTimes {
+    /// No time spent yet.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, busy_seconds: 0.0, wait_seconds: 0.0, cpu_seconds: 0.0 }
+    }
 }
 
 /// A pause before each poll that a test injects to try other timings.
@@ -97,10 +169,11 @@ impl Drop for StopUnlessDone<'_> {
 ///
 /// # Errors
 /// The stage's own error; the pipeline is stopped then.
-pub fn drive<S: Stage>(mut stage: S, rhythm: &Rhythm) -> Result<StageTimes, S::Error> {
+pub fn drive<E>(mut stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes, E> {
     let mut watch = StopUnlessDone { bell: &rhythm.bell, done: false };
-    let mut times = StageTimes { name: stage.name(), busy_seconds: 0.0, wait_seconds: 0.0 };
+    let mut times = StageTimes::new(stage.name());
     let mut mark = rhythm.clock.seconds();
+    let begin = rhythm.clock.thread_seconds();
     loop {
         let seen = rhythm.bell.count();
         if rhythm.bell.is_stopped() {
@@ -118,6 +191,7 @@ pub fn drive<S: Stage>(mut stage: S, rhythm: &Rhythm) -> Result<StageTimes, S::E
     }
     watch.done = true;
     drop(stage);
+    times.cpu_seconds = rhythm.clock.thread_seconds() - begin;
     rhythm.bell.ring();
     Ok(times)
 }
@@ -175,34 +249,31 @@ mod tests {
         }
     }
 
-    fn run(from: u32) -> (Result<StageTimes, String>, Result<StageTimes, String>, Received<u32>) {
+    fn run(from: u32) -> (Vec<Ended<String>>, Received<u32>) {
         let bell = Bell::new();
         let clock = Arc::new(SystemClock::new());
         let rhythm = Rhythm { bell: Arc::clone(&bell), clock, pace: Arc::new(FullSpeed) };
         let (numbers, source) = bounded(&bell, 2);
         let (total, result) = bounded(&bell, 1);
-        let outcome = std::thread::scope(|scope| {
-            let count = scope.spawn(|| drive(Count(from, numbers), &rhythm));
-            let sum = scope.spawn(|| drive(Sum(0, source, total), &rhythm));
-            (count.join().unwrap(), sum.join().unwrap())
-        });
-        (outcome.0, outcome.1, result.try_recv())
+        let stages: Vec<BoxedStage<String>> =
+            vec![Box::new(Count(from, numbers)), Box::new(Sum(0, source, total))];
+        (Threads.drive(stages, &rhythm), result.try_recv())
     }
 
     #[test]
     fn stages_run_to_their_end() {
-        let (count, sum, total) = run(6);
-        assert_eq!(count.unwrap().name, "count");
-        assert_eq!(sum.unwrap().name, "sum");
+        let (ended, total) = run(6);
+        assert_eq!(ended.iter().map(|stage| stage.name).collect::<Vec<_>>(), ["count", "sum"]);
+        assert!(ended.iter().all(|stage| stage.outcome.is_ok()));
         assert_eq!(total, Received::Item(21));
     }
 
     #[test]
     fn one_failure_ends_the_pipeline() {
-        let (count, sum, total) = run(1000);
-        assert!(count.is_ok());
+        let (ended, total) = run(1000);
+        assert!(ended[0].outcome.is_ok());
         // 1000 counts down to 7 only after 993 items; the failing stage takes the other with it.
-        assert_eq!(sum.unwrap_err(), "seven");
+        assert!(matches!(&ended[1].outcome, Err(Stop::Failed(why)) if why == "seven"));
         assert_eq!(total, Received::Closed);
     }
 }

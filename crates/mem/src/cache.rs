@@ -239,6 +239,12 @@ impl Cache {
     pub fn trained(&mut self, slot: SlotIndex, occurrence: Occurrence) {
         assert!(self.is_pinned(slot), "slot {} was trained without a pin", slot.0);
         self.records[slot.at()].flags = DIRTY | EXISTS;
+        self.touch(slot, occurrence);
+    }
+
+    /// Tells the policy alone of a use.
+    #[inline]
+    pub fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence) {
         self.policy.touch(slot, occurrence);
     }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use stepwell_base::Key;
+use stepwell_base::rules::Rules;
 use stepwell_base::slab::Slab;
 use stepwell_mem::Cache;
 use stepwell_ssd::Store;
@@ -23,6 +25,9 @@ pub struct Group {
     pub staging: Staging,
     /// What moved.
     pub traffic: Traffic,
+    /// The rules that hold.
+    pub rules: Rules,
+    steps: AtomicU64,
 }
 
 /// Counts of rows that moved between the tiers.
@@ -78,7 +83,13 @@ impl Group {
         let bytes = (slots * spec.row_bytes()) as u64;
         let slab =
             Slab::new(slots, spec.row_lanes()).map_err(|source| Error::Slab { bytes, source })?;
-        Ok(Self { spec, slab, store, staging, traffic: Traffic::default() })
+        let (traffic, rules) = (Traffic::default(), Rules::default());
+        Ok(Self { spec, slab, store, staging, traffic, rules, steps: AtomicU64::new(0) })
+    }
+
+    /// The model has made `steps` steps.
+    pub fn set_steps(&self, steps: u64) {
+        self.steps.store(steps, Ordering::Relaxed);
     }
 
     /// Puts a staged chunk into the store and forgets the staged copy.
@@ -86,6 +97,10 @@ impl Group {
     /// # Errors
     /// When the store cannot be written; the chunk stays staged then.
     pub fn write_back(&self, chunk: Arc<Chunk>) -> Result<()> {
+        if let Some(life) = self.spec.life.filter(|life| life.expire_after > 0) {
+            // What does not exist now never will again, so a look-up may miss it from here on.
+            self.store.expire_before(life.first_kept(self.steps.load(Ordering::Relaxed)))?;
+        }
         self.store.put_many(&chunk.keys, &chunk.used, bytemuck::cast_slice(&chunk.rows))?;
         self.traffic.written_back.fetch_add(chunk.keys.len() as u64, Ordering::Relaxed);
         self.staging.landed(chunk);
@@ -93,8 +108,8 @@ impl Group {
         Ok(())
     }
 
-    /// Adds every row that exists to `digest`: those in the slab as they are there, all others
-    /// from the store. Nothing may be in flight.
+    /// Adds every row that exists after the model's steps to `digest`: those in the slab as they
+    /// are there, all others from the store. Nothing may be in flight.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -103,14 +118,23 @@ impl Group {
         for row in cache.existing() {
             let slots = [row.slot];
             let held = self.slab.hold(&slots);
-            digest.add_row(self.spec.id, row.key, bytemuck::cast_slice(held.row(0)));
+            self.digest_row(row.key, held.row(0), digest);
         }
+        let mut lanes = vec![0.0; self.spec.row_lanes()];
         self.store.scan_live(&mut |key, _used, row| {
             if cache.find_existing(key).is_none() {
-                digest.add_row(self.spec.id, key, row);
+                bytemuck::cast_slice_mut(&mut lanes).copy_from_slice(row);
+                self.digest_row(key, &lanes, digest);
             }
             Ok(())
         })?;
         Ok(())
+    }
+
+    fn digest_row(&self, key: Key, row: &[f32], digest: &mut ModelDigest) {
+        if self.spec.exists(row, self.steps.load(Ordering::Relaxed)) {
+            let model = &row[..self.spec.model_lanes()];
+            digest.add_row(self.spec.id, key, bytemuck::cast_slice(model));
+        }
     }
 }

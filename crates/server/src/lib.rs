@@ -19,6 +19,7 @@ mod error;
 mod future;
 mod group;
 mod keys;
+mod life;
 mod planner;
 mod pull;
 mod staging;
@@ -26,14 +27,15 @@ mod table;
 mod unit;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointWriter, Dense, FORMAT_VERSION, Placement, Rows, list, prepare,
+    Checkpoint, CheckpointWriter, Dense, FORMAT_VERSION, Keep, Placement, Rows, list, prepare,
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
 pub use group::{Group, Traffic, TrafficCount};
 pub use keys::{Bags, Grouper, Lookup};
+pub use life::{Admission, History, Life};
 pub use planner::{Fit, Planner};
-pub use pull::Puller;
+pub use pull::{Pull, Puller};
 pub use staging::{Chunk, Staging};
 pub use table::TableSpec;
 pub use unit::{Fill, GroupUnit};

@@ -27,7 +27,7 @@ pub struct Chunk {
     number: u64,
     /// Keys. // (rows)
     pub keys: Vec<Key>,
-    /// Steps of last use, by which the store would expire rows; nothing does yet. // (rows)
+    /// Steps of last use, by which the store drops rows that expired. // (rows)
     pub used: Vec<u32>,
     /// The rows' lanes. // (rows, row_lanes)
     pub rows: Vec<f32>,
@@ -134,8 +134,8 @@ impl Staging {
         }
     }
 
-    /// The store has the rows of `chunk`: they are served from there from now on.
-    pub fn landed(&self, chunk: Arc<Chunk>) {
+    /// The rows of `chunk` are served from the store from now on.
+    pub fn forget(&self, chunk: &Chunk) {
         let mut state = self.lock();
         for key in &chunk.keys {
             let here = state.by_key.get(key).is_some_and(|s| s.chunk.number == chunk.number);
@@ -143,6 +143,12 @@ impl Staging {
                 state.by_key.remove(key);
             }
         }
+    }
+
+    /// The store has the rows of `chunk`.
+    pub fn landed(&self, chunk: Arc<Chunk>) {
+        self.forget(&chunk);
+        let mut state = self.lock();
         state.staged_chunks -= 1;
         state.out -= 1;
         if let Some(mut chunk) = Arc::into_inner(chunk) {

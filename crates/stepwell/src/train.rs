@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::clock::SystemClock;
-use stepwell_base::stage::FullSpeed;
+use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_server::Placement;
 use stepwell_train::{Capacity, Config, Surroundings};
 
@@ -74,6 +74,8 @@ pub(crate) fn surroundings(
         observer: progress,
         clock: Arc::new(SystemClock::new()),
         pace: Arc::new(FullSpeed),
+        driver: Arc::new(Threads),
+        world: None,
         placement,
         settings: settings::to_json(config),
         on_plan: Box::new(print_plan),

@@ -4,15 +4,15 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
 use stepwell_mem::{PolicyKind, bytes_for, slots_within};
-use stepwell_server::{Grouper, Planner, Puller, Staging, TableSpec};
+use stepwell_server::{Admission, Grouper, Life, Planner, Puller, Staging, TableSpec};
 use stepwell_ssd::StoreOptions;
 
 use crate::batch::MiniBatch;
 use crate::config::Config;
 use crate::metrics::Auc;
 use crate::models::Model;
-use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER};
-use crate::step::Trainer;
+use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER, UNITS_PULLED};
+use crate::step::{Trainer, Versions};
 use crate::{Error, Result};
 
 /// Code, stacks, and what the allocator keeps for itself.
@@ -146,9 +146,11 @@ impl Capacity {
             .sum();
         budget.add("rows going down", staging, format!("{} chunks", self.chunks));
         let unit = self.unit_rows(wanted);
+        let units = UNITS_PULLED.min(wanted.config.pipeline.lookahead + 1);
+        let rows = unit * units as u64;
         let pulling: u64 =
-            tables.iter().map(|table| Puller::bytes_max(table.row_bytes(), unit)).sum();
-        budget.add("rows coming up", pulling, "read buffer and lists");
+            tables.iter().map(|table| Puller::bytes_max(table.row_bytes(), rows)).sum();
+        budget.add("rows coming up", pulling, format!("read buffers, lists of {units} units"));
     }
 
     /// Distinct rows of a full batch at most.
@@ -197,11 +199,32 @@ impl Capacity {
             Trainer::bytes_max(wanted.model, config),
             "dense parameters, gradients by block, activations by thread",
         );
+        self.add_history(budget, wanted);
         let examples = wanted.examples.unwrap_or(u64::MAX);
         // Progressive, evaluation, and the best reachable.
         let meters = if config.data.paths.is_empty() { 3 } else { 2 };
         let scores = Auc::bytes_max(examples);
         budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
+    }
+
+    /// What is kept of the past: versions of rows for stale reads, counts of keys.
+    fn add_history(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
+        let config = wanted.config;
+        let (mut versions, mut sketches) = (0, 0);
+        let rows = (config.data.mini_batch * wanted.schema.slots) as u64;
+        for table in wanted.model.tables() {
+            let width = table.weight_lanes() as u64;
+            versions += Versions::bytes_max(config.staleness as u64, rows, width);
+            if let Some(Life { admission: Admission::After(_), .. }) = table.life {
+                sketches += config.life.sketch.0 / wanted.model.tables().len() as u64;
+            }
+        }
+        if versions > 0 {
+            budget.add("stale rows", versions, format!("{} steps", config.staleness));
+        }
+        if sketches > 0 {
+            budget.add("admission", sketches, "rows.sketch");
+        }
     }
 }
 
@@ -213,6 +236,7 @@ fn mend(bound: &str) -> &'static str {
         "store row lists" | "store write buffers" => "tiers.segment",
         "reading" | "source" => "threads",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
+        "stale rows" => "pipeline.staleness or data.mini_batch",
         "training" => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
 use stepwell_mem::PolicyKind;
+use stepwell_server::{Admission, Life};
 
 /// Everything a run is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,10 @@ pub struct Config {
     pub tiers: TierConfig,
     /// Overlap.
     pub pipeline: PipelineConfig,
+    /// Steps of training that a step's reads of rows do not see, counted back from it.
+    pub staleness: usize,
+    /// When rows come to exist and cease to.
+    pub life: LifeConfig,
     /// Optimizer of rows.
     pub rows: OptimizerConfig,
     /// Optimizer of dense parameters.
@@ -114,6 +119,58 @@ pub struct PipelineConfig {
     pub horizon: usize,
 }
 
+/// When rows come to exist and cease to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LifeConfig {
+    /// Occurrences of a key before it gets a row, the one that gives it one included.
+    pub admit_after: u8,
+    /// Probability with which a key gets a row, in each mini-batch anew.
+    pub admit_probability: f64,
+    /// Steps without use after which a row is no more; 0 for never.
+    pub expire_after: u64,
+    /// Whether rows keep step of last use, examples and importance where nothing above asks.
+    pub history: bool,
+    /// Bytes of the sketch that counts occurrences.
+    pub sketch: ByteCount,
+}
+
+impl LifeConfig {
+    /// What the rows of a table live by; none for: from their first use, for ever.
+    pub fn life(&self) -> Option<Life> {
+        let admission = match (self.admit_after, self.admit_probability) {
+            (1, chance) if chance >= 1.0 => Admission::AtOnce,
+            (1, chance) => Admission::Chance(chance),
+            (times, _) => Admission::After(times),
+        };
+        let life = Life { admission, expire_after: self.expire_after };
+        let asked = self.history || self.expire_after > 0 || admission != Admission::AtOnce;
+        asked.then_some(life)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.admit_after == 0 {
+            return Err("rows.admit_after is 0: give 1 to 255".to_owned());
+        }
+        if !(self.admit_probability > 0.0 && self.admit_probability <= 1.0) {
+            return Err(format!(
+                "rows.admit_probability is {}: give more than 0 and at most 1",
+                self.admit_probability
+            ));
+        }
+        if self.admit_after > 1 && self.admit_probability < 1.0 {
+            return Err(format!(
+                "rows.admit_after = {} and rows.admit_probability = {} are two rules of admission: \
+                 give one of them",
+                self.admit_after, self.admit_probability
+            ));
+        }
+        if self.admit_after > 1 && self.sketch.0 < 64 {
+            return Err(format!("rows.sketch is {}: give at least 64 bytes", self.sketch));
+        }
+        Ok(())
+    }
+}
+
 /// Kind of an optimizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptimizerKind {
@@ -177,6 +234,14 @@ impl Default for Config {
                 policy: PolicyKind::default(),
             },
             pipeline: PipelineConfig { lookahead: 2, horizon: 4 },
+            staleness: 0,
+            life: LifeConfig {
+                admit_after: 1,
+                admit_probability: 1.0,
+                expire_after: 0,
+                history: false,
+                sketch: ByteCount(4 << 20),
+            },
             rows: OptimizerConfig { kind: OptimizerKind::Adagrad, lr: 0.02 },
             dense: OptimizerConfig { kind: OptimizerKind::Adam, lr: 0.001 },
             checkpoint: CheckpointConfig { dir: None, every: 0, keep: 2 },
@@ -193,6 +258,8 @@ const MINI_BATCHES_KNOWN_MAX: usize = 16_384;
 const LR_MAX: f64 = 1e6;
 /// Largest range of initial embeddings.
 const INIT_RANGE_MAX: f64 = 1e3;
+/// Most steps of staleness; each costs a mini-batch of rows.
+const STALENESS_MAX: usize = 1024;
 /// Most blocks of a mini-batch; each has a gradient of every dense parameter.
 const BLOCKS_MAX: usize = 1024;
 
@@ -222,6 +289,7 @@ impl Config {
         positive("model.dim", self.model.dim)?;
         positive("train.blocks", self.model.blocks)?;
         self.check_sizes()?;
+        self.life.check()?;
         self.check_numbers()
     }
 
@@ -256,6 +324,10 @@ impl Config {
                 self.pipeline.horizon,
                 self.mini_batches_per_batch()
             ));
+        }
+        if self.staleness > STALENESS_MAX {
+            let staleness = self.staleness;
+            return Err(format!("pipeline.staleness is {staleness}: give at most {STALENESS_MAX}"));
         }
         if self.model.blocks > BLOCKS_MAX {
             return Err(format!(

@@ -17,6 +17,7 @@ mod resume;
 mod run;
 mod scratch;
 mod step;
+mod world;
 
 pub use batch::{Position, Purpose};
 pub use capacity::Capacity;
@@ -29,3 +30,4 @@ pub use report::{Report, peak_rss_bytes};
 pub use resume::RunState;
 pub use run::{Surroundings, evaluate, plan, synth_options, train};
 pub use scratch::Scratch;
+pub use world::{Moment, Witness, World};

@@ -54,6 +54,7 @@ impl Model {
             optimizer,
             init_range: config.model.init_range as f32,
             seed: config.seed,
+            life: config.life.life(),
         };
         Ok(Self {
             graph,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
-use stepwell_base::stage::{FullSpeed, Pace};
+use stepwell_base::stage::{FullSpeed, Pace, Threads};
 use stepwell_server::Placement;
 use stepwell_train::config::{ModelKind, OptimizerKind};
 use stepwell_train::{Config, Report, Silence, Surroundings, train};
@@ -38,6 +38,8 @@ fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
         observer: Arc::new(Silence),
         clock: Arc::new(SystemClock::new()),
         pace,
+        driver: Arc::new(Threads),
+        world: None,
         placement: Placement::Fresh,
         settings: Value::Null,
         on_plan: Box::new(|_| {}),

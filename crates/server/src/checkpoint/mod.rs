@@ -15,11 +15,13 @@
 //! is the last one; after it the new one is. There is no moment in between.
 
 mod files;
+mod keep;
 mod reader;
 mod writer;
 
 use std::path::{Path, PathBuf};
 
+pub use keep::Keep;
 pub use reader::Checkpoint;
 pub use writer::CheckpointWriter;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stepwell_base::{hash, random};
 
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, INCOMPLETE_PREFIX, META_FILE, STEP_PREFIX};
-use super::{SUMS_FILE, files, list};
+use super::{Keep, SUMS_FILE, files, list};
 use crate::{Group, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest few.
@@ -34,13 +34,20 @@ impl CheckpointWriter {
         Ok(Self { written, ..Self::new(directory, keep) })
     }
 
-    /// Writes the model after `step` steps; every dirty row is in its group's store already.
-    ///
-    /// `run` is what the trainer wants back on resuming (position, config, scalars).
-    ///
-    /// # Errors
-    /// On any I/O error; the previous checkpoint stays the last one then.
-    pub fn write(
+    fn drop_old(&mut self) -> Result<()> {
+        while self.written.len() > self.keep {
+            let oldest = self.written.remove(0);
+            // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
+            let doomed = self.directory.join(format!("{INCOMPLETE_PREFIX}old"));
+            files::rename(&oldest, &doomed)?;
+            files::remove_dir_all(&doomed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Keep for CheckpointWriter {
+    fn write(
         &mut self,
         step: u64,
         run: &Value,
@@ -63,17 +70,6 @@ impl CheckpointWriter {
         self.written.push(target.clone());
         self.drop_old()?;
         Ok(target)
-    }
-
-    fn drop_old(&mut self) -> Result<()> {
-        while self.written.len() > self.keep {
-            let oldest = self.written.remove(0);
-            // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
-            let doomed = self.directory.join(format!("{INCOMPLETE_PREFIX}old"));
-            files::rename(&oldest, &doomed)?;
-            files::remove_dir_all(&doomed)?;
-        }
-        Ok(())
     }
 }
 

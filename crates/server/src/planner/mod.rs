@@ -15,6 +15,7 @@
 //! - I4: rows are pinned once per mini-batch, from plan to retire.
 //! - I7: the policy is told at retire, once per mini-batch and key.
 
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind, bytes_for};
 
@@ -50,6 +51,9 @@ pub struct Planner {
     counted_slots: Vec<SlotIndex>,
     /// Distinct keys learned and not planned, for deciding whether to follow the future at all.
     keys_ahead: usize,
+    /// Uses that the policy was told of.
+    touches: u64,
+    rules: Rules,
 }
 
 impl Planner {
@@ -64,7 +68,24 @@ impl Planner {
             counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
             counted_slots: Vec::new(),
             keys_ahead: 0,
+            touches: 0,
+            rules: Rules::default(),
         }
+    }
+
+    /// The same with some rule switched off, for tests.
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Uses that the policy was told of: one per trained mini-batch and distinct key (I7).
+    pub fn touches(&self) -> u64 {
+        self.touches
+    }
+
+    /// Slots that are pinned: none where nothing is in flight.
+    pub fn pinned(&self) -> usize {
+        self.cache.slots() - self.cache.unpinned()
     }
 
     /// Bytes of a slab of `slots` rows of `row_lanes` f32 that this planner could plan, all of its
@@ -150,11 +171,18 @@ impl Planner {
             self.cache.expect(slot, next.get(index).copied().and_then(Future::known));
             slots.push(slot);
         }
+        if !self.rules.hold(Rule::Pin) {
+            slots.iter().for_each(|slot| self.cache.unpin(*slot));
+        }
         Ok(())
     }
 
     fn hit(&mut self, slot: SlotIndex, unit: &mut GroupUnit) -> SlotIndex {
         unit.hits += u64::from(self.count(slot));
+        if !self.rules.hold(Rule::TouchAtRetire) {
+            self.cache.touch(slot, Occurrence::default());
+            self.touches += 1;
+        }
         slot
     }
 
@@ -194,8 +222,18 @@ impl Planner {
 
     /// A mini-batch is over: it trained its rows as `occurrences` say, or read them where empty.
     pub fn retire(&mut self, slots: &[SlotIndex], occurrences: &[Occurrence]) {
+        if !self.rules.hold(Rule::Pin) {
+            slots.iter().for_each(|slot| self.cache.pin(*slot));
+        }
         for (slot, occurrence) in slots.iter().zip(occurrences) {
-            self.cache.trained(*slot, *occurrence);
+            // A row that was refused to exist occurred nowhere.
+            if occurrence.examples > 0 {
+                self.cache.trained(*slot, *occurrence);
+                self.touches += 1;
+            }
+        }
+        if occurrences.is_empty() && !self.rules.hold(Rule::RetireEvaluated) {
+            return;
         }
         for slot in slots {
             self.cache.unpin(*slot);

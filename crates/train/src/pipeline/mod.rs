@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Receiver, bounded};
-use stepwell_base::stage::{Rhythm, Stage, StageTimes, drive};
+use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop};
 use stepwell_data::Schema;
 use stepwell_server::{Group, GroupUnit, Planner};
 
@@ -43,6 +43,7 @@ use crate::metrics::Metrics;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
+pub(crate) use self::pull::UNITS_PULLED;
 pub(crate) use self::read::{Pass, Passes};
 pub use self::train::Measured;
 pub(crate) use self::train::Saver;
@@ -167,35 +168,23 @@ pub(crate) const BLOCKS_PER_PARSER: usize = 2;
 /// Batches between `batch` and `plan`.
 pub(crate) const BATCHES_QUEUED: usize = 1;
 
-/// Runs all stages to their end, each on a thread of its own.
-pub(crate) fn run(config: &Config, parts: Parts, rhythm: &Rhythm) -> Result<Outcome> {
+/// Runs all stages to their end.
+pub(crate) fn run(
+    config: &Config,
+    parts: Parts,
+    driver: &dyn Driver<Error>,
+    rhythm: &Rhythm,
+) -> Result<Outcome> {
     let (planners_done, trained_done) = (handoff(), handoff());
     let stages = wire(config, parts, rhythm, (&planners_done, &trained_done));
-    let times = std::thread::scope(|scope| {
-        let mut running = vec![spawn(scope, stages.read, rhythm)];
-        running.extend(stages.parse.into_iter().map(|stage| spawn(scope, stage, rhythm)));
-        running.push(spawn(scope, stages.batch, rhythm));
-        running.push(spawn(scope, stages.plan, rhythm));
-        running.push(spawn(scope, stages.pull, rhythm));
-        running.push(spawn(scope, stages.train, rhythm));
-        running.push(spawn(scope, stages.write, rhythm));
-        join(running)
-    })?;
+    let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
     let Trained { trainer, measured } = take(&trained_done).ok_or_else(missing)?;
     let planners = take(&planners_done).ok_or_else(missing)?;
+    for planner in &planners {
+        assert_eq!(planner.pinned(), 0, "rows are pinned although nothing is in flight");
+    }
     Ok(Outcome { trainer, measured, planners, times: merge(times) })
-}
-
-/// The stages with their queues.
-struct Stages {
-    read: ReadStage,
-    parse: Vec<ParseStage>,
-    batch: BatchStage,
-    plan: PlanStage,
-    pull: PullStage,
-    train: TrainStage,
-    write: WriteStage,
 }
 
 fn wire(
@@ -203,7 +192,7 @@ fn wire(
     parts: Parts,
     rhythm: &Rhythm,
     (planners_done, trained_done): (&Handoff<Vec<Planner>>, &Handoff<Trained>),
-) -> Stages {
+) -> Vec<BoxedStage<Error>> {
     let bell = &rhythm.bell;
     let window = config.pipeline.lookahead + 1;
     let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * config.threads);
@@ -232,15 +221,23 @@ fn wire(
     };
     let distances = (config.pipeline.lookahead, config.pipeline.horizon);
     let (groups, reading) = (parts.groups, (parts.schema, parts.block_bytes));
-    Stages {
-        read: ReadStage::new(parts.passes, reading, blocks_in, Arc::clone(&ordered)),
-        parse: parse_stages(config.threads, blocks_out, &ordered),
-        batch: BatchStage::new(cut, parts.start, Arc::clone(&parts.counters), ordered, items_in),
-        plan: PlanStage::new(parts.planners, groups.clone(), distances, parts.counters, plan_ends),
-        pull: PullStage::new(&groups, planned_out, pulled_in, down_in),
-        train: TrainStage::new(parts.trainer, groups.clone(), parts.saver, watch, train_ends),
-        write: WriteStage { groups, input: down_out, bell: Arc::clone(bell) },
+    let rules = groups.first().map(|group| group.rules).unwrap_or_default();
+    let read = ReadStage::new(parts.passes, reading, blocks_in, Arc::clone(&ordered));
+    let mut stages: Vec<BoxedStage<Error>> = vec![Box::new(read)];
+    for stage in parse_stages(config.threads, blocks_out, &ordered) {
+        stages.push(Box::new(stage));
     }
+    let counters = Arc::clone(&parts.counters);
+    stages.push(Box::new(BatchStage::new(cut, parts.start, counters, ordered, items_in)));
+    let (planners, counters) = (parts.planners, parts.counters);
+    let plan = PlanStage::new(planners, groups.clone(), distances, counters, plan_ends);
+    stages.push(Box::new(plan));
+    stages.push(Box::new(PullStage::new(&groups, planned_out, pulled_in, down_in)));
+    let train = TrainStage::new(parts.trainer, groups.clone(), parts.saver, watch, train_ends);
+    stages.push(Box::new(train));
+    let bell = Arc::clone(bell);
+    stages.push(Box::new(WriteStage { groups, input: down_out, bell, rules, late: None }));
+    stages
 }
 
 fn parse_stages(
@@ -266,39 +263,18 @@ fn cut(config: &Config, checkpoints: bool, group_fields: Vec<Vec<usize>>) -> Cut
     }
 }
 
-type Running<'s> =
-    (&'static str, std::io::Result<std::thread::ScopedJoinHandle<'s, Result<StageTimes>>>);
-
-fn spawn<'s, S>(scope: &'s std::thread::Scope<'s, '_>, stage: S, rhythm: &'s Rhythm) -> Running<'s>
-where
-    S: Stage<Error = Error> + 's,
-{
-    let name = stage.name();
-    let thread = std::thread::Builder::new().name(name.to_owned());
-    // Without a thread the stage is dropped, its queues close, and the others end.
-    let handle = thread
-        .spawn_scoped(scope, move || drive(stage, rhythm))
-        .inspect_err(|_| rhythm.bell.stop());
-    (name, handle)
-}
-
-/// Waits for all; the first error, if any, is the run's.
-fn join(running: Vec<Running<'_>>) -> Result<Vec<StageTimes>> {
-    let mut times = Vec::new();
-    let mut first = None;
-    for (name, handle) in running {
-        let handle = match handle {
-            Ok(handle) => handle,
-            Err(error) => {
+/// The times of all stages; the first error, if any, is the run's.
+fn outcome(ended: Vec<Ended<Error>>) -> Result<Vec<StageTimes>> {
+    let (mut times, mut first) = (Vec::new(), None);
+    for Ended { name, outcome } in ended {
+        match outcome {
+            Ok(stage) => times.push(stage),
+            Err(Stop::Failed(error)) => first = first.or(Some(error)),
+            Err(Stop::Panicked) => first = first.or(Some(Error::Panicked(name))),
+            Err(Stop::NoThread(error)) => {
                 first =
                     first.or(Some(Error::Config(format!("cannot start stage {name}: {error}"))));
-                continue;
             }
-        };
-        match handle.join() {
-            Ok(Ok(stage)) => times.push(stage),
-            Ok(Err(error)) => first = first.or(Some(error)),
-            Err(_) => first = first.or(Some(Error::Panicked(name))),
         }
     }
     first.map_or(Ok(times), Err)
@@ -316,6 +292,7 @@ fn merge(times: Vec<StageTimes>) -> Vec<StageTimes> {
             Some(known) => {
                 known.busy_seconds += stage.busy_seconds;
                 known.wait_seconds += stage.wait_seconds;
+                known.cpu_seconds += stage.cpu_seconds;
             }
             None => merged.push(stage),
         }

@@ -28,7 +28,7 @@ impl Stage for ParseStage {
             match self.blocks.try_recv() {
                 Received::Item(raw) => {
                     let mut chunk = Box::new(raw.decoder.chunk());
-                    raw.decoder.decode(&raw.block, &mut chunk);
+                    raw.decoder.decode(&raw.block, &mut chunk)?;
                     self.held = Some((raw.number, Parsed::Chunk(chunk)));
                 }
                 Received::Empty => return Ok(Progress::Blocked),

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
 
@@ -35,6 +36,7 @@ pub(super) struct PlanStage {
     outgoing: Option<Unit>,
     input_closed: bool,
     counters: Arc<Counters>,
+    rules: Rules,
     input: Receiver<Item>,
     output: Sender<Unit>,
     retired: Receiver<Unit>,
@@ -57,9 +59,11 @@ impl PlanStage {
         counters: Arc<Counters>,
         ends: PlanEnds,
     ) -> Self {
+        let rules = groups.first().map(|group| group.rules).unwrap_or_default();
         Self {
             planners,
             groups,
+            rules,
             lookahead,
             horizon,
             waiting: VecDeque::new(),
@@ -139,7 +143,7 @@ impl PlanStage {
         let mut unit = Unit { mark: Some(mark), ..Unit::default() };
         if let Mark::Checkpoint(_) = mark {
             // The model after exactly this step: nothing may be in flight.
-            if self.in_flight > 0 {
+            if self.in_flight > 0 && self.rules.hold(Rule::DrainBeforeCheckpoint) {
                 return None;
             }
             unit.groups = self
@@ -161,6 +165,9 @@ impl PlanStage {
         unit.groups.resize_with(self.planners.len(), GroupUnit::default);
         self.planners.iter_mut().for_each(Planner::begin_unit);
         let Some(Waiting::Batch(batch)) = self.waiting.front_mut() else { return Ok(None) };
+        if !self.rules.hold(Rule::CutBatch) && !fits_whole(&self.planners, batch) {
+            return Ok(None);
+        }
         while let Some(mini) = batch.front() {
             match fits(&mut self.planners, mini) {
                 Fit::Now => {}
@@ -174,7 +181,6 @@ impl PlanStage {
             {
                 let lookup = &mut part.lookup;
                 planner.plan(number, &lookup.distinct, moves, &mut lookup.slots)?;
-                lookup.distinct = Vec::new();
             }
             unit.minis.push(mini);
         }
@@ -190,6 +196,14 @@ impl PlanStage {
         unit.groups.iter().for_each(|part| self.counters.planned(part));
         Ok(Some(unit))
     }
+}
+
+/// Whether a whole batch surely fits now: what is asked only where a rule is switched off.
+fn fits_whole(planners: &[Planner], batch: &VecDeque<MiniBatch>) -> bool {
+    planners.iter().enumerate().all(|(group, planner)| {
+        let keys = batch.iter().map(|mini| mini.groups[group].lookup.distinct.len());
+        keys.sum::<usize>() <= planner.cache().unpinned()
+    })
 }
 
 fn fits(planners: &mut [Planner], mini: &MiniBatch) -> Fit {

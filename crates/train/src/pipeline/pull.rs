@@ -1,10 +1,12 @@
 //! Stages `pull` and `write`: rows come up, rows go down.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_server::{Chunk, Group, Puller};
+use stepwell_server::{Chunk, Group, Pull, Puller};
 
 use crate::batch::Unit;
 use crate::{Error, Result};
@@ -12,12 +14,19 @@ use crate::{Error, Result};
 /// A staged chunk and the number of its table group.
 pub(super) type Down = (usize, Arc<Chunk>);
 
+/// Units whose rows are coming up at once.
+pub(crate) const UNITS_PULLED: usize = 4;
+
 pub(super) struct PullStage {
     pullers: Vec<Puller>,
     /// The unit at hand and how many of its groups have staged their victims.
-    unit: Option<(Unit, usize)>,
+    staging: Option<(Unit, usize)>,
+    /// Units whose rows are coming up, in order.
+    pulling: VecDeque<(Unit, Vec<Pull>)>,
     ready: Option<Unit>,
+    rules: Rules,
     input: Receiver<Unit>,
+    input_closed: bool,
     output: Sender<Unit>,
     down: Sender<Down>,
 }
@@ -30,7 +39,18 @@ impl PullStage {
         down: Sender<Down>,
     ) -> Self {
         let pullers = groups.iter().map(|group| Puller::new(Arc::clone(group))).collect();
-        Self { pullers, unit: None, ready: None, input, output, down }
+        let rules = groups.first().map(|group| group.rules).unwrap_or_default();
+        Self {
+            pullers,
+            staging: None,
+            pulling: VecDeque::new(),
+            ready: None,
+            rules,
+            input,
+            input_closed: false,
+            output,
+            down,
+        }
     }
 
     /// Stages the victims of all groups; false while staging is full.
@@ -50,6 +70,47 @@ impl PullStage {
         }
         true
     }
+
+    fn begin(&mut self, unit: &mut Unit) -> Result<Vec<Pull>> {
+        let parts = self.pullers.iter_mut().zip(&mut unit.groups);
+        parts.map(|(puller, part)| Ok(puller.begin(&mut part.fills)?)).collect()
+    }
+
+    fn finish(&mut self, unit: &mut Unit, pulls: Vec<Pull>) -> Result<()> {
+        for ((puller, part), pull) in self.pullers.iter_mut().zip(&mut unit.groups).zip(pulls) {
+            puller.finish(pull, &mut part.fills)?;
+        }
+        Ok(())
+    }
+
+    /// Begins with the next unit; false where there is none, or staging is full.
+    fn advance(&mut self) -> Result<bool> {
+        let (mut unit, mut staged) = match self.staging.take() {
+            Some(at_hand) => at_hand,
+            None => match self.input.try_recv() {
+                Received::Item(unit) => (unit, 0),
+                Received::Empty => return Ok(false),
+                Received::Closed => {
+                    self.input_closed = true;
+                    return Ok(false);
+                }
+            },
+        };
+        if !self.rules.hold(Rule::CopyBeforeFill) && staged == 0 {
+            let pulls = self.begin(&mut unit)?;
+            self.finish(&mut unit, pulls)?;
+        }
+        if !self.stage_victims(&unit, &mut staged) {
+            self.staging = Some((unit, staged));
+            return Ok(false);
+        }
+        let pulls = match self.rules.hold(Rule::CopyBeforeFill) {
+            true => self.begin(&mut unit)?,
+            false => Vec::new(),
+        };
+        self.pulling.push_back((unit, pulls));
+        Ok(true)
+    }
 }
 
 impl Stage for PullStage {
@@ -60,41 +121,77 @@ impl Stage for PullStage {
     }
 
     fn poll(&mut self) -> Result<Progress> {
+        let mut any = false;
         if let Some(unit) = self.ready.take() {
-            return match self.output.try_send(unit) {
-                Ok(()) => Ok(Progress::Progressed),
-                Err(Refused::Full(unit)) => {
-                    self.ready = Some(unit);
-                    Ok(Progress::Blocked)
-                }
-                Err(Refused::Closed(_)) => Ok(Progress::Done),
-            };
+            match self.output.try_send(unit) {
+                Ok(()) => any = true,
+                Err(Refused::Full(unit)) => self.ready = Some(unit),
+                Err(Refused::Closed(_)) => return Ok(Progress::Done),
+            }
         }
-        let (mut unit, mut staged) = match self.unit.take() {
-            Some(at_hand) => at_hand,
-            None => match self.input.try_recv() {
-                Received::Item(unit) => (unit, 0),
-                Received::Empty => return Ok(Progress::Blocked),
-                Received::Closed => return Ok(Progress::Done),
-            },
-        };
-        if !self.stage_victims(&unit, &mut staged) {
-            self.unit = Some((unit, staged));
-            return Ok(Progress::Blocked);
+        // The disk first: it has the longest way.
+        if self.pulling.len() < UNITS_PULLED && self.advance()? {
+            return Ok(Progress::Progressed);
         }
-        for (puller, part) in self.pullers.iter_mut().zip(&mut unit.groups) {
-            puller.fill(&mut part.fills)?;
+        if self.ready.is_none() {
+            if let Some((mut unit, pulls)) = self.pulling.pop_front() {
+                self.finish(&mut unit, pulls)?;
+                self.ready = Some(unit);
+                return Ok(Progress::Progressed);
+            }
+            if self.input_closed && self.staging.is_none() {
+                return Ok(Progress::Done);
+            }
         }
-        self.ready = Some(unit);
-        Ok(Progress::Progressed)
+        Ok(if any { Progress::Progressed } else { Progress::Blocked })
     }
 }
 
+/// Puts what left into the store.
 pub(super) struct WriteStage {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) input: Receiver<Down>,
     /// Rung when a chunk landed, which no queue shows.
     pub(super) bell: Arc<Bell>,
+    pub(super) rules: Rules,
+    /// A chunk that waits for what came after it: only where a rule is switched off.
+    pub(super) late: Option<Down>,
+}
+
+impl WriteStage {
+    fn write(&self, (group, chunk): Down) -> Result<Progress> {
+        self.groups[group].write_back(chunk)?;
+        self.bell.ring();
+        Ok(Progress::Progressed)
+    }
+
+    /// As `poll`, against [`Rule::WriteInOrder`] or [`Rule::PutBeforeForget`].
+    fn poll_wrongly(&mut self) -> Result<Progress> {
+        match self.input.try_recv() {
+            Received::Item((group, chunk)) => {
+                let late = self.late.take();
+                if self.rules.hold(Rule::PutBeforeForget) {
+                    self.late = late;
+                    if self.late.is_some() {
+                        return self.write((group, chunk));
+                    }
+                } else {
+                    self.groups[group].staging.forget(&chunk);
+                    if let Some(late) = late {
+                        self.write(late)?;
+                    }
+                }
+                self.late = Some((group, chunk));
+                Ok(Progress::Progressed)
+            }
+            Received::Empty | Received::Closed if self.late.is_some() => match self.late.take() {
+                Some(late) => self.write(late),
+                None => Ok(Progress::Blocked),
+            },
+            Received::Empty => Ok(Progress::Blocked),
+            Received::Closed => Ok(Progress::Done),
+        }
+    }
 }
 
 impl Stage for WriteStage {
@@ -105,12 +202,11 @@ impl Stage for WriteStage {
     }
 
     fn poll(&mut self) -> Result<Progress> {
+        if !self.rules.hold(Rule::WriteInOrder) || !self.rules.hold(Rule::PutBeforeForget) {
+            return self.poll_wrongly();
+        }
         match self.input.try_recv() {
-            Received::Item((group, chunk)) => {
-                self.groups[group].write_back(chunk)?;
-                self.bell.ring();
-                Ok(Progress::Progressed)
-            }
+            Received::Item(down) => self.write(down),
             Received::Empty => Ok(Progress::Blocked),
             Received::Closed => Ok(Progress::Done),
         }

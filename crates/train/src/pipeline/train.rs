@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_server::{CheckpointWriter, Group};
+use stepwell_server::{Group, Keep};
 
 use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Mark, MiniBatch, Position, Purpose, Unit};
@@ -42,10 +42,10 @@ pub(super) struct Trained {
 
 /// Writes checkpoints with what the run wants to find in them again.
 pub(crate) struct Saver {
-    pub(crate) writer: CheckpointWriter,
+    pub(crate) writer: Box<dyn Keep>,
     pub(crate) state: RunState,
-    /// Keeps other runs out of the directory.
-    pub(crate) _lock: DirectoryLock,
+    /// Keeps other runs out of the directory, where there is one.
+    pub(crate) _lock: Option<DirectoryLock>,
 }
 
 pub(super) struct TrainStage {
@@ -189,7 +189,7 @@ impl TrainStage {
         }
         saver.state.position = position;
         let run = saver.state.to_json();
-        let dense = trainer.dense();
+        let dense = trainer.kept();
         let path = saver.writer.write(position.step, &run, &dense, &self.groups)?;
         self.measured.saved = Some(position.step);
         self.observer.saved(position.step, &path);

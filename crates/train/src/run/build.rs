@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use stepwell_disk::FileDisk;
+use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::{Checkpoint, Group, Placement, Planner, Staging, TableSpec};
-use stepwell_ssd::{Error as StoreError, Store, StoreOptions};
+use stepwell_ssd::{Compaction, Error as StoreError, Store, StoreOptions};
 
 use super::Surroundings;
 use super::sources::Sources;
@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::models::Model;
 use crate::scratch::Scratch;
 use crate::step::Trainer;
+use crate::world::World;
 use crate::{Error, Result};
 
 /// The capacity plan.
@@ -34,7 +35,8 @@ pub(super) struct Built {
     pub(super) planners: Vec<Planner>,
     pub(super) trainer: Trainer,
     pub(super) group_fields: Vec<Vec<usize>>,
-    pub(super) scratch: Scratch,
+    /// None where the stores lie in a world of their own.
+    pub(super) scratch: Option<Scratch>,
 }
 
 pub(super) fn store_options(config: &Config, model: &Model) -> Vec<StoreOptions> {
@@ -67,33 +69,60 @@ pub(super) fn build(
         (None, Placement::Resume) => Placement::SetAside,
         (None, other) => other,
     };
-    let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
+    let scratch = match &around.world {
+        Some(_) => None,
+        None => Some(Scratch::open(config.tiers.ssd.as_deref(), placement)?),
+    };
+    let rules = around.world.as_ref().map(|world| world.rules).unwrap_or_default();
     let mut groups = Vec::new();
     for (number, (table, options)) in model.tables().iter().zip(stores).enumerate() {
-        let store = open_store(&scratch, number, options, from)?;
-        groups.push(Arc::new(group(table, &capacity, number, store)?));
+        let disk = disk(around.world.as_ref(), scratch.as_ref(), number)?;
+        let compaction = match around.world {
+            Some(_) => Compaction::Inline,
+            None => options.compaction,
+        };
+        let options = StoreOptions { compaction, ..options };
+        let store = open_store(disk, number, options, from)?;
+        let mut group = group(table, &capacity, number, store)?;
+        group.rules = rules;
+        groups.push(Arc::new(group));
     }
     let planners = capacity
         .slots
         .iter()
         .map(|slots| Planner::new(*slots, capacity.horizon, config.tiers.policy))
+        .map(|planner| planner.with_rules(rules))
         .collect();
     let group_fields = model.group_fields().to_vec();
     let mut trainer = Trainer::new(model, config)?;
+    if let Some(world) = &around.world {
+        trainer.watch(Arc::clone(&world.witness));
+    }
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
         trainer.load(&checkpoint.dense).map_err(wrong)?;
+        trainer.set_steps(checkpoint.step);
+        groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
     Ok(Built { capacity, groups, planners, trainer, group_fields, scratch })
 }
 
+/// The directory of a store.
+fn disk(world: Option<&World>, scratch: Option<&Scratch>, number: usize) -> Result<Arc<dyn Disk>> {
+    if let Some(world) = world {
+        let path = world.disk.path().join(format!("rows-{number}"));
+        return Ok(world.disk.create_directory(&path).map_err(StoreError::from)?);
+    }
+    let Some(scratch) = scratch else { unreachable!("stores lie in a world or in a directory") };
+    Ok(Arc::new(FileDisk::open(&scratch.rows(number)?).map_err(StoreError::from)?))
+}
+
 fn open_store(
-    scratch: &Scratch,
+    disk: Arc<dyn Disk>,
     number: usize,
     options: StoreOptions,
     from: Option<&Checkpoint>,
 ) -> Result<Store> {
-    let disk = Arc::new(FileDisk::open(&scratch.rows(number)?).map_err(stepwell_ssd::Error::from)?);
     let Some(checkpoint) = from else { return Ok(Store::create(disk, options)?) };
     let rows = checkpoint.rows.get(number).ok_or_else(|| Error::Resume {
         path: checkpoint.path.clone(),

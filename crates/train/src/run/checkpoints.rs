@@ -8,8 +8,8 @@ use stepwell_base::hash::Checksum;
 use stepwell_data::Position as Place;
 use stepwell_server::{Checkpoint, CheckpointWriter, Placement, prepare};
 
-use super::Surroundings;
 use super::sources::Sources;
+use super::{Surroundings, World};
 use crate::batch::Position;
 use crate::config::Config;
 use crate::pipeline::Saver;
@@ -30,6 +30,9 @@ pub(super) struct Start {
 
 /// Looks at the directory of checkpoints as the surroundings want it.
 pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Start> {
+    if let Some(world) = &around.world {
+        return start_in(world, config, around, sources);
+    }
     let Some(directory) = &config.checkpoint.dir else {
         if around.placement == Placement::Resume {
             return Err(Error::Config(
@@ -62,7 +65,26 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         Some(_) => CheckpointWriter::resume(directory.clone(), keep)?,
         None => CheckpointWriter::new(directory.clone(), keep),
     };
-    Ok(Start { resumed, position, saver: Some(Saver { writer, state, _lock: lock }) })
+    let saver = Saver { writer: Box::new(writer), state, _lock: Some(lock) };
+    Ok(Start { resumed, position, saver: Some(saver) })
+}
+
+/// Begins as a simulated world wants it.
+fn start_in(
+    world: &World,
+    config: &Config,
+    around: &Surroundings,
+    sources: &Sources,
+) -> Result<Start> {
+    let mut state = state(config, around, sources)?;
+    let position = match &world.from {
+        Some(checkpoint) => RunState::read(checkpoint)?.position,
+        None => Position::default(),
+    };
+    state.position = position;
+    let keeper = world.keeper.as_ref();
+    let saver = keeper.map(|keeper| Saver { writer: keeper(), state, _lock: None });
+    Ok(Start { resumed: world.from.clone(), position, saver })
 }
 
 fn open(path: &Path, around: &Surroundings, state: &RunState) -> Result<Checkpoint> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::Bell;
-use stepwell_base::stage::{Pace, Rhythm};
+use stepwell_base::stage::{Driver, Pace, Rhythm};
 use stepwell_data::Position as Place;
 use stepwell_server::{Checkpoint, ModelDigest, Placement};
 
@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Pass, Passes, Saver};
 use crate::report::{self, Report};
+use crate::world::World;
 use crate::{Error, Result};
 
 /// What surrounds a run.
@@ -34,6 +35,10 @@ pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     /// Pauses, for tests.
     pub pace: Arc<dyn Pace>,
+    /// Who polls the stages: threads, or a scheduler.
+    pub driver: Arc<dyn Driver<Error>>,
+    /// What stands in for the machine; none for the machine itself.
+    pub world: Option<World>,
     /// What to do with checkpoints and rows that are there already.
     pub placement: Placement,
     /// The settings by key, for reports and checkpoints.
@@ -59,8 +64,7 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let begin = around.clock.seconds();
     let sources = sources(config)?;
     let start = checkpoints::start(config, around, &sources)?;
-    let mut built = build(config, around, &sources, start.resumed.as_ref())?;
-    built.trainer.set_steps(start.position.step);
+    let built = build(config, around, &sources, start.resumed.as_ref())?;
     let passes = training_passes(config, &sources, start.position);
     let whole = (Box::new(passes) as Passes, start.position, start.saver);
     finish(config, around, sources, built, whole, begin)
@@ -127,7 +131,7 @@ fn finish(
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
     };
-    let outcome = pipeline::run(config, parts, &rhythm)?;
+    let outcome = pipeline::run(config, parts, &*around.driver, &rhythm)?;
     let wall_seconds = around.clock.seconds() - begin;
     let mut digest = ModelDigest::default();
     for (group, planner) in groups.iter().zip(&outcome.planners) {

@@ -1,7 +1,6 @@
 //! Rows into the input of the graph: look-up, sum pooling and concatenation in one pass.
 
-use stepwell_base::slab::Held;
-
+use super::sight::Sight;
 use crate::batch::{GroupPart, MiniBatch};
 use crate::models::Model;
 
@@ -15,7 +14,7 @@ const PREFETCH_OCCURRENCES: usize = 24;
 pub(super) fn gather(
     model: &Model,
     mini: &MiniBatch,
-    held: &[Held<'_>],
+    sights: &[Sight<'_>],
     range: std::ops::Range<usize>,
     x: &mut [f32],           // (examples of range, columns)
     first_order: &mut [f32], // (examples of range)
@@ -28,8 +27,8 @@ pub(super) fn gather(
         let features = &mini.dense[example * dense..(example + 1) * dense];
         x[local * columns + embedding..(local + 1) * columns].copy_from_slice(features);
     }
-    for (group, held) in held.iter().enumerate() {
-        let place = Place { model, group, held, columns };
+    for (group, sight) in sights.iter().enumerate() {
+        let place = Place { model, group, sight, columns };
         place.gather(&mini.groups[group], range.clone(), x, first_order);
     }
 }
@@ -38,7 +37,7 @@ pub(super) fn gather(
 struct Place<'a> {
     model: &'a Model,
     group: usize,
-    held: &'a Held<'a>,
+    sight: &'a Sight<'a>,
     columns: usize,
 }
 
@@ -65,9 +64,9 @@ impl Place<'_> {
                 let first = occurrence;
                 while occurrence < end {
                     if let Some(ahead) = rows.get(occurrence + PREFETCH_OCCURRENCES) {
-                        self.held.prefetch(*ahead as usize);
+                        self.sight.prefetch(*ahead as usize);
                     }
-                    let row = self.held.row(rows[occurrence] as usize);
+                    let row = self.sight.weights(rows[occurrence] as usize);
                     pool(pooled, &row[..dim], occurrence == first);
                     if wide > 0 {
                         sum += row[dim];

@@ -11,22 +11,28 @@
 
 mod blocks;
 mod gather;
+mod life;
+mod sight;
 mod update;
+mod versions;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
-use stepwell_base::slab::Held;
 use stepwell_mem::Occurrence;
 use stepwell_nn::{Block, Matrix, Workspace, binary_cross_entropy, tree_sum, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
-use stepwell_server::{Dense, Group};
+use stepwell_server::{Dense, Group, TableSpec};
 
 use self::blocks::Blocks;
+use self::life::Lives;
+use self::sight::Sight;
 use self::update::Update;
+pub(crate) use self::versions::Versions;
 use crate::batch::MiniBatch;
 use crate::config::Config;
 use crate::models::{Model, rule};
+use crate::world::{Moment, Witness};
 use crate::{Error, Result};
 
 /// Lanes of the dense parameters that one task updates.
@@ -51,7 +57,6 @@ struct Bench {
 }
 
 /// The dense part of a model, and the threads that compute.
-#[derive(Debug)]
 pub(crate) struct Trainer {
     model: Model,
     pool: rayon::ThreadPool,
@@ -68,6 +73,10 @@ pub(crate) struct Trainer {
     probabilities: Vec<f32>,
     d_logits: Vec<f32>,
     d_x: Vec<f32>,
+    /// By table group; none where rows exist for ever from their first use.
+    lives: Vec<Option<Lives>>,
+    versions: Versions,
+    witness: Option<Arc<dyn Witness>>,
 }
 
 /// One block's part of the mini-batch's buffers.
@@ -97,7 +106,13 @@ impl Trainer {
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
         let parameters = model.graph().initial_parameters(config.seed);
         let count = parameters.len();
+        let tables = model.tables();
+        let sketch = config.life.sketch.0 / tables.len().max(1) as u64;
+        let lives = tables.iter().map(|table| Lives::new(table, sketch)).collect();
+        let widths = tables.iter().map(TableSpec::weight_lanes).collect();
         Ok(Self {
+            lives,
+            versions: Versions::new(config.staleness, widths),
             state: DenseState::new(&dense, count),
             pool,
             parameters,
@@ -111,6 +126,7 @@ impl Trainer {
             probabilities: Vec::new(),
             d_logits: Vec::new(),
             d_x: Vec::new(),
+            witness: None,
             model,
         })
     }
@@ -126,6 +142,11 @@ impl Trainer {
         let threads = config.threads * (bench + model.graph().packing_bytes(rows));
         let examples = mini_batch * (3 + model.embedding_columns()) * lanes;
         (parameters + threads + examples) as u64
+    }
+
+    /// Shows every row that is read from now on to `witness`.
+    pub(crate) fn watch(&mut self, witness: Arc<dyn Witness>) {
+        self.witness = Some(witness);
     }
 
     /// Steps trained.
@@ -150,31 +171,67 @@ impl Trainer {
 
     /// Scores `mini`; nothing changes.
     pub(crate) fn score(&mut self, mini: &MiniBatch, groups: &[Arc<Group>]) -> Sums {
-        let held = hold(mini, groups);
-        self.run_blocks(mini, &held, false)
+        let mut sights = sights(mini, groups);
+        self.look(mini, groups, &mut sights, false);
+        self.show(mini, groups, &sights);
+        self.run_blocks(mini, &sights, false)
     }
 
     /// Scores `mini`, then trains its rows and the dense part on it.
     pub(crate) fn train(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Sums {
-        self.steps += 1;
         let mut occurrences: Vec<Vec<Occurrence>> = mini
             .groups
             .iter()
             .map(|part| vec![Occurrence::default(); part.lookup.slots.len()])
             .collect();
         let sums = {
-            let mut held = hold(mini, groups);
-            let sums = self.run_blocks(mini, &held, true);
-            self.update(mini, &mut held, &mut occurrences);
+            let mut sights = sights(mini, groups);
+            self.look(mini, groups, &mut sights, true);
+            self.versions.look_back(mini, &mut sights);
+            self.show(mini, groups, &sights);
+            self.versions.keep(mini, &sights);
+            self.steps += 1;
+            let sums = self.run_blocks(mini, &sights, true);
+            self.update(mini, &mut sights, &mut occurrences);
             sums
         };
         for (part, occurrences) in mini.groups.iter_mut().zip(occurrences) {
             part.occurrences = occurrences;
         }
+        groups.iter().for_each(|group| group.set_steps(self.steps));
         sums
     }
 
-    fn run_blocks(&mut self, mini: &MiniBatch, held: &[Held<'_>], train: bool) -> Sums {
+    /// Decides which rows of `mini` exist.
+    fn look(
+        &mut self,
+        mini: &MiniBatch,
+        groups: &[Arc<Group>],
+        sights: &mut [Sight<'_>],
+        trains: bool,
+    ) {
+        let parts = mini.groups.iter().zip(groups).zip(sights).zip(&mut self.lives);
+        for (((part, group), sight), lives) in parts {
+            if let Some(lives) = lives {
+                lives.look(&group.spec, part, sight, (self.steps, trains));
+            }
+        }
+    }
+
+    /// Shows the rows that `mini` reads to the witness.
+    fn show(&self, mini: &MiniBatch, groups: &[Arc<Group>], sights: &[Sight<'_>]) {
+        let Some(witness) = &self.witness else { return };
+        let at = Moment::new(self.steps, mini.number, mini.purpose);
+        for ((part, group), sight) in mini.groups.iter().zip(groups).zip(sights) {
+            let state = group.spec.weight_lanes()..group.spec.model_lanes();
+            for (row, key) in part.lookup.distinct.iter().enumerate() {
+                let state = &sight.held(row)[state.clone()];
+                witness.read(at, group.spec.id, *key, sight.weights(row), state);
+            }
+        }
+    }
+
+    fn run_blocks(&mut self, mini: &MiniBatch, sights: &[Sight<'_>], train: bool) -> Sums {
         let examples = mini.examples();
         let blocks = Blocks::new(examples, self.blocks);
         self.logits.resize(examples, 0.0);
@@ -187,7 +244,7 @@ impl Trainer {
             benches: &self.benches,
             rows_max: self.rows_max,
             mini,
-            held,
+            sights,
             blocks,
         };
         let mut tasks = cut(
@@ -208,18 +265,29 @@ impl Trainer {
     fn update(
         &mut self,
         mini: &MiniBatch,
-        held: &mut [Held<'_>],
+        sights: &mut [Sight<'_>],
         occurrences: &mut [Vec<Occurrence>],
     ) {
         let step = self.optimizer.begin_step();
         let Self { model, parameters, state, gradients, d_x, d_logits, blocks, pool, .. } = self;
+        let (lives, steps) = (&self.lives, self.steps);
         let blocks = Blocks::new(mini.examples(), *blocks);
         let rows = || {
-            let parts = mini.groups.iter().zip(held).zip(occurrences).enumerate();
-            for (group, ((part, held), occurrences)) in parts {
-                let labels = &mini.labels;
-                let update = Update { model, group, part, blocks, labels, d_x, d_logits };
-                update.run(held.rows_mut(), occurrences);
+            let parts = mini.groups.iter().zip(sights).zip(occurrences).enumerate();
+            for (group, ((part, sight), occurrences)) in parts {
+                let (labels, lives) = (&mini.labels, lives[group].as_ref());
+                let update = Update {
+                    model,
+                    group,
+                    part,
+                    blocks,
+                    labels,
+                    d_x,
+                    d_logits,
+                    lives,
+                    step: steps,
+                };
+                update.run(sight.rows_mut(), occurrences);
             }
         };
         let dense = || {
@@ -237,7 +305,15 @@ impl Trainer {
         pool.install(|| rayon::join(rows, dense));
     }
 
-    /// The dense part as it goes into checkpoints and digests.
+    /// The dense part as it goes into checkpoints: with what a resumed run needs beside it.
+    pub(crate) fn kept(&self) -> Dense {
+        let mut dense = self.dense();
+        self.versions.save(&mut dense);
+        self.lives.iter().flatten().for_each(|lives| lives.save(&mut dense));
+        dense
+    }
+
+    /// The dense part as it goes into digests.
     pub(crate) fn dense(&self) -> Dense {
         let mut sections = vec![(PARAMETERS.to_owned(), self.parameters.clone())];
         let state = self.state.vectors().map(|(name, values)| (name.to_owned(), values.to_vec()));
@@ -270,15 +346,18 @@ impl Trainer {
         let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
         let rule = *self.optimizer.rule();
         self.optimizer = DenseOptimizer::resume(rule, step).map_err(|error| error.to_string())?;
-        Ok(())
+        self.versions.load(dense)?;
+        self.lives.iter_mut().flatten().try_for_each(|lives| lives.load(dense))
     }
 }
 
-fn hold<'a>(mini: &'a MiniBatch, groups: &'a [Arc<Group>]) -> Vec<Held<'a>> {
-    mini.groups
-        .iter()
-        .zip(groups)
-        .map(|(part, group)| group.slab.hold(&part.lookup.slots))
+fn sights<'a>(mini: &'a MiniBatch, groups: &'a [Arc<Group>]) -> Vec<Sight<'a>> {
+    let parts = mini.groups.iter().zip(groups);
+    parts
+        .map(|(part, group)| {
+            let held = group.slab.hold(&part.lookup.slots);
+            Sight::new(held, group.spec.weight_lanes())
+        })
         .collect()
 }
 
@@ -320,7 +399,7 @@ struct BlockPass<'a> {
     benches: &'a Mutex<Vec<Bench>>,
     rows_max: usize,
     mini: &'a MiniBatch,
-    held: &'a [Held<'a>],
+    sights: &'a [Sight<'a>],
     blocks: Blocks,
 }
 
@@ -340,7 +419,7 @@ impl BlockPass<'_> {
         let mut bench = self.bench();
         let x = &mut bench.x[..rows * columns];
         let first_order = &mut bench.first_order[..rows];
-        gather::gather(self.model, self.mini, self.held, range.clone(), x, first_order);
+        gather::gather(self.model, self.mini, self.sights, range.clone(), x, first_order);
         let block = Block { x: Matrix::packed(x, rows, columns), first_order };
         let graph = self.model.graph();
         graph.forward(self.parameters, &block, &mut bench.workspace, task.logits);

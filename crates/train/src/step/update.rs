@@ -6,10 +6,12 @@
 
 use stepwell_base::slab::RowsMut;
 use stepwell_mem::Occurrence;
+use stepwell_server::History;
 
 use crate::batch::GroupPart;
 use crate::models::Model;
 use crate::step::blocks::Blocks;
+use crate::step::life::{self, Lives};
 
 /// Rows that one task updates.
 const GRAIN_ROWS: usize = 2048;
@@ -27,6 +29,10 @@ pub(super) struct Update<'a> {
     pub(super) d_x: &'a [f32],
     /// Gradient of the logits. // (examples)
     pub(super) d_logits: &'a [f32],
+    /// Which rows may be updated, where not all may.
+    pub(super) lives: Option<&'a Lives>,
+    /// The step that this is, from 1.
+    pub(super) step: u64,
 }
 
 impl Update<'_> {
@@ -50,17 +56,26 @@ impl Update<'_> {
 
     fn update(&self, mut rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
         let table = &self.model.tables()[self.group];
-        let width = table.weight_lanes();
+        let (width, lanes) = (table.weight_lanes(), table.model_lanes());
         let mut sums = Sums::new(self, width);
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
             if index + PREFETCH_ROWS < rows.len() {
                 rows.prefetch(index + PREFETCH_ROWS);
             }
+            if self.lives.is_some_and(|lives| lives.refused(first + index)) {
+                continue;
+            }
             let bags = self.part.lookup.bags_of(first + index);
             *occurrence = self.occurrence(bags);
             let gradient = sums.gradient(bags);
-            let (weights, state) = rows.row(index).split_at_mut(width);
+            let (model, history) = rows.row(index).split_at_mut(lanes);
+            let (weights, state) = model.split_at_mut(width);
             table.optimizer.update(weights, state, gradient);
+            if self.lives.is_some() {
+                let Occurrence { examples, positives } = *occurrence;
+                let was = History::read(history);
+                life::trained(was, self.step, examples, positives).write(history);
+            }
         }
     }
 

@@ -1,0 +1,85 @@
+//! The rules that keep rows right, each of which a test can switch off.
+//!
+//! Why: a test that has never failed shows little. For each hazard there is a test that runs the
+//! pipeline without the rule that excludes it, and must see a wrong row, a dead pipeline or a
+//! broken invariant. In production all rules hold; where one is asked for, that is one test of a
+//! bit for each batch, never for each row.
+
+/// A rule, and the hazard that it excludes (numbered as in `ARCHITECTURE.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Rule {
+    /// H1: a missing row is looked for among those on their way down, then in the store.
+    Forward,
+    /// H2: the rows of a planned mini-batch are pinned until it retires.
+    Pin,
+    /// H3: a slot is filled after the row that leaves it was copied.
+    CopyBeforeFill,
+    /// H4: a row's value is read when its step is computed, not when it was planned.
+    ReadLate,
+    /// H6: rows are written in the order in which they left.
+    WriteInOrder,
+    /// H7: a row begins as a function of (seed, table, key).
+    BeginByKey,
+    /// H8: a policy hears of a use at retire, once per mini-batch and key.
+    TouchAtRetire,
+    /// H9: nothing is in flight when the model is written to a checkpoint.
+    DrainBeforeCheckpoint,
+    /// H10: mini-batches that only evaluate give their pins back too.
+    RetireEvaluated,
+    /// H11: a row stays visible on its way down until the store has it.
+    PutBeforeForget,
+    /// H12: a batch that does not fit is cut between its mini-batches.
+    CutBatch,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Forward,
+        Self::Pin,
+        Self::CopyBeforeFill,
+        Self::ReadLate,
+        Self::WriteInOrder,
+        Self::BeginByKey,
+        Self::TouchAtRetire,
+        Self::DrainBeforeCheckpoint,
+        Self::RetireEvaluated,
+        Self::PutBeforeForget,
+        Self::CutBatch,
+    ];
+}
+
+/// The rules that hold: all of them, but for the one that a test switched off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    off: Option<Rule>,
+}
+
+impl Rules {
+    /// All rules but one.
+    pub fn without(rule: Rule) -> Self {
+        Self { off: Some(rule) }
+    }
+
+    /// Whether `rule` holds.
+    #[inline]
+    pub fn hold(self, rule: Rule) -> bool {
+        self.off != Some(rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_hold_but_the_one_that_is_off() {
+        for rule in Rule::ALL {
+            assert!(Rules::default().hold(rule));
+            let off: Vec<Rule> =
+                Rule::ALL.into_iter().filter(|other| !Rules::without(rule).hold(*other)).collect();
+            assert_eq!(off, [rule]);
+        }
+    }
+}

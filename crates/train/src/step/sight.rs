@@ -1,0 +1,69 @@
+//! The rows of one group as a step reads them: those of the slab, or older versions of some.
+
+use stepwell_base::slab::{Held, RowsMut};
+
+/// Rows held for a step, by their place in the mini-batch's list of distinct rows.
+#[derive(Debug)]
+pub(crate) struct Sight<'a> {
+    held: Held<'a>,
+    /// Weights that are read in place of the slab's. // (rows read elsewhere, weight lanes)
+    elsewhere: Vec<f32>,
+    /// For each row its place in `elsewhere` plus one, or zero; empty where no row is read there.
+    places: Vec<u32>,
+    width: usize,
+}
+
+impl<'a> Sight<'a> {
+    /// The rows of the slab, each with `width` lanes of weights in front.
+    pub(super) fn new(held: Held<'a>, width: usize) -> Self {
+        Self { held, elsewhere: Vec::new(), places: Vec::new(), width }
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The weights of row `row`. // (weight lanes)
+    #[inline]
+    pub(super) fn weights(&self, row: usize) -> &[f32] {
+        if let Some(place) = self.places.get(row)
+            && *place > 0
+        {
+            let start = (*place as usize - 1) * self.width;
+            return &self.elsewhere[start..start + self.width];
+        }
+        &self.held.row(row)[..self.width]
+    }
+
+    /// Whether the weights of row `row` were put in place of the slab's.
+    pub(super) fn is_elsewhere(&self, row: usize) -> bool {
+        self.places.get(row).is_some_and(|place| *place > 0)
+    }
+
+    /// Row `row` as it lies in the slab, whatever is read in its place. // (row lanes)
+    #[inline]
+    pub(super) fn held(&self, row: usize) -> &[f32] {
+        self.held.row(row)
+    }
+
+    /// Asks the processor to fetch a row.
+    #[inline]
+    pub(super) fn prefetch(&self, row: usize) {
+        self.held.prefetch(row);
+    }
+
+    /// Lets `weights` be read in place of row `row`'s.
+    pub(super) fn replace(&mut self, row: usize, fill: impl FnOnce(&mut [f32])) {
+        self.places.resize(self.held.len(), 0);
+        let start = self.elsewhere.len();
+        self.elsewhere.resize(start + self.width, 0.0);
+        fill(&mut self.elsewhere[start..]);
+        self.places[row] = (start / self.width + 1) as u32;
+    }
+
+    /// The rows of the slab for writing.
+    pub(super) fn rows_mut(&mut self) -> RowsMut<'_> {
+        self.held.rows_mut()
+    }
+}

@@ -1,0 +1,149 @@
+//! Bounded staleness: rows as they were some steps ago.
+//!
+//! In mode `ssp(s)` step t reads every row exactly as after step t - 1 - s (as after step 0 where
+//! that is negative), and its update goes to the row as it is. Dense parameters are read as they
+//! are. Source: the bounded staleness of GeePS (section 2.2), made exact, so that a run has one
+//! result: there a read may be as stale as s, here it is.
+//!
+//! How: each of the last s steps left the weights that its rows had before it. A row as after step
+//! t - 1 - s is what the oldest of these steps found that updated it, or what it is now.
+//!
+//! Cost: s look-ups a row and step, a copy of the weights of each updated row.
+//! Bounds: s mini-batches of rows; the capacity plan counts them.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use stepwell_base::Key;
+use stepwell_server::Dense;
+
+use super::sight::Sight;
+use crate::batch::MiniBatch;
+
+/// What one step found.
+#[derive(Debug, Default)]
+struct Before {
+    /// By table group.
+    groups: Vec<Rows>,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    keys: Vec<Key>,
+    places: HashMap<Key, u32>,
+    weights: Vec<f32>, // (keys, weight lanes)
+}
+
+impl Rows {
+    fn new(keys: Vec<Key>, weights: Vec<f32>) -> Self {
+        let places = keys.iter().copied().zip(0..).collect();
+        Self { keys, places, weights }
+    }
+}
+
+/// The versions that steps to come will read, oldest first.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    steps: VecDeque<Before>,
+    staleness: usize,
+    /// Weight lanes by table group.
+    widths: Vec<usize>,
+}
+
+impl Versions {
+    pub(super) fn new(staleness: usize, widths: Vec<usize>) -> Self {
+        Self { steps: VecDeque::new(), staleness, widths }
+    }
+
+    /// The most bytes for mini-batches of `rows` rows of `width` lanes.
+    pub(crate) fn bytes_max(staleness: u64, rows: u64, width: u64) -> u64 {
+        let entry = (size_of::<(Key, u32)>() as u64 + 1) * 16 / 7;
+        // The version that is being made, too.
+        (staleness + u64::from(staleness > 0)) * rows * (8 + entry + width * 4)
+    }
+
+    /// Lets the rows of `mini` be read as old as they should be.
+    pub(super) fn look_back(&self, mini: &MiniBatch, sights: &mut [Sight<'_>]) {
+        if self.steps.is_empty() {
+            return;
+        }
+        for (group, (part, sight)) in mini.groups.iter().zip(sights).enumerate() {
+            let width = self.widths[group];
+            for (row, key) in part.lookup.distinct.iter().enumerate() {
+                let versions = self.steps.iter().map(|before| &before.groups[group]);
+                let mut found = versions.filter_map(|rows| Some((rows, *rows.places.get(key)?)));
+                if let Some((rows, place)) = found.next() {
+                    let start = place as usize * width;
+                    let old = &rows.weights[start..start + width];
+                    sight.replace(row, |weights| weights.copy_from_slice(old));
+                }
+            }
+        }
+    }
+
+    /// The rows of `mini` are about to be updated.
+    pub(super) fn keep(&mut self, mini: &MiniBatch, sights: &[Sight<'_>]) {
+        if self.staleness == 0 {
+            return;
+        }
+        if self.steps.len() == self.staleness {
+            self.steps.pop_front();
+        }
+        let mut before = Before::default();
+        for (group, (part, sight)) in mini.groups.iter().zip(sights).enumerate() {
+            let width = self.widths[group];
+            let mut weights = Vec::with_capacity(sight.len() * width);
+            for row in 0..sight.len() {
+                weights.extend_from_slice(&sight.held(row)[..width]);
+            }
+            before.groups.push(Rows::new(part.lookup.distinct.clone(), weights));
+        }
+        self.steps.push_back(before);
+    }
+
+    /// Adds what a resumed run needs to `dense`.
+    pub(super) fn save(&self, dense: &mut Dense) {
+        for (step, before) in self.steps.iter().enumerate() {
+            for (group, rows) in before.groups.iter().enumerate() {
+                let keys = rows.keys.iter().flat_map(|key| [key.0 as u32, (key.0 >> 32) as u32]);
+                dense.sections.push((keys_name(step, group), keys.map(f32::from_bits).collect()));
+                dense.sections.push((weights_name(step, group), rows.weights.clone()));
+            }
+        }
+    }
+
+    /// Takes over what a checkpoint has.
+    pub(super) fn load(&mut self, dense: &Dense) -> Result<(), String> {
+        let section = |name: &str| {
+            let found = dense.sections.iter().find(|(known, _)| known == name);
+            found.map(|(_, values)| values)
+        };
+        self.steps.clear();
+        for step in 0..self.staleness {
+            let mut before = Before::default();
+            for (group, width) in self.widths.iter().enumerate() {
+                let Some(keys) = section(&keys_name(step, group)) else { return Ok(()) };
+                let keys: Vec<Key> = keys
+                    .chunks_exact(2)
+                    .map(|half| u64::from(half[0].to_bits()) | u64::from(half[1].to_bits()) << 32)
+                    .map(Key)
+                    .collect();
+                let weights = section(&weights_name(step, group)).cloned().unwrap_or_default();
+                if weights.len() != keys.len() * width {
+                    return Err(format!("has {} stale weights", weights.len()));
+                }
+                before.groups.push(Rows::new(keys, weights));
+            }
+            self.steps.push_back(before);
+        }
+        Ok(())
+    }
+}
+
+fn keys_name(step: usize, group: usize) -> String {
+    format!("ssp keys {step} {group}")
+}
+
+fn weights_name(step: usize, group: usize) -> String {
+    format!("ssp weights {step} {group}")
+}

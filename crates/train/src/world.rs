@@ -1,0 +1,50 @@
+//! A world that a run can be put into, so that it can be simulated: a disk that is not the
+//! machine's, checkpoints that are kept elsewhere, a witness of every row that is read, and rules
+//! that are switched off.
+
+use std::sync::Arc;
+
+use stepwell_base::rules::Rules;
+use stepwell_base::{Key, TableId};
+use stepwell_disk::Disk;
+use stepwell_server::{Checkpoint, Keep};
+
+use crate::batch::Purpose;
+
+/// What stands in for the machine.
+pub struct World {
+    /// Where the stores lie, each in a directory below. Segments are merged by the thread that
+    /// writes, so that no thread but the driver's is at work.
+    pub disk: Arc<dyn Disk>,
+    /// The model to go on from.
+    pub from: Option<Checkpoint>,
+    /// Makes who keeps checkpoints, where the run writes some.
+    pub keeper: Option<Box<dyn Fn() -> Box<dyn Keep> + Send + Sync>>,
+    /// Sees every row that is read.
+    pub witness: Arc<dyn Witness>,
+    /// The rules that hold.
+    pub rules: Rules,
+}
+
+/// When and for what a row was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Moment {
+    /// Steps trained before.
+    pub steps: u64,
+    /// Position of the mini-batch among all that were read, evaluated ones included.
+    pub number: u32,
+    /// Whether the mini-batch only evaluates.
+    pub evaluates: bool,
+}
+
+/// Somebody who sees every row as a step reads it; called by the stage that trains.
+pub trait Witness: Send + Sync {
+    /// A mini-batch reads the row of `key`: its weights, and its optimizer's state.
+    fn read(&self, at: Moment, table: TableId, key: Key, weights: &[f32], state: &[f32]);
+}
+
+impl Moment {
+    pub(crate) fn new(steps: u64, number: u32, purpose: Purpose) -> Self {
+        Self { steps, number, evaluates: purpose == Purpose::Evaluate }
+    }
+}
