@@ -18,7 +18,7 @@ use crate::{Outcome, run};
 const FLOORS: [(&str, &[&str]); 8] = [
     ("workshop", &["xtask"]),
     ("roof", &["stepwell"]),
-    ("attic", &["bench"]),
+    ("attic", &["bench", "sim"]),
     ("floor 4", &["train"]),
     ("floor 3", &["server"]),
     ("floor 2", &["ssd", "mem", "nn", "data"]),

@@ -11,5 +11,6 @@ mod machine;
 mod measure;
 pub mod mem;
 pub mod ssd;
+pub mod train;
 
 pub use error::{Error, Result};

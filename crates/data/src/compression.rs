@@ -1,4 +1,5 @@
-//! Files as plain bytes: gzip and zstd are known by their first bytes, never by a name.
+//! What a file holds: text, gzip, zstd and packed examples are known by their first bytes, never
+//! by a name.
 //!
 //! Cost: 128 KiB of input buffer. zstd adds its window, 8 MiB at the levels 1 to 19 and at most
 //! 128 MiB for files packed with `--long=27`; gzip adds 32 KiB.
@@ -11,12 +12,10 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::DataError;
 use crate::files::explain;
+use crate::packed::{HEAD_BYTES, PackedFile, is_packed};
 
 /// Bytes of the buffer in front of a decompressor.
 const INPUT_BYTES: usize = 128 * 1024;
-
-/// Bytes at the start of a file that decide its compression.
-const MAGIC_BYTES: usize = 6;
 
 /// The widest zstd window that is accepted, as a power of two.
 const WINDOW_LOG_MAX: u32 = 27;
@@ -26,38 +25,67 @@ enum Compression {
     None,
     Gzip,
     Zstd,
+    /// Not compressed, and not text.
+    Packed,
     Unknown(&'static str),
 }
 
-/// Opens the file for reading, decompressed where its first bytes say so.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, DataError> {
+/// An open file.
+pub(crate) enum Content {
+    /// Lines, decompressed where they were compressed.
+    Text(Box<dyn Read + Send>),
+    /// Examples in columns.
+    Packed(PackedFile),
+}
+
+/// Opens the file for reading.
+pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(|e| wrong(explain(&e)))?;
     let head = read_head(&mut file).map_err(|e| wrong(explain(&e)))?;
     let compression = compression_of(&head);
+    if compression == Compression::Packed {
+        return PackedFile::new(path, file).map(Content::Packed);
+    }
     let whole = Cursor::new(head).chain(file);
     let buffered = |whole| BufReader::with_capacity(INPUT_BYTES, whole);
-    match compression {
-        Compression::None => Ok(Box::new(whole)),
-        Compression::Gzip => Ok(Box::new(MultiGzDecoder::new(buffered(whole)))),
+    let text: Box<dyn Read + Send> = match compression {
+        Compression::None | Compression::Packed => Box::new(whole),
+        Compression::Gzip => Box::new(MultiGzDecoder::new(buffered(whole))),
         Compression::Zstd => zstd::Decoder::with_buffer(buffered(whole))
             .and_then(|mut decoder| {
                 decoder.window_log_max(WINDOW_LOG_MAX)?;
-                Ok(Box::new(decoder) as Box<dyn Read + Send>)
+                Ok(Box::new(decoder))
             })
-            .map_err(|e| wrong(explain(&e))),
+            .map_err(|e| wrong(explain(&e)))?,
         Compression::Unknown(name) => {
-            Err(wrong(format!("is packed with {name}; plain text, gzip and zstd can be read")))
+            let why = format!("is packed with {name}; plain text, gzip and zstd can be read");
+            return Err(wrong(why));
         }
+    };
+    Ok(Content::Text(text))
+}
+
+/// The file, if it is a packed one on a disk; what cannot be opened is an error.
+pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> {
+    // Opening a pipe would wait for its writer.
+    if !path.is_file() {
+        return Ok(None);
+    }
+    match open(path)? {
+        Content::Packed(file) => Ok(Some(file)),
+        Content::Text(_) => Ok(None),
     }
 }
 
 /// The most bytes that reading the file takes beside the caller's buffers.
 pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let wrong = |e| DataError::Path { path: path.to_owned(), why: explain(&e) };
-    let head = File::open(path).and_then(|mut file| read_head(&mut file)).map_err(wrong)?;
+    let mut file = File::open(path).map_err(wrong)?;
+    let head = read_head(&mut file).map_err(wrong)?;
     Ok(match compression_of(&head) {
         Compression::None | Compression::Unknown(_) => 0,
+        Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
         // The window of 32 KiB and its tables.
         Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
         // The window, and one block of 128 KiB on either side of it.
@@ -66,12 +94,15 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
 }
 
 fn read_head(file: &mut File) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(MAGIC_BYTES);
-    file.take(MAGIC_BYTES as u64).read_to_end(&mut head)?;
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    file.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 
 fn compression_of(head: &[u8]) -> Compression {
+    if is_packed(head) {
+        return Compression::Packed;
+    }
     match head {
         [0x1F, 0x8B, ..] => Compression::Gzip,
         // A frame, or a skippable frame in front of the first one.
@@ -95,6 +126,7 @@ mod tests {
         assert_eq!(compression_of(b"1\t2\t3"), Compression::None);
         assert_eq!(compression_of(&[0x1F, 0x8B, 8]), Compression::Gzip);
         assert_eq!(compression_of(&[0x28, 0xB5, 0x2F, 0xFD]), Compression::Zstd);
+        assert_eq!(compression_of(b"STEPWPAK"), Compression::Packed);
         assert_eq!(compression_of(b"PAR1xx"), Compression::Unknown("parquet"));
     }
 }

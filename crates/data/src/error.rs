@@ -38,6 +38,20 @@ pub enum DataError {
         /// Malformed lines that were allowed.
         skip_max: u64,
     },
+    /// A packed file is not what was written.
+    #[error(
+        "{}: {place}: {why}; the file is damaged or cut short: copy it again, or make it again \
+         with `stepwell convert`",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The part of it, with its offset.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A position that the files do not have.
     #[error("{}: cannot continue after line {wanted}: {why}", path.display())]
     Position {

@@ -3,11 +3,10 @@
 //! All complaints that can be made before the first line is read are made here, so that a run
 //! does not find out on its last file.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::DataError;
+use crate::{DataError, compression};
 
 /// Files behind `patterns`, in the order given; the matches of one pattern sorted by name.
 ///
@@ -15,7 +14,8 @@ use crate::DataError;
 ///
 /// # Errors
 /// No pattern at all, a pattern without a match, a missing file, a directory, an empty file, a
-/// file that cannot be opened: [`DataError::Path`], which names it.
+/// file that cannot be opened or is packed in a way that is not known: [`DataError::Path`], which
+/// names it; a packed file that is cut short: [`DataError::Damaged`].
 pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError> {
     if patterns.is_empty() {
         return Err(DataError::Options("no data file is given".to_owned()));
@@ -62,7 +62,8 @@ fn check(path: &Path) -> Result<(), DataError> {
         if about.len() == 0 {
             return Err(wrong("is empty"));
         }
-        File::open(path).map_err(|e| wrong(&explain(&e)))?;
+        // Of a packed file, this reads both ends.
+        compression::open(path)?;
     }
     Ok(())
 }

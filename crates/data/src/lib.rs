@@ -1,4 +1,4 @@
-//! Examples: from files or from the built-in click stream, in columns, in order, at speed.
+//! Examples: from files of text or of columns, or from the built-in click stream, in columns, in order, at speed.
 //!
 //! A sequential part cuts the source into blocks, a parallel part turns blocks into columns, and
 //! every example knows where it stood, so that a run can stop and go on after any of them.
@@ -8,11 +8,16 @@
 mod error;
 mod schema;
 
+mod block;
 mod chunk;
 
 mod compression;
 mod files;
 mod lines;
+mod packed;
+
+mod count;
+mod file_reader;
 
 mod log1p;
 mod parse;
@@ -22,11 +27,15 @@ pub mod synth;
 
 mod reader;
 
+pub use block::Block;
 pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
+pub use count::{count_lines, lines_of_each};
 pub use error::DataError;
+pub use file_reader::FileReader;
 pub use files::resolve;
-pub use lines::{BLOCK_BYTES, Block, LineReader, count_lines, lines_of_each};
+pub use lines::BLOCK_BYTES;
 pub use log1p::log1p_of;
+pub use packed::{PackedOptions, PackedWriter, Seal};
 pub use parse::parse_block;
 pub use reader::{Decoder, Input, ReadOptions, Reader, Skips, Source};
 pub use schema::Schema;

@@ -1,6 +1,6 @@
-//! Blocks of whole lines, read from a list of files in order.
+//! Blocks of whole lines, read from a file of text.
 //!
-//! Why: decompressing is sequential, parsing is not. One thread cuts the files into blocks of
+//! Why: decompressing is sequential, parsing is not. One thread cuts a file into blocks of
 //! whole lines and counts them; any number of threads parse the blocks, each of which knows where
 //! it stood.
 //!
@@ -8,9 +8,9 @@
 //! than a line, moves to the front of the next block.
 //!
 //! Invariants
-//! - I1 the blocks of a file, one after the other, are the file; a block never spans two files;
+//! - I1 the blocks of a file, one after the other, are the file;
 //! - I2 a block ends with a line end, unless it is the last of a file that does not;
-//! - I3 where blocks are cut depends on the files, the block size and the starting position
+//! - I3 where blocks are cut depends on the file, the block size and the starting position
 //!   alone, never on how many bytes the system returns at once.
 //!
 //! Cost: two buffers of `block_bytes` (the caller's block and the remainder) and the
@@ -21,39 +21,22 @@ use std::path::{Path, PathBuf};
 
 use memchr::{memchr_iter, memrchr};
 
+use crate::DataError;
+use crate::block::Block;
 use crate::files::explain;
-use crate::{DataError, Position, compression};
+use crate::packed::{HEAD_BYTES, is_packed};
 
 /// Bytes of a block unless the caller says otherwise; no line may be longer.
 pub const BLOCK_BYTES: usize = 1 << 20;
 
-/// Whole lines of one file, or a range of the built-in stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Block {
-    /// Index of the file.
-    pub file: u32,
-    /// Lines of the file before this block.
-    pub first_line: u64,
-    /// Lines in this block; one without a line end counts.
-    pub lines: u32,
-    /// The lines themselves; empty in a block of the built-in stream.
-    pub bytes: Vec<u8>,
-}
-
-impl Block {
-    /// A block of text that comes from elsewhere than a file.
-    pub fn of_text(bytes: Vec<u8>) -> Self {
-        Self { file: 0, first_line: 0, lines: lines_in(&bytes), bytes }
-    }
-}
-
-/// Reads files in order, as blocks of whole lines.
-pub struct LineReader {
-    files: Vec<PathBuf>,
+/// Reads one file as blocks of whole lines.
+pub(crate) struct LineReader {
+    path: PathBuf,
+    index: u32,
     block_bytes: usize,
-    /// Where the next block starts.
-    next: Position,
-    /// The file at `next.file`, unless it has not been opened or has been read to its end.
+    /// Lines before the next block.
+    line: u64,
+    /// The file, unless it has been read to its end.
     source: Option<Box<dyn Read + Send>>,
     /// Bytes read beyond the last block.
     rest: Vec<u8>,
@@ -62,85 +45,58 @@ pub struct LineReader {
 impl std::fmt::Debug for LineReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LineReader")
-            .field("files", &self.files)
-            .field("next", &self.next)
+            .field("path", &self.path)
+            .field("line", &self.line)
             .finish_non_exhaustive()
     }
 }
 
 impl LineReader {
-    /// Starts at `start`; lines before it are counted, not parsed.
+    /// Starts behind `lines` lines of `source`, the text of file number `index` of a list; those
+    /// lines are counted, not parsed.
     ///
     /// # Errors
-    /// A file that cannot be read, or that has fewer lines than `start` says.
-    pub fn open(
-        files: Vec<PathBuf>,
-        start: Position,
+    /// A file that cannot be read, or that has fewer lines.
+    pub(crate) fn open(
+        path: &Path,
+        index: u32,
+        source: Box<dyn Read + Send>,
+        lines: u64,
         block_bytes: usize,
     ) -> Result<Self, DataError> {
         assert!(block_bytes > 0, "a block has room for at least one byte");
         assert!(u32::try_from(block_bytes).is_ok(), "offsets within a block are 32 bits wide");
-        if start.file as usize >= files.len() {
-            let why = format!("there are {} files", files.len());
-            let path = format!("file number {}", start.file).into();
-            return Err(DataError::Position { path, wanted: start.line, why });
-        }
-        let next = Position { file: start.file, line: 0 };
-        let mut reader = Self { files, block_bytes, next, source: None, rest: Vec::new() };
-        reader.enter()?;
-        reader.pass_over(start.line)?;
+        let (path, source, rest) = (path.to_owned(), Some(source), Vec::new());
+        let mut reader = Self { path, index, block_bytes, line: 0, source, rest };
+        reader.pass_over(lines)?;
         Ok(reader)
     }
 
-    /// The files in order.
-    pub fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
-
-    /// Fills `block` with the next lines; false at the end of the last file.
+    /// Fills `block` with the next lines; false at the end of the file.
     ///
     /// # Errors
-    /// A file that cannot be opened, read or decompressed, or a line longer than a block.
-    pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
-        loop {
-            self.fill(block)?;
-            if block.lines > 0 {
-                return Ok(true);
-            }
-            if self.next.line == 0 {
-                let path = self.path().to_owned();
-                return Err(DataError::Path { path, why: "is empty".to_owned() });
-            }
-            if self.next.file as usize + 1 == self.files.len() {
-                return Ok(false);
-            }
-            self.next = Position { file: self.next.file + 1, line: 0 };
-            self.enter()?;
+    /// A file that cannot be read or decompressed, that is empty, or a line longer than a block.
+    pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+        self.fill(block)?;
+        if block.lines == 0 && self.line == 0 {
+            return Err(DataError::Path { path: self.path.clone(), why: "is empty".to_owned() });
         }
-    }
-
-    fn path(&self) -> &Path {
-        &self.files[self.next.file as usize]
-    }
-
-    fn enter(&mut self) -> Result<(), DataError> {
-        self.source = Some(compression::open(self.path())?);
-        Ok(())
+        Ok(block.lines > 0)
     }
 
     /// Reads on without looking at the lines until `wanted` of them lie behind.
     fn pass_over(&mut self, wanted: u64) -> Result<(), DataError> {
         let mut block = Block::default();
-        while self.next.line < wanted {
+        while self.line < wanted {
             self.fill(&mut block)?;
             if block.lines == 0 {
-                let why = format!("the file has {} lines; it may have changed", self.next.line);
-                return Err(DataError::Position { path: self.path().to_owned(), wanted, why });
+                let why = format!("the file has {} lines; it may have changed", self.line);
+                return Err(DataError::Position { path: self.path.clone(), wanted, why });
             }
             let first = block.first_line;
-            if self.next.line > wanted {
+            if self.line > wanted {
                 self.put_back(&block, (wanted - first) as usize);
-                self.next.line = wanted;
+                self.line = wanted;
             }
         }
         Ok(())
@@ -153,19 +109,22 @@ impl LineReader {
         self.rest.splice(..0, block.bytes[cut..].iter().copied());
     }
 
-    /// The next block of the current file; of no lines at its end.
+    /// The next block; of no lines at the end.
     fn fill(&mut self, block: &mut Block) -> Result<(), DataError> {
-        let Position { file, line } = self.next;
-        (block.file, block.first_line) = (file, line);
+        (block.file, block.first_line, block.packed) = (self.index, self.line, None);
         block.bytes.clear();
         block.bytes.reserve_exact(self.block_bytes);
         block.bytes.append(&mut self.rest);
         self.read_up(&mut block.bytes)?;
+        if self.line == 0 && block.bytes.get(..HEAD_BYTES).is_some_and(is_packed) {
+            let why = "holds packed examples inside gzip or zstd; decompress it first".to_owned();
+            return Err(DataError::Path { path: self.path.clone(), why });
+        }
         let whole = self.whole_lines(&block.bytes)?;
         self.rest.extend_from_slice(&block.bytes[whole..]);
         block.bytes.truncate(whole);
         block.lines = lines_in(&block.bytes);
-        self.next.line += u64::from(block.lines);
+        self.line += u64::from(block.lines);
         Ok(())
     }
 
@@ -182,8 +141,8 @@ impl LineReader {
             }
             Err(error) => {
                 let ends = memchr_iter(b'\n', bytes).count();
-                let line = self.next.line + ends as u64;
-                Err(DataError::Read { path: self.path().to_owned(), line, why: broken(&error) })
+                let line = self.line + ends as u64;
+                Err(DataError::Read { path: self.path.clone(), line, why: broken(&error) })
             }
         }
     }
@@ -194,8 +153,8 @@ impl LineReader {
             return Ok(bytes.len());
         }
         memrchr(b'\n', bytes).map(|end| end + 1).ok_or_else(|| DataError::Malformed {
-            path: self.path().to_owned(),
-            line: self.next.line + 1,
+            path: self.path.clone(),
+            line: self.line + 1,
             column: 1,
             why: format!("the line is longer than {} bytes; is this a text file?", bytes.len()),
             skip_max: 0,
@@ -203,14 +162,15 @@ impl LineReader {
     }
 }
 
-fn lines_in(bytes: &[u8]) -> u32 {
+/// Lines in a text; a last one without a line end counts.
+pub(crate) fn lines_in(bytes: &[u8]) -> u32 {
     let ends = memchr_iter(b'\n', bytes).count();
     let unended = bytes.last().is_some_and(|last| *last != b'\n');
     // A block is at most 4 GiB, so the count fits.
     (ends + usize::from(unended)) as u32
 }
 
-fn broken(error: &std::io::Error) -> String {
+pub(crate) fn broken(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof => {
             "the compressed data ends too early; the file may be cut short".to_owned()
@@ -220,41 +180,4 @@ fn broken(error: &std::io::Error) -> String {
         }
         _ => explain(error),
     }
-}
-
-/// Lines of each file, a last one without a line end included; nothing is parsed.
-///
-/// # Errors
-/// A file that cannot be read or decompressed, or that is empty.
-pub fn lines_of_each(files: &[PathBuf]) -> Result<Vec<u64>, DataError> {
-    files.iter().map(|path| lines_of(path)).collect()
-}
-
-/// Lines of all files together, as [`lines_of_each`].
-///
-/// # Errors
-/// A file that cannot be read or decompressed, or that is empty.
-pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
-    Ok(lines_of_each(files)?.iter().sum())
-}
-
-fn lines_of(path: &Path) -> Result<u64, DataError> {
-    let mut source = compression::open(path)?;
-    let mut buffer = Vec::with_capacity(BLOCK_BYTES);
-    let (mut lines, mut last) = (0, b'\n');
-    loop {
-        buffer.clear();
-        let read = source.as_mut().take(BLOCK_BYTES as u64).read_to_end(&mut buffer);
-        lines += memchr_iter(b'\n', &buffer).count() as u64;
-        read.map_err(|e| DataError::Read { path: path.to_owned(), line: lines, why: broken(&e) })?;
-        match buffer.last() {
-            Some(byte) => last = *byte,
-            None => break,
-        }
-    }
-    lines += u64::from(last != b'\n');
-    if lines == 0 {
-        return Err(DataError::Path { path: path.to_owned(), why: "is empty".to_owned() });
-    }
-    Ok(lines)
 }

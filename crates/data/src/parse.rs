@@ -20,8 +20,8 @@
 use memchr::{memchr, memrchr};
 use stepwell_base::{Key, hash};
 
+use crate::block::Block;
 use crate::chunk::{Malformed, REASONS_MAX};
-use crate::lines::Block;
 use crate::log1p::{Log1p, log1p_of};
 use crate::scan::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
 use crate::{Chunk, Schema};

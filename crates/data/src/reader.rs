@@ -24,9 +24,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::lines::{BLOCK_BYTES, Block, LineReader};
+use crate::block::Block;
+use crate::file_reader::FileReader;
+use crate::lines::BLOCK_BYTES;
 use crate::synth::{BLOCK_EXAMPLES, Synth, SynthOptions};
-use crate::{Chunk, DataError, Position, Schema, compression, parse_block};
+use crate::{Chunk, DataError, Position, Schema, compression, packed, parse_block};
 
 /// Name of the built-in stream in messages.
 const STREAM_NAME: &str = "built-in stream";
@@ -57,7 +59,7 @@ impl Input {
         }
     }
 
-    /// Lines of each file, counted; of the stream its length.
+    /// Lines of each file, counted; of a packed file and of the stream the examples, known.
     ///
     /// # Errors
     /// A file that cannot be read, or that is empty.
@@ -71,7 +73,7 @@ impl Input {
 
 impl Input {
     /// The most bytes that this input and a [`Source`] of it take beside the blocks that go around:
-    /// decompressor and remainder of a block, or the stream's tables.
+    /// decompressor and remainder of a block, the table of a packed file, or the stream's tables.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -86,6 +88,20 @@ impl Input {
         }
         Ok(most + block_bytes as u64)
     }
+
+    /// Whether some of the examples come with their true click probability.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn has_truth(&self) -> Result<bool, DataError> {
+        let Self::Files(files) = self else { return Ok(true) };
+        for path in files {
+            if compression::open_packed(path)?.is_some_and(|file| file.has_truth()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// How a source is read.
@@ -95,24 +111,33 @@ pub struct ReadOptions {
     pub schema: Schema,
     /// Where to start.
     pub start: Position,
-    /// Bytes of a block of text; no line may be longer.
+    /// Bytes of a block; no line and no block of a packed file may be longer.
     pub block_bytes: usize,
+    /// Keys that an example of a packed file may have; text has one a slot.
+    pub example_keys_max: usize,
     /// Malformed lines that are skipped before one is an error.
     pub skip_max: u64,
 }
 
 impl ReadOptions {
-    /// From the start, in blocks of [`BLOCK_BYTES`], no malformed line allowed.
+    /// From the start, in blocks of [`BLOCK_BYTES`], one key a slot in the mean of an example, no
+    /// malformed line allowed.
     pub fn new(schema: Schema) -> Self {
-        Self { schema, start: Position::default(), block_bytes: BLOCK_BYTES, skip_max: 0 }
+        Self {
+            schema,
+            start: Position::default(),
+            block_bytes: BLOCK_BYTES,
+            example_keys_max: schema.slots,
+            skip_max: 0,
+        }
     }
 }
 
 /// The sequential part: cuts a source into blocks.
 #[derive(Debug)]
 pub enum Source {
-    /// Blocks of lines.
-    Lines(LineReader),
+    /// Blocks of the files.
+    Files(Box<FileReader>),
     /// Ranges of the built-in stream.
     Range {
         /// The next example.
@@ -132,7 +157,8 @@ impl Source {
         options.schema.check()?;
         match input {
             Input::Files(files) => {
-                LineReader::open(files.clone(), options.start, options.block_bytes).map(Self::Lines)
+                let reader = FileReader::open(files.clone(), options)?;
+                Ok(Self::Files(Box::new(reader)))
             }
             Input::Stream(stream) => open_stream(stream, options),
         }
@@ -141,15 +167,16 @@ impl Source {
     /// Fills `block` with the next part; false at the end.
     ///
     /// # Errors
-    /// As [`LineReader::next_block`].
+    /// As [`FileReader::next_block`].
     pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
         match self {
-            Self::Lines(reader) => reader.next_block(block),
+            Self::Files(reader) => reader.next_block(block),
             Self::Range { next, end } => {
                 let lines = (*end - *next).min(u64::from(BLOCK_EXAMPLES));
                 block.bytes.clear();
                 // The minimum fits, since a block's examples do.
                 (block.file, block.first_line, block.lines) = (0, *next, lines as u32);
+                block.packed = None;
                 *next += lines;
                 Ok(lines > 0)
             }
@@ -178,6 +205,8 @@ fn open_stream(stream: &Synth, options: &ReadOptions) -> Result<Source, DataErro
 #[derive(Clone, Debug)]
 pub struct Decoder {
     schema: Schema,
+    /// Where packed blocks come from, for messages.
+    files: Arc<[PathBuf]>,
     stream: Option<Arc<Synth>>,
 }
 
@@ -188,7 +217,7 @@ impl Decoder {
             Input::Files(_) => None,
             Input::Stream(stream) => Some(Arc::clone(stream)),
         };
-        Self { schema, stream }
+        Self { schema, files: input.files().into(), stream }
     }
 
     /// An empty chunk of the right columns.
@@ -197,12 +226,23 @@ impl Decoder {
     }
 
     /// Fills `chunk` with the examples of `block`; a function of the two and of nothing else.
-    pub fn decode(&self, block: &Block, chunk: &mut Chunk) {
-        let first = block.first_line;
-        match &self.stream {
-            None => parse_block(block, chunk),
-            Some(stream) => stream.fill(first, block.lines as usize, chunk),
+    ///
+    /// # Errors
+    /// [`DataError::Damaged`], where the block of a packed file is not what was written; the
+    /// chunk is empty then.
+    pub fn decode(&self, block: &Block, chunk: &mut Chunk) -> Result<(), DataError> {
+        match (&self.stream, &block.packed) {
+            (Some(stream), _) => stream.fill(block.first_line, block.lines as usize, chunk),
+            (None, None) => parse_block(block, chunk),
+            (None, Some(seal)) => {
+                packed::decode(block, seal, chunk).map_err(|why| DataError::Damaged {
+                    path: self.files.get(block.file as usize).cloned().unwrap_or_default(),
+                    place: seal.place(),
+                    why,
+                })?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -289,13 +329,13 @@ impl Reader {
     /// at the end.
     ///
     /// # Errors
-    /// A source that fails, or one malformed line too many.
+    /// A source that fails or is damaged, or one malformed line too many.
     pub fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, DataError> {
         if !self.source.next_block(&mut self.block)? {
             chunk.clear();
             return Ok(false);
         }
-        self.decoder.decode(&self.block, chunk);
+        self.decoder.decode(&self.block, chunk)?;
         self.skips.add(self.input.files(), chunk)?;
         Ok(true)
     }

@@ -10,7 +10,7 @@ use stepwell_mem::Cache;
 use stepwell_ssd::Store;
 
 use crate::staging::{Chunk, Staging};
-use crate::{Error, ModelDigest, Result, TableSpec};
+use crate::{Error, ModelDigest, Planner, Result, TableSpec};
 
 /// The shared parts of a table group.
 #[derive(Debug)]
@@ -106,6 +106,28 @@ impl Group {
         self.staging.landed(chunk);
         self.traffic.disk_bytes_peak.fetch_max(self.store.bytes_files(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Brings rows of the store up before any mini-batch, in the store's order, until `planner`'s
+    /// slots are full.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or a key finds no room in the index.
+    pub fn preload(&self, planner: &mut Planner) -> Result<()> {
+        let mut failed = None;
+        self.store.scan_live(&mut |key, _used, row| {
+            match planner.adopt(key) {
+                Ok(Some(slot)) => {
+                    let slots = [slot];
+                    let mut held = self.slab.hold(&slots);
+                    bytemuck::cast_slice_mut(held.rows_mut().row(0)).copy_from_slice(row);
+                }
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
+            Ok(())
+        })?;
+        failed.map_or(Ok(()), Err)
     }
 
     /// Adds every row that exists after the model's steps to `digest`: those in the slab as they

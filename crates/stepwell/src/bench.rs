@@ -1,16 +1,84 @@
 //! `stepwell bench`.
 
-use stepwell_bench::mem;
 use stepwell_bench::ssd::{self, Figures};
+use stepwell_bench::{mem, train};
+use stepwell_train::Config;
 
-use crate::cli::{BenchArgs, BenchJob, BenchMemArgs, BenchSsdArgs};
-use crate::outputs;
+use crate::cli::{BenchArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs};
+use crate::{outputs, settings};
 
 /// Measures a part against the machine's limits.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
     match &args.job {
         BenchJob::Ssd(args) => run_ssd(args),
         BenchJob::Mem(args) => run_mem(args),
+        BenchJob::Train(args) => run_train(args),
+    }
+}
+
+fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
+    if !args.dir.is_dir() {
+        return Err(format!("{} is no directory: make it first", args.dir.display()));
+    }
+    outputs::check(&[("--json", args.json.as_deref())], &[])?;
+    let mut config = Config::default();
+    for pair in &args.set {
+        let (key, value) = pair.split_once('=').ok_or(format!("--set {pair}: give KEY=VALUE"))?;
+        settings::find(key.trim())?.set(&mut config, value)?;
+    }
+    config.check()?;
+    let options = train::Options {
+        directory: args.dir.clone(),
+        rows: args.rows,
+        skew: args.skew,
+        equal: args.equal,
+        warmup: args.warmup,
+        examples: args.examples,
+        models: args.models.clone(),
+        shares: args.shares.clone(),
+        only_out_of_core: args.only_out_of_core,
+        config,
+    };
+    let figures = train::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = figures.map_err(|error| error.to_string())?;
+    outputs::write(args.json.as_deref(), &figures)?;
+    print_train(&figures);
+    Ok(())
+}
+
+fn print_train(figures: &train::Figures) {
+    println!(
+        "{:<10}{:>7}{:>10}{:>11}{:>11}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}{:>8}  bound by",
+        "model",
+        "share",
+        "slots",
+        "in memory",
+        "out of core",
+        "cold",
+        "ideal",
+        "pages",
+        "raw IOPS",
+        "limit%",
+        "memory%",
+        "wall/x"
+    );
+    for run in &figures.runs {
+        println!(
+            "{:<10}{:>6}%{:>10}{:>11.0}{:>11.0}{:>8.3}{:>8.3}{:>8.3}{:>10.0}{:>8.1}{:>8.1}{:>8.2}  {}",
+            run.model,
+            run.share,
+            run.slots,
+            run.in_memory_examples_per_second,
+            run.examples_per_second,
+            run.cold_rows_per_example,
+            run.ideal_cold_rows_per_example,
+            run.pages_read_per_example,
+            run.raw_read_iops,
+            run.over_limit * 100.0,
+            run.over_in_memory * 100.0,
+            run.wall_over_largest,
+            run.bound_by
+        );
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Job {
     Inspect(InspectArgs),
     /// Write the built-in click stream to a file
     Synth(SynthArgs),
+    /// Parse data once, into a packed file that trains without parsing
+    Convert(ConvertArgs),
     /// Print the capacity plan of a training run without running it
     Plan(ConfigArgs),
     /// List all settings with their meaning and default
@@ -111,6 +113,46 @@ pub(crate) enum BenchJob {
     Ssd(BenchSsdArgs),
     /// Rows in memory against bare loops over the same memory
     Mem(BenchMemArgs),
+    /// Training out of core, against memory and the raw disk
+    Train(BenchTrainArgs),
+}
+
+/// `stepwell bench train`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchTrainArgs {
+    /// A directory on the disk in question, with room for the rows three times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Rows of the store
+    #[arg(long, default_value_t = 40_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Exponent of the ids' frequencies
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Give all slots as many ids (else in the proportions of real data)
+    #[arg(long)]
+    pub(crate) equal: bool,
+    /// Examples that are trained first and not counted
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) warmup: u64,
+    /// Examples that count
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) examples: u64,
+    /// Models
+    #[arg(long, default_value = "lr,wide_deep,deepfm", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) models: Vec<String>,
+    /// Percentages of the rows that memory has slots for
+    #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) shares: Vec<f64>,
+    /// Leave out the runs with every row in memory
+    #[arg(long)]
+    pub(crate) only_out_of_core: bool,
+    /// Any setting, as KEY=VALUE (see `stepwell config`)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 /// `stepwell bench mem`.
@@ -186,7 +228,7 @@ pub(crate) struct ConfigArgs {
     /// Settings in TOML
     #[arg(value_name = "CONFIG.toml")]
     pub(crate) config: Option<PathBuf>,
-    /// Training data: a file or glob, plain, gzip or zstd (may be given several times)
+    /// Training data: a file or glob; plain, gzip, zstd, or packed (may be given several times)
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Vec<String>,
     /// Layout of the data: criteo
@@ -270,6 +312,38 @@ pub(crate) struct SynthArgs {
     pub(crate) seed: u64,
     /// Vocabulary, times that of a real sample
     #[arg(long, default_value_t = 10.0, value_name = "X")]
+    pub(crate) vocab_scale: f64,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `stepwell convert`.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// Data in the order of training: files or globs; plain, gzip, zstd, or packed
+    #[arg(value_name = "INPUT", required_unless_present = "synth", conflicts_with = "synth")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Take the built-in click stream instead of files
+    #[arg(long)]
+    pub(crate) synth: bool,
+    /// Packed file to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Malformed lines that are skipped; one more ends the conversion
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) skip_max: u64,
+    /// Threads that parse (default: the number of cores)
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Number of examples of the stream
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", requires = "synth")]
+    pub(crate) examples: u64,
+    /// Seed of the stream
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "synth")]
+    pub(crate) seed: u64,
+    /// Vocabulary of the stream, times that of a real sample
+    #[arg(long, default_value_t = 10.0, value_name = "X", requires = "synth")]
     pub(crate) vocab_scale: f64,
     /// Replace the file if it exists
     #[arg(long)]

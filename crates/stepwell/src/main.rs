@@ -6,6 +6,7 @@
 mod bench;
 mod cache_sim;
 mod cli;
+mod convert;
 mod eval;
 mod file;
 mod inspect;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Job::Eval(args) => eval::run(&args),
         Job::Inspect(args) => inspect::run(&args),
         Job::Synth(args) => synth::run(&args),
+        Job::Convert(args) => convert::run(&args),
         Job::Plan(args) => train::plan(&args),
         Job::Store(args) => store::run(&args),
         Job::Bench(args) => bench::run(&args),

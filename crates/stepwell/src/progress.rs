@@ -50,10 +50,13 @@ impl Progress {
 fn make_bar(config: &Config, known: bool) -> ProgressBar {
     let train = 1.0 - config.data.eval_fraction;
     let total = (config.synth.examples as f64 * train) as u64 * config.data.epochs;
-    let (bar, template) = if known {
-        (ProgressBar::new(total), "{bar:30} {pos}/{len} {eta} left | {msg}")
-    } else {
-        (ProgressBar::no_length(), "{spinner} {pos} examples in {elapsed} | {msg}")
+    bar_of(known.then_some(total))
+}
+
+fn bar_of(total: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total {
+        Some(total) => (ProgressBar::new(total), "{bar:30} {pos}/{len} {eta} left | {msg}"),
+        None => (ProgressBar::no_length(), "{spinner} {pos} examples in {elapsed} | {msg}"),
     };
     let style = ProgressStyle::with_template(template);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -65,6 +68,45 @@ fn describe(snapshot: &Snapshot, seconds: f64) -> String {
     let (hits, misses) = (snapshot.hits as f64, snapshot.misses as f64);
     let hit = 100.0 * hits / (hits + misses).max(1.0);
     format!("{rate:.0} examples/s{loss}, {hit:.1} % hits, {} rows from disk", snapshot.refilled)
+}
+
+/// Counts examples while they go by: a bar on a terminal, plain lines otherwise.
+pub(crate) struct Counting {
+    bar: Option<ProgressBar>,
+    began: Instant,
+    shown: Instant,
+}
+
+impl Counting {
+    /// Of `total` examples, where that is known.
+    pub(crate) fn new(total: Option<u64>) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| bar_of(total));
+        let now = Instant::now();
+        Self { bar, began: now, shown: now }
+    }
+
+    /// So many are done.
+    pub(crate) fn at(&mut self, examples: u64) {
+        let rate = || examples as f64 / self.began.elapsed().as_secs_f64().max(1e-9);
+        let since = self.shown.elapsed();
+        if let Some(bar) = &self.bar {
+            if since > Duration::from_millis(100) {
+                bar.set_position(examples);
+                bar.set_message(format!("{:.0} examples/s", rate()));
+                self.shown = Instant::now();
+            }
+        } else if since > Duration::from_secs(LINE_SECONDS) {
+            println!("{examples} examples, {:.0} examples/s", rate());
+            self.shown = Instant::now();
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 impl Observer for Progress {

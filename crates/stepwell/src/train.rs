@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_server::Placement;
-use stepwell_train::{Capacity, Config, Surroundings};
+use stepwell_train::{Capacity, Config, RowsAtStart, Surroundings};
 
 use crate::cli::{ConfigArgs, TrainArgs};
 use crate::progress::Progress;
@@ -76,6 +76,8 @@ pub(crate) fn surroundings(
         pace: Arc::new(FullSpeed),
         driver: Arc::new(Threads),
         world: None,
+        rows: RowsAtStart::default(),
+        digest: true,
         placement,
         settings: settings::to_json(config),
         on_plan: Box::new(print_plan),

@@ -34,6 +34,9 @@ pub(crate) struct GroupPart {
     pub(crate) lookup: Lookup,
     /// How each row occurred; filled by training, read at retire.
     pub(crate) occurrences: Vec<Occurrence>,
+    /// Weights as they were when the unit was pulled, by row: empty, but where a rule is switched
+    /// off.
+    pub(crate) early: Vec<f32>,
 }
 
 /// The examples of one step.

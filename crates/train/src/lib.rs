@@ -28,6 +28,6 @@ pub use models::kernels;
 pub use pipeline::{Measured, Observer, Silence, Snapshot};
 pub use report::{Report, peak_rss_bytes};
 pub use resume::RunState;
-pub use run::{Surroundings, evaluate, plan, synth_options, train};
+pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, train};
 pub use scratch::Scratch;
-pub use world::{Moment, Witness, World};
+pub use world::{Moment, Sizes, Witness, World};

@@ -78,6 +78,8 @@ pub struct HostTier {
     pub hits: u64,
     /// Those that were not.
     pub misses: u64,
+    /// Units in flight, in the mean, as each was planned: the one that trains and those ahead.
+    pub window: f64,
     /// Rows that left their slot.
     pub evictions: u64,
     /// Misses that were served from rows on their way down.
@@ -86,6 +88,8 @@ pub struct HostTier {
     pub refilled: u64,
     /// Misses that began with their initial value.
     pub initialized: u64,
+    /// Uses that the policy was told of: distinct keys of each trained mini-batch.
+    pub uses: u64,
     /// Bytes of rows that came up.
     pub bytes_filled: u64,
     /// Bytes of rows that went down.
@@ -132,6 +136,8 @@ pub struct StageReport {
     pub busy_seconds: f64,
     /// Seconds of waiting for others.
     pub wait_seconds: f64,
+    /// Seconds of processor time of the stage's own threads.
+    pub cpu_seconds: f64,
 }
 
 /// One bound on memory.
@@ -149,6 +155,7 @@ impl From<&StageTimes> for StageReport {
             name: times.name.to_owned(),
             busy_seconds: times.busy_seconds,
             wait_seconds: times.wait_seconds,
+            cpu_seconds: times.cpu_seconds,
         }
     }
 }

@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 
+use rayon::ThreadPool;
 use stepwell_base::rules::Rules;
 use stepwell_base::{Key, TableId};
 use stepwell_disk::Disk;
 use stepwell_server::{Checkpoint, Keep};
 
 use crate::batch::Purpose;
+use crate::capacity::Capacity;
 
 /// What stands in for the machine.
 pub struct World {
@@ -24,6 +26,29 @@ pub struct World {
     pub witness: Arc<dyn Witness>,
     /// The rules that hold.
     pub rules: Rules,
+    /// Sizes in place of those that the capacity plan chooses.
+    pub sizes: Option<Sizes>,
+    /// Threads that compute; none for a pool of the run's own.
+    pub pool: Option<Arc<ThreadPool>>,
+}
+
+/// Sizes that the capacity plan would choose larger than a small job can fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of a block of lines.
+    pub block_bytes: usize,
+    /// Rows of a staged chunk.
+    pub chunk_rows: usize,
+    /// Chunks of each table group.
+    pub chunks: usize,
+}
+
+impl Sizes {
+    pub(crate) fn apply(self, capacity: &mut Capacity) {
+        capacity.block_bytes = self.block_bytes;
+        capacity.chunk_rows.fill(self.chunk_rows);
+        capacity.chunks = self.chunks;
+    }
 }
 
 /// When and for what a row was read.

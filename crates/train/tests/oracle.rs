@@ -3,18 +3,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
-use stepwell_base::clock::SystemClock;
-use stepwell_base::stage::{FullSpeed, Pace, Threads};
-use stepwell_server::Placement;
+use stepwell_base::stage::{FullSpeed, Pace};
 use stepwell_train::config::{ModelKind, OptimizerKind};
-use stepwell_train::{Config, Report, Silence, Surroundings, train};
+use stepwell_train::{Config, train};
 
 /// Pauses that differ from poll to poll and from stage to stage.
 struct Uneven {
@@ -31,55 +31,6 @@ impl Pace for Uneven {
             std::thread::sleep(Duration::from_micros(300));
         }
     }
-}
-
-fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
-    Surroundings {
-        observer: Arc::new(Silence),
-        clock: Arc::new(SystemClock::new()),
-        pace,
-        driver: Arc::new(Threads),
-        world: None,
-        placement: Placement::Fresh,
-        settings: Value::Null,
-        on_plan: Box::new(|_| {}),
-        on_note: Box::new(|_| {}),
-    }
-}
-
-fn run(config: &Config) -> Report {
-    train(config, &surroundings(Arc::new(FullSpeed))).unwrap()
-}
-
-/// A small job: 40 steps of 64 examples, some 6,000 rows.
-fn job(kind: ModelKind) -> Config {
-    let mut config = Config { threads: 2, ..Config::default() };
-    config.synth.examples = 2800;
-    config.synth.vocab_scale = 0.2;
-    config.data.mini_batch = 64;
-    config.model.kind = kind;
-    config.model.dim = 4;
-    config.model.hidden = vec![16, 8];
-    config.tiers.dram = ByteCount(16 << 20);
-    config.tiers.index = ByteCount(8 << 20);
-    config
-}
-
-fn in_memory(kind: ModelKind) -> Config {
-    let mut config = job(kind);
-    config.pipeline.lookahead = 0;
-    config.pipeline.horizon = 0;
-    config
-}
-
-/// Room for a few hundred rows, segments of a few pages.
-fn tiny(kind: ModelKind, lookahead: usize) -> Config {
-    let mut config = job(kind);
-    config.tiers.dram = ByteCount(160 << 10);
-    config.tiers.segment = ByteCount(64 << 10);
-    config.pipeline.lookahead = lookahead;
-    config.pipeline.horizon = 2 * lookahead;
-    config
 }
 
 #[test]

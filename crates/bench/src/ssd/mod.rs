@@ -22,6 +22,7 @@ use crate::machine::Machine;
 use crate::measure::{median, over};
 use crate::{Error, Result};
 use rows::Rows;
+pub(crate) use rows::{Shuffle, scaled};
 
 /// Rows of a benchmark at most.
 const ROWS_MAX: u64 = 1 << 36;

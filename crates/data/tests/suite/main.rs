@@ -7,6 +7,10 @@ mod criteo;
 #[cfg(test)]
 mod malformed;
 #[cfg(test)]
+mod packed;
+#[cfg(test)]
+mod packed_damage;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod sources;

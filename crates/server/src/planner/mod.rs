@@ -83,6 +83,11 @@ impl Planner {
         self.touches
     }
 
+    /// Slots of the slab.
+    pub fn slots(&self) -> usize {
+        self.cache.slots()
+    }
+
     /// Slots that are pinned: none where nothing is in flight.
     pub fn pinned(&self) -> usize {
         self.cache.slots() - self.cache.unpinned()
@@ -211,6 +216,21 @@ impl Planner {
         self.count(placed.slot);
         unit.fills.push(Fill { key, slot: placed.slot, from_below: false });
         Ok(placed.slot)
+    }
+
+    /// Puts `key`, whose row the store has and which is not here, into a slot that was never used,
+    /// for the caller to fill; none where there is no such slot. Only before any mini-batch.
+    ///
+    /// # Errors
+    /// When the key finds no room in the index.
+    pub fn adopt(&mut self, key: Key) -> Result<Option<SlotIndex>> {
+        if !self.cache.has_room_for(1) {
+            return Ok(None);
+        }
+        let slot = self.cache.place(key)?.slot;
+        self.cache.came_from_below(slot);
+        self.cache.unpin(slot);
+        Ok(Some(slot))
     }
 
     /// The unit's rows were pulled: those that came from below exist.

@@ -222,6 +222,11 @@ impl Store {
         state.table.bytes() + state.retired.bytes
     }
 
+    /// Pages read for look-ups so far.
+    pub fn pages_read(&self) -> u64 {
+        self.core.counters.pages_read.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// What the store has done and holds.
     pub fn stats(&self) -> Stats {
         self.core.stats()

@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub misses: u64,
     /// Rows read from the store.
     pub refilled: u64,
+    /// Pages read for them.
+    pub pages_read: u64,
 }
 
 /// Somebody who is told how the run goes; called from the training thread, so it must be quick.
@@ -97,6 +99,7 @@ pub(crate) struct Counters {
     misses: AtomicU64,
     evictions: AtomicU64,
     units: AtomicU64,
+    in_flight: AtomicU64,
     skipped: AtomicU64,
 }
 
@@ -111,6 +114,8 @@ pub(crate) struct Planned {
     pub evictions: u64,
     /// Units planned.
     pub units: u64,
+    /// Sum over them of the units in flight once each was planned.
+    pub in_flight: u64,
     /// Malformed lines that were skipped.
     pub skipped: u64,
 }
@@ -121,6 +126,10 @@ impl Counters {
         self.misses.fetch_add(part.fills.len() as u64, Ordering::Relaxed);
         self.evictions.fetch_add(part.evictions, Ordering::Relaxed);
         self.units.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn in_flight(&self, units: usize) {
+        self.in_flight.fetch_add(units as u64, Ordering::Relaxed);
     }
 
     fn skipped(&self, lines: u64) {
@@ -134,6 +143,7 @@ impl Counters {
             misses: self.misses.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             units: self.units.load(Ordering::Relaxed),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
             skipped: self.skipped.load(Ordering::Relaxed),
         }
     }

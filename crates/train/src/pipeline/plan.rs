@@ -2,8 +2,9 @@
 //!
 //! Two distances. `horizon` batches are known by their keys, which costs 8 bytes a key and makes
 //! the victims right; at most `lookahead + 1` units are planned and not retired, and their rows
-//! are held. Where their rows do not fit the slab the window shrinks: a batch is cut between its
-//! mini-batches, or waits for earlier ones to retire. Only a single mini-batch that does not fit
+//! are held. The window adapts to the memory: beyond one unit ahead it grows only while the rows
+//! that it holds leave half of the slots to others. Where even less fits, a batch waits for earlier
+//! ones to retire, or is cut between its mini-batches. Only a single mini-batch that does not fit
 //! an empty slab ends the run.
 
 use std::collections::VecDeque;
@@ -17,6 +18,11 @@ use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
 use super::{Counters, Handoff};
 use crate::batch::{Item, Mark, MiniBatch, Unit};
 use crate::{Error, Result};
+
+/// Units in flight, the one that trains included, whatever part of the slots they hold.
+const WINDOW_LEAST: usize = 2;
+/// Units beyond those are planned while one slot in so many, or less, is held.
+const WINDOW_PART: usize = 2;
 
 #[derive(Debug)]
 enum Waiting {
@@ -126,7 +132,7 @@ impl PlanStage {
 
     /// The next unit, if one can be planned now.
     fn plan(&mut self) -> Result<Option<Unit>> {
-        if self.stuck || self.in_flight > self.lookahead {
+        if self.stuck || self.in_flight > self.lookahead || !self.may_widen() {
             return Ok(None);
         }
         match self.waiting.front_mut() {
@@ -137,6 +143,12 @@ impl PlanStage {
             }
             Some(Waiting::Batch(_)) => self.plan_batch(),
         }
+    }
+
+    /// Whether one more unit leaves enough of the slab to rows that nobody waits for.
+    fn may_widen(&self) -> bool {
+        let roomy = |planner: &Planner| planner.pinned() * WINDOW_PART <= planner.slots();
+        self.in_flight < WINDOW_LEAST || self.planners.iter().all(roomy)
     }
 
     fn plan_mark(&mut self, mark: Mark) -> Option<Unit> {
@@ -194,6 +206,7 @@ impl PlanStage {
         }
         self.in_flight += 1;
         unit.groups.iter().for_each(|part| self.counters.planned(part));
+        self.counters.in_flight(self.in_flight);
         Ok(Some(unit))
     }
 }

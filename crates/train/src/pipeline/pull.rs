@@ -18,6 +18,7 @@ pub(super) type Down = (usize, Arc<Chunk>);
 pub(crate) const UNITS_PULLED: usize = 4;
 
 pub(super) struct PullStage {
+    groups: Vec<Arc<Group>>,
     pullers: Vec<Puller>,
     /// The unit at hand and how many of its groups have staged their victims.
     staging: Option<(Unit, usize)>,
@@ -41,6 +42,7 @@ impl PullStage {
         let pullers = groups.iter().map(|group| Puller::new(Arc::clone(group))).collect();
         let rules = groups.first().map(|group| group.rules).unwrap_or_default();
         Self {
+            groups: groups.to_vec(),
             pullers,
             staging: None,
             pulling: VecDeque::new(),
@@ -80,7 +82,22 @@ impl PullStage {
         for ((puller, part), pull) in self.pullers.iter_mut().zip(&mut unit.groups).zip(pulls) {
             puller.finish(pull, &mut part.fills)?;
         }
+        if !self.rules.hold(Rule::ReadLate) {
+            self.read_early(unit);
+        }
         Ok(())
+    }
+
+    /// Reads the rows of `unit` before their step, against [`Rule::ReadLate`].
+    fn read_early(&self, unit: &mut Unit) {
+        for mini in &mut unit.minis {
+            for (part, group) in mini.groups.iter_mut().zip(&self.groups) {
+                let held = group.slab.hold(&part.lookup.slots);
+                let width = group.spec.weight_lanes();
+                let rows = (0..held.len()).flat_map(|row| &held.row(row)[..width]);
+                part.early = rows.copied().collect();
+            }
+        }
     }
 
     /// Begins with the next unit; false where there is none, or staging is full.

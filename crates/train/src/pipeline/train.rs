@@ -135,10 +135,12 @@ impl TrainStage {
         }
         let planned = self.counters.count();
         let refilled = self.groups.iter().map(|group| group.traffic.count().refilled).sum();
+        let pages_read = self.groups.iter().map(|group| group.store.pages_read()).sum();
         self.observer.progress(&Snapshot {
             hits: planned.hits,
             misses: planned.misses,
             refilled,
+            pages_read,
             purpose: mini.purpose,
             examples: self.measured.examples,
             step: self.measured.steps,

@@ -1,5 +1,6 @@
 //! The tiers and the trainer of a run, built to the capacity plan.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_disk::{Disk, FileDisk};
@@ -12,7 +13,7 @@ use crate::capacity::{Capacity, Wanted};
 use crate::config::Config;
 use crate::models::Model;
 use crate::scratch::Scratch;
-use crate::step::Trainer;
+use crate::step::{Trainer, compute_pool};
 use crate::world::World;
 use crate::{Error, Result};
 
@@ -61,7 +62,10 @@ pub(super) fn build(
 ) -> Result<Built> {
     let model = Model::build(config, sources.schema)?;
     let stores = store_options(config, &model);
-    let capacity = capacity(config, sources, &model, &stores)?;
+    let mut capacity = capacity(config, sources, &model, &stores)?;
+    if let Some(sizes) = around.world.as_ref().and_then(|world| world.sizes) {
+        sizes.apply(&mut capacity);
+    }
     (around.on_plan)(&capacity);
     // Rows that lie there are made anew from a checkpoint; without one they are set aside.
     let placement = match (from, around.placement) {
@@ -82,19 +86,29 @@ pub(super) fn build(
             None => options.compaction,
         };
         let options = StoreOptions { compaction, ..options };
-        let store = open_store(disk, number, options, from)?;
+        let snapshot = around.rows.from.get(number).map(PathBuf::as_path);
+        let store = open_store(disk, number, options, (from, snapshot))?;
         let mut group = group(table, &capacity, number, store)?;
         group.rules = rules;
         groups.push(Arc::new(group));
     }
-    let planners = capacity
+    let mut planners: Vec<Planner> = capacity
         .slots
         .iter()
         .map(|slots| Planner::new(*slots, capacity.horizon, config.tiers.policy))
         .map(|planner| planner.with_rules(rules))
         .collect();
+    if around.rows.in_memory {
+        for (planner, group) in planners.iter_mut().zip(&groups) {
+            group.preload(planner)?;
+        }
+    }
     let group_fields = model.group_fields().to_vec();
-    let mut trainer = Trainer::new(model, config)?;
+    let pool = match around.world.as_ref().and_then(|world| world.pool.clone()) {
+        Some(pool) => pool,
+        None => compute_pool(config.threads)?,
+    };
+    let mut trainer = Trainer::new(model, config, pool)?;
     if let Some(world) = &around.world {
         trainer.watch(Arc::clone(&world.witness));
     }
@@ -121,9 +135,14 @@ fn open_store(
     disk: Arc<dyn Disk>,
     number: usize,
     options: StoreOptions,
-    from: Option<&Checkpoint>,
+    (from, snapshot): (Option<&Checkpoint>, Option<&Path>),
 ) -> Result<Store> {
-    let Some(checkpoint) = from else { return Ok(Store::create(disk, options)?) };
+    let Some(checkpoint) = from else {
+        return Ok(match snapshot {
+            Some(snapshot) => Store::restore(disk, snapshot, options)?,
+            None => Store::create(disk, options)?,
+        });
+    };
     let rows = checkpoint.rows.get(number).ok_or_else(|| Error::Resume {
         path: checkpoint.path.clone(),
         why: format!("has no rows of table group {number}"),

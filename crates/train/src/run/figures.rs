@@ -57,6 +57,7 @@ fn tiers(
         hits: planned.hits,
         misses: planned.misses,
         evictions: planned.evictions,
+        window: planned.in_flight as f64 / planned.units.max(1) as f64,
         bytes: capacity.budget.bounds().iter().take(groups.len()).map(|bound| bound.bytes).sum(),
         ..HostTier::default()
     };
@@ -65,6 +66,7 @@ fn tiers(
         let (traffic, stats) = (group.traffic.count(), group.store.stats());
         let row_bytes = group.spec.row_bytes() as u64;
         host.bytes_peak += planner.cache().rows() as u64 * row_bytes;
+        host.uses += planner.touches();
         host.forwarded += traffic.forwarded;
         host.refilled += traffic.refilled;
         host.initialized += traffic.initialized;

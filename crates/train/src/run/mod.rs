@@ -5,6 +5,7 @@ mod checkpoints;
 mod figures;
 mod sources;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -41,12 +42,26 @@ pub struct Surroundings {
     pub world: Option<World>,
     /// What to do with checkpoints and rows that are there already.
     pub placement: Placement,
+    /// Rows that the model begins with.
+    pub rows: RowsAtStart,
+    /// Whether the model is digested at the end, which reads every row.
+    pub digest: bool,
     /// The settings by key, for reports and checkpoints.
     pub settings: Value,
     /// Told the capacity plan before anything big is allocated.
     pub on_plan: Box<dyn Fn(&Capacity) + Send + Sync>,
     /// Told what cannot be told by a result.
     pub on_note: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Rows that a model begins with.
+#[derive(Clone, Debug, Default)]
+pub struct RowsAtStart {
+    /// Snapshots of stores, by table group, with rows of the same shape; none for no rows, and
+    /// without a meaning where the run goes on from a checkpoint.
+    pub from: Vec<PathBuf>,
+    /// Whether as many rows as fit are brought into memory before the first step.
+    pub in_memory: bool,
 }
 
 impl std::fmt::Debug for Surroundings {
@@ -134,8 +149,10 @@ fn finish(
     let outcome = pipeline::run(config, parts, &*around.driver, &rhythm)?;
     let wall_seconds = around.clock.seconds() - begin;
     let mut digest = ModelDigest::default();
-    for (group, planner) in groups.iter().zip(&outcome.planners) {
-        group.digest(planner.cache(), &mut digest)?;
+    if around.digest {
+        for (group, planner) in groups.iter().zip(&outcome.planners) {
+            group.digest(planner.cache(), &mut digest)?;
+        }
     }
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, &digest);
     report.wall_seconds = wall_seconds;

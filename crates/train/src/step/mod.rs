@@ -12,20 +12,23 @@
 mod blocks;
 mod gather;
 mod life;
+mod pass;
 mod sight;
 mod update;
 mod versions;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_mem::Occurrence;
-use stepwell_nn::{Block, Matrix, Workspace, binary_cross_entropy, tree_sum, tree_sum_values};
+use stepwell_nn::{tree_sum, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
 use stepwell_server::{Dense, Group, TableSpec};
 
 use self::blocks::Blocks;
 use self::life::Lives;
+use self::pass::{Bench, BlockPass, cut};
 use self::sight::Sight;
 use self::update::Update;
 pub(crate) use self::versions::Versions;
@@ -48,18 +51,10 @@ pub(crate) struct Sums {
     pub(crate) probability: f64,
 }
 
-/// What one thread needs for a block.
-#[derive(Debug)]
-struct Bench {
-    x: Vec<f32>,
-    first_order: Vec<f32>,
-    workspace: Workspace<f32>,
-}
-
 /// The dense part of a model, and the threads that compute.
 pub(crate) struct Trainer {
     model: Model,
-    pool: rayon::ThreadPool,
+    pool: Arc<ThreadPool>,
     parameters: Vec<f32>,
     optimizer: DenseOptimizer,
     state: DenseState,
@@ -79,28 +74,24 @@ pub(crate) struct Trainer {
     witness: Option<Arc<dyn Witness>>,
 }
 
-/// One block's part of the mini-batch's buffers.
-struct BlockTask<'a> {
-    number: usize,
-    logits: &'a mut [f32],
-    probabilities: &'a mut [f32],
-    d_logits: &'a mut [f32],
-    d_x: &'a mut [f32],
-    gradients: Option<&'a mut Vec<f32>>,
-    sums: Sums,
+/// Threads that compute.
+///
+/// # Errors
+/// When they cannot be started.
+pub(crate) fn compute_pool(threads: usize) -> Result<Arc<ThreadPool>> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|number| format!("compute-{number}"))
+        .build();
+    Ok(Arc::new(pool.map_err(|error| Error::Config(format!("threads = {threads}: {error}")))?))
 }
 
 impl Trainer {
-    /// A model at step 0.
+    /// A model at step 0, computed by `pool`.
     ///
     /// # Errors
-    /// When threads cannot be started, or an optimizer's settings make no sense.
-    pub(crate) fn new(model: Model, config: &Config) -> Result<Self> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(config.threads)
-            .thread_name(|number| format!("compute-{number}"))
-            .build()
-            .map_err(|error| Error::Config(format!("threads = {}: {error}", config.threads)))?;
+    /// When an optimizer's settings make no sense.
+    pub(crate) fn new(model: Model, config: &Config, pool: Arc<ThreadPool>) -> Result<Self> {
         let dense = rule(&config.dense);
         let optimizer = DenseOptimizer::new(dense)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
@@ -356,91 +347,12 @@ fn sights<'a>(mini: &'a MiniBatch, groups: &'a [Arc<Group>]) -> Vec<Sight<'a>> {
     parts
         .map(|(part, group)| {
             let held = group.slab.hold(&part.lookup.slots);
-            Sight::new(held, group.spec.weight_lanes())
+            let width = group.spec.weight_lanes();
+            let mut sight = Sight::new(held, width);
+            for (row, early) in part.early.chunks_exact(width).enumerate() {
+                sight.replace(row, |weights| weights.copy_from_slice(early));
+            }
+            sight
         })
         .collect()
-}
-
-/// Cuts the mini-batch's buffers at the blocks.
-fn cut<'a>(
-    blocks: Blocks,
-    embedding: usize,
-    [mut logits, mut probabilities, mut d_logits]: [&'a mut [f32]; 3],
-    mut d_x: &'a mut [f32],
-    gradients: Option<&'a mut Vec<Vec<f32>>>,
-) -> Vec<BlockTask<'a>> {
-    let mut gradients = gradients.into_iter().flatten();
-    let mut tasks = Vec::with_capacity(blocks.count());
-    for number in 0..blocks.count() {
-        let rows = blocks.range(number).len();
-        tasks.push(BlockTask {
-            number,
-            logits: front(&mut logits, rows),
-            probabilities: front(&mut probabilities, rows),
-            d_logits: front(&mut d_logits, rows),
-            d_x: front(&mut d_x, rows * embedding),
-            gradients: gradients.next(),
-            sums: Sums::default(),
-        });
-    }
-    tasks
-}
-
-fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
-    let (front, back) = std::mem::take(rest).split_at_mut(count);
-    *rest = back;
-    front
-}
-
-/// The forward and backward pass of one block.
-struct BlockPass<'a> {
-    model: &'a Model,
-    parameters: &'a [f32],
-    benches: &'a Mutex<Vec<Bench>>,
-    rows_max: usize,
-    mini: &'a MiniBatch,
-    sights: &'a [Sight<'a>],
-    blocks: Blocks,
-}
-
-impl BlockPass<'_> {
-    fn bench(&self) -> Bench {
-        let idle = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.unwrap_or_else(|| Bench {
-            x: vec![0.0; self.rows_max * self.model.columns()],
-            first_order: vec![0.0; self.rows_max],
-            workspace: Workspace::new(self.model.graph(), self.rows_max),
-        })
-    }
-
-    fn run(&self, task: &mut BlockTask<'_>) {
-        let range = self.blocks.range(task.number);
-        let (rows, columns) = (range.len(), self.model.columns());
-        let mut bench = self.bench();
-        let x = &mut bench.x[..rows * columns];
-        let first_order = &mut bench.first_order[..rows];
-        gather::gather(self.model, self.mini, self.sights, range.clone(), x, first_order);
-        let block = Block { x: Matrix::packed(x, rows, columns), first_order };
-        let graph = self.model.graph();
-        graph.forward(self.parameters, &block, &mut bench.workspace, task.logits);
-        task.sums.loss = binary_cross_entropy(
-            task.logits,
-            &self.mini.labels[range],
-            self.mini.examples(),
-            task.d_logits,
-            task.probabilities,
-        );
-        task.sums.probability = task.probabilities.iter().map(|p| f64::from(*p)).sum();
-        if let Some(gradients) = task.gradients.as_deref_mut() {
-            graph.backward(
-                self.parameters,
-                &block,
-                task.d_logits,
-                &mut bench.workspace,
-                task.d_x,
-                gradients,
-            );
-        }
-        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
-    }
 }

@@ -147,3 +147,78 @@ fn keys_name(step: usize, group: usize) -> String {
 fn weights_name(step: usize, group: usize) -> String {
     format!("ssp weights {step} {group}")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use stepwell_base::SlotIndex;
+    use stepwell_base::random::Stream;
+    use stepwell_base::slab::Slab;
+    use stepwell_server::Lookup;
+
+    use super::*;
+    use crate::batch::{GroupPart, Purpose};
+
+    fn mini(keys: &[u64]) -> MiniBatch {
+        let distinct: Vec<Key> = keys.iter().copied().map(Key).collect();
+        let slots = keys.iter().map(|key| SlotIndex(*key as u32)).collect();
+        let lookup = Lookup { distinct, slots, ..Lookup::default() };
+        MiniBatch {
+            number: 0,
+            step: 0,
+            purpose: Purpose::Train,
+            labels: Vec::new(),
+            dense: Vec::new(),
+            truth: Vec::new(),
+            groups: vec![GroupPart { lookup, ..GroupPart::default() }],
+        }
+    }
+
+    /// Rows count the steps that updated them; what a step reads is what a plain history says.
+    fn check(staleness: usize, resume_at: Option<usize>) {
+        let slab = Slab::new(20, 2).unwrap();
+        let mut versions = Versions::new(staleness, vec![1]);
+        let mut history = vec![BTreeMap::<u64, f32>::new()];
+        let mut dice = Stream::from_state(staleness as u64);
+        for step in 1..60 {
+            if resume_at == Some(step) {
+                let mut dense = Dense::default();
+                versions.save(&mut dense);
+                versions = Versions::new(staleness, vec![1]);
+                versions.load(&dense).unwrap();
+            }
+            let keys: BTreeSet<u64> = (0..8).map(|_| dice.next_u64() % 20).collect();
+            let mini = mini(&Vec::from_iter(keys));
+            let slots = &mini.groups[0].lookup.slots;
+            let mut sights = [Sight::new(slab.hold(slots), 1)];
+            versions.look_back(&mini, &mut sights);
+            let as_of = &history[(step - 1usize).saturating_sub(staleness)];
+            for (row, slot) in slots.iter().enumerate() {
+                let wanted = as_of.get(&u64::from(slot.0)).copied().unwrap_or(0.0);
+                assert_eq!(sights[0].weights(row), [wanted], "step {step}, key {}", slot.0);
+            }
+            versions.keep(&mini, &sights);
+            let mut now = history[step - 1].clone();
+            for (row, slot) in slots.iter().enumerate() {
+                sights[0].rows_mut().row(row)[0] = step as f32;
+                now.insert(u64::from(slot.0), step as f32);
+            }
+            history.push(now);
+        }
+    }
+
+    #[test]
+    fn a_step_reads_rows_exactly_as_old_as_it_should() {
+        for staleness in [0, 1, 2, 5, 70] {
+            check(staleness, None);
+        }
+    }
+
+    #[test]
+    fn a_resumed_run_remembers_the_old_versions() {
+        for (staleness, at) in [(1, 2), (3, 2), (3, 30), (5, 59)] {
+            check(staleness, Some(at));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The examples: ids of known frequency, so that the best possible cache is known too.
+
+use std::path::Path;
+
+use stepwell_base::Key;
+use stepwell_base::random::{Stream, finalize};
+use stepwell_data::{Chunk, PackedOptions, PackedWriter, Schema, Zipf};
+
+use crate::{Error, Result};
+
+/// Distinct ids of each slot in `criteo_tb_80k`, a day's sample of ad clicks.
+const VOCABULARIES: [u64; 26] = [
+    24_777, 6_440, 8_356, 2_567, 6_273, 3, 4_789, 922, 23, 21_397, 9_325, 13_755, 9, 1_084, 3_270,
+    48, 3, 424, 14, 26_716, 16_156, 23_486, 7_889, 5_773, 38, 32,
+];
+/// Examples that are made at once.
+const CHUNK: u64 = 4096;
+/// Share of clicks.
+const CLICKS: f64 = 0.25;
+
+/// The ids of all slots and how often each occurs.
+#[derive(Clone, Debug)]
+pub(super) struct Ids {
+    /// Ids of each slot.
+    pub(super) vocabularies: Vec<u64>,
+    /// Exponent of their frequencies.
+    pub(super) skew: f64,
+}
+
+impl Ids {
+    /// About `rows` ids in 26 slots: all alike, or in the proportions of `criteo_tb_80k`.
+    pub(super) fn new(rows: u64, equal: bool, skew: f64) -> Self {
+        let total: u64 = VOCABULARIES.iter().sum();
+        let scaled = |ids: &u64| ((u128::from(*ids) * u128::from(rows)) / u128::from(total)) as u64;
+        let vocabularies = match equal {
+            true => vec![(rows / VOCABULARIES.len() as u64).max(1); VOCABULARIES.len()],
+            false => VOCABULARIES.iter().map(|ids| scaled(ids).max(1)).collect(),
+        };
+        Self { vocabularies, skew }
+    }
+
+    /// Ids of all slots.
+    pub(super) fn count(&self) -> u64 {
+        self.vocabularies.iter().sum()
+    }
+
+    /// The key of the `rank`-th most frequent id of a slot, from 1: a bijection.
+    pub(super) fn key(slot: usize, rank: u64) -> Key {
+        Key(finalize(((slot as u64 + 1) << 48) | rank))
+    }
+
+    /// The key of number `number` of all ids.
+    pub(super) fn key_of(&self, mut number: u64) -> Key {
+        for (slot, ids) in self.vocabularies.iter().enumerate() {
+            if number < *ids {
+                return Self::key(slot, number + 1);
+            }
+            number -= ids;
+        }
+        unreachable!("a number below `count`")
+    }
+
+    /// Writes `examples` examples to a packed file.
+    pub(super) fn write(&self, examples: u64, path: &Path) -> Result<()> {
+        let schema = Schema::CRITEO;
+        let data = |error: stepwell_data::DataError| Error::Arguments(error.to_string());
+        let mut writer = PackedWriter::new(path, &PackedOptions::new(schema)).map_err(data)?;
+        let zipfs: Vec<Zipf> =
+            self.vocabularies.iter().map(|ids| Zipf::new(*ids, self.skew)).collect();
+        let mut dice = Stream::from_state(7);
+        let mut chunk = Chunk::new(schema);
+        for first in (0..examples).step_by(CHUNK as usize) {
+            chunk.clear();
+            chunk.first_line = first;
+            for example in 0..CHUNK.min(examples - first) {
+                chunk.lines.push(example as u32);
+                chunk.labels.push(f32::from(u8::from(dice.next_f64() < CLICKS)));
+                chunk.dense.extend((0..schema.dense).map(|_| dice.next_f32()));
+                for (slot, zipf) in zipfs.iter().enumerate() {
+                    let rank = zipf.rank(dice.next_u64(), dice.next_u64());
+                    chunk.keys.push(Self::key(slot, rank));
+                    chunk.bag_ends.push(chunk.keys.len() as u32);
+                }
+            }
+            writer.add(&chunk).map_err(data)?;
+        }
+        writer.finish().map_err(data)?;
+        Ok(())
+    }
+}

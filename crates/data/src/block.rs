@@ -1,0 +1,27 @@
+//! What the sequential part of reading hands to the parallel one.
+
+use crate::lines::lines_in;
+use crate::packed::Seal;
+
+/// Whole lines of one file, examples of a packed file, or a range of the built-in stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Index of the file.
+    pub file: u32,
+    /// Lines of the file before this block; in a packed file, examples.
+    pub first_line: u64,
+    /// Lines in this block; one without a line end counts.
+    pub lines: u32,
+    /// The lines themselves, or the columns of a packed file; empty in a block of the built-in
+    /// stream.
+    pub bytes: Vec<u8>,
+    /// What the bytes must be, in a block of a packed file.
+    pub packed: Option<Seal>,
+}
+
+impl Block {
+    /// A block of text that comes from elsewhere than a file.
+    pub fn of_text(bytes: Vec<u8>) -> Self {
+        Self { lines: lines_in(&bytes), bytes, ..Self::default() }
+    }
+}

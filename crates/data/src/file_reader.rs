@@ -1,0 +1,92 @@
+//! Blocks of a list of files, in order, whatever each of them holds.
+//!
+//! Invariant: a block never spans two files.
+
+use std::path::PathBuf;
+
+use crate::block::Block;
+use crate::compression::{Content, open, open_packed};
+use crate::lines::LineReader;
+use crate::packed::PackedReader;
+use crate::{DataError, ReadOptions};
+
+/// Reads files in order.
+#[derive(Debug)]
+pub struct FileReader {
+    files: Vec<PathBuf>,
+    options: ReadOptions,
+    /// The file that is being read.
+    file: u32,
+    at: At,
+}
+
+#[derive(Debug)]
+enum At {
+    Text(LineReader),
+    Packed(PackedReader),
+}
+
+impl FileReader {
+    /// Starts at `options.start`; lines before it are counted, not parsed.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that has fewer lines than `options.start` says; any packed
+    /// file of the list that does not suit `options`.
+    pub(crate) fn open(files: Vec<PathBuf>, options: &ReadOptions) -> Result<Self, DataError> {
+        let start = options.start;
+        if start.file as usize >= files.len() {
+            let why = format!("there are {} files", files.len());
+            let path = format!("file number {}", start.file).into();
+            return Err(DataError::Position { path, wanted: start.line, why });
+        }
+        // Now, rather than when the turn of the last one comes.
+        for path in &files {
+            if let Some(packed) = open_packed(path)? {
+                packed.check(options)?;
+            }
+        }
+        let at = At::enter(&files, start.file, start.line, options)?;
+        Ok(Self { files, options: *options, file: start.file, at })
+    }
+
+    /// Fills `block` with the next lines or examples; false at the end of the last file.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, read or decompressed, that is damaged, or a line longer than
+    /// a block.
+    pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+        loop {
+            let more = match &mut self.at {
+                At::Text(reader) => reader.next_block(block)?,
+                At::Packed(reader) => reader.next_block(block)?,
+            };
+            if more {
+                return Ok(true);
+            }
+            if self.file as usize + 1 == self.files.len() {
+                return Ok(false);
+            }
+            self.file += 1;
+            self.at = At::enter(&self.files, self.file, 0, &self.options)?;
+        }
+    }
+}
+
+impl At {
+    fn enter(
+        files: &[PathBuf],
+        file: u32,
+        line: u64,
+        options: &ReadOptions,
+    ) -> Result<Self, DataError> {
+        let path = &files[file as usize];
+        match open(path)? {
+            Content::Text(text) => {
+                LineReader::open(path, file, text, line, options.block_bytes).map(Self::Text)
+            }
+            Content::Packed(packed) => {
+                PackedReader::open(packed, file, line, options).map(Self::Packed)
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The bytes of a block as the columns of a chunk, checked before they are believed.
+
+use stepwell_base::{Key, hash};
+
+use super::encode::Shape;
+use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, Seal, TRUTH, sums_differ, u32_at};
+use crate::block::Block;
+use crate::{Chunk, Schema};
+
+/// Fills `chunk` with the examples of `block`, or says what is wrong with it; the chunk is empty
+/// then.
+///
+/// # Panics
+/// When the block does not start within the one that `seal` describes.
+pub(crate) fn decode(block: &Block, seal: &Seal, chunk: &mut Chunk) -> Result<(), String> {
+    chunk.clear();
+    (chunk.file, chunk.first_line) = (block.file, block.first_line);
+    let last = seal.first + u64::from(seal.examples);
+    let first = block.first_line;
+    assert!((seal.first..last).contains(&first), "example {first} of a block up to {last}");
+    let columns = Columns::split(&block.bytes, seal, &chunk.schema)?;
+    columns.check(seal, &chunk.schema)?;
+    columns.fill((first - seal.first) as usize, chunk);
+    Ok(())
+}
+
+/// The columns of a block, as they lie in it.
+struct Columns<'a> {
+    labels: &'a [u8],
+    dense: &'a [u8],
+    keys: &'a [u8],
+    /// None where every bag has exactly one key.
+    bag_ends: Option<&'a [u8]>,
+    /// Empty where nobody knows.
+    truth: &'a [u8],
+}
+
+impl<'a> Columns<'a> {
+    /// Cuts a block that has its checksum into columns that have the lengths of its head.
+    fn split(bytes: &'a [u8], seal: &Seal, schema: &Schema) -> Result<Self, String> {
+        let sum = hash::checksum(bytes);
+        if sum != seal.checksum {
+            return Err(sums_differ(sum, seal.checksum));
+        }
+        if bytes.len() < BLOCK_HEAD_BYTES {
+            return Err(format!("{} bytes are no block", bytes.len()));
+        }
+        let (flags, keys) = (u32_at(bytes, 0), u32_at(bytes, 4));
+        let shape = Shape {
+            examples: seal.examples.into(),
+            keys: keys.into(),
+            one_key_a_bag: flags & ONE_KEY_A_BAG != 0,
+            truth: flags & TRUTH != 0,
+        };
+        let known = flags & !(ONE_KEY_A_BAG | TRUTH) == 0;
+        if !known || shape.bytes(schema) != Some(bytes.len() as u64) {
+            let (examples, found) = (seal.examples, bytes.len());
+            return Err(format!(
+                "{examples} examples with {keys} keys and flags {flags} do not take {found} bytes"
+            ));
+        }
+        // The sum of all lengths was just found to be the block's, so each of them fits.
+        let (examples, slots) = (seal.examples as usize, schema.slots);
+        let (labels, rest) = bytes[BLOCK_HEAD_BYTES..].split_at(examples);
+        let (dense, rest) = rest.split_at(examples * schema.dense * 4);
+        let (keys, rest) = rest.split_at(keys as usize * 8);
+        let ends = if shape.one_key_a_bag { 0 } else { examples * slots * 4 };
+        let (ends, truth) = rest.split_at(ends);
+        let bag_ends = (!shape.one_key_a_bag).then_some(ends);
+        Ok(Self { labels, dense, keys, bag_ends, truth })
+    }
+
+    /// Refuses labels and bags that no chunk has.
+    fn check(&self, seal: &Seal, schema: &Schema) -> Result<(), String> {
+        if let Some(example) = self.labels.iter().position(|label| *label > 1) {
+            let label = self.labels[example];
+            return Err(format!("label {label} of its example {}, not 0 or 1", example + 1));
+        }
+        let (keys, most) = (self.keys.len() / 8, seal.example_keys_max as usize);
+        let Some(bag_ends) = self.bag_ends else {
+            let fits = keys == self.labels.len() * schema.slots && schema.slots <= most;
+            return if fits { Ok(()) } else { Err(format!("{keys} keys, not one a bag")) };
+        };
+        let mut start = 0;
+        for example in 0..self.labels.len() {
+            let mut end = start;
+            for bag in words(&bag_ends[example * schema.slots * 4..][..schema.slots * 4]) {
+                let next = bag as usize;
+                if next < end {
+                    return Err(format!("a bag of example {} ends before it begins", example + 1));
+                }
+                end = next;
+            }
+            if end - start > most {
+                let found = end - start;
+                return Err(format!("{found} keys of example {}, {most} at most", example + 1));
+            }
+            start = end;
+        }
+        if start != keys { Err(format!("bags of {start} keys among {keys}")) } else { Ok(()) }
+    }
+
+    /// Moves all but the first `skip` examples into `chunk`, which is empty.
+    fn fill(&self, skip: usize, chunk: &mut Chunk) {
+        let Schema { dense, slots } = chunk.schema;
+        let examples = self.labels.len() - skip;
+        chunk.labels.reserve_exact(examples);
+        chunk.labels.extend(self.labels[skip..].iter().map(|label| f32::from(*label)));
+        put(&mut chunk.dense, &self.dense[skip * dense * 4..], f32::from_le_bytes);
+        let before = match self.bag_ends {
+            None => skip * slots,
+            Some(_) if skip * slots == 0 => 0,
+            Some(ends) => u32_at(ends, (skip * slots - 1) * 4) as usize,
+        };
+        put(&mut chunk.keys, &self.keys[before * 8..], |key| Key(u64::from_le_bytes(key)));
+        let before = before as u32;
+        match self.bag_ends {
+            None => {
+                chunk.bag_ends.reserve_exact(examples * slots);
+                // A block has fewer than 2^32 bytes, so its keys count in 32 bits.
+                chunk.bag_ends.extend(1..=(examples * slots) as u32);
+            }
+            Some(ends) => put(&mut chunk.bag_ends, &ends[skip * slots * 4..], |end| {
+                u32::from_le_bytes(end) - before
+            }),
+        }
+        let truth = if self.truth.is_empty() { self.truth } else { &self.truth[skip * 4..] };
+        put(&mut chunk.truth, truth, f32::from_le_bytes);
+        chunk.lines.reserve_exact(examples);
+        chunk.lines.extend(0..examples as u32);
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word))
+}
+
+/// Fills an empty column, whose length is known before, so that it is one copy.
+fn put<T, const N: usize>(column: &mut Vec<T>, bytes: &[u8], decode: impl Fn([u8; N]) -> T) {
+    let (items, _) = bytes.as_chunks::<N>();
+    column.reserve_exact(items.len());
+    column.extend(items.iter().map(|item| decode(*item)));
+}

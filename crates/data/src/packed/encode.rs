@@ -1,0 +1,53 @@
+//! Examples of a chunk as the bytes of a block.
+
+use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, TRUTH};
+use crate::{Chunk, Schema};
+
+/// What decides how long a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) examples: u64,
+    pub(super) keys: u64,
+    /// Whether every bag has exactly one key.
+    pub(super) one_key_a_bag: bool,
+    /// Whether the true click probabilities are known.
+    pub(super) truth: bool,
+}
+
+impl Shape {
+    /// Bytes of the block, if they can be counted.
+    pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
+        let ends = if self.one_key_a_bag { 0 } else { 4 * schema.slots as u64 };
+        let truth = if self.truth { 4 } else { 0 };
+        let example = 1 + 4 * schema.dense as u64 + ends + truth;
+        let examples = self.examples.checked_mul(example)?;
+        examples.checked_add(self.keys.checked_mul(8)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
+    }
+}
+
+/// Replaces `bytes` by the block that holds the examples of `chunk`, which have `shape`.
+pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
+    let one_key = if shape.one_key_a_bag { ONE_KEY_A_BAG } else { 0 };
+    let truth = if shape.truth { TRUTH } else { 0 };
+    bytes.clear();
+    bytes.extend((one_key | truth).to_le_bytes());
+    // A block's bytes count in 32 bits, and its keys are fewer.
+    bytes.extend((chunk.keys.len() as u32).to_le_bytes());
+    bytes.extend(chunk.labels.iter().map(|label| u8::from(*label != 0.0)));
+    put(bytes, &chunk.dense, |lane| lane.to_le_bytes());
+    put(bytes, &chunk.keys, |key| key.0.to_le_bytes());
+    if !shape.one_key_a_bag {
+        put(bytes, &chunk.bag_ends, |end| end.to_le_bytes());
+    }
+    put(bytes, &chunk.truth, |lane| lane.to_le_bytes());
+    assert_eq!(Some(bytes.len() as u64), shape.bytes(&chunk.schema), "{shape:?}");
+}
+
+/// Appends a column; into room made first, which a compiler turns into one copy.
+fn put<T, const N: usize>(bytes: &mut Vec<u8>, column: &[T], encode: impl Fn(&T) -> [u8; N]) {
+    let start = bytes.len();
+    bytes.resize(start + column.len() * N, 0);
+    for (place, item) in bytes[start..].chunks_exact_mut(N).zip(column) {
+        place.copy_from_slice(&encode(item));
+    }
+}

@@ -1,0 +1,208 @@
+//! An open packed file: what its two ends say, checked.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use stepwell_base::hash;
+
+use super::layout::{
+    ENTRY_BYTES, Fault, HEADER_BYTES, Seal, TAIL_BYTES, Tail, check_header, sums_differ,
+};
+use crate::files::explain;
+use crate::{DataError, ReadOptions, Schema};
+
+/// A packed file whose header and tail are as written.
+#[derive(Debug)]
+pub(crate) struct PackedFile {
+    path: PathBuf,
+    file: File,
+    schema: Schema,
+    tail: Tail,
+}
+
+impl PackedFile {
+    /// Takes an open file that begins as a packed one.
+    pub(crate) fn new(path: &Path, file: File) -> Result<Self, DataError> {
+        let unfit = |why: String| DataError::Path { path: path.to_owned(), why };
+        let about = file.metadata().map_err(|error| unfit(explain(&error)))?;
+        if !about.is_file() {
+            return Err(unfit("is packed, and can only be read as a file on a disk".to_owned()));
+        }
+        let mut this =
+            Self { path: path.to_owned(), file, schema: Schema::CRITEO, tail: Tail::default() };
+        let bytes = about.len();
+        let tail_offset = bytes.checked_sub(TAIL_BYTES as u64);
+        let Some(tail_offset) = tail_offset.filter(|offset| *offset >= HEADER_BYTES as u64) else {
+            let why = format!("{bytes} bytes are fewer than a packed file has");
+            return Err(this.damaged("its end".to_owned(), why));
+        };
+        let header: [u8; HEADER_BYTES] = this.read_array(0)?;
+        this.schema = check_header(&header).map_err(|fault| this.fault("its header", fault))?;
+        let tail: [u8; TAIL_BYTES] = this.read_array(tail_offset)?;
+        this.tail =
+            Tail::decode(&tail, &header, bytes).map_err(|fault| this.fault("its end", fault))?;
+        Ok(this)
+    }
+
+    /// Examples in the file.
+    pub(crate) fn examples(&self) -> u64 {
+        self.tail.examples
+    }
+
+    /// Whether some of the examples have their true click probability.
+    pub(crate) fn has_truth(&self) -> bool {
+        self.tail.truth
+    }
+
+    /// The most bytes that reading takes beside the caller's blocks.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.tail.table_bytes().unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses a file that `options` have no columns or no room for.
+    pub(crate) fn check(&self, options: &ReadOptions) -> Result<(), DataError> {
+        let unfit = |why: String| DataError::Path { path: self.path.clone(), why };
+        let (has, asked) = (self.schema, options.schema);
+        if has != asked {
+            return Err(unfit(format!(
+                "its examples have {} dense features and {} slots, where {} and {} are asked for",
+                has.dense, has.slots, asked.dense, asked.slots
+            )));
+        }
+        let (largest, room) = (self.tail.block_bytes_max as usize, options.block_bytes);
+        if largest > room {
+            return Err(unfit(format!(
+                "its largest block has {largest} bytes, where {room} can be read; pack it again \
+                 in smaller blocks"
+            )));
+        }
+        let (most, room) = (self.tail.example_keys_max as usize, options.example_keys_max);
+        if most > room {
+            return Err(unfit(format!(
+                "an example of it has {most} keys, where {room} can be read; pack it again with \
+                 fewer keys in its bags"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The places of all blocks, each of which follows the one before.
+    pub(super) fn table(&mut self) -> Result<Table, DataError> {
+        let Tail { blocks, table_offset, table_sum, .. } = self.tail;
+        let mut bytes = Vec::new();
+        // The file is as long as the tail says, so this much is there.
+        self.read(table_offset, self.bytes_max(), &mut bytes)?;
+        let sum = hash::checksum(&bytes);
+        if sum != table_sum {
+            let why = sums_differ(sum, table_sum);
+            return Err(self.damaged(format!("its table of blocks (at byte {table_offset})"), why));
+        }
+        let table = Table { bytes, tail: self.tail };
+        let (mut offset, mut first) = (HEADER_BYTES as u64, 0);
+        for number in 0..blocks {
+            let seal = table.seal(number);
+            let follows = seal.offset == offset && seal.first == first && seal.examples > 0;
+            if !follows || seal.bytes > self.tail.block_bytes_max {
+                let why = "the table does not put it behind the block before".to_owned();
+                return Err(self.damaged(seal.place(), why));
+            }
+            // Entries are bounded by the table's own length, so neither sum can run over 2^64.
+            offset += u64::from(seal.bytes);
+            first += u64::from(seal.examples);
+        }
+        if offset != table_offset || first != self.tail.examples {
+            let why = format!("its blocks end at byte {offset} with {first} examples");
+            return Err(self.damaged("its table of blocks".to_owned(), why));
+        }
+        Ok(table)
+    }
+
+    /// Reads exactly `bytes` bytes at `offset` into `into`, which is empty.
+    pub(super) fn read(
+        &mut self,
+        offset: u64,
+        bytes: u64,
+        into: &mut Vec<u8>,
+    ) -> Result<(), DataError> {
+        into.reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let read = self
+            .file
+            .seek(SeekFrom::Start(offset))
+            .and_then(|_| Read::by_ref(&mut self.file).take(bytes).read_to_end(into))
+            .map_err(|error| self.failed(offset, &error))?;
+        if read as u64 == bytes {
+            return Ok(());
+        }
+        let end = offset + read as u64;
+        Err(self.damaged(format!("byte {end}"), "the file became shorter".to_owned()))
+    }
+
+    fn read_array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], DataError> {
+        let mut bytes = [0; N];
+        self.file
+            .seek(SeekFrom::Start(offset))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(|error| self.failed(offset, &error))?;
+        Ok(bytes)
+    }
+
+    fn failed(&self, offset: u64, error: &std::io::Error) -> DataError {
+        if error.kind() == ErrorKind::UnexpectedEof {
+            return self.damaged(format!("byte {offset}"), "the file became shorter".to_owned());
+        }
+        let why = format!("{} at byte {offset}", explain(error));
+        DataError::Path { path: self.path.clone(), why }
+    }
+
+    fn damaged(&self, place: String, why: String) -> DataError {
+        DataError::Damaged { path: self.path.clone(), place, why }
+    }
+
+    fn fault(&self, place: &str, fault: Fault) -> DataError {
+        match fault {
+            Fault::Damaged(why) => self.damaged(place.to_owned(), why),
+            Fault::Unfit(why) => DataError::Path { path: self.path.clone(), why },
+        }
+    }
+}
+
+/// The places of a file's blocks, as they lie in the file.
+#[derive(Debug)]
+pub(super) struct Table {
+    bytes: Vec<u8>,
+    tail: Tail,
+}
+
+impl Table {
+    pub(super) fn blocks(&self) -> u64 {
+        self.tail.blocks
+    }
+
+    /// What block `number` must be.
+    pub(super) fn seal(&self, number: u64) -> Seal {
+        // The table is in memory, so its offsets fit.
+        let mut entry = [0; ENTRY_BYTES];
+        entry.copy_from_slice(&self.bytes[number as usize * ENTRY_BYTES..][..ENTRY_BYTES]);
+        Seal::decode(&entry, number, &self.tail)
+    }
+
+    /// The first block that ends behind `examples` examples; the number of blocks where none does.
+    pub(super) fn block_after(&self, examples: u64) -> u64 {
+        let (mut low, mut high) = (0, self.blocks());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let seal = self.seal(middle);
+            if seal.first + u64::from(seal.examples) <= examples {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}

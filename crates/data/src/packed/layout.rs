@@ -1,0 +1,266 @@
+//! The fixed parts of a packed file: header, table entry, tail. `PACKED.md` is their specification.
+
+use stepwell_base::hash;
+
+use crate::Schema;
+
+/// Bytes at the start of a file that tell it from text.
+pub(crate) const HEAD_BYTES: usize = MAGIC.len();
+
+const MAGIC: [u8; 8] = *b"STEPWPAK";
+const END_MAGIC: [u8; 8] = *b"STEPWEND";
+
+/// Bytes of [`MAGIC`] that a damaged start still has.
+const MAGIC_LIKE: usize = 6;
+
+/// The version of the format that is written and read.
+const FORMAT_VERSION: u32 = 1;
+
+/// Name of the transform of dense features; a change of its values is a change of its name.
+const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
+
+pub(super) const HEADER_BYTES: usize = 160;
+pub(super) const ENTRY_BYTES: usize = 32;
+pub(super) const TAIL_BYTES: usize = 64;
+/// Flags and number of keys, in front of the columns of a block.
+pub(super) const BLOCK_HEAD_BYTES: usize = 8;
+
+/// Every bag of the block has exactly one key, and bag ends are left out.
+pub(super) const ONE_KEY_A_BAG: u32 = 1;
+/// The block has true click probabilities.
+pub(super) const TRUTH: u32 = 2;
+
+const NAME_BYTES: usize = 64;
+const KEYS_AT: usize = 24;
+const DENSE_AT: usize = KEYS_AT + NAME_BYTES;
+const HEADER_SUM_AT: usize = DENSE_AT + NAME_BYTES;
+const TAIL_SUM_AT: usize = 48;
+const END_MAGIC_AT: usize = 56;
+
+/// Whether a file that begins with `head` is a packed one, or was one before it was damaged.
+pub(crate) fn is_packed(head: &[u8]) -> bool {
+    let alike = head.iter().zip(&MAGIC).filter(|(found, wanted)| found == wanted).count();
+    !head.is_empty() && alike >= head.len().min(MAGIC_LIKE)
+}
+
+/// Why a part of a file is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Damage: the bytes are not those that were written.
+    Damaged(String),
+    /// The file is whole, and not for this reader.
+    Unfit(String),
+}
+
+pub(super) fn damaged(why: impl Into<String>) -> Fault {
+    Fault::Damaged(why.into())
+}
+
+/// The header of a file of such examples.
+pub(super) fn header(schema: &Schema) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    put(&mut bytes, 0, &MAGIC);
+    put(&mut bytes, 8, &FORMAT_VERSION.to_le_bytes());
+    // Schemas have fewer than 2^16 columns.
+    put(&mut bytes, 12, &(schema.dense as u32).to_le_bytes());
+    put(&mut bytes, 16, &(schema.slots as u32).to_le_bytes());
+    put(&mut bytes, KEYS_AT, hash::KEY_HASH_NAME.as_bytes());
+    put(&mut bytes, DENSE_AT, DENSE_NAME.as_bytes());
+    let sum = hash::checksum(&bytes[..HEADER_SUM_AT]);
+    put(&mut bytes, HEADER_SUM_AT, &sum.to_le_bytes());
+    bytes
+}
+
+/// The schema of the file that begins with `bytes`.
+pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Schema, Fault> {
+    if bytes[..8] != MAGIC {
+        return Err(damaged("the first 8 bytes are not those of a packed file"));
+    }
+    // Another version may lie differently, so that nothing more is known of such a file.
+    let version = u32_at(bytes, 8);
+    if version != FORMAT_VERSION {
+        return Err(Fault::Unfit(format!(
+            "is packed in format version {version}, this build reads {FORMAT_VERSION}; make it \
+             again with this build's `stepwell convert`"
+        )));
+    }
+    let (found, wanted) = (hash::checksum(&bytes[..HEADER_SUM_AT]), u64_at(bytes, HEADER_SUM_AT));
+    if found != wanted {
+        return Err(damaged(sums_differ(found, wanted)));
+    }
+    check_name(bytes, KEYS_AT, "keys", hash::KEY_HASH_NAME)?;
+    check_name(bytes, DENSE_AT, "dense features", DENSE_NAME)?;
+    let schema = Schema { dense: u32_at(bytes, 12) as usize, slots: u32_at(bytes, 16) as usize };
+    schema.check().map_err(|error| damaged(error.to_string()))?;
+    Ok(schema)
+}
+
+/// Refuses columns that were made in another way than this build makes them.
+fn check_name(header: &[u8], at: usize, what: &str, known: &str) -> Result<(), Fault> {
+    let field = &header[at..at + NAME_BYTES];
+    let name = field.split(|byte| *byte == 0).next().unwrap_or_default();
+    if name == known.as_bytes() {
+        return Ok(());
+    }
+    Err(Fault::Unfit(format!(
+        "its {what} were made by '{}', this build makes them by '{known}'; make it again with \
+         this build's `stepwell convert`",
+        name.escape_ascii()
+    )))
+}
+
+/// What a block of a packed file must be, as the table of the file says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seal {
+    /// Blocks of the file before this one.
+    pub(super) number: u64,
+    /// Where it lies in the file.
+    pub(super) offset: u64,
+    /// Examples of the file before this block.
+    pub(super) first: u64,
+    /// Examples in it.
+    pub(super) examples: u32,
+    /// Bytes of it.
+    pub(super) bytes: u32,
+    /// XXH3-64 of the bytes.
+    pub(super) checksum: u64,
+    /// Keys that one of its examples may have.
+    pub(super) example_keys_max: u32,
+}
+
+impl Seal {
+    pub(super) fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        put(&mut bytes, 0, &self.offset.to_le_bytes());
+        put(&mut bytes, 8, &self.first.to_le_bytes());
+        put(&mut bytes, 16, &self.examples.to_le_bytes());
+        put(&mut bytes, 20, &self.bytes.to_le_bytes());
+        put(&mut bytes, 24, &self.checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Entry `number` of a table.
+    pub(super) fn decode(bytes: &[u8; ENTRY_BYTES], number: u64, tail: &Tail) -> Self {
+        Self {
+            number,
+            offset: u64_at(bytes, 0),
+            first: u64_at(bytes, 8),
+            examples: u32_at(bytes, 16),
+            bytes: u32_at(bytes, 20),
+            checksum: u64_at(bytes, 24),
+            example_keys_max: tail.example_keys_max,
+        }
+    }
+
+    /// The block, in words.
+    pub(crate) fn place(&self) -> String {
+        let last = self.first.saturating_add(u64::from(self.examples));
+        format!(
+            "block {} (examples {} to {last}, at byte {})",
+            self.number + 1,
+            self.first.saturating_add(1),
+            self.offset
+        )
+    }
+}
+
+/// The end of a packed file: what is known of it without reading a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// Examples in the file.
+    pub(crate) examples: u64,
+    pub(super) blocks: u64,
+    pub(super) table_offset: u64,
+    pub(super) table_sum: u64,
+    /// Bytes of the largest block.
+    pub(super) block_bytes_max: u32,
+    /// Keys of the example that has the most.
+    pub(super) example_keys_max: u32,
+    /// Whether a block has true click probabilities.
+    pub(super) truth: bool,
+}
+
+impl Tail {
+    pub(super) fn encode(&self, header: &[u8; HEADER_BYTES]) -> [u8; TAIL_BYTES] {
+        let mut bytes = [0; TAIL_BYTES];
+        put(&mut bytes, 0, &self.examples.to_le_bytes());
+        put(&mut bytes, 8, &self.blocks.to_le_bytes());
+        put(&mut bytes, 16, &self.table_offset.to_le_bytes());
+        put(&mut bytes, 24, &self.table_sum.to_le_bytes());
+        put(&mut bytes, 32, &self.block_bytes_max.to_le_bytes());
+        put(&mut bytes, 36, &self.example_keys_max.to_le_bytes());
+        put(&mut bytes, 40, &u32::from(self.truth).to_le_bytes());
+        let sum = tail_sum(header, &bytes);
+        put(&mut bytes, TAIL_SUM_AT, &sum.to_le_bytes());
+        put(&mut bytes, END_MAGIC_AT, &END_MAGIC);
+        bytes
+    }
+
+    /// The tail of a file of `file_bytes` bytes.
+    pub(super) fn decode(
+        bytes: &[u8; TAIL_BYTES],
+        header: &[u8; HEADER_BYTES],
+        file_bytes: u64,
+    ) -> Result<Self, Fault> {
+        if bytes[END_MAGIC_AT..] != END_MAGIC {
+            return Err(damaged("the file does not end as a packed file does"));
+        }
+        let (found, wanted) = (tail_sum(header, bytes), u64_at(bytes, TAIL_SUM_AT));
+        if found != wanted {
+            return Err(damaged(sums_differ(found, wanted)));
+        }
+        let tail = Self {
+            examples: u64_at(bytes, 0),
+            blocks: u64_at(bytes, 8),
+            table_offset: u64_at(bytes, 16),
+            table_sum: u64_at(bytes, 24),
+            block_bytes_max: u32_at(bytes, 32),
+            example_keys_max: u32_at(bytes, 36),
+            truth: u32_at(bytes, 40) != 0,
+        };
+        let length = tail
+            .table_bytes()
+            .and_then(|table| table.checked_add(tail.table_offset)?.checked_add(TAIL_BYTES as u64));
+        if length != Some(file_bytes) || tail.table_offset < HEADER_BYTES as u64 {
+            return Err(damaged(format!(
+                "{} blocks and a table at byte {} do not make a file of {file_bytes} bytes",
+                tail.blocks, tail.table_offset
+            )));
+        }
+        Ok(tail)
+    }
+
+    /// Bytes of the table, if they can be counted.
+    pub(super) fn table_bytes(&self) -> Option<u64> {
+        self.blocks.checked_mul(ENTRY_BYTES as u64)
+    }
+}
+
+fn tail_sum(header: &[u8; HEADER_BYTES], tail: &[u8; TAIL_BYTES]) -> u64 {
+    let mut sum = hash::Checksum::new();
+    sum.update(header);
+    sum.update(&tail[..TAIL_SUM_AT]);
+    sum.value()
+}
+
+pub(super) fn sums_differ(found: u64, wanted: u64) -> String {
+    format!("the checksum is {found:016x} where {wanted:016x} was written")
+}
+
+fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+    bytes[at..at + part.len()].copy_from_slice(part);
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+const _: () = assert!(hash::KEY_HASH_NAME.len() <= NAME_BYTES && DENSE_NAME.len() <= NAME_BYTES);

@@ -1,0 +1,205 @@
+//! Files that no writer wrote: other builds' ones, and such as lie with checksums that are right.
+
+use std::path::PathBuf;
+
+use stepwell_base::hash;
+use stepwell_base::random::Stream;
+
+use super::encode::{Shape, encode};
+use super::layout::{
+    BLOCK_HEAD_BYTES, ENTRY_BYTES, HEADER_BYTES, ONE_KEY_A_BAG, Seal, TAIL_BYTES, Tail, header,
+    is_packed,
+};
+use super::*;
+use crate::{Block, Chunk, DataError, Input, ReadOptions, Reader, Schema, parse_block};
+
+const TINY: Schema = Schema { dense: 1, slots: 2 };
+
+fn chunk() -> Chunk {
+    let mut chunk = Chunk::new(TINY);
+    parse_block(&Block::of_text(b"1\t2\ta\tb\n0\t\t\tc\n1\t7\ta\t\n".to_vec()), &mut chunk);
+    chunk
+}
+
+/// The bytes of a block of `chunk`, with bag ends even where nobody needs them.
+fn block_of(chunk: &Chunk) -> Vec<u8> {
+    let keys = chunk.keys.len() as u64;
+    let examples = chunk.len() as u64;
+    let mut bytes = Vec::new();
+    encode(chunk, &Shape { examples, keys, one_key_a_bag: false, truth: false }, &mut bytes);
+    bytes
+}
+
+fn seal_of(bytes: &[u8], examples: u32) -> Seal {
+    Seal {
+        offset: HEADER_BYTES as u64,
+        examples,
+        bytes: bytes.len() as u32,
+        checksum: hash::checksum(bytes),
+        example_keys_max: 4,
+        ..Seal::default()
+    }
+}
+
+fn decoded(bytes: Vec<u8>, examples: u32) -> Result<Chunk, String> {
+    let (seal, mut decoded) = (seal_of(&bytes, examples), Chunk::new(TINY));
+    let outcome = decode(&Block { bytes, ..Block::default() }, &seal, &mut decoded);
+    assert!(outcome.is_ok() || decoded.is_empty());
+    outcome.map(|()| decoded)
+}
+
+#[test]
+fn bag_ends_that_nobody_needs_are_read_as_well() {
+    assert_eq!(decoded(block_of(&chunk()), 3), Ok(chunk()));
+}
+
+#[test]
+fn columns_that_no_chunk_has_are_refused() {
+    let ends_at = BLOCK_HEAD_BYTES + 3 + 3 * 4 + 6 * 8;
+    let refused = |at: usize, value: u8, why: &str| {
+        let mut bytes = block_of(&chunk());
+        bytes[at] = value;
+        let error = decoded(bytes, 3).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    };
+    refused(BLOCK_HEAD_BYTES + 1, 2, "label 2 of its example 2, not 0 or 1");
+    refused(ends_at + 4, 0, "a bag of example 1 ends before it begins");
+    refused(ends_at + 4, 5, "5 keys of example 1, 4 at most");
+    refused(ends_at + 20, 7, "bags of 7 keys among 6");
+    refused(0, ONE_KEY_A_BAG as u8, "do not take");
+    refused(0, 4, "flags 4 do not take");
+    refused(4, 5, "3 examples with 5 keys and flags 0 do not take 95 bytes");
+    assert!(decoded(block_of(&chunk()), 4).is_err());
+    assert!(decoded(vec![1; 7], 1).unwrap_err().contains("7 bytes are no block"));
+    // One key a bag, and a key too many.
+    let mut bytes = [ONE_KEY_A_BAG.to_le_bytes(), 3u32.to_le_bytes()].concat();
+    bytes.extend([0; 1 + 4 + 3 * 8]);
+    assert!(decoded(bytes, 1).unwrap_err().contains("3 keys, not one a bag"));
+}
+
+#[test]
+fn blocks_of_any_bytes_are_refused_or_make_a_chunk() {
+    let mut dice = Stream::named(1, b"packed blocks");
+    let (whole, mut read) = (block_of(&chunk()), 0);
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=dice.next_u64() % 3 {
+            let at = (dice.next_u64() % bytes.len() as u64) as usize;
+            bytes[at] = [0, 1, 2, 3, 0xFF][(dice.next_u64() % 5) as usize];
+        }
+        if dice.next_u64().is_multiple_of(4) {
+            bytes.truncate((dice.next_u64() % 95) as usize);
+        }
+        let examples = [3, 3, 3, 1, 4, u32::MAX][(dice.next_u64() % 6) as usize];
+        let Ok(chunk) = decoded(bytes, examples) else { continue };
+        read += 1;
+        assert_eq!((chunk.len(), chunk.bag_ends.len()), (3, 6));
+        let keys: usize = (0..6).map(|bag| chunk.bag(bag / 2, bag % 2).len()).sum();
+        assert_eq!(keys, chunk.keys.len());
+    }
+    assert!(read > 1000, "{read}");
+}
+
+/// A file of these parts, whose checksums are right.
+fn forged(head: [u8; HEADER_BYTES], blocks: &[u8], seals: &[Seal], mut tail: Tail) -> Vec<u8> {
+    let table: Vec<u8> = seals.iter().flat_map(|seal| seal.encode()).collect();
+    tail.table_sum = hash::checksum(&table);
+    [&head[..], blocks, &table, &tail.encode(&head)].concat()
+}
+
+fn tail_of(blocks: u64, examples: u64, block_bytes: usize) -> Tail {
+    Tail {
+        examples,
+        blocks,
+        table_offset: (HEADER_BYTES + block_bytes) as u64,
+        block_bytes_max: 1000,
+        example_keys_max: 2,
+        ..Tail::default()
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<usize, DataError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("forged");
+    std::fs::write(&path, bytes).unwrap();
+    let mut reader = Reader::open(Input::Files(vec![path]), &ReadOptions::new(TINY))?;
+    let (mut chunk, mut examples) = (reader.chunk(), 0);
+    while reader.next_chunk(&mut chunk)? {
+        examples += chunk.len();
+    }
+    Ok(examples)
+}
+
+#[test]
+fn tables_that_lie_are_refused() {
+    let block = block_of(&chunk());
+    let two = [block.clone(), block.clone()].concat();
+    let first = seal_of(&block, 3);
+    let second = Seal { offset: first.offset + u64::from(first.bytes), first: 3, ..first };
+    let tail = tail_of(2, 6, two.len());
+    let try_it = |second: Seal, tail: Tail| {
+        read(&forged(header(&TINY), &two, &[first, second], tail)).map_err(|e| e.to_string())
+    };
+    assert_eq!(try_it(second, tail), Ok(6));
+    let says = |second: Seal, tail: Tail, why: &str| {
+        let error = try_it(second, tail).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    };
+    let behind = "block 2 (examples ";
+    says(Seal { offset: 0, ..second }, tail, behind);
+    says(Seal { offset: u64::MAX, ..second }, tail, behind);
+    says(Seal { first: u64::MAX, ..second }, tail, behind);
+    says(Seal { examples: 0, ..second }, tail, behind);
+    says(Seal { bytes: u32::MAX, ..second }, tail, behind);
+    says(Seal { bytes: second.bytes - 1, ..second }, tail, "its blocks end at byte");
+    says(Seal { examples: u32::MAX, ..second }, tail, "its blocks end at byte");
+    says(second, Tail { examples: 7, ..tail }, "with 6 examples");
+    says(second, Tail { block_bytes_max: 9, ..tail }, "block 1 (examples 1 to 3");
+    says(second, Tail { example_keys_max: 1, ..tail }, "2 keys of example 1, 1 at most");
+    for blocks in [0, 1, 3, 1 << 59, u64::MAX] {
+        says(second, Tail { blocks, ..tail }, "its end: ");
+    }
+    for table_offset in [0, 5, HEADER_BYTES as u64, tail.table_offset + 1, u64::MAX] {
+        says(second, Tail { table_offset, ..tail }, "its end: ");
+    }
+    let blocks = 1 + (two.len() / ENTRY_BYTES) as u64;
+    let table_offset = tail.table_offset - (blocks - 2) * ENTRY_BYTES as u64;
+    says(second, Tail { blocks, table_offset, ..tail }, "its table of blocks (at byte ");
+}
+
+#[test]
+fn files_of_other_builds_are_told_from_damage() {
+    let file = |change: &dyn Fn(&mut [u8; HEADER_BYTES])| {
+        let mut head = header(&TINY);
+        change(&mut head);
+        let sum = hash::checksum(&head[..HEADER_BYTES - 8]);
+        head[HEADER_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+        read(&forged(head, &[], &[], tail_of(0, 0, 0))).map_err(|error| error.to_string())
+    };
+    assert_eq!(file(&|_| {}), Ok(0));
+    let says = |why: &str, change: &dyn Fn(&mut [u8; HEADER_BYTES])| {
+        let error = file(change).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    };
+    says("is packed in format version 2, this build reads 1", &|head| head[8] = 2);
+    says("its keys were made by 'xxh4-64(value bytes", &|head| head[27] = b'4');
+    says("its keys were made by '\\xff", &|head| head[24..88].fill(0xFF));
+    says("its keys were made by '', this build", &|head| head[24..88].fill(0));
+    says("its dense features were made by 'Ln(1 + max", &|head| head[88] = b'L');
+    says("0 dense features and 0 slots", &|head| head[12..20].fill(0));
+    says("an example has 1 to 65535 features", &|head| head[12..20].fill(0xFF));
+    says("its header: the first 8 bytes are not those", &|head| head[0] = b's');
+    assert!(read(&header(&TINY)).unwrap_err().to_string().contains("its end: 160 bytes are fewer"));
+    let short = [&header(&TINY)[..], &[0; TAIL_BYTES]].concat();
+    assert!(read(&short).unwrap_err().to_string().contains("does not end as a packed file does"));
+}
+
+#[test]
+fn first_bytes_tell_packed_files_even_damaged_ones() {
+    for packed in [&b"STEPWPAK"[..], b"S", b"STEPWPA", b"XTEPWPAK", b"STEPWxxK"] {
+        assert!(is_packed(packed), "{packed:?}");
+    }
+    for other in [&b""[..], b"0\t1\t2\t3\t4", b"STEPWSEG", b"\x28\xB5\x2F\xFD1234", b"1", b"So"] {
+        assert!(!is_packed(other), "{other:?}");
+    }
+}

@@ -1,0 +1,300 @@
+//! Examples into a packed file, which has its name once it is whole.
+
+use std::fs::{File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use stepwell_base::hash;
+
+use super::encode::{Shape, encode};
+use super::layout::{Seal, TAIL_BYTES, Tail, header};
+use crate::lines::BLOCK_BYTES;
+use crate::{Chunk, DataError, Schema};
+
+/// What follows the name of a file that is being written.
+const UNFINISHED: &str = ".unfinished";
+
+/// How a packed file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedOptions {
+    /// Columns of the examples.
+    pub schema: Schema,
+    /// Bytes of a block at most; readers have room for a quarter of [`BLOCK_BYTES`] at least.
+    pub block_bytes: usize,
+}
+
+impl PackedOptions {
+    /// In blocks of a quarter of [`BLOCK_BYTES`], which training has room for.
+    pub fn new(schema: Schema) -> Self {
+        Self { schema, block_bytes: BLOCK_BYTES / 4 }
+    }
+}
+
+/// Writes a packed file; dropped before [`PackedWriter::finish`] it leaves nothing.
+///
+/// Cost: two times a block, and 32 bytes for each block that was written.
+///
+/// ```
+/// use stepwell_data::{Chunk, PackedOptions, PackedWriter, Schema, Synth, SynthOptions};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("clicks.packed");
+/// let stream = Synth::new(&SynthOptions { examples: 1000, ..SynthOptions::default() })?;
+/// let mut chunk = Chunk::new(stream.schema());
+/// let mut writer = PackedWriter::new(&path, &PackedOptions::new(stream.schema()))?;
+/// for first in [0, 500] {
+///     stream.fill(first, 500, &mut chunk);
+///     writer.add(&chunk)?;
+/// }
+/// assert_eq!(writer.finish()?, 1000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PackedWriter {
+    path: PathBuf,
+    unfinished: PathBuf,
+    file: File,
+    options: PackedOptions,
+    /// Examples of the block at hand.
+    block: Chunk,
+    shape: Shape,
+    /// The block as it is written.
+    bytes: Vec<u8>,
+    table: Vec<u8>,
+    tail: Tail,
+    /// Where the next block goes.
+    offset: u64,
+    /// Set while something is written: what failed once is not gone on with.
+    failed: bool,
+    finished: bool,
+}
+
+impl PackedWriter {
+    /// Begins the file that will be at `path`; one that is there stays until this one is whole.
+    ///
+    /// # Errors
+    /// A schema without features, a place that cannot be written or is no file, or a file that
+    /// another writer is at.
+    ///
+    /// # Panics
+    /// When `block_bytes` do not count in 32 bits.
+    pub fn new(path: &Path, options: &PackedOptions) -> Result<Self, DataError> {
+        options.schema.check()?;
+        assert!(u32::try_from(options.block_bytes).is_ok(), "places in a block have 32 bits");
+        if path.exists() && !path.is_file() {
+            let why = "is no file: name another place for a packed file".to_owned();
+            return Err(DataError::Path { path: path.to_owned(), why });
+        }
+        let unfinished = Self::unfinished(path);
+        let file = begin(&unfinished)?;
+        let mut writer = Self {
+            path: path.to_owned(),
+            unfinished,
+            file,
+            options: *options,
+            block: Chunk::new(options.schema),
+            shape: EMPTY,
+            bytes: Vec::new(),
+            table: Vec::new(),
+            tail: Tail::default(),
+            offset: 0,
+            failed: false,
+            finished: false,
+        };
+        writer.write(&header(&options.schema))?;
+        Ok(writer)
+    }
+
+    /// Where the file that will be at `path` lies while it is written.
+    pub fn unfinished(path: &Path) -> PathBuf {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(UNFINISHED);
+        unfinished.into()
+    }
+
+    /// Appends the examples of `chunk`; malformed lines have no place in a packed file.
+    ///
+    /// # Errors
+    /// A label other than 0 and 1, an example that is larger than a block, or a failing disk;
+    /// after an error the writer writes no more.
+    ///
+    /// # Panics
+    /// When the chunk has another schema than the file.
+    pub fn add(&mut self, chunk: &Chunk) -> Result<(), DataError> {
+        assert_eq!(chunk.schema, self.options.schema, "a file has one schema");
+        self.check_usable()?;
+        self.failed = true;
+        (0..chunk.len()).try_for_each(|example| self.push(chunk, example))?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Examples that were added so far.
+    pub fn examples(&self) -> u64 {
+        self.tail.examples + self.shape.examples
+    }
+
+    /// Completes the file, gives it its name and says how many examples it has.
+    ///
+    /// # Errors
+    /// A failing disk, now or before.
+    pub fn finish(mut self) -> Result<u64, DataError> {
+        self.check_usable()?;
+        self.close_block()?;
+        let table = std::mem::take(&mut self.table);
+        (self.tail.table_offset, self.tail.table_sum) = (self.offset, hash::checksum(&table));
+        self.write(&table)?;
+        let tail: [u8; TAIL_BYTES] = self.tail.encode(&header(&self.options.schema));
+        self.write(&tail)?;
+        let named =
+            self.file.sync_all().and_then(|()| std::fs::rename(&self.unfinished, &self.path));
+        named.map_err(|error| self.cannot_write(&error))?;
+        self.finished = true;
+        Ok(self.tail.examples)
+    }
+
+    fn check_usable(&self) -> Result<(), DataError> {
+        if self.failed {
+            let why = "writing it has failed before; begin again".to_owned();
+            return Err(DataError::Path { path: self.path.clone(), why });
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, chunk: &Chunk, example: usize) -> Result<(), DataError> {
+        let label = chunk.labels[example];
+        if label != 0.0 && label != 1.0 {
+            let (number, path) = (self.examples() + 1, self.path.display());
+            return Err(DataError::Options(format!(
+                "{path}: the label of example {number} is {label}; a packed file holds 0 and 1"
+            )));
+        }
+        let slots = chunk.schema.slots;
+        let (start, end) = (chunk.keys_start(example), chunk.keys_start(example + 1));
+        let ends = &chunk.bag_ends[example * slots..][..slots];
+        let one_key_a_bag = (start as u32 + 1..).zip(ends).all(|(wanted, end)| wanted == *end);
+        let one = Shape {
+            examples: 1,
+            keys: (end - start) as u64,
+            one_key_a_bag,
+            truth: !chunk.truth.is_empty(),
+        };
+        self.make_room(&one)?;
+        let base = self.block.keys.len() as u32;
+        self.block.labels.push(label);
+        self.block.dense.extend_from_slice(chunk.dense_of(example));
+        self.block.keys.extend_from_slice(&chunk.keys[start..end]);
+        self.block.bag_ends.extend(ends.iter().map(|end| end - start as u32 + base));
+        self.block.truth.extend(chunk.truth.get(example));
+        let most = &mut self.tail.example_keys_max;
+        *most = (*most).max(one.keys as u32);
+        Ok(())
+    }
+
+    /// Sees to it that an example of shape `one` fits into the block at hand, and counts it.
+    fn make_room(&mut self, one: &Shape) -> Result<(), DataError> {
+        if self.shape.examples > 0 {
+            let grown = self.shape.with(one);
+            if self.fits(&grown) && one.truth == self.shape.truth {
+                self.shape = grown;
+                return Ok(());
+            }
+            self.close_block()?;
+        }
+        if !self.fits(one) {
+            let (number, room) = (self.tail.examples + 1, self.options.block_bytes);
+            return Err(DataError::Options(format!(
+                "{}: example {number} with {} keys is larger than a block of {room} bytes",
+                self.path.display(),
+                one.keys
+            )));
+        }
+        self.shape = *one;
+        Ok(())
+    }
+
+    fn fits(&self, shape: &Shape) -> bool {
+        let bytes = shape.bytes(&self.options.schema);
+        bytes.is_some_and(|bytes| bytes <= self.options.block_bytes as u64)
+    }
+
+    fn close_block(&mut self) -> Result<(), DataError> {
+        let shape = std::mem::replace(&mut self.shape, EMPTY);
+        if shape.examples == 0 {
+            return Ok(());
+        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        encode(&self.block, &shape, &mut bytes);
+        self.block.clear();
+        let seal = Seal {
+            offset: self.offset,
+            first: self.tail.examples,
+            // A block's bytes count in 32 bits, and an example has at least one.
+            examples: shape.examples as u32,
+            bytes: bytes.len() as u32,
+            checksum: hash::checksum(&bytes),
+            ..Seal::default()
+        };
+        self.write(&bytes)?;
+        self.table.extend(seal.encode());
+        self.tail.blocks += 1;
+        self.tail.examples += shape.examples;
+        self.tail.block_bytes_max = self.tail.block_bytes_max.max(seal.bytes);
+        self.tail.truth |= shape.truth;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+        self.file.write_all(bytes).map_err(|error| self.cannot_write(&error))?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn cannot_write(&self, error: &std::io::Error) -> DataError {
+        let why = format!("cannot be written after {} examples: {error}", self.tail.examples);
+        DataError::Path { path: self.path.clone(), why }
+    }
+}
+
+impl Drop for PackedWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nobody is left to be told that it could not be removed.
+            let _ = std::fs::remove_file(&self.unfinished);
+        }
+    }
+}
+
+/// A block of no examples.
+const EMPTY: Shape = Shape { examples: 0, keys: 0, one_key_a_bag: true, truth: false };
+
+impl Shape {
+    fn with(&self, one: &Self) -> Self {
+        Self {
+            examples: self.examples + one.examples,
+            keys: self.keys + one.keys,
+            one_key_a_bag: self.one_key_a_bag && one.one_key_a_bag,
+            truth: self.truth,
+        }
+    }
+}
+
+/// An empty file that no other writer has; one that a stopped writer left is taken over.
+fn begin(path: &Path) -> Result<File, DataError> {
+    let fail = |why: String| DataError::Path { path: path.to_owned(), why };
+    let create = || File::options().write(true).create(true).truncate(false).open(path);
+    let file = create().map_err(|error| fail(format!("cannot be created: {error}")))?;
+    let busy = || fail("is being written by another process: wait for it".to_owned());
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(busy()),
+        Err(TryLockError::Error(error)) => return Err(fail(format!("cannot be locked: {error}"))),
+    }
+    // Another writer may have moved it to its place between opening and locking.
+    if !path.exists() {
+        return Err(busy());
+    }
+    file.set_len(0).map_err(|error| fail(format!("cannot be emptied: {error}")))?;
+    Ok(file)
+}

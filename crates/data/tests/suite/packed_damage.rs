@@ -1,0 +1,140 @@
+//! Damage of a packed file is an error, never other examples and never a panic.
+
+use std::path::Path;
+
+use stepwell_base::random::Stream;
+use stepwell_data::{DataError, PackedOptions, PackedWriter, ReadOptions, count_lines, resolve};
+
+use crate::common::*;
+
+/// A file of three blocks, its bytes and its rows.
+fn small(path: &Path) -> (Vec<u8>, Vec<Row>) {
+    let mut chunk = stepwell_data::Chunk::new(TINY);
+    stepwell_data::parse_block(&stepwell_data::Block::of_text(lines(0..7).into()), &mut chunk);
+    // A bag of two keys in the last block.
+    *chunk.bag_ends.last_mut().unwrap() += 1;
+    chunk.keys.push(stepwell_base::Key(7));
+    let options = PackedOptions { block_bytes: 120, ..PackedOptions::new(TINY) };
+    let mut writer = PackedWriter::new(path, &options).unwrap();
+    writer.add(&chunk).unwrap();
+    assert_eq!(writer.finish().unwrap(), 7);
+    (std::fs::read(path).unwrap(), rows_of(&chunk))
+}
+
+fn options() -> ReadOptions {
+    // Skipping lines must not make damage pass as an empty file.
+    ReadOptions { example_keys_max: 9, skip_max: u64::MAX, ..blocks_of(4096) }
+}
+
+/// What reading gives of a file of these bytes, all ways of looking at it tried.
+fn outcome(folder: &Path, bytes: &[u8]) -> Result<Vec<Row>, DataError> {
+    let files = [write(folder, "damaged", bytes)];
+    let resolved = resolve(&files).map(|_| ());
+    let counted = count_lines(&files);
+    let (rows, skipped) = read_files(&files, &options())?;
+    if skipped == 0 {
+        resolved.unwrap();
+        assert_eq!(counted.unwrap(), rows.len() as u64);
+    }
+    Ok(rows)
+}
+
+#[test]
+fn every_flipped_bit_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, rows) = small(&folder.path().join("small"));
+    assert!(outcome(folder.path(), &bytes).unwrap() == rows);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let error = outcome(folder.path(), &flipped).unwrap_err().to_string();
+        let named = error.contains("the file is damaged or cut short: copy it again")
+            || error.contains("is packed in format version");
+        assert!(error.contains("damaged: ") && named, "bit {bit}: {error}");
+    }
+}
+
+#[test]
+fn every_cut_and_every_longer_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, _) = small(&folder.path().join("small"));
+    for length in 1..bytes.len() {
+        let error = outcome(folder.path(), &bytes[..length]).unwrap_err().to_string();
+        assert!(error.contains("the file is damaged or cut short"), "{length}: {error}");
+    }
+    assert!(outcome(folder.path(), b"").unwrap_err().to_string().ends_with("is empty"));
+    for more in [&bytes[..1], &bytes] {
+        let longer = [&bytes, more].concat();
+        assert!(outcome(folder.path(), &longer).is_err());
+    }
+    // A part that is gone; a file without its first bytes is taken for text, as any other is.
+    for at in (8..bytes.len() - 32).step_by(7) {
+        let holed = [&bytes[..at], &bytes[at + 32..]].concat();
+        assert!(outcome(folder.path(), &holed).is_err(), "{at}");
+    }
+}
+
+#[test]
+fn a_damaged_block_is_named_with_its_place_and_ends_the_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut bytes, rows) = small(&folder.path().join("small"));
+    bytes[160 + 120 + 11] ^= 1;
+    let path = write(folder.path(), "damaged", bytes);
+    let input = stepwell_data::Input::Files(vec![path]);
+    let mut reader = stepwell_data::Reader::open(input, &options()).unwrap();
+    let mut chunk = reader.chunk();
+    assert!(reader.next_chunk(&mut chunk).unwrap());
+    assert!(rows_of(&chunk) == rows[..chunk.len()]);
+    let error = reader.next_chunk(&mut chunk).unwrap_err().to_string();
+    assert!(error.contains("damaged: block 2 (examples 4 to 6, at byte "), "{error}");
+    assert!(error.contains("the checksum is "), "{error}");
+    assert!(error.ends_with("make it again with `stepwell convert`"), "{error}");
+    assert!(chunk.is_empty());
+}
+
+#[test]
+fn blocks_of_another_file_are_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |from: usize| {
+        let path = folder.path().join(format!("file{from}"));
+        let mut chunk = stepwell_data::Chunk::new(TINY);
+        let text = lines(from..from + 6).into();
+        stepwell_data::parse_block(&stepwell_data::Block::of_text(text), &mut chunk);
+        let options = PackedOptions { block_bytes: 120, ..PackedOptions::new(TINY) };
+        let mut writer = PackedWriter::new(&path, &options).unwrap();
+        writer.add(&chunk).unwrap();
+        writer.finish().unwrap();
+        std::fs::read(path).unwrap()
+    };
+    let (a, b) = (make(0), make(6));
+    assert_eq!(a.len(), b.len());
+    // Whole blocks, table or tail of one in the other, as half-done copies leave them.
+    for cut in 161..a.len() {
+        let mixed = [&a[..cut], &b[cut..]].concat();
+        let whole = mixed == a || mixed == b;
+        assert_eq!(outcome(folder.path(), &mixed).is_ok(), whole, "{cut}");
+    }
+}
+
+#[test]
+fn any_bytes_behind_the_first_ones_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, _) = small(&folder.path().join("small"));
+    let mut dice = Stream::named(5, b"packed noise");
+    for _ in 0..2000 {
+        let mut noise = bytes.clone();
+        let from = (dice.next_u64() % noise.len() as u64) as usize;
+        noise.truncate(noise.len() - (dice.next_u64() % 100) as usize);
+        for byte in noise.iter_mut().skip(from.max(8)).take((dice.next_u64() % 64) as usize) {
+            *byte = dice.next_u64() as u8;
+        }
+        if noise != bytes {
+            assert!(outcome(folder.path(), &noise).is_err());
+        }
+    }
+    for length in 8..300 {
+        let mut noise = b"STEPWPAK".to_vec();
+        noise.extend((8..length).map(|_| dice.next_u64() as u8));
+        assert!(outcome(folder.path(), &noise).is_err());
+    }
+}

@@ -1,0 +1,129 @@
+//! `stepwell convert`: parses once, so that every later run and epoch need not.
+//!
+//! How       One thread reads blocks and deals them out in turn to threads that parse; the main
+//!           thread takes the chunks back in the same turn and writes them, so that examples keep
+//!           their order without being numbered.
+//! Failure   The first error in the order of the input ends it all; nothing of the file is left.
+//! Bounds    Two blocks and two chunks for each thread that parses.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+use stepwell_base::ByteCount;
+use stepwell_data::{
+    Block, Chunk, DataError, Decoder, Input, PackedOptions, PackedWriter, ReadOptions, Schema,
+    Skips, Source, SynthOptions, resolve,
+};
+
+use crate::cli::ConvertArgs;
+use crate::outputs;
+use crate::progress::Counting;
+
+type Parsed = Result<Box<Chunk>, DataError>;
+
+/// Writes a packed file.
+pub(crate) fn run(args: &ConvertArgs) -> Result<(), String> {
+    let (path, began) = (args.out.display(), Instant::now());
+    if args.threads == Some(0) {
+        return Err("--threads 0: at least one thread must parse".to_owned());
+    }
+    let input = input(args).map_err(|error| error.to_string())?;
+    let unfinished = PackedWriter::unfinished(&args.out);
+    let out = ("--out", Some(args.out.as_path()));
+    // What is written beside its place must not be an input either.
+    outputs::check(&[out, ("--out", Some(&unfinished))], input.files())?;
+    if args.out.exists() && !args.force {
+        return Err(format!("{path} exists; replace it with --force"));
+    }
+    let (examples, skipped) = convert(args, &input).map_err(|error| error.to_string())?;
+    let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
+    let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
+    println!("{examples} examples in {path}, {}, {rate:.0} examples/s", ByteCount(bytes));
+    if skipped > 0 {
+        println!("{skipped} malformed lines were skipped");
+    }
+    Ok(())
+}
+
+fn input(args: &ConvertArgs) -> Result<Input, DataError> {
+    if !args.synth {
+        return resolve(&args.inputs).map(Input::Files);
+    }
+    Input::synth(&SynthOptions {
+        seed: args.seed,
+        examples: args.examples,
+        vocab_scale: args.vocab_scale,
+        ..SynthOptions::default()
+    })
+}
+
+/// Examples written, and lines skipped.
+fn convert(args: &ConvertArgs, input: &Input) -> Result<(u64, u64), DataError> {
+    // Packed files may be joined and packed again, whatever their bags are like.
+    let options = ReadOptions { example_keys_max: usize::MAX, ..ReadOptions::new(Schema::CRITEO) };
+    let source = Source::open(input, &options)?;
+    let mut writer = PackedWriter::new(&args.out, &PackedOptions::new(options.schema))?;
+    let decoder = Decoder::new(input, options.schema);
+    let threads = args.threads.unwrap_or_else(cores);
+    let total = matches!(input, Input::Stream(_)).then_some(args.examples);
+    let (mut skips, mut progress) = (Skips::new(args.skip_max), Counting::new(total));
+    let outcome = std::thread::scope(|scope| {
+        let (mut blocks, mut chunks) = (Vec::new(), Vec::new());
+        for _ in 0..threads {
+            let (block_sender, block_receiver) = sync_channel(1);
+            let (chunk_sender, chunk_receiver) = sync_channel(1);
+            blocks.push(block_sender);
+            chunks.push(chunk_receiver);
+            let decoder = &decoder;
+            scope.spawn(move || parse(decoder, &block_receiver, &chunk_sender));
+        }
+        scope.spawn(move || read(source, &blocks));
+        // An error returns, which drops the receivers, which ends the other threads.
+        let turns = (0..threads).cycle();
+        for chunk in turns.map_while(|turn| chunks[turn].recv().ok()) {
+            let chunk = chunk?;
+            skips.add(input.files(), &chunk)?;
+            writer.add(&chunk)?;
+            progress.at(writer.examples());
+        }
+        Ok(())
+    });
+    progress.finish();
+    outcome?;
+    Ok((writer.finish()?, skips.skipped()))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Deals out the blocks of `source`, an error in the place of one; until nobody takes them.
+fn read(mut source: Source, blocks: &[SyncSender<Result<Block, DataError>>]) {
+    for turn in (0..blocks.len()).cycle() {
+        let mut block = Block::default();
+        let next = match source.next_block(&mut block) {
+            Ok(true) => Ok(block),
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
+        let last = next.is_err();
+        if blocks[turn].send(next).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Parses every other block.
+fn parse(
+    decoder: &Decoder,
+    blocks: &Receiver<Result<Block, DataError>>,
+    chunks: &SyncSender<Parsed>,
+) {
+    for block in blocks {
+        let mut chunk = Box::new(decoder.chunk());
+        let parsed = block.and_then(|block| decoder.decode(&block, &mut chunk)).map(|()| chunk);
+        if chunks.send(parsed).is_err() {
+            return;
+        }
+    }
+}

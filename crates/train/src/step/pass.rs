@@ -1,0 +1,114 @@
+//! The forward and backward pass of a mini-batch, block by block.
+
+use std::sync::{Mutex, PoisonError};
+
+use stepwell_nn::{Block, Matrix, Workspace, binary_cross_entropy};
+
+use super::blocks::Blocks;
+use super::sight::Sight;
+use super::{Sums, gather};
+use crate::batch::MiniBatch;
+use crate::models::Model;
+
+/// What one thread needs for a block.
+#[derive(Debug)]
+pub(super) struct Bench {
+    pub(super) x: Vec<f32>,
+    pub(super) first_order: Vec<f32>,
+    pub(super) workspace: Workspace<f32>,
+}
+
+/// One block's part of the mini-batch's buffers.
+pub(super) struct BlockTask<'a> {
+    pub(super) number: usize,
+    pub(super) logits: &'a mut [f32],
+    pub(super) probabilities: &'a mut [f32],
+    pub(super) d_logits: &'a mut [f32],
+    pub(super) d_x: &'a mut [f32],
+    pub(super) gradients: Option<&'a mut Vec<f32>>,
+    pub(super) sums: Sums,
+}
+
+/// Cuts the mini-batch's buffers at the blocks.
+pub(super) fn cut<'a>(
+    blocks: Blocks,
+    embedding: usize,
+    [mut logits, mut probabilities, mut d_logits]: [&'a mut [f32]; 3],
+    mut d_x: &'a mut [f32],
+    gradients: Option<&'a mut Vec<Vec<f32>>>,
+) -> Vec<BlockTask<'a>> {
+    let mut gradients = gradients.into_iter().flatten();
+    let mut tasks = Vec::with_capacity(blocks.count());
+    for number in 0..blocks.count() {
+        let rows = blocks.range(number).len();
+        tasks.push(BlockTask {
+            number,
+            logits: front(&mut logits, rows),
+            probabilities: front(&mut probabilities, rows),
+            d_logits: front(&mut d_logits, rows),
+            d_x: front(&mut d_x, rows * embedding),
+            gradients: gradients.next(),
+            sums: Sums::default(),
+        });
+    }
+    tasks
+}
+
+fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
+    let (front, back) = std::mem::take(rest).split_at_mut(count);
+    *rest = back;
+    front
+}
+
+/// The forward and backward pass of one block.
+pub(super) struct BlockPass<'a> {
+    pub(super) model: &'a Model,
+    pub(super) parameters: &'a [f32],
+    pub(super) benches: &'a Mutex<Vec<Bench>>,
+    pub(super) rows_max: usize,
+    pub(super) mini: &'a MiniBatch,
+    pub(super) sights: &'a [Sight<'a>],
+    pub(super) blocks: Blocks,
+}
+
+impl BlockPass<'_> {
+    fn bench(&self) -> Bench {
+        let idle = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.unwrap_or_else(|| Bench {
+            x: vec![0.0; self.rows_max * self.model.columns()],
+            first_order: vec![0.0; self.rows_max],
+            workspace: Workspace::new(self.model.graph(), self.rows_max),
+        })
+    }
+
+    pub(super) fn run(&self, task: &mut BlockTask<'_>) {
+        let range = self.blocks.range(task.number);
+        let (rows, columns) = (range.len(), self.model.columns());
+        let mut bench = self.bench();
+        let x = &mut bench.x[..rows * columns];
+        let first_order = &mut bench.first_order[..rows];
+        gather::gather(self.model, self.mini, self.sights, range.clone(), x, first_order);
+        let block = Block { x: Matrix::packed(x, rows, columns), first_order };
+        let graph = self.model.graph();
+        graph.forward(self.parameters, &block, &mut bench.workspace, task.logits);
+        task.sums.loss = binary_cross_entropy(
+            task.logits,
+            &self.mini.labels[range],
+            self.mini.examples(),
+            task.d_logits,
+            task.probabilities,
+        );
+        task.sums.probability = task.probabilities.iter().map(|p| f64::from(*p)).sum();
+        if let Some(gradients) = task.gradients.as_deref_mut() {
+            graph.backward(
+                self.parameters,
+                &block,
+                task.d_logits,
+                &mut bench.workspace,
+                task.d_x,
+                gradients,
+            );
+        }
+        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+    }
+}

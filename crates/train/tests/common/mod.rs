@@ -1,0 +1,65 @@
+//! A small job, in memory and through tiny tiers.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use stepwell_base::ByteCount;
+use stepwell_base::clock::SystemClock;
+use stepwell_base::stage::{FullSpeed, Pace, Threads};
+use stepwell_server::Placement;
+use stepwell_train::config::ModelKind;
+use stepwell_train::{Config, Report, RowsAtStart, Silence, Surroundings, train};
+
+/// Nobody watches.
+pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
+    Surroundings {
+        observer: Arc::new(Silence),
+        clock: Arc::new(SystemClock::new()),
+        pace,
+        driver: Arc::new(Threads),
+        world: None,
+        rows: RowsAtStart::default(),
+        digest: true,
+        placement: Placement::Fresh,
+        settings: Value::Null,
+        on_plan: Box::new(|_| {}),
+        on_note: Box::new(|_| {}),
+    }
+}
+
+/// Trains.
+pub(crate) fn run(config: &Config) -> Report {
+    train(config, &surroundings(Arc::new(FullSpeed))).unwrap()
+}
+
+/// A small job: 40 steps of 64 examples, some 6,000 rows.
+fn job(kind: ModelKind) -> Config {
+    let mut config = Config { threads: 2, ..Config::default() };
+    config.synth.examples = 2800;
+    config.synth.vocab_scale = 0.2;
+    config.data.mini_batch = 64;
+    config.model.kind = kind;
+    config.model.dim = 4;
+    config.model.hidden = vec![16, 8];
+    config.tiers.dram = ByteCount(16 << 20);
+    config.tiers.index = ByteCount(8 << 20);
+    config
+}
+
+/// Everything in memory, no pipeline.
+pub(crate) fn in_memory(kind: ModelKind) -> Config {
+    let mut config = job(kind);
+    config.pipeline.lookahead = 0;
+    config.pipeline.horizon = 0;
+    config
+}
+
+/// Room for a few hundred rows, segments of a few pages.
+pub(crate) fn tiny(kind: ModelKind, lookahead: usize) -> Config {
+    let mut config = job(kind);
+    config.tiers.dram = ByteCount(160 << 10);
+    config.tiers.segment = ByteCount(64 << 10);
+    config.pipeline.lookahead = lookahead;
+    config.pipeline.horizon = 2 * lookahead;
+    config
+}

@@ -1,0 +1,104 @@
+//! Rows that come to exist later and cease to, and reads that are stale, are exact too: no tier
+//! shows in them.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use common::{in_memory, run, tiny};
+use stepwell_train::config::{LifeConfig, ModelKind};
+use stepwell_train::{Config, Report};
+
+const KIND: ModelKind = ModelKind::DeepFm;
+
+/// The run in memory and runs through tiny tiers, all with `change`; they must agree.
+fn agree(change: impl Fn(&mut Config)) -> Report {
+    let with = |mut config: Config| {
+        change(&mut config);
+        run(&config)
+    };
+    let oracle = with(in_memory(KIND));
+    for (lookahead, mini_batches, threads) in [(0, 1, 1), (2, 8, 2), (8, 1, 2)] {
+        let mut config = tiny(KIND, lookahead);
+        config.data.batch = config.data.mini_batch * mini_batches;
+        config.threads = threads;
+        let report = with(config);
+        let name = format!("lookahead {lookahead}, batches of {mini_batches}");
+        assert_eq!(report.model_digest, oracle.model_digest, "{name}");
+        assert_eq!(report.rows, oracle.rows, "{name}");
+        assert_eq!(report.eval_by_epoch, oracle.eval_by_epoch, "{name}");
+        assert!(report.tiers.host.evictions > 0, "{name}");
+    }
+    oracle
+}
+
+fn life(change: impl Fn(&mut LifeConfig)) -> Report {
+    agree(|config| {
+        // A second epoch, so that rows are met again after an evaluation.
+        config.data.epochs = 2;
+        change(&mut config.life);
+    })
+}
+
+#[test]
+fn a_history_changes_nothing() {
+    let (without, with) = (life(|_| {}), life(|life| life.history = true));
+    assert_eq!(without.model_digest, with.model_digest);
+    assert_eq!(without.rows, with.rows);
+}
+
+#[test]
+fn rows_that_are_admitted_late_are_fewer() {
+    let all = life(|_| {}).rows;
+    let after = |times| life(|life| life.admit_after = times).rows;
+    let (twice, often) = (after(2), after(20));
+    assert!(often < twice && twice < all, "{often} {twice} {all}");
+    // A sketch that is too small counts too many, and is exact all the same.
+    let crowded = life(|life| {
+        life.admit_after = 20;
+        life.sketch = "64".parse().unwrap();
+    });
+    assert!(crowded.rows > often);
+}
+
+#[test]
+fn rows_that_are_admitted_by_chance_are_fewer_for_each_seed_anew() {
+    let chance = |seed| {
+        agree(|config| {
+            config.seed = seed;
+            config.life.admit_probability = 0.1;
+        })
+    };
+    let (one, two) = (chance(1), chance(2));
+    assert!(one.rows < life(|_| {}).rows);
+    assert_ne!(one.model_digest, two.model_digest);
+}
+
+#[test]
+fn rows_expire_and_begin_anew() {
+    let all = life(|_| {});
+    let expiring = |after| life(|life| life.expire_after = after);
+    let (soon, late, never) = (expiring(3), expiring(30), expiring(1_000_000));
+    assert!(soon.rows < late.rows && late.rows < all.rows, "{} {}", soon.rows, late.rows);
+    assert_eq!(never.model_digest, all.model_digest);
+    // Rows of the last three steps alone.
+    assert!(soon.rows < 3 * 64 * 26);
+    let both = life(|life| {
+        life.expire_after = 7;
+        life.admit_after = 3;
+    });
+    assert!(both.rows < expiring(7).rows);
+}
+
+#[test]
+fn stale_reads_have_a_result_of_their_own() {
+    let stale = |staleness| agree(|config| config.staleness = staleness).model_digest;
+    let digests = [stale(0), stale(1), stale(4)];
+    assert_eq!(digests[0], run(&in_memory(KIND)).model_digest);
+    assert!(digests[0] != digests[1] && digests[1] != digests[2]);
+    agree(|config| {
+        config.staleness = 2;
+        config.life.expire_after = 5;
+        config.life.admit_after = 2;
+    });
+}
