@@ -15,6 +15,7 @@
 //! Cost        [`BYTES_PER_SLOT`] bytes a slot, those of the policy, and 7.1 of index.
 
 use bytemuck::Zeroable;
+use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};
 
@@ -91,7 +92,7 @@ pub enum NoPlace {
 #[derive(Debug)]
 pub struct Cache {
     index: Index,
-    records: Box<[Record]>,
+    records: HugeSlice<Record>,
     links: Links,
     uses: KnownUses,
     policy: Box<dyn Policy>,
@@ -114,7 +115,7 @@ impl Cache {
         let ring = horizon + 2;
         Self {
             index: Index::new(slots),
-            records: bytemuck::zeroed_slice_box(slots),
+            records: HugeSlice::zeroed(slots),
             links: Links::new(slots, policy.lists() + ring),
             uses: KnownUses::new(policy.lists(), ring),
             policy,

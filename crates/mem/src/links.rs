@@ -16,6 +16,7 @@
 
 use bytemuck::Zeroable;
 use stepwell_base::SlotIndex;
+use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch;
 
 /// Number of a list.
@@ -34,7 +35,7 @@ struct Node {
 #[derive(Debug)]
 pub struct Links {
     slots: u32,
-    nodes: Box<[Node]>,
+    nodes: HugeSlice<Node>,
 }
 
 impl Links {
@@ -42,7 +43,7 @@ impl Links {
     pub fn new(slots: usize, lists: usize) -> Self {
         let nodes = u32::try_from(slots + lists);
         assert!(nodes.is_ok_and(|n| n < u32::MAX), "a slab has fewer than 2^32 slots");
-        Self { slots: slots as u32, nodes: bytemuck::zeroed_slice_box(slots + lists) }
+        Self { slots: slots as u32, nodes: HugeSlice::zeroed(slots + lists) }
     }
 
     fn next(&self, node: u32) -> u32 {
