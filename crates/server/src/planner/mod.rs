@@ -16,7 +16,7 @@
 //! - I7: the policy is told at retire, once per mini-batch and key.
 
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind, bytes_for};
+use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind, bytes_for, bytes_of_known_uses};
 
 use crate::Result;
 use crate::future::Future;
@@ -84,7 +84,7 @@ impl Planner {
     pub fn bytes_max(keys: u64, horizon: u64, unit: u64) -> u64 {
         let found = keys * size_of::<Option<SlotIndex>>() as u64;
         let counted = unit * size_of::<SlotIndex>() as u64;
-        found + counted + Future::bytes_max(keys * horizon)
+        found + counted + Future::bytes_max(keys * horizon) + bytes_of_known_uses(keys * horizon)
     }
 
     /// The metadata, for inspection, checkpoints and digests.
