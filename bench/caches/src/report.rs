@@ -47,7 +47,8 @@ pub(crate) fn table(report: &Report) -> String {
     let Options { keys, skew, rounds, .. } = report.options;
     let (asked, rows) = (millions(report.asked as f64), millions(report.rows as f64));
     text += &format!(
-        "\n{rows} M rows of 256 bytes, {} M keys, Zipf {skew}; {asked} M keys a pass, {rounds} rounds",
+        "\n{rows} M rows of 256 bytes, {} M keys, Zipf {skew}; {asked} M keys a pass, \
+         {rounds} rounds",
         millions(keys as f64),
     );
     let range = |at: usize| {

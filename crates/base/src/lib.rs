@@ -8,6 +8,7 @@ pub mod budget;
 pub mod bytes;
 pub mod clock;
 pub mod hash;
+pub mod huge;
 mod ids;
 pub mod prefetch;
 pub mod queue;

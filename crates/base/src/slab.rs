@@ -27,8 +27,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
 
-use crate::SlotIndex;
 use crate::prefetch::{prefetch, prefetch_row};
+use crate::{SlotIndex, huge};
 
 /// Slots whose states are in one word.
 const WORD_SLOTS: usize = u64::BITS as usize;
@@ -71,13 +71,7 @@ impl Slab {
         let lanes = slots.checked_mul(row_lanes);
         let bytes = lanes.and_then(|lanes| lanes.checked_mul(size_of::<f32>()));
         let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
-        let bytes = bytes.ok_or(std::io::ErrorKind::OutOfMemory)?.max(1);
-        let mut memory = MmapMut::map_anon(bytes)?;
-        #[cfg(target_os = "linux")]
-        {
-            // A hint: without huge pages the slab is slower, not wrong.
-            let _ = memory.advise(memmap2::Advice::HugePage);
-        }
+        let mut memory = huge::map(bytes.ok_or(std::io::ErrorKind::OutOfMemory)?)?;
         let base = memory.as_mut_ptr().cast::<f32>();
         let held = Mutex::new(vec![0; slots.div_ceil(WORD_SLOTS)].into());
         Ok(Self { base, row_lanes, slots, held, _memory: memory })

@@ -10,44 +10,17 @@
 //!                      └──────── pin ───────────────┴─────────┘
 //! ```
 //!
-//! Invariants  I4: a pinned slot is in no list, so no victim is ever pinned.
+//! Invariants  I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
 //!             I9: every slot can be pinned; the index has room for a key in each.
-//! Cost        [`BYTES_PER_SLOT`] bytes a slot, those of the policy, and 7.1 of index.
+//! Cost        [`crate::metadata_bytes`]: 16 bytes of record a slot, 7.1 of index, the policy's.
 
-use bytemuck::Zeroable;
-use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex};
 
-use crate::Links;
+use crate::Records;
 use crate::index::Index;
 use crate::policy::{Occurrence, Policy, PolicyKind};
+use crate::records::{DIRTY, EXISTS};
 use crate::uses::{KnownUses, NEVER};
-
-/// Bytes of metadata per slot: record and links. The policy's come on top.
-pub(crate) const BYTES_PER_SLOT: usize = size_of::<Record>() + 2 * size_of::<u32>();
-
-const DIRTY: u8 = 1;
-const EXISTS: u8 = 2;
-
-/// What is known of a slot, in one place: planning a row reads all of it. Zeros are a slot that
-/// was never used.
-#[derive(Clone, Copy, Debug, Zeroable)]
-#[repr(C, align(16))]
-struct Record {
-    key: u64,
-    /// Number of the batch that uses it next, plus one; zero where none is known.
-    next_use: u32,
-    pins: u16,
-    flags: u8,
-    _spare: u8,
-}
-
-impl Record {
-    /// The batch that uses it next, or [`NEVER`].
-    fn next_use(&self) -> u32 {
-        self.next_use.wrapping_sub(1)
-    }
-}
 
 /// A row that leaves its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +64,7 @@ pub enum NoPlace {
 #[derive(Debug)]
 pub struct Cache {
     index: Index,
-    records: Box<[Record]>,
-    links: Links,
+    records: Records,
     uses: KnownUses,
     policy: Box<dyn Policy>,
     /// Slots from here on were never used.
@@ -109,15 +81,13 @@ impl Cache {
 
     /// As [`Cache::new`], with a policy of the given kind.
     pub fn with_policy(slots: usize, horizon: usize, kind: PolicyKind) -> Self {
-        let policy = kind.make(slots);
         // Batches t .. t + horizon are known at once, and one more while the oldest retires.
         let ring = horizon + 2;
         Self {
             index: Index::new(slots),
-            records: bytemuck::zeroed_slice_box(slots),
-            links: Links::new(slots, policy.lists() + ring),
-            uses: KnownUses::new(policy.lists(), ring),
-            policy,
+            records: Records::new(slots),
+            uses: KnownUses::new(ring),
+            policy: kind.make(slots),
             fresh: 0,
             pinned: 0,
         }
@@ -125,7 +95,7 @@ impl Cache {
 
     /// Number of slots.
     pub fn slots(&self) -> usize {
-        self.records.len()
+        self.records.slots()
     }
 
     /// Number of rows that lie in a slot.
@@ -151,9 +121,12 @@ impl Cache {
 
     /// The slots of many keys at once, in `found`; memory is fetched ahead of its use.
     pub fn find_many(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
+        let links = self.policy.links();
         let ask = |slot: SlotIndex| {
-            prefetch(&self.records[slot.at()]);
-            self.links.prefetch(slot);
+            self.records.prefetch(slot);
+            if let Some(links) = links {
+                links.prefetch(slot);
+            }
         };
         self.index.find_many(keys, self.key_in(), ask, found);
     }
@@ -161,38 +134,33 @@ impl Cache {
     /// Says the key that lies in a slot.
     #[inline]
     fn key_in(&self) -> impl Fn(SlotIndex) -> Key {
-        |slot| Key(self.records[slot.at()].key)
+        |slot| self.records.key(slot)
     }
 
     /// The slot of `key` where its row exists; a row that was only read does not.
     pub fn find_existing(&self, key: Key) -> Option<SlotIndex> {
-        self.find(key).filter(|slot| self.records[slot.at()].flags & EXISTS != 0)
+        self.find(key).filter(|slot| self.records.has(*slot, EXISTS))
     }
 
     /// Whether `slot` is pinned.
     #[inline]
     pub fn is_pinned(&self, slot: SlotIndex) -> bool {
-        self.records[slot.at()].pins > 0
+        self.records.is_pinned(slot)
     }
 
     /// Promises that the row in `slot` stays until the matching [`Cache::unpin`].
     #[inline]
     pub fn pin(&mut self, slot: SlotIndex) {
-        if self.records[slot.at()].pins == 0 {
+        if self.records.pin(slot) == 0 {
             self.detach(slot);
             self.pinned += 1;
         }
-        let pins = &mut self.records[slot.at()].pins;
-        *pins = pins.checked_add(1).unwrap_or_else(|| panic!("slot {} has 2^16 pins", slot.0));
     }
 
     /// Gives a pin back.
     #[inline]
     pub fn unpin(&mut self, slot: SlotIndex) {
-        let pins = &mut self.records[slot.at()].pins;
-        assert!(*pins > 0, "slot {} is unpinned more often than pinned", slot.0);
-        *pins -= 1;
-        if *pins == 0 {
+        if self.records.unpin(slot) == 0 {
             self.pinned -= 1;
             self.attach(slot);
         }
@@ -204,25 +172,32 @@ impl Cache {
     /// When every slot is pinned, or the index has no room for this very key.
     pub fn place(&mut self, key: Key) -> Result<Placed, NoPlace> {
         let (slot, victim) = self.free_slot().ok_or(NoPlace::Pinned)?;
-        self.records[slot.at()] = Record { key: key.0, pins: 1, ..Record::zeroed() };
+        self.records.put(slot, key);
+        self.records.pin(slot);
         self.pinned += 1;
-        self.policy.admit(slot, key);
-        let records = &self.records;
+        self.policy.admit(&mut self.records, slot);
         let crowded = |keys| NoPlace::Crowded { keys };
-        self.index.insert(key, slot, |slot| Key(records[slot.at()].key)).map_err(crowded)?;
+        self.index.insert(key, slot, |slot| self.records.key(slot)).map_err(crowded)?;
         Ok(Placed { slot, victim })
     }
 
-    /// The key in `slot` is used next by batch number `batch`, as far as is known (or never).
+    /// The key in `slot` is used next by batch number `batch`, as far as is known (or never). A
+    /// batch that lies further behind the farthest one ever named than the horizon reaches counts
+    /// as none.
     #[inline]
     pub fn expect(&mut self, slot: SlotIndex, batch: Option<u32>) {
-        let batch = batch.unwrap_or(NEVER);
+        if let Some(batch) = batch {
+            while let Some(passed) = self.uses.advance(&self.records, batch) {
+                self.records.set_next_use(passed, NEVER);
+                self.policy.attach(&mut self.records, passed);
+            }
+        }
         let pinned = self.is_pinned(slot);
         if !pinned {
             self.detach(slot);
         }
-        self.uses.know(batch);
-        self.records[slot.at()].next_use = batch.wrapping_add(1);
+        let code = batch.map_or(NEVER, |batch| self.uses.code(batch));
+        self.records.set_next_use(slot, code);
         if !pinned {
             self.attach(slot);
         }
@@ -231,27 +206,28 @@ impl Cache {
     /// The batch that uses the key in `slot` next.
     #[inline]
     pub fn next_use(&self, slot: SlotIndex) -> Option<u32> {
-        Some(self.records[slot.at()].next_use()).filter(|batch| *batch != NEVER)
+        let code = self.records.next_use(slot);
+        (code != NEVER).then(|| self.uses.batch(code))
     }
 
     /// A mini-batch trained the pinned row in `slot`.
     #[inline]
     pub fn trained(&mut self, slot: SlotIndex, occurrence: Occurrence) {
         assert!(self.is_pinned(slot), "slot {} was trained without a pin", slot.0);
-        self.records[slot.at()].flags = DIRTY | EXISTS;
+        self.records.set(slot, DIRTY | EXISTS);
         self.touch(slot, occurrence);
     }
 
     /// Tells the policy alone of a use.
     #[inline]
     pub fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence) {
-        self.policy.touch(slot, occurrence);
+        self.policy.touch(&mut self.records, slot, occurrence);
     }
 
     /// The pinned row in `slot` came from below, so it exists.
     #[inline]
     pub fn came_from_below(&mut self, slot: SlotIndex) {
-        self.records[slot.at()].flags |= EXISTS;
+        self.records.set(slot, EXISTS);
     }
 
     /// All dirty rows, in slot order.
@@ -261,18 +237,17 @@ impl Cache {
 
     /// All rows that exist (were trained or came from below), in slot order.
     pub fn existing(&self) -> impl Iterator<Item = Victim> + '_ {
-        let records = self.records[..self.fresh as usize].iter().zip((0..).map(SlotIndex));
-        records.filter(|(record, _)| record.flags & EXISTS != 0).map(|(record, slot)| Victim {
-            key: Key(record.key),
-            slot,
-            dirty: record.flags & DIRTY != 0,
-        })
+        let slots = (0..self.fresh).map(SlotIndex);
+        slots.filter(|slot| self.records.has(*slot, EXISTS)).map(|slot| self.row(slot))
     }
 
     /// Every dirty row was written down.
     pub fn all_clean(&mut self) {
-        let records = &mut self.records[..self.fresh as usize];
-        records.iter_mut().for_each(|record| record.flags &= !DIRTY);
+        (0..self.fresh).for_each(|slot| self.records.clear(SlotIndex(slot), DIRTY));
+    }
+
+    fn row(&self, slot: SlotIndex) -> Victim {
+        Victim { key: self.records.key(slot), slot, dirty: self.records.has(slot, DIRTY) }
     }
 
     fn free_slot(&mut self) -> Option<(SlotIndex, Option<Victim>)> {
@@ -281,34 +256,27 @@ impl Cache {
             self.fresh += 1;
             return Some((slot, None));
         }
-        if let Some(slot) = self.policy.victim(&mut self.links) {
-            let victim = self.remove(slot);
-            self.policy.left(slot, victim.key);
-            return Some((slot, Some(victim)));
-        }
-        let slot = self.uses.victim(&mut self.links)?;
-        Some((slot, Some(self.remove(slot))))
-    }
-
-    fn remove(&mut self, slot: SlotIndex) -> Victim {
+        let of_policy = self.policy.victim(&mut self.records);
+        let slot = of_policy.or_else(|| self.uses.victim(&self.records))?;
         assert!(!self.is_pinned(slot), "slot {} is evicted while pinned", slot.0);
-        let records = &self.records;
-        let Record { key, flags, .. } = records[slot.at()];
-        self.index.remove(Key(key), |slot| Key(records[slot.at()].key));
-        Victim { key: Key(key), slot, dirty: flags & DIRTY != 0 }
+        let victim = self.row(slot);
+        self.index.remove(victim.key, |slot| self.records.key(slot));
+        Some((slot, Some(victim)))
     }
 
     fn attach(&mut self, slot: SlotIndex) {
-        match self.records[slot.at()].next_use() {
-            NEVER => self.policy.attach(&mut self.links, slot),
-            batch => self.uses.attach(&mut self.links, slot, batch),
+        let code = self.records.next_use(slot);
+        if code != NEVER && self.uses.code(self.uses.batch(code)) == code {
+            return self.uses.attach(&self.records, slot);
         }
+        self.records.set_next_use(slot, NEVER);
+        self.policy.attach(&mut self.records, slot);
     }
 
     fn detach(&mut self, slot: SlotIndex) {
-        match self.records[slot.at()].next_use() {
-            NEVER => self.policy.detach(&mut self.links, slot),
-            _ => self.links.unlink(slot),
+        match self.records.next_use(slot) {
+            NEVER => self.policy.detach(&mut self.records, slot),
+            code => self.uses.detach(self.uses.batch(code)),
         }
     }
 }

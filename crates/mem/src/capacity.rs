@@ -2,15 +2,19 @@
 
 use stepwell_base::slab::Slab;
 
-use crate::cache::BYTES_PER_SLOT;
-use crate::index;
 use crate::policy::PolicyKind;
+use crate::uses::KnownUses;
+use crate::{index, records};
 
 /// Bytes of metadata and index for `slots` slots and a horizon of `ring` batches.
 pub fn metadata_bytes(policy: PolicyKind, slots: u64, ring: u64) -> u64 {
-    let heads = (policy.lists() as u64 + ring) * 8;
-    let per_slot = (BYTES_PER_SLOT + policy.bytes_per_slot()) as u64;
-    slots * per_slot + heads + policy.bytes_fixed() as u64 + index::bytes_for(slots)
+    let records = slots * records::BYTES_PER_SLOT;
+    records + index::bytes_for(slots) + policy.bytes_for(slots) + KnownUses::bytes_for(ring)
+}
+
+/// Bytes for the known uses of `rows` rows: as many as the mini-batches that are known have keys.
+pub fn bytes_of_known_uses(rows: u64) -> u64 {
+    KnownUses::bytes_of_notes(rows)
 }
 
 /// Bytes of `slots` slots: rows of `row_lanes` f32, index and metadata, and what others keep
@@ -51,6 +55,15 @@ pub fn slots_within(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_policy_stays_below_25_bytes_a_row() {
+        for slots in [100_000, 16_000_000, 1 << 31] {
+            // With the two bits that the slab and the planner have beside it.
+            let bytes = metadata_bytes(PolicyKind::default(), slots, 16) + slots / 4;
+            assert!(bytes < 25 * slots, "{slots} slots: {} bytes", bytes as f64 / slots as f64);
+        }
+    }
 
     #[test]
     fn the_budget_is_kept_and_used() {

@@ -17,6 +17,7 @@
 //! Bounds      Buckets never grow; the overflow has room for one slot in 512, and for 64.
 
 use bytemuck::Zeroable;
+use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::{Key, SlotIndex, hash};
 
@@ -108,7 +109,7 @@ struct Home {
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    buckets: Box<[Bucket]>,
+    buckets: HugeSlice<Bucket>,
     overflow: Vec<(Key, SlotIndex)>,
     overflow_max: usize,
 }
@@ -117,7 +118,7 @@ impl Index {
     pub(crate) fn new(slots: usize) -> Self {
         let overflow_max = overflow_for(slots as u64) as usize;
         Self {
-            buckets: bytemuck::zeroed_slice_box(buckets_for(slots as u64) as usize),
+            buckets: HugeSlice::zeroed(buckets_for(slots as u64) as usize),
             overflow: Vec::with_capacity(overflow_max),
             overflow_max,
         }

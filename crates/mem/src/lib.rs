@@ -13,10 +13,13 @@ mod cache;
 mod capacity;
 mod index;
 mod links;
+mod numbers;
 pub mod policy;
+mod records;
 mod uses;
 
 pub use cache::{Cache, NoPlace, Placed, Victim};
-pub use capacity::{bytes_for, metadata_bytes, slots_within};
-pub use links::{Links, ListId};
+pub use capacity::{bytes_for, bytes_of_known_uses, metadata_bytes, slots_within};
+pub use links::Links;
 pub use policy::{Occurrence, Policy, PolicyKind};
+pub use records::Records;

@@ -1,8 +1,8 @@
 //! Doubly linked lists over slots, all in one pair of arrays.
 //!
-//! A slot is in at most one list at a time: in one of the policy's, or in the list of rows whose
-//! next use is known. List heads are extra nodes behind the slots, so that unlinking needs no
-//! branch and no list number.
+//! For policies that keep slots in lists, and pay for it. A slot is in at most one list at a time.
+//! List heads are extra nodes behind the slots, so that unlinking needs no branch and no list
+//! number.
 //!
 //! ```text
 //! node      0 .. slots-1      slots .. slots+lists-1
@@ -16,11 +16,12 @@
 
 use bytemuck::Zeroable;
 use stepwell_base::SlotIndex;
+use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch;
 
 /// Number of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListId(pub u32);
+pub(crate) struct ListId(pub(crate) u32);
 
 /// Neighbours, each XOR the node itself.
 #[derive(Clone, Copy, Debug, Zeroable)]
@@ -34,15 +35,20 @@ struct Node {
 #[derive(Debug)]
 pub struct Links {
     slots: u32,
-    nodes: Box<[Node]>,
+    nodes: HugeSlice<Node>,
 }
 
 impl Links {
     /// `lists` empty lists over `slots` unlinked slots.
-    pub fn new(slots: usize, lists: usize) -> Self {
+    pub(crate) fn new(slots: usize, lists: usize) -> Self {
         let nodes = u32::try_from(slots + lists);
         assert!(nodes.is_ok_and(|n| n < u32::MAX), "a slab has fewer than 2^32 slots");
-        Self { slots: slots as u32, nodes: bytemuck::zeroed_slice_box(slots + lists) }
+        Self { slots: slots as u32, nodes: HugeSlice::zeroed(slots + lists) }
+    }
+
+    /// Bytes of `lists` lists over `slots` slots.
+    pub(crate) const fn bytes_for(slots: u64, lists: usize) -> u64 {
+        (slots + lists as u64) * size_of::<Node>() as u64
     }
 
     fn next(&self, node: u32) -> u32 {
@@ -63,7 +69,7 @@ impl Links {
     }
 
     /// Puts `slot`, which is in no list, at the newest end of `list`.
-    pub fn push(&mut self, list: ListId, slot: SlotIndex) {
+    pub(crate) fn push(&mut self, list: ListId, slot: SlotIndex) {
         debug_assert!(!self.is_linked(slot), "a slot is in one list at a time");
         let head = self.head(list);
         let newest = self.previous(head);
@@ -72,7 +78,7 @@ impl Links {
     }
 
     /// Takes `slot` out of its list, if it is in one.
-    pub fn unlink(&mut self, slot: SlotIndex) {
+    pub(crate) fn unlink(&mut self, slot: SlotIndex) {
         let (next, previous) = (self.next(slot.0), self.previous(slot.0));
         self.join(previous, next);
         self.join(slot.0, slot.0);
@@ -85,24 +91,24 @@ impl Links {
     }
 
     /// Whether `slot` is in a list.
-    pub fn is_linked(&self, slot: SlotIndex) -> bool {
+    pub(crate) fn is_linked(&self, slot: SlotIndex) -> bool {
         self.nodes[slot.at()].next != 0
     }
 
     /// The oldest slot of `list`.
-    pub fn oldest(&self, list: ListId) -> Option<SlotIndex> {
+    pub(crate) fn oldest(&self, list: ListId) -> Option<SlotIndex> {
         let first = self.next(self.head(list));
         (first < self.slots).then_some(SlotIndex(first))
     }
 
     /// The slot that was pushed after the linked `slot` into the same list.
-    pub fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
+    pub(crate) fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
         let next = self.next(slot.0);
         (next < self.slots).then_some(SlotIndex(next))
     }
 
     /// Puts all slots of `from` behind the newest of `to`, in their order, in constant time.
-    pub fn append(&mut self, from: ListId, to: ListId) {
+    pub(crate) fn append(&mut self, from: ListId, to: ListId) {
         let (source, target) = (self.head(from), self.head(to));
         if self.is_empty(from) || from == to {
             return;
@@ -115,7 +121,7 @@ impl Links {
     }
 
     /// Whether `list` has no slot.
-    pub fn is_empty(&self, list: ListId) -> bool {
+    pub(crate) fn is_empty(&self, list: ListId) -> bool {
         self.oldest(list).is_none()
     }
 }

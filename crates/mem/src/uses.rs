@@ -2,52 +2,155 @@
 //!
 //! They leave only when nothing else can, the farthest next use first (Belady's rule inside the
 //! known window). Batches are numbered in order; the horizon bounds how many are known at once, so
-//! a ring of lists is enough.
+//! a ring of lists is enough, and 16 bits of a record say the batch.
+//!
+//! How: a row is noted in the list of its batch when it is unpinned. Nobody takes it out: a note
+//! counts as long as its slot is unpinned and used next by that batch. When the batch is planned,
+//! all of its rows are pinned, and the list goes whole.
+//!
+//! Invariants  `attached` of a list is the number of slots whose notes in it count.
+//! Bounds      A list has as many notes as it has rows, or twice as many where its rows were pinned
+//!             and unpinned meanwhile; a row is noted once between two plans of the planner.
+//! Cost        4 bytes a row with a known use, up to 8 while the list grows.
 
 use stepwell_base::SlotIndex;
 
-use crate::{Links, ListId};
+use crate::numbers::Numbers;
+use crate::records::Records;
 
 /// No use known.
-pub(crate) const NEVER: u32 = u32::MAX;
+pub(crate) const NEVER: u16 = 0;
+
+/// Numbers of batches that can be told apart.
+const CODES: u32 = u16::MAX as u32;
+
+/// Lists shorter than this are not tidied up.
+const NOTES_MIN: usize = 64;
+
+/// Rows that one batch uses next.
+#[derive(Clone, Debug, Default)]
+struct Notes {
+    slots: Vec<SlotIndex>,
+    attached: u32,
+}
 
 #[derive(Debug)]
 pub(crate) struct KnownUses {
-    first_list: u32,
-    ring: u32,
+    notes: Box<[Notes]>,
+    /// Lists with a row, counted backwards, so that the farthest come first.
+    with_rows: Numbers,
     /// The farthest batch that was ever named; victims are looked for from here backwards.
     farthest: u32,
 }
 
 impl KnownUses {
-    /// Room for `ring` batches known at once; its lists come after `first_list`.
-    pub(crate) fn new(first_list: usize, ring: usize) -> Self {
-        Self { first_list: first_list as u32, ring: ring as u32, farthest: 0 }
+    /// Room for `ring` batches known at once.
+    pub(crate) fn new(ring: usize) -> Self {
+        assert!(ring < CODES as usize, "{ring} batches known at once are told apart by 16 bits");
+        let notes = vec![Notes::default(); ring].into();
+        Self { notes, with_rows: Numbers::new(ring), farthest: 0 }
     }
 
-    fn list(&self, batch: u32) -> ListId {
-        ListId(self.first_list + batch % self.ring)
+    /// Bytes of `ring` empty lists.
+    pub(crate) fn bytes_for(ring: u64) -> u64 {
+        ring * size_of::<Notes>() as u64 + Numbers::bytes_for(ring)
     }
 
-    /// Some row is used next by `batch`, or never.
-    pub(crate) fn know(&mut self, batch: u32) {
-        if batch != NEVER {
-            self.farthest = self.farthest.max(batch);
+    /// Bytes of the notes of `rows` rows.
+    pub(crate) fn bytes_of_notes(rows: u64) -> u64 {
+        rows * 2 * size_of::<SlotIndex>() as u64
+    }
+
+    fn ring(&self) -> u32 {
+        self.notes.len() as u32
+    }
+
+    /// What a record says of `batch`; [`NEVER`] where it lies before the window.
+    pub(crate) fn code(&self, batch: u32) -> u16 {
+        let passed = u64::from(batch) + u64::from(self.ring()) <= u64::from(self.farthest);
+        if passed { NEVER } else { (batch % CODES) as u16 + 1 }
+    }
+
+    /// The batch of a code other than [`NEVER`].
+    pub(crate) fn batch(&self, code: u16) -> u32 {
+        let behind = (self.farthest % CODES + CODES + 1 - u32::from(code)) % CODES;
+        self.farthest - behind
+    }
+
+    /// Makes room for batches up to `batch`, one at a time: gives a row that the batch which
+    /// thereby falls out of the window was to use, until there is none.
+    pub(crate) fn advance(&mut self, records: &Records, batch: u32) -> Option<SlotIndex> {
+        while self.farthest < batch {
+            let next = self.farthest + 1;
+            if next >= self.ring()
+                && let Some(slot) = self.take(records, next - self.ring())
+            {
+                return Some(slot);
+            }
+            self.farthest = next;
+            if self.with_rows.is_empty() {
+                self.farthest = batch;
+            }
+        }
+        None
+    }
+
+    /// The unpinned `slot` is used next by a batch, which its record says.
+    pub(crate) fn attach(&mut self, records: &Records, slot: SlotIndex) {
+        let code = records.next_use(slot);
+        let at = self.at(self.batch(code));
+        let notes = &mut self.notes[at];
+        if notes.slots.len() >= NOTES_MIN.max(2 * notes.attached as usize) {
+            notes.slots.sort_unstable_by_key(|slot| slot.0);
+            notes.slots.dedup();
+            notes.slots.retain(|noted| *noted != slot && counts(records, *noted, code));
+        }
+        notes.slots.push(slot);
+        notes.attached += 1;
+        self.with_rows.insert(self.backwards(at));
+    }
+
+    /// A row that `batch` was to use next is pinned, or used otherwise.
+    pub(crate) fn detach(&mut self, batch: u32) {
+        let at = self.at(batch);
+        self.notes[at].attached -= 1;
+        if self.notes[at].attached == 0 {
+            self.notes[at].slots = Vec::new();
+            self.with_rows.remove(self.backwards(at));
         }
     }
 
-    /// Links the unpinned `slot` under its next use, which is known.
-    pub(crate) fn attach(&mut self, links: &mut Links, slot: SlotIndex, batch: u32) {
-        links.push(self.list(batch), slot);
+    /// Takes the slot whose next use is farthest, its use staying known to the planner's queue.
+    pub(crate) fn victim(&mut self, records: &Records) -> Option<SlotIndex> {
+        let from = self.backwards(self.at(self.farthest));
+        let at = self.backwards(self.with_rows.next_in_turn(from)?);
+        let behind = (self.at(self.farthest) + self.notes.len() - at) % self.notes.len();
+        self.take(records, self.farthest - behind as u32)
     }
 
-    /// Takes the slot whose next use is farthest, its use staying known to the planner's queue.
-    pub(crate) fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        let oldest_known = self.farthest.saturating_sub(self.ring - 1);
-        let slot = (oldest_known..=self.farthest)
-            .rev()
-            .find_map(|batch| links.oldest(self.list(batch)))?;
-        links.unlink(slot);
-        Some(slot)
+    /// Takes a row that `batch` uses next, which is known no longer.
+    fn take(&mut self, records: &Records, batch: u32) -> Option<SlotIndex> {
+        let (at, code) = (self.at(batch), (batch % CODES) as u16 + 1);
+        if self.notes[at].attached == 0 {
+            return None;
+        }
+        let notes = &mut self.notes[at].slots;
+        let slot = std::iter::from_fn(|| notes.pop()).find(|slot| counts(records, *slot, code));
+        assert!(slot.is_some(), "batch {batch} uses rows that nothing notes");
+        self.detach(batch);
+        slot
     }
+
+    fn at(&self, batch: u32) -> usize {
+        (batch % self.ring()) as usize
+    }
+
+    /// The number of a list in `with_rows`, or back.
+    fn backwards(&self, at: usize) -> usize {
+        self.notes.len() - 1 - at
+    }
+}
+
+fn counts(records: &Records, slot: SlotIndex, code: u16) -> bool {
+    !records.is_pinned(slot) && records.next_use(slot) == code
 }

@@ -38,8 +38,8 @@ pub use size::Size;
 pub use stepwell_mem::PolicyKind;
 pub use trace::Format;
 
-/// Mini-batches that can be known ahead. A victim may cost a look at each.
-const WINDOW_MAX: usize = 1 << 16;
+/// Mini-batches that can be known ahead: a record has 16 bits for the next one.
+const WINDOW_MAX: usize = 1 << 15;
 
 /// What is simulated.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ fn check(options: &Options) -> Result<()> {
         return fail("a mini-batch has 1 to 2^30 accesses");
     }
     if options.window > WINDOW_MAX {
-        return fail("a window of at most 65536 mini-batches can be known");
+        return fail("a window of at most 32768 mini-batches can be known");
     }
     Ok(())
 }

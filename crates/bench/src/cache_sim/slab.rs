@@ -1,7 +1,7 @@
 //! A policy on a trace, with nothing around it: which rows lie in the slab, and hits.
 
 use stepwell_base::SlotIndex;
-use stepwell_mem::{Links, PolicyKind};
+use stepwell_mem::{PolicyKind, Records};
 
 use super::sequence::Sequence;
 
@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 /// Hits of a policy in a slab of `slots` slots, which hold any mini-batch.
 pub(super) fn hits(sequence: &Sequence, slots: usize, kind: PolicyKind) -> usize {
     let mut policy = kind.make(slots);
-    let mut links = Links::new(slots, policy.lists());
+    let mut records = Records::new(slots);
     let mut slot_of = vec![NONE; sequence.keys()];
     let mut held: Vec<u32> = Vec::new();
     let mut hits = 0;
@@ -19,7 +19,7 @@ pub(super) fn hits(sequence: &Sequence, slots: usize, kind: PolicyKind) -> usize
         for id in batch.ids {
             let slot = slot_of[*id as usize];
             if slot != NONE {
-                policy.detach(&mut links, SlotIndex(slot));
+                policy.detach(&mut records, SlotIndex(slot));
                 hits += 1;
             }
         }
@@ -31,21 +31,21 @@ pub(super) fn hits(sequence: &Sequence, slots: usize, kind: PolicyKind) -> usize
                 held.push(*id);
                 SlotIndex(held.len() as u32 - 1)
             } else {
-                let victim = policy.victim(&mut links);
+                let victim = policy.victim(&mut records);
                 let Some(slot) = victim else { unreachable!("a slab holds a mini-batch") };
-                policy.left(slot, sequence.key(held[slot.at()]));
                 slot_of[held[slot.at()] as usize] = NONE;
                 held[slot.at()] = *id;
                 slot
             };
             slot_of[*id as usize] = slot.0;
-            policy.admit(slot, sequence.key(*id));
+            records.put(slot, sequence.key(*id));
+            policy.admit(&mut records, slot);
         }
         for (id, occurrence) in batch.ids.iter().zip(batch.occurrences) {
-            policy.touch(SlotIndex(slot_of[*id as usize]), *occurrence);
+            policy.touch(&mut records, SlotIndex(slot_of[*id as usize]), *occurrence);
         }
         for id in batch.ids {
-            policy.attach(&mut links, SlotIndex(slot_of[*id as usize]));
+            policy.attach(&mut records, SlotIndex(slot_of[*id as usize]));
         }
     }
     hits

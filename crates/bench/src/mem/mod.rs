@@ -221,3 +221,23 @@ fn over_all(
         handles.into_iter().map(join).fold((0, 0), add)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_than_25_bytes_lie_beside_a_row() {
+        let options = Options {
+            keys: 80_000_000,
+            slots: 16_000_000,
+            row_bytes: 256,
+            skew: 1.05,
+            batch: 65_536,
+            lookups: 1 << 25,
+            rounds: 1,
+        };
+        let bytes = metadata_bytes_per_row(&options);
+        assert!((20.0..25.0).contains(&bytes), "{bytes} bytes a row");
+    }
+}

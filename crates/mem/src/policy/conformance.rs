@@ -8,27 +8,24 @@ use super::*;
 
 const ONCE: Occurrence = Occurrence { examples: 1, positives: 0 };
 
-/// A policy with its links, driven as the cache drives it.
+/// A policy with the records of its slots, driven as the cache drives it.
 pub(super) struct Driver {
     policy: Box<dyn Policy>,
-    links: Links,
+    records: Records,
     attached: Vec<bool>,
     resident: Vec<bool>,
-    keys: Vec<Key>,
     next_key: u64,
 }
 
 impl Driver {
     pub(super) fn new(policy: Box<dyn Policy>, slots: usize) -> Self {
-        let links = Links::new(slots, policy.lists() + 1);
         let (attached, resident) = (vec![false; slots], vec![false; slots]);
-        let keys = vec![Key(0); slots];
-        Self { policy, links, attached, resident, keys, next_key: 1 << 32 }
+        Self { policy, records: Records::new(slots), attached, resident, next_key: 1 << 32 }
     }
 
     pub(super) fn admit(&mut self, slot: u32, key: u64) {
-        self.policy.admit(SlotIndex(slot), Key(key));
-        self.keys[slot as usize] = Key(key);
+        self.records.put(SlotIndex(slot), Key(key));
+        self.policy.admit(&mut self.records, SlotIndex(slot));
         self.resident[slot as usize] = true;
     }
 
@@ -38,7 +35,7 @@ impl Driver {
             self.admit(slot, slot.into());
         }
         self.detach(slot);
-        self.policy.touch(SlotIndex(slot), occurrence);
+        self.policy.touch(&mut self.records, SlotIndex(slot), occurrence);
         self.attach(slot);
     }
 
@@ -55,22 +52,22 @@ impl Driver {
 
     pub(super) fn detach(&mut self, slot: u32) {
         if std::mem::replace(&mut self.attached[slot as usize], false) {
-            self.policy.detach(&mut self.links, SlotIndex(slot));
+            self.policy.detach(&mut self.records, SlotIndex(slot));
         }
     }
 
     pub(super) fn attach(&mut self, slot: u32) {
         if !std::mem::replace(&mut self.attached[slot as usize], true) {
-            self.policy.attach(&mut self.links, SlotIndex(slot));
+            self.policy.attach(&mut self.records, SlotIndex(slot));
         }
     }
 
     pub(super) fn victim(&mut self) -> Option<u32> {
-        let slot = self.policy.victim(&mut self.links)?;
+        let slot = self.policy.victim(&mut self.records)?;
         assert!(self.attached[slot.at()], "slot {} leaves without being attached", slot.0);
-        assert!(!self.links.is_linked(slot), "slot {} leaves and is still in a list", slot.0);
+        let linked = self.policy.links().is_some_and(|links| links.is_linked(slot));
+        assert!(!linked, "slot {} leaves and is still in a list", slot.0);
         (self.attached[slot.at()], self.resident[slot.at()]) = (false, false);
-        self.policy.left(slot, self.keys[slot.at()]);
         Some(slot.0)
     }
 
@@ -79,19 +76,16 @@ impl Driver {
     }
 }
 
-/// A random run; gives all victims in order. Half of the detached slots are meanwhile in a list
-/// that is not the policy's, as those with a known use are.
+/// A random run; gives all victims in order.
 fn random_run(kind: PolicyKind, seed: u64) -> Vec<u32> {
     let mut random = Stream::from_state(seed);
     let slots = 1 + random.next_u64() % 60;
     let mut driver = Driver::new(kind.make(slots as usize), slots as usize);
-    let elsewhere = ListId(kind.lists() as u32);
     let mut victims = Vec::new();
     let mut attached = BTreeSet::new();
     let leave_weight = random.next_u64() % 4;
     for _ in 0..5000 {
         let slot = (random.next_u64() % slots) as u32;
-        driver.links.unlink_from(elsewhere, SlotIndex(slot), &attached);
         match random.next_u64() % (8 + leave_weight) {
             0..4 => {
                 if !driver.resident[slot as usize] {
@@ -109,9 +103,6 @@ fn random_run(kind: PolicyKind, seed: u64) -> Vec<u32> {
             5 | 6 => {
                 driver.detach(slot);
                 attached.remove(&slot);
-                if random.next_u64().is_multiple_of(2) {
-                    driver.links.push(elsewhere, SlotIndex(slot));
-                }
             }
             7 => {
                 // Its known use was the farthest, or it is new: another key comes.
@@ -134,15 +125,6 @@ fn random_run(kind: PolicyKind, seed: u64) -> Vec<u32> {
     assert_eq!((set.len(), set), (drained.len(), attached), "{kind}, seed {seed}");
     victims.extend(drained);
     victims
-}
-
-impl Links {
-    /// Takes a slot that the policy does not have out of the list of known uses.
-    fn unlink_from(&mut self, _list: ListId, slot: SlotIndex, attached: &BTreeSet<u32>) {
-        if !attached.contains(&slot.0) {
-            self.unlink(slot);
-        }
-    }
 }
 
 #[test]

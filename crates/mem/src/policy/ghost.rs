@@ -1,91 +1,115 @@
 //! A memory of rows that left: tags in the order of leaving, the oldest forgotten first.
 //!
-//! How: buckets of eight entries, each 16 bits of a tag and the time of its leaving. Time goes on
-//! by one with each [`PERIODS_MAX`]-th part of `most` rows that leave. An entry counts as long as
-//! fewer than about `most` rows left after it; expired ones are overwritten, and in a full bucket
-//! the oldest. So no list is kept, as in S3-FIFO's own implementation.
+//! How: entries lie in the spare bytes of the slots' records, one in each, whatever row the slot
+//! holds: 16 bits of a tag and the time of its leaving. The bucket of a tag is the records of two
+//! neighbouring cache lines. Time goes on by one with each [`PERIODS`]-th part of `most` rows that
+//! leave. An entry counts as long as fewer than about `most` rows left after it; expired ones are
+//! overwritten, and in a full bucket the oldest. So no list is kept, as in S3-FIFO's own
+//! implementation.
 //!
-//! Bounds: about `most` entries count. A bucket that overflows forgets some early; with a third
-//! more entries than `most` that is rare. An entry that nobody overwrote for eight times `most`
-//! leavings counts again, for time has 16 bits.
-//! Cost: 5.3 bytes per row remembered; a cache line a look-up.
+//! ```text
+//! records      [ line ][ line ][ line ][ line ]      four records each
+//! buckets      └── 0 ─────────┘
+//!                      └── 1 ─────────┘              each line is part of two
+//! ```
+//!
+//! Bounds: about `most` entries count. A bucket that overflows forgets some early. An entry that
+//! nobody overwrote for four times `most` leavings counts again, for time has 8 bits: of eight
+//! entries that see some 28 others come, that is hardly one.
+//! Cost: no bytes of its own; two neighbouring cache lines a look-up.
 
-/// Entries of a bucket: as many as a cache line holds.
-const WAYS: usize = 8;
-/// Times start from one.
-const VACANT: u32 = 0;
+use stepwell_base::SlotIndex;
+
+use crate::Records;
+use crate::records::{PER_LINE, Spare};
+
+/// Time of an entry that is vacant.
+const VACANT: u8 = 0;
 /// Units of time for which an entry counts, at most.
-const PERIODS_MAX: u16 = 1 << 13;
+const PERIODS: u64 = 64;
 
 /// Tags of rows that left.
 #[derive(Debug)]
 pub(super) struct Ghost {
-    /// `tag << 16 | time of leaving`, or [`VACANT`].
-    entries: Box<[u32]>,
     /// Rows that left, and those of a unit of time.
     left: u64,
     unit: u64,
     /// Units of time for which an entry counts.
-    periods: u16,
+    periods: u8,
+}
+
+/// An entry as it lies in a record.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    tag: u16,
+    time: u8,
+}
+
+impl Entry {
+    fn of(spare: Spare) -> Self {
+        Self { tag: u16::from_le_bytes([spare[0], spare[1]]), time: spare[2] }
+    }
+
+    fn spare(self) -> Spare {
+        let [low, high] = self.tag.to_le_bytes();
+        [low, high, self.time]
+    }
+
+    /// Units of time since it was made; most where it is vacant.
+    fn age(self, now: u8) -> u8 {
+        match self.time {
+            VACANT => u8::MAX,
+            time if now >= time => now - time,
+            time => u8::MAX - time + now,
+        }
+    }
 }
 
 impl Ghost {
-    /// Room for `most` rows.
+    /// A memory of `most` rows.
     pub(super) fn new(most: usize) -> Self {
-        let buckets = Self::buckets_for(most);
-        let unit = (most as u64).div_ceil(u64::from(PERIODS_MAX)).max(1);
-        let periods = (most as u64).div_ceil(unit) as u16;
-        Self { entries: vec![VACANT; buckets * WAYS].into(), left: 0, unit, periods }
+        let unit = (most as u64).div_ceil(PERIODS).max(1);
+        Self { left: 0, unit, periods: (most as u64).div_ceil(unit) as u8 }
     }
 
-    const fn buckets_for(most: usize) -> usize {
-        (most * 4 / 3).div_ceil(WAYS) + 1
+    /// The time now, never [`VACANT`].
+    fn now(&self) -> u8 {
+        (self.left / self.unit % u64::from(u8::MAX)) as u8 + 1
     }
 
-    /// Bytes for each row remembered, rounded up.
-    pub(super) const BYTES_PER_ROW: usize = 6;
-
-    /// Bytes beside those.
-    pub(super) const BYTES_FIXED: usize = 2 * WAYS * size_of::<u32>();
-
-    /// The time now, never 0.
-    fn now(&self) -> u16 {
-        (self.left / self.unit % u64::from(u16::MAX)) as u16 + 1
-    }
-
-    /// How long ago an entry was made.
-    fn age(now: u16, entry: u32) -> u16 {
-        let made = entry as u16;
-        if now >= made { now - made } else { u16::MAX - made + now }
-    }
-
-    fn bucket(&mut self, tag: u32) -> &mut [u32] {
-        let buckets = self.entries.len() / WAYS;
-        let bucket = ((u64::from(tag) * buckets as u64) >> 32) as usize;
-        &mut self.entries[bucket * WAYS..][..WAYS]
+    /// The slots whose records are the bucket of `tag`.
+    fn bucket(records: &Records, tag: u32) -> impl Iterator<Item = SlotIndex> + use<> {
+        let lines = records.slots().div_ceil(PER_LINE);
+        let buckets = lines.saturating_sub(1).max(1) as u64;
+        let first = ((u64::from(tag) * buckets) >> 32) as usize * PER_LINE;
+        let slots = first..(first + 2 * PER_LINE).min(records.slots());
+        slots.map(|slot| SlotIndex(slot as u32))
     }
 
     /// A row left.
-    pub(super) fn insert(&mut self, tag: u32) {
+    pub(super) fn insert(&mut self, records: &mut Records, tag: u32) {
         self.left += 1;
         let now = self.now();
-        let age = |entry: u32| if entry == VACANT { u16::MAX } else { Self::age(now, entry) };
-        let same = |entry: u32| entry != VACANT && entry >> 16 == tag & 0xFFFF;
-        let oldest = self.bucket(tag).iter_mut().max_by_key(|entry| (same(**entry), age(**entry)));
-        if let Some(entry) = oldest {
-            *entry = tag << 16 | u32::from(now);
+        let worth = |slot: &SlotIndex| {
+            let entry = Entry::of(records.spare(*slot));
+            (entry.time != VACANT && entry.tag == tag as u16, entry.age(now))
+        };
+        if let Some(slot) = Self::bucket(records, tag).max_by_key(worth) {
+            records.set_spare(slot, Entry { tag: tag as u16, time: now }.spare());
         }
     }
 
     /// Whether a row of this tag left not long ago; it is forgotten.
-    pub(super) fn take(&mut self, tag: u32) -> bool {
+    pub(super) fn take(&mut self, records: &mut Records, tag: u32) -> bool {
         let now = self.now();
-        let periods = self.periods;
-        let found = self.bucket(tag).iter_mut().find(|entry| {
-            let fresh = **entry != VACANT && Self::age(now, **entry) < periods;
-            fresh && **entry >> 16 == tag & 0xFFFF
+        let found = Self::bucket(records, tag).find(|slot| {
+            let entry = Entry::of(records.spare(*slot));
+            entry.tag == tag as u16 && entry.age(now) < self.periods
         });
-        found.is_some_and(|entry| std::mem::replace(entry, VACANT) != VACANT)
+        if let Some(slot) = found {
+            records.set_spare(slot, Entry { tag: 0, time: VACANT }.spare());
+        }
+        found.is_some()
     }
 }
 
@@ -98,21 +122,28 @@ mod tests {
 
     #[test]
     fn the_last_that_left_are_known_and_no_others() {
-        let mut ghost = Ghost::new(1000);
-        (0..5000).for_each(|key| ghost.insert(tag_of(Key(key))));
-        let known = (4000..5000).filter(|key| ghost.take(tag_of(Key(*key)))).count();
-        assert!(known > 900, "{known}");
-        assert_eq!((0..5000).filter(|key| ghost.take(tag_of(Key(*key)))).count(), 0);
+        for slots in [1111, 100_003] {
+            let most = slots * 9 / 10;
+            let (mut records, mut ghost) = (Records::new(slots), Ghost::new(most));
+            let last = 5 * most as u64;
+            (0..last).for_each(|key| ghost.insert(&mut records, tag_of(Key(key))));
+            let mut known = |keys: std::ops::Range<u64>| {
+                keys.filter(|key| ghost.take(&mut records, tag_of(Key(*key)))).count()
+            };
+            let recent = known(last - most as u64..last);
+            assert!(recent * 100 > most * 85, "{recent} of {most}");
+            assert!(known(0..last) * 1000 < most, "but for tags that collide");
+        }
     }
 
     #[test]
     fn a_row_that_left_twice_is_known_by_its_last_leaving() {
-        let mut ghost = Ghost::new(2);
+        let (mut records, mut ghost) = (Records::new(3), Ghost::new(2));
         for tag in [7, 8, 7, 9] {
-            ghost.insert(tag);
+            ghost.insert(&mut records, tag);
         }
-        assert!(ghost.take(7) && !ghost.take(7));
-        assert!(!ghost.take(8));
-        assert!(ghost.take(9));
+        assert!(ghost.take(&mut records, 7) && !ghost.take(&mut records, 7));
+        assert!(!ghost.take(&mut records, 8));
+        assert!(ghost.take(&mut records, 9));
     }
 }

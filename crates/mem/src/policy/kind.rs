@@ -29,9 +29,7 @@ pub enum PolicyKind {
 struct Facts {
     name: &'static str,
     make: fn(usize) -> Box<dyn Policy>,
-    lists: usize,
-    bytes_per_slot: usize,
-    bytes_fixed: usize,
+    bytes_for: fn(u64) -> u64,
 }
 
 impl PolicyKind {
@@ -41,24 +39,22 @@ impl PolicyKind {
 
     const fn facts(self) -> Facts {
         macro_rules! facts {
-            ($name:literal, $policy:ident, $bytes_fixed:expr) => {
+            ($name:literal, $policy:ident) => {
                 Facts {
                     name: $name,
                     make: |slots| Box::new($policy::new(slots)),
-                    lists: $policy::LISTS,
-                    bytes_per_slot: $policy::BYTES_PER_SLOT,
-                    bytes_fixed: $bytes_fixed,
+                    bytes_for: $policy::bytes_for,
                 }
             };
         }
         match self {
-            Self::LruLfu => facts!("lru-lfu", LruLfu, 0),
-            Self::Lru => facts!("lru", Lru, 0),
-            Self::Lfu => facts!("lfu", Lfu, 0),
-            Self::S3Fifo => facts!("s3-fifo", S3Fifo, S3Fifo::BYTES_FIXED),
-            Self::Sieve => facts!("sieve", Sieve, 0),
-            Self::WTinyLfu => facts!("w-tinylfu", WTinyLfu, WTinyLfu::BYTES_FIXED),
-            Self::Sven => facts!("sven", Sven, 0),
+            Self::LruLfu => facts!("lru-lfu", LruLfu),
+            Self::Lru => facts!("lru", Lru),
+            Self::Lfu => facts!("lfu", Lfu),
+            Self::S3Fifo => facts!("s3-fifo", S3Fifo),
+            Self::Sieve => facts!("sieve", Sieve),
+            Self::WTinyLfu => facts!("w-tinylfu", WTinyLfu),
+            Self::Sven => facts!("sven", Sven),
         }
     }
 
@@ -67,19 +63,9 @@ impl PolicyKind {
         (self.facts().make)(slots)
     }
 
-    /// Number of lists that it wants in [`crate::Links`].
-    pub const fn lists(self) -> usize {
-        self.facts().lists
-    }
-
-    /// Bytes a slot, beside the links.
-    pub const fn bytes_per_slot(self) -> usize {
-        self.facts().bytes_per_slot
-    }
-
-    /// Bytes beside those of slots and lists, where they are not negligible.
-    pub const fn bytes_fixed(self) -> usize {
-        self.facts().bytes_fixed
+    /// Bytes for `slots` slots beside their records: lists and all else that it keeps.
+    pub fn bytes_for(self, slots: u64) -> u64 {
+        (self.facts().bytes_for)(slots)
     }
 
     /// Its name in settings.
@@ -124,7 +110,6 @@ mod tests {
     fn names_lead_back() {
         for kind in PolicyKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
-            assert_eq!(kind.make(3).lists(), kind.lists());
         }
         let error = "fifo".parse::<PolicyKind>().unwrap_err().to_string();
         assert!(error.contains("fifo") && error.contains("s3-fifo"), "{error}");

@@ -6,67 +6,74 @@
 //! How: a list per frequency, in the order of attaching. A frequency is the number of mini-batches
 //! that trained the row since it came; it stays at 255, above which the least recent leaves first.
 //!
-//! Cost: 1 byte a slot beside the links; every operation is O(1).
+//! Cost: 8 bytes of links a slot; every operation is O(1).
 
-use stepwell_base::{Key, SlotIndex};
+use stepwell_base::SlotIndex;
 
-use super::occupied::Occupied;
 use super::{Occurrence, Policy, link, unlink};
-use crate::{Links, ListId};
+use crate::Records;
+use crate::links::{Links, ListId};
+use crate::numbers::Numbers;
 
 /// Least frequently used.
 #[derive(Debug)]
 pub struct Lfu {
-    frequency: Box<[u8]>,
+    links: Links,
     /// Frequencies whose list has a slot.
-    occupied: Occupied,
+    occupied: Numbers,
 }
 
 impl Lfu {
-    /// Bytes beside the links.
-    pub const BYTES_PER_SLOT: usize = size_of::<u8>();
-
-    /// Number of lists of this policy.
-    pub const LISTS: usize = u8::MAX as usize + 1;
+    const LISTS: usize = u8::MAX as usize + 1;
 
     /// A policy over `slots` slots.
     pub fn new(slots: usize) -> Self {
-        Self { frequency: vec![0; slots].into(), occupied: Occupied::new(Self::LISTS) }
+        Self { links: Links::new(slots, Self::LISTS), occupied: Numbers::new(Self::LISTS) }
+    }
+
+    /// Bytes beside the records.
+    pub const fn bytes_for(slots: u64) -> u64 {
+        Links::bytes_for(slots, Self::LISTS)
+    }
+
+    fn frequency(records: &Records, slot: SlotIndex) -> u8 {
+        records.spare(slot)[0]
     }
 }
 
 impl Policy for Lfu {
-    fn lists(&self) -> usize {
-        Self::LISTS
+    fn admit(&mut self, records: &mut Records, slot: SlotIndex) {
+        records.set_spare(slot, [0; 3]);
     }
 
-    fn admit(&mut self, slot: SlotIndex, _key: Key) {
-        self.frequency[slot.at()] = 0;
+    fn touch(&mut self, records: &mut Records, slot: SlotIndex, _occurrence: Occurrence) {
+        let frequency = Self::frequency(records, slot).saturating_add(1);
+        records.set_spare(slot, [frequency, 0, 0]);
     }
 
-    fn touch(&mut self, slot: SlotIndex, _occurrence: Occurrence) {
-        let frequency = &mut self.frequency[slot.at()];
-        *frequency = frequency.saturating_add(1);
-    }
-
-    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
-        let frequency = self.frequency[slot.at()];
-        link(links, ListId(frequency.into()), slot);
+    fn attach(&mut self, records: &mut Records, slot: SlotIndex) {
+        let frequency = Self::frequency(records, slot);
+        link(&mut self.links, ListId(frequency.into()), slot);
         self.occupied.insert(frequency.into());
     }
 
-    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
-        unlink(links, slot);
-        let frequency = self.frequency[slot.at()];
-        if links.is_empty(ListId(frequency.into())) {
+    fn detach(&mut self, records: &mut Records, slot: SlotIndex) {
+        unlink(&mut self.links, slot);
+        let frequency = Self::frequency(records, slot);
+        if self.links.is_empty(ListId(frequency.into())) {
             self.occupied.remove(frequency.into());
         }
     }
 
-    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        let slot = links.oldest(ListId(self.occupied.first_from(0)? as u32))?;
-        self.detach(links, slot);
+    fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
+        let least = self.occupied.first_in(0..)?;
+        let slot = self.links.oldest(ListId(least as u32))?;
+        self.detach(records, slot);
         Some(slot)
+    }
+
+    fn links(&self) -> Option<&Links> {
+        Some(&self.links)
     }
 }
 

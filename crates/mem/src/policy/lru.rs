@@ -5,61 +5,66 @@
 //! How: one list in the order of attaching, and one for rows that were never trained on, whose
 //! rows leave first. A row that was detached and comes back is as recent as it can be.
 //!
-//! Cost: 1 byte a slot beside the links; every operation is O(1).
+//! Cost: 8 bytes of links a slot; every operation is O(1).
 
-use stepwell_base::{Key, SlotIndex};
+use stepwell_base::SlotIndex;
 
 use super::{Occurrence, Policy, link, unlink};
-use crate::{Links, ListId};
+use crate::Records;
+use crate::links::{Links, ListId};
 
 const USED: ListId = ListId(0);
 const UNUSED: ListId = ListId(1);
 
+/// State of a row that was trained on since it came.
+const TRAINED: u8 = 1;
+
 /// Least recently used.
 #[derive(Debug)]
 pub struct Lru {
-    /// Whether the row was trained on since it came.
-    used: Box<[bool]>,
+    links: Links,
 }
 
 impl Lru {
-    /// Bytes beside the links.
-    pub const BYTES_PER_SLOT: usize = size_of::<bool>();
-
-    /// Number of lists of this policy.
-    pub const LISTS: usize = 2;
+    const LISTS: usize = 2;
 
     /// A policy over `slots` slots.
     pub fn new(slots: usize) -> Self {
-        Self { used: vec![false; slots].into() }
+        Self { links: Links::new(slots, Self::LISTS) }
+    }
+
+    /// Bytes beside the records.
+    pub const fn bytes_for(slots: u64) -> u64 {
+        Links::bytes_for(slots, Self::LISTS)
     }
 }
 
 impl Policy for Lru {
-    fn lists(&self) -> usize {
-        Self::LISTS
+    fn admit(&mut self, records: &mut Records, slot: SlotIndex) {
+        records.set_state(slot, 0);
     }
 
-    fn admit(&mut self, slot: SlotIndex, _key: Key) {
-        self.used[slot.at()] = false;
+    fn touch(&mut self, records: &mut Records, slot: SlotIndex, _occurrence: Occurrence) {
+        records.set_state(slot, TRAINED);
     }
 
-    fn touch(&mut self, slot: SlotIndex, _occurrence: Occurrence) {
-        self.used[slot.at()] = true;
+    fn attach(&mut self, records: &mut Records, slot: SlotIndex) {
+        let list = if records.state(slot) == TRAINED { USED } else { UNUSED };
+        link(&mut self.links, list, slot);
     }
 
-    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
-        link(links, if self.used[slot.at()] { USED } else { UNUSED }, slot);
+    fn detach(&mut self, _records: &mut Records, slot: SlotIndex) {
+        unlink(&mut self.links, slot);
     }
 
-    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
-        unlink(links, slot);
-    }
-
-    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        let slot = links.oldest(UNUSED).or_else(|| links.oldest(USED))?;
-        unlink(links, slot);
+    fn victim(&mut self, _records: &mut Records) -> Option<SlotIndex> {
+        let slot = self.links.oldest(UNUSED).or_else(|| self.links.oldest(USED))?;
+        unlink(&mut self.links, slot);
         Some(slot)
+    }
+
+    fn links(&self) -> Option<&Links> {
+        Some(&self.links)
     }
 }
 

@@ -8,14 +8,17 @@
 //! - a row enters a slot: `admit`, and it stays detached while its batch is in flight;
 //! - its batch retires: `touch` for each mini-batch that used it, then `attach`;
 //! - a later batch plans it: `detach`;
-//! - room is needed: `victim` takes the slot that the policy misses least, and `left` says which
-//!   key that was;
+//! - room is needed: `victim` takes the slot that the policy misses least;
 //! - a detached row leaves because its known use is farthest: `admit` of another key is all that
 //!   the policy hears.
 //!
+//! Memory: six bits of state and three spare bytes in each slot's record ([`Records`]) cost
+//! nothing more, and lie where planning looks anyway. What a policy keeps beyond them, lists
+//! foremost, is in [`PolicyKind::bytes_for`].
+//!
 //! What it does not do: it knows no bytes and no pins, and it keeps no keys. What it remembers of
-//! keys that left (ghosts, sketches) are tags of 32 bits, which may collide: a collision costs a
-//! worse victim, never a wrong row.
+//! keys that left (ghosts, sketches) are tags of 32 bits or fewer, which may collide: a collision
+//! costs a worse victim, never a wrong row.
 //!
 //! All policies agree on this: a row that was never trained on since it came leaves before any
 //! that was. The first `touch` after `admit` is the use that the row came for, not a second one.
@@ -30,7 +33,6 @@ mod kind;
 mod lfu;
 mod lru;
 mod lru_lfu;
-mod occupied;
 mod s3_fifo;
 mod sieve;
 mod sketch;
@@ -48,7 +50,8 @@ pub use sieve::Sieve;
 pub use sven::Sven;
 pub use w_tinylfu::WTinyLfu;
 
-use crate::{Links, ListId};
+use crate::Records;
+use crate::links::{Links, ListId};
 
 /// How a key occurred in one mini-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,26 +64,25 @@ pub struct Occurrence {
 
 /// An order of eviction over slots.
 pub trait Policy: Send + std::fmt::Debug {
-    /// Number of lists it wants in [`Links`].
-    fn lists(&self) -> usize;
-
-    /// The detached `slot` now holds `key`: the history of what it held is forgotten.
-    fn admit(&mut self, slot: SlotIndex, key: Key);
+    /// The detached `slot` now holds another key: the history of what it held is forgotten.
+    fn admit(&mut self, records: &mut Records, slot: SlotIndex);
 
     /// The key in the detached `slot` occurred in a mini-batch that was trained.
-    fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence);
+    fn touch(&mut self, records: &mut Records, slot: SlotIndex, occurrence: Occurrence);
 
     /// `slot` may leave from now on.
-    fn attach(&mut self, links: &mut Links, slot: SlotIndex);
+    fn attach(&mut self, records: &mut Records, slot: SlotIndex);
 
     /// `slot` may not leave for now.
-    fn detach(&mut self, links: &mut Links, slot: SlotIndex);
+    fn detach(&mut self, records: &mut Records, slot: SlotIndex);
 
-    /// Detaches the slot that leaves first.
-    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex>;
+    /// Detaches the slot that leaves first, whose key is still in its record.
+    fn victim(&mut self, records: &mut Records) -> Option<SlotIndex>;
 
-    /// The last victim, of `slot`, held `key`: for policies that remember what left.
-    fn left(&mut self, _slot: SlotIndex, _key: Key) {}
+    /// The lists that planning a slot will change.
+    fn links(&self) -> Option<&Links> {
+        None
+    }
 }
 
 /// What policies remember of a key.
@@ -101,4 +103,4 @@ fn unlink(links: &mut Links, slot: SlotIndex) {
 }
 
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;

@@ -10,25 +10,28 @@
 //!                                  └──► out, its tag a ghost
 //! ```
 //!
-//! How: rows stand in the order in which they came; a use only counts, up to 3. The small queue
-//! gives the victim while it holds its share or more.
+//! How: a use only counts, up to 3. The small queue is a ring of slots in the order in which their
+//! rows came; it gives the victim while it holds its share. The main queue is a clock: a hand goes
+//! over all slots and stops at each that may leave, which a tree of bits says, so what is pinned
+//! costs it nothing. A queue whose spared rows join it anew is such a clock, but for rows that come
+//! to it in between: the slot where one lies is not where the hand just was. So that the hand does
+//! not come by too early, a row comes to the main queue with a count of one.
 //!
-//! So that rows keep their place while they are detached, the queues have links of their own, in
-//! one direction. A detached row at the old end is in use: it leaves its queue, and joins the main
-//! queue once it is attached again. Each detaching costs `victim` one step at most. Of a row that
-//! left from elsewhere, because its known use was the farthest, the next one in the slot takes the
-//! place.
+//! Rows keep their place in the ring while they are detached. A detached row at its old end is in
+//! use, so it belongs to main. Of a row that left from elsewhere, because its known use was the
+//! farthest, the next one in the slot takes the place. A row that finds the ring full stays where
+//! it is, and the hand judges it as the ring would have.
 //!
-//! Bounds: ghosts are about as many as the slots of the main queue.
-//! Cost: 11 bytes a slot beside the links; every operation is O(1), `victim` amortised over uses.
+//! Bounds: the ring has room for a tenth of the slots, ghosts are about as many as the others.
+//! Cost: 0.7 bytes a slot, and the record's spare bytes; every operation takes a step a level of
+//! the trees, `victim` amortised over uses.
 
-use stepwell_base::{Key, SlotIndex};
+use stepwell_base::SlotIndex;
 
 use super::ghost::Ghost;
-use super::{Occurrence, Policy, link, tag_of, unlink};
-use crate::{Links, ListId};
-
-const UNUSED: ListId = ListId(0);
+use super::{Occurrence, Policy, tag_of};
+use crate::Records;
+use crate::numbers::Numbers;
 
 /// One slot in so many belongs to the small queue.
 const SMALL_PART: usize = 10;
@@ -45,44 +48,44 @@ mod state {
     pub(super) const USED: u8 = 8;
     /// Belongs to the main queue.
     pub(super) const MAIN: u8 = 16;
-    /// Stands in its queue.
+    /// Stands in the ring.
     pub(super) const QUEUED: u8 = 32;
+    /// Count of a row that comes to the main queue.
+    pub(super) const COUNT_AT_FIRST: u8 = 1;
 }
-
-/// No slot.
-const NONE: u32 = u32::MAX;
 
 /// Slots in the order in which they came.
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    oldest: u32,
-    newest: u32,
-    slots: usize,
+#[derive(Debug)]
+struct Ring {
+    slots: Box<[u32]>,
+    oldest: usize,
+    len: usize,
 }
 
-impl Queue {
-    const EMPTY: Self = Self { oldest: NONE, newest: NONE, slots: 0 };
-
-    /// `next` has the slot that came after each.
-    fn push(&mut self, next: &mut [u32], slot: SlotIndex) {
-        match self.newest {
-            NONE => self.oldest = slot.0,
-            newest => next[newest as usize] = slot.0,
-        }
-        (self.newest, next[slot.at()]) = (slot.0, NONE);
-        self.slots += 1;
+impl Ring {
+    fn new(room: usize) -> Self {
+        Self { slots: vec![0; room].into(), oldest: 0, len: 0 }
     }
 
-    fn pop(&mut self, next: &[u32]) -> Option<SlotIndex> {
-        if self.oldest == NONE {
+    /// Puts a slot at the new end, if there is room.
+    fn push(&mut self, slot: SlotIndex) -> bool {
+        let room = self.len < self.slots.len();
+        if room {
+            let end = self.oldest + self.len;
+            let end = if end < self.slots.len() { end } else { end - self.slots.len() };
+            self.slots[end] = slot.0;
+            self.len += 1;
+        }
+        room
+    }
+
+    fn pop(&mut self) -> Option<SlotIndex> {
+        if self.len == 0 {
             return None;
         }
-        let slot = SlotIndex(self.oldest);
-        self.oldest = next[slot.at()];
-        if self.oldest == NONE {
-            self.newest = NONE;
-        }
-        self.slots -= 1;
+        let slot = SlotIndex(self.slots[self.oldest]);
+        self.oldest = if self.oldest + 1 < self.slots.len() { self.oldest + 1 } else { 0 };
+        self.len -= 1;
         Some(slot)
     }
 }
@@ -90,137 +93,144 @@ impl Queue {
 /// S3-FIFO.
 #[derive(Debug)]
 pub struct S3Fifo {
-    small: Queue,
-    main: Queue,
-    next: Box<[u32]>,
-    state: Box<[u8]>,
+    small: Ring,
+    /// Attached slots that are not in the ring, and were trained on.
+    main: Numbers,
+    /// Attached slots whose rows were never trained on.
+    unused: Numbers,
+    /// Where the clock goes on; where the search for unused rows does.
+    hand: usize,
+    hand_of_unused: usize,
     ghost: Ghost,
-    small_slots_goal: usize,
+}
+
+/// Slots of the small queue.
+const fn small_slots(slots: u64) -> u64 {
+    let part = slots / SMALL_PART as u64;
+    if part == 0 { 1 } else { part }
 }
 
 impl S3Fifo {
-    /// Bytes beside the links.
-    pub const BYTES_PER_SLOT: usize = size_of::<u32>() + size_of::<u8>() + Ghost::BYTES_PER_ROW;
-
-    /// Bytes beside those.
-    pub const BYTES_FIXED: usize = Ghost::BYTES_FIXED;
-
-    /// Number of lists of this policy: one, for rows that were never trained on.
-    pub const LISTS: usize = 1;
-
     /// A policy over `slots` slots.
     pub fn new(slots: usize) -> Self {
-        let small_slots_goal = (slots / SMALL_PART).max(1);
+        let small = small_slots(slots as u64) as usize;
         Self {
-            small: Queue::EMPTY,
-            main: Queue::EMPTY,
-            next: vec![0; slots].into(),
-            state: vec![0; slots].into(),
-            ghost: Ghost::new(slots.saturating_sub(small_slots_goal).max(1)),
-            small_slots_goal,
+            small: Ring::new(small),
+            main: Numbers::new(slots),
+            unused: Numbers::new(slots),
+            hand: 0,
+            hand_of_unused: 0,
+            ghost: Ghost::new(slots.saturating_sub(small).max(1)),
         }
     }
 
-    fn join_queue(&mut self, slot: SlotIndex) {
-        let state = &mut self.state[slot.at()];
-        let queue = if *state & state::MAIN != 0 { &mut self.main } else { &mut self.small };
-        queue.push(&mut self.next, slot);
-        *state |= state::QUEUED;
+    /// Bytes beside the records.
+    pub fn bytes_for(slots: u64) -> u64 {
+        small_slots(slots) * size_of::<u32>() as u64 + 2 * Numbers::bytes_for(slots)
     }
 
-    /// Takes the oldest out of the queue that gives the victim.
-    fn pop(&mut self) -> Option<SlotIndex> {
-        let of_small = self.small.slots >= self.small_slots_goal || self.main.slots == 0;
-        let queue = if of_small { &mut self.small } else { &mut self.main };
-        let slot = queue.pop(&self.next)?;
-        self.state[slot.at()] &= !state::QUEUED;
-        Some(slot)
+    /// Gives an attached row that was trained on its place.
+    fn join(&mut self, records: &mut Records, slot: SlotIndex) {
+        let state = records.state(slot);
+        if state & (state::MAIN | state::QUEUED) == 0 && self.small.push(slot) {
+            records.set_state(slot, state | state::QUEUED);
+        } else if state & state::QUEUED == 0 {
+            self.main.insert(slot.at());
+        }
     }
 
-    /// Whether the row that was taken out of its queue goes; where it does not, it was given its
-    /// place.
-    fn goes(&mut self, slot: SlotIndex) -> bool {
-        let state = &mut self.state[slot.at()];
-        let count = *state & state::COUNT;
-        if *state & state::ATTACHED == 0 {
-            *state |= state::MAIN;
-            return false;
+    fn unused_victim(&mut self) -> Option<SlotIndex> {
+        let at = self.unused.next_in_turn(self.hand_of_unused)?;
+        self.hand_of_unused = at + 1;
+        Some(SlotIndex(at as u32))
+    }
+
+    /// The next row that the small queue or the clock has to judge; it has no place then.
+    fn next(&mut self, records: &mut Records) -> Option<SlotIndex> {
+        let small_is_full = self.small.len == self.small.slots.len();
+        if small_is_full || self.main.is_empty() {
+            let slot = self.small.pop()?;
+            records.set_state(slot, records.state(slot) & !state::QUEUED);
+            return Some(slot);
         }
-        if *state & state::MAIN != 0 && count > 0 {
-            *state -= 1;
-        } else if *state & state::MAIN == 0 && count >= PROMOTED_FROM {
-            *state = (*state & !state::COUNT) | state::MAIN;
-        } else {
-            return true;
-        }
-        self.join_queue(slot);
-        false
+        let at = self.main.next_in_turn(self.hand)?;
+        self.hand = at + 1;
+        Some(SlotIndex(at as u32))
     }
 }
 
+/// What becomes of the row that was taken from its place: its new state, or none where it goes.
+fn spared(state: u8) -> Option<u8> {
+    let count = state & state::COUNT;
+    if state & state::ATTACHED == 0 {
+        return Some(state | state::MAIN);
+    }
+    if state & state::MAIN != 0 {
+        return (count > 0).then(|| state - 1);
+    }
+    let promoted = (state & !state::COUNT) | state::MAIN | state::COUNT_AT_FIRST;
+    (count >= PROMOTED_FROM).then_some(promoted)
+}
+
 impl Policy for S3Fifo {
-    fn lists(&self) -> usize {
-        Self::LISTS
+    fn admit(&mut self, records: &mut Records, slot: SlotIndex) {
+        let queued = records.state(slot) & state::QUEUED;
+        let known = queued == 0 && self.ghost.take(records, tag_of(records.key(slot)));
+        let main = state::MAIN | state::COUNT_AT_FIRST;
+        records.set_state(slot, if known { main } else { queued });
     }
 
-    fn admit(&mut self, slot: SlotIndex, key: Key) {
-        let place = self.state[slot.at()] & (state::QUEUED | state::MAIN);
-        self.state[slot.at()] = if place & state::QUEUED != 0 {
-            place
-        } else if self.ghost.take(tag_of(key)) {
-            state::MAIN
+    fn touch(&mut self, records: &mut Records, slot: SlotIndex, _occurrence: Occurrence) {
+        let state = records.state(slot);
+        if state & state::USED == 0 {
+            records.set_state(slot, state | state::USED);
+        } else if state & state::COUNT < state::COUNT {
+            records.set_state(slot, state + 1);
+        }
+    }
+
+    fn attach(&mut self, records: &mut Records, slot: SlotIndex) {
+        let state = records.state(slot);
+        assert!(state & state::ATTACHED == 0, "slot {} is attached twice", slot.0);
+        records.set_state(slot, state | state::ATTACHED);
+        if state & state::USED == 0 {
+            self.unused.insert(slot.at());
         } else {
-            0
-        };
-    }
-
-    fn touch(&mut self, slot: SlotIndex, _occurrence: Occurrence) {
-        let state = &mut self.state[slot.at()];
-        if *state & state::USED == 0 {
-            *state |= state::USED;
-        } else if *state & state::COUNT < state::COUNT {
-            *state += 1;
+            self.join(records, slot);
         }
     }
 
-    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
-        let state = &mut self.state[slot.at()];
-        assert!(*state & state::ATTACHED == 0, "slot {} is attached twice", slot.0);
-        *state |= state::ATTACHED;
-        if *state & state::USED == 0 {
-            link(links, UNUSED, slot);
-        } else if *state & state::QUEUED == 0 {
-            self.join_queue(slot);
+    fn detach(&mut self, records: &mut Records, slot: SlotIndex) {
+        let state = records.state(slot);
+        assert!(state & state::ATTACHED != 0, "slot {} is detached twice", slot.0);
+        records.set_state(slot, state & !state::ATTACHED);
+        if state & state::USED == 0 {
+            self.unused.remove(slot.at());
+        } else if state & state::QUEUED == 0 {
+            self.main.remove(slot.at());
         }
     }
 
-    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
-        let state = &mut self.state[slot.at()];
-        assert!(*state & state::ATTACHED != 0, "slot {} is detached twice", slot.0);
-        *state &= !state::ATTACHED;
-        if *state & state::USED == 0 {
-            unlink(links, slot);
-        }
-    }
-
-    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        if let Some(slot) = links.oldest(UNUSED) {
-            self.detach(links, slot);
+    fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
+        if let Some(slot) = self.unused_victim() {
+            self.detach(records, slot);
             return Some(slot);
         }
         loop {
-            let slot = self.pop()?;
-            if self.goes(slot) {
-                self.state[slot.at()] &= !state::ATTACHED;
-                return Some(slot);
+            let slot = self.next(records)?;
+            let state = records.state(slot);
+            if let Some(state) = spared(state) {
+                records.set_state(slot, state);
+                if state & state::ATTACHED != 0 {
+                    self.main.insert(slot.at());
+                }
+                continue;
             }
-        }
-    }
-
-    fn left(&mut self, slot: SlotIndex, key: Key) {
-        let state = self.state[slot.at()];
-        if state & state::USED != 0 && state & state::MAIN == 0 {
-            self.ghost.insert(tag_of(key));
+            self.detach(records, slot);
+            if state & state::MAIN == 0 {
+                self.ghost.insert(records, tag_of(records.key(slot)));
+            }
+            return Some(slot);
         }
     }
 }
@@ -250,7 +260,8 @@ mod tests {
         driver.admit(5, 0);
         driver.admit(6, 77);
         driver.visit_all(&[5, 6]);
-        assert_eq!(driver.victims(), [1, 6, 5]);
+        // The ring has room for one row, which is 6; 1 found it full.
+        assert_eq!(driver.victims(), [6, 1, 5]);
     }
 
     #[test]

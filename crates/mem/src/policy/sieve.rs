@@ -6,19 +6,20 @@
 //! the newest and then starts again; it takes the mark from a marked row and goes on, and takes
 //! the first row without a mark. A use marks a row.
 //!
-//! So that rows keep their place while they are detached, the queue has links of its own. A
-//! detached row that the hand meets leaves the queue and stands at the newest end once it is
-//! attached again: each detaching costs the hand one step at most.
+//! Rows keep their place while they are detached. A detached row that the hand meets leaves the
+//! queue and stands at the newest end once it is attached again: each detaching costs the hand one
+//! step at most. Rows that were never trained on are in a list of their own.
 //!
-//! Cost: 9 bytes a slot beside the links; every operation is O(1), `victim` amortised over uses.
+//! Cost: 8 bytes of links a slot; every operation is O(1), `victim` amortised over uses.
 
-use stepwell_base::{Key, SlotIndex};
+use stepwell_base::SlotIndex;
 
 use super::{Occurrence, Policy, link, unlink};
-use crate::{Links, ListId};
+use crate::Records;
+use crate::links::{Links, ListId};
 
-const UNUSED: ListId = ListId(0);
 const QUEUE: ListId = ListId(0);
+const UNUSED: ListId = ListId(1);
 
 /// What is known of a slot; zero is detached and never used.
 mod state {
@@ -32,86 +33,83 @@ mod state {
 /// SIEVE.
 #[derive(Debug)]
 pub struct Sieve {
-    queue: Links,
-    state: Box<[u8]>,
+    links: Links,
     /// The next row to look at; the oldest where there is none.
     hand: Option<SlotIndex>,
 }
 
 impl Sieve {
-    /// Bytes beside the links.
-    pub const BYTES_PER_SLOT: usize = 2 * size_of::<u32>() + size_of::<u8>();
-
-    /// Number of lists of this policy: one, for rows that were never trained on.
-    pub const LISTS: usize = 1;
+    const LISTS: usize = 2;
 
     /// A policy over `slots` slots.
     pub fn new(slots: usize) -> Self {
-        Self { queue: Links::new(slots, 1), state: vec![0; slots].into(), hand: None }
+        Self { links: Links::new(slots, Self::LISTS), hand: None }
     }
 
-    fn leave_queue(&mut self, slot: SlotIndex) {
-        if self.hand == Some(slot) {
-            self.hand = self.queue.newer(slot);
-        }
-        self.queue.unlink(slot);
+    /// Bytes beside the records.
+    pub const fn bytes_for(slots: u64) -> u64 {
+        Links::bytes_for(slots, Self::LISTS)
     }
 }
 
 impl Policy for Sieve {
-    fn lists(&self) -> usize {
-        Self::LISTS
+    fn admit(&mut self, records: &mut Records, slot: SlotIndex) {
+        if self.hand == Some(slot) {
+            self.hand = self.links.newer(slot);
+        }
+        self.links.unlink(slot);
+        records.set_state(slot, 0);
     }
 
-    fn admit(&mut self, slot: SlotIndex, _key: Key) {
-        self.leave_queue(slot);
-        self.state[slot.at()] = 0;
+    fn touch(&mut self, records: &mut Records, slot: SlotIndex, _occurrence: Occurrence) {
+        let state = records.state(slot);
+        let more = if state & state::USED == 0 { state::USED } else { state::MARKED };
+        records.set_state(slot, state | more);
     }
 
-    fn touch(&mut self, slot: SlotIndex, _occurrence: Occurrence) {
-        let state = &mut self.state[slot.at()];
-        *state |= if *state & state::USED == 0 { state::USED } else { state::MARKED };
-    }
-
-    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
-        let state = &mut self.state[slot.at()];
-        assert!(*state & state::ATTACHED == 0, "slot {} is attached twice", slot.0);
-        *state |= state::ATTACHED;
-        if *state & state::USED == 0 {
-            link(links, UNUSED, slot);
-        } else if !self.queue.is_linked(slot) {
-            self.queue.push(QUEUE, slot);
+    fn attach(&mut self, records: &mut Records, slot: SlotIndex) {
+        let state = records.state(slot);
+        assert!(state & state::ATTACHED == 0, "slot {} is attached twice", slot.0);
+        records.set_state(slot, state | state::ATTACHED);
+        if state & state::USED == 0 {
+            link(&mut self.links, UNUSED, slot);
+        } else if !self.links.is_linked(slot) {
+            self.links.push(QUEUE, slot);
         }
     }
 
-    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
-        let state = &mut self.state[slot.at()];
-        assert!(*state & state::ATTACHED != 0, "slot {} is detached twice", slot.0);
-        *state &= !state::ATTACHED;
-        if *state & state::USED == 0 {
-            unlink(links, slot);
+    fn detach(&mut self, records: &mut Records, slot: SlotIndex) {
+        let state = records.state(slot);
+        assert!(state & state::ATTACHED != 0, "slot {} is detached twice", slot.0);
+        records.set_state(slot, state & !state::ATTACHED);
+        if state & state::USED == 0 {
+            unlink(&mut self.links, slot);
         }
     }
 
-    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        if let Some(slot) = links.oldest(UNUSED) {
-            self.detach(links, slot);
+    fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
+        if let Some(slot) = self.links.oldest(UNUSED) {
+            self.detach(records, slot);
             return Some(slot);
         }
         loop {
-            let slot = self.hand.or_else(|| self.queue.oldest(QUEUE))?;
-            let state = &mut self.state[slot.at()];
-            self.hand = self.queue.newer(slot);
-            if *state & state::ATTACHED == 0 {
-                self.queue.unlink(slot);
-            } else if *state & state::MARKED != 0 {
-                *state &= !state::MARKED;
+            let slot = self.hand.or_else(|| self.links.oldest(QUEUE))?;
+            let state = records.state(slot);
+            self.hand = self.links.newer(slot);
+            if state & state::ATTACHED == 0 {
+                self.links.unlink(slot);
+            } else if state & state::MARKED != 0 {
+                records.set_state(slot, state & !state::MARKED);
             } else {
-                *state &= !state::ATTACHED;
-                self.queue.unlink(slot);
+                records.set_state(slot, state & !state::ATTACHED);
+                self.links.unlink(slot);
                 return Some(slot);
             }
         }
+    }
+
+    fn links(&self) -> Option<&Links> {
+        Some(&self.links)
     }
 }
 

@@ -40,11 +40,10 @@ impl Sketch {
         Self { words: vec![0; words].into(), uses: 0, sample: SAMPLE * words as u64 }
     }
 
-    /// Bytes a slot.
-    pub(super) const BYTES_PER_SLOT: usize = size_of::<u64>();
-
-    /// Bytes beside those.
-    pub(super) const BYTES_FIXED: usize = WORDS_MIN * size_of::<u64>();
+    /// Bytes for a slab of `slots` slots, or a few more.
+    pub(super) const fn bytes_for(slots: u64) -> u64 {
+        (slots + WORDS_MIN as u64) * size_of::<u64>() as u64
+    }
 
     /// Word and shift of the counter in each row.
     fn counters(&self, tag: u32) -> [(usize, u32); ROWS as usize] {

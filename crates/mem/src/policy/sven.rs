@@ -21,13 +21,14 @@
 //!
 //! Bounds: 512 lists, 64 octaves between the heaviest row and those that are no longer told apart.
 //! After 16 million half-lives time stands still.
-//! Cost: 4 bytes a slot beside the links; every operation is O(1), `attach` amortised over time.
+//! Cost: 12 bytes a slot, 8 of them links; every operation is O(1), `attach` amortised over time.
 
-use stepwell_base::{Key, SlotIndex};
+use stepwell_base::SlotIndex;
 
-use super::occupied::Occupied;
 use super::{Occurrence, Policy, link, unlink};
-use crate::{Links, ListId};
+use crate::Records;
+use crate::links::{Links, ListId};
+use crate::numbers::Numbers;
 
 /// Uses per slot in which a weight halves.
 const HALF_LIFE: u64 = 4;
@@ -52,32 +53,36 @@ const NEVER: u32 = 0;
 /// Decayed importance weights.
 #[derive(Debug)]
 pub struct Sven {
+    links: Links,
     /// Weight's logarithm plus time, in units; from [`OCTAVE`] on, so that none is [`NEVER`].
     scores: Box<[u32]>,
     /// The lowest list that has a number of its own.
     base: u32,
     /// Lists that have a slot, by their place in the ring.
-    occupied: Occupied,
+    occupied: Numbers,
     uses: u64,
     uses_per_half_life: u64,
 }
 
 impl Sven {
-    /// Bytes beside the links.
-    pub const BYTES_PER_SLOT: usize = size_of::<u32>();
-
-    /// Number of lists of this policy.
-    pub const LISTS: usize = LISTS as usize + 1;
+    /// One more for rows that were never trained on.
+    const LISTS: usize = LISTS as usize + 1;
 
     /// A policy over `slots` slots.
     pub fn new(slots: usize) -> Self {
         Self {
+            links: Links::new(slots, Self::LISTS),
             scores: vec![NEVER; slots].into(),
             base: 0,
-            occupied: Occupied::new(LISTS as usize),
+            occupied: Numbers::new(LISTS as usize),
             uses: 0,
             uses_per_half_life: HALF_LIFE * (slots as u64).max(1),
         }
+    }
+
+    /// Bytes beside the records.
+    pub const fn bytes_for(slots: u64) -> u64 {
+        Links::bytes_for(slots, Self::LISTS) + slots * size_of::<u32>() as u64
     }
 
     fn now(&self) -> u32 {
@@ -92,12 +97,12 @@ impl Sven {
     }
 
     /// Makes room for the list of `score` at the heavy end.
-    fn raise(&mut self, links: &mut Links, score: u32) {
+    fn raise(&mut self, score: u32) {
         let heaviest = score / LIST_UNITS;
         while heaviest >= self.base + LISTS {
             let (lowest, next) = (ListId(self.base % LISTS), ListId((self.base + 1) % LISTS));
-            if !links.is_empty(lowest) {
-                links.append(lowest, next);
+            if !self.links.is_empty(lowest) {
+                self.links.append(lowest, next);
                 self.occupied.remove(lowest.0 as usize);
                 self.occupied.insert(next.0 as usize);
             }
@@ -107,15 +112,11 @@ impl Sven {
 }
 
 impl Policy for Sven {
-    fn lists(&self) -> usize {
-        Self::LISTS
-    }
-
-    fn admit(&mut self, slot: SlotIndex, _key: Key) {
+    fn admit(&mut self, _records: &mut Records, slot: SlotIndex) {
         self.scores[slot.at()] = NEVER;
     }
 
-    fn touch(&mut self, slot: SlotIndex, occurrence: Occurrence) {
+    fn touch(&mut self, _records: &mut Records, slot: SlotIndex, occurrence: Occurrence) {
         let now = self.now();
         let negatives = occurrence.examples.saturating_sub(occurrence.positives);
         let importance = occurrence.positives as f32 * POSITIVE + negatives as f32 * NEGATIVE;
@@ -130,34 +131,39 @@ impl Policy for Sven {
         self.uses += 1;
     }
 
-    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
+    fn attach(&mut self, _records: &mut Records, slot: SlotIndex) {
         let score = self.scores[slot.at()];
         if score == NEVER {
-            return link(links, UNUSED, slot);
+            return link(&mut self.links, UNUSED, slot);
         }
-        self.raise(links, score);
+        self.raise(score);
         let list = self.list(slot);
-        link(links, list, slot);
+        link(&mut self.links, list, slot);
         self.occupied.insert(list.0 as usize);
     }
 
-    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
-        unlink(links, slot);
+    fn detach(&mut self, _records: &mut Records, slot: SlotIndex) {
+        unlink(&mut self.links, slot);
         let list = self.list(slot);
-        if self.scores[slot.at()] != NEVER && links.is_empty(list) {
+        if self.scores[slot.at()] != NEVER && self.links.is_empty(list) {
             self.occupied.remove(list.0 as usize);
         }
     }
 
-    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        let lightest = |policy: &Self| {
-            let base = (policy.base % LISTS) as usize;
-            let list = policy.occupied.first_from(base).or_else(|| policy.occupied.first_from(0));
-            links.oldest(ListId(list? as u32))
+    fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
+        let slot = match self.links.oldest(UNUSED) {
+            Some(slot) => slot,
+            None => {
+                let lightest = self.occupied.next_in_turn((self.base % LISTS) as usize)?;
+                self.links.oldest(ListId(lightest as u32))?
+            }
         };
-        let slot = links.oldest(UNUSED).or_else(|| lightest(self))?;
-        self.detach(links, slot);
+        self.detach(records, slot);
         Some(slot)
+    }
+
+    fn links(&self) -> Option<&Links> {
+        Some(&self.links)
     }
 }
 

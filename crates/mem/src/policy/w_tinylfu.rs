@@ -20,14 +20,15 @@
 //! come to main by a contest alone, once it was filled.
 //!
 //! Bounds: tags collide; frequencies end at 15 (see the sketch).
-//! Cost: 13 bytes a slot beside the links; every operation is O(1), `victim` amortised over rows
+//! Cost: 16 bytes a slot, 8 of them links; every operation is O(1), `victim` amortised over rows
 //! that entered the window.
 
-use stepwell_base::{Key, SlotIndex};
+use stepwell_base::SlotIndex;
 
 use super::sketch::Sketch;
 use super::{Occurrence, Policy, link, tag_of, unlink};
-use crate::{Links, ListId};
+use crate::Records;
+use crate::links::{Links, ListId};
 
 /// One slot in so many belongs to the window.
 const WINDOW_PART: usize = 100;
@@ -37,7 +38,8 @@ const PROTECTED_PERCENT: usize = 80;
 
 const UNUSED: ListId = ListId(3);
 
-/// What is known of a slot: its part, which is also its list, and one bit.
+/// What is known of a slot: its part, which is also its list, XOR [`state::EMPTY`], so that fresh
+/// memory means that; and two bits.
 mod state {
     pub(super) const WINDOW: u8 = 0;
     pub(super) const PROBATION: u8 = 1;
@@ -58,10 +60,8 @@ const PROTECTED: ListId = ListId(state::PROTECTED as u32);
 /// W-TinyLFU.
 #[derive(Debug)]
 pub struct WTinyLfu {
+    links: Links,
     sketch: Sketch,
-    tags: Box<[u32]>,
-    /// XOR [`state::EMPTY`], so that fresh memory means that.
-    state: Box<[u8]>,
     /// Slots of each part, attached or not, by its number.
     slots: [usize; 4],
     window_slots_goal: usize,
@@ -72,23 +72,20 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// Bytes beside the links.
-    pub const BYTES_PER_SLOT: usize = size_of::<u32>() + size_of::<u8>() + Sketch::BYTES_PER_SLOT;
+    const LISTS: usize = 4;
 
-    /// Bytes beside those.
-    pub const BYTES_FIXED: usize = Sketch::BYTES_FIXED;
-
-    /// Number of lists of this policy.
-    pub const LISTS: usize = 4;
+    /// Bytes beside the records.
+    pub const fn bytes_for(slots: u64) -> u64 {
+        Links::bytes_for(slots, Self::LISTS) + Sketch::bytes_for(slots)
+    }
 
     /// A policy over `slots` slots.
     pub fn new(slots: usize) -> Self {
         let window_slots_goal = (slots / WINDOW_PART).max(1);
         let main_slots_goal = slots.saturating_sub(window_slots_goal);
         Self {
+            links: Links::new(slots, Self::LISTS),
             sketch: Sketch::new(slots),
-            tags: vec![0; slots].into(),
-            state: vec![0; slots].into(),
             slots: [0; 4],
             window_slots_goal,
             main_slots_goal,
@@ -97,113 +94,114 @@ impl WTinyLfu {
         }
     }
 
-    fn part(&self, slot: SlotIndex) -> u8 {
-        (self.state[slot.at()] & state::PART) ^ state::EMPTY
+    fn part(records: &Records, slot: SlotIndex) -> u8 {
+        (records.state(slot) & state::PART) ^ state::EMPTY
     }
 
-    fn set_part(&mut self, slot: SlotIndex, part: u8) {
-        self.slots[usize::from(self.part(slot))] -= usize::from(self.part(slot) != state::EMPTY);
+    fn set_part(&mut self, records: &mut Records, slot: SlotIndex, part: u8) {
+        let before = Self::part(records, slot);
+        self.slots[usize::from(before)] -= usize::from(before != state::EMPTY);
         self.slots[usize::from(part)] += usize::from(part != state::EMPTY);
-        let state = &mut self.state[slot.at()];
-        *state = (*state & !state::PART) | (part ^ state::EMPTY);
+        let bits = records.state(slot) & !state::PART;
+        records.set_state(slot, bits | (part ^ state::EMPTY));
     }
 
-    fn has(&self, slot: SlotIndex, bit: u8) -> bool {
-        self.state[slot.at()] & bit != 0
+    fn has(records: &Records, slot: SlotIndex, bit: u8) -> bool {
+        records.state(slot) & bit != 0
     }
 
     fn main_slots(&self) -> usize {
         self.slots[usize::from(state::PROBATION)] + self.slots[usize::from(state::PROTECTED)]
     }
 
-    fn move_to(&mut self, links: &mut Links, slot: SlotIndex, part: u8) {
-        unlink(links, slot);
-        self.set_part(slot, part);
-        link(links, ListId(part.into()), slot);
+    fn move_to(&mut self, records: &mut Records, slot: SlotIndex, part: u8) {
+        unlink(&mut self.links, slot);
+        self.set_part(records, slot, part);
+        link(&mut self.links, ListId(part.into()), slot);
     }
 
-    fn leave(&mut self, links: &mut Links, slot: SlotIndex) -> SlotIndex {
-        unlink(links, slot);
-        self.set_part(slot, state::EMPTY);
+    fn leave(&mut self, records: &mut Records, slot: SlotIndex) -> SlotIndex {
+        unlink(&mut self.links, slot);
+        self.set_part(records, slot, state::EMPTY);
         slot
     }
 
     /// Moves what the window holds too much to main, as long as main was never full.
-    fn fill_main(&mut self, links: &mut Links) {
+    fn fill_main(&mut self, records: &mut Records) {
         while !self.main_was_full {
             self.main_was_full = self.main_slots() >= self.main_slots_goal;
-            match links.oldest(WINDOW).filter(|_| !self.main_was_full) {
-                Some(oldest) => self.move_to(links, oldest, state::PROBATION),
+            match self.links.oldest(WINDOW).filter(|_| !self.main_was_full) {
+                Some(oldest) => self.move_to(records, oldest, state::PROBATION),
                 None => return,
             }
         }
     }
 
-    fn frequency(&self, slot: SlotIndex) -> u64 {
-        self.sketch.frequency(self.tags[slot.at()])
+    fn frequency(&self, records: &Records, slot: SlotIndex) -> u64 {
+        self.sketch.frequency(tag_of(records.key(slot)))
     }
 }
 
 impl Policy for WTinyLfu {
-    fn lists(&self) -> usize {
-        Self::LISTS
+    fn admit(&mut self, records: &mut Records, slot: SlotIndex) {
+        records.set_state(slot, records.state(slot) & state::PART);
+        self.set_part(records, slot, state::WINDOW);
     }
 
-    fn admit(&mut self, slot: SlotIndex, key: Key) {
-        self.state[slot.at()] &= state::PART;
-        self.set_part(slot, state::WINDOW);
-        self.tags[slot.at()] = tag_of(key);
+    fn touch(&mut self, records: &mut Records, slot: SlotIndex, _occurrence: Occurrence) {
+        self.sketch.increment(tag_of(records.key(slot)));
+        let again = if Self::has(records, slot, state::USED) { state::TOUCHED } else { 0 };
+        records.set_state(slot, records.state(slot) | state::USED | again);
     }
 
-    fn touch(&mut self, slot: SlotIndex, _occurrence: Occurrence) {
-        self.sketch.increment(self.tags[slot.at()]);
-        let again = if self.has(slot, state::USED) { state::TOUCHED } else { 0 };
-        self.state[slot.at()] |= state::USED | again;
-    }
-
-    fn attach(&mut self, links: &mut Links, slot: SlotIndex) {
-        if !self.has(slot, state::USED) {
-            return link(links, UNUSED, slot);
+    fn attach(&mut self, records: &mut Records, slot: SlotIndex) {
+        if !Self::has(records, slot, state::USED) {
+            return link(&mut self.links, UNUSED, slot);
         }
-        if self.part(slot) == state::PROBATION && self.has(slot, state::TOUCHED) {
-            self.set_part(slot, state::PROTECTED);
+        let touched = Self::has(records, slot, state::TOUCHED);
+        if touched && Self::part(records, slot) == state::PROBATION {
+            self.set_part(records, slot, state::PROTECTED);
         }
-        self.state[slot.at()] &= !state::TOUCHED;
-        link(links, ListId(self.part(slot).into()), slot);
+        records.set_state(slot, records.state(slot) & !state::TOUCHED);
+        link(&mut self.links, ListId(Self::part(records, slot).into()), slot);
         while self.slots[usize::from(state::PROTECTED)] > self.protected_slots_max {
-            let Some(oldest) = links.oldest(PROTECTED) else { break };
-            self.move_to(links, oldest, state::PROBATION);
+            let Some(oldest) = self.links.oldest(PROTECTED) else { break };
+            self.move_to(records, oldest, state::PROBATION);
         }
     }
 
-    fn detach(&mut self, links: &mut Links, slot: SlotIndex) {
-        unlink(links, slot);
+    fn detach(&mut self, _records: &mut Records, slot: SlotIndex) {
+        unlink(&mut self.links, slot);
     }
 
-    fn victim(&mut self, links: &mut Links) -> Option<SlotIndex> {
-        if let Some(slot) = links.oldest(UNUSED) {
-            return Some(self.leave(links, slot));
+    fn victim(&mut self, records: &mut Records) -> Option<SlotIndex> {
+        if let Some(slot) = self.links.oldest(UNUSED) {
+            return Some(self.leave(records, slot));
         }
-        self.fill_main(links);
-        let main_victim = |links: &Links| links.oldest(PROBATION).or(links.oldest(PROTECTED));
+        self.fill_main(records);
         loop {
             let window_is_full = self.slots[usize::from(state::WINDOW)] >= self.window_slots_goal;
-            let candidate = links.oldest(WINDOW).filter(|_| window_is_full);
-            let (candidate, victim) = match (candidate, main_victim(links)) {
+            let candidate = self.links.oldest(WINDOW).filter(|_| window_is_full);
+            let of_main = self.links.oldest(PROBATION).or(self.links.oldest(PROTECTED));
+            let (candidate, victim) = match (candidate, of_main) {
                 (Some(candidate), Some(victim)) => (candidate, victim),
                 (one, other) => {
-                    let slot = one.or(other).or(links.oldest(WINDOW))?;
-                    return Some(self.leave(links, slot));
+                    let slot = one.or(other).or(self.links.oldest(WINDOW))?;
+                    return Some(self.leave(records, slot));
                 }
             };
-            if self.frequency(candidate) <= self.frequency(victim) {
-                return Some(self.leave(links, candidate));
+            if self.frequency(records, candidate) <= self.frequency(records, victim) {
+                return Some(self.leave(records, candidate));
             }
-            self.move_to(links, candidate, state::PROBATION);
+            self.move_to(records, candidate, state::PROBATION);
             if self.main_slots() > self.main_slots_goal {
-                return Some(self.leave(links, victim));
+                return Some(self.leave(records, victim));
             }
         }
+    }
+
+    fn links(&self) -> Option<&Links> {
+        Some(&self.links)
     }
 }
 

@@ -17,7 +17,7 @@
 
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
-use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind, bytes_for};
+use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind, bytes_for, bytes_of_known_uses};
 
 use crate::Result;
 use crate::future::Future;
@@ -110,7 +110,7 @@ impl Planner {
     pub fn bytes_max(keys: u64, horizon: u64, unit: u64) -> u64 {
         let found = keys * size_of::<Option<SlotIndex>>() as u64;
         let counted = unit * size_of::<SlotIndex>() as u64;
-        found + counted + Future::bytes_max(keys * horizon)
+        found + counted + Future::bytes_max(keys * horizon) + bytes_of_known_uses(keys * horizon)
     }
 
     /// The metadata, for inspection, checkpoints and digests.

@@ -1,0 +1,97 @@
+//! Slices of zeros in memory of their own, in huge pages where the system has them.
+//!
+//! Why: planning and look-ups jump about in tables of hundreds of megabytes. With pages of 4 KiB
+//! each jump misses the processor's list of pages too, and walks tables that are themselves not in
+//! its caches; with pages of 2 MiB they are. The allocator does not ask for those.
+//!
+//! How: a mapping, which the system fills with zeros page by page as they are touched.
+//!
+//! Invariants  elements are plain data that may be zeros, so nothing is dropped or initialized.
+//! Failure     too little memory ends the program, as it does for every other allocation.
+//! Cost        whole pages; what was never touched takes no memory.
+
+#![expect(unsafe_code, reason = "a mapping of bytes is lent as a slice of plain structs")]
+
+use std::alloc::Layout;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use bytemuck::Zeroable;
+use memmap2::MmapMut;
+
+/// No page is smaller, so no element may want more.
+const ALIGN_MAX: usize = 4096;
+
+/// Maps `bytes` bytes of zeros, huge pages asked for.
+///
+/// # Errors
+/// When the system refuses the mapping.
+pub(crate) fn map(bytes: usize) -> std::io::Result<MmapMut> {
+    let memory = MmapMut::map_anon(bytes.max(1))?;
+    #[cfg(target_os = "linux")]
+    {
+        // A hint: without huge pages the memory is slower, not wrong.
+        let _ = memory.advise(memmap2::Advice::HugePage);
+    }
+    Ok(memory)
+}
+
+/// A slice of fixed length, zeros at first.
+pub struct HugeSlice<T> {
+    memory: MmapMut,
+    len: usize,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Copy + Zeroable> HugeSlice<T> {
+    /// `len` zeros.
+    pub fn zeroed(len: usize) -> Self {
+        const { assert!(align_of::<T>() <= ALIGN_MAX) };
+        let Ok(layout) = Layout::array::<T>(len) else {
+            panic!("a slice of {len} elements is larger than memory can be");
+        };
+        match map(layout.size()) {
+            Ok(memory) => Self { memory, len, _elements: PhantomData },
+            Err(_) => std::alloc::handle_alloc_error(layout),
+        }
+    }
+}
+
+impl<T: Copy + Zeroable> Deref for HugeSlice<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping has the bytes of `len` elements, begins at a page, was filled with
+        // zeros, which `T` may be, and is borrowed with `self`.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T: Copy + Zeroable> DerefMut for HugeSlice<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; `&mut self` excludes every other borrower.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl<T> std::fmt::Debug for HugeSlice<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HugeSlice").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_at_first_and_then_what_was_written() {
+        let mut slice = HugeSlice::<[u64; 3]>::zeroed(100_000);
+        assert!(slice.iter().all(|of| *of == [0; 3]));
+        (0..).zip(slice.iter_mut()).for_each(|(at, of)| *of = [at, at + 1, at + 2]);
+        assert_eq!((slice.len(), slice[77_777]), (100_000, [77_777, 77_778, 77_779]));
+        assert!(HugeSlice::<u32>::zeroed(0).is_empty());
+    }
+}

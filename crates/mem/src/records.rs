@@ -1,0 +1,156 @@
+//! What is known of each slot, in one place: planning a row reads all of it.
+//!
+//! ```text
+//! byte    0 .. 7     8, 9       10, 11    12                            13 .. 15
+//!         key        next use   pins      flags (2 bits), state (6)     spare
+//! ```
+//!
+//! State and spare bytes are the policy's: it may keep what it likes there, in the state what
+//! belongs to the row and in the spare bytes anything. The cache never changes them.
+//!
+//! Invariants  zeros are a slot that was never used, so fresh memory is.
+//! Cost        16 bytes a slot; a record never crosses a cache line, which holds four.
+
+use bytemuck::Zeroable;
+use stepwell_base::huge::HugeSlice;
+use stepwell_base::prefetch::prefetch;
+use stepwell_base::{Key, SlotIndex};
+
+/// Bytes of a slot.
+pub(crate) const BYTES_PER_SLOT: u64 = size_of::<Record>() as u64;
+
+/// Records of a cache line.
+pub(crate) const PER_LINE: usize = 64 / size_of::<Record>();
+
+/// Flags: whether the row was changed since it came, and whether it exists.
+pub(crate) const DIRTY: u8 = 1;
+pub(crate) const EXISTS: u8 = 2;
+const FLAGS: u8 = DIRTY | EXISTS;
+const STATE_SHIFT: u32 = FLAGS.count_ones();
+
+/// Bytes that a policy has in a record for whatever it likes.
+pub(crate) type Spare = [u8; 3];
+
+#[derive(Clone, Copy, Debug, Zeroable)]
+#[repr(C, align(16))]
+struct Record {
+    key: u64,
+    /// Code of the batch that uses it next (see `uses`); zero where none is known.
+    next_use: u16,
+    pins: u16,
+    flags_and_state: u8,
+    spare: Spare,
+}
+
+const _: () = assert!(size_of::<Record>() == 16);
+
+/// The records of all slots.
+#[derive(Debug)]
+pub struct Records {
+    records: HugeSlice<Record>,
+}
+
+impl Records {
+    /// `slots` slots that were never used.
+    pub fn new(slots: usize) -> Self {
+        assert!(u32::try_from(slots).is_ok_and(|slots| slots < u32::MAX), "slots are numbered");
+        Self { records: HugeSlice::zeroed(slots) }
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The key whose row lies in `slot`.
+    #[inline]
+    pub fn key(&self, slot: SlotIndex) -> Key {
+        Key(self.records[slot.at()].key)
+    }
+
+    /// `key` comes into `slot`: unpinned, without a known use, clean, not existing.
+    #[inline]
+    pub fn put(&mut self, slot: SlotIndex, key: Key) {
+        let record = &mut self.records[slot.at()];
+        (record.key, record.next_use, record.pins) = (key.0, 0, 0);
+        record.flags_and_state &= !FLAGS;
+    }
+
+    #[inline]
+    pub(crate) fn next_use(&self, slot: SlotIndex) -> u16 {
+        self.records[slot.at()].next_use
+    }
+
+    #[inline]
+    pub(crate) fn set_next_use(&mut self, slot: SlotIndex, code: u16) {
+        self.records[slot.at()].next_use = code;
+    }
+
+    #[inline]
+    pub(crate) fn is_pinned(&self, slot: SlotIndex) -> bool {
+        self.records[slot.at()].pins > 0
+    }
+
+    /// Counts a pin; gives how many there were.
+    #[inline]
+    pub(crate) fn pin(&mut self, slot: SlotIndex) -> u16 {
+        let pins = &mut self.records[slot.at()].pins;
+        let before = *pins;
+        assert!(before < u16::MAX, "slot {} has 2^16 pins", slot.0);
+        *pins += 1;
+        before
+    }
+
+    /// Takes a pin off; gives how many are left.
+    #[inline]
+    pub(crate) fn unpin(&mut self, slot: SlotIndex) -> u16 {
+        let pins = &mut self.records[slot.at()].pins;
+        assert!(*pins > 0, "slot {} is unpinned more often than pinned", slot.0);
+        *pins -= 1;
+        *pins
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, slot: SlotIndex, flag: u8) -> bool {
+        self.records[slot.at()].flags_and_state & flag != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, slot: SlotIndex, flags: u8) {
+        self.records[slot.at()].flags_and_state |= flags & FLAGS;
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self, slot: SlotIndex, flags: u8) {
+        self.records[slot.at()].flags_and_state &= !(flags & FLAGS);
+    }
+
+    /// The policy's state of a slot, six bits.
+    #[inline]
+    pub(crate) fn state(&self, slot: SlotIndex) -> u8 {
+        self.records[slot.at()].flags_and_state >> STATE_SHIFT
+    }
+
+    #[inline]
+    pub(crate) fn set_state(&mut self, slot: SlotIndex, state: u8) {
+        debug_assert!(state < 1 << (u8::BITS - STATE_SHIFT), "a state has six bits");
+        let both = &mut self.records[slot.at()].flags_and_state;
+        *both = (*both & FLAGS) | state << STATE_SHIFT;
+    }
+
+    #[inline]
+    pub(crate) fn spare(&self, slot: SlotIndex) -> Spare {
+        self.records[slot.at()].spare
+    }
+
+    #[inline]
+    pub(crate) fn set_spare(&mut self, slot: SlotIndex, spare: Spare) {
+        self.records[slot.at()].spare = spare;
+    }
+
+    /// Asks the processor to fetch the record of `slot`.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: SlotIndex) {
+        prefetch(&self.records[slot.at()]);
+    }
+}
