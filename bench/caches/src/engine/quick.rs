@@ -1,7 +1,8 @@
 //! `quick_cache`, its sync cache: S3-FIFO in shards, each under a lock that readers share.
 //!
-//! How       Four shards a core and 97 % of the room for hot rows, its defaults. A look-up gives
-//!           out a clone of the value: of an `Arc`, or of the whole row while the shard is locked.
+//! How       Four shards a core and 97 % of the room for hot rows, its defaults.
+//!           Memory is reserved for all rows at once: arrays that grow would be moved, and lose their
+//!           huge pages. A look-up gives out a clone of the value: of an `Arc`, or of the whole row while the shard is locked.
 
 use std::sync::Arc;
 
@@ -13,9 +14,14 @@ use crate::workload::Row;
 
 type Quick<V> = Cache<u64, V, UnitWeighter, Hasher>;
 
+/// Shards are not equally full: one row in so many is made room for beside those of all.
+const SPARE: usize = 64;
+
 fn new<V: Clone>(rows: usize) -> Quick<V> {
     let lifecycle = DefaultLifecycle::default();
-    Quick::with(rows, rows as u64, UnitWeighter, Hasher::default(), lifecycle)
+    let cache = Quick::with(rows, rows as u64, UnitWeighter, Hasher::default(), lifecycle);
+    cache.reserve(rows + rows / SPARE);
+    cache
 }
 
 /// Rows behind an `Arc`.

@@ -4,7 +4,7 @@ use stepwell_base::random::Stream;
 
 use super::*;
 
-const ONCE: Occurrence = Occurrence { examples: 1, positives: 0 };
+const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0 };
 
 fn placed(cache: &mut Cache, key: u64) -> Placed {
     cache.place(Key(key)).expect("a slot is free")

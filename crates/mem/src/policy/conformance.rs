@@ -6,7 +6,7 @@ use stepwell_base::random::Stream;
 
 use super::*;
 
-const ONCE: Occurrence = Occurrence { examples: 1, positives: 0 };
+const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0 };
 
 /// A policy with the records of its slots, driven as the cache drives it.
 pub(super) struct Driver {

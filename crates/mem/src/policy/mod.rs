@@ -54,12 +54,14 @@ use crate::Records;
 use crate::links::{Links, ListId};
 
 /// How a key occurred in one mini-batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Occurrence {
     /// Number of examples that contain the key.
     pub examples: u32,
     /// Number of those with a positive label.
     pub positives: u32,
+    /// What the row's history says of its uses before, faded; 0 where it keeps none.
+    pub importance: f32,
 }
 
 /// An order of eviction over slots.

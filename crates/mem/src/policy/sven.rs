@@ -123,7 +123,8 @@ impl Policy for Sven {
         let octave = OCTAVE as f32;
         let score = &mut self.scores[slot.at()];
         let faded = match *score {
-            NEVER => 0.0,
+            // A row that carries its history is as heavy as it was.
+            NEVER => occurrence.importance,
             score => ((f64::from(score) - f64::from(now)) as f32 / octave).exp2(),
         };
         let weight = faded + importance.max(NEGATIVE);
@@ -180,8 +181,16 @@ mod tests {
     fn the_lightest_leaves_first_and_clicks_weigh_more() {
         let mut driver = driver(4);
         driver.visit_all(&[0, 0, 0, 1, 1, 2]);
-        driver.visit(3, Occurrence { examples: 1, positives: 1 });
+        driver.visit(3, Occurrence { examples: 1, positives: 1, importance: 0.0 });
         assert_eq!(driver.victims(), [2, 1, 0, 3]);
+    }
+
+    #[test]
+    fn a_row_that_carries_its_history_is_as_heavy_as_it_was() {
+        let mut driver = driver(3);
+        driver.visit(0, Occurrence { examples: 1, positives: 0, importance: 9.0 });
+        driver.visit_all(&[1, 1, 1, 2]);
+        assert_eq!(driver.victims(), [2, 1, 0]);
     }
 
     #[test]

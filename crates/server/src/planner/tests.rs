@@ -2,7 +2,7 @@ use stepwell_mem::PolicyKind;
 
 use super::*;
 
-const ONCE: Occurrence = Occurrence { examples: 1, positives: 0 };
+const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0 };
 
 fn keys(of: &[u64]) -> Vec<Key> {
     of.iter().copied().map(Key).collect()

@@ -10,6 +10,7 @@
 
 use stepwell_base::random::{Stream, finalize};
 use stepwell_base::{Key, hash};
+use stepwell_mem::Occurrence;
 use stepwell_server::{Admission, Dense, History, Life, TableSpec};
 
 use super::sight::Sight;
@@ -19,8 +20,8 @@ const SKETCH: &str = "admission sketch";
 
 /// An importance fades by half in so many steps without use.
 const IMPORTANCE_HALF_LIFE: f64 = 1000.0;
-/// A click counts so much more than an impression.
-const CLICK_WEIGHT: f32 = 10.0;
+/// A click counts as many impressions, as in the policy `sven`.
+const CLICK_WEIGHT: f32 = 4.0;
 
 /// The lives of one table group's rows.
 #[derive(Debug)]
@@ -115,16 +116,19 @@ impl Lives {
     }
 }
 
-/// What a row's history is once step `step` trained it.
-pub(super) fn trained(was: History, step: u64, examples: u32, positives: u32) -> History {
+/// What a row's history is once step `step` trained it as `occurrence` says, which is told the
+/// importance before.
+pub(super) fn trained(was: History, step: u64, occurrence: &mut Occurrence) -> History {
+    let Occurrence { examples, positives, .. } = *occurrence;
     let idle = step.saturating_sub(u64::from(was.used)) as f64;
     // Compared by policies alone, so that no bit of the model hangs on this exponential.
     let fade = (-idle / IMPORTANCE_HALF_LIFE).exp2() as f32;
+    occurrence.importance = was.importance * fade;
     let clicks = CLICK_WEIGHT * positives as f32;
     History {
         used: step as u32,
         examples: was.examples.saturating_add(examples),
-        importance: was.importance * fade + clicks + (examples - positives) as f32,
+        importance: occurrence.importance + clicks + (examples - positives) as f32,
     }
 }
 

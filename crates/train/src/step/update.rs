@@ -72,9 +72,8 @@ impl Update<'_> {
             let (weights, state) = model.split_at_mut(width);
             table.optimizer.update(weights, state, gradient);
             if self.lives.is_some() {
-                let Occurrence { examples, positives } = *occurrence;
                 let was = History::read(history);
-                life::trained(was, self.step, examples, positives).write(history);
+                life::trained(was, self.step, occurrence).write(history);
             }
         }
     }
