@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
 
-use crate::prefetch::{prefetch, prefetch_row};
+use crate::prefetch::{prefetch, prefetch_lanes, prefetch_row};
 use crate::{SlotIndex, huge};
 
 /// Slots whose states are in one word.
@@ -121,6 +121,14 @@ impl Slab {
         }
         drop(states);
         held
+    }
+
+    /// Asks the processor to fetch the row of `slot`, which will be held soon.
+    #[inline]
+    pub fn prefetch(&self, slot: SlotIndex) {
+        if slot.at() < self.slots {
+            prefetch_lanes(self.row_pointer(slot), self.row_lanes);
+        }
     }
 
     /// A marking that panicked has marked what its guard then frees, and nothing else.

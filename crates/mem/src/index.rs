@@ -183,22 +183,22 @@ impl Index {
         self.find_at(key, &self.home(key), key_in)
     }
 
-    /// The slots of many keys, in order; `ask` requests what `key_in` will read of a slot.
+    /// Gives `meet` the slots of many keys, in order; `ask` requests what `key_in` will read of a
+    /// slot.
+    #[inline]
     pub(crate) fn find_many(
         &self,
         keys: &[Key],
         key_in: impl Fn(SlotIndex) -> Key,
         ask: impl Fn(SlotIndex),
-        found: &mut Vec<Option<SlotIndex>>,
+        mut meet: impl FnMut(Option<SlotIndex>),
     ) {
-        found.clear();
-        found.reserve(keys.len());
         let mut homes = [Home::default(); 2 * AHEAD];
         for step in 0..keys.len() + 2 * AHEAD {
             // Three keys at once, in order of their turns, share a ring of homes.
             if let Some(number) = step.checked_sub(2 * AHEAD) {
                 let home = homes[number % (2 * AHEAD)];
-                found.push(self.find_at(keys[number], &home, &key_in));
+                meet(self.find_at(keys[number], &home, &key_in));
             }
             if let Some(key) = keys.get(step) {
                 let home = self.home(*key);

@@ -141,6 +141,11 @@ impl KnownUses {
         slot
     }
 
+    #[cfg(test)]
+    pub(crate) fn notes_count(&self) -> usize {
+        self.notes.iter().map(|notes| notes.slots.len()).sum()
+    }
+
     fn at(&self, batch: u32) -> usize {
         (batch % self.ring()) as usize
     }

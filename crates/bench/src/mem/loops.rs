@@ -9,6 +9,8 @@ use super::shard::Shard;
 
 /// Rows asked for ahead in the bare loops.
 const AHEAD: usize = 24;
+/// Keys that are looked for before their rows are read: the rows fit the processor's second cache.
+const BLOCK: usize = 512;
 /// Rows that are pooled into one.
 pub(super) const POOLED: usize = 10;
 
@@ -52,22 +54,22 @@ pub(super) fn read_bare(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     (rows, sum)
 }
 
-/// Finds the slots of keys, holds the rows that are there, and reads them.
+/// Finds the slots of keys, holds the rows that are there, and reads them: block by block, so that
+/// rows are on their way while keys are looked for.
 pub(super) fn look_up(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     let Shard { slab, cache, skewed, .. } = shard;
-    let (mut found, mut slots) = (Vec::new(), Vec::new());
+    let mut slots = Vec::with_capacity(BLOCK);
     let (mut sum, mut rows) = (0, 0);
-    for keys in batches(&skewed.keys, &skewed.key_ends) {
-        cache.find_many(keys, &mut found);
+    for keys in batches(&skewed.keys, &skewed.key_ends).flat_map(|keys| keys.chunks(BLOCK)) {
         slots.clear();
-        slots.extend(found.iter().flatten());
-        let held = slab.hold(&slots);
-        for number in 0..held.len() {
-            if number + AHEAD < held.len() {
-                held.prefetch(number + AHEAD);
+        cache.find_each(keys, |slot| {
+            if let Some(slot) = slot {
+                slab.prefetch(slot);
+                slots.push(slot);
             }
-            sum ^= mixed(held.row(number));
-        }
+        });
+        let held = slab.hold(&slots);
+        sum = (0..held.len()).fold(sum, |sum, number| sum ^ mixed(held.row(number)));
         rows += slots.len() as u64;
     }
     (rows, sum)

@@ -121,3 +121,87 @@ fn retire(
     cache.unpin(*slot);
     *pins -= 1;
 }
+
+/// Random uses, some of which pass unplanned: who leaves has no known use if anybody unpinned has
+/// none, and else the farthest.
+#[test]
+fn victims_agree_with_a_plain_list_of_next_uses() {
+    for seed in 0..30 {
+        let mut random = Stream::from_state(seed);
+        let (slots, horizon) = (2 + random.next_u64() % 100, 1 + random.next_u64() % 9);
+        let mut cache = Cache::new(slots as usize, horizon as usize);
+        let (mut now, mut farthest, mut next_key) = (70_000u32, 0, 0u64);
+        // Key, pinned, next use, by slot.
+        let mut rows: Vec<(u64, bool, Option<u32>)> = Vec::new();
+        for _ in 0..6000 {
+            now += u32::from(random.next_u64().is_multiple_of(40));
+            let at = (random.next_u64() % slots) as usize;
+            match random.next_u64() % 6 {
+                0 | 1 => replace(&mut cache, &mut rows, &mut next_key, slots as usize),
+                2 | 3 if at < rows.len() => {
+                    let batch = now + (random.next_u64() % (horizon + 1)) as u32;
+                    let batch = (!random.next_u64().is_multiple_of(5)).then_some(batch);
+                    cache.expect(SlotIndex(at as u32), batch);
+                    farthest = farthest.max(batch.unwrap_or(0));
+                    rows[at].2 = batch;
+                }
+                _ if at < rows.len() => {
+                    let slot = SlotIndex(at as u32);
+                    if rows[at].1 {
+                        cache.unpin(slot)
+                    } else {
+                        cache.pin(slot)
+                    }
+                    rows[at].1 = !rows[at].1;
+                }
+                _ => {}
+            }
+            let known = |batch: &u32| u64::from(*batch) + horizon + 2 > u64::from(farthest);
+            rows.iter_mut().for_each(|row| row.2 = row.2.filter(known));
+        }
+    }
+}
+
+fn replace(
+    cache: &mut Cache,
+    rows: &mut Vec<(u64, bool, Option<u32>)>,
+    next_key: &mut u64,
+    slots: usize,
+) {
+    *next_key += 1;
+    let unpinned = || rows.iter().filter(|(_, pinned, _)| !pinned);
+    let farthest = unpinned().map(|(.., next)| next.unwrap_or(u32::MAX)).max();
+    let Ok(placed) = cache.place(Key(*next_key)) else {
+        assert!(rows.len() == slots && farthest.is_none());
+        return;
+    };
+    let row = (*next_key, true, None);
+    if rows.len() < slots {
+        assert_eq!(placed.victim, None);
+        return rows.push(row);
+    }
+    let (key, pinned, next) = std::mem::replace(&mut rows[placed.slot.at()], row);
+    assert_eq!((Some(Key(key)), pinned), (placed.victim.map(|victim| victim.key), false));
+    assert_eq!(Some(next.unwrap_or(u32::MAX)), farthest);
+}
+
+#[test]
+fn a_row_that_is_pinned_again_and_again_is_noted_a_few_times() {
+    let mut cache = Cache::new(2, 3);
+    let slot = placed(&mut cache, 1).slot;
+    cache.expect(slot, Some(2));
+    for _ in 0..10_000 {
+        cache.unpin(slot);
+        cache.pin(slot);
+    }
+    cache.unpin(slot);
+    let other = placed(&mut cache, 2).slot;
+    cache.expect(other, Some(2));
+    for _ in 0..10_000 {
+        cache.unpin(other);
+        cache.pin(other);
+    }
+    assert!(cache.uses.notes_count() <= 64, "{} notes", cache.uses.notes_count());
+    assert_eq!(placed(&mut cache, 3).victim.map(|victim| victim.key), Some(Key(1)));
+    assert_eq!(cache.place(Key(4)), Err(NoPlace::Pinned));
+}

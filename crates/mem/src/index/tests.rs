@@ -36,7 +36,7 @@ fn agree(slots: usize, seed: u64, draw: impl Fn(u64) -> u64) -> usize {
     let mut asked: Vec<Key> = model.keys().map(|key| Key(*key)).collect();
     asked.extend((0..100).map(|at| Key(draw(at))));
     let mut found = Vec::new();
-    index.find_many(&asked, |slot| keys[slot.at()], |_| {}, &mut found);
+    index.find_many(&asked, |slot| keys[slot.at()], |_| {}, |slot| found.push(slot));
     assert_eq!(found.len(), asked.len());
     for (key, found) in asked.iter().zip(found) {
         assert_eq!(found.map(|slot| slot.0), model.get(&key.0).copied());
