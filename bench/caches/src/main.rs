@@ -22,7 +22,7 @@ use options::Options;
 use report::Report;
 use sequence::Sequence;
 use stepwell::Shard;
-use workload::{SHARDS, present};
+use workload::{Row, SHARDS, present};
 
 /// What went wrong, in a line.
 type Result<T> = std::result::Result<T, String>;
@@ -55,6 +55,7 @@ fn run(options: Options) -> Result<()> {
 /// Ours first; its rows stay in memory as the array of the limit.
 fn measure_all(options: Options) -> Result<Report> {
     let machine = machine::Machine::here();
+    measure::begin_threads();
     progress("stepwell: filling memory");
     let (shards, memory) = measure::growth(|| Shard::all(&options));
     let mut shards = shards?;
@@ -68,13 +69,14 @@ fn measure_all(options: Options) -> Result<Report> {
     let rows = shards.iter().map(|shard| shard.rows() as u64).sum();
     let asked = sequences.iter().map(|sequence| sequence.keys.len() as u64).sum();
     let mut engines: Vec<_> =
-        measured.into_iter().map(|measured| measured.figures(memory, rows, asked)).collect();
+        measured.into_iter().map(|measured| measured.figures(Some(memory), rows, asked)).collect();
     engines.iter().for_each(|figures| progress(&report::in_short(figures)));
+    let base = Memory::now();
     for engine in options.engines() {
         // In a thread of its own: what a thread keeps of freed memory goes when it ends, so that
         // the next engine's growth begins where this one's began.
         let (measured, memory) = std::thread::scope(|scope| {
-            let run = || measure_peer(engine, &options, &mut shards, &sequences);
+            let run = || measure_peer(engine, &options, base, &mut shards, &sequences);
             scope.spawn(run).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let figures = measured.figures(memory, rows, asked);
@@ -89,10 +91,14 @@ fn measure_all(options: Options) -> Result<Report> {
 fn measure_peer(
     engine: Engine,
     options: &Options,
+    base: Memory,
     shards: &mut [Shard],
     sequences: &[Sequence],
-) -> Result<(Measured, Memory)> {
+) -> Result<(Measured, Option<Memory>)> {
     let name = engine.name();
+    // What an engine before left behind is used again, and is not seen as growth.
+    let kept_max = options.rows * size_of::<Row>() as u64 / 64;
+    let clean = Memory::now().since(base).bytes <= kept_max;
     progress(&format!("{name}: filling memory"));
     let (peer, memory) = measure::growth(|| {
         let peer = engine.empty(options.rows as usize);
@@ -104,7 +110,7 @@ fn measure_peer(
     }
     progress(&format!("{name}: look-ups"));
     let measured = measure::peer(engine, &*peer, shards, sequences, options.rounds)?;
-    Ok((measured, memory))
+    Ok((measured, Some(memory).filter(|_| clean)))
 }
 
 fn write_json(report: &Report) -> Result<()> {

@@ -6,6 +6,7 @@
 //! Invariants  I1 ours and the limit read the same rows in every round. I2 a peer that found as
 //!             many rows as the limit read the same ones.
 
+use std::sync::Barrier;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -52,15 +53,16 @@ pub(crate) struct Figures {
     pub(crate) limit_per_second: Rates,
     /// Keys that have their row here, of all keys asked for.
     pub(crate) hit_share: f64,
-    /// Growth of the process's memory over the number of rows, the 256 of the row among them.
-    pub(crate) bytes_per_row: f64,
+    /// Growth of the process's memory over the number of rows, the 256 of the row among them;
+    /// absent where the engine before had not given its memory back.
+    pub(crate) bytes_per_row: Option<f64>,
     /// Share of that memory in huge pages.
-    pub(crate) huge_share: f64,
+    pub(crate) huge_share: Option<f64>,
 }
 
 impl Measured {
     /// With what the engine's memory and its hits are set against.
-    pub(crate) fn figures(self, memory: Memory, rows: u64, asked: u64) -> Figures {
+    pub(crate) fn figures(self, memory: Option<Memory>, rows: u64, asked: u64) -> Figures {
         Figures {
             engine: self.name,
             lookups_per_second: self.rates,
@@ -68,8 +70,8 @@ impl Measured {
             stepwell_over: self.stepwell_over,
             limit_per_second: self.limit,
             hit_share: self.found as f64 / asked as f64,
-            bytes_per_row: memory.bytes as f64 / rows as f64,
-            huge_share: memory.huge_bytes as f64 / memory.bytes as f64,
+            bytes_per_row: memory.map(|memory| memory.bytes as f64 / rows as f64),
+            huge_share: memory.map(|memory| memory.huge_bytes as f64 / memory.bytes as f64),
         }
     }
 }
@@ -79,6 +81,19 @@ pub(crate) fn growth<T>(make: impl FnOnce() -> T) -> (T, Memory) {
     let before = Memory::now();
     let made = make();
     (made, Memory::now().since(before))
+}
+
+/// Begins and ends as many threads as there will ever be at once.
+///
+/// The system keeps their stacks, and with each a small block of the heap. Begun later, such a
+/// block would lie above an engine's memory and keep all of it from being given back.
+pub(crate) fn begin_threads() {
+    const ENGINES_OWN: usize = 1;
+    let count = ENGINES_OWN + THREADS[THREADS.len() - 1];
+    let all_here = Barrier::new(count);
+    std::thread::scope(|scope| {
+        (0..count).for_each(|_| drop(scope.spawn(|| all_here.wait())));
+    });
 }
 
 /// Ours, without and with uses counted.

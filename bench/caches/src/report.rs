@@ -89,9 +89,11 @@ fn line(figures: &Figures) -> [String; COLUMNS] {
         ]
     };
     let ([one, one_over, one_times], [two, two_over, two_times]) = (rates(0), rates(1));
-    let bytes = format!("{:.0}", figures.bytes_per_row);
+    let absent = || "-".to_owned();
+    let bytes = figures.bytes_per_row.map_or_else(absent, |bytes| format!("{bytes:.0}"));
     let name = figures.engine.to_owned();
-    let (hits, huge) = (percent(figures.hit_share), percent(figures.huge_share));
+    let (hits, huge) =
+        (percent(figures.hit_share), figures.huge_share.map_or_else(absent, percent));
     [name, one, one_over, one_times, two, two_over, two_times, hits, bytes, huge]
 }
 
@@ -128,8 +130,8 @@ mod tests {
             stepwell_over: [4.0, 5.5],
             limit_per_second: [limit, limit],
             hit_share: 0.888,
-            bytes_per_row: 300.4,
-            huge_share: 1.0,
+            bytes_per_row: Some(300.4),
+            huge_share: None,
         };
         let report = Report {
             command: vec!["caches".to_owned()],
@@ -143,6 +145,7 @@ mod tests {
         let text = table(&report);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[2].starts_with("| one     |"), "{text}");
+        assert!(lines[3].ends_with("300 |             - |"), "{text}");
         assert!(lines[3].contains("1.50 |     25.0 % |"), "{text}");
         assert!(lines[..4].iter().all(|line| line.len() == lines[0].len()), "{text}");
         assert!(text.contains("limit: 10.00 to 30.00 M/s with 1 thread"), "{text}");

@@ -104,7 +104,7 @@ impl Shard {
     pub(crate) fn look_up_counted(&mut self, sequence: &Sequence) -> Read {
         let (mut found, mut slots) = (Vec::new(), Vec::new());
         let mut read = Read::default();
-        let once = Occurrence { examples: 1, positives: 0 };
+        let once = Occurrence { examples: 1, ..Occurrence::default() };
         for keys in sequence.batches() {
             self.cache.find_many(keys, &mut found);
             slots.clear();

@@ -20,6 +20,8 @@ pub struct Bell {
 struct BellState {
     count: u64,
     stopped: bool,
+    /// Threads in `wait_past`: with none of them a ring makes no call of the system.
+    waiting: u32,
 }
 
 impl Bell {
@@ -34,8 +36,13 @@ impl Bell {
 
     /// Something changed: everybody who waits looks again.
     pub fn ring(&self) {
-        self.lock().count += 1;
-        self.rung.notify_all();
+        let mut state = self.lock();
+        state.count += 1;
+        let waiting = state.waiting > 0;
+        drop(state);
+        if waiting {
+            self.rung.notify_all();
+        }
     }
 
     /// The pipeline ends early: everybody who waits, now or later, returns at once.
@@ -57,9 +64,11 @@ impl Bell {
     /// Waits until the bell was rung more than `seen` times or the pipeline stopped.
     pub fn wait_past(&self, seen: u64) {
         let mut state = self.lock();
+        state.waiting += 1;
         while state.count <= seen && !state.stopped {
             state = self.rung.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.waiting -= 1;
     }
 }
 

@@ -15,9 +15,10 @@ use crate::{DataError, ReadOptions};
 pub struct FileReader {
     files: Vec<PathBuf>,
     options: ReadOptions,
-    /// The file that is being read.
+    /// The file that is being read, or the next one.
     file: u32,
-    at: At,
+    /// None between two files, so that only one of them takes memory.
+    at: Option<At>,
 }
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl FileReader {
                 packed.check(options)?;
             }
         }
-        let at = At::enter(&files, start.file, start.line, options)?;
+        let at = Some(At::enter(&files, start.file, start.line, options)?);
         Ok(Self { files, options: *options, file: start.file, at })
     }
 
@@ -56,23 +57,29 @@ impl FileReader {
     /// a block.
     pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
         loop {
-            let more = match &mut self.at {
-                At::Text(reader) => reader.next_block(block)?,
-                At::Packed(reader) => reader.next_block(block)?,
-            };
-            if more {
-                return Ok(true);
+            if let Some(at) = &mut self.at {
+                if at.next_block(block)? {
+                    return Ok(true);
+                }
+                self.at = None;
+                self.file += 1;
             }
-            if self.file as usize + 1 == self.files.len() {
+            if self.file as usize == self.files.len() {
                 return Ok(false);
             }
-            self.file += 1;
-            self.at = At::enter(&self.files, self.file, 0, &self.options)?;
+            self.at = Some(At::enter(&self.files, self.file, 0, &self.options)?);
         }
     }
 }
 
 impl At {
+    fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+        match self {
+            Self::Text(reader) => reader.next_block(block),
+            Self::Packed(reader) => reader.next_block(block),
+        }
+    }
+
     fn enter(
         files: &[PathBuf],
         file: u32,

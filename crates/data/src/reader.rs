@@ -120,7 +120,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// From the start, in blocks of [`BLOCK_BYTES`], one key a slot in the mean of an example, no
+    /// From the start, in blocks of [`BLOCK_BYTES`], no example with more keys than slots, no
     /// malformed line allowed.
     pub fn new(schema: Schema) -> Self {
         Self {
@@ -151,8 +151,8 @@ impl Source {
     /// Opens `input` at the starting position.
     ///
     /// # Errors
-    /// A file that cannot be read, a position that does not exist, or a schema that is absurd or
-    /// not the stream's.
+    /// A file that cannot be read, a position that does not exist, a packed file that the options
+    /// have no room for, or a schema that is absurd, or not the packed file's or the stream's.
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Self, DataError> {
         options.schema.check()?;
         match input {
@@ -167,7 +167,8 @@ impl Source {
     /// Fills `block` with the next part; false at the end.
     ///
     /// # Errors
-    /// As [`FileReader::next_block`].
+    /// A file that cannot be opened, read or decompressed, that is damaged, or a line longer than
+    /// a block.
     pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
         match self {
             Self::Files(reader) => reader.next_block(block),

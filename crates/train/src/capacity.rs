@@ -119,9 +119,11 @@ impl Capacity {
         let tables = wanted.model.tables();
         let mut budget = Budget::default();
         for (table, slots) in tables.iter().zip(&self.slots) {
+            let (slots_wide, ring) = (*slots as u64, self.horizon as u64 + 2);
+            let (policy, lanes) = (config.tiers.policy, table.row_lanes());
             budget.add(
                 "rows in memory",
-                config.tiers.dram.0 / tables.len() as u64,
+                bytes_for(policy, slots_wide, lanes, Planner::bytes_for, ring),
                 format!("tiers.dram: {slots} slots of {} bytes", table.row_bytes()),
             );
         }

@@ -73,9 +73,9 @@ fn ratios_are_taken_round_by_round() {
     let measured = turns.measured("cache", 2, Read { rows: 30, sum: 1 });
     assert_eq!((measured.rates, measured.limit), ([2.0; 2], [8.0; 2]));
     assert_eq!((measured.over_limit, measured.stepwell_over), ([1.0 / 3.0; 2], [2.0; 2]));
-    let figures = measured.figures(Memory { bytes: 3000, huge_bytes: 1500 }, 10, 60);
-    assert_eq!((figures.hit_share, figures.bytes_per_row), (0.5, 300.0));
-    assert_eq!(figures.huge_share, 0.5);
+    let figures = measured.figures(Some(Memory { bytes: 3000, huge_bytes: 1500 }), 10, 60);
+    assert_eq!((figures.hit_share, figures.bytes_per_row), (0.5, Some(300.0)));
+    assert_eq!(figures.huge_share, Some(0.5));
     let of_ours = turns.measured("ours", 1, Read::default());
     assert_eq!((of_ours.over_limit, of_ours.stepwell_over), ([0.75; 2], [1.0; 2]));
 }

@@ -87,8 +87,11 @@ impl BatchStage {
                 }
                 self.pass = Some(pass);
             }
-            Parsed::Chunk(chunk) => {
+            Parsed::Chunk(mut chunk) => {
                 let Some(pass) = &self.pass else { return Ok(()) };
+                // Whoever reads the lines behind the pass counts those that are malformed.
+                let malformed = lines_within(&chunk, &chunk.malformed, pass.end);
+                chunk.malformed.truncate(malformed);
                 self.skips.add(pass.input.files(), &chunk)?;
                 self.chunk = Some((chunk, 0));
             }
@@ -104,7 +107,7 @@ impl BatchStage {
     /// Moves examples of the chunk at hand into the mini-batch at hand.
     fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<usize> {
         let Some(pass) = self.pass.clone() else { return Ok(chunk.len()) };
-        let end = examples_within(chunk, pass.end);
+        let end = lines_within(chunk, &chunk.lines, pass.end);
         if next >= end {
             return Ok(chunk.len());
         }
@@ -186,13 +189,13 @@ impl BatchStage {
     }
 }
 
-/// Examples of `chunk` that lie before `end`.
-fn examples_within(chunk: &Chunk, end: Option<Place>) -> usize {
-    let Some(end) = end else { return chunk.len() };
+/// How many of `lines` of `chunk`, which ascend, lie before `end`.
+fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Place>) -> usize {
+    let Some(end) = end else { return lines.len() };
     if chunk.file != end.file {
-        return if chunk.file < end.file { chunk.len() } else { 0 };
+        return if chunk.file < end.file { lines.len() } else { 0 };
     }
-    chunk.lines.partition_point(|line| chunk.first_line + u64::from(*line) < end.line)
+    lines.partition_point(|line| chunk.first_line + u64::from(*line) < end.line)
 }
 
 fn append(
