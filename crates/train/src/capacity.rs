@@ -130,7 +130,7 @@ impl Capacity {
         self.add_store(&mut budget, wanted);
         self.add_reading(&mut budget, wanted)?;
         self.add_batches(&mut budget, wanted);
-        self.add_training(&mut budget, wanted);
+        self.add_training(&mut budget, wanted)?;
         budget.add("code and allocator", ALLOWANCE_BYTES, "fixed");
         self.budget = budget;
         Ok(())
@@ -194,7 +194,7 @@ impl Capacity {
         budget.add("planning", planning, format!("{} mini-batches known ahead", self.horizon));
     }
 
-    fn add_training(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
+    fn add_training(&self, budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         let config = wanted.config;
         budget.add(
             "training",
@@ -204,9 +204,13 @@ impl Capacity {
         self.add_history(budget, wanted);
         let examples = wanted.examples.unwrap_or(u64::MAX);
         // Progressive, evaluation, and the best reachable.
-        let meters = if config.data.paths.is_empty() { 3 } else { 2 };
+        let mut meters = 2;
+        for input in wanted.inputs.into_iter().flatten() {
+            meters = if input.has_truth()? { 3 } else { meters };
+        }
         let scores = Auc::bytes_max(examples);
         budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
+        Ok(())
     }
 
     /// What is kept of the past: versions of rows for stale reads, counts of keys.

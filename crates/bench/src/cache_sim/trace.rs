@@ -187,9 +187,10 @@ fn criteo(path: &Path) -> Result<Trace> {
     let mut reader = Reader::open(Input::Files(files), &ReadOptions::new(schema)).map_err(fail)?;
     let (mut trace, mut chunk) = (Trace::default(), reader.chunk());
     while reader.next_chunk(&mut chunk).map_err(fail)? {
-        for (keys, label) in chunk.keys.chunks_exact(schema.slots).zip(&chunk.labels) {
-            let present = keys.iter().zip(&missing).filter(|(key, missing)| key != missing);
-            trace.keys.extend(present.map(|(key, _)| key.0));
+        for (example, label) in chunk.labels.iter().enumerate() {
+            let keys = &chunk.keys[chunk.keys_start(example)..chunk.keys_start(example + 1)];
+            let present = keys.iter().filter(|key| !missing.contains(key));
+            trace.keys.extend(present.map(|key| key.0));
             trace.positive.resize(trace.keys.len(), *label > 0.5);
         }
     }
