@@ -28,7 +28,7 @@ const SLOTS_PER_BUCKET: u64 = 9;
 /// Entries that may make way for one key.
 const MOVES_MAX: usize = 500;
 /// Keys between the request for a line and its use: of buckets, and of keys beside slots.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// Number of buckets for `slots` slots.
 fn buckets_for(slots: u64) -> u64 {

@@ -9,8 +9,8 @@ use super::shard::Shard;
 
 /// Rows asked for ahead in the bare loops.
 const AHEAD: usize = 24;
-/// Keys that are looked for before their rows are read: the rows fit the processor's second cache.
-const BLOCK: usize = 512;
+/// Rows that are held at once in look-ups: two blocks of them fit the processor's first cache.
+const BLOCK: usize = 32;
 /// Rows that are pooled into one.
 pub(super) const POOLED: usize = 10;
 
@@ -54,25 +54,50 @@ pub(super) fn read_bare(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     (rows, sum)
 }
 
-/// Finds the slots of keys, holds the rows that are there, and reads them: block by block, so that
-/// rows are on their way while keys are looked for.
+/// Finds the slots of keys, holds the rows that are there, and reads them: block by block, while
+/// those of the next block are on their way.
 pub(super) fn look_up(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     let Shard { slab, cache, skewed, .. } = shard;
-    let mut slots = Vec::with_capacity(BLOCK);
-    let (mut sum, mut rows) = (0, 0);
-    for keys in batches(&skewed.keys, &skewed.key_ends).flat_map(|keys| keys.chunks(BLOCK)) {
-        slots.clear();
+    let mut reader = Reader { slab, slots: Vec::with_capacity(2 * BLOCK), rows: 0, sum: 0 };
+    for keys in batches(&skewed.keys, &skewed.key_ends) {
         cache.find_each(keys, |slot| {
             if let Some(slot) = slot {
-                slab.prefetch(slot);
-                slots.push(slot);
+                reader.meet(slot);
             }
         });
-        let held = slab.hold(&slots);
-        sum = (0..held.len()).fold(sum, |sum, number| sum ^ mixed(held.row(number)));
-        rows += slots.len() as u64;
+        reader.read(reader.slots.len());
     }
-    (rows, sum)
+    (reader.rows, reader.sum)
+}
+
+/// Reads rows a block after it asked for them.
+struct Reader<'a> {
+    slab: &'a Slab,
+    /// Asked for and not read yet.
+    slots: Vec<SlotIndex>,
+    rows: u64,
+    sum: u32,
+}
+
+impl Reader<'_> {
+    #[inline]
+    fn meet(&mut self, slot: SlotIndex) {
+        self.slab.prefetch(slot);
+        self.slots.push(slot);
+        if self.slots.len() == 2 * BLOCK {
+            self.read(BLOCK);
+        }
+    }
+
+    /// Reads the `count` rows that were asked for first.
+    fn read(&mut self, count: usize) {
+        let held = self.slab.hold(&self.slots[..count]);
+        let all = (0..held.len()).map(|number| mixed(held.row(number)));
+        self.sum = all.fold(self.sum, |sum, mixed| sum ^ mixed);
+        self.rows += held.len() as u64;
+        drop(held);
+        self.slots.drain(..count);
+    }
 }
 
 pub(super) fn gather_bare(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {

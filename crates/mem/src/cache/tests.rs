@@ -148,9 +148,9 @@ fn victims_agree_with_a_plain_list_of_next_uses() {
                 _ if at < rows.len() => {
                     let slot = SlotIndex(at as u32);
                     if rows[at].1 {
-                        cache.unpin(slot)
+                        cache.unpin(slot);
                     } else {
-                        cache.pin(slot)
+                        cache.pin(slot);
                     }
                     rows[at].1 = !rows[at].1;
                 }
