@@ -1,4 +1,5 @@
-//! Examples: from files of text or of columns, or from the built-in click stream, in columns, in order, at speed.
+//! Examples: from text, from packed files or from the built-in click stream, in columns, in order,
+//! at speed.
 //!
 //! A sequential part cuts the source into blocks, a parallel part turns blocks into columns, and
 //! every example knows where it stood, so that a run can stop and go on after any of them.

@@ -47,24 +47,14 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
 }
 
 fn print_train(figures: &train::Figures) {
+    let (title, unit) = (["model", "share", "slots", "in memory", "out of core"], "per example");
     println!(
-        "{:<10}{:>7}{:>10}{:>11}{:>11}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}{:>8}  bound by",
-        "model",
-        "share",
-        "slots",
-        "in memory",
-        "out of core",
-        "cold",
-        "ideal",
-        "pages",
-        "raw IOPS",
-        "limit%",
-        "memory%",
-        "wall/x"
+        "{:<10}{:>7}{:>10}{:>11}{:>12}  {unit}: {:>7}{:>8}{:>8}{:>10}",
+        title[0], title[1], title[2], title[3], title[4], "cold", "ideal", "pages", "raw IOPS"
     );
     for run in &figures.runs {
         println!(
-            "{:<10}{:>6}%{:>10}{:>11.0}{:>11.0}{:>8.3}{:>8.3}{:>8.3}{:>10.0}{:>8.1}{:>8.1}{:>8.2}  {}",
+            "{:<10}{:>6}%{:>10}{:>11.0}{:>12.0}  {unit}: {:>7.3}{:>8.3}{:>8.3}{:>10.0}",
             run.model,
             run.share,
             run.slots,
@@ -74,6 +64,9 @@ fn print_train(figures: &train::Figures) {
             run.ideal_cold_rows_per_example,
             run.pages_read_per_example,
             run.raw_read_iops,
+        );
+        println!(
+            "          {:.1} % of the limit, {:.1} % of memory, wall {:.2} times the {}",
             run.over_limit * 100.0,
             run.over_in_memory * 100.0,
             run.wall_over_largest,

@@ -5,6 +5,7 @@
 //! lock being free, and removed by the next run; nothing else is ever removed.
 
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use stepwell_server::Placement;
@@ -99,17 +100,12 @@ impl Scratch {
         // The lock is there before the directory, so that no sweep finds one without the other.
         let free = (0u32..).find_map(|number| {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            let lock_path = path.with_extension(LOCK);
-            match File::create_new(&lock_path) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => None,
-                made => Some((path, lock_path, made)),
-            }
+            lock_anew(&path.with_extension(LOCK)).transpose().map(|lock| (path, lock))
         });
-        let Some((path, lock_path, lock)) = free else {
+        let Some((path, lock)) = free else {
             return Err(Error::Config(format!("{} is full of scratch", parent.display())));
         };
-        let lock = lock.map_err(file_error("create", &lock_path))?;
-        lock.lock().map_err(file_error("lock", &lock_path))?;
+        let lock = lock?;
         if path.exists() {
             // Its lock was free: nobody uses it.
             fs::remove_dir_all(&path).map_err(file_error("remove", &path))?;
@@ -149,6 +145,25 @@ fn temporary_parent() -> PathBuf {
     std::env::temp_dir()
 }
 
+/// A new lock file, locked; none where the name is taken, or a sweep was faster.
+fn lock_anew(path: &Path) -> Result<Option<File>> {
+    let lock = match File::create_new(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
+        made => made.map_err(file_error("create", path))?,
+    };
+    lock.lock().map_err(file_error("lock", path))?;
+    Ok(is_at(&lock, path).then_some(lock))
+}
+
+/// Whether the open file is the one that has this name now.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |data: fs::Metadata| (data.dev(), data.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(named)) => identity(open) == identity(named),
+        _ => false,
+    }
+}
+
 /// Removes what processes that are gone have left.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
@@ -158,8 +173,10 @@ fn sweep(parent: &Path) {
             continue;
         }
         let lock_path = path.with_extension(LOCK);
-        let abandoned = File::open(&lock_path).is_ok_and(|lock| lock.try_lock().is_ok());
-        if abandoned {
+        let Ok(lock) = File::open(&lock_path) else { continue };
+        // Another directory may have got the name since; then the lock in hand is not its lock.
+        // It is held until everything is gone.
+        if lock.try_lock().is_ok() && is_at(&lock, &lock_path) {
             let _ = fs::remove_dir_all(&path);
             let _ = fs::remove_file(&lock_path);
         }
@@ -195,6 +212,22 @@ fn set_aside(path: &Path, old: &[PathBuf]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_at_once_never_take_each_others() {
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let scratch = Scratch::open(None, Placement::Fresh).unwrap();
+                        let rows = scratch.rows(0).unwrap();
+                        fs::write(rows.join("row"), b"here").unwrap();
+                        assert!(rows.join("row").exists());
+                    }
+                });
+            }
+        });
+    }
 
     #[test]
     fn a_temporary_directory_goes_with_its_owner() {

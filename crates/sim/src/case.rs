@@ -1,0 +1,250 @@
+//! A case: a job, what is right for it, and schedules that it is put through.
+
+use std::sync::Arc;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use stepwell_base::rules::Rules;
+use stepwell_disk::{Faults, FaultyDisk, MemDisk};
+use tempfile::TempDir;
+
+use crate::dice::Dice;
+use crate::finding::{Finding, compare};
+use crate::job::{Job, Length};
+use crate::life::{Birth, Disks, Life};
+use crate::oracle::{Checker, Oracle};
+use crate::record::record;
+use crate::shape::Shape;
+use crate::tally::Tally;
+use crate::trouble::{Mishap, Uses};
+
+/// Schedules of a job, so that its oracle is worth its cost.
+pub const SCHEDULES_PER_JOB: u64 = 32;
+/// Times that the power goes in one schedule at most.
+const CUTS_MAX: usize = 3;
+
+/// Threads that compute, one and two of them, for one schedule at a time.
+pub type Pools = [Arc<ThreadPool>; 2];
+
+/// Starts the threads that schedules compute with.
+///
+/// # Errors
+/// When they cannot be started.
+pub fn pools() -> Result<Pools, Finding> {
+    let pool = |threads| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.map(Arc::new).map_err(|error| Finding::Failed(error.to_string()))
+    };
+    Ok([pool(1)?, pool(2)?])
+}
+
+/// A job and what is right for it.
+#[derive(Debug)]
+pub struct Case {
+    job: Job,
+    oracle: Arc<Oracle>,
+    pools: Pools,
+    /// Where its examples lie, while the case lives.
+    _directory: TempDir,
+}
+
+impl Case {
+    /// The case of the schedule `seed`.
+    ///
+    /// # Errors
+    /// When the run in memory does not come to its end, or another one differs from it.
+    pub fn of(seed: u64, pools: &Pools) -> Result<Self, Finding> {
+        Self::prepare(Job::draw(seed / SCHEDULES_PER_JOB, Length::SHORT), true, pools)
+    }
+
+    /// The case of `job`, with `each` read written down or a sum of each mini-batch alone.
+    ///
+    /// # Errors
+    /// When the run in memory does not come to its end, or another one differs from it.
+    pub fn prepare(mut job: Job, each: bool, pools: &Pools) -> Result<Self, Finding> {
+        let file = |error: std::io::Error| Finding::Failed(error.to_string());
+        let directory = TempDir::new().map_err(file)?;
+        for (number, text) in std::mem::take(&mut job.files).into_iter().enumerate() {
+            let path = directory.path().join(format!("examples-{number}.tsv"));
+            std::fs::write(&path, text).map_err(file)?;
+            job.config.data.paths.push(path.display().to_string());
+        }
+        let oracle = Arc::new(record(&job, each, &pools[0])?);
+        Ok(Self { job, oracle, pools: pools.clone(), _directory: directory })
+    }
+
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// What is right.
+    pub fn oracle(&self) -> &Arc<Oracle> {
+        &self.oracle
+    }
+
+    /// Puts the job through the schedule `seed` with some `rules`; counts in `tally`.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn run(&self, seed: u64, rules: Rules, tally: &mut Tally) -> Result<(), Finding> {
+        let mut dice = Dice::new(seed, "schedule");
+        let mut shape = Shape::draw(&mut dice, &self.job.config, &self.oracle);
+        let fate = dice.below(6);
+        if fate == 0 {
+            shape.keep_some(&mut dice);
+        }
+        let uses = self.undisturbed(&shape, seed, rules, tally)?;
+        match fate {
+            0 => {
+                let cut = Mishap::cut(&mut dice, &uses);
+                self.cut(&shape, seed, (rules, cut, uses), &mut dice, tally)
+            }
+            1 | 2 => {
+                let faults = Mishap::draw(&mut dice, &uses).faults();
+                self.disturbed(&shape, seed, (rules, faults), tally)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A run in which nothing fails.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn undisturbed(
+        &self,
+        shape: &Shape,
+        seed: u64,
+        rules: Rules,
+        tally: &mut Tally,
+    ) -> Result<Uses, Finding> {
+        let disks = Disks::new(MemDisk::new(), Faults::default());
+        let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
+        let birth = self.birth(shape, seed, rules, (&disks, &checker));
+        let life = birth.live();
+        tally.add(&life);
+        self.judge(&life, &checker, None)?;
+        if let Some(why) = life.vault.kept().unreadable.first() {
+            return Err(Finding::LostCheckpoint(why.clone()));
+        }
+        match life.result {
+            Ok(_) => Ok(Uses::of(&disks.faulty)),
+            Err(why) => Err(Finding::Failed(why)),
+        }
+    }
+
+    /// A run on a disk that fails: it ends with an error, or as if nothing had failed.
+    fn disturbed(
+        &self,
+        shape: &Shape,
+        seed: u64,
+        (rules, faults): (Rules, Faults),
+        tally: &mut Tally,
+    ) -> Result<(), Finding> {
+        let disks = Disks::new(MemDisk::new(), faults);
+        let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
+        // Another order of things, too.
+        let life = self.birth(shape, !seed, rules, (&disks, &checker)).live();
+        tally.add(&life);
+        tally.disturbed += 1;
+        self.judge(&life, &checker, None)
+    }
+
+    /// A run whose power goes, and that goes on from its last checkpoint, until it is through.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn cut(
+        &self,
+        shape: &Shape,
+        seed: u64,
+        (rules, first, uses): (Rules, Mishap, Uses),
+        dice: &mut Dice,
+        tally: &mut Tally,
+    ) -> Result<(), Finding> {
+        let mut mishap = Some(first);
+        let (mut disk, mut from) = (MemDisk::new(), None);
+        for life in 0..=CUTS_MAX {
+            let faults = mishap.map_or(Faults::default(), |mishap| mishap.faults());
+            let disks = Disks::new(disk, faults);
+            let steps = from.as_ref().map(|from: &stepwell_server::Checkpoint| from.step);
+            let checker =
+                Arc::new(Checker::new(Arc::clone(&self.oracle.reads), steps.unwrap_or(0)));
+            let name = format!("life-{life}");
+            let birth = Birth {
+                name: &name,
+                from: from.take(),
+                seed: !seed ^ (life as u64) << 48,
+                ..self.birth(shape, seed, rules, (&disks, &checker))
+            };
+            let goes_on = birth.from.clone();
+            let lived = birth.live();
+            tally.add(&lived);
+            tally.resumed += u64::from(steps.is_some());
+            self.judge(&lived, &checker, steps)?;
+            let Some(Mishap::Cut { survival, .. }) = mishap else {
+                // Nothing fails any more, so what was kept can be read.
+                return lived.result.map(|_| ()).map_err(Finding::LostCheckpoint);
+            };
+            if lived.result.is_ok() {
+                return Ok(());
+            }
+            tally.cuts += 1;
+            from = lived.vault.kept().checkpoints.last().cloned().or(goes_on);
+            disk = disks.behind.crash(survival);
+            let again = life + 1 < CUTS_MAX && dice.once_in(3);
+            mishap = again.then(|| Mishap::cut(dice, &uses));
+        }
+        Ok(())
+    }
+
+    /// A first life on `disks`, watched by `checker`.
+    pub fn birth<'a>(
+        &'a self,
+        shape: &'a Shape,
+        seed: u64,
+        rules: Rules,
+        (disks, checker): (&'a Disks, &Arc<Checker>),
+    ) -> Birth<'a> {
+        let witness = Arc::clone(checker) as Arc<_>;
+        let pool = &self.pools[shape.config.threads - 1];
+        let (name, from, turns_max) = ("life", None, None);
+        Birth { shape, seed, disks, name, from, rules, witness, turns_max, pool }
+    }
+
+    /// What is wrong with a life that went on after `from` steps, whatever failed in it.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn judge(&self, life: &Life, checker: &Checker, from: Option<u64>) -> Result<(), Finding> {
+        if let Some(difference) = checker.difference() {
+            return Err(Finding::WrongRow(difference));
+        }
+        for (step, digest) in &life.vault.kept().digests {
+            if self.oracle.digests.get(step) != Some(digest) {
+                let why = format!("that of step {step} is not the model after that step");
+                return Err(Finding::WrongCheckpoint(why));
+            }
+        }
+        if let Some(trouble) = life.log.trouble.clone() {
+            return Err(trouble.into());
+        }
+        if let Some(said) = &life.panic {
+            return Err(Finding::Panic(said.clone()));
+        }
+        let Ok(report) = &life.result else { return Ok(()) };
+        compare(report, &self.oracle, from.is_some())?;
+        match checker.finish() {
+            Some(difference) => Err(Finding::WrongRow(difference)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Disks {
+    /// A disk with `faults` before the one that lies `behind`.
+    pub fn new(behind: MemDisk, faults: Faults) -> Self {
+        let faulty = FaultyDisk::new(Arc::new(behind.clone()), faults);
+        Self { faulty, behind }
+    }
+}

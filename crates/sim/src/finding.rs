@@ -1,0 +1,113 @@
+//! What the checkers find.
+
+use std::fmt;
+
+use stepwell_train::Report;
+
+use crate::oracle::Oracle;
+use crate::scheduler::Trouble;
+
+/// Something that must not happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A row was read that is not the right one.
+    WrongRow(String),
+    /// The model at the end is not the right one.
+    WrongModel(String),
+    /// Figures of the report are not the right ones.
+    WrongFigures(String),
+    /// A checkpoint is not the model after its step.
+    WrongCheckpoint(String),
+    /// A checkpoint that counted cannot be read.
+    LostCheckpoint(String),
+    /// Nobody can move.
+    Deadlock(String),
+    /// Everybody runs and nothing moves.
+    Livelock(String),
+    /// An invariant is broken.
+    Panic(String),
+    /// The run ended with an error although nothing failed.
+    Failed(String),
+}
+
+impl Finding {
+    /// Who found it.
+    pub fn checker(&self) -> &'static str {
+        match self {
+            Self::WrongRow(_) => "wrong row",
+            Self::WrongModel(_) => "wrong model",
+            Self::WrongFigures(_) => "wrong figures",
+            Self::WrongCheckpoint(_) => "wrong checkpoint",
+            Self::LostCheckpoint(_) => "lost checkpoint",
+            Self::Deadlock(_) => "deadlock",
+            Self::Livelock(_) => "livelock",
+            Self::Panic(_) => "panic",
+            Self::Failed(_) => "error",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self {
+            Self::WrongRow(why)
+            | Self::WrongModel(why)
+            | Self::WrongFigures(why)
+            | Self::WrongCheckpoint(why)
+            | Self::LostCheckpoint(why)
+            | Self::Deadlock(why)
+            | Self::Livelock(why)
+            | Self::Panic(why)
+            | Self::Failed(why) => why,
+        };
+        write!(f, "{}: {why}", self.checker())
+    }
+}
+
+impl From<Trouble> for Finding {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Deadlock(why) => Self::Deadlock(why),
+            Trouble::Livelock(why) => Self::Livelock(why),
+            Trouble::Panic(why) => Self::Panic(why),
+        }
+    }
+}
+
+/// Compares a report with the right one; of a run that went on from a checkpoint only what it
+/// measured whole.
+///
+/// # Errors
+/// What differs first.
+pub(crate) fn compare(report: &Report, oracle: &Oracle, resumed: bool) -> Result<(), Finding> {
+    let right = &oracle.report;
+    let models = [&report.model_digest, &right.model_digest];
+    if models[0] != models[1] || report.rows != right.rows {
+        let (rows, right) = (report.rows, right.rows);
+        let why = format!("{rows} rows, digest {}; right {right}, {}", models[0], models[1]);
+        return Err(Finding::WrongModel(why));
+    }
+    let wrong = |what: &str, is: String, right: String| {
+        if is == right {
+            return Ok(());
+        }
+        Err(Finding::WrongFigures(format!("{what}: {is}, right {right}")))
+    };
+    let uses = |report: &Report| report.tiers.host.uses;
+    wrong("steps", report.steps.to_string(), right.steps.to_string())?;
+    wrong("evaluation", format!("{:?}", report.eval), format!("{:?}", right.eval))?;
+    if resumed {
+        return Ok(());
+    }
+    let all = |report: &Report| {
+        let (eval, progressive) = (&report.eval_by_epoch, &report.progressive_by_epoch);
+        format!("{eval:?} {progressive:?}")
+    };
+    wrong("metrics", all(report), all(right))?;
+    wrong("examples", report.examples.to_string(), right.examples.to_string())?;
+    wrong("skipped", report.skipped_lines.to_string(), right.skipped_lines.to_string())?;
+    wrong("uses that the policy was told of", uses(report).to_string(), uses(right).to_string())?;
+    let host = &report.tiers.host;
+    let most = host.slots.min(host.rows_peak).to_string();
+    wrong("rows within the slab", host.rows_peak.to_string(), most)
+}

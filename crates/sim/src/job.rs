@@ -1,0 +1,162 @@
+//! Jobs: what is learned from which examples, without a word on tiers or scheduling.
+//!
+//! All schedules of a job must end with the same bits; one run in memory says which.
+
+use std::fmt::Write;
+
+use stepwell_base::ByteCount;
+use stepwell_train::Config;
+use stepwell_train::config::{LifeConfig, ModelKind, OptimizerConfig, OptimizerKind};
+
+use crate::dice::Dice;
+
+/// Features of an example, as the data has them.
+const DENSE: usize = 13;
+const SLOTS: usize = 26;
+
+/// A job, drawn by its number.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its number.
+    pub number: u64,
+    /// Settings on which the bits of the model depend; those of tiers and pipeline are an
+    /// oracle's: everything in memory, one mini-batch at a time.
+    pub config: Config,
+    /// The examples, as lines, file by file.
+    pub files: Vec<String>,
+}
+
+/// How much a job learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// Fewest and most steps of an epoch.
+    pub steps: (u64, u64),
+    /// Most examples of a mini-batch.
+    pub mini_batch_max: u64,
+    /// Epochs; drawn where there are none.
+    pub epochs: Option<u64>,
+}
+
+impl Length {
+    /// What most schedules are made of.
+    pub const SHORT: Self = Self { steps: (10, 40), mini_batch_max: 8, epochs: None };
+}
+
+impl Job {
+    /// Job `number`.
+    pub fn draw(number: u64, length: Length) -> Self {
+        let mut dice = Dice::new(number, "job");
+        let mut config = Config { seed: number + 1, threads: 1, ..Config::default() };
+        config.data.mini_batch =
+            dice.within(2.min(length.mini_batch_max), length.mini_batch_max) as usize;
+        let drawn = if dice.once_in(3) { 2 } else { 1 };
+        config.data.epochs = length.epochs.unwrap_or(drawn);
+        config.data.eval_fraction = dice.pick(&[0.0, 0.1, 0.25]);
+        let steps = dice.within(length.steps.0, length.steps.1) / config.data.epochs.min(2);
+        // The last mini-batch of a pass may be short.
+        let train = steps.max(3) * config.data.mini_batch as u64 - dice.below(4);
+        let examples = (train as f64 / (1.0 - config.data.eval_fraction)) as u64;
+        model(&mut config, &mut dice);
+        config.life = life(&mut dice);
+        config.staleness = if dice.once_in(3) { dice.within(1, 3) as usize } else { 0 };
+        config.tiers.dram = ByteCount(4 << 20);
+        config.tiers.index = ByteCount(4 << 20);
+        config.tiers.segment = ByteCount(64 << 10);
+        (config.pipeline.lookahead, config.pipeline.horizon) = (0, 0);
+        config.checkpoint.every = 1;
+        let mut lines = lines(examples, &mut dice);
+        if dice.once_in(6) {
+            config.data.skip_max = spoil(&mut lines, &mut dice);
+        }
+        Self { number, config, files: cut(&lines, &mut dice) }
+    }
+}
+
+fn model(config: &mut Config, dice: &mut Dice) {
+    config.model.kind = dice.pick(&[ModelKind::Lr, ModelKind::WideDeep, ModelKind::DeepFm]);
+    config.model.dim = dice.within(1, 4) as usize;
+    config.model.hidden = vec![4];
+    config.model.blocks = dice.pick(&[1, 2, 3, 8]);
+    config.model.init_range = 0.1;
+    let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];
+    config.rows = OptimizerConfig { kind: dice.pick(&kinds), lr: 0.05 };
+    config.dense = OptimizerConfig { kind: dice.pick(&kinds), lr: 0.01 };
+}
+
+fn life(dice: &mut Dice) -> LifeConfig {
+    let mut life = LifeConfig {
+        admit_after: 1,
+        admit_probability: 1.0,
+        expire_after: 0,
+        history: dice.once_in(8),
+        sketch: ByteCount(dice.pick(&[64, 512, 4096])),
+    };
+    match dice.below(6) {
+        0 => life.admit_after = dice.within(2, 4) as u8,
+        1 => life.admit_probability = dice.pick(&[0.2, 0.7]),
+        _ => {}
+    }
+    if dice.once_in(4) {
+        life.expire_after = dice.within(2, 15);
+    }
+    life
+}
+
+/// How the ids of a slot come.
+#[derive(Clone, Copy, Debug)]
+enum Ids {
+    /// Some of `count` far more often than others.
+    Skewed { count: u64, power: u32 },
+    /// One of `count` after the other, each for `run` examples.
+    Cycle { count: u64, run: u64 },
+}
+
+impl Ids {
+    fn draw(dice: &mut Dice) -> Self {
+        let count = dice.pick(&[1, 2, 4, 16, 64, 256]);
+        if dice.once_in(3) {
+            return Self::Cycle { count, run: dice.within(1, 12) };
+        }
+        Self::Skewed { count, power: dice.within(1, 4) as u32 }
+    }
+
+    fn id(self, example: u64, dice: &mut Dice) -> u64 {
+        match self {
+            Self::Skewed { count, power } => (dice.part().powi(power as i32) * count as f64) as u64,
+            Self::Cycle { count, run } => example / run % count,
+        }
+    }
+}
+
+/// `examples` lines of label, numbers and ids.
+fn lines(examples: u64, dice: &mut Dice) -> Vec<String> {
+    let slots: Vec<Ids> = (0..SLOTS).map(|_| Ids::draw(dice)).collect();
+    let line = |example| {
+        let mut line = dice.below(2).to_string();
+        for _ in 0..DENSE {
+            let _ = write!(line, "\t{}", dice.below(10));
+        }
+        for ids in &slots {
+            let _ = write!(line, "\t{:x}", ids.id(example, dice));
+        }
+        line.push('\n');
+        line
+    };
+    (0..examples).map(line).collect()
+}
+
+/// Puts malformed lines between the others, and says how many may be skipped for them.
+fn spoil(lines: &mut Vec<String>, dice: &mut Dice) -> u64 {
+    let count = dice.within(1, 9);
+    for _ in 0..count {
+        let place = dice.below(lines.len() as u64) as usize;
+        lines.insert(place, "no example\n".to_owned());
+    }
+    count
+}
+
+/// Puts the lines into up to three files.
+fn cut(lines: &[String], dice: &mut Dice) -> Vec<String> {
+    let files = dice.pick(&[1, 1, 2, 3]);
+    lines.chunks(lines.len().div_ceil(files)).map(<[String]>::concat).collect()
+}

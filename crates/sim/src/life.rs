@@ -1,0 +1,125 @@
+//! One life of a simulated process: from its first poll until it ends, fails, or loses power.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+use serde_json::Value;
+use stepwell_base::clock::ManualClock;
+use stepwell_base::rules::Rules;
+use stepwell_base::stage::FullSpeed;
+use stepwell_disk::{Disk, FaultyDisk, MemDisk};
+use stepwell_server::{Checkpoint, Keep, Placement};
+use stepwell_train::{Report, RowsAtStart, Silence, Surroundings, Witness, World, train};
+
+use crate::quiet::quietly;
+use crate::scheduler::{Log, Scheduler};
+use crate::shape::Shape;
+use crate::vault::Vault;
+
+/// Turns of a run at most: several hundred for each step of a short job.
+const TURNS_MAX: u64 = 1_000_000;
+/// Checkpoints that stay.
+const CHECKPOINTS: usize = 2;
+
+/// A disk, and the same without its faults.
+#[derive(Debug)]
+pub struct Disks {
+    /// As the process sees it.
+    pub faulty: FaultyDisk,
+    /// Behind it.
+    pub behind: MemDisk,
+}
+
+/// What a life is given.
+pub struct Birth<'a> {
+    /// Tiers, pipeline and scheduler.
+    pub shape: &'a Shape,
+    /// Seed of the scheduler's choices.
+    pub seed: u64,
+    /// Where everything lies.
+    pub disks: &'a Disks,
+    /// Name of its directory: no two lives share one.
+    pub name: &'a str,
+    /// What it goes on from.
+    pub from: Option<Checkpoint>,
+    /// The rules that hold.
+    pub rules: Rules,
+    /// Sees every row.
+    pub witness: Arc<dyn Witness>,
+    /// Turns at most, where a job is long.
+    pub turns_max: Option<u64>,
+    /// Threads that compute. The scheduler runs on one of them, so that with one thread alone
+    /// nothing ever waits for another.
+    pub pool: &'a Arc<ThreadPool>,
+}
+
+/// How a life ended.
+#[derive(Debug)]
+pub struct Life {
+    /// The report, or the error.
+    pub result: Result<Report, String>,
+    /// What a panic said that no stage made.
+    pub panic: Option<String>,
+    /// What the scheduler saw.
+    pub log: Log,
+    /// The checkpoints.
+    pub vault: Vault,
+}
+
+impl Birth<'_> {
+    /// Trains until the end.
+    pub fn live(self) -> Life {
+        let clock = Arc::new(ManualClock::default());
+        let turns_max = self.turns_max.unwrap_or(TURNS_MAX);
+        let style = self.shape.style;
+        let driver = Arc::new(Scheduler::new(style, self.seed, turns_max, Arc::clone(&clock)));
+        let Disks { faulty, behind } = self.disks;
+        let root: Arc<dyn Disk> = Arc::new(faulty.clone());
+        let behind: Arc<dyn Disk> = Arc::new(behind.clone());
+        let vault = Vault::new(Arc::clone(&root), behind, self.name, CHECKPOINTS);
+        let keeper = vault.clone();
+        let keep = move || Box::new(keeper.clone()) as Box<dyn Keep>;
+        let keep: Box<dyn Fn() -> Box<dyn Keep> + Send + Sync> = Box::new(keep);
+        let shape = self.shape;
+        let name = self.name;
+        let pool = self.pool;
+        let work = || {
+            let world = World {
+                disk: directory(&*root, name)?,
+                from: self.from,
+                keeper: shape.checkpoints.then_some(keep),
+                witness: self.witness,
+                rules: self.rules,
+                sizes: Some(shape.sizes),
+                pool: Some(Arc::clone(pool)),
+            };
+            let driver = Arc::clone(&driver);
+            let around = Surroundings {
+                observer: Arc::new(Silence),
+                clock,
+                pace: Arc::new(FullSpeed),
+                driver,
+                world: Some(world),
+                placement: Placement::Fresh,
+                rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
+                digest: true,
+                settings: Value::Null,
+                on_plan: Box::new(|_| {}),
+                on_note: Box::new(|_| {}),
+            };
+            train(&shape.config, &around).map_err(|error| error.to_string())
+        };
+        let outcome = pool.install(|| quietly(work));
+        let log = driver.log();
+        match outcome {
+            Ok(result) => Life { result, panic: None, log, vault },
+            Err(said) => Life { result: Err(said.clone()), panic: Some(said), log, vault },
+        }
+    }
+}
+
+fn directory(root: &dyn Disk, name: &str) -> Result<Arc<dyn Disk>, String> {
+    let path: &Path = &root.path().join(format!("{name}-run"));
+    root.create_directory(path).map_err(|error| error.to_string())
+}

@@ -1,0 +1,304 @@
+//! What every row is when it is read, recorded from a run in which nothing can go wrong: all rows
+//! in memory, one mini-batch at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_base::{Key, TableId, hash};
+use stepwell_train::{Moment, Report, Witness};
+
+/// A mini-batch by its place in the run, whatever process reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct When {
+    /// Steps trained before.
+    pub steps: u64,
+    /// For an evaluation, the number of the mini-batch in it, from 1; 0 where rows are trained.
+    pub evaluated: u32,
+}
+
+impl When {
+    /// The mini-batch at `at` after the one at `last`.
+    fn after(last: Option<(Moment, Self)>, at: Moment) -> Self {
+        let before = last.filter(|(last, _)| last.steps == at.steps);
+        let evaluated = match (at.evaluates, before) {
+            (false, _) => 0,
+            (true, None) => 1,
+            (true, Some((_, when))) => when.evaluated + 1,
+        };
+        Self { steps: at.steps, evaluated }
+    }
+}
+
+/// The reads of one mini-batch.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    /// When.
+    pub when: When,
+    /// Number of rows.
+    pub rows: u32,
+    /// A hash of all of them, in order.
+    pub sum: u64,
+    /// Each row's key and hash; empty where only the sum is kept.
+    pub each: Vec<(Key, u64)>,
+}
+
+/// What is right.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    /// All reads, mini-batch by mini-batch.
+    pub reads: Arc<[Reads]>,
+    /// Digests of the model by step, as checkpoints have it.
+    pub digests: BTreeMap<u64, String>,
+    /// The report at the end.
+    pub report: Report,
+    /// Most distinct rows of a mini-batch.
+    pub rows_of_mini_batch: usize,
+    /// Distinct rows of all, where each read is kept.
+    pub rows_of_job: usize,
+    /// Lanes of a row.
+    pub row_lanes: usize,
+}
+
+/// A hash of a row as it is read. An evaluation reads weights alone, so its optimizer's state may
+/// be anything.
+fn hash_read(at: Moment, table: TableId, key: Key, weights: &[f32], state: &[f32]) -> u64 {
+    let mut sum = hash::Checksum::new();
+    sum.update(&table.0.to_le_bytes());
+    sum.update(&key.0.to_le_bytes());
+    sum.update(bytemuck::cast_slice(weights));
+    if !at.evaluates {
+        sum.update(bytemuck::cast_slice(state));
+    }
+    sum.value()
+}
+
+fn chain(sum: u64, read: u64) -> u64 {
+    sum.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23) ^ read
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes down every read.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    state: Mutex<Recorded>,
+    /// Whether each read is kept, or only the sum of a mini-batch.
+    each: bool,
+}
+
+#[derive(Debug, Default)]
+struct Recorded {
+    reads: Vec<Reads>,
+    last: Option<(Moment, When)>,
+    keys: BTreeSet<(TableId, Key)>,
+}
+
+impl Recorder {
+    /// A recorder that keeps `each` read or the sums of mini-batches alone.
+    pub fn new(each: bool) -> Self {
+        Self { each, ..Self::default() }
+    }
+
+    /// What was read, and the number of distinct rows.
+    pub fn take(&self) -> (Vec<Reads>, usize) {
+        let state = std::mem::take(&mut *lock(&self.state));
+        (state.reads, state.keys.len())
+    }
+}
+
+impl Witness for Recorder {
+    fn read(&self, at: Moment, table: TableId, key: Key, weights: &[f32], state: &[f32]) {
+        let read = hash_read(at, table, key, weights, state);
+        let mut recorded = lock(&self.state);
+        if recorded.last.is_none_or(|(last, _)| last != at) {
+            let when = When::after(recorded.last, at);
+            recorded.last = Some((at, when));
+            recorded.reads.push(Reads { when, rows: 0, sum: 0, each: Vec::new() });
+        }
+        if self.each {
+            recorded.keys.insert((table, key));
+        }
+        if let Some(reads) = recorded.reads.last_mut() {
+            reads.rows += 1;
+            reads.sum = chain(reads.sum, read);
+            if self.each {
+                reads.each.push((key, read));
+            }
+        }
+    }
+}
+
+/// Compares every read with what is right, and notes the first one that differs.
+#[derive(Debug)]
+pub struct Checker {
+    /// What is right.
+    right: Arc<[Reads]>,
+    state: Mutex<Checked>,
+}
+
+#[derive(Debug)]
+struct Checked {
+    /// The mini-batch at hand, by its place among the oracle's.
+    place: usize,
+    last: Option<(Moment, When)>,
+    rows: u32,
+    sum: u64,
+    difference: Option<String>,
+}
+
+impl Checker {
+    /// A checker of a run that goes on after `steps` steps.
+    pub fn new(right: Arc<[Reads]>, steps: u64) -> Self {
+        let place = right.partition_point(|reads| reads.when.steps < steps);
+        let state = Checked { place, last: None, rows: 0, sum: 0, difference: None };
+        Self { right, state: Mutex::new(state) }
+    }
+
+    /// The first difference, if there was one.
+    pub fn difference(&self) -> Option<String> {
+        lock(&self.state).difference.clone()
+    }
+
+    /// The same, now that the run came to its end: what was not read is a difference too.
+    pub fn finish(&self) -> Option<String> {
+        let mut state = lock(&self.state);
+        state.end_mini_batch(&self.right);
+        let (read, all) = (state.place, self.right.len());
+        if read != all {
+            let why = || format!("{read} of {all} mini-batches were read");
+            state.difference.get_or_insert_with(why);
+        }
+        state.difference.clone()
+    }
+}
+
+impl Checked {
+    fn end_mini_batch(&mut self, all: &[Reads]) {
+        let Some((_, when)) = self.last.take() else { return };
+        let Some(right) = all.get(self.place) else { return };
+        if (self.rows, self.sum) != (right.rows, right.sum) {
+            let why = || format!("{when:?} read {} rows, not the {} right", self.rows, right.rows);
+            self.difference.get_or_insert_with(why);
+        }
+        self.place += 1;
+    }
+
+    fn begin_mini_batch(&mut self, all: &[Reads], at: Moment) {
+        let last = self.last;
+        self.end_mini_batch(all);
+        let when = When::after(last, at);
+        (self.last, self.rows, self.sum) = (Some((at, when)), 0, 0);
+        let right = all.get(self.place).map(|reads| reads.when);
+        if right != Some(when) {
+            let why = || format!("{when:?} was read where {right:?} is right");
+            self.difference.get_or_insert_with(why);
+        }
+    }
+}
+
+impl Witness for Checker {
+    fn read(&self, at: Moment, table: TableId, key: Key, weights: &[f32], state: &[f32]) {
+        let mut checked = lock(&self.state);
+        if checked.difference.is_some() {
+            return;
+        }
+        if checked.last.is_none_or(|(last, _)| last != at) {
+            checked.begin_mini_batch(&self.right, at);
+        }
+        let read = hash_read(at, table, key, weights, state);
+        let place = checked.rows as usize;
+        checked.rows += 1;
+        checked.sum = chain(checked.sum, read);
+        let each = self.right.get(checked.place).map_or(&[][..], |reads| &reads.each);
+        if each.is_empty() || each.get(place) == Some(&(key, read)) {
+            return;
+        }
+        let TableId(number) = table;
+        let why = format!(
+            "step {} (evaluates: {}), table {number}, key {:016x}, row {place} of its mini-batch: \
+             weights {weights:?}, state {state:?}",
+            at.steps, at.evaluates, key.0
+        );
+        checked.difference = Some(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps, number, evaluates, key, weight and state of a read.
+    type Read = (u64, u32, bool, u64, f32, f32);
+
+    const RIGHT: [Read; 6] = [
+        (0, 0, false, 1, 0.5, 1.0),
+        (0, 0, false, 2, 0.25, 1.0),
+        (1, 1, false, 1, 0.75, 2.0),
+        (2, 2, true, 1, 1.0, 3.0),
+        (2, 3, true, 2, 1.5, 3.0),
+        (2, 4, false, 2, 1.5, 3.0),
+    ];
+
+    fn show(witness: &dyn Witness, reads: &[Read]) {
+        for (steps, number, evaluates, key, weight, state) in reads {
+            let at = Moment { steps: *steps, number: *number, evaluates: *evaluates };
+            witness.read(at, TableId(0), Key(*key), &[*weight], &[*state]);
+        }
+    }
+
+    /// What a checker that knows `RIGHT` says of `reads` after `steps` steps.
+    fn difference(each: bool, steps: u64, reads: &[Read]) -> Option<String> {
+        let recorder = Recorder::new(each);
+        show(&recorder, &RIGHT);
+        let checker = Checker::new(recorder.take().0.into(), steps);
+        show(&checker, reads);
+        checker.finish()
+    }
+
+    #[test]
+    fn the_same_reads_pass_from_any_step_on() {
+        for each in [false, true] {
+            assert_eq!(difference(each, 0, &RIGHT), None);
+            assert_eq!(difference(each, 1, &RIGHT[2..]), None);
+            // Another process counts its mini-batches anew.
+            let renumbered =
+                RIGHT[3..].iter().map(|(s, n, e, k, w, o)| (*s, n - 2, *e, *k, *w, *o));
+            assert_eq!(difference(each, 2, &renumbered.collect::<Vec<Read>>()), None);
+        }
+    }
+
+    #[test]
+    fn whatever_differs_is_found() {
+        for each in [false, true] {
+            for place in 0..RIGHT.len() {
+                let mut reads = RIGHT.to_vec();
+                reads[place].4 += 0.5;
+                assert!(difference(each, 0, &reads).is_some(), "weight {place}");
+                let mut reads = RIGHT.to_vec();
+                reads[place].3 = 9;
+                assert!(difference(each, 0, &reads).is_some(), "key {place}");
+                let mut reads = RIGHT.to_vec();
+                reads[place].5 += 0.5;
+                // An evaluation does not read the state.
+                let evaluates = reads[place].2;
+                assert_eq!(difference(each, 0, &reads).is_none(), evaluates, "state {place}");
+                let mut reads = RIGHT.to_vec();
+                reads.remove(place);
+                assert!(difference(each, 0, &reads).is_some(), "missing {place}");
+            }
+            assert!(difference(each, 0, &RIGHT[..5]).is_some());
+            assert!(difference(each, 0, &RIGHT[2..]).is_some());
+        }
+    }
+
+    #[test]
+    fn distinct_rows_are_counted() {
+        let recorder = Recorder::new(true);
+        show(&recorder, &RIGHT);
+        let (reads, rows) = recorder.take();
+        assert_eq!((reads.len(), rows), (5, 2));
+        assert_eq!(reads[3].when, When { steps: 2, evaluated: 2 });
+    }
+}

@@ -1,0 +1,265 @@
+//! A driver that owns time and order: one stage is polled at a time, and a seed decides which.
+//!
+//! How       A stage that said `Blocked` is not polled again before the bell was rung since it
+//!           began to look, exactly as a thread would sleep. Where nobody can be polled and not
+//!           all are done, the pipeline is dead, and the log says who waits. After each turn the
+//!           clock moves by a drawn time.
+//! Invariants  What threads promise holds here too: a stage is dropped when it ends, so that its
+//!           queues close; a failure or a panic stops the bell, and nobody is polled after it.
+//! Not here  Two polls at the same time. What happens inside one poll is one event.
+//! Bounds    A pipeline that takes too many turns, or moves nothing in many, is stopped.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_base::clock::ManualClock;
+use stepwell_base::stage::{BoxedStage, Driver, Ended, Progress, Rhythm, StageTimes, Stop};
+
+use crate::dice::Dice;
+use crate::quiet::quietly;
+use crate::styles::{Chooser, Style};
+
+/// Turns in which nothing moves before the pipeline counts as running in circles.
+const IDLE_TURNS_MAX: u64 = 20_000;
+
+/// Why a pipeline was stopped, or who broke it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nobody can move: who waits.
+    Deadlock(String),
+    /// Everybody runs and nothing moves, or it takes too long.
+    Livelock(String),
+    /// A stage panicked: its name and what it said.
+    Panic(String),
+}
+
+/// What a scheduler saw.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// Polls.
+    pub turns: u64,
+    /// A hash of who was polled when, and what came of it.
+    pub trace: u64,
+    /// What went wrong, if anything did.
+    pub trouble: Option<Trouble>,
+}
+
+/// Polls one stage at a time.
+#[derive(Debug)]
+pub struct Scheduler {
+    style: Style,
+    seed: u64,
+    turns_max: u64,
+    clock: Arc<ManualClock>,
+    log: Mutex<Log>,
+}
+
+impl Scheduler {
+    /// A scheduler that makes the choices of `seed` and moves `clock`.
+    pub fn new(style: Style, seed: u64, turns_max: u64, clock: Arc<ManualClock>) -> Self {
+        Self { style, seed, turns_max, clock, log: Mutex::default() }
+    }
+
+    /// What it saw so far.
+    pub fn log(&self) -> Log {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stage and where it stands.
+struct Slot<E> {
+    name: &'static str,
+    stage: Option<BoxedStage<E>>,
+    /// Rings of the bell before it looked and found nothing.
+    blocked_at: Option<u64>,
+    outcome: Option<Stop<E>>,
+}
+
+impl<E: Send> Driver<E> for Scheduler {
+    fn drive(&self, stages: Vec<BoxedStage<E>>, rhythm: &Rhythm) -> Vec<Ended<E>> {
+        let slot = |stage: BoxedStage<E>| Slot {
+            name: stage.name(),
+            stage: Some(stage),
+            blocked_at: None,
+            outcome: None,
+        };
+        let mut slots: Vec<Slot<E>> = stages.into_iter().map(slot).collect();
+        let dice = Dice::new(self.seed, "choices");
+        let mut turns = Turns {
+            chooser: Chooser::new(self.style, dice, slots.len()),
+            dice: Dice::new(self.seed, "time"),
+            runnable: Vec::new(),
+            idle: 0,
+            log: Log::default(),
+        };
+        while !rhythm.bell.is_stopped() && turns.take(self, &mut slots, rhythm) {}
+        *self.lock() = turns.log;
+        let ended = |slot: Slot<E>| {
+            let times = Ok(StageTimes::new(slot.name));
+            Ended { name: slot.name, outcome: slot.outcome.map_or(times, Err) }
+        };
+        slots.into_iter().map(ended).collect()
+    }
+}
+
+/// The turns of one pipeline.
+struct Turns {
+    chooser: Chooser,
+    dice: Dice,
+    runnable: Vec<usize>,
+    /// Turns since something moved.
+    idle: u64,
+    log: Log,
+}
+
+impl Turns {
+    /// Polls one stage; false where nothing is left to be polled.
+    fn take<E>(&mut self, around: &Scheduler, slots: &mut [Slot<E>], rhythm: &Rhythm) -> bool {
+        let seen = rhythm.bell.count();
+        self.runnable.clear();
+        let can_run = |slot: &Slot<E>| {
+            slot.stage.is_some() && slot.blocked_at.is_none_or(|blocked| seen > blocked)
+        };
+        self.runnable.extend((0..slots.len()).filter(|place| can_run(&slots[*place])));
+        if self.runnable.is_empty() {
+            let waiting = slots.iter().filter(|slot| slot.stage.is_some()).map(|slot| slot.name);
+            let waiting: Vec<&str> = waiting.collect();
+            if !waiting.is_empty() {
+                let who = format!("{} wait for ever", waiting.join(", "));
+                self.stop(Trouble::Deadlock(who), rhythm);
+            }
+            return false;
+        }
+        let place = self.chooser.choose(&self.runnable);
+        around.clock.advance(self.dice.part() * 1e-3);
+        let code = self.poll(&mut slots[place], seen, rhythm);
+        self.log.turns += 1;
+        let event = (place as u64) << 2 | code;
+        self.log.trace = self.log.trace.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(7) ^ event;
+        if self.idle > IDLE_TURNS_MAX || self.log.turns > around.turns_max {
+            let (turns, idle) = (self.log.turns, self.idle);
+            let what = format!("{turns} turns, nothing moved in the last {idle}");
+            self.stop(Trouble::Livelock(what), rhythm);
+        }
+        true
+    }
+
+    /// What the poll did, as a number.
+    fn poll<E>(&mut self, slot: &mut Slot<E>, seen: u64, rhythm: &Rhythm) -> u64 {
+        let Some(stage) = &mut slot.stage else { return 0 };
+        match quietly(|| stage.poll()) {
+            Ok(Ok(Progress::Progressed)) => {
+                (slot.blocked_at, self.idle) = (None, 0);
+                return 0;
+            }
+            Ok(Ok(Progress::Blocked)) => {
+                slot.blocked_at = Some(seen);
+                self.idle += 1;
+                return 1;
+            }
+            Ok(Ok(Progress::Done)) => {}
+            Ok(Err(error)) => slot.outcome = Some(Stop::Failed(error)),
+            Err(said) => {
+                slot.outcome = Some(Stop::Panicked);
+                self.stop(Trouble::Panic(format!("{}: {said}", slot.name)), rhythm);
+            }
+        }
+        self.idle = 0;
+        if slot.outcome.is_some() {
+            rhythm.bell.stop();
+        }
+        slot.stage = None;
+        rhythm.bell.ring();
+        2 + u64::from(slot.outcome.is_some())
+    }
+
+    fn stop(&mut self, trouble: Trouble, rhythm: &Rhythm) {
+        self.log.trouble.get_or_insert(trouble);
+        rhythm.bell.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender, bounded};
+    use stepwell_base::stage::{FullSpeed, Stage};
+
+    use super::*;
+
+    /// Counts down, or waits for what never comes.
+    struct Count(u32, Sender<u32>);
+    struct Sum(u32, Receiver<u32>, u32);
+
+    impl Stage for Count {
+        type Error = String;
+        fn name(&self) -> &'static str {
+            "count"
+        }
+        fn poll(&mut self) -> Result<Progress, String> {
+            if self.0 == 0 {
+                return Ok(Progress::Done);
+            }
+            match self.1.try_send(self.0) {
+                Ok(()) => self.0 -= 1,
+                Err(Refused::Full(_)) => return Ok(Progress::Blocked),
+                Err(Refused::Closed(_)) => return Ok(Progress::Done),
+            }
+            Ok(Progress::Progressed)
+        }
+    }
+
+    impl Stage for Sum {
+        type Error = String;
+        fn name(&self) -> &'static str {
+            "sum"
+        }
+        fn poll(&mut self) -> Result<Progress, String> {
+            match self.1.try_recv() {
+                Received::Item(n) if n == self.2 => panic!("met {n}"),
+                Received::Item(_) if self.0 == 0 => Err("enough".to_owned()),
+                Received::Item(_) => {
+                    self.0 -= 1;
+                    Ok(Progress::Progressed)
+                }
+                Received::Empty => Ok(Progress::Blocked),
+                Received::Closed => Ok(Progress::Done),
+            }
+        }
+    }
+
+    fn run(count: u32, most: u32, fatal: u32, waits: bool) -> (Vec<Ended<String>>, Log) {
+        let bell = Bell::new();
+        let clock = Arc::new(ManualClock::default());
+        let (numbers, source) = bounded(&bell, 2);
+        let held = waits.then(|| numbers.clone());
+        let stages: Vec<BoxedStage<String>> =
+            vec![Box::new(Count(count, numbers)), Box::new(Sum(most, source, fatal))];
+        let scheduler = Scheduler::new(Style::Uniform, 1, 1 << 20, Arc::clone(&clock));
+        let rhythm = Rhythm { bell, clock, pace: Arc::new(FullSpeed) };
+        let ended = scheduler.drive(stages, &rhythm);
+        drop(held);
+        (ended, scheduler.log())
+    }
+
+    #[test]
+    fn stages_run_to_their_end_in_the_same_order_every_time() {
+        let (ended, log) = run(100, 1000, 0, false);
+        assert!(ended.iter().all(|stage| stage.outcome.is_ok()));
+        assert_eq!((log.trouble, run(100, 1000, 0, false).1.trace), (None, log.trace));
+    }
+
+    #[test]
+    fn errors_panics_and_dead_pipelines_are_told_apart() {
+        let (ended, log) = run(100, 3, 0, false);
+        assert!(matches!(&ended[1].outcome, Err(Stop::Failed(why)) if why == "enough"));
+        assert_eq!(log.trouble, None);
+        let (ended, log) = run(100, 1000, 7, false);
+        assert!(matches!(ended[1].outcome, Err(Stop::Panicked)));
+        assert!(matches!(log.trouble, Some(Trouble::Panic(said)) if said.contains("met 7")));
+        let (_, log) = run(5, 1000, 0, true);
+        assert_eq!(log.trouble, Some(Trouble::Deadlock("sum wait for ever".to_owned())));
+    }
+}

@@ -1,0 +1,98 @@
+//! Shapes: the tiers, the pipeline and the scheduler that a job is put through. No bit of the
+//! model may depend on any of it.
+
+use stepwell_base::ByteCount;
+use stepwell_mem::{PolicyKind, bytes_for};
+use stepwell_server::Planner;
+use stepwell_train::{Config, Sizes};
+
+use crate::dice::Dice;
+use crate::oracle::Oracle;
+use crate::styles::Style;
+
+/// A shape, drawn by the seed of its schedule.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Settings of the job with these tiers and this pipeline.
+    pub config: Config,
+    /// Sizes of blocks and of staging.
+    pub sizes: Sizes,
+    /// Slots that were asked for.
+    pub slots: u64,
+    /// Whether checkpoints are written.
+    pub checkpoints: bool,
+    /// Whether a run that goes on from a checkpoint brings rows into memory before it begins.
+    pub preloads: bool,
+    /// How the scheduler chooses.
+    pub style: Style,
+}
+
+impl Shape {
+    /// A shape for `job`, of which `oracle` knows how much room it needs.
+    pub fn draw(dice: &mut Dice, job: &Config, oracle: &Oracle) -> Self {
+        let mut config = job.clone();
+        config.threads = if dice.once_in(12) { 2 } else { 1 };
+        config.data.batch = config.data.mini_batch * dice.pick(&[1, 1, 2, 3, 4, 8]);
+        config.pipeline.lookahead = dice.pick(&[0, 1, 2, 2, 8]);
+        let far = dice.pick(&[0, 1, 1, 4]);
+        config.pipeline.horizon = config.pipeline.lookahead * far.max(1) + far.min(2);
+        config.tiers.policy = dice.pick(&PolicyKind::ALL);
+        config.tiers.segment = ByteCount(dice.pick(&[16 << 10, 16 << 10, 32 << 10, 128 << 10]));
+        config.tiers.page_cache = ByteCount(dice.pick(&[0, 32 << 10, 1 << 30]));
+        config.tiers.space = dice.pick(&[1.1, 1.5, 1.5, 2.0]);
+        let (slots, dram) = room(dice, &config, oracle);
+        config.tiers.dram = dram;
+        let checkpoints = dice.once_in(2);
+        config.checkpoint.every = dice.pick(&[0, 3, 7, 10, 15]);
+        let sizes = Sizes {
+            block_bytes: dice.pick(&[512, 2048, 16 << 10]),
+            chunk_rows: dice.pick(&[1, 3, 10, 30, 100]),
+            chunks: dice.within(1, 4) as usize,
+        };
+        let (preloads, style) = (dice.once_in(2), Style::draw(dice));
+        Self { config, sizes, slots, checkpoints, preloads, style }
+    }
+
+    /// Makes sure that there are checkpoints to go on from.
+    pub fn keep_some(&mut self, dice: &mut Dice) {
+        self.checkpoints = true;
+        self.config.checkpoint.every = dice.within(1, 7);
+    }
+
+    /// A window of `lookahead` mini-batches and `extra` slots more than the largest one needs.
+    pub fn tighten(&mut self, lookahead: usize, extra: u64, oracle: &Oracle) {
+        self.config.data.batch = self.config.data.mini_batch;
+        (self.config.pipeline.lookahead, self.config.pipeline.horizon) = (lookahead, lookahead);
+        self.slots = oracle.rows_of_mini_batch as u64 + extra;
+        self.config.tiers.dram = bytes(self.slots, &self.config, oracle);
+    }
+
+    /// Everything in memory, one mini-batch at a time: what an oracle runs in.
+    pub fn roomy(job: &Config, checkpoints: bool) -> Self {
+        let sizes = Sizes { block_bytes: 64 << 10, chunk_rows: 1000, chunks: 2 };
+        let style = Style::Bursts(8);
+        let (config, slots, preloads) = (job.clone(), u64::MAX, false);
+        Self { config, sizes, slots, checkpoints, preloads, style }
+    }
+}
+
+/// Slots from just enough for the largest mini-batch to enough for all rows, and their bytes.
+fn room(dice: &mut Dice, config: &Config, oracle: &Oracle) -> (u64, ByteCount) {
+    let (least, all) = (oracle.rows_of_mini_batch as u64, oracle.rows_of_job as u64);
+    let slots = match dice.below(8) {
+        0 | 1 => least,
+        2 => least + 1,
+        3 | 4 => least + dice.below(least / 2 + 1),
+        5 => least * 2,
+        6 => least + dice.below(all.saturating_sub(least) + 1),
+        _ => all,
+    };
+    (slots, bytes(slots, config, oracle))
+}
+
+/// Bytes of so many slots with all that belongs to them.
+fn bytes(slots: u64, config: &Config, oracle: &Oracle) -> ByteCount {
+    let ring = ((config.pipeline.horizon + 1) * config.mini_batches_per_batch() + 2) as u64;
+    let (policy, lanes) = (config.tiers.policy, oracle.row_lanes);
+    ByteCount(bytes_for(policy, slots, lanes, Planner::bytes_for, ring))
+}

@@ -1,0 +1,34 @@
+//! The power goes at every change that one run makes to its disk; each time the run goes on from
+//! its last checkpoint and ends with the same bits.
+
+use stepwell_base::rules::Rules;
+use stepwell_disk::Survival;
+use stepwell_sim::{Case, Dice, Mishap, SCHEDULES_PER_JOB, Shape, Tally, pools};
+
+/// Changes from one cut to the next.
+const STRIDE: usize = 17;
+
+#[test]
+fn a_cut_at_any_change_costs_no_bit() {
+    let stride = if std::env::var_os("STEPWELL_LONG").is_some() { 1 } else { STRIDE };
+    let pools = pools().unwrap();
+    let mut tally = Tally::default();
+    for seed in [3, 5 * SCHEDULES_PER_JOB + 1] {
+        let case = Case::of(seed, &pools).unwrap();
+        let mut dice = Dice::new(seed, "schedule");
+        let mut shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
+        shape.keep_some(&mut dice);
+        let rules = Rules::default();
+        let uses = case.undisturbed(&shape, seed, rules, &mut tally).unwrap();
+        for after in (0..uses.mutations()).step_by(stride) {
+            let torn = Survival::Torn(seed + after);
+            for survival in [Survival::SyncedAlone, Survival::Everything, torn] {
+                let cut = Mishap::Cut { after, survival };
+                case.cut(&shape, seed, (rules, cut, uses.clone()), &mut dice, &mut tally)
+                    .unwrap_or_else(|finding| panic!("cut after {after}, {survival:?}: {finding}"));
+            }
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.cuts > 30 && tally.resumed > 20, "{tally:?}");
+}

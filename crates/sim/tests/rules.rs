@@ -1,0 +1,85 @@
+//! A test that has never failed shows little: without each rule the checkers find something, and
+//! with it nothing in the same schedules.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
+#![expect(clippy::print_stdout, reason = "a test says what it met")]
+
+use stepwell_base::rules::{Rule, Rules};
+use stepwell_sim::{SCHEDULES_PER_JOB, Tally, pools, run_job};
+
+/// Jobs in which a hazard must show.
+const JOBS_MAX: u64 = 20;
+
+/// Looks for a schedule that goes wrong without `rule`; one of `checkers` must see it.
+fn breaks(rule: Rule, checkers: &[&str]) {
+    let pools = pools().unwrap();
+    let (mut without, mut with) = (Tally::default(), Tally::default());
+    for job in 0..JOBS_MAX {
+        let seeds = job * SCHEDULES_PER_JOB..(job + 1) * SCHEDULES_PER_JOB;
+        let outcome = run_job(seeds.clone(), Rules::without(rule), &pools, &mut without);
+        let end = outcome.as_ref().map_or_else(|found| found.seed + 1, |()| seeds.end);
+        run_job(seeds.start..end, Rules::default(), &pools, &mut with)
+            .unwrap_or_else(|found| panic!("with all rules: {found}"));
+        let Err(found) = outcome else { continue };
+        let (runs, seed, finding) = (without.runs, found.seed, found.finding);
+        println!("without {rule:?}, after {runs} runs, seed {seed}: {finding}");
+        assert!(checkers.contains(&finding.checker()), "{finding} is not of {checkers:?}");
+        return;
+    }
+    panic!("without {rule:?} nothing is found in {} runs", without.runs);
+}
+
+#[test]
+fn h1_without_looking_at_rows_on_their_way_down_one_is_stale() {
+    breaks(Rule::Forward, &["wrong row"]);
+}
+
+#[test]
+fn h2_without_pins_a_planned_row_leaves() {
+    breaks(Rule::Pin, &["wrong row", "panic"]);
+}
+
+#[test]
+fn h3_filling_before_copying_loses_the_row_that_leaves() {
+    breaks(Rule::CopyBeforeFill, &["wrong row", "wrong model", "wrong checkpoint"]);
+}
+
+#[test]
+fn h4_reading_early_misses_updates() {
+    breaks(Rule::ReadLate, &["wrong row"]);
+}
+
+#[test]
+fn h6_writing_out_of_order_brings_an_older_row_back() {
+    breaks(Rule::WriteInOrder, &["wrong row", "wrong model", "wrong checkpoint"]);
+}
+
+#[test]
+fn h7_rows_that_begin_in_order_of_creation_differ() {
+    breaks(Rule::BeginByKey, &["wrong row"]);
+}
+
+#[test]
+fn h8_touching_at_plan_counts_too_much() {
+    breaks(Rule::TouchAtRetire, &["wrong figures"]);
+}
+
+#[test]
+fn h9_a_checkpoint_in_flight_is_not_the_model_after_its_step() {
+    breaks(Rule::DrainBeforeCheckpoint, &["wrong checkpoint", "wrong row"]);
+}
+
+#[test]
+fn h10_evaluations_that_keep_their_pins_leave_no_slot() {
+    breaks(Rule::RetireEvaluated, &["panic", "deadlock"]);
+}
+
+#[test]
+fn h11_forgetting_before_writing_makes_a_row_stale() {
+    breaks(Rule::PutBeforeForget, &["wrong row", "wrong model"]);
+}
+
+#[test]
+fn h12_a_batch_that_is_never_cut_waits_for_ever() {
+    breaks(Rule::CutBatch, &["deadlock"]);
+}

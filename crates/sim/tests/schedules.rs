@@ -1,0 +1,67 @@
+//! Thousands of schedules of hundreds of jobs: every row is right, whatever the order of things
+//! and whatever the disk does.
+//!
+//! `STEPWELL_SIM_SEED=n` replays one schedule; `STEPWELL_SIM_FROM` and `STEPWELL_SIM_SCHEDULES`
+//! choose others than those that always run.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
+#![expect(clippy::print_stdout, reason = "a test says what it met")]
+
+use std::time::Instant;
+
+use stepwell_base::rules::Rules;
+use stepwell_sim::{Case, Dice, SCHEDULES_PER_JOB, Shape, Tally, pools, search};
+
+/// Seeds that always run; each is a schedule without faults and half as often one with some.
+const SEEDS: u64 = 12_000;
+const SEEDS_LONG: u64 = 65_000;
+/// Runs under a schedule of their own that these come to.
+const RUNS_MIN: u64 = 20_000;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+fn replay(seed: u64) {
+    let case = Case::of(seed, &pools().unwrap()).unwrap();
+    let shape = Shape::draw(&mut Dice::new(seed, "schedule"), &case.job().config, case.oracle());
+    println!("schedule {seed} of job {}: {shape:#?}", case.job().number);
+    let mut tally = Tally::default();
+    let outcome = case.run(seed, Rules::default(), &mut tally);
+    println!("{tally:?}");
+    outcome.unwrap_or_else(|finding| panic!("{finding}"));
+}
+
+#[test]
+fn every_row_of_every_schedule_is_right() {
+    if let Some(seed) = number("STEPWELL_SIM_SEED") {
+        return replay(seed);
+    }
+    let asked = number("STEPWELL_SIM_SCHEDULES");
+    let long = std::env::var_os("STEPWELL_LONG").is_some();
+    let seeds = asked.unwrap_or(if long { SEEDS_LONG } else { SEEDS });
+    let first = number("STEPWELL_SIM_FROM").unwrap_or(0);
+    let begin = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let tally = search(first..first + seeds, Rules::default(), threads);
+    let tally = tally.unwrap_or_else(|found| panic!("{found}"));
+    println!("{tally:?} in {:.1} s", begin.elapsed().as_secs_f64());
+    if asked.is_some() {
+        return;
+    }
+    assert!(tally.runs >= RUNS_MIN, "{tally:?}");
+    // What never happened was not tested.
+    let met = [tally.forwarded, tally.refilled, tally.evictions, tally.compactions];
+    assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
+    let met = [tally.cuts, tally.resumed, tally.disturbed];
+    assert!(met.iter().all(|count| *count > 1000), "{tally:?}");
+    // A run whose power goes ends with an error, and so do most whose disk fails otherwise.
+    assert!(tally.errors > tally.cuts + tally.disturbed / 4, "{tally:?}");
+}
+
+#[test]
+fn a_schedule_is_the_same_every_time() {
+    let seeds = 5 * SCHEDULES_PER_JOB..7 * SCHEDULES_PER_JOB;
+    let first = search(seeds.clone(), Rules::default(), 1).unwrap();
+    assert_eq!(search(seeds, Rules::default(), 2).unwrap(), first);
+}

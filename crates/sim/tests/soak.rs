@@ -1,0 +1,90 @@
+//! A long run through tiny tiers: no pin, no slot and no memory is lost on the way.
+//!
+//! A million steps where `STEPWELL_LONG` is set, some thousands otherwise.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stepwell_base::rules::Rules;
+use stepwell_base::{ByteCount, Key, TableId};
+use stepwell_disk::{Faults, MemDisk};
+use stepwell_sim::{Birth, Case, Checker, Dice, Disks, Job, Length, Shape, Style, Tally, pools};
+use stepwell_train::{Moment, Witness};
+
+/// Steps of an epoch.
+const EPOCH_STEPS: u64 = 500;
+const EPOCHS: u64 = 12;
+const EPOCHS_LONG: u64 = 2000;
+/// What memory may grow by after a quarter of the steps.
+const GROWTH_BYTES_MAX: u64 = 12 << 20;
+
+/// Resident memory of this process.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Passes reads on, and looks at memory now and then.
+struct Memory {
+    checker: Arc<Checker>,
+    /// Steps before the first look, and between looks.
+    warm: u64,
+    every: u64,
+    next: AtomicU64,
+    first: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Witness for Memory {
+    fn read(&self, at: Moment, table: TableId, key: Key, weights: &[f32], state: &[f32]) {
+        self.checker.read(at, table, key, weights, state);
+        if at.steps < self.next.load(Ordering::Relaxed) {
+            return;
+        }
+        self.next.store(at.steps + self.every, Ordering::Relaxed);
+        let bytes = resident_bytes();
+        if at.steps < self.warm + self.every {
+            self.first.fetch_max(bytes, Ordering::Relaxed);
+        }
+        self.most.fetch_max(bytes, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn nothing_is_lost_on_a_long_way() {
+    let long = std::env::var_os("STEPWELL_LONG").is_some();
+    let epochs = if long { EPOCHS_LONG } else { EPOCHS };
+    let steps = (2 * EPOCH_STEPS, 2 * EPOCH_STEPS);
+    let mut job = Job::draw(11, Length { steps, mini_batch_max: 2, epochs: Some(epochs) });
+    (job.config.life.admit_probability, job.config.life.expire_after) = (1.0, 300);
+    let all = EPOCH_STEPS * epochs;
+    job.config.checkpoint.every = all / 5;
+    job.config.rows.lr = 1e-3;
+    job.config.dense.lr = 1e-3;
+    let pools = pools().unwrap();
+    let case = Case::prepare(job, false, &pools).unwrap_or_else(|finding| panic!("{finding}"));
+    let mut dice = Dice::new(1, "soak");
+    let mut shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
+    shape.tighten(2, 4, case.oracle());
+    shape.config.checkpoint.every = all / 5;
+    shape.config.tiers.segment = ByteCount(16 << 10);
+    (shape.checkpoints, shape.style) = (true, Style::Mixed);
+    let disks = Disks::new(MemDisk::new(), Faults::default());
+    let checker = Arc::new(Checker::new(Arc::clone(&case.oracle().reads), 0));
+    let (warm, every) = (all / 4, all / 40);
+    let [next, first, most] = [warm, 0, 0].map(AtomicU64::new);
+    let memory = Arc::new(Memory { checker: Arc::clone(&checker), warm, every, next, first, most });
+    let birth = case.birth(&shape, 1, Rules::default(), (&disks, &checker));
+    let witness = Arc::clone(&memory) as Arc<dyn Witness>;
+    let life = Birth { witness, turns_max: Some(u64::MAX), ..birth }.live();
+    case.judge(&life, &checker, None).unwrap_or_else(|finding| panic!("{finding}"));
+    let mut tally = Tally::default();
+    tally.add(&life);
+    let (first, most) = (memory.first.load(Ordering::Relaxed), memory.most.load(Ordering::Relaxed));
+    println!("{tally:?}, {} to {}", ByteCount(first), ByteCount(most));
+    assert_eq!(tally.steps, all);
+    assert!(tally.evictions > all && tally.refilled > all / 2, "{tally:?}");
+    assert!(most <= first + GROWTH_BYTES_MAX, "memory grew from {first} to {most} bytes");
+}
