@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
-use stepwell_base::{Key, hash};
+use stepwell_base::{Key, SlotIndex, hash};
 use stepwell_mem::Cache;
 
 const NEVER: u32 = u32::MAX;
@@ -48,34 +48,42 @@ impl Future {
         buckets * (size_of::<Last>() as u64 + 1) * 3 / 2 + keys * size_of::<u32>() as u64
     }
 
-    /// Mini-batch `number` comes after all learned before and uses the distinct `keys`.
+    /// Mini-batch `number` comes after all learned before and uses the distinct `keys`, of which
+    /// `slots` says where each lies in the slab.
     ///
-    /// With `follow` false its keys are not looked at: nothing will have to leave before it.
-    pub(crate) fn learn(&mut self, cache: &mut Cache, number: u32, keys: &[Key], follow: bool) {
+    /// Without `slots` its keys are not looked at: nothing will have to leave before it.
+    pub(crate) fn learn(
+        &mut self,
+        cache: &mut Cache,
+        number: u32,
+        keys: &[Key],
+        slots: Option<&[Option<SlotIndex>]>,
+    ) {
         let mut next = Vec::new();
-        if follow {
+        if let Some(slots) = slots {
             next.resize(keys.len(), NEVER);
-            keys.iter().enumerate().for_each(|(index, key)| {
-                self.link(cache, *key, number, index as u32);
-            });
+            for (index, (key, slot)) in keys.iter().zip(slots).enumerate() {
+                let last = Last { key: *key, number, index: index as u32 };
+                if let (true, Some(slot)) = (self.link(last), slot) {
+                    cache.expect(*slot, Some(number));
+                }
+            }
         }
         self.waiting.push_back(Waiting { number, next });
     }
 
-    fn link(&mut self, cache: &mut Cache, key: Key, number: u32, index: u32) {
-        let found = self.last.find_mut(hash::mix(key), |last| last.key == key);
-        if let Some(last) = found {
-            let first = self.waiting.front().map_or(number, |waiting| waiting.number);
-            let earlier = (last.number - first) as usize;
-            self.waiting[earlier].next[last.index as usize] = number;
-            (last.number, last.index) = (number, index);
-            return;
-        }
-        let last = Last { key, number, index };
-        self.last.insert_unique(hash::mix(key), last, |last| hash::mix(last.key));
-        if let Some(slot) = cache.find(key) {
-            cache.expect(slot, Some(number));
-        }
+    /// Whether no waiting mini-batch has had the key of `last` yet.
+    fn link(&mut self, last: Last) -> bool {
+        let found = self.last.find_mut(hash::mix(last.key), |other| other.key == last.key);
+        let Some(former) = found else {
+            self.last.insert_unique(hash::mix(last.key), last, |last| hash::mix(last.key));
+            return true;
+        };
+        let first = self.waiting.front().map_or(last.number, |waiting| waiting.number);
+        let earlier = (former.number - first) as usize;
+        self.waiting[earlier].next[former.index as usize] = last.number;
+        *former = last;
+        false
     }
 
     /// The oldest waiting mini-batch, which has `number` and `keys`, is planned now: per key the
@@ -112,17 +120,23 @@ mod tests {
         of.iter().copied().map(Key).collect()
     }
 
+    fn learn(future: &mut Future, cache: &mut Cache, number: u32, keys: &[Key]) {
+        let mut slots = Vec::new();
+        cache.find_many(keys, &mut slots);
+        future.learn(cache, number, keys, Some(&slots));
+    }
+
     #[test]
     fn each_key_knows_its_next_mini_batch() {
         let mut cache = Cache::new(4, 4);
         let mut future = Future::default();
         let batches = [keys(&[1, 2]), keys(&[2, 3]), keys(&[1, 2])];
         for (number, batch) in batches.iter().enumerate() {
-            future.learn(&mut cache, number as u32, batch, true);
+            learn(&mut future, &mut cache, number as u32, batch);
         }
         assert_eq!(future.take(0, &batches[0]), [2, 1]);
         assert_eq!(future.take(1, &batches[1]), [2, NEVER]);
-        future.learn(&mut cache, 3, &batches[1], true);
+        learn(&mut future, &mut cache, 3, &batches[1]);
         assert_eq!(future.take(2, &batches[2]), [NEVER, 3]);
         assert_eq!(future.take(3, &batches[1]), [NEVER, NEVER]);
         assert!(future.last.is_empty());
@@ -134,8 +148,8 @@ mod tests {
         let mut future = Future::default();
         let slot = cache.place(Key(9)).expect("a slot is free").slot;
         cache.unpin(slot);
-        future.learn(&mut cache, 7, &keys(&[8, 9]), true);
-        future.learn(&mut cache, 8, &keys(&[9]), true);
+        learn(&mut future, &mut cache, 7, &keys(&[8, 9]));
+        learn(&mut future, &mut cache, 8, &keys(&[9]));
         assert_eq!(cache.next_use(slot), Some(7));
     }
 
@@ -143,9 +157,9 @@ mod tests {
     fn following_may_begin_late() {
         let mut cache = Cache::new(4, 4);
         let mut future = Future::default();
-        future.learn(&mut cache, 0, &keys(&[1]), false);
-        future.learn(&mut cache, 1, &keys(&[1]), true);
-        future.learn(&mut cache, 2, &keys(&[1]), true);
+        future.learn(&mut cache, 0, &keys(&[1]), None);
+        learn(&mut future, &mut cache, 1, &keys(&[1]));
+        learn(&mut future, &mut cache, 2, &keys(&[1]));
         assert!(future.take(0, &keys(&[1])).is_empty());
         assert_eq!(future.take(1, &keys(&[1])), [2]);
     }

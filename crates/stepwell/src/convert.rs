@@ -19,13 +19,16 @@ use crate::cli::ConvertArgs;
 use crate::outputs;
 use crate::progress::Counting;
 
+/// Threads that parse at most.
+const THREADS_MAX: usize = 1024;
+
 type Parsed = Result<Box<Chunk>, DataError>;
 
 /// Writes a packed file.
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), String> {
     let (path, began) = (args.out.display(), Instant::now());
-    if args.threads == Some(0) {
-        return Err("--threads 0: at least one thread must parse".to_owned());
+    if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
+        return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}"));
     }
     let input = input(args).map_err(|error| error.to_string())?;
     let unfinished = PackedWriter::unfinished(&args.out);

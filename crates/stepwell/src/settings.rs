@@ -214,7 +214,12 @@ fn text_of(value: &Value) -> String {
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     let plain = text.replace('_', "");
     plain.parse().map_err(|_| {
-        let kind = if std::any::type_name::<T>() == "f64" { "a number" } else { "a whole number" };
+        let kind = match std::any::type_name::<T>() {
+            "f64" => "a number",
+            "bool" => "true or false",
+            "u8" => "a whole number up to 255",
+            _ => "a whole number",
+        };
         format!("give {kind}")
     })
 }

@@ -53,6 +53,7 @@ pub(crate) struct MiniBatch {
     /// Dense features. // (examples, dense)
     pub(crate) dense: Vec<f32>,
     /// True click probabilities, where they are known. // (examples) or empty
+    /// No number for single examples of which nobody knows it.
     pub(crate) truth: Vec<f32>,
     /// Ids by table group.
     pub(crate) groups: Vec<GroupPart>,

@@ -3,8 +3,8 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
-use stepwell_mem::{PolicyKind, bytes_for, slots_within};
-use stepwell_server::{Admission, Grouper, Life, Planner, Puller, Staging, TableSpec};
+use stepwell_mem::{PolicyKind, Victim, bytes_for, slots_within};
+use stepwell_server::{Admission, GroupUnit, Grouper, Life, Planner, Puller, Staging, TableSpec};
 use stepwell_ssd::StoreOptions;
 
 use crate::batch::MiniBatch;
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::metrics::Auc;
 use crate::models::Model;
 use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER, UNITS_PULLED};
-use crate::step::{Trainer, Versions};
+use crate::step::{Sight, Trainer, Versions};
 use crate::{Error, Result};
 
 /// Code, stacks, and what the allocator keeps for itself.
@@ -153,6 +153,12 @@ impl Capacity {
         let pulling: u64 =
             tables.iter().map(|table| Puller::bytes_max(table.row_bytes(), rows)).sum();
         budget.add("rows coming up", pulling, format!("read buffers, lists of {units} units"));
+        let units = wanted.config.pipeline.lookahead as u64 + 1;
+        let slots: usize = self.slots.iter().sum();
+        // A checkpoint lists every dirty row once.
+        let marks = if wanted.config.checkpoint.dir.is_some() { slots } else { 0 };
+        let moving = units * GroupUnit::bytes_max(unit) + (marks * size_of::<Victim>()) as u64;
+        budget.add("rows to move", moving, format!("lists of {units} units, of a checkpoint"));
     }
 
     /// Distinct rows of a full batch at most.
@@ -216,14 +222,22 @@ impl Capacity {
     /// What is kept of the past: versions of rows for stale reads, counts of keys.
     fn add_history(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
-        let (mut versions, mut sketches) = (0, 0);
+        let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0);
         let rows = (config.data.mini_batch * wanted.schema.slots) as u64;
         for table in wanted.model.tables() {
             let width = table.weight_lanes() as u64;
-            versions += Versions::bytes_max(config.staleness as u64, rows, width);
+            let kept = Versions::bytes_max(config.staleness as u64, rows, width);
+            // A checkpoint is put together in memory.
+            versions += if config.checkpoint.dir.is_some() { 3 * kept } else { kept };
+            if config.staleness > 0 || table.life.is_some() {
+                elsewhere += Sight::elsewhere_bytes_max(rows, width);
+            }
             if let Some(Life { admission: Admission::After(_), .. }) = table.life {
                 sketches += config.life.sketch.0 / wanted.model.tables().len() as u64;
             }
+        }
+        if elsewhere > 0 {
+            budget.add("rows read elsewhere", elsewhere, "rows of a mini-batch");
         }
         if versions > 0 {
             budget.add("stale rows", versions, format!("{} steps", config.staleness));
@@ -242,6 +256,8 @@ fn mend(bound: &str) -> &'static str {
         "store row lists" | "store write buffers" => "tiers.segment",
         "reading" | "source" => "threads",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
+        "admission" => "rows.sketch",
+        "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",
         "stale rows" => "pipeline.staleness or data.mini_batch",
         "training" => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",

@@ -60,12 +60,19 @@ impl RunState {
     /// Names the first thing that differs.
     pub fn check(&self, now: &Self, checkpoint: &Checkpoint) -> Result<()> {
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
-        for ((key, was), (_, is)) in self.model.iter().zip(&now.model) {
-            if was != is {
+        // What a checkpoint of an earlier build does not name was as it is by default.
+        let defaults = model_settings(&Config::default());
+        for (key, is) in &now.model {
+            let in_order = [&self.model, &defaults];
+            let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
+            if let Some((_, was)) = was.filter(|(_, was)| was != is) {
                 return wrong(format!(
                     "was trained with {key} = {was}, this run has {is}; a resumed run must keep it"
                 ));
             }
+        }
+        if let Some((key, was)) = self.model.iter().find(|(k, _)| lacks(&now.model, k)) {
+            return wrong(format!("was trained with {key} = {was}, which this run does not have"));
         }
         if self.files != now.files {
             return wrong(format!(
@@ -92,6 +99,10 @@ impl RunState {
         }
         Ok(())
     }
+}
+
+fn lacks(settings: &[(String, String)], key: &str) -> bool {
+    settings.iter().all(|(known, _)| known != key)
 }
 
 fn list(files: &[DataFile]) -> String {
@@ -138,4 +149,54 @@ pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
         settings.push(("synth.vocab_scale", config.synth.vocab_scale.to_string()));
     }
     settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn state(config: &Config) -> RunState {
+        RunState {
+            position: Position::default(),
+            files: Vec::new(),
+            train_end: None,
+            model: model_settings(config),
+            config: Value::Null,
+            kernels: String::new(),
+        }
+    }
+
+    fn check(was: &RunState, now: &Config) -> std::result::Result<(), String> {
+        let checkpoint = Checkpoint {
+            path: "saved".into(),
+            step: 1,
+            run: Value::Null,
+            meta: json!({ "key_hash": hash::KEY_HASH_NAME }),
+            dense: Default::default(),
+            rows: Vec::new(),
+        };
+        was.check(&state(now), &checkpoint).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_setting_that_an_earlier_build_did_not_know_was_as_it_is_by_default() {
+        let mut was = state(&Config::default());
+        was.model.retain(|(key, _)| !key.starts_with("rows.") && key != "pipeline.staleness");
+        assert_eq!(check(&was, &Config::default()), Ok(()));
+        let error = check(&was, &Config { staleness: 1, ..Config::default() }).unwrap_err();
+        assert!(error.contains("pipeline.staleness = 0, this run has 1"), "{error}");
+    }
+
+    #[test]
+    fn what_differs_is_named_and_so_is_what_is_no_more() {
+        let was = state(&Config { seed: 7, ..Config::default() });
+        let error = check(&was, &Config::default()).unwrap_err();
+        assert!(error.contains("seed = 7, this run has 1"), "{error}");
+        let mut was = state(&Config::default());
+        was.model.push(("model.beauty".to_owned(), "much".to_owned()));
+        let error = check(&was, &Config::default()).unwrap_err();
+        assert!(error.contains("model.beauty = much"), "{error}");
+    }
 }

@@ -135,6 +135,10 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
         runs: Vec::new(),
     };
     let place = options.directory.join("stepwell-bench-train");
+    if place.exists() {
+        let why = format!("{} is left from another run: remove it", place.display());
+        return Err(Error::Arguments(why));
+    }
     make(&place)?;
     let outcome = measure(options, &ids, &place, say, &mut figures);
     remove(&place)?;
@@ -200,6 +204,13 @@ fn config(options: &Options, model: &str, data: &Path) -> Result<Config> {
     };
     config.data.paths = vec![data.display().to_string()];
     config.data.eval_fraction = 0.0;
+    config.data.eval_paths = Vec::new();
+    config.data.epochs = 1;
+    config.checkpoint.dir = None;
+    if config.life.life().is_some() {
+        let why = "rows.* settings are not measured here: leave them as they are by default";
+        return Err(Error::Arguments(why.to_owned()));
+    }
     config.tiers.page_cache = ByteCount(0);
     config.tiers.ssd = None;
     Ok(config)

@@ -11,7 +11,7 @@ use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_server::TableSpec;
 use stepwell_ssd::{Store, StoreOptions};
 use stepwell_train::Config;
-use stepwell_train::config::ModelKind;
+use stepwell_train::config::{ModelKind, OptimizerKind};
 
 use super::stream::Ids;
 use crate::ssd::{Shuffle, scaled};
@@ -26,7 +26,12 @@ const RAW_DEPTH: usize = 128;
 
 /// The rows of a run of `config`, as the trainer makes them.
 pub(super) fn table(config: &Config) -> Result<TableSpec> {
-    let optimizer = RowOptimizer::new(Rule::adagrad(config.rows.lr));
+    let rule = match config.rows.kind {
+        OptimizerKind::Sgd => Rule::sgd(config.rows.lr),
+        OptimizerKind::Adagrad => Rule::adagrad(config.rows.lr),
+        OptimizerKind::Adam => Rule::adam(config.rows.lr),
+    };
+    let optimizer = RowOptimizer::new(rule);
     Ok(TableSpec {
         id: TableId(0),
         name: "embedding".to_owned(),

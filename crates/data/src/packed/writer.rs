@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use stepwell_base::hash;
@@ -292,7 +293,9 @@ fn begin(path: &Path) -> Result<File, DataError> {
         Err(TryLockError::Error(error)) => return Err(fail(format!("cannot be locked: {error}"))),
     }
     // Another writer may have moved it to its place between opening and locking.
-    if !path.exists() {
+    let identity = |data: std::fs::Metadata| (data.dev(), data.ino());
+    let here = file.metadata().map(identity).ok() == path.metadata().map(identity).ok();
+    if !here {
         return Err(busy());
     }
     file.set_len(0).map_err(|error| fail(format!("cannot be emptied: {error}")))?;

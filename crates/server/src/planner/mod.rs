@@ -126,8 +126,11 @@ impl Planner {
     /// Mini-batch `number` will use the distinct `keys`.
     pub fn learn(&mut self, number: u32, keys: &[Key]) {
         self.keys_ahead += keys.len();
-        let follow = !self.cache.has_room_for(self.keys_ahead);
-        self.future.learn(&mut self.cache, number, keys, follow);
+        if self.cache.has_room_for(self.keys_ahead) {
+            return self.future.learn(&mut self.cache, number, keys, None);
+        }
+        self.cache.find_many(keys, &mut self.found);
+        self.future.learn(&mut self.cache, number, keys, Some(&self.found));
     }
 
     /// Whether the rows of the distinct `keys` can be pinned; must precede [`Planner::plan`].

@@ -208,6 +208,8 @@ fn append(
     mini.labels.extend_from_slice(&chunk.labels[examples.clone()]);
     mini.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
     if !chunk.truth.is_empty() {
+        // Examples before these, from a source that knows no truth, have none.
+        mini.truth.resize(mini.labels.len() - examples.len(), f32::NAN);
         mini.truth.extend_from_slice(&chunk.truth[examples.clone()]);
     }
     for (part, fields) in mini.groups.iter_mut().zip(group_fields) {

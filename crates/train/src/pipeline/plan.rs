@@ -161,9 +161,10 @@ impl PlanStage {
             unit.groups = self
                 .planners
                 .iter()
-                .map(|planner| GroupUnit {
-                    victims: planner.cache().dirty().collect(),
-                    ..GroupUnit::default()
+                .map(|planner| {
+                    let mut victims = Vec::with_capacity(planner.cache().dirty().count());
+                    victims.extend(planner.cache().dirty());
+                    GroupUnit { victims, ..GroupUnit::default() }
                 })
                 .collect();
             self.in_flight += 1;

@@ -130,7 +130,10 @@ impl TrainStage {
                 let sums = trainer.score(mini, &self.groups);
                 let scores = trainer.scores();
                 self.eval.add(scores, &mini.labels, sums.loss, sums.probability);
-                self.best.add_probabilities(&mini.truth, &mini.labels[..mini.truth.len()]);
+                let known =
+                    mini.truth.iter().zip(&mini.labels).filter(|(truth, _)| !truth.is_nan());
+                let (truth, labels): (Vec<f32>, Vec<f32>) = known.unzip();
+                self.best.add_probabilities(&truth, &labels);
             }
         }
         let planned = self.counters.count();

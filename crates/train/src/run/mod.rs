@@ -80,6 +80,8 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let sources = sources(config)?;
     let start = checkpoints::start(config, around, &sources)?;
     let built = build(config, around, &sources, start.resumed.as_ref())?;
+    // Its dense part was taken over, and is large where it has stale rows or a sketch.
+    drop(start.resumed);
     let passes = training_passes(config, &sources, start.position);
     let whole = (Box::new(passes) as Passes, start.position, start.saver);
     finish(config, around, sources, built, whole, begin)

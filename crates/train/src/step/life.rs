@@ -30,6 +30,8 @@ pub(super) struct Lives {
     sketch: Option<Sketch>,
     /// Rows of the mini-batch at hand that were refused; empty where none was.
     refused: Vec<bool>,
+    /// Those that did not exist when the step began; empty where there were none.
+    absent: Vec<bool>,
 }
 
 impl Lives {
@@ -38,7 +40,7 @@ impl Lives {
         let life = table.life?;
         let counts = matches!(life.admission, Admission::After(_));
         let sketch = counts.then(|| Sketch::new(sketch_bytes, table.seed));
-        Some(Self { life, sketch, refused: Vec::new() })
+        Some(Self { life, sketch, refused: Vec::new(), absent: Vec::new() })
     }
 
     /// Looks at the rows that a mini-batch reads after `steps` steps.
@@ -50,6 +52,7 @@ impl Lives {
         (steps, trains): (u64, bool),
     ) {
         self.refused.clear();
+        self.absent.clear();
         let history = table.model_lanes()..table.row_lanes();
         for (row, key) in part.lookup.distinct.iter().enumerate() {
             let was = History::read(&sight.held(row)[history.clone()]);
@@ -62,6 +65,8 @@ impl Lives {
                 }
                 continue;
             }
+            self.absent.resize(sight.len(), false);
+            self.absent[row] = true;
             if was.used > 0 {
                 table.initial_row(*key, sight.rows_mut().row(row));
             }
@@ -90,6 +95,12 @@ impl Lives {
     #[inline]
     pub(super) fn refused(&self, row: usize) -> bool {
         self.refused.get(row).is_some_and(|refused| *refused)
+    }
+
+    /// Whether row `row` of the mini-batch at hand did not exist when its step began.
+    #[inline]
+    pub(super) fn absent(&self, row: usize) -> bool {
+        self.absent.get(row).is_some_and(|absent| *absent)
     }
 
     /// Adds what a resumed run needs to `dense`.
@@ -155,7 +166,7 @@ impl Sketch {
     fn add(&mut self, key: Key, times: usize) -> u8 {
         let mixed = hash::mix(key);
         let places = std::array::from_fn::<usize, 4, _>(|row| {
-            let hash = finalize(mixed ^ finalize(self.seed + row as u64 + 1));
+            let hash = finalize(mixed ^ finalize(self.seed.wrapping_add(row as u64 + 1)));
             let column = (u128::from(hash) * u128::from(self.width)) >> 64;
             row * self.width as usize + column as usize
         });

@@ -29,7 +29,7 @@ use stepwell_server::{Dense, Group, TableSpec};
 use self::blocks::Blocks;
 use self::life::Lives;
 use self::pass::{Bench, BlockPass, cut};
-use self::sight::Sight;
+pub(crate) use self::sight::Sight;
 use self::update::Update;
 pub(crate) use self::versions::Versions;
 use crate::batch::MiniBatch;
@@ -178,7 +178,7 @@ impl Trainer {
         let sums = {
             let mut sights = sights(mini, groups);
             self.look(mini, groups, &mut sights, true);
-            self.versions.look_back(mini, &mut sights);
+            self.versions.look_back(mini, &mut sights, &self.lives);
             self.show(mini, groups, &sights);
             self.versions.keep(mini, &sights);
             self.steps += 1;
@@ -337,7 +337,7 @@ impl Trainer {
         let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
         let rule = *self.optimizer.rule();
         self.optimizer = DenseOptimizer::resume(rule, step).map_err(|error| error.to_string())?;
-        self.versions.load(dense)?;
+        self.versions.load(dense, self.optimizer.step())?;
         self.lives.iter_mut().flatten().try_for_each(|lives| lives.load(dense))
     }
 }

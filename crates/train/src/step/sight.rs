@@ -19,6 +19,11 @@ impl<'a> Sight<'a> {
         Self { held, elsewhere: Vec::new(), places: Vec::new(), width }
     }
 
+    /// Bytes for `rows` rows of `width` lanes that are all read elsewhere.
+    pub(crate) fn elsewhere_bytes_max(rows: u64, width: u64) -> u64 {
+        rows * (width + 1) * size_of::<f32>() as u64
+    }
+
     /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.held.len()
@@ -55,7 +60,10 @@ impl<'a> Sight<'a> {
 
     /// Lets `weights` be read in place of row `row`'s.
     pub(super) fn replace(&mut self, row: usize, fill: impl FnOnce(&mut [f32])) {
-        self.places.resize(self.held.len(), 0);
+        if self.places.is_empty() {
+            self.places.resize(self.held.len(), 0);
+            self.elsewhere.reserve_exact(self.held.len() * self.width);
+        }
         let start = self.elsewhere.len();
         self.elsewhere.resize(start + self.width, 0.0);
         fill(&mut self.elsewhere[start..]);

@@ -5,6 +5,9 @@
 //! are. Source: the bounded staleness of GeePS (section 2.2), made exact, so that a run has one
 //! result: there a read may be as stale as s, here it is.
 //!
+//! Whether a row exists is decided by the step itself: one that expired, or is refused, is read
+//! with its initial value, whatever it was.
+//!
 //! How: each of the last s steps left the weights that its rows had before it. A row as after step
 //! t - 1 - s is what the oldest of these steps found that updated it, or what it is now.
 //!
@@ -17,6 +20,7 @@ use hashbrown::HashMap;
 use stepwell_base::Key;
 use stepwell_server::Dense;
 
+use super::life::Lives;
 use super::sight::Sight;
 use crate::batch::MiniBatch;
 
@@ -63,13 +67,22 @@ impl Versions {
     }
 
     /// Lets the rows of `mini` be read as old as they should be.
-    pub(super) fn look_back(&self, mini: &MiniBatch, sights: &mut [Sight<'_>]) {
+    pub(super) fn look_back(
+        &self,
+        mini: &MiniBatch,
+        sights: &mut [Sight<'_>],
+        lives: &[Option<Lives>],
+    ) {
         if self.steps.is_empty() {
             return;
         }
         for (group, (part, sight)) in mini.groups.iter().zip(sights).enumerate() {
             let width = self.widths[group];
+            let lives = lives[group].as_ref();
             for (row, key) in part.lookup.distinct.iter().enumerate() {
+                if lives.is_some_and(|lives| lives.absent(row)) {
+                    continue;
+                }
                 let versions = self.steps.iter().map(|before| &before.groups[group]);
                 let mut found = versions.filter_map(|rows| Some((rows, *rows.places.get(key)?)));
                 if let Some((rows, place)) = found.next() {
@@ -112,17 +125,18 @@ impl Versions {
         }
     }
 
-    /// Takes over what a checkpoint has.
-    pub(super) fn load(&mut self, dense: &Dense) -> Result<(), String> {
+    /// Takes over what a checkpoint after `steps` steps has.
+    pub(super) fn load(&mut self, dense: &Dense, steps: u64) -> Result<(), String> {
         let section = |name: &str| {
             let found = dense.sections.iter().find(|(known, _)| known == name);
             found.map(|(_, values)| values)
         };
         self.steps.clear();
-        for step in 0..self.staleness {
+        for step in 0..(self.staleness as u64).min(steps) as usize {
             let mut before = Before::default();
             for (group, width) in self.widths.iter().enumerate() {
-                let Some(keys) = section(&keys_name(step, group)) else { return Ok(()) };
+                let name = keys_name(step, group);
+                let keys = section(&name).ok_or(format!("has no section '{name}'"))?;
                 let keys: Vec<Key> = keys
                     .chunks_exact(2)
                     .map(|half| u64::from(half[0].to_bits()) | u64::from(half[1].to_bits()) << 32)
@@ -186,13 +200,13 @@ mod tests {
                 let mut dense = Dense::default();
                 versions.save(&mut dense);
                 versions = Versions::new(staleness, vec![1]);
-                versions.load(&dense).unwrap();
+                versions.load(&dense, step as u64 - 1).unwrap();
             }
             let keys: BTreeSet<u64> = (0..8).map(|_| dice.next_u64() % 20).collect();
             let mini = mini(&Vec::from_iter(keys));
             let slots = &mini.groups[0].lookup.slots;
             let mut sights = [Sight::new(slab.hold(slots), 1)];
-            versions.look_back(&mini, &mut sights);
+            versions.look_back(&mini, &mut sights, &[None]);
             let as_of = &history[(step - 1usize).saturating_sub(staleness)];
             for (row, slot) in slots.iter().enumerate() {
                 let wanted = as_of.get(&u64::from(slot.0)).copied().unwrap_or(0.0);
