@@ -3,6 +3,7 @@
 use stepwell_bench::ssd::{self, Figures};
 use stepwell_bench::{mem, train};
 use stepwell_train::Config;
+use stepwell_train::config::ModelKind;
 
 use crate::cli::{BenchArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs};
 use crate::{outputs, settings};
@@ -34,7 +35,7 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
         equal: args.equal,
         warmup: args.warmup,
         examples: args.examples,
-        models: args.models.clone(),
+        models: args.models.iter().map(|name| model(name)).collect::<Result<_, _>>()?,
         shares: args.shares.clone(),
         only_out_of_core: args.only_out_of_core,
         config,
@@ -44,6 +45,10 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
     outputs::write(args.json.as_deref(), &figures)?;
     print_train(&figures);
     Ok(())
+}
+
+fn model(name: &str) -> Result<ModelKind, String> {
+    settings::model(name).map_err(|why| format!("--models {name}: {why}"))
 }
 
 fn print_train(figures: &train::Figures) {

@@ -98,7 +98,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "model.kind",
         help: "lr, wide_deep or deepfm",
         set: |config, text| model(text).map(|kind| config.model.kind = kind),
-        get: |config| json!(model_name(config.model.kind)),
+        get: |config| json!(config.model.kind.name()),
     },
     setting!("model.dim", "lanes of an embedding", number model.dim),
     Setting {
@@ -236,21 +236,14 @@ fn widths(text: &str) -> Result<Vec<usize>, String> {
     list(text).iter().map(|width| number(width)).collect()
 }
 
-const MODELS: [(&str, ModelKind); 3] =
-    [("lr", ModelKind::Lr), ("wide_deep", ModelKind::WideDeep), ("deepfm", ModelKind::DeepFm)];
-
 const OPTIMIZERS: [(&str, OptimizerKind); 3] = [
     ("sgd", OptimizerKind::Sgd),
     ("adagrad", OptimizerKind::Adagrad),
     ("adam", OptimizerKind::Adam),
 ];
 
-fn model(text: &str) -> Result<ModelKind, String> {
-    named(&MODELS, text)
-}
-
-fn model_name(kind: ModelKind) -> &'static str {
-    MODELS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
+pub(crate) fn model(text: &str) -> Result<ModelKind, String> {
+    named(&ModelKind::ALL.map(|kind| (kind.name(), kind)), text)
 }
 
 fn policy(text: &str) -> Result<PolicyKind, String> {

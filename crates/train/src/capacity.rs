@@ -3,7 +3,7 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
-use stepwell_mem::{PolicyKind, Victim, bytes_for, slots_within};
+use stepwell_mem::{Victim, bytes_for, slots_within};
 use stepwell_server::{Admission, GroupUnit, Grouper, Life, Planner, Puller, Staging, TableSpec};
 use stepwell_ssd::StoreOptions;
 
@@ -65,13 +65,11 @@ impl Capacity {
     /// When `tiers.dram` holds no row.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let config = wanted.config;
-        let per_batch = config.mini_batches_per_batch();
-        let horizon = (config.pipeline.horizon + 1) * per_batch;
         let tables = wanted.model.tables();
         let share = config.tiers.dram.0 / tables.len().max(1) as u64;
         let slots = tables
             .iter()
-            .map(|table| slots_of(table, share, horizon as u64, config.tiers.policy))
+            .map(|table| slots_of(config, table, share))
             .collect::<Result<Vec<usize>>>()?;
         let chunk_rows = tables
             .iter()
@@ -83,7 +81,7 @@ impl Capacity {
         let exact = wanted.examples.unwrap_or(u64::MAX);
         let mut capacity = Self {
             slots,
-            horizon,
+            horizon: horizon_of(config),
             chunk_rows,
             chunks: CHUNKS,
             block_bytes: stepwell_data::BLOCK_BYTES / 4,
@@ -119,11 +117,9 @@ impl Capacity {
         let tables = wanted.model.tables();
         let mut budget = Budget::default();
         for (table, slots) in tables.iter().zip(&self.slots) {
-            let (slots_wide, ring) = (*slots as u64, self.horizon as u64 + 2);
-            let (policy, lanes) = (config.tiers.policy, table.row_lanes());
             budget.add(
                 "rows in memory",
-                bytes_for(policy, slots_wide, lanes, Planner::bytes_for, ring),
+                slab_bytes(config, table, *slots as u64),
                 format!("tiers.dram: {slots} slots of {} bytes", table.row_bytes()),
             );
         }
@@ -272,16 +268,27 @@ fn memory_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-fn slots_of(table: &TableSpec, bytes: u64, horizon: u64, policy: PolicyKind) -> Result<usize> {
-    let slots =
-        slots_within(policy, bytes, table.row_lanes(), Planner::bytes_for, horizon + 2) as usize;
+/// Mini-batches whose keys are known at once.
+fn horizon_of(config: &Config) -> usize {
+    (config.pipeline.horizon + 1) * config.mini_batches_per_batch()
+}
+
+/// Bytes of `slots` slots of `table`, index and metadata included: the `tiers.dram` of a model of
+/// one table that has exactly so many.
+pub fn slab_bytes(config: &Config, table: &TableSpec, slots: u64) -> u64 {
+    let ring = horizon_of(config) as u64 + 2;
+    bytes_for(config.tiers.policy, slots, table.row_lanes(), Planner::bytes_for, ring)
+}
+
+fn slots_of(config: &Config, table: &TableSpec, bytes: u64) -> Result<usize> {
+    let (policy, ring) = (config.tiers.policy, horizon_of(config) as u64 + 2);
+    let slots = slots_within(policy, bytes, table.row_lanes(), Planner::bytes_for, ring) as usize;
     if slots == 0 {
-        let least = bytes_for(policy, 1, table.row_lanes(), Planner::bytes_for, horizon + 2);
         return Err(Error::Config(format!(
             "tiers.dram = {} holds not one row of table '{}': {} bytes are the least",
             ByteCount(bytes),
             table.name,
-            least
+            slab_bytes(config, table, 1)
         )));
     }
     Ok(slots)

@@ -76,6 +76,20 @@ pub enum ModelKind {
     DeepFm,
 }
 
+impl ModelKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Lr, Self::WideDeep, Self::DeepFm];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lr => "lr",
+            Self::WideDeep => "wide_deep",
+            Self::DeepFm => "deepfm",
+        }
+    }
+}
+
 /// What is trained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {

@@ -20,14 +20,14 @@ mod step;
 mod world;
 
 pub use batch::{Position, Purpose};
-pub use capacity::Capacity;
+pub use capacity::{Capacity, slab_bytes};
 pub use config::Config;
 pub use error::{Error, Result};
 pub use metrics::{Auc, AucValue, Meter, Metrics};
 pub use models::kernels;
 pub use pipeline::{Measured, Observer, Silence, Snapshot};
-pub use report::{Report, peak_rss_bytes};
+pub use report::{Report, StageReport, peak_rss_bytes};
 pub use resume::RunState;
-pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, train};
+pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, tables, train};
 pub use scratch::Scratch;
 pub use world::{Moment, Sizes, Witness, World};

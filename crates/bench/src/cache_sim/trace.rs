@@ -188,9 +188,10 @@ fn criteo(path: &Path) -> Result<Trace> {
     let (mut trace, mut chunk) = (Trace::default(), reader.chunk());
     while reader.next_chunk(&mut chunk).map_err(fail)? {
         for (example, label) in chunk.labels.iter().enumerate() {
-            let keys = &chunk.keys[chunk.keys_start(example)..chunk.keys_start(example + 1)];
-            let present = keys.iter().filter(|key| !missing.contains(key));
-            trace.keys.extend(present.map(|key| key.0));
+            for (slot, missing) in missing.iter().enumerate() {
+                let present = chunk.bag(example, slot).iter().filter(|key| *key != missing);
+                trace.keys.extend(present.map(|key| key.0));
+            }
             trace.positive.resize(trace.keys.len(), *label > 0.5);
         }
     }

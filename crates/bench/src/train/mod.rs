@@ -15,14 +15,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
-use stepwell_server::{Placement, Planner};
+use stepwell_server::Placement;
 use stepwell_train::config::ModelKind;
-use stepwell_train::{Config, Report, RowsAtStart, Surroundings};
+use stepwell_train::{Config, Report, RowsAtStart, StageReport, Surroundings, slab_bytes};
 
 use self::stream::Ids;
 use self::watch::{Mark, Window};
@@ -45,8 +45,9 @@ pub struct Options {
     pub warmup: u64,
     /// Examples that are.
     pub examples: u64,
-    /// Models, by name.
-    pub models: Vec<String>,
+    /// Models.
+    #[serde(serialize_with = "names")]
+    pub models: Vec<ModelKind>,
     /// Percentages of the rows that memory has slots for.
     pub shares: Vec<f64>,
     /// Whether the run in memory is left out.
@@ -54,6 +55,10 @@ pub struct Options {
     /// Everything else: threads, mini-batch, lookahead and so on.
     #[serde(skip)]
     pub config: Config,
+}
+
+fn names<S: Serializer>(models: &[ModelKind], to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq(models.iter().map(|kind| kind.name()))
 }
 
 /// Figures of all runs.
@@ -102,8 +107,8 @@ pub struct Run {
     pub wall_over_largest: f64,
     /// Which of them that was.
     pub bound_by: String,
-    /// Busy and waiting seconds by stage.
-    pub stages: Vec<(String, f64, f64, f64)>,
+    /// Where the stages' time went, over the whole run.
+    pub stages: Vec<StageReport>,
 }
 
 /// The part of a run that counts, in figures.
@@ -156,8 +161,8 @@ fn measure(
     say(&format!("writing {} examples", options.warmup + options.examples));
     ids.write(options.warmup + options.examples, &data)?;
     let mut loaded = None;
-    for name in &options.models {
-        let mut config = config(options, name, &data)?;
+    for kind in &options.models {
+        let (mut config, name) = (config(options, *kind, &data)?, kind.name());
         let shape = store::table(&config)?.row_bytes();
         let rows = place.join("rows");
         if loaded != Some(shape) {
@@ -177,11 +182,11 @@ fn measure(
         for share in &options.shares {
             let slots = (ids.count() as f64 * share / 100.0).round() as u64;
             config.tiers.dram = dram_for(&config, slots)?;
-            let before = store::raw_read_iops(&rows)?;
+            let before = store::raw_read_iops(&rows, slots)?;
             say(&format!("{name}: {slots} slots"));
             let counted = train(options, &config, place, &rows, false)?;
-            let raw = 0.5 * (before + store::raw_read_iops(&rows)?);
-            let mut run = Run { model: name.clone(), share: *share, slots, ..Run::default() };
+            let raw = 0.5 * (before + store::raw_read_iops(&rows, slots + 1)?);
+            let mut run = Run { model: name.to_owned(), share: *share, slots, ..Run::default() };
             let mini_batch = config.data.mini_batch as u64;
             run.ideal_cold_rows_per_example = ideal::cold_rows_per_example(ids, slots, mini_batch);
             fill(&mut run, &counted, in_memory, raw);
@@ -191,17 +196,9 @@ fn measure(
     Ok(())
 }
 
-fn config(options: &Options, model: &str, data: &Path) -> Result<Config> {
+fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
     let mut config = options.config.clone();
-    config.model.kind = match model {
-        "lr" => ModelKind::Lr,
-        "wide_deep" => ModelKind::WideDeep,
-        "deepfm" => ModelKind::DeepFm,
-        other => {
-            let why = format!("no model is called '{other}': give lr, wide_deep or deepfm");
-            return Err(Error::Arguments(why));
-        }
-    };
+    config.model.kind = kind;
     config.data.paths = vec![data.display().to_string()];
     config.data.eval_fraction = 0.0;
     config.data.eval_paths = Vec::new();
@@ -218,11 +215,7 @@ fn config(options: &Options, model: &str, data: &Path) -> Result<Config> {
 
 /// Bytes of memory with exactly `slots` slots.
 fn dram_for(config: &Config, slots: u64) -> Result<ByteCount> {
-    let known = (config.pipeline.horizon + 1) * config.mini_batches_per_batch();
-    let lanes = store::table(config)?.row_lanes();
-    let planner = Planner::bytes_for;
-    let ring = known as u64 + 2;
-    Ok(ByteCount(stepwell_mem::bytes_for(config.tiers.policy, slots, lanes, planner, ring)))
+    Ok(ByteCount(slab_bytes(config, &store::table(config)?, slots)))
 }
 
 fn train(
@@ -285,10 +278,7 @@ fn fill(run: &mut Run, counted: &Counted, in_memory: f64, raw: f64) {
     run.over_in_memory = over(run.examples_per_second, in_memory);
     run.cpu_us_per_example = over(counted.cpu * 1e6, counted.examples);
     let stages = &counted.report.stages;
-    run.stages = stages
-        .iter()
-        .map(|s| (s.name.clone(), s.busy_seconds, s.wait_seconds, s.cpu_seconds))
-        .collect();
+    run.stages = stages.clone();
     // Stages are timed over the whole run, the warm-up included.
     let share = over(counted.seconds, counted.report.train_seconds);
     let single = stages.iter().filter(|stage| !["parse", "train"].contains(&&*stage.name));

@@ -4,14 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stepwell_base::TableId;
 use stepwell_base::random::Stream;
 use stepwell_disk::{BLOCK_BYTES, Disk, FileDisk, QueueOptions};
-use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_server::TableSpec;
 use stepwell_ssd::{Store, StoreOptions};
 use stepwell_train::Config;
-use stepwell_train::config::{ModelKind, OptimizerKind};
 
 use super::stream::Ids;
 use crate::ssd::{Shuffle, scaled};
@@ -24,24 +21,11 @@ const RAW_SECONDS: f64 = 2.0;
 /// Raw reads in flight.
 const RAW_DEPTH: usize = 128;
 
-/// The rows of a run of `config`, as the trainer makes them.
+/// The one table of a run of `config`.
 pub(super) fn table(config: &Config) -> Result<TableSpec> {
-    let rule = match config.rows.kind {
-        OptimizerKind::Sgd => Rule::sgd(config.rows.lr),
-        OptimizerKind::Adagrad => Rule::adagrad(config.rows.lr),
-        OptimizerKind::Adam => Rule::adam(config.rows.lr),
-    };
-    let optimizer = RowOptimizer::new(rule);
-    Ok(TableSpec {
-        id: TableId(0),
-        name: "embedding".to_owned(),
-        dim: if config.model.kind == ModelKind::Lr { 0 } else { config.model.dim },
-        wide: 1,
-        optimizer: optimizer.map_err(|error| Error::Arguments(error.to_string()))?,
-        init_range: config.model.init_range as f32,
-        seed: config.seed,
-        life: None,
-    })
+    let tables = stepwell_train::tables(config).map_err(|e| Error::Arguments(e.to_string()))?;
+    let table = tables.into_iter().next();
+    table.ok_or_else(|| Error::Arguments("a model without a table".to_owned()))
 }
 
 /// Puts the rows of all ids, in random order, into a new store in `directory`.
@@ -71,7 +55,7 @@ pub(super) fn load(ids: &Ids, config: &Config, directory: &Path) -> Result<()> {
 }
 
 /// Random reads of a page each per second, from the segments in `directory`.
-pub(super) fn raw_read_iops(directory: &Path) -> Result<f64> {
+pub(super) fn raw_read_iops(directory: &Path, seed: u64) -> Result<f64> {
     let disk = FileDisk::open(directory)?;
     let mut files = Vec::new();
     for name in disk.list()? {
@@ -86,7 +70,7 @@ pub(super) fn raw_read_iops(directory: &Path) -> Result<f64> {
     }
     let options = QueueOptions { depth: RAW_DEPTH, read_bytes: RAW_DEPTH * BLOCK_BYTES };
     let mut queue = disk.queue(options)?;
-    let mut dice = Stream::from_state(Instant::now().elapsed().as_nanos() as u64 + 3);
+    let mut dice = Stream::from_state(seed);
     let begin = Instant::now();
     let mut done = 0usize;
     while begin.elapsed().as_secs_f64() < RAW_SECONDS {

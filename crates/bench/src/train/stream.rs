@@ -4,15 +4,10 @@ use std::path::Path;
 
 use stepwell_base::Key;
 use stepwell_base::random::{Stream, finalize};
-use stepwell_data::{Chunk, PackedOptions, PackedWriter, Schema, Zipf};
+use stepwell_data::{Chunk, PackedOptions, PackedWriter, Schema, SynthOptions, Zipf};
 
 use crate::{Error, Result};
 
-/// Distinct ids of each slot in `criteo_tb_80k`, a day's sample of ad clicks.
-const VOCABULARIES: [u64; 26] = [
-    24_777, 6_440, 8_356, 2_567, 6_273, 3, 4_789, 922, 23, 21_397, 9_325, 13_755, 9, 1_084, 3_270,
-    48, 3, 424, 14, 26_716, 16_156, 23_486, 7_889, 5_773, 38, 32,
-];
 /// Examples that are made at once.
 const CHUNK: u64 = 4096;
 /// Share of clicks.
@@ -30,11 +25,12 @@ pub(super) struct Ids {
 impl Ids {
     /// About `rows` ids in 26 slots: all alike, or in the proportions of `criteo_tb_80k`.
     pub(super) fn new(rows: u64, equal: bool, skew: f64) -> Self {
-        let total: u64 = VOCABULARIES.iter().sum();
+        let sample = SynthOptions { vocab_scale: 1.0, ..SynthOptions::default() }.vocabularies();
+        let total: u64 = sample.iter().sum();
         let scaled = |ids: &u64| ((u128::from(*ids) * u128::from(rows)) / u128::from(total)) as u64;
         let vocabularies = match equal {
-            true => vec![(rows / VOCABULARIES.len() as u64).max(1); VOCABULARIES.len()],
-            false => VOCABULARIES.iter().map(|ids| scaled(ids).max(1)).collect(),
+            true => vec![(rows / sample.len() as u64).max(1); sample.len()],
+            false => sample.iter().map(|ids| scaled(ids).max(1)).collect(),
         };
         Self { vocabularies, skew }
     }

@@ -131,6 +131,8 @@ impl Planner {
         }
         self.cache.find_many(keys, &mut self.found);
         self.future.learn(&mut self.cache, number, keys, Some(&self.found));
+        // What `plan` asks for is what `fits` found.
+        self.found.clear();
     }
 
     /// Whether the rows of the distinct `keys` can be pinned; must precede [`Planner::plan`].

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Receiver, bounded};
+use stepwell_base::rules::Rules;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop};
 use stepwell_data::Schema;
 use stepwell_server::{Group, GroupUnit, Planner};
@@ -231,7 +232,7 @@ fn wire(
     };
     let distances = (config.pipeline.lookahead, config.pipeline.horizon);
     let (groups, reading) = (parts.groups, (parts.schema, parts.block_bytes));
-    let rules = groups.first().map(|group| group.rules).unwrap_or_default();
+    let rules = rules_of(&groups);
     let read = ReadStage::new(parts.passes, reading, blocks_in, Arc::clone(&ordered));
     let mut stages: Vec<BoxedStage<Error>> = vec![Box::new(read)];
     for stage in parse_stages(config.threads, blocks_out, &ordered) {
@@ -248,6 +249,11 @@ fn wire(
     let bell = Arc::clone(bell);
     stages.push(Box::new(WriteStage { groups, input: down_out, bell, rules, late: None }));
     stages
+}
+
+/// The rules that hold, the same in every table group.
+fn rules_of(groups: &[Arc<Group>]) -> Rules {
+    groups.first().map(|group| group.rules).unwrap_or_default()
 }
 
 fn parse_stages(

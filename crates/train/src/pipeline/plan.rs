@@ -15,7 +15,7 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
 
-use super::{Counters, Handoff};
+use super::{Counters, Handoff, rules_of};
 use crate::batch::{Item, Mark, MiniBatch, Unit};
 use crate::{Error, Result};
 
@@ -65,7 +65,7 @@ impl PlanStage {
         counters: Arc<Counters>,
         ends: PlanEnds,
     ) -> Self {
-        let rules = groups.first().map(|group| group.rules).unwrap_or_default();
+        let rules = rules_of(&groups);
         Self {
             planners,
             groups,

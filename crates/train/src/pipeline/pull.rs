@@ -8,6 +8,7 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_server::{Chunk, Group, Pull, Puller};
 
+use super::rules_of;
 use crate::batch::Unit;
 use crate::{Error, Result};
 
@@ -40,7 +41,7 @@ impl PullStage {
         down: Sender<Down>,
     ) -> Self {
         let pullers = groups.iter().map(|group| Puller::new(Arc::clone(group))).collect();
-        let rules = groups.first().map(|group| group.rules).unwrap_or_default();
+        let rules = rules_of(groups);
         Self {
             groups: groups.to_vec(),
             pullers,

@@ -12,8 +12,8 @@ use serde_json::Value;
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::Bell;
 use stepwell_base::stage::{Driver, Pace, Rhythm};
-use stepwell_data::Position as Place;
-use stepwell_server::{Checkpoint, ModelDigest, Placement};
+use stepwell_data::{Position as Place, Schema};
+use stepwell_server::{Checkpoint, ModelDigest, Placement, TableSpec};
 
 use self::build::{Built, build, capacity, store_options};
 use self::figures::assemble;
@@ -117,6 +117,14 @@ pub fn plan(config: &Config) -> Result<Capacity> {
     let model = Model::build(config, sources.schema)?;
     let stores = store_options(config, &model);
     capacity(config, &sources, &model, &stores)
+}
+
+/// The tables of the model that `config` names.
+///
+/// # Errors
+/// Settings from which no model can be built.
+pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
+    Ok(Model::build(config, Schema::CRITEO)?.tables().to_vec())
 }
 
 fn finish(
