@@ -121,16 +121,14 @@ impl Cache {
 
     /// The slots of many keys at once, in `found`; memory is fetched ahead of its use.
     pub fn find_many(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
-        let links = self.policy.links();
-        let ask = |slot: SlotIndex| {
-            self.records.prefetch(slot);
-            if let Some(links) = links {
-                links.prefetch(slot);
-            }
-        };
         found.clear();
         found.reserve(keys.len());
-        self.index.find_many(keys, self.key_in(), ask, |slot| found.push(slot));
+        self.index.find_many(
+            keys,
+            self.key_in(),
+            |slot| self.prefetch(slot),
+            |slot| found.push(slot),
+        );
     }
 
     /// As [`Cache::find_many`], for who only reads rows: `meet` is told each slot as soon as it is
@@ -138,6 +136,15 @@ impl Cache {
     #[inline]
     pub fn find_each(&self, keys: &[Key], meet: impl FnMut(Option<SlotIndex>)) {
         self.index.find_many(keys, self.key_in(), |slot| self.records.prefetch(slot), meet);
+    }
+
+    /// Asks the processor to fetch what planning and retiring a row in `slot` change.
+    #[inline]
+    pub fn prefetch(&self, slot: SlotIndex) {
+        self.records.prefetch(slot);
+        if let Some(links) = self.policy.links() {
+            links.prefetch(slot);
+        }
     }
 
     /// Says the key that lies in a slot.

@@ -12,9 +12,14 @@
 //!           a key goes to `overflow`. Removing leaves a vacancy, no tombstone.
 //! Invariants  I1 a key is in one of its two buckets or in the overflow, once. I2 `elsewhere` of a
 //!             bucket is the number of keys whose first bucket it is and that are not in it.
+//! Growth    Only as many buckets are used as there are keys for, up to those that every slot needs:
+//!           while few rows are here, few lines are touched. The last of them being taken, twice
+//!           as many are used, in the same memory, and every key finds its place anew.
 //! Cost        7.1 bytes a slot at 90 % full; a look-up reads one line, one in ten reads two, and
-//!             that of the key whose tag fits: one in 6,000 in vain.
-//! Bounds      Buckets never grow; the overflow has room for one slot in 512, and for 64.
+//!             that of the key whose tag fits: one in 6,000 in vain. Growing inserts each key once
+//!             more, or twice.
+//! Bounds      The memory of all buckets is taken at the start; the overflow has room for one slot
+//!             in 512, and for 64.
 
 use bytemuck::Zeroable;
 use stepwell_base::huge::HugeSlice;
@@ -29,6 +34,8 @@ const SLOTS_PER_BUCKET: u64 = 9;
 const MOVES_MAX: usize = 500;
 /// Keys between the request for a line and its use: of buckets, and of keys beside slots.
 const AHEAD: usize = 32;
+/// Buckets that are used from the start, where there are so many.
+const BUCKETS_AT_FIRST: usize = 1 << 10;
 
 /// Number of buckets for `slots` slots.
 fn buckets_for(slots: u64) -> u64 {
@@ -110,6 +117,9 @@ struct Home {
 #[derive(Debug)]
 pub(crate) struct Index {
     buckets: HugeSlice<Bucket>,
+    /// Buckets in front that are used.
+    used: usize,
+    keys: usize,
     overflow: Vec<(Key, SlotIndex)>,
     overflow_max: usize,
 }
@@ -117,8 +127,11 @@ pub(crate) struct Index {
 impl Index {
     pub(crate) fn new(slots: usize) -> Self {
         let overflow_max = overflow_for(slots as u64) as usize;
+        let buckets = HugeSlice::zeroed(buckets_for(slots as u64) as usize);
         Self {
-            buckets: HugeSlice::zeroed(buckets_for(slots as u64) as usize),
+            used: buckets.len().min(BUCKETS_AT_FIRST),
+            keys: 0,
+            buckets,
             overflow: Vec::with_capacity(overflow_max),
             overflow_max,
         }
@@ -128,7 +141,7 @@ impl Index {
     fn home(&self, key: Key) -> Home {
         let mixed = hash::mix(key);
         let below = |part: u64, count: usize| ((part * count as u64) >> u32::BITS) as usize;
-        let count = self.buckets.len();
+        let count = self.used;
         let first = below(mixed >> u32::BITS, count);
         // Another one, as many buckets further on as the low half says.
         let further = first + 1 + below(mixed & u64::from(u32::MAX), count - 1);
@@ -227,9 +240,42 @@ impl Index {
         }
     }
 
-    /// Adds `key`, which is not here, in `slot`, of which `key_in` says it already. Where too many
-    /// keys share their buckets, says how many that is; some key is in none of them then.
+    /// Adds `key`, which is not here, in `slot`, of which `key_in` says it already. Until all buckets
+    /// are used, the keys here are those of the slots from 0 to `slot`. Where too many keys share
+    /// their buckets, says how many that is; some key is in none of them then.
     pub(crate) fn insert(
+        &mut self,
+        key: Key,
+        slot: SlotIndex,
+        key_in: impl Fn(SlotIndex) -> Key,
+    ) -> Result<(), usize> {
+        if self.used < self.buckets.len() && self.keys == self.used * SLOTS_PER_BUCKET as usize {
+            assert_eq!(slot.at(), self.keys, "slots are taken in order while the index grows");
+            self.grow(&key_in)?;
+        }
+        self.keys += 1;
+        self.put(key, slot, key_in)
+    }
+
+    /// Uses twice as many buckets, or all, for the keys of the slots that are taken.
+    #[cold]
+    fn grow(&mut self, key_in: &impl Fn(SlotIndex) -> Key) -> Result<(), usize> {
+        self.buckets[..self.used].fill(Bucket::zeroed());
+        self.overflow.clear();
+        self.used = self.buckets.len().min(2 * self.used);
+        let keys = self.keys as u32;
+        let slots = || (0..keys).map(SlotIndex);
+        let mut ahead = slots().skip(AHEAD);
+        for slot in slots() {
+            if let Some(ahead) = ahead.next() {
+                prefetch(&self.buckets[self.home(key_in(ahead)).buckets[0]]);
+            }
+            self.put(key_in(slot), slot, key_in)?;
+        }
+        Ok(())
+    }
+
+    fn put(
         &mut self,
         key: Key,
         slot: SlotIndex,
@@ -286,6 +332,7 @@ impl Index {
 
     /// Removes `key`, which is here.
     pub(crate) fn remove(&mut self, key: Key, key_in: impl Fn(SlotIndex) -> Key) {
+        self.keys -= 1;
         let Home { buckets: [first, second], tag } = self.home(key);
         if let Some(at) = self.entry_in(first, key, tag, &key_in) {
             self.vacate(first, at);

@@ -247,7 +247,7 @@ impl Default for Config {
                 space: 1.5,
                 policy: PolicyKind::default(),
             },
-            pipeline: PipelineConfig { lookahead: 2, horizon: 4 },
+            pipeline: PipelineConfig { lookahead: 2, horizon: 16 },
             staleness: 0,
             life: LifeConfig {
                 admit_after: 1,

@@ -76,3 +76,29 @@ fn more_of_them_than_there_is_room_for_are_refused() {
     assert!(refused.is_some_and(|first| (64..90).contains(&first)), "{refused:?}");
     assert_eq!(outcomes.last(), Some(&Err(64)));
 }
+
+#[test]
+fn keys_are_found_while_the_index_grows_and_afterwards() {
+    for slots in [9 * BUCKETS_AT_FIRST as u32, 9 * BUCKETS_AT_FIRST as u32 + 1, 40_000] {
+        let mut index = Index::new(slots as usize);
+        let keys: Vec<Key> = (0..slots).map(|slot| Key(u64::from(slot) * 77)).collect();
+        let first = index.used;
+        for slot in (0..slots).map(SlotIndex) {
+            index.insert(keys[slot.at()], slot, |slot| keys[slot.at()]).unwrap();
+            if slot.0 % 1000 == 0 || slot.0 + 1 == slots || slot.at() + 1 == first * 9 {
+                let mut found = Vec::new();
+                index.find_many(&keys, |slot| keys[slot.at()], |_| {}, |of| found.push(of));
+                let here = (0..slots).map(|of| (of <= slot.0).then_some(SlotIndex(of)));
+                assert!(found.into_iter().eq(here), "after slot {}", slot.0);
+            }
+        }
+        assert_eq!(index.used, index.buckets.len());
+        assert!(index.overflow.is_empty());
+        // A full index whose slots change hands in any order.
+        for slot in [7, slots - 1, 0].map(SlotIndex) {
+            index.remove(keys[slot.at()], |slot| keys[slot.at()]);
+            assert_eq!(index.find(keys[slot.at()], |slot| keys[slot.at()]), None);
+            index.insert(keys[slot.at()], slot, |slot| keys[slot.at()]).unwrap();
+        }
+    }
+}

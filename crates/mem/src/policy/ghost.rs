@@ -101,6 +101,9 @@ impl Ghost {
 
     /// Whether a row of this tag left not long ago; it is forgotten.
     pub(super) fn take(&mut self, records: &mut Records, tag: u32) -> bool {
+        if self.left == 0 {
+            return false;
+        }
         let now = self.now();
         let found = Self::bucket(records, tag).find(|slot| {
             let entry = Entry::of(records.spare(*slot));

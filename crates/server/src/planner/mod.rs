@@ -34,6 +34,9 @@ pub enum Fit {
     Never,
 }
 
+/// Rows between the request for what is known of them and its use.
+const AHEAD: usize = 16;
+
 /// Slots that are counted in one word.
 const WORD_SLOTS: usize = u64::BITS as usize;
 
@@ -168,12 +171,16 @@ impl Planner {
         let next = self.future.take(number, keys);
         self.keys_ahead -= keys.len();
         // All hits first: a row of this mini-batch must not leave for another one of it.
-        for slot in self.found.iter().flatten() {
-            self.cache.pin(*slot);
+        for index in 0..keys.len() {
+            self.ask_for(index + AHEAD);
+            if let Some(slot) = self.found[index] {
+                self.cache.pin(slot);
+            }
         }
         slots.clear();
         slots.reserve_exact(keys.len());
         for (index, key) in keys.iter().enumerate() {
+            self.ask_for(index + AHEAD);
             let slot = match self.found[index] {
                 Some(slot) => self.hit(slot, unit),
                 None => self.fill(*key, unit)?,
@@ -185,6 +192,14 @@ impl Planner {
             slots.iter().for_each(|slot| self.cache.unpin(*slot));
         }
         Ok(())
+    }
+
+    /// Asks for what is known of the key number `index` of the mini-batch at hand.
+    #[inline]
+    fn ask_for(&self, index: usize) {
+        if let Some(Some(slot)) = self.found.get(index) {
+            self.cache.prefetch(*slot);
+        }
     }
 
     fn hit(&mut self, slot: SlotIndex, unit: &mut GroupUnit) -> SlotIndex {
@@ -250,18 +265,19 @@ impl Planner {
         if !self.rules.hold(Rule::Pin) {
             slots.iter().for_each(|slot| self.cache.pin(*slot));
         }
-        for (slot, occurrence) in slots.iter().zip(occurrences) {
+        let unpins = !occurrences.is_empty() || self.rules.hold(Rule::RetireEvaluated);
+        for (index, slot) in slots.iter().enumerate() {
+            if let Some(ahead) = slots.get(index + AHEAD) {
+                self.cache.prefetch(*ahead);
+            }
             // A row that was refused to exist occurred nowhere.
-            if occurrence.examples > 0 {
+            if let Some(occurrence) = occurrences.get(index).filter(|seen| seen.examples > 0) {
                 self.cache.trained(*slot, *occurrence);
                 self.touches += 1;
             }
-        }
-        if occurrences.is_empty() && !self.rules.hold(Rule::RetireEvaluated) {
-            return;
-        }
-        for slot in slots {
-            self.cache.unpin(*slot);
+            if unpins {
+                self.cache.unpin(*slot);
+            }
         }
     }
 }
