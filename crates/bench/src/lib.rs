@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache_sim;
+pub mod cpu;
 mod error;
 mod machine;
 mod measure;

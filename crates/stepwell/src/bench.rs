@@ -1,11 +1,11 @@
 //! `stepwell bench`.
 
 use stepwell_bench::ssd::{self, Figures};
-use stepwell_bench::{mem, train};
+use stepwell_bench::{cpu, mem, train};
 use stepwell_train::Config;
 use stepwell_train::config::ModelKind;
 
-use crate::cli::{BenchArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs};
+use crate::cli::{BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs};
 use crate::{outputs, settings};
 
 /// Measures a part against the machine's limits.
@@ -14,7 +14,74 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
         BenchJob::Ssd(args) => run_ssd(args),
         BenchJob::Mem(args) => run_mem(args),
         BenchJob::Train(args) => run_train(args),
+        BenchJob::Cpu(args) => run_cpu(args),
     }
+}
+
+fn run_cpu(args: &BenchCpuArgs) -> Result<(), String> {
+    outputs::check(&[("--json", args.json.as_deref())], &[])?;
+    let options = cpu::Options {
+        rows: args.rows,
+        skew: args.skew,
+        ids_per_slot: args.ids_per_slot,
+        steps: args.steps,
+        models: args.models.iter().map(|name| model(name)).collect::<Result<_, _>>()?,
+        threads: args.threads.clone(),
+        config: config(&args.set)?,
+    };
+    let figures = cpu::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = figures.map_err(|error| error.to_string())?;
+    outputs::write(args.json.as_deref(), &figures)?;
+    print_cpu(&figures);
+    Ok(())
+}
+
+fn print_cpu(figures: &cpu::Figures) {
+    let giga = 1e9;
+    for limits in &figures.limits {
+        println!(
+            "{} threads: {:.1} GFLOP/s in registers, {:.1} in products of matrices; {:.1} GB/s \
+             copied, {:.1} GB/s of rows read at random",
+            limits.threads,
+            limits.fma_flops_per_second / giga,
+            limits.gemm_flops_per_second / giga,
+            limits.memcpy_bytes_per_second / giga,
+            limits.gather_bytes_per_second / giga,
+        );
+    }
+    for run in &figures.runs {
+        println!(
+            "{:<10}{} threads {:>9.0} examples/s ({:.0} with grouping and planning) {:>7.1} \
+             GFLOP/s, {:.1} % of products; rows {:.1} % of bare loops",
+            run.model,
+            run.threads,
+            run.step_examples_per_second,
+            run.examples_per_second,
+            run.flops_per_second / giga,
+            run.over_gemm * 100.0,
+            run.rows_over_limit * 100.0,
+        );
+        for kernel in &run.kernels {
+            println!(
+                "    {:<10}{:>9.3} s{:>9.1} GFLOP/s{:>9.1} GB/s",
+                kernel.name,
+                kernel.seconds,
+                kernel.flops_per_second / giga,
+                kernel.bytes_per_second / giga
+            );
+        }
+    }
+}
+
+/// The settings of a benchmark: the built-in ones, changed by KEY=VALUE.
+fn config(pairs: &[String]) -> Result<Config, String> {
+    let mut config = Config::default();
+    for pair in pairs {
+        let (key, value) = pair.split_once('=').ok_or(format!("--set {pair}: give KEY=VALUE"))?;
+        settings::find(key.trim())?.set(&mut config, value)?;
+    }
+    config.check()?;
+    Ok(config)
 }
 
 fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
@@ -22,12 +89,7 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
         return Err(format!("{} is no directory: make it first", args.dir.display()));
     }
     outputs::check(&[("--json", args.json.as_deref())], &[])?;
-    let mut config = Config::default();
-    for pair in &args.set {
-        let (key, value) = pair.split_once('=').ok_or(format!("--set {pair}: give KEY=VALUE"))?;
-        settings::find(key.trim())?.set(&mut config, value)?;
-    }
-    config.check()?;
+    let config = config(&args.set)?;
     let options = train::Options {
         directory: args.dir.clone(),
         rows: args.rows,

@@ -6,6 +6,7 @@ use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
 
 use crate::metrics::Metrics;
+use crate::profile::KernelReport;
 
 /// Every figure of a run; field names are relied on by scripts.
 #[derive(Clone, Debug, Serialize)]
@@ -38,6 +39,8 @@ pub struct Report {
     pub tiers: Tiers,
     /// By stage of the pipeline.
     pub stages: Vec<StageReport>,
+    /// By kernel of the training steps.
+    pub profile: Vec<KernelReport>,
     /// Rows of the model that exist.
     pub rows: u64,
     /// Sum modulo 2^128 of a hash of every row, hashed with the dense part.

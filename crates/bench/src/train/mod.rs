@@ -24,7 +24,7 @@ use stepwell_server::Placement;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Report, RowsAtStart, StageReport, Surroundings, slab_bytes};
 
-use self::stream::Ids;
+pub(crate) use self::stream::Ids;
 use self::watch::{Mark, Window};
 use crate::machine::Machine;
 use crate::measure::over;

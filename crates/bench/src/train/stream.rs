@@ -15,7 +15,7 @@ const CLICKS: f64 = 0.25;
 
 /// The ids of all slots and how often each occurs.
 #[derive(Clone, Debug)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     /// Ids of each slot.
     pub(super) vocabularies: Vec<u64>,
     /// Exponent of their frequencies.
@@ -24,7 +24,7 @@ pub(super) struct Ids {
 
 impl Ids {
     /// About `rows` ids in 26 slots: all alike, or in the proportions of `criteo_tb_80k`.
-    pub(super) fn new(rows: u64, equal: bool, skew: f64) -> Self {
+    pub(crate) fn new(rows: u64, equal: bool, skew: f64) -> Self {
         let sample = SynthOptions { vocab_scale: 1.0, ..SynthOptions::default() }.vocabularies();
         let total: u64 = sample.iter().sum();
         let scaled = |ids: &u64| ((u128::from(*ids) * u128::from(rows)) / u128::from(total)) as u64;
@@ -35,13 +35,18 @@ impl Ids {
         Self { vocabularies, skew }
     }
 
+    /// Ids of each slot.
+    pub(crate) fn vocabularies(&self) -> &[u64] {
+        &self.vocabularies
+    }
+
     /// Ids of all slots.
     pub(super) fn count(&self) -> u64 {
         self.vocabularies.iter().sum()
     }
 
     /// The key of the `rank`-th most frequent id of a slot, from 1: a bijection.
-    pub(super) fn key(slot: usize, rank: u64) -> Key {
+    pub(crate) fn key(slot: usize, rank: u64) -> Key {
         Key(finalize(((slot as u64 + 1) << 48) | rank))
     }
 

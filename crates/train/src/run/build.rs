@@ -108,7 +108,7 @@ pub(super) fn build(
         Some(pool) => pool,
         None => compute_pool(config.threads)?,
     };
-    let mut trainer = Trainer::new(model, config, pool)?;
+    let mut trainer = Trainer::new(model, config, pool, Arc::clone(&around.clock))?;
     if let Some(world) = &around.world {
         trainer.watch(Arc::clone(&world.witness));
     }

@@ -33,6 +33,7 @@ pub(super) fn assemble(
         progressive_by_epoch: measured.progressive,
         best_possible: measured.best,
         tiers: tiers(capacity, groups, &outcome.planners, counters),
+        profile: outcome.trainer.profile(),
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.rows(),
         model_digest: digest.finish(&outcome.trainer.dense().bytes()),

@@ -33,6 +33,18 @@ pub(super) fn gather(
     }
 }
 
+/// Bytes of rows that [`gather`] reads, and of the input that it writes.
+pub(super) fn bytes(model: &Model, mini: &MiniBatch, range: std::ops::Range<usize>) -> u64 {
+    let rows = model.tables().iter().zip(&mini.groups).enumerate().map(|(group, (table, part))| {
+        let fields = model.field_columns(group).len();
+        let first = part.bags.range(range.start * fields).start;
+        let end =
+            if range.is_empty() { first } else { part.bags.range(range.end * fields - 1).end };
+        (end - first) * table.weight_lanes()
+    });
+    ((rows.sum::<usize>() + range.len() * model.columns()) * size_of::<f32>()) as u64
+}
+
 /// Where one group's rows go.
 struct Place<'a> {
     model: &'a Model,

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
+use stepwell_base::clock::Clock;
 use stepwell_mem::Occurrence;
 use stepwell_nn::{tree_sum, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
@@ -35,6 +36,7 @@ pub(crate) use self::versions::Versions;
 use crate::batch::MiniBatch;
 use crate::config::Config;
 use crate::models::{Model, rule};
+use crate::profile::{Kernel, KernelReport, Profile};
 use crate::world::{Moment, Witness};
 use crate::{Error, Result};
 
@@ -72,6 +74,7 @@ pub(crate) struct Trainer {
     lives: Vec<Option<Lives>>,
     versions: Versions,
     witness: Option<Arc<dyn Witness>>,
+    profile: Profile,
 }
 
 /// Threads that compute.
@@ -87,11 +90,16 @@ pub(crate) fn compute_pool(threads: usize) -> Result<Arc<ThreadPool>> {
 }
 
 impl Trainer {
-    /// A model at step 0, computed by `pool`.
+    /// A model at step 0, computed by `pool`, its time taken by `clock`.
     ///
     /// # Errors
     /// When an optimizer's settings make no sense.
-    pub(crate) fn new(model: Model, config: &Config, pool: Arc<ThreadPool>) -> Result<Self> {
+    pub(crate) fn new(
+        model: Model,
+        config: &Config,
+        pool: Arc<ThreadPool>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
         let dense = rule(&config.dense);
         let optimizer = DenseOptimizer::new(dense)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
@@ -118,6 +126,7 @@ impl Trainer {
             d_logits: Vec::new(),
             d_x: Vec::new(),
             witness: None,
+            profile: Profile::new(clock),
             model,
         })
     }
@@ -138,6 +147,17 @@ impl Trainer {
     /// Shows every row that is read from now on to `witness`.
     pub(crate) fn watch(&mut self, witness: Arc<dyn Witness>) {
         self.witness = Some(witness);
+    }
+
+    /// Floating-point operations of an example, forwards and backwards.
+    pub(crate) fn flops_per_example(&self) -> u64 {
+        let flops = self.model.graph().flops_per_example();
+        flops.forward + flops.backward
+    }
+
+    /// Where the time went so far.
+    pub(crate) fn profile(&self) -> Vec<KernelReport> {
+        self.profile.report()
     }
 
     /// Steps trained.
@@ -237,6 +257,7 @@ impl Trainer {
             mini,
             sights,
             blocks,
+            profile: &self.profile,
         };
         let mut tasks = cut(
             blocks,
@@ -261,6 +282,7 @@ impl Trainer {
     ) {
         let step = self.optimizer.begin_step();
         let Self { model, parameters, state, gradients, d_x, d_logits, blocks, pool, .. } = self;
+        let profile = &self.profile;
         let (lives, steps) = (&self.lives, self.steps);
         let blocks = Blocks::new(mini.examples(), *blocks);
         let rows = || {
@@ -277,20 +299,26 @@ impl Trainer {
                     d_logits,
                     lives,
                     step: steps,
+                    profile,
                 };
                 update.run(sight.rows_mut(), occurrences);
             }
         };
+        let vectors = state.vectors().count();
         let dense = || {
             let parts = parameters.chunks_mut(LANES).zip(state.parts(LANES));
             let tasks: Vec<_> = parts.enumerate().collect();
             tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
                 let range = number * LANES..number * LANES + parameters.len();
-                let blocks: Vec<&[f32]> =
-                    gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
-                let mut sum = vec![0.0; parameters.len()];
-                tree_sum(&blocks, &mut sum);
-                step.apply(parameters, state, &sum);
+                let lanes = parameters.len() * (gradients.len() + 2 + 2 * vectors);
+                profile.count(Kernel::Dense, 0, (lanes * size_of::<f32>()) as u64);
+                profile.time(Kernel::Dense, || {
+                    let blocks: Vec<&[f32]> =
+                        gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
+                    let mut sum = vec![0.0; parameters.len()];
+                    tree_sum(&blocks, &mut sum);
+                    step.apply(parameters, state, &sum);
+                });
             });
         };
         pool.install(|| rayon::join(rows, dense));

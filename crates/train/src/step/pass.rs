@@ -1,5 +1,6 @@
 //! The forward and backward pass of a mini-batch, block by block.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use stepwell_nn::{Block, Matrix, Workspace, binary_cross_entropy};
@@ -9,6 +10,7 @@ use super::sight::Sight;
 use super::{Sums, gather};
 use crate::batch::MiniBatch;
 use crate::models::Model;
+use crate::profile::{Kernel, Profile};
 
 /// What one thread needs for a block.
 #[derive(Debug)]
@@ -69,6 +71,7 @@ pub(super) struct BlockPass<'a> {
     pub(super) mini: &'a MiniBatch,
     pub(super) sights: &'a [Sight<'a>],
     pub(super) blocks: Blocks,
+    pub(super) profile: &'a Profile,
 }
 
 impl BlockPass<'_> {
@@ -87,28 +90,43 @@ impl BlockPass<'_> {
         let mut bench = self.bench();
         let x = &mut bench.x[..rows * columns];
         let first_order = &mut bench.first_order[..rows];
-        gather::gather(self.model, self.mini, self.sights, range.clone(), x, first_order);
+        let profile = self.profile;
+        profile.time(Kernel::Gather, || {
+            gather::gather(self.model, self.mini, self.sights, range.clone(), x, first_order);
+        });
+        profile.count(Kernel::Gather, 0, gather::bytes(self.model, self.mini, range.clone()));
         let block = Block { x: Matrix::packed(x, rows, columns), first_order };
-        let graph = self.model.graph();
-        graph.forward(self.parameters, &block, &mut bench.workspace, task.logits);
-        task.sums.loss = binary_cross_entropy(
+        let (graph, flops) = (self.model.graph(), self.model.graph().flops_per_example());
+        profile.time(Kernel::Forward, || {
+            graph.forward(self.parameters, &block, &mut bench.workspace, task.logits);
+        });
+        profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
+        task.sums = profile.time(Kernel::Loss, || self.score(task, range));
+        if let Some(gradients) = task.gradients.as_deref_mut() {
+            profile.time(Kernel::Backward, || {
+                graph.backward(
+                    self.parameters,
+                    &block,
+                    task.d_logits,
+                    &mut bench.workspace,
+                    task.d_x,
+                    gradients,
+                );
+            });
+            profile.count(Kernel::Backward, rows as u64 * flops.backward, 0);
+        }
+        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+    }
+
+    fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> Sums {
+        let loss = binary_cross_entropy(
             task.logits,
             &self.mini.labels[range],
             self.mini.examples(),
             task.d_logits,
             task.probabilities,
         );
-        task.sums.probability = task.probabilities.iter().map(|p| f64::from(*p)).sum();
-        if let Some(gradients) = task.gradients.as_deref_mut() {
-            graph.backward(
-                self.parameters,
-                &block,
-                task.d_logits,
-                &mut bench.workspace,
-                task.d_x,
-                gradients,
-            );
-        }
-        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+        let probability = task.probabilities.iter().map(|p| f64::from(*p)).sum();
+        Sums { loss, probability }
     }
 }

@@ -10,6 +10,7 @@ use stepwell_server::History;
 
 use crate::batch::GroupPart;
 use crate::models::Model;
+use crate::profile::{Kernel, Profile};
 use crate::step::blocks::Blocks;
 use crate::step::life::{self, Lives};
 
@@ -33,6 +34,7 @@ pub(super) struct Update<'a> {
     pub(super) lives: Option<&'a Lives>,
     /// The step that this is, from 1.
     pub(super) step: u64,
+    pub(super) profile: &'a Profile,
 }
 
 impl Update<'_> {
@@ -43,7 +45,8 @@ impl Update<'_> {
 
     fn share(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
         if rows.len() <= GRAIN_ROWS {
-            return self.update(rows, occurrences, first);
+            self.profile.count(Kernel::Rows, 0, self.bytes(first..first + rows.len()));
+            return self.profile.time(Kernel::Rows, || self.update(rows, occurrences, first));
         }
         let middle = rows.len() / 2;
         let (left, right) = rows.split_at(middle);
@@ -52,6 +55,16 @@ impl Update<'_> {
             || self.share(left, left_seen, first),
             || self.share(right, right_seen, first + middle),
         );
+    }
+
+    /// Bytes of gradients that the update of `rows` reads, and of rows that it reads and writes.
+    fn bytes(&self, rows: std::ops::Range<usize>) -> u64 {
+        let table = &self.model.tables()[self.group];
+        let ends = &self.part.lookup.bag_ends;
+        let before = |row: usize| if row == 0 { 0 } else { ends[row - 1] as usize };
+        let bags = before(rows.end) - before(rows.start);
+        let lanes = bags * table.weight_lanes() + 2 * rows.len() * table.model_lanes();
+        (lanes * size_of::<f32>()) as u64
     }
 
     fn update(&self, mut rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {

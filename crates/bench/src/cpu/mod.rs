@@ -1,0 +1,204 @@
+//! `stepwell bench cpu`: training steps alone, against the machine's own limits.
+//!
+//! First the limits: multiplications in registers and of large matrices, copying memory, reading
+//! rows at random. Then, for each model and number of threads, steps over examples that were drawn
+//! before the clock starts, all rows in memory, and what each kernel reaches of its limit.
+
+mod examples;
+mod limits;
+mod loops;
+
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use stepwell_base::clock::SystemClock;
+use stepwell_train::config::ModelKind;
+use stepwell_train::{Config, Examples, KernelReport, StepSeconds, Steps};
+
+use self::examples::Drawn;
+pub use self::limits::Limits;
+use crate::machine::Machine;
+use crate::measure::over;
+use crate::{Error, Result};
+
+/// What is measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Options {
+    /// Ids of all slots, about.
+    pub rows: u64,
+    /// Exponent of their frequencies.
+    pub skew: f64,
+    /// Ids of each slot in an example.
+    pub ids_per_slot: usize,
+    /// Steps over fresh rows, which are not counted, and as many again, which are.
+    pub steps: usize,
+    /// Models.
+    #[serde(serialize_with = "names")]
+    pub models: Vec<ModelKind>,
+    /// Numbers of threads.
+    pub threads: Vec<usize>,
+    /// Everything else: mini-batch, dim, optimizers and so on.
+    #[serde(skip)]
+    pub config: Config,
+}
+
+fn names<S: Serializer>(models: &[ModelKind], to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq(models.iter().map(|kind| kind.name()))
+}
+
+/// All figures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Figures {
+    /// What was measured.
+    pub options: Option<Options>,
+    machine: Option<Machine>,
+    /// Limits by number of threads.
+    pub limits: Vec<Limits>,
+    /// One entry for each model and number of threads.
+    pub runs: Vec<Run>,
+}
+
+/// Steps of one model.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run {
+    /// The model.
+    pub model: String,
+    /// Threads.
+    pub threads: usize,
+    /// Gather, forward, loss, backward, optimizers.
+    pub step_examples_per_second: f64,
+    /// The same with grouping ids by row and finding rows, all one after the other.
+    pub examples_per_second: f64,
+    /// Operations of the graph per second.
+    pub flops_per_second: f64,
+    /// The same over large matrix products.
+    pub over_gemm: f64,
+    /// Gather and update of rows over bare loops that read and write the same bytes of the same
+    /// rows, in processor seconds.
+    pub rows_over_limit: f64,
+    /// Seconds of a step's parts, for all counted steps.
+    pub group_seconds: f64,
+    /// Finding rows.
+    pub plan_seconds: f64,
+    /// The step itself.
+    pub train_seconds: f64,
+    /// Sum of the losses of all counted examples.
+    pub loss: f64,
+    /// By kernel, over the counted steps.
+    pub kernels: Vec<KernelReport>,
+}
+
+/// Runs the benchmark; `say` is told what comes next.
+///
+/// # Errors
+/// When the arguments cannot be, or there is too little memory.
+pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    check(options)?;
+    let mut figures = Figures {
+        options: Some(options.clone()),
+        machine: Some(Machine::here("none")),
+        ..Figures::default()
+    };
+    for threads in &options.threads {
+        say(&format!("limits of {threads} threads"));
+        figures.limits.push(limits::measure(*threads)?);
+    }
+    say("drawing examples");
+    let drawn = Drawn::new(options);
+    for kind in &options.models {
+        for (threads, limits) in options.threads.iter().zip(&figures.limits) {
+            say(&format!("{}, {threads} threads", kind.name()));
+            figures.runs.push(steps(options, *kind, *threads, &drawn, limits)?);
+        }
+    }
+    Ok(figures)
+}
+
+fn check(options: &Options) -> Result<()> {
+    let fail = |why: &str| Err(Error::Arguments(why.to_owned()));
+    if !(26..=1 << 31).contains(&options.rows) {
+        return fail("--rows: give 26 to 2^31");
+    }
+    if !(0.01..=10.0).contains(&options.skew) {
+        return fail("--skew: give 0.01 to 10");
+    }
+    if !(1..=1000).contains(&options.ids_per_slot) {
+        return fail("--ids-per-slot: give 1 to 1000");
+    }
+    if !(1..=100_000).contains(&options.steps) {
+        return fail("--steps: give 1 to 100000");
+    }
+    if options.threads.is_empty() || options.threads.contains(&0) {
+        return fail("--threads: give numbers from 1, such as 1,2");
+    }
+    if options.config.life.life().is_some() || options.config.staleness > 0 {
+        return fail("rows.* settings and pipeline.staleness are not measured here");
+    }
+    Ok(())
+}
+
+fn steps(
+    options: &Options,
+    kind: ModelKind,
+    threads: usize,
+    drawn: &Drawn,
+    limits: &Limits,
+) -> Result<Run> {
+    let mut config = Config { threads, ..options.config.clone() };
+    config.model.kind = kind;
+    let failed = |error: stepwell_train::Error| Error::Arguments(error.to_string());
+    let mut steps =
+        Steps::new(&config, drawn.rows(), Arc::new(SystemClock::new())).map_err(failed)?;
+    let train = |steps: &mut Steps| -> Result<(f64, StepSeconds)> {
+        let (mut loss, mut sum) = (0.0, StepSeconds::default());
+        for examples in drawn.steps() {
+            let (of_step, seconds) = steps.step(examples.clone()).map_err(failed)?;
+            loss += of_step;
+            sum.group += seconds.group;
+            sum.plan += seconds.plan;
+            sum.train += seconds.train;
+        }
+        Ok((loss, sum))
+    };
+    // Fresh rows are made and memory is touched for the first time.
+    train(&mut steps)?;
+    let before = steps.profile();
+    let (loss, seconds) = train(&mut steps)?;
+    let kernels = since(&before, &steps.profile());
+    let examples = drawn.examples() as f64;
+    let flops = over(examples * steps.flops_per_example() as f64, seconds.train);
+    let table = stepwell_train::tables(&config).map_err(failed)?.swap_remove(0);
+    let bare = loops::seconds(drawn, table.weight_lanes(), table.row_lanes());
+    let of_rows = kernels.iter().filter(|kernel| ["gather", "rows"].contains(&&*kernel.name));
+    Ok(Run {
+        model: kind.name().to_owned(),
+        threads,
+        step_examples_per_second: over(examples, seconds.train),
+        examples_per_second: over(examples, seconds.group + seconds.plan + seconds.train),
+        flops_per_second: flops,
+        over_gemm: over(flops, limits.gemm_flops_per_second),
+        rows_over_limit: over(bare, of_rows.map(|kernel| kernel.seconds).sum()),
+        group_seconds: seconds.group,
+        plan_seconds: seconds.plan,
+        train_seconds: seconds.train,
+        loss,
+        kernels,
+    })
+}
+
+/// What kernels did between two reports.
+fn since(before: &[KernelReport], after: &[KernelReport]) -> Vec<KernelReport> {
+    let difference = |(before, after): (&KernelReport, &KernelReport)| {
+        let seconds = after.seconds - before.seconds;
+        let (flops, bytes) = (after.flops - before.flops, after.bytes - before.bytes);
+        KernelReport {
+            name: after.name.clone(),
+            seconds,
+            flops,
+            bytes,
+            flops_per_second: over(flops as f64, seconds),
+            bytes_per_second: over(bytes as f64, seconds),
+        }
+    };
+    before.iter().zip(after).map(difference).collect()
+}

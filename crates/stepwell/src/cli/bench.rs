@@ -1,0 +1,159 @@
+//! What `stepwell bench` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `stepwell bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) job: BenchJob,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchJob {
+    /// The store of rows against the raw disk
+    Ssd(BenchSsdArgs),
+    /// Rows in memory against bare loops over the same memory
+    Mem(BenchMemArgs),
+    /// Training out of core, against memory and the raw disk
+    Train(BenchTrainArgs),
+    /// Training steps alone, against what the processor can do
+    Cpu(BenchCpuArgs),
+}
+
+/// `stepwell bench train`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchTrainArgs {
+    /// A directory on the disk in question, with room for the rows three times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Rows of the store
+    #[arg(long, default_value_t = 40_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Exponent of the ids' frequencies
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Give all slots as many ids (else in the proportions of real data)
+    #[arg(long)]
+    pub(crate) equal: bool,
+    /// Examples that are trained first and not counted
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) warmup: u64,
+    /// Examples that count
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) examples: u64,
+    /// Models
+    #[arg(long, default_value = "lr,wide_deep,deepfm", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) models: Vec<String>,
+    /// Percentages of the rows that memory has slots for
+    #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) shares: Vec<f64>,
+    /// Leave out the runs with every row in memory
+    #[arg(long)]
+    pub(crate) only_out_of_core: bool,
+    /// Any setting, as KEY=VALUE (see `stepwell config`)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// `stepwell bench cpu`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchCpuArgs {
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Ids of all slots
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Exponent of the ids' frequencies
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Ids of each of the 26 slots in an example
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) ids_per_slot: usize,
+    /// Steps that are trained twice, the second time counted
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    pub(crate) steps: usize,
+    /// Models
+    #[arg(long, default_value = "lr,wide_deep,deepfm", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) models: Vec<String>,
+    /// Numbers of threads
+    #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) threads: Vec<usize>,
+    /// Any setting, as KEY=VALUE (see `stepwell config`)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// `stepwell bench mem`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchMemArgs {
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Keys that are asked for
+    #[arg(long, default_value_t = 80_000_000, value_name = "N")]
+    pub(crate) keys: u64,
+    /// Rows that there is room for
+    #[arg(long, default_value_t = 16_000_000, value_name = "N")]
+    pub(crate) slots: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub(crate) row_bytes: usize,
+    /// Exponent of the keys' frequencies in look-ups
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Keys of a look-up, before repetitions are left out
+    #[arg(long, default_value_t = 16_384, value_name = "N")]
+    pub(crate) batch: u64,
+    /// Keys drawn in all
+    #[arg(long, default_value_t = 16_000_000, value_name = "N")]
+    pub(crate) lookups: u64,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) rounds: usize,
+}
+
+/// `stepwell bench ssd`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchSsdArgs {
+    /// A directory on the disk in question, with room for seven times the rows
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Rows of the store
+    #[arg(long, default_value_t = 10_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Bytes of a row
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub(crate) row_bytes: usize,
+    /// Keys of a look-up and of a put
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub(crate) batch: usize,
+    /// Exponent of the keys' frequencies in look-ups and overwrites, 0 for uniform
+    #[arg(long, default_value_t = 0.0, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Reads in flight
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) depth: usize,
+    /// Seconds of each measurement of reads
+    #[arg(long, default_value_t = 5.0, value_name = "S")]
+    pub(crate) seconds: f64,
+    /// How many times all rows are overwritten
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) overwrites: u64,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// Keys that the index grows to without a hint (0: not measured)
+    #[arg(long, default_value_t = 100_000_000, value_name = "N")]
+    pub(crate) index_rows: u64,
+}
