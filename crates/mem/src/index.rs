@@ -12,9 +12,9 @@
 //!           a key goes to `overflow`. Removing leaves a vacancy, no tombstone.
 //! Invariants  I1 a key is in one of its two buckets or in the overflow, once. I2 `elsewhere` of a
 //!             bucket is the number of keys whose first bucket it is and that are not in it.
-//! Growth    Only as many buckets are used as there are keys for: while few rows are here, few lines
-//!           are touched. When they are full, twice as many are used, in the same memory, until all
-//!           are, and every key finds its place anew.
+//! Growth      Only as many buckets are used as there are keys for: while few rows are here, few
+//!           lines are touched. When they are full, twice as many are used, in the same memory,
+//!           until all are, and every key finds its place anew.
 //! Cost        7.1 bytes a slot at 90 % full; a look-up reads one line, one in ten reads two, and
 //!             that of the key whose tag fits: one in 6,000 in vain. Growing inserts each key once
 //!             more, or twice.
