@@ -31,8 +31,8 @@ pub use graph::{
     Block, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId, Plan, Source, Workspace,
 };
 pub use layer::{
-    Activation, Add, Backward, Concat, FactorizationMachine, Flops, Forward, GradientOut,
-    InputGradients, Inputs, Layer, Linear, Reads, Write,
+    Activation, Add, Backward, Concat, Cross, DotInteraction, FactorizationMachine, Flops, Forward,
+    GradientOut, InputGradients, Inputs, Layer, Linear, Reads, Write,
 };
 pub use loss::{Outcome, binary_cross_entropy, outcome};
 pub use matrix::{Matrix, MatrixMut};

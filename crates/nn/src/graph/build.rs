@@ -110,6 +110,7 @@ impl<T: Scalar> GraphBuilder<T> {
         let plan = plan(&uses);
         let layout = |(node, draft): (usize, &Draft<T>)| Layout {
             columns: draft.columns,
+            kept: draft.layer.kept_columns(),
             value: plan.offset(node, BufferKind::Value),
             gradient: plan.offset(node, BufferKind::Gradient),
         };
@@ -155,7 +156,8 @@ impl<T: Scalar> GraphBuilder<T> {
 
 impl<T: Scalar> Draft<T> {
     fn uses(&self) -> NodeUse<'_> {
-        NodeUse { columns: self.columns, reads: self.layer.reads(), sources: &self.sources }
+        let (reads, kept) = (self.layer.reads(), self.layer.kept_columns());
+        NodeUse { columns: self.columns, kept, reads, sources: &self.sources }
     }
 
     /// The parameters of this node from `start` of the flat vector on.

@@ -224,14 +224,18 @@ impl<T: Scalar> Graph<T> {
         let (node, layout) = (&self.nodes[index], &self.layouts[index]);
         let (rows, rows_max) = (block.x.rows(), workspace.rows_max);
         let range = layout.range(layout.value, rows, rows_max);
-        let right_start = range.end;
+        let kept = layout.kept_range(rows, rows_max);
+        let right_start = kept.end;
         let (left, rest) = workspace.values.split_at_mut(range.start);
-        let (output, right) = rest.split_at_mut(range.len());
+        let (own, right) = rest.split_at_mut(right_start - range.start);
+        let (output, kept_lanes) = own.split_at_mut(kept.start - range.start);
+        let output = &mut output[..range.len()];
         let values = Rest { left, right, right_start };
         node.layer.forward(Forward {
             parameters: &parameters[node.parameters.clone()],
             inputs: self.inputs(index, block, values, rows_max),
             output: MatrixMut::packed(output, rows, layout.columns),
+            kept: MatrixMut::packed(kept_lanes, rows, layout.kept),
         });
     }
 
@@ -252,11 +256,13 @@ impl<T: Scalar> Graph<T> {
         let (d_output, right) = rest.split_at_mut(range.len());
         let values = workspace.values.as_slice();
         let output = &values[layout.range(layout.value, rows, rows_max)];
+        let kept = &values[layout.kept_range(rows, rows_max)];
         let values = Rest { left: values, right: &[], right_start: values.len() };
         node.layer.backward(Backward {
             parameters: &parameters[node.parameters.clone()],
             inputs: self.inputs(index, block, values, rows_max),
             output: Matrix::packed(output, rows, layout.columns),
+            kept: Matrix::packed(kept, rows, layout.kept),
             d_output: MatrixMut::packed(d_output, rows, layout.columns),
             gradients: &mut gradients[node.parameters.clone()],
             d_inputs: InputGradients {

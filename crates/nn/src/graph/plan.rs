@@ -23,7 +23,7 @@ use crate::layer::Reads;
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// The output of a node.
+    /// The output of a node, and behind it what the node keeps for its backward pass.
     Value,
     /// The gradient of that output.
     Gradient,
@@ -75,6 +75,7 @@ impl Plan {
 /// What the plan needs to know of a node.
 pub(super) struct NodeUse<'a> {
     pub(super) columns: usize,
+    pub(super) kept: usize,
     pub(super) reads: Reads,
     pub(super) sources: &'a [Source],
 }
@@ -101,21 +102,21 @@ fn lifetimes(nodes: &[NodeUse<'_>], node: usize) -> [BufferPlan; 2] {
     if let Some(reader) = read_back {
         last_use = end - reader;
     }
-    if nodes[node].reads.output {
+    if nodes[node].reads.output || nodes[node].kept > 0 {
         last_use = end - node;
     }
     let lanes = nodes[node].columns;
     let value = BufferPlan {
         node: NodeId(node),
         kind: BufferKind::Value,
-        lanes,
+        lanes: lanes + nodes[node].kept,
         offset: 0,
         first_use: node,
         last_use,
     };
     let first_use = end - last_reader.unwrap_or(node);
-    let gradient =
-        BufferPlan { kind: BufferKind::Gradient, first_use, last_use: end - node, ..value };
+    let kind = BufferKind::Gradient;
+    let gradient = BufferPlan { kind, lanes, first_use, last_use: end - node, ..value };
     [value, gradient]
 }
 
@@ -154,7 +155,7 @@ fn lowest_gap(taken: &[Range<usize>], lanes: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn chain() -> Plan {
+    fn chain(kept: usize) -> Plan {
         let sources: Vec<[Source; 1]> = vec![
             [Source::Columns(0..4)],
             [Source::Node(NodeId(0))],
@@ -166,15 +167,20 @@ mod tests {
         let nodes: Vec<NodeUse<'_>> = widths
             .into_iter()
             .zip(&sources)
-            .map(|(columns, sources)| NodeUse { columns, reads, sources })
+            .map(|(columns, sources)| NodeUse { columns, kept, reads, sources })
             .collect();
         plan(&nodes)
     }
 
     #[test]
     fn buffers_alive_together_do_not_meet() {
-        let plan = chain();
-        assert_eq!(plan.passes, 8);
+        for plan in [chain(0), chain(3)] {
+            assert_eq!(plan.passes, 8);
+            check_apart(&plan);
+        }
+    }
+
+    fn check_apart(plan: &Plan) {
         for a in &plan.buffers {
             for b in plan.buffers.iter().filter(|b| b.kind == a.kind && b.node != a.node) {
                 let together = a.first_use <= b.last_use && b.first_use <= a.last_use;
@@ -186,11 +192,21 @@ mod tests {
 
     #[test]
     fn gradients_share_memory_and_stashed_values_do_not() {
-        let plan = chain();
+        let plan = chain(0);
         assert_eq!(plan.value_lanes, 8 + 6 + 4 + 1);
         // Two neighbours at a time; the widest pair leads, and first fit loses at most a few.
         assert!((14..19).contains(&plan.gradient_lanes), "{}", plan.gradient_lanes);
         assert_eq!(plan.workspace_bytes(2, 4), (19 + plan.gradient_lanes) * 8);
+    }
+
+    #[test]
+    fn what_is_kept_lies_behind_the_value_until_its_backward_pass() {
+        let sources = [[Source::Columns(0..4)], [Source::Node(NodeId(0))]];
+        let reads = Reads { inputs: false, output: false };
+        let node = |sources, kept| NodeUse { columns: 1, kept, reads, sources };
+        let plan = plan(&[node(&sources[0], 2), node(&sources[1], 0)]);
+        assert_eq!((plan.value_lanes, plan.gradient_lanes), (4, 2));
+        assert_eq!((plan.buffers[0].lanes, plan.buffers[0].last_use), (3, 3));
     }
 
     #[test]

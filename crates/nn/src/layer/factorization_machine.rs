@@ -61,7 +61,7 @@ impl<T: Scalar> Layer<T> for FactorizationMachine {
 }
 
 /// Lanes of a vector that are summed over the slots at a time, in registers.
-const TILE: usize = 16;
+pub(super) const TILE: usize = 16;
 
 /// Σ over slots of the lanes `tile` and of their squares; what exceeds the tile stays zero.
 #[inline(always)]
@@ -85,7 +85,7 @@ fn sums<T: Scalar>(row: &[T], dim: usize, tile: Range<usize>) -> ([T; TILE], [T;
 }
 
 /// The tiles of a vector of `dim` lanes.
-fn tiles(dim: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn tiles(dim: usize) -> impl Iterator<Item = Range<usize>> {
     (0..dim).step_by(TILE).map(move |start| start..dim.min(start + TILE))
 }
 

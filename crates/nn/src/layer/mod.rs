@@ -7,6 +7,8 @@
 
 mod add;
 mod concat;
+mod cross;
+mod dot_interaction;
 mod factorization_machine;
 mod linear;
 mod pass;
@@ -15,6 +17,8 @@ use std::fmt::Debug;
 
 pub use add::Add;
 pub use concat::Concat;
+pub use cross::Cross;
+pub use dot_interaction::DotInteraction;
 pub use factorization_machine::FactorizationMachine;
 pub use linear::{Activation, Linear};
 pub use pass::{Backward, Forward, GradientOut, InputGradients, Inputs, Write};
@@ -55,6 +59,11 @@ pub trait Layer<T>: Debug + Send + Sync {
 
     /// What the backward pass reads, which is what has to be kept for it.
     fn reads(&self) -> Reads;
+
+    /// Columns beside the output that the forward pass writes for the backward pass alone.
+    fn kept_columns(&self) -> usize {
+        0
+    }
 
     /// Whether the gradient of every input is the gradient of the output itself.
     fn is_sum(&self) -> bool {

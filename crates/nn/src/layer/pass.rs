@@ -5,8 +5,8 @@
 //! time without copying and without unsafe code:
 //!
 //! ```text
-//! values     [ ....left.... ][ output of this layer ][ ....right.... ]
-//! gradients  [ ....left.... ][ d_output, its own    ][ ....right.... ]
+//! values     [ ....left.... ][ output of this layer | kept ][ ....right.... ]
+//! gradients  [ ....left.... ][ d_output, its own           ][ ....right.... ]
 //! ```
 
 use std::ops::Range;
@@ -27,6 +27,8 @@ pub enum Write {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) columns: usize,
+    /// Lanes that the layer keeps, behind its output.
+    pub(crate) kept: usize,
     pub(crate) value: usize,
     pub(crate) gradient: usize,
 }
@@ -36,6 +38,12 @@ impl Layout {
     pub(crate) fn range(&self, offset: usize, rows: usize, rows_max: usize) -> Range<usize> {
         let start = offset * rows_max;
         start..start + rows * self.columns
+    }
+
+    /// What is kept of `rows` rows, among the values.
+    pub(crate) fn kept_range(&self, rows: usize, rows_max: usize) -> Range<usize> {
+        let start = (self.value + self.columns) * rows_max;
+        start..start + rows * self.kept
     }
 }
 
@@ -196,6 +204,8 @@ pub struct Forward<'a, T> {
     pub inputs: Inputs<'a, T>,
     /// What it writes, in full. // (rows, columns)
     pub output: MatrixMut<'a, T>,
+    /// What it writes for the backward pass alone. // (rows, kept columns)
+    pub kept: MatrixMut<'a, T>,
 }
 
 /// The backward pass of a layer over a block.
@@ -207,7 +217,9 @@ pub struct Backward<'a, T> {
     pub inputs: Inputs<'a, T>,
     /// What it wrote; only where [`Reads::output`](crate::Reads::output) says so.
     pub output: Matrix<'a, T>,
-    /// The gradient of that, which the layer may change as it likes. // (rows, columns)
+    /// What it kept. // (rows, kept columns)
+    pub kept: Matrix<'a, T>,
+    /// The gradient of the output, which the layer may change as it likes. // (rows, columns)
     pub d_output: MatrixMut<'a, T>,
     /// Gradients of the parameters, to be overwritten in full.
     pub gradients: &'a mut [T],

@@ -4,8 +4,9 @@
 
 use stepwell_base::random::Stream;
 use stepwell_nn::{
-    Activation, Add, Block, Concat, FactorizationMachine, Graph, GraphBuilder, InputShape, Linear,
-    Matrix, NodeId, Scalar, Source, Workspace, binary_cross_entropy,
+    Activation, Add, Block, Concat, Cross, DotInteraction, FactorizationMachine, Graph,
+    GraphBuilder, InputShape, Linear, Matrix, NodeId, Scalar, Source, Workspace,
+    binary_cross_entropy,
 };
 
 pub(crate) fn numbers<T: Scalar>(name: &str, count: usize) -> Vec<T> {
@@ -51,6 +52,67 @@ pub(crate) fn deepfm<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Two cross layers beside a hidden one; the second reads the input and a node.
+pub(crate) fn dcn<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 3 });
+    let base = || Source::Columns(0..9);
+    let cross = Cross { columns: 9 };
+    let first = builder.add("cross1", cross, &[base(), base()]).unwrap();
+    let second = builder.add("cross2", cross, &[base(), Source::Node(first)]).unwrap();
+    let hidden = builder.add("hidden", linear(9, 4, Activation::Relu), &[base()]).unwrap();
+    let sources = [Source::Node(second), Source::Node(hidden)];
+    let joined = builder.add("joined", Concat, &sources).unwrap();
+    let top = linear(13, 1, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Cross layers in other places: on a node twice, on columns that overlap, without embeddings.
+pub(crate) fn crossed<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 8, dense: 4 });
+    let cross = Cross { columns: 4 };
+    let columns = |start| Source::Columns(start..start + 4);
+    let a = builder.add("a", cross, &[columns(6), columns(2)]).unwrap();
+    let b = builder.add("b", cross, &[Source::Node(a), Source::Node(a)]).unwrap();
+    let c = builder.add("c", cross, &[Source::Node(a), columns(8)]).unwrap();
+    let d = builder.add("d", cross, &[columns(8), Source::Node(c)]).unwrap();
+    let sum = [Source::Node(b), Source::Node(a), Source::Node(d)];
+    let sum = builder.add("sum", Add, &sum).unwrap();
+    let top = linear(4, 1, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(sum)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// `slots` embeddings of `dim` lanes and the output of a bottom layer, all multiplied with another.
+pub(crate) fn dlrm<T: Scalar>(slots: usize, dim: usize) -> Graph<T> {
+    let embedding = slots * dim;
+    let mut builder = GraphBuilder::new(InputShape { embedding, dense: 2 });
+    let bottom = linear(2, dim, Activation::Relu);
+    let bottom = builder.add("bottom", bottom, &[Source::Columns(embedding..embedding + 2)]);
+    let bottom = Source::Node(bottom.unwrap());
+    let interaction = DotInteraction { vectors: slots + 1, dim };
+    let sources = [bottom.clone(), Source::Columns(0..embedding)];
+    let interaction = builder.add("interaction", interaction, &sources).unwrap();
+    let joined = builder.add("joined", Concat, &[bottom, Source::Node(interaction)]).unwrap();
+    let top = tower(&mut builder, Source::Node(joined), dim + slots * (slots + 1) / 2);
+    builder.add("logit", Add, &[Source::Node(top)]).unwrap();
+    builder.build().unwrap()
+}
+
+/// Interactions of columns that overlap, of some that want no gradient, and of nodes.
+pub(crate) fn interacting<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 13, dense: 4 });
+    let sources = [Source::Columns(8..17), Source::Columns(3..12)];
+    let a = DotInteraction { vectors: 6, dim: 3 };
+    let a = builder.add("a", a, &sources).unwrap();
+    let b = DotInteraction { vectors: 3, dim: 5 };
+    let b = builder.add("b", b, &[Source::Node(a)]).unwrap();
+    let joined = builder.add("joined", Concat, &[Source::Node(b), Source::Node(a)]).unwrap();
+    let top = linear(18, 1, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(joined)]).unwrap();
+    builder.build().unwrap()
+}
+
 /// Forks, joins, overlapping and untouched columns, factorization over dense columns too.
 pub(crate) fn forked<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 20, dense: 4 });
@@ -85,6 +147,13 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("lr", lr()),
         ("wide_deep", wide_deep()),
         ("deepfm", deepfm()),
+        ("dcn", dcn()),
+        ("crossed", crossed()),
+        ("dlrm", dlrm(4, 3)),
+        ("dlrm of many slots", dlrm(36, 2)),
+        ("dlrm of many lanes", dlrm(2, 19)),
+        ("dlrm of whole tiles", dlrm(5, 16)),
+        ("interacting", interacting()),
         ("forked", forked()),
         ("wide_only", wide_only()),
     ]

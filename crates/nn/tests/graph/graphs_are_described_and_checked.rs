@@ -1,8 +1,8 @@
 //! What a graph says about itself, and the descriptions it refuses.
 
 use stepwell_nn::{
-    Activation, Add, BufferKind, Concat, FactorizationMachine, GraphBuilder, GraphError,
-    InputShape, NodeId, Source, Workspace,
+    Activation, Add, BufferKind, Concat, Cross, DotInteraction, FactorizationMachine, GraphBuilder,
+    GraphError, InputShape, NodeId, Source, Workspace,
 };
 
 #[test]
@@ -60,6 +60,18 @@ fn work_is_counted() {
 }
 
 #[test]
+fn work_of_crosses_and_interactions_is_counted() {
+    let flops = crate::common::crossed::<f32>().flops_per_example();
+    let product = 2 * 4 * 4;
+    assert_eq!(flops.forward, 4 * (product + 3 * 4) + 2 * 4 + (2 * 4 + 1));
+    let flops = crate::common::interacting::<f32>().flops_per_example();
+    assert_eq!(flops.forward, 15 * 2 * 3 + 3 * 2 * 5 + 2 * 18 + 1);
+    // Of the columns 8..17 five are embeddings.
+    let inner = 2 * 5 * (5 + 9) + 2 * 2 * 15;
+    assert_eq!(flops.backward, inner + 2 * (18 + 18) + 1);
+}
+
+#[test]
 fn the_plan_names_every_buffer() {
     let graph = crate::common::forked::<f32>();
     let plan = graph.plan();
@@ -97,6 +109,23 @@ fn wrong_descriptions_are_refused() {
     let flat = FactorizationMachine { slots: 3, dim: 0 };
     assert!(graph.add("a", flat, &columns(0..0)).is_err());
     assert!(graph.add("a", Concat, &[Source::FirstOrder]).is_err());
+    let error = graph.add("a", Cross { columns: 4 }, &columns(0..4)).unwrap_err();
+    assert_eq!(error.to_string(), "layer 'a': it takes two inputs of 4 columns, not [4]");
+    assert!(
+        graph
+            .add("a", Cross { columns: 0 }, &[Source::Columns(0..0), Source::Columns(0..0)])
+            .is_err()
+    );
+    let three = DotInteraction { vectors: 3, dim: 2 };
+    let error = graph.add("a", three, &columns(0..8)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "layer 'a': it takes one or two inputs of 3 x 2 columns, not [8]"
+    );
+    let broken = [Source::Columns(0..3), Source::Columns(3..6)];
+    assert!(graph.add("a", three, &broken).is_err());
+    let alone = DotInteraction { vectors: 1, dim: 2 };
+    assert!(graph.add("a", alone, &columns(0..2)).is_err());
     assert_eq!(graph.build().unwrap_err(), GraphError::Empty);
 
     let mut graph = builder();
