@@ -73,9 +73,10 @@ impl Job {
 }
 
 fn model(config: &mut Config, dice: &mut Dice) {
-    config.model.kind = dice.pick(&[ModelKind::Lr, ModelKind::WideDeep, ModelKind::DeepFm]);
+    config.model.kind = dice.pick(&ModelKind::ALL);
     config.model.dim = dice.within(1, 4) as usize;
     config.model.hidden = vec![4];
+    (config.model.cross_layers, config.model.bottom) = (1, vec![4]);
     config.model.blocks = dice.pick(&[1, 2, 3, 8]);
     config.model.init_range = 0.1;
     let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];

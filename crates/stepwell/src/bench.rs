@@ -25,7 +25,7 @@ fn run_cpu(args: &BenchCpuArgs) -> Result<(), String> {
         skew: args.skew,
         ids_per_slot: args.ids_per_slot,
         steps: args.steps,
-        models: args.models.iter().map(|name| model(name)).collect::<Result<_, _>>()?,
+        models: models(&args.models)?,
         threads: args.threads.clone(),
         config: config(&args.set)?,
     };
@@ -97,7 +97,7 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
         equal: args.equal,
         warmup: args.warmup,
         examples: args.examples,
-        models: args.models.iter().map(|name| model(name)).collect::<Result<_, _>>()?,
+        models: models(&args.models)?,
         shares: args.shares.clone(),
         only_out_of_core: args.only_out_of_core,
         config,
@@ -109,8 +109,13 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
     Ok(())
 }
 
-fn model(name: &str) -> Result<ModelKind, String> {
-    settings::model(name).map_err(|why| format!("--models {name}: {why}"))
+fn models(names: &[String]) -> Result<Vec<ModelKind>, String> {
+    let model =
+        |name: &String| settings::model(name).map_err(|why| format!("--models {name}: {why}"));
+    match names {
+        [] => Ok(ModelKind::ALL.to_vec()),
+        names => names.iter().map(model).collect(),
+    }
 }
 
 fn print_train(figures: &train::Figures) {

@@ -116,7 +116,7 @@ pub(crate) struct ConfigArgs {
     /// Layout of the data: criteo
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// lr, wide_deep or deepfm
+    /// lr, wide_deep, deepfm, dcn or dlrm
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Any setting by its key (`stepwell config` lists them)

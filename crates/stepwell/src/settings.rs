@@ -96,7 +96,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         number synth.vocab_scale),
     Setting {
         key: "model.kind",
-        help: "lr, wide_deep or deepfm",
+        help: "lr, wide_deep, deepfm, dcn or dlrm",
         set: |config, text| model(text).map(|kind| config.model.kind = kind),
         get: |config| json!(config.model.kind.name()),
     },
@@ -106,6 +106,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "widths of the hidden layers, such as 512,256,128",
         set: |config, text| widths(text).map(|hidden| config.model.hidden = hidden),
         get: |config| json!(config.model.hidden),
+    },
+    setting!("model.cross_layers", "cross layers of dcn", number model.cross_layers),
+    Setting {
+        key: "model.bottom",
+        help: "widths of the layers of dlrm over the dense features; one of model.dim follows them",
+        set: |config, text| widths(text).map(|bottom| config.model.bottom = bottom),
+        get: |config| json!(config.model.bottom),
     },
     setting!("model.init_range", "embeddings begin uniform in plus or minus this",
         number model.init_range),
@@ -276,6 +283,8 @@ mod tests {
             ("data.paths", "a.tsv, b*.tsv"),
             ("model.kind", "lr"),
             ("model.hidden", "64,32"),
+            ("model.cross_layers", "2"),
+            ("model.bottom", "32"),
             ("tiers.dram", "64MiB"),
             ("tiers.ssd", "/tmp/x"),
             ("optim.rows.kind", "adam"),
@@ -300,7 +309,7 @@ mod tests {
         let mut config = Config::default();
         let mut error = |key: &str, text| find(key).unwrap().set(&mut config, text).unwrap_err();
         assert_eq!(error("data.epochs", "two"), "data.epochs = two: give a whole number");
-        assert!(error("model.kind", "dlrm").contains("lr, wide_deep, deepfm"));
+        assert!(error("model.kind", "din").contains("lr, wide_deep, deepfm, dcn, dlrm"));
         assert!(error("tiers.dram", "lots").contains("64MiB"));
     }
 }

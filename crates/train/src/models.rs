@@ -4,24 +4,25 @@
 //!   lr         first order + linear(dense)
 //!   wide_deep  first order + linear(dense) + mlp(embeddings, dense)
 //!   deepfm     first order + linear(dense) + mlp(embeddings, dense) + fm(embeddings)
+//!   dcn        linear(cross(x), mlp(x)), x = (embeddings, dense): no first order
+//!   dlrm       mlp(b, dots(b, embeddings)), b = mlp(dense): no first order
 //! ```
 //!
 //! Sources: Cheng et al., "Wide & Deep Learning for Recommender Systems" (DLRS 2016); Guo et al.,
-//! "DeepFM" (IJCAI 2017). The wide weight of an id is one more lane of its row, so that a row is
-//! fetched once.
-
-use std::ops::Range;
+//! "DeepFM" (IJCAI 2017); Wang et al., "DCN V2" (WWW 2021), its parallel structure; Naumov et al.,
+//! "Deep Learning Recommendation Model" (2019). The wide weight of an id is one more lane of its
+//! row, so that a row is fetched once; rows of models without first order do not have it.
 
 use stepwell_base::TableId;
 use stepwell_data::Schema;
 use stepwell_nn::{
-    Activation, Add, FactorizationMachine, Graph, GraphBuilder, GraphError, InputShape, Linear,
-    NodeId, Source,
+    Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
+    GraphError, InputShape, Linear, Source,
 };
 use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_server::TableSpec;
 
-use crate::config::{Config, ModelKind, OptimizerConfig, OptimizerKind};
+use crate::config::{Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind};
 use crate::{Error, Result};
 
 /// A model: tables and the graph on them.
@@ -50,7 +51,7 @@ impl Model {
             id: TableId(0),
             name: "embedding".to_owned(),
             dim,
-            wide: 1,
+            wide: usize::from(graph.reads_first_order()),
             optimizer,
             init_range: config.model.init_range as f32,
             seed: config.seed,
@@ -108,25 +109,80 @@ fn embedding_dim(config: &Config) -> usize {
     if config.model.kind == ModelKind::Lr { 0 } else { config.model.dim }
 }
 
-fn graph(config: &Config, schema: Schema) -> std::result::Result<Graph<f32>, GraphError> {
+type Built<T> = std::result::Result<T, GraphError>;
+
+fn graph(config: &Config, schema: Schema) -> Built<Graph<f32>> {
     let dim = embedding_dim(config);
-    let embedding = schema.slots * dim;
-    let input = InputShape { embedding, dense: schema.dense };
+    let input = InputShape { embedding: schema.slots * dim, dense: schema.dense };
     let mut builder = GraphBuilder::new(input);
-    let dense = embedding..input.columns();
+    match config.model.kind {
+        ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {
+            sum(&mut builder, input, &config.model, schema.slots)?;
+        }
+        ModelKind::Dcn => dcn(&mut builder, input, &config.model)?,
+        ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, schema.slots)?,
+    }
+    builder.build()
+}
+
+/// The models whose logit is a sum: first order, linear in the dense features, and what they add.
+fn sum(
+    builder: &mut GraphBuilder<f32>,
+    input: InputShape,
+    model: &ModelConfig,
+    slots: usize,
+) -> Built<()> {
+    let dense = input.embedding..input.columns();
     let linear = builder.add("linear", layer(dense.len(), 1, false), &[Source::Columns(dense)])?;
     let mut logit = vec![Source::FirstOrder, Source::Node(linear)];
-    if config.model.kind != ModelKind::Lr {
-        let top = mlp(&mut builder, &config.model.hidden, 0..input.columns())?;
+    if model.kind != ModelKind::Lr {
+        let (columns, source) = (input.columns(), Source::Columns(0..input.columns()));
+        let (width, source) = mlp(builder, "mlp", &model.hidden, columns, source)?;
+        let top = builder.add("mlp_out", layer(width, 1, false), &[source])?;
         logit.push(Source::Node(top));
     }
-    if config.model.kind == ModelKind::DeepFm {
-        let layer = FactorizationMachine { slots: schema.slots, dim };
-        let fm = builder.add("fm", layer, &[Source::Columns(0..embedding)])?;
+    if model.kind == ModelKind::DeepFm {
+        let layer = FactorizationMachine { slots, dim: model.dim };
+        let fm = builder.add("fm", layer, &[Source::Columns(0..input.embedding)])?;
         logit.push(Source::Node(fm));
     }
-    builder.add("logit", Add, &logit)?;
-    builder.build()
+    builder.add("logit", Add, &logit).map(drop)
+}
+
+/// Cross layers beside hidden ones, all over the whole input.
+fn dcn(builder: &mut GraphBuilder<f32>, input: InputShape, model: &ModelConfig) -> Built<()> {
+    let columns = input.columns();
+    let whole = Source::Columns(0..columns);
+    let mut crossed = whole.clone();
+    for number in 1..=model.cross_layers {
+        let sources = [whole.clone(), crossed];
+        crossed =
+            Source::Node(builder.add(&format!("cross{number}"), Cross { columns }, &sources)?);
+    }
+    let (width, deep) = mlp(builder, "mlp", &model.hidden, columns, whole)?;
+    let both = builder.add("both", Concat, &[crossed, deep])?;
+    let logit = layer(columns + width, 1, false);
+    builder.add("logit", logit, &[Source::Node(both)]).map(drop)
+}
+
+/// Dot products of the embeddings and of what a bottom MLP makes of the dense features.
+fn dlrm(
+    builder: &mut GraphBuilder<f32>,
+    input: InputShape,
+    model: &ModelConfig,
+    slots: usize,
+) -> Built<()> {
+    let dense = input.embedding..input.columns();
+    let widths = [model.bottom.as_slice(), &[model.dim]].concat();
+    let (width, dense) = (dense.len(), Source::Columns(dense));
+    let (_, bottom) = mlp(builder, "bottom", &widths, width, dense)?;
+    let interaction = DotInteraction { vectors: slots + 1, dim: model.dim };
+    let sources = [bottom.clone(), Source::Columns(0..input.embedding)];
+    let dots = builder.add("interaction", interaction, &sources)?;
+    let both = builder.add("both", Concat, &[bottom, Source::Node(dots)])?;
+    let columns = model.dim + interaction.pairs();
+    let (width, top) = mlp(builder, "mlp", &model.hidden, columns, Source::Node(both))?;
+    builder.add("logit", layer(width, 1, false), &[top]).map(drop)
 }
 
 fn layer(inputs: usize, outputs: usize, hidden: bool) -> Linear {
@@ -134,18 +190,20 @@ fn layer(inputs: usize, outputs: usize, hidden: bool) -> Linear {
     Linear { inputs, outputs, bias: true, activation }
 }
 
+/// Hidden layers `<name>1`, `<name>2` and so on; returns columns and place of what the last gives.
 fn mlp(
     builder: &mut GraphBuilder<f32>,
-    hidden: &[usize],
-    columns: Range<usize>,
-) -> std::result::Result<NodeId, GraphError> {
-    let (mut width, mut source) = (columns.len(), Source::Columns(columns));
-    for (number, outputs) in hidden.iter().enumerate() {
-        let name = format!("mlp{}", number + 1);
-        let node = builder.add(&name, layer(width, *outputs, true), &[source])?;
-        (width, source) = (*outputs, Source::Node(node));
+    name: &str,
+    widths: &[usize],
+    mut columns: usize,
+    mut source: Source,
+) -> Built<(usize, Source)> {
+    for (index, outputs) in widths.iter().enumerate() {
+        let name = format!("{name}{}", index + 1);
+        let node = builder.add(&name, layer(columns, *outputs, true), &[source])?;
+        (columns, source) = (*outputs, Source::Node(node));
     }
-    builder.add("mlp_out", layer(width, 1, false), &[source])
+    Ok((columns, source))
 }
 
 /// Name of the instruction sets that sums are made with on this machine.

@@ -6,7 +6,7 @@ use stepwell_base::hash;
 use stepwell_server::Checkpoint;
 
 use crate::batch::Position;
-use crate::config::Config;
+use crate::config::{Config, ModelKind};
 use crate::{Error, Result};
 
 /// What tells a data file from another one.
@@ -144,6 +144,13 @@ pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
         ("optim.dense.kind", format!("{:?}", config.dense.kind)),
         ("optim.dense.lr", config.dense.lr.to_string()),
     ];
+    match config.model.kind {
+        ModelKind::Dcn => {
+            settings.push(("model.cross_layers", config.model.cross_layers.to_string()));
+        }
+        ModelKind::Dlrm => settings.push(("model.bottom", format!("{:?}", config.model.bottom))),
+        ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {}
+    }
     if data.paths.is_empty() {
         settings.push(("synth.examples", config.synth.examples.to_string()));
         settings.push(("synth.vocab_scale", config.synth.vocab_scale.to_string()));
@@ -187,6 +194,24 @@ mod tests {
         assert_eq!(check(&was, &Config::default()), Ok(()));
         let error = check(&was, &Config { staleness: 1, ..Config::default() }).unwrap_err();
         assert!(error.contains("pipeline.staleness = 0, this run has 1"), "{error}");
+    }
+
+    #[test]
+    fn shapes_of_a_model_are_kept_and_those_of_others_do_not_count() {
+        let config = |kind, cross_layers, bottom: &[usize]| {
+            let mut config = Config::default();
+            (config.model.kind, config.model.cross_layers) = (kind, cross_layers);
+            config.model.bottom = bottom.to_vec();
+            config
+        };
+        let was = state(&config(ModelKind::Dcn, 3, &[4]));
+        let error = check(&was, &config(ModelKind::Dcn, 2, &[4])).unwrap_err();
+        assert!(error.contains("model.cross_layers = 3, this run has 2"), "{error}");
+        assert_eq!(check(&was, &config(ModelKind::Dcn, 3, &[5])), Ok(()));
+        let was = state(&config(ModelKind::Dlrm, 3, &[4]));
+        let error = check(&was, &config(ModelKind::Dlrm, 3, &[4, 2])).unwrap_err();
+        assert!(error.contains("model.bottom = [4], this run has [4, 2]"), "{error}");
+        assert_eq!(check(&was, &config(ModelKind::Dlrm, 2, &[4])), Ok(()));
     }
 
     #[test]

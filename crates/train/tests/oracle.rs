@@ -75,7 +75,7 @@ fn delays_in_every_stage_change_nothing() {
 
 #[test]
 fn every_optimizer_and_model_is_exact() {
-    for kind in [ModelKind::Lr, ModelKind::WideDeep, ModelKind::DeepFm] {
+    for kind in ModelKind::ALL {
         for optimizer in [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam] {
             let with = |mut config: Config| {
                 config.rows.kind = optimizer;

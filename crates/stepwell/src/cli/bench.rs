@@ -48,8 +48,8 @@ pub(crate) struct BenchTrainArgs {
     /// Examples that count
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) examples: u64,
-    /// Models
-    #[arg(long, default_value = "lr,wide_deep,deepfm", value_delimiter = ',', value_name = "LIST")]
+    /// Models; all of them unless given
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
     /// Percentages of the rows that memory has slots for
     #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
@@ -80,8 +80,8 @@ pub(crate) struct BenchCpuArgs {
     /// Steps that are trained twice, the second time counted
     #[arg(long, default_value_t = 50, value_name = "N")]
     pub(crate) steps: usize,
-    /// Models
-    #[arg(long, default_value = "lr,wide_deep,deepfm", value_delimiter = ',', value_name = "LIST")]
+    /// Models; all of them unless given
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
     /// Numbers of threads
     #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]

@@ -2,11 +2,15 @@
 //!
 //! This is the meaning; how it is written down (TOML, flags) is the roof's business.
 
+mod model;
+
 use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
 use stepwell_mem::PolicyKind;
 use stepwell_server::{Admission, Life};
+
+pub use self::model::{ModelConfig, ModelKind};
 
 /// Everything a run is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,46 +67,6 @@ pub struct SynthConfig {
     pub examples: u64,
     /// Vocabulary sizes as a multiple of a real sample's.
     pub vocab_scale: f64,
-}
-
-/// Which model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModelKind {
-    /// Logistic regression.
-    Lr,
-    /// Wide & Deep.
-    WideDeep,
-    /// DeepFM.
-    DeepFm,
-}
-
-impl ModelKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Lr, Self::WideDeep, Self::DeepFm];
-
-    /// Its name in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lr => "lr",
-            Self::WideDeep => "wide_deep",
-            Self::DeepFm => "deepfm",
-        }
-    }
-}
-
-/// What is trained.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelConfig {
-    /// Which model.
-    pub kind: ModelKind,
-    /// Lanes of an embedding.
-    pub dim: usize,
-    /// Widths of the hidden layers.
-    pub hidden: Vec<usize>,
-    /// Embeddings begin uniform in [-range, range).
-    pub init_range: f64,
-    /// Blocks that every mini-batch is cut into, the unit of summation.
-    pub blocks: usize,
 }
 
 /// Memory and disk.
@@ -235,6 +199,8 @@ impl Default for Config {
                 kind: ModelKind::DeepFm,
                 dim: 16,
                 hidden: vec![512, 256, 128],
+                cross_layers: 3,
+                bottom: vec![512, 256],
                 init_range: 0.01,
                 blocks: 8,
             },
@@ -349,12 +315,7 @@ impl Config {
                 self.model.blocks
             ));
         }
-        if self.model.dim > 4096
-            || self.model.hidden.iter().any(|width| !(1..=65536).contains(width))
-        {
-            return Err("model.dim is at most 4096 and each of model.hidden 1 to 65536".to_owned());
-        }
-        Ok(())
+        self.model.check()
     }
 
     fn check_numbers(&self) -> Result<(), String> {

@@ -41,6 +41,7 @@ fn job(kind: ModelKind) -> Config {
     config.model.kind = kind;
     config.model.dim = 4;
     config.model.hidden = vec![16, 8];
+    config.model.bottom = vec![8];
     config.tiers.dram = ByteCount(16 << 20);
     config.tiers.index = ByteCount(8 << 20);
     config
