@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ["lr", "wide_deep", "deepfm"]
+MODELS = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"]
 
 
 class Sides:

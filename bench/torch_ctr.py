@@ -10,7 +10,7 @@ Reads label, 13 integers and 26 ids a line; prints one JSON object.
 
 All slots share one array of rows; slot s owns rows s * R to (s + 1) * R, and an id is hashed to one
 of them, the missing id too. The wide weight is the last column of a row, so that a row is fetched
-once. `--rows-by` says how rows are trained:
+once; dcn and dlrm have none. `--rows-by` says how rows are trained:
 
   torch   nn.functional.embedding(sparse=True) with torch.optim.SGD, Adagrad or SparseAdam
   manual  the gradients of equal ids sorted and summed, then one gather, update and scatter of the
@@ -31,6 +31,9 @@ SLOTS, DENSE = 26, 13
 COLUMNS = ["y"] + [f"I{i}" for i in range(1, 14)] + [f"C{i}" for i in range(1, 27)]
 IDS = COLUMNS[1 + DENSE:]
 HIDDEN = [512, 256, 128]
+BOTTOM = [512, 256]
+CROSS_LAYERS = 3
+WIDE = ["lr", "wide_deep", "deepfm"]
 ROW_RATES = {"sgd": 0.1, "adagrad": 0.02, "adam": 0.001}
 
 
@@ -38,7 +41,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
     add("data", help="TSV file, not compressed")
-    add("--model", default="wide_deep", choices=["lr", "wide_deep", "deepfm"])
+    add("--model", default="wide_deep", choices=[*WIDE, "dcn", "dlrm"])
     add("--dim", type=int, default=16)
     add("--rows-per-slot", type=int, default=1 << 17)
     add("--mini-batch", type=int, default=4096)
@@ -198,11 +201,11 @@ def line_count(path):
 # ---- rows ----------------------------------------------------------------------------------------
 
 def new_rows():
-    """Embeddings uniform in +-0.01 and, in the last column, wide weights of zero."""
-    width = 1 if O.model == "lr" else O.dim + 1
-    rows = torch.empty(SLOTS * O.rows_per_slot, width)
-    rows[:, :-1].uniform_(-0.01, 0.01)
-    rows[:, -1] = 0
+    """Embeddings uniform in +-0.01 and, where there are any, wide weights of zero behind them."""
+    dim = 0 if O.model == "lr" else O.dim
+    rows = torch.empty(SLOTS * O.rows_per_slot, dim + (O.model in WIDE))
+    rows[:, :dim].uniform_(-0.01, 0.01)
+    rows[:, dim:] = 0
     return rows
 
 
@@ -265,17 +268,22 @@ class ManualRows:
 
 # ---- models --------------------------------------------------------------------------------------
 
-class Dense(nn.Module):
-    """The dense part: gathered rows [b, 26, width] and dense features [b, 13] to logits [b]."""
+# The dense parts: gathered rows [b, 26, width] and dense features [b, 13] to logits [b].
+
+def mlp(*widths):
+    pairs = zip(widths, widths[1:])
+    return nn.Sequential(*(m for a, b in pairs for m in (nn.Linear(a, b), nn.ReLU())))
+
+
+class Wide(nn.Module):
+    """lr, wide_deep and deepfm."""
 
     def __init__(self):
         super().__init__()
         self.wide = nn.Linear(DENSE, 1)
-        if O.model == "lr":
-            return
-        widths = [SLOTS * O.dim + DENSE, *HIDDEN]
-        hidden = [m for a, b in zip(widths, widths[1:]) for m in (nn.Linear(a, b), nn.ReLU())]
-        self.deep = nn.Sequential(*hidden, nn.Linear(widths[-1], 1))
+        if O.model != "lr":
+            hidden = mlp(SLOTS * O.dim + DENSE, *HIDDEN)
+            self.deep = nn.Sequential(*hidden, nn.Linear(HIDDEN[-1], 1))
 
     def forward(self, gathered, x):
         z = gathered[..., -1].sum(1) + self.wide(x).squeeze(1)
@@ -288,10 +296,45 @@ class Dense(nn.Module):
         return z
 
 
+class Dcn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        width = SLOTS * O.dim + DENSE
+        self.cross = nn.ModuleList(nn.Linear(width, width) for _ in range(CROSS_LAYERS))
+        self.deep = mlp(width, *HIDDEN)
+        self.logit = nn.Linear(width + HIDDEN[-1], 1)
+
+    def forward(self, v, x):
+        base = torch.cat([v.flatten(1), x], 1)
+        crossed = base
+        for layer in self.cross:
+            crossed = torch.addcmul(crossed, base, layer(crossed))
+        return self.logit(torch.cat([crossed, self.deep(base)], 1)).squeeze(1)
+
+
+class Dlrm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        vectors = SLOTS + 1
+        rows, columns = torch.tril_indices(vectors, vectors, -1)
+        self.register_buffer("pairs", rows * vectors + columns)
+        self.bottom = mlp(DENSE, *BOTTOM, O.dim)
+        self.top = mlp(O.dim + len(self.pairs), *HIDDEN)
+        self.logit = nn.Linear(HIDDEN[-1], 1)
+
+    def forward(self, v, x):
+        bottom = self.bottom(x)
+        vectors = torch.cat([bottom.unsqueeze(1), v], 1)
+        products = torch.bmm(vectors, vectors.transpose(1, 2))
+        # On a processor index_select is the fastest way, backwards too.
+        pairs = products.flatten(1).index_select(1, self.pairs)
+        return self.logit(self.top(torch.cat([bottom, pairs], 1))).squeeze(1)
+
+
 class Trainer:
     def __init__(self):
         self.rows = {"torch": TorchRows, "manual": ManualRows}[O.rows_by]()
-        self.plain = Dense()
+        self.plain = {"dcn": Dcn, "dlrm": Dlrm}.get(O.model, Wide)()
         self.dense = torch.compile(self.plain) if O.compile else self.plain
         self.optimizer = torch.optim.Adam(self.plain.parameters(), lr=O.dense_lr, fused=True)
 

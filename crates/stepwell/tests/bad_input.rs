@@ -66,6 +66,19 @@ fn malformed_lines_may_be_skipped_up_to_a_number() {
 }
 
 #[test]
+fn shapes_that_make_no_model_are_refused() {
+    let shop = Workshop::new();
+    for (setting, mend) in [
+        ("model.cross_layers=0", "model.cross_layers is 0: give 1 to 64"),
+        ("model.bottom=", "model.bottom is []: give one width or more"),
+        ("model.bottom=8,0", "model.bottom is [8, 0]: give one width or more, each 1 to 65536"),
+    ] {
+        let error = shop.fails(&["train", "--set", setting]);
+        assert!(error.contains(mend), "{error}");
+    }
+}
+
+#[test]
 fn files_that_cannot_be_read_are_named() {
     let shop = Workshop::new();
     let error = train(&shop, "nowhere.tsv", &[]);

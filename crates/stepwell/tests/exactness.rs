@@ -17,18 +17,20 @@ fn long() -> bool {
     std::env::var_os("STEPWELL_LONG").is_some()
 }
 
-fn base(data: &str) -> Vec<String> {
-    let mut args = vec!["train", "--data", data, "--model", "deepfm", "--data.mini_batch", "256"];
+fn base(data: &str, model: &str) -> Vec<String> {
+    let mut args = vec!["train", "--data", data, "--model", model, "--data.mini_batch", "256"];
     args.extend(["--data.eval_fraction", "0.2", "--tiers.index", "32MiB"]);
     if !long() {
-        args.extend(["--model.dim", "4", "--model.hidden", "16,8"]);
+        args.extend(["--model.dim", "4", "--model.hidden", "16,8", "--model.bottom", "8"]);
     }
     args.into_iter().map(str::to_owned).collect()
 }
 
+#[derive(Clone)]
 struct Case<'a> {
     shop: &'a Workshop,
     data: String,
+    model: &'static str,
 }
 
 impl Case<'_> {
@@ -37,7 +39,7 @@ impl Case<'_> {
     }
 
     fn run(&self, more: &[&str]) -> Value {
-        let base = base(&self.data);
+        let base = base(&self.data, self.model);
         let mut args = self.args(&base, more);
         args.extend(["--report", "report.json"]);
         self.shop.ok(&args);
@@ -51,7 +53,7 @@ impl Case<'_> {
     /// of all cases: what is known ahead takes a few bytes, too.
     fn least_memory(&self, rows: u64, row_bytes: u64) -> String {
         let mut bytes = rows * row_bytes / 50;
-        let base = base(&self.data);
+        let base = base(&self.data, self.model);
         loop {
             let dram = bytes.to_string();
             let tiny = ["--tiers.dram", &dram, "--tiers.segment", "256KiB"];
@@ -82,7 +84,7 @@ fn tiny_tiers_give_the_model_of_the_run_in_memory() {
     };
     let data = std::path::Path::new(&folder).join("criteo_tb_80k.tsv.zst");
     let shop = Workshop::new();
-    let case = Case { shop: &shop, data: data.display().to_string() };
+    let case = Case { shop: &shop, data: data.display().to_string(), model: "deepfm" };
     let lanes: u64 = if long() { 17 } else { 5 };
     let oracle = case.run(&["--pipeline.lookahead", "0", "--tiers.dram", "256MiB"]);
     assert_eq!(oracle["tiers"]["host"]["evictions"], 0);
@@ -116,6 +118,19 @@ fn tiny_tiers_give_the_model_of_the_run_in_memory() {
     let evictions = every_policy(&case, &tiny, &oracle);
     println!("evictions by policy: {evictions:?}");
     killed_and_resumed(&case, &tiny, &oracle);
+    for model in ["dcn", "dlrm"] {
+        other_model(&Case { model, ..case.clone() }, &tiny);
+    }
+}
+
+/// Rows without a wide weight are fewer bytes, so the same memory holds a mini-batch of them.
+fn other_model(case: &Case<'_>, tiny: &[&str]) {
+    let oracle = case.run(&["--pipeline.lookahead", "0", "--tiers.dram", "256MiB"]);
+    let mut more = tiny.to_vec();
+    more.extend(["--pipeline.lookahead", "2", "--data.batch", "2048"]);
+    let report = case.run(&more);
+    same(case.model, &report, &oracle);
+    assert!(report["tiers"]["host"]["evictions"].as_u64() > Some(0), "{}", case.model);
 }
 
 /// Which row leaves first decides how fast a run is, and nothing else.
@@ -140,7 +155,7 @@ fn every_policy(case: &Case<'_>, tiny: &[&str], oracle: &Value) -> Vec<u64> {
 fn killed_and_resumed(case: &Case<'_>, tiny: &[&str], oracle: &Value) {
     let mut more = tiny.to_vec();
     more.extend(["--checkpoint", "saved", "--checkpoint.every", "50", "--resume"]);
-    let base = base(&case.data);
+    let base = base(&case.data, case.model);
     let args = case.args(&base, &more);
     let mut child = case.shop.command(&args).stdout(Stdio::null()).spawn().unwrap();
     while !case.shop.path("saved/step-000000000100").exists() {
