@@ -11,22 +11,24 @@
 //!
 //! Sums over examples run in example order inside a block, and over blocks by one fixed tree, so
 //! the number of threads does not show in the bits. All buffers of a block are planned when the
-//! graph is built ([`Plan`]) and live in a [`Workspace`]; only the matrix library packs operands in
-//! memory of its own, bounded by [`Graph::packing_bytes`] per thread.
+//! graph is built ([`Plan`]) and live in a [`Workspace`]; only products pack operands in memory
+//! beside them, bounded by [`Graph::packing_bytes`] per thread. Products are f32, or bf16 with f32
+//! sums where the graph is built so ([`Precision`]).
 
 #![deny(unsafe_code)]
 
 mod error;
+mod gemm;
 mod graph;
 mod layer;
 mod loss;
-mod matmul;
 mod matrix;
 mod parameter;
 mod scalar;
 mod tree;
 
 pub use error::GraphError;
+pub use gemm::{Bf16Kernel, Gemm, Precision, bf16_kernel};
 pub use graph::{
     Block, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId, Plan, Source, Workspace,
 };

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::plan::{NodeUse, plan};
 use super::{BufferKind, Graph, Node};
+use crate::gemm::{F32, Kernel, Precision};
 use crate::layer::{Flops, GradientTarget, Layer, Layout, Write};
 use crate::{GraphError, ParameterSpec, Scalar};
 
@@ -40,9 +41,10 @@ pub enum Source {
 
 /// A graph in the making: nodes are added in execution order, the output last.
 #[derive(Debug)]
-pub struct GraphBuilder<T> {
+pub struct GraphBuilder<T: 'static> {
     input: InputShape,
     nodes: Vec<Draft<T>>,
+    kernel: &'static dyn Kernel<T>,
 }
 
 #[derive(Debug)]
@@ -54,9 +56,9 @@ struct Draft<T> {
 }
 
 impl<T: Scalar> GraphBuilder<T> {
-    /// A graph of no nodes.
+    /// A graph of no nodes, multiplying in full precision.
     pub fn new(input: InputShape) -> Self {
-        Self { input, nodes: Vec::new() }
+        Self { input, nodes: Vec::new(), kernel: &F32 }
     }
 
     /// Adds a node that runs after those added before.
@@ -130,8 +132,8 @@ impl<T: Scalar> GraphBuilder<T> {
             let parameters = start..parameter_count;
             nodes.push(Node { name, layer, sources, targets, parameters, flops });
         }
-        let input = self.input;
-        Ok(Graph { input, nodes, layouts, parameters, parameter_count, untouched, plan })
+        let (input, kernel) = (self.input, self.kernel);
+        Ok(Graph { input, nodes, layouts, parameters, parameter_count, untouched, plan, kernel })
     }
 
     fn check_connections(&self) -> Result<(), GraphError> {
@@ -151,6 +153,13 @@ impl<T: Scalar> GraphBuilder<T> {
             }
         }
         Ok(())
+    }
+}
+
+impl GraphBuilder<f32> {
+    /// The same graph, multiplying in `precision`. Only graphs of f32 have a choice.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { kernel: precision.kernel(), ..self }
     }
 }
 

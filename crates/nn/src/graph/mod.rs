@@ -49,11 +49,11 @@ pub use build::{GraphBuilder, InputShape, NodeId, Source};
 pub use plan::{BufferKind, BufferPlan, Plan};
 pub use workspace::Workspace;
 
+use crate::gemm::{Gemm, Kernel};
 use crate::layer::{
     Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
     clear_columns,
 };
-use crate::matmul::packing_bytes;
 use crate::{Matrix, MatrixMut, ParameterSpec, Scalar};
 
 /// The inputs of one block.
@@ -67,7 +67,7 @@ pub struct Block<'a, T> {
 
 /// A model's dense part, ready to run; shared by all threads.
 #[derive(Debug)]
-pub struct Graph<T> {
+pub struct Graph<T: 'static> {
     input: InputShape,
     nodes: Vec<Node<T>>,
     layouts: Vec<Layout>,
@@ -75,6 +75,7 @@ pub struct Graph<T> {
     parameter_count: usize,
     untouched: Vec<Range<usize>>,
     plan: Plan,
+    kernel: &'static dyn Kernel<T>,
 }
 
 #[derive(Debug)]
@@ -135,11 +136,11 @@ impl<T: Scalar> Graph<T> {
         })
     }
 
-    /// Most bytes that the matrix library takes on each thread beside the workspace.
+    /// Most bytes that products take on each thread beside the plan's buffers.
     pub fn packing_bytes(&self, rows_max: usize) -> usize {
         let sides = self.layouts.iter().map(|layout| layout.columns);
         let side = sides.chain([rows_max, self.input.columns()]).max().unwrap_or(0);
-        packing_bytes::<T>(side)
+        self.kernel.packing_bytes(side)
     }
 
     /// Computes the logits of a block; keeps in `workspace` what [`Graph::backward`] reads.
@@ -236,6 +237,7 @@ impl<T: Scalar> Graph<T> {
             inputs: self.inputs(index, block, values, rows_max),
             output: MatrixMut::packed(output, rows, layout.columns),
             kept: MatrixMut::packed(kept_lanes, rows, layout.kept),
+            gemm: Gemm::new(self.kernel, &mut workspace.scratch),
         });
     }
 
@@ -272,6 +274,7 @@ impl<T: Scalar> Graph<T> {
                 gradients: RestMut { left, right, right_start },
                 rows_max,
             },
+            gemm: Gemm::new(self.kernel, &mut workspace.scratch),
         });
     }
 }

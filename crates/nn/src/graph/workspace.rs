@@ -2,15 +2,17 @@
 
 use super::{Graph, Plan};
 use crate::Scalar;
+use crate::gemm::Scratch;
 
 /// Values and gradients of a block of up to so many examples; one for each thread.
 ///
-/// Bytes: see [`Plan::workspace_bytes`]. Nothing that one block left behind reaches the next.
+/// Bytes: see [`Plan::workspace_bytes`] and [`Graph::packing_bytes`]. Nothing that one block left behind reaches the next.
 #[derive(Clone, Debug)]
 pub struct Workspace<T> {
     pub(super) rows_max: usize,
     pub(super) values: Vec<T>,
     pub(super) gradients: Vec<T>,
+    pub(super) scratch: Scratch,
 }
 
 impl<T: Scalar> Workspace<T> {
@@ -21,6 +23,7 @@ impl<T: Scalar> Workspace<T> {
             rows_max,
             values: vec![T::ZERO; plan.value_lanes * rows_max],
             gradients: vec![T::ZERO; plan.gradient_lanes * rows_max],
+            scratch: Scratch::default(),
         }
     }
 

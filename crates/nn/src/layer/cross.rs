@@ -21,7 +21,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, GradientOut, Layer, Reads, Write};
-use crate::matmul::{multiply, plain, transposed};
+use crate::gemm::{plain, transposed};
 use crate::parameter::ParameterShape;
 use crate::{Matrix, MatrixMut, Scalar};
 
@@ -81,7 +81,12 @@ impl<T: Scalar> Layer<T> for Cross {
         let (weight, bias) = pass.parameters.split_at(self.weight_lanes());
         let weight = Matrix::packed(weight, self.columns, self.columns);
         let (base, input) = (pass.inputs.get(0), pass.inputs.get(1));
-        multiply(pass.kept.reborrow(), Write::Overwrite, plain(input), transposed(weight));
+        pass.gemm.multiply(
+            pass.kept.reborrow(),
+            Write::Overwrite,
+            plain(input),
+            transposed(weight),
+        );
         let product = pass.kept.as_ref();
         Arch::new().dispatch(Combine { base, product, bias, input, output: pass.output });
     }
@@ -99,11 +104,11 @@ impl<T: Scalar> Layer<T> for Cross {
         Arch::new().dispatch(ToProduct { base, gradient, d_bias, to_input: to_input.as_mut() });
         let d_product = pass.d_output.as_ref();
         let d_weight = MatrixMut::packed(d_weight, self.columns, self.columns);
-        multiply(d_weight, Write::Overwrite, transposed(d_product), plain(input));
+        pass.gemm.multiply(d_weight, Write::Overwrite, transposed(d_product), plain(input));
         if let Some(out) = to_input {
             let weight = Matrix::packed(weight, self.columns, self.columns);
             let wanted = weight.select(0..out.gradient.columns());
-            multiply(out.gradient, Write::Accumulate, plain(d_product), plain(wanted));
+            pass.gemm.multiply(out.gradient, Write::Accumulate, plain(d_product), plain(wanted));
         }
     }
 }

@@ -13,7 +13,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Backward, Flops, Forward, Layer, Reads, Write};
-use crate::matmul::{multiply, plain, transposed};
+use crate::gemm::{plain, transposed};
 use crate::parameter::ParameterShape;
 use crate::{Matrix, MatrixMut, Scalar};
 
@@ -82,7 +82,7 @@ impl<T: Scalar> Layer<T> for Linear {
         let (weight, bias) = pass.parameters.split_at(self.weight_lanes());
         let weight = Matrix::packed(weight, self.outputs, self.inputs);
         let input = plain(pass.inputs.get(0));
-        multiply(pass.output.reborrow(), Write::Overwrite, input, transposed(weight));
+        pass.gemm.multiply(pass.output.reborrow(), Write::Overwrite, input, transposed(weight));
         if self.bias || self.activation != Activation::Identity {
             let activation = self.activation;
             Arch::new().dispatch(Activate { values: pass.output, bias, activation });
@@ -101,12 +101,17 @@ impl<T: Scalar> Layer<T> for Linear {
         }
         let d_sums = pass.d_output.as_ref();
         let d_weight = MatrixMut::packed(d_weight, self.outputs, self.inputs);
-        multiply(d_weight, Write::Overwrite, transposed(d_sums), plain(pass.inputs.get(0)));
+        pass.gemm.multiply(
+            d_weight,
+            Write::Overwrite,
+            transposed(d_sums),
+            plain(pass.inputs.get(0)),
+        );
         if let Some(out) = pass.d_inputs.get(0) {
             let weight = &pass.parameters[..self.weight_lanes()];
             let weight = Matrix::packed(weight, self.outputs, self.inputs);
             let wanted = weight.select(0..out.gradient.columns());
-            multiply(out.gradient, out.write, plain(d_sums), plain(wanted));
+            pass.gemm.multiply(out.gradient, out.write, plain(d_sums), plain(wanted));
         }
     }
 }

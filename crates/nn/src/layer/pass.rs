@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use crate::gemm::Gemm;
 use crate::graph::Source;
 use crate::{Matrix, MatrixMut, Scalar};
 
@@ -206,6 +207,8 @@ pub struct Forward<'a, T> {
     pub output: MatrixMut<'a, T>,
     /// What it writes for the backward pass alone. // (rows, kept columns)
     pub kept: MatrixMut<'a, T>,
+    /// What it multiplies with.
+    pub gemm: Gemm<'a, T>,
 }
 
 /// The backward pass of a layer over a block.
@@ -225,4 +228,6 @@ pub struct Backward<'a, T> {
     pub gradients: &'a mut [T],
     /// Gradients of the inputs.
     pub d_inputs: InputGradients<'a, T>,
+    /// What it multiplies with.
+    pub gemm: Gemm<'a, T>,
 }

@@ -1,0 +1,183 @@
+//! The unit of tiles in hardware: AMX with its BF16 extension, an instruction per method.
+//!
+//! Invariants
+//! A1 tile registers are touched between the making of a [`Tiles`] and its end alone, on one
+//!    thread. The compiler keeps nothing in them (it has no type for them), so between two blocks
+//!    of assembly they hold what this file left there; the system saves them when threads switch.
+//! A2 a [`Tiles`] exists only where [`is_here`] said so: the processor has the instructions and the
+//!    system lets this process use the registers.
+//! A3 while a [`Tiles`] exists all eight registers are 16 lines of 64 bytes, so that a load reads
+//!    and a store writes exactly the kibibyte of a [`Tile`] or of [`Sums`], with 64 bytes from
+//!    line to line.
+
+use std::arch::asm;
+use std::arch::x86_64::__cpuid_count;
+use std::sync::OnceLock;
+
+use super::pack::{LINES, Tile};
+use super::panel::{Panel, Sums, Unit};
+use super::tiles::{ByTiles, TileUnit};
+
+/// Bytes from line to line of a tile in memory.
+const STRIDE: usize = 4 * LINES;
+
+#[derive(Debug)]
+pub(super) struct Amx;
+
+impl Unit for Amx {
+    fn run(&self, panel: Panel<'_>) {
+        panel.run(&mut ByTiles(Tiles::new()));
+    }
+}
+
+/// Whether this machine has the unit and lets this process use it; asks the system once.
+pub(super) fn is_here() -> bool {
+    static IS_HERE: OnceLock<bool> = OnceLock::new();
+    *IS_HERE.get_or_init(|| has_instructions() && saves_registers() && is_permitted())
+}
+
+/// AMX-BF16 and AMX-TILE, and a palette of eight registers of 16 lines of 64 bytes.
+fn has_instructions() -> bool {
+    const BF16: u32 = 1 << 22;
+    const TILE: u32 = 1 << 24;
+    let leaves = __cpuid_count(0, 0).eax;
+    if leaves < 0x1d || __cpuid_count(7, 0).edx & (BF16 | TILE) != BF16 | TILE {
+        return false;
+    }
+    let palette = __cpuid_count(0x1d, 1);
+    let (line_bytes, registers) = (palette.ebx & 0xffff, palette.ebx >> 16);
+    line_bytes as usize >= STRIDE && registers >= 8 && palette.ecx & 0xffff >= LINES as u32
+}
+
+/// Whether the system has told the processor that it saves tile registers: bits 17 and 18 of XCR0.
+#[expect(unsafe_code, reason = "reads a control register")]
+fn saves_registers() -> bool {
+    const OSXSAVE: u32 = 1 << 27;
+    const TILES: u32 = 0b11 << 17;
+    if __cpuid_count(1, 0).ecx & OSXSAVE == 0 {
+        return false;
+    }
+    let low: u32;
+    // SAFETY: with OSXSAVE, as just seen, any program may read XCR0; memory is not touched.
+    unsafe {
+        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _,
+            options(nomem, nostack, preserves_flags));
+    }
+    low & TILES == TILES
+}
+
+/// Asks Linux for the right to use tile registers, for all threads of the process.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a system call without a wrapper in the standard library")]
+fn is_permitted() -> bool {
+    const ARCH_PRCTL: usize = 158;
+    const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
+    const XTILEDATA: usize = 18;
+    let result: usize;
+    // SAFETY: the call takes two numbers and changes nothing but a permission; the instruction
+    // overwrites rcx and r11.
+    unsafe {
+        asm!("syscall", inlateout("rax") ARCH_PRCTL => result, in("rdi") ARCH_REQ_XCOMP_PERM,
+            in("rsi") XTILEDATA, out("rcx") _, out("r11") _, options(nostack));
+    }
+    result == 0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_permitted() -> bool {
+    false
+}
+
+/// What `ldtilecfg` reads: palette, then bytes of a line and lines of each register.
+#[repr(C, align(64))]
+struct Shapes {
+    palette: u8,
+    start_line: u8,
+    reserved: [u8; 14],
+    line_bytes: [u16; 16],
+    lines: [u8; 16],
+}
+
+static SHAPES: Shapes = {
+    let (used, unused) = (STRIDE as u16, 0);
+    Shapes {
+        palette: 1,
+        start_line: 0,
+        reserved: [0; 14],
+        line_bytes: [
+            used, used, used, used, used, used, used, used, unused, unused, unused, unused, unused,
+            unused, unused, unused,
+        ],
+        lines: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+    }
+};
+
+/// The registers of this thread, shaped; they are given back at the end.
+struct Tiles(());
+
+impl Tiles {
+    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    fn new() -> Self {
+        assert!(is_here(), "A2");
+        // SAFETY: A2; the instruction reads the 64 bytes of `SHAPES`, which are a shape of
+        // palette 1 within the limits that `has_instructions` saw.
+        unsafe {
+            asm!("ldtilecfg [{shapes}]", shapes = in(reg) &raw const SHAPES,
+                options(readonly, nostack, preserves_flags));
+        }
+        Self(())
+    }
+}
+
+impl Drop for Tiles {
+    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    fn drop(&mut self) {
+        // SAFETY: A2; memory is not touched, and by A1 nobody reads the registers after this.
+        unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) }
+    }
+}
+
+impl TileUnit for Tiles {
+    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[inline(always)]
+    fn zero<const T: u8>(&mut self) {
+        // SAFETY: A2, A3; changes a register that is this value's by A1.
+        unsafe { asm!("tilezero tmm{t}", t = const T, options(nomem, nostack, preserves_flags)) }
+    }
+
+    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[inline(always)]
+    fn load<const T: u8>(&mut self, tile: &Tile) {
+        // SAFETY: A2; by A3 it reads the bytes of `tile`; changes a register that is this value's
+        // by A1.
+        unsafe {
+            asm!("tileloadd tmm{t}, [{tile} + 1 * {stride}]", t = const T,
+                tile = in(reg) &raw const *tile, stride = in(reg) STRIDE,
+                options(readonly, nostack, preserves_flags));
+        }
+    }
+
+    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[inline(always)]
+    fn dot<const D: u8, const L: u8, const R: u8>(&mut self) {
+        // SAFETY: A2, A3 (the three shapes fit); changes a register that is this value's by A1.
+        unsafe {
+            asm!("tdpbf16ps tmm{d}, tmm{l}, tmm{r}", d = const D, l = const L, r = const R,
+                options(nomem, nostack, preserves_flags));
+        }
+    }
+
+    #[expect(unsafe_code, reason = "an instruction that not every machine has")]
+    #[inline(always)]
+    fn store<const T: u8>(&mut self, sums: &mut Sums) {
+        // SAFETY: A2; by A3 it writes the bytes of `sums`, borrowed for writing.
+        unsafe {
+            asm!("tilestored [{sums} + 1 * {stride}], tmm{t}", t = const T,
+                sums = in(reg) &raw mut *sums, stride = in(reg) STRIDE,
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Shapes>() == 64 && size_of::<Tile>() == STRIDE * LINES);
+const _: () = assert!(size_of::<Sums>() == STRIDE * LINES);

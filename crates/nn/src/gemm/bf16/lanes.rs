@@ -1,0 +1,122 @@
+//! Blocks on a unit with vectors of 16 lanes, and that unit in software.
+
+use super::pack::{LINES, PAIRS, Tile};
+use super::panel::{Block, BlockUnit, Panel, Sums, Unit};
+use super::round::numbers;
+use super::tiles::fused;
+
+/// Lines of the left operand whose sums are kept in vectors at once: with two right strips 16.
+const HELD: usize = 8;
+
+/// Vectors of 16 sums or pairs; each method is one instruction.
+pub(super) trait LaneUnit {
+    /// Sums. // (16)
+    type Sums: Copy;
+    /// Pairs. // (16)
+    type Pairs: Copy;
+
+    /// No sums yet.
+    fn zero(&self) -> Self::Sums;
+
+    /// The pairs of `from`.
+    fn load(&self, from: &[u32; LINES]) -> Self::Pairs;
+
+    /// One pair in all lanes.
+    fn spread(&self, pair: u32) -> Self::Pairs;
+
+    /// `sums` and, lane by lane, the two products of a pair by a pair.
+    fn dot(&self, sums: Self::Sums, left: Self::Pairs, right: Self::Pairs) -> Self::Sums;
+
+    /// Writes the sums.
+    fn store(&self, sums: Self::Sums, to: &mut [f32; LINES]);
+}
+
+/// Blocks on such a unit: one pair of the left operand by 16 lines of the right one at a time.
+pub(super) struct ByLanes<U>(pub(super) U);
+
+impl<U: LaneUnit> BlockUnit for ByLanes<U> {
+    #[inline(always)]
+    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], sums: &mut Block) {
+        let [above, below] = sums.split_at_mut(2).into();
+        for (left, sums) in left.into_iter().zip([above, below]) {
+            for line in (0..LINES).step_by(HELD) {
+                self.lines(line, left, right, sums);
+            }
+        }
+    }
+}
+
+impl<U: LaneUnit> ByLanes<U> {
+    /// The lines from `line` of one left strip by two right strips.
+    #[inline(always)]
+    fn lines(&self, line: usize, left: &[Tile], right: [&[Tile]; 2], sums: &mut [Sums]) {
+        let Self(unit) = self;
+        let mut held = [[unit.zero(); 2]; HELD];
+        for (left, right) in left.iter().zip(right[0].iter().zip(right[1])) {
+            for place in 0..PAIRS {
+                let right = [unit.load(vector(right.0, place)), unit.load(vector(right.1, place))];
+                for (i, held) in held.iter_mut().enumerate() {
+                    let left = unit.spread(left.0[(line + i) * PAIRS + place]);
+                    held[0] = unit.dot(held[0], left, right[0]);
+                    held[1] = unit.dot(held[1], left, right[1]);
+                }
+            }
+        }
+        for (strip, sums) in sums.iter_mut().enumerate() {
+            let (lines, _) = sums.0[line * LINES..].as_chunks_mut::<LINES>();
+            for (held, to) in held.iter().zip(lines) {
+                unit.store(held[strip], to);
+            }
+        }
+    }
+}
+
+/// The 16 pairs at one place of the depth.
+#[inline(always)]
+fn vector(tile: &Tile, place: usize) -> &[u32; LINES] {
+    let (vectors, _) = tile.0.as_chunks();
+    &vectors[place]
+}
+
+/// The unit in software, after the manual's VDPBF16PS.
+#[derive(Debug)]
+pub(super) struct SoftLanes;
+
+impl Unit for SoftLanes {
+    fn run(&self, panel: Panel<'_>) {
+        panel.run(&mut ByLanes(Software));
+    }
+}
+
+struct Software;
+
+impl LaneUnit for Software {
+    type Sums = [f32; LINES];
+    type Pairs = [u32; LINES];
+
+    fn zero(&self) -> Self::Sums {
+        [0.0; LINES]
+    }
+
+    fn load(&self, from: &[u32; LINES]) -> Self::Pairs {
+        *from
+    }
+
+    fn spread(&self, pair: u32) -> Self::Pairs {
+        [pair; LINES]
+    }
+
+    /// The second product first, each fused with its addition.
+    fn dot(&self, mut sums: Self::Sums, left: Self::Pairs, right: Self::Pairs) -> Self::Sums {
+        for (sum, (left, right)) in sums.iter_mut().zip(left.into_iter().zip(right)) {
+            let (left, right) = (numbers(left), numbers(right));
+            *sum = fused(left[1], right[1], *sum);
+            *sum = fused(left[0], right[0], *sum);
+        }
+        sums
+    }
+
+    fn store(&self, sums: Self::Sums, to: &mut [f32; LINES]) {
+        *to = sums;
+    }
+}

@@ -1,0 +1,181 @@
+//! Products of bf16 operands with f32 sums: rounding, packing, and one kernel per processor.
+//!
+//! ```text
+//! operand ─► round ─► pack: tiles of 16 lines x 16 pairs ─► blocks of 2 x 2 tiles ─► target
+//!                                                            │
+//!                    unit of tiles: Amx, or SoftTiles ◄──────┤ the loops are generic over the
+//!                    unit of lanes: Avx512, or SoftLanes ◄───┘ unit, an instruction a method
+//! ```
+//!
+//! The software units do what the processor's manual says (Intel, "Architecture Instruction Set
+//! Extensions Programming Reference": TDPBF16PS, VDPBF16PS), number by number. With them the loops
+//! are tested on every machine, so that what runs on hardware alone is single instructions. Those
+//! are compared with the software once per process before they are used (see [`bf16_kernel`]).
+//!
+//! Products with a side below [`SIDE_MIN`] would fill tiles with padding; all kernels leave them
+//! to [`Portable`].
+
+#[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod lanes;
+mod pack;
+mod panel;
+mod portable;
+mod round;
+#[cfg(test)]
+mod tests;
+mod tiles;
+
+use std::sync::OnceLock;
+
+pub(super) use self::pack::Tile;
+use self::pack::{Side, pack, strips};
+use self::panel::{Panel, Unit};
+use self::portable::Portable;
+use super::{DEPTH_MAX, Kernel, Operand, Scratch, plain, transposed};
+use crate::layer::Write;
+use crate::{Matrix, MatrixMut};
+
+/// Fewest rows and columns of a product that is worth packing.
+const SIDE_MIN: usize = 8;
+
+/// What multiplies bf16 operands on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bf16Kernel {
+    /// Its name: `amx`, `avx512_bf16` or `portable`.
+    pub name: &'static str,
+    /// A line about units that this machine has and that failed their check, where one did.
+    pub note: Option<String>,
+}
+
+/// What multiplies bf16 operands on this machine; the answer is the same for all of a process.
+///
+/// The first call looks for the processor's units and lets each compute one product that software
+/// computes too. A unit whose product differs is not used.
+pub fn bf16_kernel() -> &'static Bf16Kernel {
+    &choice().1
+}
+
+/// See [`bf16_kernel`].
+pub(super) fn kernel() -> &'static dyn Kernel<f32> {
+    choice().0
+}
+
+type Choice = (&'static dyn Kernel<f32>, Bf16Kernel);
+
+/// A unit that a machine may have.
+struct Candidate {
+    name: &'static str,
+    is_here: fn() -> bool,
+    kernel: &'static dyn Kernel<f32>,
+    twin: &'static dyn Kernel<f32>,
+}
+
+#[cfg(target_arch = "x86_64")]
+const CANDIDATES: &[Candidate] = &[
+    Candidate {
+        name: "amx",
+        is_here: amx::is_here,
+        kernel: &Packed(amx::Amx),
+        twin: &Packed(tiles::SoftTiles),
+    },
+    Candidate {
+        name: "avx512_bf16",
+        is_here: avx512::is_here,
+        kernel: &Packed(avx512::Avx512),
+        twin: &Packed(lanes::SoftLanes),
+    },
+];
+
+#[cfg(not(target_arch = "x86_64"))]
+const CANDIDATES: &[Candidate] = &[];
+
+fn choice() -> &'static Choice {
+    static CHOICE: OnceLock<Choice> = OnceLock::new();
+    CHOICE.get_or_init(|| choose(CANDIDATES))
+}
+
+fn choose(candidates: &[Candidate]) -> Choice {
+    let mut failed = Vec::new();
+    for candidate in candidates.iter().filter(|candidate| (candidate.is_here)()) {
+        if agree(candidate.kernel, candidate.twin) {
+            return (candidate.kernel, Bf16Kernel { name: candidate.name, note: note(&failed) });
+        }
+        failed.push(candidate.name);
+    }
+    (&Portable, Bf16Kernel { name: "portable", note: note(&failed) })
+}
+
+fn note(failed: &[&str]) -> Option<String> {
+    let units = failed.join(" and ");
+    (!failed.is_empty()).then(|| {
+        format!("this processor's {units} gave other sums than software and is not used for bf16")
+    })
+}
+
+/// Whether two kernels compute the same product, up to the order of sums.
+fn agree(one: &dyn Kernel<f32>, other: &dyn Kernel<f32>) -> bool {
+    const M: usize = 35;
+    const N: usize = 50;
+    const DEPTH: usize = 71;
+    // Numbers of either sign with all bits of significance, from a small generator.
+    let mut state = 1u32;
+    let mut number = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f32::from_bits(0x3f00_0000 | state >> 8) * if state & 1 == 0 { 1.0 } else { -1.0 }
+    };
+    let left: Vec<f32> = (0..M * DEPTH).map(&mut number).collect();
+    let right: Vec<f32> = (0..N * DEPTH).map(&mut number).collect();
+    let product = |kernel: &dyn Kernel<f32>| {
+        let mut product = vec![0.0; M * N];
+        let left = plain(Matrix::packed(&left, M, DEPTH));
+        let right = transposed(Matrix::packed(&right, N, DEPTH));
+        let target = MatrixMut::packed(&mut product, M, N);
+        kernel.multiply(target, Write::Overwrite, left, right, &mut Scratch::default());
+        product
+    };
+    // Each of the 71 terms is below 4, each step of a sum is off by at most 2^-24 of it.
+    let tolerance = (4 * DEPTH * DEPTH) as f32 * 2.0 * f32::EPSILON;
+    product(one).iter().zip(product(other)).all(|(a, b)| (a - b).abs() <= tolerance)
+}
+
+/// A kernel over packed operands, on a unit.
+///
+/// Each operand is rounded and packed once, a piece of the depth at a time.
+#[derive(Debug)]
+struct Packed<U>(U);
+
+impl<U: Unit> Kernel<f32> for Packed<U> {
+    fn multiply(
+        &self,
+        mut target: MatrixMut<'_, f32>,
+        write: Write,
+        left: Operand<'_, f32>,
+        right: Operand<'_, f32>,
+        scratch: &mut Scratch,
+    ) {
+        if left.rows < SIDE_MIN || right.columns < SIDE_MIN {
+            return Portable.multiply(target, write, left, right, scratch);
+        }
+        let (depth, right) = (left.columns, right.transpose());
+        let [left_tiles, right_tiles] = &mut scratch.tiles;
+        for start in (0..depth).step_by(DEPTH_MAX) {
+            let piece = start..depth.min(start + DEPTH_MAX);
+            self.0.run(Panel {
+                depth: piece.len().div_ceil(pack::DEPTH),
+                left: pack(left.select(piece.clone()), Side::Left, left_tiles),
+                right: pack(right.select(piece), Side::Right, right_tiles),
+                target: target.reborrow(),
+                read: write == Write::Accumulate || start > 0,
+            });
+        }
+    }
+
+    /// Both operands of a piece, and what small products take.
+    fn packing_bytes(&self, side: usize) -> usize {
+        let tiles = strips(side) * DEPTH_MAX.div_ceil(pack::DEPTH);
+        2 * tiles * size_of::<Tile>() + Portable.packing_bytes(side)
+    }
+}

@@ -1,0 +1,154 @@
+//! Operands as the units read them: tiles of 16 lines by 16 pairs along the depth.
+//!
+//! A line is a row of the left operand or a column of the right one. A pair is two neighbours of a
+//! line, the first in the lower half of a word:
+//!
+//! ```text
+//! left    word[line * 16 + pair]    16 lines of 64 bytes, what AMX calls A
+//! right   word[pair * 16 + line]    16 pairs of 64 bytes, what AMX calls B, a vector per pair
+//!
+//! tiles   [ strip 0: depth 0..32, depth 32..64, ... ][ strip 1 ] ...    a strip is 16 lines
+//! ```
+//!
+//! An operand is read in the order in which it lies. Where that is not the order of its tiles, a
+//! tile is transposed after it was filled, in the first-level cache. Lines and depth beyond the
+//! operand are zero, and so is a strip that makes their number even.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::round::pair;
+use crate::gemm::Operand;
+
+/// Lines of a tile.
+pub(super) const LINES: usize = 16;
+/// Pairs of a line of a tile.
+pub(super) const PAIRS: usize = 16;
+/// Depth of a tile.
+pub(super) const DEPTH: usize = 2 * PAIRS;
+
+/// One tile: a kibibyte, aligned to the lines of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(in crate::gemm) struct Tile(pub(super) [u32; LINES * PAIRS]);
+
+/// Which operand of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+/// Strips of so many lines: an even number.
+pub(super) fn strips(lines: usize) -> usize {
+    lines.div_ceil(2 * LINES) * 2
+}
+
+/// Rounds and packs an operand whose rows are lines and whose columns are the depth.
+pub(super) fn pack<'a>(
+    lines: Operand<'_, f32>,
+    side: Side,
+    tiles: &'a mut Vec<Tile>,
+) -> &'a [Tile] {
+    let depth = lines.columns.div_ceil(DEPTH);
+    let count = strips(lines.rows) * depth;
+    if tiles.len() < count {
+        tiles.resize(count, Tile([0; LINES * PAIRS]));
+    }
+    let tiles = &mut tiles[..count];
+    Arch::new().dispatch(Pack { lines, side, depth, tiles });
+    tiles
+}
+
+struct Pack<'a> {
+    lines: Operand<'a, f32>,
+    side: Side,
+    depth: usize,
+    tiles: &'a mut [Tile], // (strips, depth)
+}
+
+impl WithSimd for Pack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let lies = if self.lines.column_stride == 1 { Side::Left } else { Side::Right };
+        let across = self.lines.row_stride == 1 || self.lines.column_stride == 1;
+        assert!(across, "an operand is a matrix or the transpose of one");
+        for (number, tile) in self.tiles.iter_mut().enumerate() {
+            let (line, start) = (number / self.depth * LINES, number % self.depth * DEPTH);
+            match lies {
+                Side::Left => fill_by_line(&self.lines, line, start, tile),
+                Side::Right => fill_by_pair(&self.lines, line, start, tile),
+            }
+            if lies != self.side {
+                transpose(tile);
+            }
+        }
+    }
+}
+
+/// Fills a tile of a left operand whose lines lie without gaps.
+#[inline(always)]
+fn fill_by_line(lines: &Operand<'_, f32>, line: usize, start: usize, tile: &mut Tile) {
+    let wanted = DEPTH.min(lines.columns - start);
+    for (line, words) in (line..).zip(tile.0.chunks_exact_mut(PAIRS)) {
+        if line >= lines.rows {
+            words.fill(0);
+            continue;
+        }
+        let source = &lines.data[line * lines.row_stride + start..][..wanted];
+        let mut padded = [0.0; DEPTH];
+        let source = <&[f32; DEPTH]>::try_from(source).unwrap_or_else(|_| {
+            padded[..wanted].copy_from_slice(source);
+            &padded
+        });
+        for pairs in 0..PAIRS {
+            words[pairs] = pair(source[2 * pairs], source[2 * pairs + 1]);
+        }
+    }
+}
+
+/// Fills a tile of a right operand whose places along the depth lie without gaps.
+#[inline(always)]
+fn fill_by_pair(lines: &Operand<'_, f32>, line: usize, start: usize, tile: &mut Tile) {
+    let wanted = LINES.min(lines.rows.saturating_sub(line));
+    let zeros = [0.0; LINES];
+    for (place, words) in (start..).step_by(2).zip(tile.0.chunks_exact_mut(LINES)) {
+        let source = |place: usize| {
+            let count = if place < lines.columns { wanted } else { 0 };
+            if count == 0 {
+                &zeros[..0]
+            } else {
+                &lines.data[place * lines.column_stride + line..][..count]
+            }
+        };
+        let (first, second) = (source(place), source(place + 1));
+        let whole = (<&[f32; LINES]>::try_from(first), <&[f32; LINES]>::try_from(second));
+        if let (Ok(first), Ok(second)) = whole {
+            for i in 0..LINES {
+                words[i] = pair(first[i], second[i]);
+            }
+        } else {
+            let at = |from: &[f32], i: usize| from.get(i).copied().unwrap_or(0.0);
+            for (i, word) in words.iter_mut().enumerate() {
+                *word = pair(at(first, i), at(second, i));
+            }
+        }
+    }
+}
+
+/// Exchanges lines and pairs, four by four.
+#[inline(always)]
+fn transpose(tile: &mut Tile) {
+    const PART: usize = 4;
+    let from = *tile;
+    for line in (0..LINES).step_by(PART) {
+        for pair in (0..PAIRS).step_by(PART) {
+            for i in 0..PART {
+                for j in 0..PART {
+                    tile.0[(pair + i) * LINES + line + j] = from.0[(line + j) * PAIRS + pair + i];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The kernel of every machine: operands rounded to bf16 and kept as f32, through the library.
+//!
+//! A product of two bf16 numbers is exact in f32, so that it differs from the hardware kernels in
+//! the order of sums alone. Cost beside the f32 product: reading each operand and writing it once.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::round::rounded;
+use crate::MatrixMut;
+use crate::gemm::library::multiply_piece;
+use crate::gemm::{DEPTH_MAX, F32, Kernel, Operand, Scratch};
+use crate::layer::Write;
+
+#[derive(Debug)]
+pub(super) struct Portable;
+
+impl Kernel<f32> for Portable {
+    fn multiply(
+        &self,
+        mut target: MatrixMut<'_, f32>,
+        write: Write,
+        left: Operand<'_, f32>,
+        right: Operand<'_, f32>,
+        scratch: &mut Scratch,
+    ) {
+        let (depth, right) = (left.columns, right.transpose());
+        let [left_lanes, right_lanes] = &mut scratch.lanes;
+        for start in (0..depth).step_by(DEPTH_MAX) {
+            let piece = start..depth.min(start + DEPTH_MAX);
+            let read = write == Write::Accumulate || start > 0;
+            let left = copy(left.select(piece.clone()), left_lanes);
+            let right = copy(right.select(piece), right_lanes).transpose();
+            multiply_piece(&mut target, read, left, right);
+        }
+    }
+
+    /// Both operands of a piece, and what the library takes.
+    fn packing_bytes(&self, side: usize) -> usize {
+        2 * DEPTH_MAX * side * size_of::<f32>() + Kernel::<f32>::packing_bytes(&F32, side)
+    }
+}
+
+/// The operand rounded, in `lanes`, lying as it lay but without gaps.
+fn copy<'a>(operand: Operand<'_, f32>, lanes: &'a mut Vec<f32>) -> Operand<'a, f32> {
+    let by_rows = operand.column_stride == 1;
+    let lines = if by_rows { operand } else { operand.transpose() };
+    assert_eq!(lines.column_stride, 1, "an operand is a matrix or the transpose of one");
+    let (rows, columns) = (lines.rows, lines.columns);
+    if lanes.len() < rows * columns {
+        lanes.resize(rows * columns, 0.0);
+    }
+    let data = &mut lanes[..rows * columns];
+    Arch::new().dispatch(Round { lines, data });
+    let copy = Operand { data, rows, columns, row_stride: columns, column_stride: 1 };
+    if by_rows { copy } else { copy.transpose() }
+}
+
+struct Round<'a> {
+    lines: Operand<'a, f32>, // each line without gaps
+    data: &'a mut [f32],     // (rows, columns)
+}
+
+impl WithSimd for Round<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Operand { data, columns, row_stride, .. } = self.lines;
+        for (row, line) in self.data.chunks_exact_mut(columns).enumerate() {
+            let source = &data[row * row_stride..][..columns];
+            line.iter_mut().zip(source).for_each(|(to, from)| *to = rounded(*from));
+        }
+    }
+}

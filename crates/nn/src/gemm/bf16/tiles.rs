@@ -1,0 +1,111 @@
+//! Blocks on a unit with tile registers, and that unit in software.
+
+use super::pack::{LINES, PAIRS, Tile};
+use super::panel::{Block, BlockUnit, Panel, Sums, Unit};
+use super::round::numbers;
+
+/// Eight registers of 16 lines of 64 bytes, named by number; each method is one instruction.
+pub(super) trait TileUnit {
+    /// Sets register `T` to zero.
+    fn zero<const T: u8>(&mut self);
+
+    /// Sets register `T` to `tile`.
+    fn load<const T: u8>(&mut self, tile: &Tile);
+
+    /// Adds to the sums in register `D` the products of left tile `L` and right tile `R`.
+    fn dot<const D: u8, const L: u8, const R: u8>(&mut self);
+
+    /// Writes the sums in register `T`.
+    fn store<const T: u8>(&mut self, sums: &mut Sums);
+}
+
+/// Blocks on such a unit: four registers of sums, two of each operand.
+pub(super) struct ByTiles<U>(pub(super) U);
+
+impl<U: TileUnit> BlockUnit for ByTiles<U> {
+    #[inline(always)]
+    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], sums: &mut Block) {
+        let Self(unit) = self;
+        unit.zero::<0>();
+        unit.zero::<1>();
+        unit.zero::<2>();
+        unit.zero::<3>();
+        let (left, right) = (left[0].iter().zip(left[1]), right[0].iter().zip(right[1]));
+        for (left, right) in left.zip(right) {
+            unit.load::<4>(left.0);
+            unit.load::<6>(right.0);
+            unit.load::<7>(right.1);
+            unit.dot::<0, 4, 6>();
+            unit.dot::<1, 4, 7>();
+            unit.load::<5>(left.1);
+            unit.dot::<2, 5, 6>();
+            unit.dot::<3, 5, 7>();
+        }
+        unit.store::<0>(&mut sums[0]);
+        unit.store::<1>(&mut sums[1]);
+        unit.store::<2>(&mut sums[2]);
+        unit.store::<3>(&mut sums[3]);
+    }
+}
+
+/// The unit in software, after the manual's TDPBF16PS.
+#[derive(Debug)]
+pub(super) struct SoftTiles;
+
+impl Unit for SoftTiles {
+    fn run(&self, panel: Panel<'_>) {
+        panel.run(&mut ByTiles(Registers([[0; LINES * PAIRS]; 8])));
+    }
+}
+
+/// Words by register; those of sums are the bits of f32.
+struct Registers([[u32; LINES * PAIRS]; 8]);
+
+impl TileUnit for Registers {
+    fn zero<const T: u8>(&mut self) {
+        self.0[usize::from(T)] = [0; LINES * PAIRS];
+    }
+
+    fn load<const T: u8>(&mut self, tile: &Tile) {
+        self.0[usize::from(T)] = tile.0;
+    }
+
+    /// Even and odd places of the depth are summed apart, each product fused with its addition,
+    /// and their sums added to the register's.
+    fn dot<const D: u8, const L: u8, const R: u8>(&mut self) {
+        let (left, right) = (self.0[usize::from(L)], self.0[usize::from(R)]);
+        for line in 0..LINES {
+            let mut sums = [[0.0f32; 2]; LINES];
+            for place in 0..PAIRS {
+                let left = numbers(left[line * PAIRS + place]);
+                for (sums, right) in sums.iter_mut().zip(&right[place * LINES..]) {
+                    let right = numbers(*right);
+                    for half in 0..2 {
+                        sums[half] = fused(left[half], right[half], sums[half]);
+                    }
+                }
+            }
+            for (column, [even, odd]) in sums.into_iter().enumerate() {
+                let word = &mut self.0[usize::from(D)][line * LINES + column];
+                let sum = normal(f32::from_bits(*word)) + normal(even + odd);
+                *word = normal(sum).to_bits();
+            }
+        }
+    }
+
+    fn store<const T: u8>(&mut self, sums: &mut Sums) {
+        for (sum, word) in sums.0.iter_mut().zip(&self.0[usize::from(T)]) {
+            *sum = f32::from_bits(*word);
+        }
+    }
+}
+
+/// `a * b + c`, rounded once; numbers too small to be normal are zero, before and after.
+pub(super) fn fused(a: f32, b: f32, c: f32) -> f32 {
+    normal(normal(a).mul_add(normal(b), normal(c)))
+}
+
+/// The number, or zero where it is too small to be normal.
+fn normal(value: f32) -> f32 {
+    if value.abs() < f32::MIN_POSITIVE { 0.0f32.copysign(value) } else { value }
+}
