@@ -1,6 +1,6 @@
 //! Times forward and backward passes of a wide and deep model on one thread.
 //!
-//! `cargo run --release -p stepwell-nn --example step -- [rows] [repetitions]`
+//! `cargo run --release -p stepwell-nn --example step -- [rows] [repetitions] [f32 | bf16]`
 
 use std::error::Error;
 use std::io::Write as _;
@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use stepwell_base::random::Stream;
 use stepwell_nn::{
-    Activation, Add, Block, Graph, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace,
-    binary_cross_entropy, tree_sum,
+    Activation, Add, Block, Graph, GraphBuilder, InputShape, Linear, Matrix, Precision, Source,
+    Workspace, bf16_kernel, binary_cross_entropy, tree_sum,
 };
 use stepwell_optim::{DenseOptimizer, DenseState, Rule};
 
@@ -19,7 +19,7 @@ const DENSE: usize = 13;
 const HIDDEN: [usize; 3] = [512, 256, 128];
 const BLOCKS: usize = 8;
 
-fn wide_and_deep() -> Result<Graph<f32>, Box<dyn Error>> {
+fn wide_and_deep(precision: Precision) -> Result<Graph<f32>, Box<dyn Error>> {
     let input = InputShape { embedding: SLOTS * DIM, dense: DENSE };
     let mut builder = GraphBuilder::new(input);
     let (mut source, mut inputs) = (Source::Columns(0..input.columns()), input.columns());
@@ -31,7 +31,7 @@ fn wide_and_deep() -> Result<Graph<f32>, Box<dyn Error>> {
     let last = Linear { inputs, outputs: 1, bias: true, activation: Activation::Identity };
     let deep = builder.add("deep_out", last, &[source])?;
     builder.add("logit", Add, &[Source::FirstOrder, Source::Node(deep)])?;
-    Ok(builder.build()?)
+    Ok(builder.build()?.with_precision(precision))
 }
 
 /// Everything one thread needs to train.
@@ -88,11 +88,13 @@ impl Bench {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<usize> =
-        std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
-    let rows = arguments.first().copied().unwrap_or(512);
-    let repetitions = arguments.get(1).copied().unwrap_or(10);
-    let graph = wide_and_deep()?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rows = arguments.first().map_or(Ok(512), |text| text.parse())?;
+    let repetitions = arguments.get(1).map_or(Ok(10), |text| text.parse())?;
+    let precision = arguments.get(2).map_or("f32", String::as_str);
+    let known = Precision::ALL.into_iter().find(|known| known.name() == precision);
+    let precision = known.ok_or_else(|| format!("precision {precision}: give f32 or bf16"))?;
+    let graph = wide_and_deep(precision)?;
     let flops = graph.flops_per_example();
     let rule = Rule::adam(0.001);
     let mut parameters = graph.initial_parameters(1);
@@ -101,6 +103,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut total = vec![0.0; parameters.len()];
     let mut bench = Bench::new(graph, rows);
     let mut out = std::io::stdout().lock();
+    if precision == Precision::Bf16 {
+        writeln!(out, "bf16 by {}", bf16_kernel().name)?;
+    }
     for _ in 0..repetitions {
         let (mut loss, mut forward, mut backward) = (0.0, 0.0, 0.0);
         for index in 0..BLOCKS {

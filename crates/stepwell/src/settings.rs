@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use stepwell_base::ByteCount;
 use stepwell_mem::PolicyKind;
+use stepwell_nn::Precision;
 use stepwell_train::Config;
 use stepwell_train::config::{ModelKind, OptimizerConfig, OptimizerKind};
 
@@ -116,6 +117,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     setting!("model.init_range", "embeddings begin uniform in plus or minus this",
         number model.init_range),
+    Setting {
+        key: "model.precision",
+        help: "f32, or bf16: operands of matrix products are rounded to it, sums stay f32",
+        set: |config, text| precision(text).map(|precision| config.model.precision = precision),
+        get: |config| json!(config.model.precision.name()),
+    },
     setting!("train.blocks", "blocks of a mini-batch, the unit of summation", number model.blocks),
     setting!("tiers.dram", "bytes of the rows in memory with their index and metadata",
         bytes tiers.dram),
@@ -253,6 +260,10 @@ pub(crate) fn model(text: &str) -> Result<ModelKind, String> {
     named(&ModelKind::ALL.map(|kind| (kind.name(), kind)), text)
 }
 
+fn precision(text: &str) -> Result<Precision, String> {
+    named(&Precision::ALL.map(|precision| (precision.name(), precision)), text)
+}
+
 fn policy(text: &str) -> Result<PolicyKind, String> {
     named(&PolicyKind::ALL.map(|kind| (kind.name(), kind)), text)
 }
@@ -285,6 +296,7 @@ mod tests {
             ("model.hidden", "64,32"),
             ("model.cross_layers", "2"),
             ("model.bottom", "32"),
+            ("model.precision", "bf16"),
             ("tiers.dram", "64MiB"),
             ("tiers.ssd", "/tmp/x"),
             ("optim.rows.kind", "adam"),

@@ -17,7 +17,7 @@ use stepwell_base::TableId;
 use stepwell_data::Schema;
 use stepwell_nn::{
     Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
-    GraphError, InputShape, Linear, Source,
+    GraphError, InputShape, Linear, Precision, Source, bf16_kernel,
 };
 use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_server::TableSpec;
@@ -122,7 +122,7 @@ fn graph(config: &Config, schema: Schema) -> Built<Graph<f32>> {
         ModelKind::Dcn => dcn(&mut builder, input, &config.model)?,
         ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, schema.slots)?,
     }
-    builder.build()
+    Ok(builder.build()?.with_precision(config.model.precision))
 }
 
 /// The models whose logit is a sum: first order, linear in the dense features, and what they add.
@@ -206,8 +206,16 @@ fn mlp(
     Ok((columns, source))
 }
 
-/// Name of the instruction sets that sums are made with on this machine.
-pub fn kernels() -> String {
+/// Name of the instruction sets that sums are made with on this machine, and where products are
+/// bf16 of the kernel that computes them.
+pub fn kernels(precision: Precision) -> String {
+    match precision {
+        Precision::F32 => f32_kernels(),
+        Precision::Bf16 => format!("{}, bf16 {}", f32_kernels(), bf16_kernel().name),
+    }
+}
+
+fn f32_kernels() -> String {
     #[cfg(target_arch = "x86_64")]
     {
         if std::is_x86_feature_detected!("avx512f") {

@@ -133,6 +133,7 @@ pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
         ("model.dim", config.model.dim.to_string()),
         ("model.hidden", format!("{:?}", config.model.hidden)),
         ("model.init_range", config.model.init_range.to_string()),
+        ("model.precision", config.model.precision.name().to_owned()),
         ("train.blocks", config.model.blocks.to_string()),
         ("pipeline.staleness", config.staleness.to_string()),
         ("rows.admit_after", config.life.admit_after.to_string()),
@@ -161,6 +162,7 @@ pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use stepwell_nn::Precision;
 
     use super::*;
 
@@ -192,6 +194,12 @@ mod tests {
         let mut was = state(&Config::default());
         was.model.retain(|(key, _)| !key.starts_with("rows.") && key != "pipeline.staleness");
         assert_eq!(check(&was, &Config::default()), Ok(()));
+        was.model.retain(|(key, _)| key != "model.precision");
+        assert_eq!(check(&was, &Config::default()), Ok(()));
+        let mut half = Config::default();
+        half.model.precision = Precision::Bf16;
+        let error = check(&was, &half).unwrap_err();
+        assert!(error.contains("model.precision = f32, this run has bf16"), "{error}");
         let error = check(&was, &Config { staleness: 1, ..Config::default() }).unwrap_err();
         assert!(error.contains("pipeline.staleness = 0, this run has 1"), "{error}");
     }

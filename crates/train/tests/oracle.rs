@@ -13,6 +13,7 @@ use std::time::Duration;
 use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
 use stepwell_base::stage::{FullSpeed, Pace};
+use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_train::config::{ModelKind, OptimizerKind};
 use stepwell_train::{Config, train};
 
@@ -89,6 +90,24 @@ fn every_optimizer_and_model_is_exact() {
             assert_eq!(oracle.eval_by_epoch, tiny.eval_by_epoch, "{kind:?} {optimizer:?}");
             assert_eq!(oracle.eval_by_epoch.len(), 2);
         }
+    }
+}
+
+#[test]
+fn bf16_is_exact_too() {
+    let with = |mut config: Config, threads| {
+        config.model.precision = Precision::Bf16;
+        config.threads = threads;
+        run(&config)
+    };
+    let oracle = with(in_memory(ModelKind::DeepFm), 1);
+    assert!(oracle.kernels.ends_with(&format!(", bf16 {}", bf16_kernel().name)));
+    assert_ne!(oracle.model_digest, run(&in_memory(ModelKind::DeepFm)).model_digest);
+    for threads in [1, 2, 3] {
+        let report = with(tiny(ModelKind::DeepFm, threads - 1), threads);
+        assert!(report.tiers.host.evictions > 0);
+        assert_eq!(report.model_digest, oracle.model_digest, "{threads} threads");
+        assert_eq!(report.eval, oracle.eval, "{threads} threads");
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::plan::{NodeUse, plan};
 use super::{BufferKind, Graph, Node};
-use crate::gemm::{F32, Kernel, Precision};
+use crate::gemm::F32;
 use crate::layer::{Flops, GradientTarget, Layer, Layout, Write};
 use crate::{GraphError, ParameterSpec, Scalar};
 
@@ -41,10 +41,9 @@ pub enum Source {
 
 /// A graph in the making: nodes are added in execution order, the output last.
 #[derive(Debug)]
-pub struct GraphBuilder<T: 'static> {
+pub struct GraphBuilder<T> {
     input: InputShape,
     nodes: Vec<Draft<T>>,
-    kernel: &'static dyn Kernel<T>,
 }
 
 #[derive(Debug)]
@@ -56,9 +55,9 @@ struct Draft<T> {
 }
 
 impl<T: Scalar> GraphBuilder<T> {
-    /// A graph of no nodes, multiplying in full precision.
+    /// A graph of no nodes.
     pub fn new(input: InputShape) -> Self {
-        Self { input, nodes: Vec::new(), kernel: &F32 }
+        Self { input, nodes: Vec::new() }
     }
 
     /// Adds a node that runs after those added before.
@@ -102,7 +101,8 @@ impl<T: Scalar> GraphBuilder<T> {
         })
     }
 
-    /// The graph whose logits are the output of the node added last.
+    /// The graph whose logits are the output of the node added last; it multiplies in full
+    /// precision.
     ///
     /// # Errors
     /// No nodes, an output that is not one column, or a node that feeds nothing.
@@ -132,8 +132,16 @@ impl<T: Scalar> GraphBuilder<T> {
             let parameters = start..parameter_count;
             nodes.push(Node { name, layer, sources, targets, parameters, flops });
         }
-        let (input, kernel) = (self.input, self.kernel);
-        Ok(Graph { input, nodes, layouts, parameters, parameter_count, untouched, plan, kernel })
+        Ok(Graph {
+            input: self.input,
+            nodes,
+            layouts,
+            parameters,
+            parameter_count,
+            untouched,
+            plan,
+            kernel: &F32,
+        })
     }
 
     fn check_connections(&self) -> Result<(), GraphError> {
@@ -153,13 +161,6 @@ impl<T: Scalar> GraphBuilder<T> {
             }
         }
         Ok(())
-    }
-}
-
-impl GraphBuilder<f32> {
-    /// The same graph, multiplying in `precision`. Only graphs of f32 have a choice.
-    pub fn with_precision(self, precision: Precision) -> Self {
-        Self { kernel: precision.kernel(), ..self }
     }
 }
 

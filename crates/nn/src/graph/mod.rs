@@ -49,7 +49,7 @@ pub use build::{GraphBuilder, InputShape, NodeId, Source};
 pub use plan::{BufferKind, BufferPlan, Plan};
 pub use workspace::Workspace;
 
-use crate::gemm::{Gemm, Kernel};
+use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
     Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
     clear_columns,
@@ -86,6 +86,13 @@ struct Node<T> {
     targets: Vec<GradientTarget>,
     parameters: Range<usize>,
     flops: Flops,
+}
+
+impl Graph<f32> {
+    /// The same graph, multiplying in `precision`. Only graphs of f32 have a choice.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { kernel: precision.kernel(), ..self }
+    }
 }
 
 impl<T: Scalar> Graph<T> {

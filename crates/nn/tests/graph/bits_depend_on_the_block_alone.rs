@@ -1,7 +1,7 @@
 //! f32 results are the same bits whatever ran before, in whatever workspace.
 
 use crate::common::Step;
-use stepwell_nn::{Graph, Workspace};
+use stepwell_nn::{Graph, Precision, Workspace};
 
 fn bits(step: &Step<f32>) -> Vec<u32> {
     let results = [&step.logits, &step.d_logits, &step.d_x, &step.gradients];
@@ -29,7 +29,7 @@ fn poison(graph: &Graph<f32>, rows: usize, workspace: &mut Workspace<f32>) {
 
 #[test]
 fn workspaces_leave_no_trace() {
-    for (name, graph) in crate::common::all::<f32>() {
+    for (name, graph) in crate::common::in_both_precisions() {
         let mut used = Workspace::new(&graph, 40);
         for rows in [33, 1, 0, 8, 40, 3] {
             let fresh = run(&graph, rows, &mut Workspace::new(&graph, rows));
@@ -44,14 +44,16 @@ fn workspaces_leave_no_trace() {
 
 #[test]
 fn threads_share_a_graph() {
-    let graph = crate::common::deepfm::<f32>();
-    let alone = run(&graph, 37, &mut Workspace::new(&graph, 37));
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let mut workspace = Workspace::new(&graph, 64);
-                (0..20).for_each(|_| assert_eq!(run(&graph, 37, &mut workspace), alone));
-            });
-        }
-    });
+    for precision in Precision::ALL {
+        let graph = crate::common::deepfm::<f32>().with_precision(precision);
+        let alone = run(&graph, 37, &mut Workspace::new(&graph, 37));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut workspace = Workspace::new(&graph, 64);
+                    (0..20).for_each(|_| assert_eq!(run(&graph, 37, &mut workspace), alone));
+                });
+            }
+        });
+    }
 }

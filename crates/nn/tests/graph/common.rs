@@ -5,7 +5,7 @@
 use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, Add, Block, Concat, Cross, DotInteraction, FactorizationMachine, Graph,
-    GraphBuilder, InputShape, Linear, Matrix, NodeId, Scalar, Source, Workspace,
+    GraphBuilder, InputShape, Linear, Matrix, NodeId, Precision, Scalar, Source, Workspace,
     binary_cross_entropy,
 };
 
@@ -157,6 +157,17 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("forked", forked()),
         ("wide_only", wide_only()),
     ]
+}
+
+/// The graphs that train, in both precisions.
+pub(crate) fn in_both_precisions() -> Vec<(String, Graph<f32>)> {
+    let graphs = |precision: Precision| {
+        let named = move |(name, graph): (&str, Graph<f32>)| {
+            (format!("{name} {}", precision.name()), graph.with_precision(precision))
+        };
+        all().into_iter().map(named)
+    };
+    Precision::ALL.into_iter().flat_map(graphs).collect()
 }
 
 /// One block of examples with everything a step of it gives.

@@ -1,5 +1,6 @@
 //! Whole graphs: their gradients, their bits, their descriptions.
 
+mod bf16_is_near_f32;
 mod bits_depend_on_the_block_alone;
 mod common;
 mod gradients_equal_finite_differences;

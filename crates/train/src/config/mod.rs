@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
 use stepwell_mem::PolicyKind;
+use stepwell_nn::Precision;
 use stepwell_server::{Admission, Life};
 
 pub use self::model::{ModelConfig, ModelKind};
@@ -202,6 +203,7 @@ impl Default for Config {
                 cross_layers: 3,
                 bottom: vec![512, 256],
                 init_range: 0.01,
+                precision: Precision::F32,
                 blocks: 8,
             },
             tiers: TierConfig {

@@ -1,5 +1,7 @@
 //! Which model, and its shape.
 
+use stepwell_nn::Precision;
+
 /// Most cross layers; each has the square of the input's columns as parameters.
 const CROSS_LAYERS_MAX: usize = 64;
 /// Widest hidden layer.
@@ -51,6 +53,8 @@ pub struct ModelConfig {
     pub bottom: Vec<usize>,
     /// Embeddings begin uniform in [-range, range).
     pub init_range: f64,
+    /// What the operands of matrix products are rounded to.
+    pub precision: Precision,
     /// Blocks that every mini-batch is cut into, the unit of summation.
     pub blocks: usize,
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_disk::{Disk, FileDisk};
+use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_server::{Checkpoint, Group, Placement, Planner, Staging, TableSpec};
 use stepwell_ssd::{Compaction, Error as StoreError, Store, StoreOptions};
 
@@ -61,6 +62,11 @@ pub(super) fn build(
     from: Option<&Checkpoint>,
 ) -> Result<Built> {
     let model = Model::build(config, sources.schema)?;
+    if config.model.precision == Precision::Bf16
+        && let Some(note) = &bf16_kernel().note
+    {
+        (around.on_note)(note);
+    }
     let stores = store_options(config, &model);
     let mut capacity = capacity(config, sources, &model, &stores)?;
     if let Some(sizes) = around.world.as_ref().and_then(|world| world.sizes) {

@@ -109,7 +109,7 @@ fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Ru
         train_end: sources.boundary.map(|Place { file, line }| (file, line)),
         model: model_settings(config),
         config: around.settings.clone(),
-        kernels: kernels(),
+        kernels: kernels(config.model.precision),
     })
 }
 

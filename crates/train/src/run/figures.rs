@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use stepwell_nn::Precision;
 use stepwell_server::{Group, ModelDigest, Planner};
 
 use super::Surroundings;
@@ -17,6 +18,7 @@ pub(super) fn assemble(
     counters: &Counters,
     outcome: Outcome,
     digest: &ModelDigest,
+    precision: Precision,
 ) -> Report {
     let measured = outcome.measured;
     Report {
@@ -37,7 +39,7 @@ pub(super) fn assemble(
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.rows(),
         model_digest: digest.finish(&outcome.trainer.dense().bytes()),
-        kernels: kernels(),
+        kernels: kernels(precision),
         peak_rss_bytes: None,
         budget_bytes: capacity.budget.total(),
         budget: report::bounds(&capacity.budget),

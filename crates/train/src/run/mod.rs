@@ -164,7 +164,8 @@ fn finish(
             group.digest(planner.cache(), &mut digest)?;
         }
     }
-    let mut report = assemble(around, &capacity, &groups, &counters, outcome, &digest);
+    let precision = config.model.precision;
+    let mut report = assemble(around, &capacity, &groups, &counters, outcome, &digest, precision);
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;

@@ -25,15 +25,27 @@ const STRIDE: usize = 4 * LINES;
 pub(super) struct Amx;
 
 impl Unit for Amx {
+    #[expect(unsafe_code, reason = "calls a function of instructions that not every machine has")]
     fn run(&self, panel: Panel<'_>) {
-        panel.run(&mut ByTiles(Tiles::new()));
+        assert!(is_here(), "A2");
+        // SAFETY: the assertion above.
+        unsafe { run(panel) }
     }
+}
+
+/// The sums are written in vectors, which every processor with tiles has.
+#[target_feature(enable = "avx512f")]
+fn run(panel: Panel<'_>) {
+    panel.run(&mut ByTiles(Tiles::new()));
 }
 
 /// Whether this machine has the unit and lets this process use it; asks the system once.
 pub(super) fn is_here() -> bool {
     static IS_HERE: OnceLock<bool> = OnceLock::new();
-    *IS_HERE.get_or_init(|| has_instructions() && saves_registers() && is_permitted())
+    *IS_HERE.get_or_init(|| {
+        let vectors = is_x86_feature_detected!("avx512f");
+        vectors && has_instructions() && saves_registers() && is_permitted()
+    })
 }
 
 /// AMX-BF16 and AMX-TILE, and a palette of eight registers of 16 lines of 64 bytes.

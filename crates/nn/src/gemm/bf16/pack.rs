@@ -137,18 +137,25 @@ fn fill_by_pair(lines: &Operand<'_, f32>, line: usize, start: usize, tile: &mut 
     }
 }
 
-/// Exchanges lines and pairs, four by four.
+/// Exchanges lines and pairs.
+///
+/// Weaving the two halves of a tile into each other turns the bits of every word's place by one.
+/// After four times the place's four bits of the line and four of the pair have changed sides.
 #[inline(always)]
 fn transpose(tile: &mut Tile) {
-    const PART: usize = 4;
-    let from = *tile;
-    for line in (0..LINES).step_by(PART) {
-        for pair in (0..PAIRS).step_by(PART) {
-            for i in 0..PART {
-                for j in 0..PART {
-                    tile.0[(pair + i) * LINES + line + j] = from.0[(line + j) * PAIRS + pair + i];
-                }
-            }
-        }
+    const _: () = assert!(LINES == 16 && PAIRS == 16, "four bits each");
+    let mut other = [0; LINES * PAIRS];
+    for _ in 0..2 {
+        weave(&tile.0, &mut other);
+        weave(&other, &mut tile.0);
+    }
+}
+
+#[inline(always)]
+fn weave(from: &[u32; LINES * PAIRS], to: &mut [u32; LINES * PAIRS]) {
+    let (low, high) = from.split_at(LINES * PAIRS / 2);
+    for (to, (low, high)) in to.chunks_exact_mut(2).zip(low.iter().zip(high)) {
+        to[0] = *low;
+        to[1] = *high;
     }
 }

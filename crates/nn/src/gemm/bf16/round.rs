@@ -7,7 +7,7 @@
 pub(super) fn rounded_bits(value: f32) -> u32 {
     const HALF: u32 = 1 << 16;
     let bits = value.to_bits();
-    let nearest = bits.wrapping_add(HALF / 2 - 1 + (bits / HALF & 1));
+    let nearest = bits.wrapping_add(HALF / 2 - 1 + ((bits / HALF) & 1));
     // A significand that lies in the lower half alone would be rounded away, to infinity.
     let quiet = bits | 1 << 22;
     let is_number = bits & 0x7fff_ffff <= 0x7f80_0000;
