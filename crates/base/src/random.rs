@@ -16,7 +16,7 @@ pub const GENERATOR_NAME: &str = "splitmix64";
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// SplitMix64's output function.
-#[inline]
+#[inline(always)]
 pub fn finalize(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -44,6 +44,19 @@ impl Stream {
         Self::named(seed, &name)
     }
 
+    /// The stream that rounds what step `step` makes of the row (`table`, `key`) under `seed`; its
+    /// initial value is rounded at step 0.
+    ///
+    /// Named by `rounding`, then table (u32), key (u64) and step (u64), little end first.
+    #[inline]
+    pub fn of_rounding(seed: u64, table: TableId, key: Key, step: u64) -> Self {
+        let mut name = *b"rounding....kkkkkkkkssssssss";
+        name[8..12].copy_from_slice(&table.0.to_le_bytes());
+        name[12..20].copy_from_slice(&key.0.to_le_bytes());
+        name[20..].copy_from_slice(&step.to_le_bytes());
+        Self::named(seed, &name)
+    }
+
     /// A stream that starts at `state` itself, as SplitMix64 is usually seeded.
     pub fn from_state(state: u64) -> Self {
         Self { state }
@@ -54,6 +67,12 @@ impl Stream {
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GOLDEN_GAMMA);
         finalize(self.state)
+    }
+
+    /// Number `index` of those to come, from 0; the stream stays where it is.
+    #[inline(always)]
+    pub fn at(&self, index: u64) -> u64 {
+        finalize(self.state.wrapping_add(GOLDEN_GAMMA.wrapping_mul(index.wrapping_add(1))))
     }
 
     /// Uniform in [0, 1), a multiple of 2⁻²⁴.
@@ -117,6 +136,17 @@ mod tests {
                 16_408_922_859_458_223_821,
             ]
         );
+    }
+
+    #[test]
+    fn any_number_is_reached_without_those_before_it() {
+        let start = Stream::of_rounding(3, TableId(1), Key(2), 4);
+        let mut stream = start;
+        for index in 0..100 {
+            assert_eq!(start.at(index), stream.next_u64());
+        }
+        assert_ne!(start.at(0), Stream::of_rounding(3, TableId(1), Key(2), 5).at(0));
+        assert_ne!(start.at(0), Stream::of_rounding(3, TableId(0), Key(2), 4).at(0));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The rules against f64 references, published arithmetic and each other.
 
+use stepwell_base::random::Stream;
+
 use crate::{Adagrad, Adam, DenseOptimizer, DenseState, OptimError, RowOptimizer, Rule, Sgd};
+use crate::{Storage, Stored};
 
 const RULES: [Rule; 3] = [
     Rule::Sgd(Sgd { lr: 0.1 }),
@@ -128,6 +131,54 @@ fn inlined_rows_have_the_same_bits() {
         }
         assert_eq!(bits(&row.0), bits(&inline.0));
         assert_eq!(bits(&row.1), bits(&inline.1));
+    }
+}
+
+#[test]
+fn a_stored_row_is_read_updated_and_rounded() {
+    for (rule, storage) in RULES.into_iter().flat_map(|r| Storage::ALL.map(|s| (r, s))) {
+        let optimizer = RowOptimizer::new(rule).unwrap();
+        for width in [0, 1, 2, 9, 17] {
+            let mut weights = numbers(3, width);
+            let mut lanes = vec![0.0; storage.lanes(width)];
+            let mut room = vec![f32::NAN; width];
+            storage.encode(&weights, &mut lanes, Stream::from_state(0));
+            storage.view(&lanes, width).copy_to(&mut weights);
+            let mut state = vec![0.0; optimizer.state_lanes(width)];
+            optimizer.init_state(&mut state);
+            let mut state_apart = state.clone();
+            for step in 1..20 {
+                let (gradient, random) = (numbers(step, width), Stream::from_state(step));
+                let stored = Stored { storage, lanes: &mut lanes, random, room: &mut room };
+                optimizer.update_stored(stored, &mut state, &gradient);
+                optimizer.update(&mut weights, &mut state_apart, &gradient);
+                storage.round(&mut weights, random);
+                storage.view(&lanes, width).copy_to(&mut room);
+                assert_eq!(bits(&room), bits(&weights), "{} {storage:?}", rule.name());
+                assert_eq!(bits(&state), bits(&state_apart));
+            }
+        }
+    }
+}
+
+/// Steps far smaller than the distance of two 16-bit numbers go nowhere when they are rounded to
+/// the nearest, and as far as in f32 when they are rounded by chance.
+#[test]
+fn small_steps_add_up() {
+    let optimizer = RowOptimizer::new(Rule::sgd(1e-5)).unwrap();
+    for storage in Storage::ALL {
+        let width = 256;
+        let mut lanes = vec![0.0; storage.lanes(width)];
+        let mut room = vec![0.0; width];
+        storage.encode(&vec![1.0; width], &mut lanes, Stream::from_state(0));
+        for step in 1..=10_000 {
+            let random = Stream::named(1, &u64::to_le_bytes(step));
+            let stored = Stored { storage, lanes: &mut lanes, random, room: &mut room };
+            optimizer.update_stored(stored, &mut [], &vec![1.0; width]);
+        }
+        storage.view(&lanes, width).copy_to(&mut room);
+        let mean = room.iter().map(|w| f64::from(*w)).sum::<f64>() / width as f64;
+        assert!((mean - 0.9).abs() < 0.005, "{storage:?}: {mean}");
     }
 }
 

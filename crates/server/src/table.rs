@@ -1,7 +1,8 @@
 //! What a table's rows look like and how they begin and change.
 
-use stepwell_base::{Key, TableId, random};
-use stepwell_optim::RowOptimizer;
+use stepwell_base::random::{self, Stream};
+use stepwell_base::{Key, TableId};
+use stepwell_optim::{RowOptimizer, Storage, Weights};
 
 use crate::{History, Life};
 
@@ -12,16 +13,25 @@ use crate::{History, Life};
 /// ```text
 /// [ embedding: dim ][ wide weight: 0 or 1 ][ optimizer state ][ history: 0 or 3 ]     f32 each
 /// ```
+///
+/// With weights of 16 bits, two of them lie in each lane, as [`Storage`] draws it; all else is as
+/// above:
+///
+/// ```text
+/// [ embedding and wide weight: (dim + wide) / 2, rounded up ][ state ][ history ]
+/// ```
 #[derive(Clone, Debug)]
 pub struct TableSpec {
     /// Number of the table; part of every row's initial value and of the digest.
     pub id: TableId,
     /// Name in messages and checkpoints.
     pub name: String,
-    /// Lanes of the embedding.
+    /// Weights of the embedding.
     pub dim: usize,
-    /// Lanes of first-order weights, which begin at zero.
+    /// First-order weights, which begin at zero.
     pub wide: usize,
+    /// How rows keep their weights.
+    pub storage: Storage,
     /// How rows change.
     pub optimizer: RowOptimizer,
     /// Embeddings begin uniform in [-range, range).
@@ -33,19 +43,37 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
+    /// Weights of a row.
+    pub fn weight_count(&self) -> usize {
+        self.dim + self.wide
+    }
+
     /// Lanes of the weights.
     pub fn weight_lanes(&self) -> usize {
-        self.dim + self.wide
+        self.storage.lanes(self.weight_count())
     }
 
     /// Lanes that are the model: weights and optimizer state.
     pub fn model_lanes(&self) -> usize {
-        self.weight_lanes() + self.optimizer.state_lanes(self.weight_lanes())
+        self.weight_lanes() + self.optimizer.state_lanes(self.weight_count())
     }
 
     /// Lanes of the whole row.
     pub fn row_lanes(&self) -> usize {
         self.model_lanes() + if self.life.is_some() { History::LANES } else { 0 }
+    }
+
+    /// The weights that a row has.
+    #[inline]
+    pub fn weights<'a>(&self, row: &'a [f32]) -> Weights<'a> {
+        self.storage.view(row, self.weight_count())
+    }
+
+    /// What rounds the weights that step `step`, from 1, gives to the row of `key`; at step 0 its
+    /// initial ones. A function of (seed, table, key, step) alone, invariant I2.
+    #[inline]
+    pub fn rounding(&self, key: Key, step: u64) -> Stream {
+        Stream::of_rounding(self.seed, self.id, key, step)
     }
 
     /// The history that a row carries; that of a row without one is of a row that exists.
@@ -69,14 +97,73 @@ impl TableSpec {
     /// Writes the row that `key` has before its first update: f(seed, table, key), invariant I3.
     pub fn initial_row(&self, key: Key, row: &mut [f32]) {
         let (model, history) = row.split_at_mut(self.model_lanes());
-        let (weights, state) = model.split_at_mut(self.weight_lanes());
-        self.initial_weights(key, weights);
+        let (lanes, state) = model.split_at_mut(self.weight_lanes());
+        if self.storage == Storage::F32 {
+            self.unrounded_weights(key, lanes);
+        } else {
+            let mut weights = vec![0.0; self.weight_count()];
+            self.unrounded_weights(key, &mut weights);
+            self.storage.encode(&weights, lanes, self.rounding(key, 0));
+        }
         self.optimizer.init_state(state);
         history.fill(0.0);
     }
 
-    /// The weights of [`TableSpec::initial_row`].
+    /// The weights of [`TableSpec::initial_row`], as they are read.
     pub fn initial_weights(&self, key: Key, weights: &mut [f32]) {
+        self.unrounded_weights(key, weights);
+        self.storage.round(weights, self.rounding(key, 0));
+    }
+
+    fn unrounded_weights(&self, key: Key, weights: &mut [f32]) {
         random::initial_weights(self.seed, self.id, key, self.init_range, self.dim, weights);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_optim::Rule;
+
+    use super::*;
+
+    fn table(storage: Storage, dim: usize, wide: usize) -> TableSpec {
+        TableSpec {
+            id: TableId(3),
+            name: "embedding".to_owned(),
+            dim,
+            wide,
+            storage,
+            optimizer: RowOptimizer::new(Rule::adagrad(0.1)).unwrap(),
+            init_range: 0.01,
+            seed: 5,
+            life: None,
+        }
+    }
+
+    #[test]
+    fn a_row_begins_as_its_initial_weights_are_read() {
+        for storage in Storage::ALL {
+            for (dim, wide) in [(0, 1), (1, 0), (4, 0), (4, 1), (5, 1), (16, 1)] {
+                let table = table(storage, dim, wide);
+                let mut row = vec![f32::NAN; table.row_lanes()];
+                table.initial_row(Key(7), &mut row);
+                let mut weights = vec![f32::NAN; dim + wide];
+                table.initial_weights(Key(7), &mut weights);
+                let mut read = vec![f32::NAN; dim + wide];
+                table.weights(&row).copy_to(&mut read);
+                assert_eq!(read, weights, "{storage:?} {dim} {wide}");
+                assert!(weights[dim..].iter().all(|wide| *wide == 0.0));
+                assert!(row[table.weight_lanes()..].iter().all(|state| *state == 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn weights_of_16_bits_take_half_the_lanes_and_the_state_as_many() {
+        let bytes = |storage, dim, wide| table(storage, dim, wide).row_bytes();
+        assert_eq!(bytes(Storage::F32, 16, 1), 4 * (17 + 17));
+        assert_eq!(bytes(Storage::F16, 16, 1), 4 * (9 + 17));
+        assert_eq!(bytes(Storage::Bf16, 16, 0), 4 * (8 + 16));
+        assert_eq!(bytes(Storage::F16, 0, 1), 4 * (1 + 1));
     }
 }

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use stepwell_base::ByteCount;
+use stepwell_optim::Storage;
 use stepwell_train::Config;
 use stepwell_train::config::{LifeConfig, ModelKind, OptimizerConfig, OptimizerKind};
 
@@ -58,6 +59,8 @@ impl Job {
         let examples = (train as f64 / (1.0 - config.data.eval_fraction)) as u64;
         model(&mut config, &mut dice);
         config.life = life(&mut dice);
+        // With dice of its own, so that all else of a job is what it was before.
+        config.storage = Dice::new(number, "storage").pick(&Storage::ALL);
         config.staleness = if dice.once_in(3) { dice.within(1, 3) as usize } else { 0 };
         config.tiers.dram = ByteCount(4 << 20);
         config.tiers.index = ByteCount(4 << 20);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
+use stepwell_optim::Storage;
 use stepwell_server::Checkpoint;
 use stepwell_ssd::{Manifest, Store, StoreOptions};
 
@@ -56,10 +57,11 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
     };
     let store = Store::view(Arc::new(disk), options).map_err(message)?;
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
+    let storage = storage(meta)?;
     let mut longest = Longest::new(top);
     store
         .scan_live(&mut |key, _used, row| {
-            longest.offer(key, norm(row, weights));
+            longest.offer(key, norm(row, storage, weights));
             Ok(())
         })
         .map_err(message)?;
@@ -69,6 +71,7 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
     Ok(json!({
         "name": meta["name"],
         "dim": meta["dim"],
+        "storage": storage.name(),
         "row_bytes": manifest.row_bytes,
         "rows": rows,
         "rows_stale": stats.rows_stale,
@@ -84,10 +87,26 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
 }
 
 /// Length of the weights at the front of a row.
-fn norm(row: &[u8], weights: usize) -> f64 {
-    let (values, _) = row.as_chunks::<4>();
-    let square = |bytes: &[u8; 4]| f64::from(f32::from_le_bytes(*bytes)).powi(2);
-    values.iter().take(weights).map(square).sum::<f64>().sqrt()
+fn norm(row: &[u8], storage: Storage, weights: usize) -> f64 {
+    let (lanes, _) = row.as_chunks::<4>();
+    let lanes: Vec<f32> = lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    if lanes.len() < storage.lanes(weights) {
+        return f64::NAN;
+    }
+    let view = storage.view(&lanes, weights);
+    (0..weights).map(|index| f64::from(view.get(index)).powi(2)).sum::<f64>().sqrt()
+}
+
+/// How the rows of a table keep their weights; earlier builds wrote f32 and did not say so.
+fn storage(meta: &Value) -> Result<Storage, String> {
+    let Some(name) = meta.get("storage").and_then(Value::as_str) else { return Ok(Storage::F32) };
+    let known = Storage::ALL.into_iter().find(|storage| storage.name() == name);
+    known.ok_or_else(|| {
+        format!(
+            "table {}: storage '{name}' is not known; use the build that wrote it",
+            meta["name"]
+        )
+    })
 }
 
 /// The rows with the longest weights.
@@ -144,7 +163,13 @@ fn print(whole: &Value) {
 
 fn print_table(table: &Value) {
     let bytes = |field: &str| ByteCount(table[field].as_u64().unwrap_or(0)).to_string();
-    println!("table {}: dim {}, rows of {} bytes", table["name"], table["dim"], table["row_bytes"]);
+    println!(
+        "table {}: dim {}, weights in {}, rows of {} bytes",
+        table["name"],
+        table["dim"],
+        table["storage"].as_str().unwrap_or(""),
+        table["row_bytes"]
+    );
     println!(
         "  on disk: {} live and {} stale rows in {} segments of {} together",
         table["rows"],

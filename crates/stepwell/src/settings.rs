@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use stepwell_base::ByteCount;
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
+use stepwell_optim::Storage;
 use stepwell_train::Config;
 use stepwell_train::config::{ModelKind, OptimizerConfig, OptimizerKind};
 
@@ -156,6 +157,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         number life.history),
     setting!("rows.sketch", "bytes of the sketch that counts occurrences for rows.admit_after",
         bytes life.sketch),
+    Setting {
+        key: "rows.storage",
+        help: "f32, f16 or bf16: how rows keep their weights, rounded stochastically to 16 bits",
+        set: |config, text| storage(text).map(|storage| config.storage = storage),
+        get: |config| json!(config.storage.name()),
+    },
     setting!("optim.rows.kind", "sgd, adagrad or adam for rows", kind rows),
     setting!("optim.rows.lr", "learning rate of rows", number rows.lr),
     setting!("optim.dense.kind", "sgd, adagrad or adam for dense parameters", kind dense),
@@ -268,6 +275,10 @@ fn policy(text: &str) -> Result<PolicyKind, String> {
     named(&PolicyKind::ALL.map(|kind| (kind.name(), kind)), text)
 }
 
+fn storage(text: &str) -> Result<Storage, String> {
+    named(&Storage::ALL.map(|storage| (storage.name(), storage)), text)
+}
+
 fn optimizer(text: &str) -> Result<OptimizerKind, String> {
     named(&OPTIMIZERS, text)
 }
@@ -300,6 +311,7 @@ mod tests {
             ("tiers.dram", "64MiB"),
             ("tiers.ssd", "/tmp/x"),
             ("optim.rows.kind", "adam"),
+            ("rows.storage", "bf16"),
             ("data.eval_fraction", "0.25"),
         ] {
             find(key).unwrap().set(&mut config, text).unwrap();
@@ -323,5 +335,7 @@ mod tests {
         assert_eq!(error("data.epochs", "two"), "data.epochs = two: give a whole number");
         assert!(error("model.kind", "din").contains("lr, wide_deep, deepfm, dcn, dlrm"));
         assert!(error("tiers.dram", "lots").contains("64MiB"));
+        let refused = error("rows.storage", "f8");
+        assert_eq!(refused, "rows.storage = f8: give one of f32, f16, bf16");
     }
 }

@@ -117,6 +117,9 @@ fn a_resumed_run_must_be_the_same_run() {
     shop.ok(&train(&data, &["--checkpoint", "saved"]));
     let error = shop.fails(&train(&data, &["--checkpoint", "saved", "--resume", "--seed", "9"]));
     assert!(error.contains("seed = 1"), "{error}");
+    let more = ["--checkpoint", "saved", "--resume", "--rows.storage", "bf16"];
+    let error = shop.fails(&train(&data, &more));
+    assert!(error.contains("rows.storage = f32, this run has bf16"), "{error}");
     let error = shop.fails(&train(&other, &["--checkpoint", "saved", "--resume"]));
     assert!(error.contains("data.tsv") && error.contains("other.tsv"), "{error}");
     std::fs::create_dir(shop.path("elsewhere")).unwrap();
@@ -162,6 +165,47 @@ fn a_damaged_checkpoint_is_named() {
     std::fs::write(&meta, text.replace("\"version\": 1", "\"version\": 9")).unwrap();
     let error = shop.fails(&["eval", "saved"]);
     assert!(error.contains("version 9") && error.contains("version 1"), "{error}");
+}
+
+#[test]
+fn rows_of_16_bits_are_resumed_evaluated_and_shown() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 2000);
+    for storage in ["f16", "bf16"] {
+        let stored = |more: &[&str]| {
+            let mut args: Vec<String> = train(&data, more).into_iter().map(str::to_owned).collect();
+            args.extend(["--rows.storage", storage].map(str::to_owned));
+            args
+        };
+        let run = |args: &[String]| shop.ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        run(&stored(&["--report", "whole.json"]));
+        let whole = shop.report("whole.json");
+        let saved = format!("saved-{storage}");
+        let mut half = stored(&["--checkpoint", &saved, "--checkpoint.every", "9"]);
+        half.extend(TINY.map(str::to_owned));
+        run(&half);
+        // The newest is of the last step: without it, the run goes on from the one before.
+        let last = std::fs::read_dir(shop.path(&saved)).unwrap().map(|entry| entry.unwrap().path());
+        std::fs::remove_dir_all(last.max().unwrap()).unwrap();
+        half.extend(["--resume", "--report", "resumed.json"].map(str::to_owned));
+        run(&half);
+        let resumed = shop.report("resumed.json");
+        assert!(resumed["examples"].as_u64() > Some(0));
+        for field in ["model_digest", "eval", "rows"] {
+            assert_eq!(resumed[field], whole[field], "{storage} {field}");
+        }
+        shop.ok(&["eval", &saved, "--report", "eval.json"]);
+        assert_eq!(shop.report("eval.json")["eval"], whole["eval"]);
+        let shown = shop.ok(&["inspect", &saved, "--json", "--top", "1"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        let table = &shown["tables"][0];
+        // Four and one weights in three lanes, and their sums of squares.
+        assert_eq!((&table["storage"], &table["row_bytes"]), (&storage.into(), &32.into()));
+        let norm = table["top"][0]["norm"].as_f64().unwrap();
+        assert!(norm > 0.01 && norm < 10.0, "{norm}");
+        let error = shop.fails(&train(&data, &["--checkpoint", &saved, "--resume"]));
+        assert!(error.contains(&format!("rows.storage = {storage}, this run has f32")), "{error}");
+    }
 }
 
 #[test]

@@ -221,7 +221,7 @@ impl Capacity {
         let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0);
         let rows = (config.data.mini_batch * wanted.schema.slots) as u64;
         for table in wanted.model.tables() {
-            let width = table.weight_lanes() as u64;
+            let width = table.weight_count() as u64;
             let kept = Versions::bytes_max(config.staleness as u64, rows, width);
             // A checkpoint is put together in memory.
             versions += if config.checkpoint.dir.is_some() { 3 * kept } else { kept };

@@ -52,6 +52,7 @@ impl Model {
             name: "embedding".to_owned(),
             dim,
             wide: usize::from(graph.reads_first_order()),
+            storage: config.storage,
             optimizer,
             init_range: config.model.init_range as f32,
             seed: config.seed,

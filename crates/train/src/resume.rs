@@ -140,6 +140,7 @@ pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
         ("rows.admit_probability", config.life.admit_probability.to_string()),
         ("rows.expire_after", config.life.expire_after.to_string()),
         ("rows.history", config.life.history.to_string()),
+        ("rows.storage", config.storage.name().to_owned()),
         ("optim.rows.kind", format!("{:?}", config.rows.kind)),
         ("optim.rows.lr", config.rows.lr.to_string()),
         ("optim.dense.kind", format!("{:?}", config.dense.kind)),

@@ -6,6 +6,7 @@
 mod common;
 
 use common::{in_memory, run, tiny};
+use stepwell_optim::Storage;
 use stepwell_train::config::{LifeConfig, ModelKind};
 use stepwell_train::{Config, Report};
 
@@ -89,6 +90,29 @@ fn rows_expire_and_begin_anew() {
         life.admit_after = 3;
     });
     assert!(both.rows < expiring(7).rows);
+}
+
+#[test]
+fn rows_of_16_bits_come_and_go_alike() {
+    for storage in [Storage::F16, Storage::Bf16] {
+        let with = |change: &dyn Fn(&mut Config)| {
+            agree(|config| {
+                (config.storage, config.data.epochs) = (storage, 2);
+                change(config);
+            })
+        };
+        let all = with(&|_| {});
+        assert_eq!(all.model_digest, with(&|config| config.life.history = true).model_digest);
+        let never = with(&|config| config.life.expire_after = 1_000_000);
+        assert_eq!(all.model_digest, never.model_digest);
+        let fewer = with(&|config| {
+            config.staleness = 2;
+            config.life.expire_after = 5;
+            config.life.admit_after = 2;
+        });
+        assert!(fewer.rows < all.rows);
+        with(&|config| config.life.admit_probability = 0.3);
+    }
 }
 
 #[test]

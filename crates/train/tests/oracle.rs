@@ -14,6 +14,7 @@ use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
 use stepwell_base::stage::{FullSpeed, Pace};
 use stepwell_nn::{Precision, bf16_kernel};
+use stepwell_optim::Storage;
 use stepwell_train::config::{ModelKind, OptimizerKind};
 use stepwell_train::{Config, train};
 
@@ -111,6 +112,45 @@ fn bf16_is_exact_too() {
     }
 }
 
+fn weights_of_16_bits_are_exact() {
+    for storage in [Storage::F16, Storage::Bf16] {
+        for (dim, optimizer) in [(4, OptimizerKind::Adagrad), (3, OptimizerKind::Adam)] {
+            let with = |mut config: Config| {
+                config.storage = storage;
+                config.model.dim = dim;
+                config.rows.kind = optimizer;
+                config.data.epochs = 2;
+                run(&config)
+            };
+            let oracle = with(in_memory(ModelKind::DeepFm));
+            for (lookahead, mini_batches, threads) in [(0, 1, 2), (2, 8, 1), (8, 1, 2)] {
+                let mut config = tiny(ModelKind::DeepFm, lookahead);
+                config.data.batch = 64 * mini_batches;
+                config.threads = threads;
+                let report = with(config);
+                let name = format!("{storage:?}, {dim} lanes, lookahead {lookahead}");
+                assert_eq!(report.model_digest, oracle.model_digest, "{name}");
+                assert_eq!(report.eval_by_epoch, oracle.eval_by_epoch, "{name}");
+                assert!(report.tiers.host.evictions > 0, "{name}");
+            }
+        }
+    }
+}
+
+/// Where few bits are lost, little is.
+#[test]
+fn weights_of_16_bits_learn_as_well() {
+    let with = |storage| {
+        let mut config = in_memory(ModelKind::DeepFm);
+        (config.storage, config.data.epochs) = (storage, 2);
+        run(&config).eval.logloss.unwrap()
+    };
+    let [exact, half, upper] = Storage::ALL.map(with);
+    assert!(half != exact && upper != exact && half != upper);
+    assert!((half - exact).abs() < 2e-3, "{half} {exact}");
+    assert!((upper - exact).abs() < 1e-2, "{upper} {exact}");
+}
+
 #[test]
 fn seeds_and_settings_that_matter_show() {
     let base = run(&in_memory(ModelKind::Lr)).model_digest;
@@ -122,6 +162,7 @@ fn seeds_and_settings_that_matter_show() {
     differs(|config| config.seed = 2);
     differs(|config| config.data.mini_batch = 32);
     differs(|config| config.rows.lr = 0.03);
+    differs(|config| config.storage = Storage::F16);
 }
 
 #[test]

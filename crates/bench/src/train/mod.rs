@@ -205,7 +205,7 @@ fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
     config.data.epochs = 1;
     config.checkpoint.dir = None;
     if config.life.life().is_some() {
-        let why = "rows.* settings are not measured here: leave them as they are by default";
+        let why = "rows that come and go are not measured here: of rows.* give rows.storage alone";
         return Err(Error::Arguments(why.to_owned()));
     }
     config.tiers.page_cache = ByteCount(0);

@@ -108,6 +108,7 @@ fn meta(step: u64, run: &Value, dense: &Dense, groups: &[Arc<Group>]) -> Value {
                 "name": group.spec.name,
                 "dim": group.spec.dim,
                 "wide": group.spec.wide,
+                "storage": group.spec.storage.name(),
                 "row_lanes": group.spec.row_lanes(),
                 "rows": rows_name(number),
             })

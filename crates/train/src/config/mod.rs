@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use stepwell_base::ByteCount;
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
+use stepwell_optim::Storage;
 use stepwell_server::{Admission, Life};
 
 pub use self::model::{ModelConfig, ModelKind};
@@ -34,6 +35,8 @@ pub struct Config {
     pub staleness: usize,
     /// When rows come to exist and cease to.
     pub life: LifeConfig,
+    /// How rows keep their weights.
+    pub storage: Storage,
     /// Optimizer of rows.
     pub rows: OptimizerConfig,
     /// Optimizer of dense parameters.
@@ -224,6 +227,7 @@ impl Default for Config {
                 history: false,
                 sketch: ByteCount(4 << 20),
             },
+            storage: Storage::F32,
             rows: OptimizerConfig { kind: OptimizerKind::Adagrad, lr: 0.02 },
             dense: OptimizerConfig { kind: OptimizerKind::Adam, lr: 0.001 },
             checkpoint: CheckpointConfig { dir: None, every: 0, keep: 2 },

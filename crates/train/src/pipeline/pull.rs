@@ -94,9 +94,11 @@ impl PullStage {
         for mini in &mut unit.minis {
             for (part, group) in mini.groups.iter_mut().zip(&self.groups) {
                 let held = group.slab.hold(&part.lookup.slots);
-                let width = group.spec.weight_lanes();
-                let rows = (0..held.len()).flat_map(|row| &held.row(row)[..width]);
-                part.early = rows.copied().collect();
+                let width = group.spec.weight_count();
+                part.early = vec![0.0; held.len() * width];
+                for (row, early) in part.early.chunks_exact_mut(width).enumerate() {
+                    group.spec.weights(held.row(row)).copy_to(early);
+                }
             }
         }
     }

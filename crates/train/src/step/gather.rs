@@ -1,5 +1,7 @@
 //! Rows into the input of the graph: look-up, sum pooling and concatenation in one pass.
 
+use stepwell_optim::Weights;
+
 use super::sight::Sight;
 use crate::batch::{GroupPart, MiniBatch};
 use crate::models::Model;
@@ -79,9 +81,9 @@ impl Place<'_> {
                         self.sight.prefetch(*ahead as usize);
                     }
                     let row = self.sight.weights(rows[occurrence] as usize);
-                    pool(pooled, &row[..dim], occurrence == first);
+                    pool(pooled, &row, occurrence == first);
                     if wide > 0 {
-                        sum += row[dim];
+                        sum += row.get(dim);
                     }
                     occurrence += 1;
                 }
@@ -95,10 +97,10 @@ impl Place<'_> {
 }
 
 #[inline]
-fn pool(pooled: &mut [f32], row: &[f32], first: bool) {
+fn pool(pooled: &mut [f32], row: &Weights<'_>, first: bool) {
     if first {
-        pooled.copy_from_slice(row);
+        row.copy_to(pooled);
     } else {
-        pooled.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        row.add_to(pooled);
     }
 }

@@ -108,7 +108,7 @@ impl Trainer {
         let tables = model.tables();
         let sketch = config.life.sketch.0 / tables.len().max(1) as u64;
         let lives = tables.iter().map(|table| Lives::new(table, sketch)).collect();
-        let widths = tables.iter().map(TableSpec::weight_lanes).collect();
+        let widths = tables.iter().map(TableSpec::weight_count).collect();
         Ok(Self {
             lives,
             versions: Versions::new(config.staleness, widths),
@@ -234,10 +234,12 @@ impl Trainer {
         let Some(witness) = &self.witness else { return };
         let at = Moment::new(self.steps, mini.number, mini.purpose);
         for ((part, group), sight) in mini.groups.iter().zip(groups).zip(sights) {
+            let mut weights = vec![0.0; group.spec.weight_count()];
             let state = group.spec.weight_lanes()..group.spec.model_lanes();
             for (row, key) in part.lookup.distinct.iter().enumerate() {
                 let state = &sight.held(row)[state.clone()];
-                witness.read(at, group.spec.id, *key, sight.weights(row), state);
+                sight.weights(row).copy_to(&mut weights);
+                witness.read(at, group.spec.id, *key, &weights, state);
             }
         }
     }
@@ -375,8 +377,8 @@ fn sights<'a>(mini: &'a MiniBatch, groups: &'a [Arc<Group>]) -> Vec<Sight<'a>> {
     parts
         .map(|(part, group)| {
             let held = group.slab.hold(&part.lookup.slots);
-            let width = group.spec.weight_lanes();
-            let mut sight = Sight::new(held, width);
+            let width = group.spec.weight_count();
+            let mut sight = Sight::new(held, width, group.spec.storage);
             for (row, early) in part.early.chunks_exact(width).enumerate() {
                 sight.replace(row, |weights| weights.copy_from_slice(early));
             }

@@ -1,25 +1,28 @@
 //! The rows of one group as a step reads them: those of the slab, or older versions of some.
 
 use stepwell_base::slab::{Held, RowsMut};
+use stepwell_optim::{Storage, Weights};
 
 /// Rows held for a step, by their place in the mini-batch's list of distinct rows.
 #[derive(Debug)]
 pub(crate) struct Sight<'a> {
     held: Held<'a>,
-    /// Weights that are read in place of the slab's. // (rows read elsewhere, weight lanes)
+    /// Weights that are read in place of the slab's. // (rows read elsewhere, weights)
     elsewhere: Vec<f32>,
     /// For each row its place in `elsewhere` plus one, or zero; empty where no row is read there.
     places: Vec<u32>,
+    /// Weights of a row, and how the slab keeps them.
     width: usize,
+    storage: Storage,
 }
 
 impl<'a> Sight<'a> {
-    /// The rows of the slab, each with `width` lanes of weights in front.
-    pub(super) fn new(held: Held<'a>, width: usize) -> Self {
-        Self { held, elsewhere: Vec::new(), places: Vec::new(), width }
+    /// The rows of the slab, each with `width` weights in front that are kept in `storage`.
+    pub(super) fn new(held: Held<'a>, width: usize, storage: Storage) -> Self {
+        Self { held, elsewhere: Vec::new(), places: Vec::new(), width, storage }
     }
 
-    /// Bytes for `rows` rows of `width` lanes that are all read elsewhere.
+    /// Bytes for `rows` rows of `width` weights that are all read elsewhere.
     pub(crate) fn elsewhere_bytes_max(rows: u64, width: u64) -> u64 {
         rows * (width + 1) * size_of::<f32>() as u64
     }
@@ -29,16 +32,22 @@ impl<'a> Sight<'a> {
         self.held.len()
     }
 
-    /// The weights of row `row`. // (weight lanes)
+    /// The weights of row `row`, as they lie where they are read.
     #[inline]
-    pub(super) fn weights(&self, row: usize) -> &[f32] {
+    pub(super) fn weights(&self, row: usize) -> Weights<'_> {
         if let Some(place) = self.places.get(row)
             && *place > 0
         {
             let start = (*place as usize - 1) * self.width;
-            return &self.elsewhere[start..start + self.width];
+            return Weights::F32(&self.elsewhere[start..start + self.width]);
         }
-        &self.held.row(row)[..self.width]
+        self.held_weights(row)
+    }
+
+    /// The weights of row `row` as it lies in the slab, whatever is read in its place.
+    #[inline]
+    pub(super) fn held_weights(&self, row: usize) -> Weights<'_> {
+        self.storage.view(self.held.row(row), self.width)
     }
 
     /// Whether the weights of row `row` were put in place of the slab's.

@@ -6,6 +6,7 @@
 
 use stepwell_base::slab::RowsMut;
 use stepwell_mem::Occurrence;
+use stepwell_optim::{Storage, Stored};
 use stepwell_server::History;
 
 use crate::batch::GroupPart;
@@ -69,7 +70,8 @@ impl Update<'_> {
 
     fn update(&self, mut rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
         let table = &self.model.tables()[self.group];
-        let (width, lanes) = (table.weight_lanes(), table.model_lanes());
+        let (width, lanes) = (table.weight_count(), table.model_lanes());
+        let mut room = vec![0.0; width];
         let mut sums = Sums::new(self, width);
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
             if index + PREFETCH_ROWS < rows.len() {
@@ -82,8 +84,16 @@ impl Update<'_> {
             *occurrence = self.occurrence(bags);
             let gradient = sums.gradient(bags);
             let (model, history) = rows.row(index).split_at_mut(lanes);
-            let (weights, state) = model.split_at_mut(width);
-            table.optimizer.update(weights, state, gradient);
+            let (weights, state) = model.split_at_mut(table.weight_lanes());
+            if table.storage == Storage::F32 {
+                table.optimizer.update(weights, state, gradient);
+            } else {
+                let key = self.part.lookup.distinct[first + index];
+                let random = table.rounding(key, self.step);
+                let (storage, room) = (table.storage, &mut room[..]);
+                let stored = Stored { storage, lanes: weights, random, room };
+                table.optimizer.update_stored(stored, state, gradient);
+            }
             if self.lives.is_some() {
                 let was = History::read(history);
                 life::trained(was, self.step, occurrence).write(history);

@@ -35,7 +35,7 @@ struct Before {
 struct Rows {
     keys: Vec<Key>,
     places: HashMap<Key, u32>,
-    weights: Vec<f32>, // (keys, weight lanes)
+    weights: Vec<f32>, // (keys, weights)
 }
 
 impl Rows {
@@ -50,7 +50,7 @@ impl Rows {
 pub(crate) struct Versions {
     steps: VecDeque<Before>,
     staleness: usize,
-    /// Weight lanes by table group.
+    /// Weights of a row, by table group.
     widths: Vec<usize>,
 }
 
@@ -59,7 +59,7 @@ impl Versions {
         Self { steps: VecDeque::new(), staleness, widths }
     }
 
-    /// The most bytes for mini-batches of `rows` rows of `width` lanes.
+    /// The most bytes for mini-batches of `rows` rows of `width` weights.
     pub(crate) fn bytes_max(staleness: u64, rows: u64, width: u64) -> u64 {
         let entry = (size_of::<(Key, u32)>() as u64 + 1) * 16 / 7;
         // The version that is being made, too.
@@ -105,9 +105,9 @@ impl Versions {
         let mut before = Before::default();
         for (group, (part, sight)) in mini.groups.iter().zip(sights).enumerate() {
             let width = self.widths[group];
-            let mut weights = Vec::with_capacity(sight.len() * width);
-            for row in 0..sight.len() {
-                weights.extend_from_slice(&sight.held(row)[..width]);
+            let mut weights = vec![0.0; sight.len() * width];
+            for (row, weights) in weights.chunks_exact_mut(width).enumerate() {
+                sight.held_weights(row).copy_to(weights);
             }
             before.groups.push(Rows::new(part.lookup.distinct.clone(), weights));
         }
@@ -169,6 +169,7 @@ mod tests {
     use stepwell_base::SlotIndex;
     use stepwell_base::random::Stream;
     use stepwell_base::slab::Slab;
+    use stepwell_optim::Storage;
     use stepwell_server::Lookup;
 
     use super::*;
@@ -205,12 +206,12 @@ mod tests {
             let keys: BTreeSet<u64> = (0..8).map(|_| dice.next_u64() % 20).collect();
             let mini = mini(&Vec::from_iter(keys));
             let slots = &mini.groups[0].lookup.slots;
-            let mut sights = [Sight::new(slab.hold(slots), 1)];
+            let mut sights = [Sight::new(slab.hold(slots), 1, Storage::F32)];
             versions.look_back(&mini, &mut sights, &[None]);
             let as_of = &history[(step - 1usize).saturating_sub(staleness)];
             for (row, slot) in slots.iter().enumerate() {
                 let wanted = as_of.get(&u64::from(slot.0)).copied().unwrap_or(0.0);
-                assert_eq!(sights[0].weights(row), [wanted], "step {step}, key {}", slot.0);
+                assert_eq!(sights[0].weights(row).get(0), wanted, "step {step}, key {}", slot.0);
             }
             versions.keep(&mini, &sights);
             let mut now = history[step - 1].clone();

@@ -1,0 +1,218 @@
+//! Weights of a row in 32 or in 16 bits.
+//!
+//! Why       Out of core, a row's bytes are what memory, disk and the way between them are filled
+//!           with. The arithmetic stays in f32: 16 bits are how weights lie, not how they change.
+//!           An update is often smaller than half the distance to the next 16-bit number; rounding
+//!           to the nearest would lose it every time, so the rounding is stochastic.
+//! How       Two weights share a lane, the first in its lower half; the last half of an odd count
+//!           is zero. So a row stays a row of f32 lanes, and no tier needs to know.
+//!
+//! ```text
+//!   f32    [ w0 ][ w1 ][ w2 ]            f16, bf16    [ w1 w0 ][ 0 w2 ]
+//! ```
+//!
+//! A weight x between two neighbours of the 16-bit format becomes the one away from zero
+//! with probability (|x| - |low|) / (|high| - |low|), else the one towards it, so that
+//! what is expected is x itself. That is adding 32 random bits below the last place and
+//! cutting off, in integers alone, so every machine has the same bits. The random bits
+//! of weight i are half i mod 2 (lower first) of number i / 2 of a stream that the caller
+//! names: [`Stream::of_rounding`] for a row of a table.
+//! Source: Gupta et al., "Deep Learning with Limited Numerical Precision" (ICML 2015).
+//! Invariants  A weight that the format has stays what it is, whatever the random bits. What is
+//!           not a number stays so. Beyond the largest finite number (65504 in f16) lies infinity,
+//!           as IEEE rounding has it: to stop at the largest would hide that a model diverges.
+//! Cost      2 bytes a weight instead of 4. In f16 a weight below 2^-56 becomes zero, and what is
+//!           expected of one below 2^-14 is off by less than 2^-56.
+
+use stepwell_base::random::Stream;
+
+const _: () = assert!(cfg!(target_endian = "little"), "the first weight is in the lower half");
+
+/// How the weights of a row are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// IEEE single precision: as they are.
+    #[default]
+    F32,
+    /// IEEE half precision: 11 significant bits, normal from 6.1e-5 to 65504.
+    F16,
+    /// The upper half of an f32: 8 significant bits, its range.
+    Bf16,
+}
+
+impl Storage {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+
+    /// Name in configurations and checkpoints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+
+    /// Lanes that `count` weights take.
+    pub const fn lanes(self, count: usize) -> usize {
+        match self {
+            Self::F32 => count,
+            Self::F16 | Self::Bf16 => count.div_ceil(2),
+        }
+    }
+
+    /// The `count` weights that lie in `lanes`.
+    #[inline(always)]
+    pub fn view(self, lanes: &[f32], count: usize) -> Weights<'_> {
+        match self {
+            Self::F32 => Weights::F32(&lanes[..count]),
+            Self::F16 => Weights::F16(&bytemuck::cast_slice(lanes)[..count]),
+            Self::Bf16 => Weights::Bf16(&bytemuck::cast_slice(lanes)[..count]),
+        }
+    }
+
+    /// Writes `weights` into `lanes`, rounded with the numbers of `random`.
+    #[inline(always)]
+    pub fn encode(self, weights: &[f32], lanes: &mut [f32], random: Stream) {
+        assert_eq!(lanes.len(), self.lanes(weights.len()), "lanes for every weight");
+        match self {
+            Self::F32 => lanes.copy_from_slice(weights),
+            Self::F16 => encode(weights, bytemuck::cast_slice_mut(lanes), random, to_f16),
+            Self::Bf16 => encode(weights, bytemuck::cast_slice_mut(lanes), random, to_bf16),
+        }
+    }
+
+    /// Makes `weights` what they would be after [`Storage::encode`].
+    pub fn round(self, weights: &mut [f32], random: Stream) {
+        for (number, pair) in weights.chunks_mut(2).enumerate() {
+            let bits = random.at(number as u64);
+            for (weight, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
+                match self {
+                    Self::F32 => {}
+                    Self::F16 => *weight = from_f16(to_f16(*weight, bits)),
+                    Self::Bf16 => *weight = from_bf16(to_bf16(*weight, bits)),
+                }
+            }
+        }
+    }
+}
+
+/// Weights as they lie in a row. // (weights)
+#[derive(Clone, Copy, Debug)]
+pub enum Weights<'a> {
+    /// In single precision.
+    F32(&'a [f32]),
+    /// In half precision.
+    F16(&'a [u16]),
+    /// The upper halves of f32.
+    Bf16(&'a [u16]),
+}
+
+impl Weights<'_> {
+    /// Weight `index`.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> f32 {
+        match self {
+            Self::F32(weights) => weights[index],
+            Self::F16(weights) => from_f16(weights[index]),
+            Self::Bf16(weights) => from_bf16(weights[index]),
+        }
+    }
+
+    /// Writes the first weights into `to`, as many as it has room for.
+    #[inline(always)]
+    pub fn copy_to(&self, to: &mut [f32]) {
+        match self {
+            Self::F32(weights) => to.copy_from_slice(&weights[..to.len()]),
+            Self::F16(weights) => each(to, weights, |to, weight| *to = from_f16(weight)),
+            Self::Bf16(weights) => each(to, weights, |to, weight| *to = from_bf16(weight)),
+        }
+    }
+
+    /// Adds the first weights to `sum`, as many as it has room for.
+    #[inline(always)]
+    pub fn add_to(&self, sum: &mut [f32]) {
+        match self {
+            Self::F32(weights) => each(sum, weights, |sum, weight| *sum += weight),
+            Self::F16(weights) => each(sum, weights, |sum, weight| *sum += from_f16(weight)),
+            Self::Bf16(weights) => each(sum, weights, |sum, weight| *sum += from_bf16(weight)),
+        }
+    }
+}
+
+#[inline(always)]
+fn each<T: Copy>(to: &mut [f32], weights: &[T], act: impl Fn(&mut f32, T)) {
+    let weights = &weights[..to.len()];
+    to.iter_mut().zip(weights).for_each(|(to, weight)| act(to, *weight));
+}
+
+#[inline(always)]
+fn encode(weights: &[f32], halves: &mut [u16], random: Stream, to: impl Fn(f32, u32) -> u16) {
+    let pairs = weights.chunks_exact(2);
+    let odd = pairs.remainder();
+    for (number, (pair, halves)) in pairs.zip(halves.chunks_exact_mut(2)).enumerate() {
+        let bits = random.at(number as u64);
+        halves[0] = to(pair[0], bits as u32);
+        halves[1] = to(pair[1], (bits >> 32) as u32);
+    }
+    if let ([weight], [.., half, rest]) = (odd, halves) {
+        let bits = random.at(weights.len() as u64 / 2);
+        (*half, *rest) = (to(*weight, bits as u32), 0);
+    }
+}
+
+const SIGN: u32 = 0x8000;
+const F32_INFINITY: u32 = 0x7f80_0000;
+const F16_INFINITY: u32 = 0x7c00;
+const F16_QUIET: u32 = 0x7e00;
+/// The exponent, as an f32 has it, of the smallest normal f16: 2^-14.
+const F16_NORMAL: u32 = 127 - 14;
+/// Between the exponents of f32 and f16, in the bits of an f32.
+const REBIAS: u32 = (127 - 15) << 23;
+
+/// `x` in half precision, rounded away from zero where the part below the last place and `random`,
+/// both of 32 bits, have a carry.
+#[inline(always)]
+fn to_f16(x: f32, random: u32) -> u16 {
+    let bits = x.to_bits();
+    let magnitude = bits & !(SIGN << 16);
+    let exponent = magnitude >> 23;
+    // One in the lead, also where x has none: such numbers are shifted out.
+    let significand = u64::from((magnitude & 0x007f_ffff) | 0x0080_0000) << 32;
+    let shift = (13 + F16_NORMAL.saturating_sub(exponent)).min(63);
+    let rounded = (((significand >> shift) + u64::from(random)) >> 32) as u32;
+    // The leading one and every carry go on counting into the exponent.
+    let finite = rounded + ((exponent.max(F16_NORMAL) - F16_NORMAL) << 10);
+    let is_number = magnitude <= F32_INFINITY;
+    let half = if is_number { finite.min(F16_INFINITY) } else { F16_QUIET };
+    (half | (bits >> 16 & SIGN)) as u16
+}
+
+#[inline(always)]
+fn from_f16(half: u16) -> f32 {
+    let half = u32::from(half);
+    let magnitude = half & !SIGN;
+    let subnormal = (magnitude as i32 as f32 * (1.0 / (1 << 24) as f32)).to_bits();
+    let normal = (magnitude << 13) + REBIAS;
+    let number = if magnitude < 0x400 { subnormal } else { normal };
+    let whole = if magnitude < F16_INFINITY { number } else { normal + REBIAS };
+    f32::from_bits(whole | (half & SIGN) << 16)
+}
+
+/// The upper half of `x`, rounded as [`to_f16`] does, with the upper half of `random`.
+#[inline(always)]
+fn to_bf16(x: f32, random: u32) -> u16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(random >> 16) >> 16;
+    let is_number = bits & !(SIGN << 16) <= F32_INFINITY;
+    // A payload in the lower half alone would be cut off.
+    (if is_number { rounded } else { bits >> 16 | 0x40 }) as u16
+}
+
+#[inline(always)]
+fn from_bf16(half: u16) -> f32 {
+    f32::from_bits(u32::from(half) << 16)
+}
+
+#[cfg(test)]
+mod tests;
