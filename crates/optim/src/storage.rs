@@ -11,18 +11,18 @@
 //!   f32    [ w0 ][ w1 ][ w2 ]            f16, bf16    [ w1 w0 ][ 0 w2 ]
 //! ```
 //!
-//! A weight x between two neighbours of the 16-bit format becomes the one away from zero
-//! with probability (|x| - |low|) / (|high| - |low|), else the one towards it, so that
-//! what is expected is x itself. That is adding 32 random bits below the last place and
-//! cutting off, in integers alone, so every machine has the same bits. The random bits
-//! of weight i are half i mod 2 (lower first) of number i / 2 of a stream that the caller
-//! names: [`Stream::of_rounding`] for a row of a table.
-//! Source: Gupta et al., "Deep Learning with Limited Numerical Precision" (ICML 2015).
-//! Invariants  A weight that the format has stays what it is, whatever the random bits. What is
-//!           not a number stays so. Beyond the largest finite number (65504 in f16) lies infinity,
-//!           as IEEE rounding has it: to stop at the largest would hide that a model diverges.
-//! Cost      2 bytes a weight instead of 4. In f16 a weight below 2^-56 becomes zero, and what is
-//!           expected of one below 2^-14 is off by less than 2^-56.
+//! A weight x between two neighbours of the format becomes the one away from zero with probability
+//! (|x| - |low|) / (|high| - |low|), else the one towards it, so that what is expected is x itself.
+//! That is adding 32 random bits below the last place and cutting off, in integers alone, so every
+//! machine has the same bits. Weight i takes half i mod 2, the lower one first, of number i / 2 of
+//! a stream that the caller names: [`Stream::of_rounding`] for a row of a table. Source: Gupta et
+//! al., "Deep Learning with Limited Numerical Precision" (ICML 2015).
+//!
+//! Invariants  A weight that the format has stays what it is, whatever the random bits. What is not
+//!           a number stays so. Beyond the largest finite number (65504 in f16) lies infinity, as
+//!           IEEE rounding has it: to stop at the largest would hide that a model diverges.
+//! Cost      2 bytes a weight instead of 4. Random bits are 32: in f16, what is expected of a
+//!           weight below 2^-14 is off by less than 2^-56.
 
 use stepwell_base::random::Stream;
 

@@ -115,6 +115,7 @@ fn tiny_tiers_give_the_model_of_the_run_in_memory() {
         assert!(disk["compactions"].as_u64() > Some(0), "{name}");
     }
     assert!(forwarded > 0, "no row was served on its way down");
+    every_storage(&case, &tiny);
     let evictions = every_policy(&case, &tiny, &oracle);
     println!("evictions by policy: {evictions:?}");
     killed_and_resumed(&case, &tiny, &oracle);
@@ -131,6 +132,24 @@ fn other_model(case: &Case<'_>, tiny: &[&str]) {
     let report = case.run(&more);
     same(case.model, &report, &oracle);
     assert!(report["tiers"]["host"]["evictions"].as_u64() > Some(0), "{}", case.model);
+}
+
+/// Weights of 16 bits have a model of their own, and it is the same through tiny tiers.
+fn every_storage(case: &Case<'_>, tiny: &[&str]) {
+    for storage in ["f16", "bf16"] {
+        let with = |more: &[&str]| {
+            let mut args = vec!["--rows.storage", storage];
+            args.extend(more);
+            case.run(&args)
+        };
+        let oracle = with(&["--pipeline.lookahead", "0", "--tiers.dram", "256MiB"]);
+        let mut more = tiny.to_vec();
+        more.extend(["--pipeline.lookahead", "8", "--data.batch", "2048", "--threads", "2"]);
+        let report = with(&more);
+        same(storage, &report, &oracle);
+        assert!(report["tiers"]["host"]["evictions"].as_u64() > Some(0), "{storage}");
+        println!("{storage}: AUC {}, digest {}", oracle["eval"]["auc"], oracle["model_digest"]);
+    }
 }
 
 /// Which row leaves first decides how fast a run is, and nothing else.
