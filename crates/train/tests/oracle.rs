@@ -112,6 +112,7 @@ fn bf16_is_exact_too() {
     }
 }
 
+#[test]
 fn weights_of_16_bits_are_exact() {
     for storage in [Storage::F16, Storage::Bf16] {
         for (dim, optimizer) in [(4, OptimizerKind::Adagrad), (3, OptimizerKind::Adam)] {
