@@ -188,7 +188,7 @@ impl<T: Scalar> WithSimd for ToProduct<'_, '_, T> {
             }
             let sums = self.d_bias.iter_mut().zip(self.base.row(row));
             gradient.iter_mut().zip(sums).for_each(|(d, (sum, x0))| {
-                *d = *d * *x0;
+                *d *= *x0;
                 *sum += *d;
             });
         }
