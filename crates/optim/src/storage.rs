@@ -28,6 +28,9 @@ use stepwell_base::random::Stream;
 
 const _: () = assert!(cfg!(target_endian = "little"), "the first weight is in the lower half");
 
+/// The usual count of weights of an embedding, for which loops are unrolled.
+const TILE: usize = 16;
+
 /// How the weights of a row are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
@@ -123,7 +126,7 @@ impl Weights<'_> {
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [f32]) {
         match self {
-            Self::F32(weights) => to.copy_from_slice(&weights[..to.len()]),
+            Self::F32(weights) => each(to, weights, |to, weight| *to = weight),
             Self::F16(weights) => each(to, weights, |to, weight| *to = from_f16(weight)),
             Self::Bf16(weights) => each(to, weights, |to, weight| *to = from_bf16(weight)),
         }
@@ -143,6 +146,12 @@ impl Weights<'_> {
 #[inline(always)]
 fn each<T: Copy>(to: &mut [f32], weights: &[T], act: impl Fn(&mut f32, T)) {
     let weights = &weights[..to.len()];
+    if let (Ok(to), Ok(weights)) =
+        (<&mut [f32; TILE]>::try_from(&mut *to), <&[T; TILE]>::try_from(weights))
+    {
+        (0..TILE).for_each(|lane| act(&mut to[lane], weights[lane]));
+        return;
+    }
     to.iter_mut().zip(weights).for_each(|(to, weight)| act(to, *weight));
 }
 

@@ -2,6 +2,8 @@
 
 use stepwell_optim::Weights;
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::sight::Sight;
 use crate::batch::{GroupPart, MiniBatch};
 use crate::models::Model;
@@ -30,8 +32,8 @@ pub(super) fn gather(
         x[local * columns + embedding..(local + 1) * columns].copy_from_slice(features);
     }
     for (group, sight) in sights.iter().enumerate() {
-        let place = Place { model, group, sight, columns };
-        place.gather(&mini.groups[group], range.clone(), x, first_order);
+        let (part, range) = (&mini.groups[group], range.clone());
+        Arch::new().dispatch(Place { model, group, sight, columns, part, range, x, first_order });
     }
 }
 
@@ -53,16 +55,18 @@ struct Place<'a> {
     group: usize,
     sight: &'a Sight<'a>,
     columns: usize,
+    part: &'a GroupPart,
+    range: std::ops::Range<usize>,
+    x: &'a mut [f32],
+    first_order: &'a mut [f32],
 }
 
-impl Place<'_> {
-    fn gather(
-        &self,
-        part: &GroupPart,
-        range: std::ops::Range<usize>,
-        x: &mut [f32],
-        first_order: &mut [f32],
-    ) {
+impl WithSimd for Place<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { part, range, x, first_order, .. } = self;
         let field_columns = self.model.field_columns(self.group);
         let dim = self.model.tables()[self.group].dim;
         let wide = self.model.tables()[self.group].wide;
@@ -96,7 +100,7 @@ impl Place<'_> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn pool(pooled: &mut [f32], row: &Weights<'_>, first: bool) {
     if first {
         row.copy_to(pooled);

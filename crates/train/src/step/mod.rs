@@ -14,6 +14,7 @@ mod gather;
 mod life;
 mod pass;
 mod sight;
+mod sums;
 mod update;
 mod versions;
 

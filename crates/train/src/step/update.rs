@@ -4,6 +4,7 @@
 //! the fixed binary tree (invariant I2). Blocks without an occurrence do not take part, rather
 //! than adding a zero. Threads share out rows, so their number does not show.
 
+use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::slab::RowsMut;
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
@@ -14,11 +15,15 @@ use crate::models::Model;
 use crate::profile::{Kernel, Profile};
 use crate::step::blocks::Blocks;
 use crate::step::life::{self, Lives};
+use crate::step::sums::Sums;
 
 /// Rows that one task updates.
 const GRAIN_ROWS: usize = 2048;
-/// Rows that the processor is asked to fetch ahead.
-const PREFETCH_ROWS: usize = 8;
+/// Rows between the request for a row and its use, and for the gradients of its bags.
+const ROWS_AHEAD: usize = 8;
+const BAGS_AHEAD: usize = 4;
+/// Bags of a row whose gradients are asked for: most rows have few.
+const BAGS_OF_A_ROW_AHEAD: usize = 4;
 
 /// Everything that the update of one group reads.
 pub(super) struct Update<'a> {
@@ -68,134 +73,57 @@ impl Update<'_> {
         (lanes * size_of::<f32>()) as u64
     }
 
-    fn update(&self, mut rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
-        let table = &self.model.tables()[self.group];
+    fn update(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
+        Arch::new().dispatch(Rows { update: self, rows, occurrences, first });
+    }
+}
+
+/// The rows of one task, from the row number `first` of the mini-batch on.
+struct Rows<'a> {
+    update: &'a Update<'a>,
+    rows: RowsMut<'a>,
+    occurrences: &'a mut [Occurrence],
+    first: usize,
+}
+
+impl WithSimd for Rows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { update, mut rows, occurrences, first } = self;
+        let table = &update.model.tables()[update.group];
         let (width, lanes) = (table.weight_count(), table.model_lanes());
+        let lookup = &update.part.lookup;
         let mut room = vec![0.0; width];
-        let mut sums = Sums::new(self, width);
+        let mut sums = Sums::new(update, width);
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
-            if index + PREFETCH_ROWS < rows.len() {
-                rows.prefetch(index + PREFETCH_ROWS);
+            if index + ROWS_AHEAD < rows.len() {
+                rows.prefetch(index + ROWS_AHEAD);
             }
-            if self.lives.is_some_and(|lives| lives.refused(first + index)) {
+            if index + BAGS_AHEAD < rows.len() {
+                let bags = lookup.bags_of(first + index + BAGS_AHEAD);
+                bags.iter().take(BAGS_OF_A_ROW_AHEAD).for_each(|bag| sums.prefetch(*bag));
+            }
+            if update.lives.is_some_and(|lives| lives.refused(first + index)) {
                 continue;
             }
-            let bags = self.part.lookup.bags_of(first + index);
-            *occurrence = self.occurrence(bags);
-            let gradient = sums.gradient(bags);
+            let (gradient, seen) = sums.gradient(lookup.bags_of(first + index));
+            *occurrence = seen;
             let (model, history) = rows.row(index).split_at_mut(lanes);
             let (weights, state) = model.split_at_mut(table.weight_lanes());
             if table.storage == Storage::F32 {
-                table.optimizer.update(weights, state, gradient);
+                table.optimizer.update_inline(weights, state, gradient);
             } else {
-                let key = self.part.lookup.distinct[first + index];
-                let random = table.rounding(key, self.step);
+                let random = table.rounding(lookup.distinct[first + index], update.step);
                 let (storage, room) = (table.storage, &mut room[..]);
                 let stored = Stored { storage, lanes: weights, random, room };
                 table.optimizer.update_stored(stored, state, gradient);
             }
-            if self.lives.is_some() {
+            if update.lives.is_some() {
                 let was = History::read(history);
-                life::trained(was, self.step, occurrence).write(history);
+                life::trained(was, update.step, occurrence).write(history);
             }
         }
-    }
-
-    fn occurrence(&self, bags: &[u32]) -> Occurrence {
-        let fields = self.model.field_columns(self.group).len() as u32;
-        let mut seen = Occurrence::default();
-        let mut last = u32::MAX;
-        for bag in bags {
-            let example = bag / fields;
-            if example != last {
-                last = example;
-                seen.examples += 1;
-                seen.positives += u32::from(self.labels[example as usize] > 0.5);
-            }
-        }
-        seen
-    }
-}
-
-/// Sums of gradients by the fixed tree.
-struct Sums<'a> {
-    update: &'a Update<'a>,
-    field_columns: &'a [usize],
-    embedding_columns: usize,
-    dim: usize,
-    width: usize,
-    /// One gradient for each level of the tree.
-    levels: Vec<f32>,
-}
-
-impl<'a> Sums<'a> {
-    fn new(update: &'a Update<'a>, width: usize) -> Self {
-        let depth = update.blocks.count().ilog2() as usize + 2;
-        Self {
-            update,
-            field_columns: update.model.field_columns(update.group),
-            embedding_columns: update.model.embedding_columns(),
-            dim: update.model.tables()[update.group].dim,
-            width,
-            levels: vec![0.0; width * depth],
-        }
-    }
-
-    fn gradient(&mut self, bags: &[u32]) -> &[f32] {
-        let mut levels = std::mem::take(&mut self.levels);
-        match bags {
-            [bag] => self.set(&mut levels[..self.width], *bag),
-            _ => self.tree(&mut levels, bags, 0, self.update.blocks.count()),
-        }
-        self.levels = levels;
-        &self.levels[..self.width]
-    }
-
-    /// Sums `bags`, not empty, of blocks `low..high` into the front of `levels`.
-    fn tree(&self, levels: &mut [f32], bags: &[u32], low: usize, high: usize) {
-        if high - low == 1 {
-            return self.sequence(&mut levels[..self.width], bags);
-        }
-        let middle = low + (high - low).next_power_of_two() / 2;
-        let fields = self.field_columns.len();
-        let start = (self.update.blocks.start(middle) * fields) as u32;
-        let split = bags.partition_point(|bag| *bag < start);
-        let (left, right) = bags.split_at(split);
-        if right.is_empty() {
-            return self.tree(levels, left, low, middle);
-        }
-        if left.is_empty() {
-            return self.tree(levels, right, middle, high);
-        }
-        self.tree(levels, left, low, middle);
-        let (sum, rest) = levels.split_at_mut(self.width);
-        self.tree(rest, right, middle, high);
-        sum.iter_mut().zip(rest).for_each(|(sum, value)| *sum += *value);
-    }
-
-    fn sequence(&self, sum: &mut [f32], bags: &[u32]) {
-        self.set(sum, bags[0]);
-        for bag in &bags[1..] {
-            let (embedding, wide) = sum.split_at_mut(self.dim);
-            let (values, d_logit) = self.of(*bag);
-            embedding.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-            wide.iter_mut().for_each(|sum| *sum += d_logit);
-        }
-    }
-
-    fn set(&self, sum: &mut [f32], bag: u32) {
-        let (embedding, wide) = sum.split_at_mut(self.dim);
-        let (values, d_logit) = self.of(bag);
-        embedding.copy_from_slice(values);
-        wide.fill(d_logit);
-    }
-
-    /// The gradient of one bag: of its pooled embedding, and of its example's logit.
-    #[inline]
-    fn of(&self, bag: u32) -> (&'a [f32], f32) {
-        let (example, field) =
-            (bag as usize / self.field_columns.len(), bag as usize % self.field_columns.len());
-        let start = example * self.embedding_columns + self.field_columns[field];
-        (&self.update.d_x[start..start + self.dim], self.update.d_logits[example])
     }
 }
