@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The peer: CTR models trained by PyTorch on the CPU, from a Criteo-shaped TSV, as fast as we can.
 
-Reads label, 13 integers and 26 ids a line; prints one JSON object.
+Reads label, 13 integers and 26 ids a line; prints one JSON object. With --draw it reads nothing:
+mini-batches are drawn before the clock starts, and steps alone are timed.
 
   examples_per_second       training examples over the time from opening the file to the end of
                             the last step: reading, hashing, cutting and training. Making the
@@ -40,7 +41,11 @@ ROW_RATES = {"sgd": 0.1, "adagrad": 0.02, "adam": 0.001}
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = p.add_argument
-    add("data", help="TSV file, not compressed")
+    add("data", nargs="?", help="TSV file, not compressed")
+    add("--draw", type=int, default=0, metavar="STEPS", help="draw so many mini-batches; they are\n"
+        "trained on twice, the second time counts")
+    add("--draw-rows", type=int, default=2_000_000, help="rows of all slots, with --draw")
+    add("--ids-per-slot", type=int, default=1, help="ids of a bag, summed, with --draw")
     add("--model", default="wide_deep", choices=[*WIDE, "dcn", "dlrm"])
     add("--dim", type=int, default=16)
     add("--rows-per-slot", type=int, default=1 << 17)
@@ -64,7 +69,7 @@ def arguments():
     add("--warm", type=int, default=0, help="steps before the clock starts, on the same model")
     add("--chunk-mib", type=int, default=32, help="bytes of the file parsed at once")
     options = p.parse_args()
-    if not os.path.isfile(options.data):
+    if not options.draw and not (options.data and os.path.isfile(options.data)):
         p.error(f"no such file: {options.data}")
     if options.row_lr is None:
         options.row_lr = ROW_RATES[options.row_optimizer]
@@ -89,6 +94,8 @@ import pyarrow.csv  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+
+import clicks  # noqa: E402
 
 
 # ---- examples: (labels f32 [n], dense f32 [n, 13], row numbers i64 [n, 26]) ----------------------
@@ -203,7 +210,8 @@ def line_count(path):
 def new_rows():
     """Embeddings uniform in +-0.01 and, where there are any, wide weights of zero behind them."""
     dim = 0 if O.model == "lr" else O.dim
-    rows = torch.empty(SLOTS * O.rows_per_slot, dim + (O.model in WIDE))
+    count = sum(vocabularies()) if O.draw else SLOTS * O.rows_per_slot
+    rows = torch.empty(count, dim + (O.model in WIDE))
     rows[:, :dim].uniform_(-0.01, 0.01)
     rows[:, dim:] = 0
     return rows
@@ -217,7 +225,10 @@ class TorchRows:
         self.optimizer = kinds[O.row_optimizer]([self.rows], lr=O.row_lr)
 
     def lookup(self, ids):
-        return F.embedding(ids, self.rows, sparse=True)
+        if O.ids_per_slot == 1:
+            return F.embedding(ids, self.rows, sparse=True)
+        bags = F.embedding_bag(ids.view(-1, O.ids_per_slot), self.rows, mode="sum", sparse=True)
+        return bags.view(len(ids), SLOTS, -1)
 
     def step(self, ids, gathered):
         self.optimizer.step()
@@ -232,17 +243,22 @@ class ManualRows:
         self.steps = 0
 
     def lookup(self, ids):
-        return F.embedding(ids, self.rows).requires_grad_()
+        if O.ids_per_slot == 1:
+            return F.embedding(ids, self.rows).requires_grad_()
+        bags = F.embedding_bag(ids.view(-1, O.ids_per_slot), self.rows, mode="sum")
+        return bags.view(len(ids), SLOTS, -1).requires_grad_()
 
     @torch.no_grad()
     def step(self, ids, gathered):
         self.steps += 1
         # Slots own ascending ranges of rows, so sorting each slot, in parallel, sorts them all.
-        ids, order = torch.sort(ids.t().contiguous(), dim=1)
+        of_slot = ids.view(len(ids), SLOTS, -1).transpose(0, 1).flatten(1)
+        ids, order = torch.sort(of_slot.contiguous(), dim=1)
+        order = order.div_(O.ids_per_slot, rounding_mode="floor") if O.ids_per_slot > 1 else order
         order = order.mul_(SLOTS).add_(torch.arange(SLOTS).unsqueeze(1)).view(-1)
         touched, counts = torch.unique_consecutive(ids.view(-1), return_counts=True)
-        g = F.embedding_bag(order, gathered.grad.view(len(order), -1),
-                            counts.cumsum(0) - counts, mode="sum")
+        g = F.embedding_bag(order, gathered.grad.flatten(0, 1), counts.cumsum(0) - counts,
+                            mode="sum")
         w = self.rows.index_select(0, touched)
         self.update(touched, w, g)
         self.rows.index_copy_(0, touched, w)
@@ -397,6 +413,42 @@ def train(trainer):
     return epochs
 
 
+# ---- drawn mini-batches --------------------------------------------------------------------------
+
+def vocabularies():
+    """Ids of each slot: those of a real sample, times what makes them --draw-rows together."""
+    total = sum(clicks.VOCABULARY)
+    return [max(1, ids * O.draw_rows // total) for ids in clicks.VOCABULARY]
+
+
+def draw():
+    generator, mini = np.random.default_rng(O.seed), O.mini_batch
+    sizes = vocabularies()
+    offsets = np.cumsum([0, *sizes[:-1]])
+    for _ in range(O.draw):
+        slots = [clicks.zipf_ranks(generator, mini * O.ids_per_slot, size, 1.05).astype(np.int64)
+                 .reshape(mini, -1) + offset for size, offset in zip(sizes, offsets)]
+        labels = (generator.random(mini) < 0.25).astype(np.float32)
+        dense = generator.random((mini, DENSE), dtype=np.float32)
+        yield tuple(map(torch.from_numpy, (labels, dense, np.concatenate(slots, axis=1))))
+
+
+def drawn(trainer):
+    """Steps alone: the first pass touches memory and compiles, the second counts."""
+    batches = list(draw())
+    for batch in batches:
+        trainer.step(*batch)
+    begin = time.perf_counter()
+    for batch in batches:
+        trainer.step(*batch)
+    seconds = time.perf_counter() - begin
+    print(json.dumps({
+        "settings": vars(O),
+        "versions": {m.__name__: m.__version__ for m in (torch, pl, pa, np)},
+        "step_examples_per_second": O.draw * O.mini_batch / seconds,
+    }), flush=True)
+
+
 def main():
     torch.set_num_threads(O.train_threads)
     pa.set_cpu_count(PARSE_THREADS)
@@ -404,6 +456,8 @@ def main():
     torch.set_flush_denormal(True)
     warnings.filterwarnings("ignore", "Sparse invariant checks")
     trainer = Trainer()
+    if O.draw:
+        return drawn(trainer)
     if O.warm:
         first = mini_batches([parse(next(pieces(O.data)))], O.mini_batch)
         for _, batch in zip(range(O.warm), first):

@@ -27,6 +27,7 @@ fn run_cpu(args: &BenchCpuArgs) -> Result<(), String> {
         steps: args.steps,
         models: models(&args.models)?,
         threads: args.threads.clone(),
+        limits: !args.no_limits,
         config: config(&args.set)?,
     };
     let figures = cpu::run(&options, &mut |what| eprintln!("{what}"));

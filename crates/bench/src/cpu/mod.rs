@@ -37,6 +37,8 @@ pub struct Options {
     pub models: Vec<ModelKind>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
+    /// Whether the machine's limits are measured too.
+    pub limits: bool,
     /// Everything else: mini-batch, dim, optimizers and so on.
     #[serde(skip)]
     pub config: Config,
@@ -99,16 +101,17 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
         machine: Some(Machine::here("none")),
         ..Figures::default()
     };
-    for threads in &options.threads {
+    for threads in options.threads.iter().filter(|_| options.limits) {
         say(&format!("limits of {threads} threads"));
         figures.limits.push(limits::measure(*threads)?);
     }
     say("drawing examples");
     let drawn = Drawn::new(options);
     for kind in &options.models {
-        for (threads, limits) in options.threads.iter().zip(&figures.limits) {
+        for (number, threads) in options.threads.iter().enumerate() {
             say(&format!("{}, {threads} threads", kind.name()));
-            figures.runs.push(steps(options, *kind, *threads, &drawn, limits)?);
+            let limits = figures.limits.get(number).cloned().unwrap_or_default();
+            figures.runs.push(steps(options, *kind, *threads, &drawn, &limits)?);
         }
     }
     Ok(figures)

@@ -49,6 +49,8 @@ pub struct Planner {
     future: Future,
     /// Slot of each key of the mini-batch at hand, where it has one.
     found: Vec<Option<SlotIndex>>,
+    /// Keys of it that have none.
+    missing: usize,
     /// Slots of the unit at hand, a bit for each and as a list, so that a key is counted once.
     counted: Box<[u64]>,
     counted_slots: Vec<SlotIndex>,
@@ -68,6 +70,7 @@ impl Planner {
             horizon,
             future: Future::default(),
             found: Vec::new(),
+            missing: 0,
             counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
             counted_slots: Vec::new(),
             keys_ahead: 0,
@@ -146,6 +149,7 @@ impl Planner {
         self.cache.find_many(keys, &mut self.found);
         let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
         let held = self.found.iter().flatten().filter(pinned).count();
+        self.missing = keys.len() - self.found.iter().flatten().count();
         if keys.len() - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
     }
 
@@ -170,11 +174,14 @@ impl Planner {
         assert_eq!(self.found.len(), keys.len(), "`fits` was asked for this mini-batch");
         let next = self.future.take(number, keys);
         self.keys_ahead -= keys.len();
-        // All hits first: a row of this mini-batch must not leave for another one of it.
-        for index in 0..keys.len() {
-            self.ask_for(index + AHEAD);
-            if let Some(slot) = self.found[index] {
-                self.cache.pin(slot);
+        // Where rows leave for others, all hits first: a row of this mini-batch must not be one.
+        let pinned_first = !self.cache.has_room_for(self.missing);
+        if pinned_first {
+            for index in 0..keys.len() {
+                self.ask_for(index + AHEAD);
+                if let Some(slot) = self.found[index] {
+                    self.cache.pin(slot);
+                }
             }
         }
         slots.clear();
@@ -182,7 +189,12 @@ impl Planner {
         for (index, key) in keys.iter().enumerate() {
             self.ask_for(index + AHEAD);
             let slot = match self.found[index] {
-                Some(slot) => self.hit(slot, unit),
+                Some(slot) => {
+                    if !pinned_first {
+                        self.cache.pin(slot);
+                    }
+                    self.hit(slot, unit)
+                }
                 None => self.fill(*key, unit)?,
             };
             self.cache.expect(slot, next.get(index).copied().and_then(Future::known));

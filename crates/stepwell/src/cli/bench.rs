@@ -83,6 +83,9 @@ pub(crate) struct BenchCpuArgs {
     /// Models; all of them unless given
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
+    /// Leave out the machine's limits
+    #[arg(long)]
+    pub(crate) no_limits: bool,
     /// Numbers of threads
     #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) threads: Vec<usize>,
