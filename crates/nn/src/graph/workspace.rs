@@ -6,7 +6,8 @@ use crate::gemm::Scratch;
 
 /// Values and gradients of a block of up to so many examples; one for each thread.
 ///
-/// Bytes: see [`Plan::workspace_bytes`] and [`Graph::packing_bytes`]. Nothing that one block left behind reaches the next.
+/// Bytes: see [`Plan::workspace_bytes`] and [`Graph::packing_bytes`]. Nothing that one block left
+/// behind reaches the next.
 #[derive(Clone, Debug)]
 pub struct Workspace<T> {
     pub(super) rows_max: usize,

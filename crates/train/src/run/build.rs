@@ -110,6 +110,18 @@ pub(super) fn build(
         }
     }
     let group_fields = model.group_fields().to_vec();
+    let mut trainer = trainer(model, config, around)?;
+    if let Some(checkpoint) = from {
+        let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
+        trainer.load(&checkpoint.dense).map_err(wrong)?;
+        trainer.set_steps(checkpoint.step);
+        groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
+    }
+    Ok(Built { capacity, groups, planners, trainer, group_fields, scratch })
+}
+
+/// The trainer, computed and watched as the surroundings want it.
+fn trainer(model: Model, config: &Config, around: &Surroundings) -> Result<Trainer> {
     let pool = match around.world.as_ref().and_then(|world| world.pool.clone()) {
         Some(pool) => pool,
         None => compute_pool(config.threads)?,
@@ -118,13 +130,7 @@ pub(super) fn build(
     if let Some(world) = &around.world {
         trainer.watch(Arc::clone(&world.witness));
     }
-    if let Some(checkpoint) = from {
-        let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
-        trainer.load(&checkpoint.dense).map_err(wrong)?;
-        trainer.set_steps(checkpoint.step);
-        groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
-    }
-    Ok(Built { capacity, groups, planners, trainer, group_fields, scratch })
+    Ok(trainer)
 }
 
 /// The directory of a store.
