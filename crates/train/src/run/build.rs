@@ -55,6 +55,15 @@ pub(super) fn store_options(config: &Config, model: &Model) -> Vec<StoreOptions>
         .collect()
 }
 
+/// Says where this processor has a unit for bf16 that cannot be used.
+fn note_kernel(config: &Config, around: &Surroundings) {
+    if config.model.precision == Precision::Bf16
+        && let Some(note) = &bf16_kernel().note
+    {
+        (around.on_note)(note);
+    }
+}
+
 pub(super) fn build(
     config: &Config,
     around: &Surroundings,
@@ -62,11 +71,7 @@ pub(super) fn build(
     from: Option<&Checkpoint>,
 ) -> Result<Built> {
     let model = Model::build(config, sources.schema)?;
-    if config.model.precision == Precision::Bf16
-        && let Some(note) = &bf16_kernel().note
-    {
-        (around.on_note)(note);
-    }
+    note_kernel(config, around);
     let stores = store_options(config, &model);
     let mut capacity = capacity(config, sources, &model, &stores)?;
     if let Some(sizes) = around.world.as_ref().and_then(|world| world.sizes) {
