@@ -148,7 +148,6 @@ fn every_storage(case: &Case<'_>, tiny: &[&str]) {
         let report = with(&more);
         same(storage, &report, &oracle);
         assert!(report["tiers"]["host"]["evictions"].as_u64() > Some(0), "{storage}");
-        println!("{storage}: AUC {}, digest {}", oracle["eval"]["auc"], oracle["model_digest"]);
     }
 }
 
