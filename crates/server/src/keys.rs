@@ -54,6 +54,15 @@ impl Lookup {
         &self.bags[start..self.bag_ends[row] as usize]
     }
 
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.distinct.clear();
+        self.slots.clear();
+        self.occurrence_rows.clear();
+        self.bag_ends.clear();
+        self.bags.clear();
+    }
+
     /// Bytes that the lookups of `occurrences` ids take at most, every id being distinct.
     pub fn bytes_max(occurrences: u64) -> u64 {
         let per_row = size_of::<Key>() + size_of::<SlotIndex>() + size_of::<u32>();
@@ -97,10 +106,16 @@ impl Grouper {
     /// The occurrences of `bags` by row; O(occurrences).
     pub fn group(&mut self, bags: &Bags) -> Lookup {
         let mut lookup = Lookup::default();
-        self.begin();
-        self.number_rows(bags, &mut lookup);
-        self.sort_bags(bags, &mut lookup);
+        self.group_into(bags, &mut lookup);
         lookup
+    }
+
+    /// [`Grouper::group`] into the memory of an earlier lookup.
+    pub fn group_into(&mut self, bags: &Bags, lookup: &mut Lookup) {
+        lookup.clear();
+        self.begin();
+        self.number_rows(bags, lookup);
+        self.sort_bags(bags, lookup);
     }
 
     /// Makes every place vacant.
@@ -264,6 +279,9 @@ mod tests {
         let fresh = Grouper::default().group(&second);
         grouper.group(&first);
         assert_eq!(grouper.group(&second), fresh);
+        let mut used = grouper.group(&first);
+        grouper.group_into(&second, &mut used);
+        assert_eq!(used, fresh);
         assert_eq!(grouper.group(&Bags::default()), Lookup::default());
     }
 }

@@ -65,6 +65,19 @@ impl MiniBatch {
         self.labels.len()
     }
 
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.labels.clear();
+        self.dense.clear();
+        self.truth.clear();
+        for part in &mut self.groups {
+            part.bags.clear();
+            part.lookup.clear();
+            part.occurrences.clear();
+            part.early.clear();
+        }
+    }
+
     /// The most bytes of a mini-batch of `examples` examples.
     pub(crate) fn bytes_max(examples: u64, dense: u64, slots: u64) -> u64 {
         let ids = examples * slots;

@@ -11,7 +11,7 @@ use crate::batch::MiniBatch;
 use crate::config::Config;
 use crate::metrics::Auc;
 use crate::models::Model;
-use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER, UNITS_PULLED};
+use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER, SPARES, UNITS_PULLED};
 use crate::step::{Sight, Trainer, Versions};
 use crate::{Error, Result};
 
@@ -188,7 +188,8 @@ impl Capacity {
         let (batch, schema) = (config.batch() as u64, wanted.schema);
         let bytes = MiniBatch::bytes_max(batch, schema.dense as u64, schema.slots as u64);
         // Being cut, queued, known, planned, and coming back.
-        let held = BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4;
+        let held =
+            BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4 + SPARES;
         budget.add("batches", bytes * held as u64, format!("{held} of {}", ByteCount(bytes)));
         let ids = (config.data.mini_batch * schema.slots) as u64;
         let unit = self.unit_rows(wanted);

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Chunk, Position as Place, Skips};
@@ -15,6 +16,7 @@ use stepwell_server::Grouper;
 use super::Counters;
 use super::ordered::Ordered;
 use super::read::{Parsed, Pass};
+use super::spares::Spares;
 use crate::batch::{GroupPart, Item, Mark, MiniBatch, Position, Purpose};
 use crate::{Error, Result};
 
@@ -42,23 +44,25 @@ pub(super) struct BatchStage {
     mini: Option<MiniBatch>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
+    /// Memory for keys, by table group: the grouped form takes their place.
+    keys: Vec<Vec<Key>>,
     number: u32,
     position: Position,
     outgoing: VecDeque<Item>,
     last_seen: bool,
     counters: Arc<Counters>,
-    input: Arc<Ordered<Parsed>>,
-    output: Sender<Item>,
+    ends: BatchEnds,
+}
+
+/// Where examples come from and where mini-batches go.
+pub(super) struct BatchEnds {
+    pub(super) input: Arc<Ordered<Parsed>>,
+    pub(super) output: Sender<Item>,
+    pub(super) spares: Arc<Spares>,
 }
 
 impl BatchStage {
-    pub(super) fn new(
-        cut: Cut,
-        start: Position,
-        counters: Arc<Counters>,
-        input: Arc<Ordered<Parsed>>,
-        output: Sender<Item>,
-    ) -> Self {
+    pub(super) fn new(cut: Cut, start: Position, counters: Arc<Counters>, ends: BatchEnds) -> Self {
         Self {
             skips: Skips::new(cut.skip_max),
             cut,
@@ -67,13 +71,13 @@ impl BatchStage {
             mini: None,
             batch: Vec::new(),
             grouper: Grouper::default(),
+            keys: Vec::new(),
             number: 0,
             position: start,
             outgoing: VecDeque::new(),
             last_seen: false,
             counters,
-            input,
-            output,
+            ends,
         }
     }
 
@@ -126,8 +130,8 @@ impl BatchStage {
         Ok(next + take)
     }
 
-    fn empty_mini(&self, purpose: Purpose) -> MiniBatch {
-        MiniBatch {
+    fn empty_mini(&mut self, purpose: Purpose) -> MiniBatch {
+        let fresh = || MiniBatch {
             number: 0,
             step: 0,
             purpose,
@@ -135,15 +139,22 @@ impl BatchStage {
             dense: Vec::new(),
             truth: Vec::new(),
             groups: self.cut.group_fields.iter().map(|_| GroupPart::default()).collect(),
+        };
+        let mut mini = MiniBatch { purpose, ..self.ends.spares.take().unwrap_or_else(fresh) };
+        for part in &mut mini.groups {
+            part.bags.keys = self.keys.pop().unwrap_or_default();
         }
+        mini
     }
 
     fn close_mini(&mut self) -> Result<()> {
         let Some(mut mini) = self.mini.take() else { return Ok(()) };
         for part in &mut mini.groups {
-            part.lookup = self.grouper.group(&part.bags);
+            self.grouper.group_into(&part.bags, &mut part.lookup);
             // The grouped form says it all from here on, and rows find their bags by number.
-            part.bags.keys = Vec::new();
+            let mut keys = std::mem::take(&mut part.bags.keys);
+            keys.clear();
+            self.keys.push(keys);
         }
         mini.number = self.number;
         self.number =
@@ -254,7 +265,7 @@ impl Stage for BatchStage {
 
     fn poll(&mut self) -> Result<Progress> {
         if let Some(item) = self.outgoing.pop_front() {
-            return match self.output.try_send(item) {
+            return match self.ends.output.try_send(item) {
                 Ok(()) => Ok(Progress::Progressed),
                 Err(Refused::Full(item)) => {
                     self.outgoing.push_front(item);
@@ -273,7 +284,7 @@ impl Stage for BatchStage {
         if self.last_seen {
             return Ok(Progress::Done);
         }
-        match self.input.try_take() {
+        match self.ends.input.try_take() {
             Some(parsed) => {
                 self.take(parsed)?;
                 Ok(Progress::Progressed)

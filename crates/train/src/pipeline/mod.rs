@@ -19,6 +19,7 @@ mod parse;
 mod plan;
 mod pull;
 mod read;
+mod spares;
 mod train;
 
 use std::path::Path;
@@ -31,12 +32,13 @@ use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop};
 use stepwell_data::Schema;
 use stepwell_server::{Group, GroupUnit, Planner};
 
-use self::batch::{BatchStage, Cut};
+use self::batch::{BatchEnds, BatchStage, Cut};
 use self::ordered::Ordered;
 use self::parse::ParseStage;
 use self::plan::{PlanEnds, PlanStage, handoff};
 use self::pull::{PullStage, WriteStage};
 use self::read::{Parsed, Raw, ReadStage};
+use self::spares::Spares;
 use self::train::{TrainEnds, TrainStage, Trained, Watch};
 use crate::batch::{Position, Purpose};
 use crate::config::Config;
@@ -46,6 +48,7 @@ use crate::{Error, Result};
 
 pub(crate) use self::pull::UNITS_PULLED;
 pub(crate) use self::read::{Pass, Passes};
+pub(crate) use self::spares::SPARES;
 pub use self::train::Measured;
 pub(crate) use self::train::Saver;
 
@@ -215,11 +218,13 @@ fn wire(
     let chunks = parts.groups.iter().map(|group| group.staging.chunks()).sum();
     let (down_in, down_out) = bounded(bell, chunks);
 
+    let spares = Arc::new(Spares::default());
     let cut = cut(config, parts.saver.is_some(), parts.group_fields);
     let plan_ends = PlanEnds {
         input: items_out,
         output: planned_in,
         retired: retired_out,
+        spares: Arc::clone(&spares),
         finished: Arc::clone(planners_done),
     };
     let train_ends =
@@ -239,7 +244,8 @@ fn wire(
         stages.push(Box::new(stage));
     }
     let counters = Arc::clone(&parts.counters);
-    stages.push(Box::new(BatchStage::new(cut, parts.start, counters, ordered, items_in)));
+    let batch_ends = BatchEnds { input: ordered, output: items_in, spares };
+    stages.push(Box::new(BatchStage::new(cut, parts.start, counters, batch_ends)));
     let (planners, counters) = (parts.planners, parts.counters);
     let plan = PlanStage::new(planners, groups.clone(), distances, counters, plan_ends);
     stages.push(Box::new(plan));

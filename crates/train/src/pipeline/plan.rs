@@ -15,6 +15,7 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
 
+use super::spares::Spares;
 use super::{Counters, Handoff, rules_of};
 use crate::batch::{Item, Mark, MiniBatch, Unit};
 use crate::{Error, Result};
@@ -46,6 +47,7 @@ pub(super) struct PlanStage {
     input: Receiver<Item>,
     output: Sender<Unit>,
     retired: Receiver<Unit>,
+    spares: Arc<Spares>,
     finished: Handoff<Vec<Planner>>,
 }
 
@@ -54,6 +56,7 @@ pub(super) struct PlanEnds {
     pub(super) input: Receiver<Item>,
     pub(super) output: Sender<Unit>,
     pub(super) retired: Receiver<Unit>,
+    pub(super) spares: Arc<Spares>,
     pub(super) finished: Handoff<Vec<Planner>>,
 }
 
@@ -81,6 +84,7 @@ impl PlanStage {
             input: ends.input,
             output: ends.output,
             retired: ends.retired,
+            spares: ends.spares,
             finished: ends.finished,
         }
     }
@@ -104,6 +108,7 @@ impl PlanStage {
                     planner.retire(&part.lookup.slots, &part.occurrences);
                 }
             }
+            unit.minis.into_iter().for_each(|mini| self.spares.keep(mini));
         }
         any
     }

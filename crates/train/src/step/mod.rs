@@ -193,8 +193,13 @@ impl Trainer {
     pub(crate) fn train(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Sums {
         let mut occurrences: Vec<Vec<Occurrence>> = mini
             .groups
-            .iter()
-            .map(|part| vec![Occurrence::default(); part.lookup.slots.len()])
+            .iter_mut()
+            .map(|part| {
+                let mut occurrences = std::mem::take(&mut part.occurrences);
+                occurrences.clear();
+                occurrences.resize(part.lookup.slots.len(), Occurrence::default());
+                occurrences
+            })
             .collect();
         let sums = {
             let mut sights = sights(mini, groups);

@@ -1,0 +1,33 @@
+//! Mini-batches that are over, whose memory the next ones get.
+//!
+//! Their lists are large, so the allocator would give each back to the system when it is dropped,
+//! in one thread, and take fresh pages for the next one, in another.
+//!
+//! Bounds: [`SPARES`] mini-batches; one more is dropped.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::batch::MiniBatch;
+
+/// Mini-batches that are kept.
+pub(crate) const SPARES: usize = 2;
+
+/// A place for them, between the stage that ends them and the one that fills them.
+#[derive(Debug, Default)]
+pub(super) struct Spares(Mutex<Vec<MiniBatch>>);
+
+impl Spares {
+    /// Keeps the memory of `mini`, where there is room.
+    pub(super) fn keep(&self, mut mini: MiniBatch) {
+        let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARES {
+            mini.clear();
+            spares.push(mini);
+        }
+    }
+
+    /// An empty mini-batch with the memory of an earlier one, if there is one.
+    pub(super) fn take(&self) -> Option<MiniBatch> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
