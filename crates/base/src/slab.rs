@@ -171,10 +171,17 @@ impl Held<'_> {
         unsafe { std::slice::from_raw_parts(pointer, self.slab.row_lanes) }
     }
 
-    /// Asks the processor to fetch the `index`-th row.
+    /// Asks the processor to fetch the first `lanes` lanes of the `index`-th row.
     #[inline]
-    pub fn prefetch(&self, index: usize) {
-        prefetch_row(self.row(index));
+    pub fn prefetch(&self, index: usize, lanes: usize) {
+        prefetch_row(&self.row(index)[..lanes]);
+    }
+
+    /// Asks the processor to fetch where the `index`-th row lies, so that its own prefetch need
+    /// not wait.
+    #[inline]
+    pub fn prefetch_place(&self, index: usize) {
+        prefetch(&self.slots[index]);
     }
 
     /// All rows for writing, to be split between threads.

@@ -57,6 +57,11 @@ impl Drawn {
         self.rows
     }
 
+    /// Slots with room for all rows, and for those of a step: memory is not scarce.
+    pub(super) fn slots(&self) -> usize {
+        self.rows + self.distinct.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
     pub(super) fn steps(&self) -> &[Examples] {
         &self.steps
     }

@@ -151,7 +151,7 @@ fn steps(
     config.model.kind = kind;
     let failed = |error: stepwell_train::Error| Error::Arguments(error.to_string());
     let mut steps =
-        Steps::new(&config, drawn.rows(), Arc::new(SystemClock::new())).map_err(failed)?;
+        Steps::new(&config, drawn.slots(), Arc::new(SystemClock::new())).map_err(failed)?;
     let train = |steps: &mut Steps| -> Result<(f64, StepSeconds)> {
         let (mut loss, mut sum) = (0.0, StepSeconds::default());
         for examples in drawn.steps() {

@@ -123,7 +123,7 @@ pub(super) fn gather(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
         let held = shard.slab.hold(slots);
         for number in 0..held.len() {
             if number + AHEAD < held.len() {
-                held.prefetch(number + AHEAD);
+                held.prefetch(number + AHEAD, pooled.len());
             }
             add(&mut pooled, held.row(number));
             seen += 1;

@@ -81,6 +81,9 @@ impl WithSimd for Place<'_> {
                 let pooled = &mut row_of_x[*column..*column + dim];
                 let first = occurrence;
                 while occurrence < end {
+                    if let Some(far) = rows.get(occurrence + 2 * PREFETCH_OCCURRENCES) {
+                        self.sight.prefetch_place(*far as usize);
+                    }
                     if let Some(ahead) = rows.get(occurrence + PREFETCH_OCCURRENCES) {
                         self.sight.prefetch(*ahead as usize);
                     }

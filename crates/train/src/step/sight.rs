@@ -61,10 +61,16 @@ impl<'a> Sight<'a> {
         self.held.row(row)
     }
 
-    /// Asks the processor to fetch a row.
+    /// Asks the processor to fetch the weights of a row.
     #[inline]
     pub(super) fn prefetch(&self, row: usize) {
-        self.held.prefetch(row);
+        self.held.prefetch(row, self.storage.lanes(self.width));
+    }
+
+    /// Asks the processor to fetch where a row lies.
+    #[inline]
+    pub(super) fn prefetch_place(&self, row: usize) {
+        self.held.prefetch_place(row);
     }
 
     /// Lets `weights` be read in place of row `row`'s.

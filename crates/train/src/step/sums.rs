@@ -18,6 +18,8 @@ use super::update::Update;
 
 /// Lanes that are added at a time where there are so many.
 const TILE: usize = 16;
+/// Bags of the same row between the request for a gradient and its use.
+const BAGS_AHEAD: usize = 6;
 /// Sums on the stack: one for each bit of a block's number, and one.
 const DEPTH_MAX: usize = u32::BITS as usize + 1;
 
@@ -59,7 +61,10 @@ impl<'a> Sums<'a> {
         let (width, mut seen, mut last) = (self.width, Occurrence::default(), u32::MAX);
         let mut stack = [0u32; DEPTH_MAX];
         let (mut depth, mut block, mut end) = (0, 0, 0);
-        for bag in bags {
+        for (index, bag) in bags.iter().enumerate() {
+            if let Some(ahead) = bags.get(index + BAGS_AHEAD) {
+                self.prefetch(*ahead);
+            }
             let example = self.fields.quotient(*bag);
             if example != last {
                 last = example;
