@@ -59,6 +59,33 @@ pub fn digest128(bytes: &[u8]) -> u128 {
     xxh3::xxh3_128(bytes)
 }
 
+/// Running form of [`digest128`].
+#[derive(Clone, Default)]
+pub struct Digest128(xxh3::Xxh3Default);
+
+impl Digest128 {
+    /// A digest of no bytes yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `bytes`.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of everything added so far.
+    pub fn value(&self) -> u128 {
+        self.0.digest128()
+    }
+}
+
+impl std::fmt::Debug for Digest128 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Digest128({:032x})", self.value())
+    }
+}
+
 /// Bijective 64-bit mix of a key, whose disjoint bits choose shard, bucket and tag.
 ///
 /// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
@@ -91,5 +118,10 @@ mod tests {
         let mut running = Checksum::new();
         bytes.chunks(777).for_each(|piece| running.update(piece));
         assert_eq!(running.value(), checksum(&bytes));
+        for len in [0, 1, 16, 17, 128, 240, 241, 1024, 10_000] {
+            let mut running = Digest128::new();
+            bytes[..len].chunks(777).for_each(|piece| running.update(piece));
+            assert_eq!(running.value(), digest128(&bytes[..len]), "{len}");
+        }
     }
 }

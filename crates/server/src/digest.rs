@@ -7,6 +7,8 @@
 
 use stepwell_base::{Key, TableId, hash};
 
+use crate::DenseView;
+
 /// A digest in the making.
 #[derive(Debug, Default)]
 pub struct ModelDigest {
@@ -31,33 +33,53 @@ impl ModelDigest {
         self.rows
     }
 
-    /// The digest with the bytes of the dense part, as 32 hexadecimal digits.
-    pub fn finish(&self, dense: &[u8]) -> String {
-        let mut bytes = self.sum.to_le_bytes().to_vec();
-        bytes.extend_from_slice(dense);
-        format!("{:032x}", hash::digest128(&bytes))
+    /// The digest with the dense part, which is not copied, as 32 hexadecimal digits.
+    pub fn finish(&self, dense: &DenseView<'_>) -> String {
+        let mut whole = hash::Digest128::new();
+        whole.update(&self.sum.to_le_bytes());
+        for (_, values) in &dense.sections {
+            crate::checkpoint::pieces(values).for_each(|piece| whole.update(piece.bytes()));
+        }
+        format!("{:032x}", whole.value())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Dense;
 
-    fn digest(rows: &[(u32, u64, [u8; 2])], dense: &[u8]) -> String {
+    fn digest(rows: &[(u32, u64, [u8; 2])], dense: &[f32]) -> String {
         let mut digest = ModelDigest::default();
         rows.iter().for_each(|(t, k, row)| digest.add_row(TableId(*t), Key(*k), row));
-        digest.finish(dense)
+        let dense = Dense { sections: vec![("dense".to_owned(), dense.to_vec())] };
+        digest.finish(&dense.view())
     }
 
     #[test]
     fn order_does_not_show_and_everything_else_does() {
         let (a, b) = ((0, 1, [1, 2]), (0, 2, [3, 4]));
-        let whole = digest(&[a, b], b"dense");
-        assert_eq!(whole, digest(&[b, a], b"dense"));
-        assert_ne!(whole, digest(&[a], b"dense"));
-        assert_ne!(whole, digest(&[a, (0, 2, [3, 5])], b"dense"));
-        assert_ne!(whole, digest(&[a, (0, 3, [3, 4])], b"dense"));
-        assert_ne!(whole, digest(&[a, (1, 2, [3, 4])], b"dense"));
-        assert_ne!(whole, digest(&[a, b], b"Dense"));
+        let whole = digest(&[a, b], &[1.5]);
+        assert_eq!(whole, digest(&[b, a], &[1.5]));
+        assert_ne!(whole, digest(&[a], &[1.5]));
+        assert_ne!(whole, digest(&[a, (0, 2, [3, 5])], &[1.5]));
+        assert_ne!(whole, digest(&[a, (0, 3, [3, 4])], &[1.5]));
+        assert_ne!(whole, digest(&[a, (1, 2, [3, 4])], &[1.5]));
+        assert_ne!(whole, digest(&[a, b], &[-1.5]));
+    }
+
+    #[test]
+    fn sections_are_one_after_the_other() {
+        let values: Vec<f32> = (0..40_000).map(|number| number as f32 * 0.37).collect();
+        let mut digest = ModelDigest::default();
+        digest.add_row(TableId(3), Key(7), &[1, 2, 3]);
+        let mut bytes = digest.sum.to_le_bytes().to_vec();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let expected = format!("{:032x}", hash::digest128(&bytes));
+        for cut in [0, 1, 16_383, 39_999] {
+            let (first, rest) = values.split_at(cut);
+            let sections = vec![("a".to_owned(), first.to_vec()), ("b".to_owned(), rest.to_vec())];
+            assert_eq!(digest.finish(&Dense { sections }.view()), expected, "{cut}");
+        }
     }
 }

@@ -27,7 +27,8 @@ pub enum Error {
     #[error(
         "a mini-batch of {examples} examples needs {rows} distinct rows of table '{table}', but \
          tiers.dram holds {slots} ({row_bytes} bytes a row with its metadata): raise tiers.dram \
-         to at least {needed} bytes or lower data.mini_batch"
+         to at least {needed} bytes (later ones may need more, none more than {needed_most}) or \
+         lower data.mini_batch"
     )]
     MiniBatchTooLarge {
         /// Examples of the mini-batch.
@@ -42,6 +43,8 @@ pub enum Error {
         row_bytes: u64,
         /// Bytes that would hold this mini-batch.
         needed: u64,
+        /// Bytes that would hold any of its size, every id being distinct.
+        needed_most: u64,
     },
     /// A file of a checkpoint could not be read or written.
     #[error("cannot {action} {}: {source}", path.display())]

@@ -27,7 +27,8 @@ mod table;
 mod unit;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointWriter, Dense, FORMAT_VERSION, Keep, Placement, Rows, list, prepare,
+    Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, Placement, Rows, list,
+    prepare,
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use stepwell_disk::Disk;
-use stepwell_server::{Checkpoint, Dense, Error, Group, Keep, ModelDigest, Result, Rows};
+use stepwell_server::{Checkpoint, DenseView, Error, Group, Keep, ModelDigest, Result, Rows};
 use stepwell_ssd::{Error as StoreError, Store};
 
 /// One of so many checkpoints is read back, the first one among them.
@@ -107,7 +107,7 @@ impl Keep for Vault {
         &mut self,
         step: u64,
         run: &Value,
-        dense: &Dense,
+        dense: &DenseView<'_>,
         groups: &[Arc<Group>],
     ) -> Result<PathBuf> {
         let path = self.disk.path().join(format!("{}-{step}", self.name));
@@ -127,10 +127,10 @@ impl Keep for Vault {
         let mut kept = self.kept();
         kept.row_lanes = groups.last().map_or(0, |group| group.spec.row_lanes());
         match digest {
-            Ok(digest) => kept.digests.push((step, digest.finish(&dense.bytes()))),
+            Ok(digest) => kept.digests.push((step, digest.finish(dense))),
             Err(why) => kept.unreadable.push(format!("step {step}: {why}")),
         }
-        let (run, dense, meta) = (run.clone(), dense.clone(), Value::Null);
+        let (run, dense, meta) = (run.clone(), dense.to_dense(), Value::Null);
         let checkpoint = Checkpoint { path: path.clone(), step, run, meta, dense, rows };
         kept.checkpoints.push(checkpoint);
         drop(kept);

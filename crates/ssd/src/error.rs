@@ -100,7 +100,8 @@ pub enum Error {
     /// The index may not grow.
     #[error(
         "the index of {rows} rows takes {bytes} bytes and must grow by {growth}, which is above \
-         its bound of {bytes_max}: raise tiers.index to at least {}", bytes + growth
+         its bound of {bytes_max}; it grows on as rows come: raise tiers.index to {} or more",
+        bytes_lasting(*bytes, *growth, *bytes_max)
     )]
     IndexFull {
         /// Rows indexed.
@@ -130,6 +131,11 @@ impl Error {
             other => other,
         }
     }
+}
+
+/// Bytes with which an index that was full goes on for a while: twice as many.
+fn bytes_lasting(bytes: u64, growth: u64, bytes_max: u64) -> u64 {
+    bytes.saturating_add(growth).max(bytes_max).saturating_mul(2)
 }
 
 /// Keys as a message shows them.

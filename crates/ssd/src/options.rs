@@ -3,7 +3,7 @@
 use stepwell_base::budget::Budget;
 
 use crate::layout::Layout;
-use crate::{Error, Result, segment};
+use crate::{Error, Result, index, segment};
 
 /// Who compacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,22 +85,33 @@ impl StoreOptions {
                 self.row_bytes
             ));
         }
+        if self.index_bytes_max < index::BYTES_MIN {
+            return fail(format!(
+                "an index of {} bytes (tiers.index) is not admitted: at least {}, and about nine \
+                 bytes a row",
+                self.index_bytes_max,
+                index::BYTES_MIN
+            ));
+        }
         if self.segment_bytes > SEGMENT_BYTES_MAX {
             return fail(format!(
-                "segments of {} bytes are not admitted: at most {SEGMENT_BYTES_MAX}",
+                "segments of {} bytes (tiers.segment) are not admitted: at most \
+                 {SEGMENT_BYTES_MAX}",
                 self.segment_bytes
             ));
         }
         let least = self.segment_bytes_min();
         if self.segment_bytes < least {
             return fail(format!(
-                "segments of {} bytes cannot hold a page of rows of {} bytes: at least {least}",
+                "segments of {} bytes (tiers.segment) cannot hold a page of rows of {} bytes: at \
+                 least {least}",
                 self.segment_bytes, self.row_bytes
             ));
         }
         if !(SPACE_MIN..=SPACE_HARD).contains(&self.space_max) {
             return fail(format!(
-                "space of {} times the live rows is not admitted: {SPACE_MIN} to {SPACE_HARD}",
+                "space of {} times the live rows (tiers.space) is not admitted: {SPACE_MIN} to \
+                 {SPACE_HARD}",
                 self.space_max
             ));
         }
@@ -123,6 +134,16 @@ impl StoreOptions {
     /// Rows of a full segment.
     pub fn segment_rows(&self) -> u32 {
         self.layout().rows_max(self.segment_bytes)
+    }
+
+    /// Bytes of an index (`index_bytes_max`) that hold `rows` rows, however they come: about
+    /// eleven a row where there are many.
+    pub fn index_bytes_for(&self, rows: u64) -> u64 {
+        let layout = self.layout();
+        // As many pages as a store has at the most space, and segments that are being written.
+        let pages = rows.saturating_mul(2) / u64::from(layout.rows_per_page.max(1));
+        let open = 8 * u64::from(layout.pages(self.segment_rows()));
+        index::bytes_enough(rows, pages.saturating_mul(SPACE_HARD as u64).saturating_add(open))
     }
 
     /// Pages of a write, and of what is read at once for a merge.

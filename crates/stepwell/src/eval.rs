@@ -15,8 +15,6 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     let state = RunState::read(&checkpoint).map_err(|error| error.to_string())?;
     let mut config = settings::from_json(&state.config)?;
-    config.tiers.ssd = None;
-    config.checkpoint.dir = None;
     if let Some(threads) = args.threads {
         config.threads = threads;
     }
@@ -25,6 +23,9 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
         config.data.eval_paths.clone_from(&args.data);
     }
     set_all(&mut config, &args.set)?;
+    // Nothing of an evaluation is kept, so nothing that lies in a directory is in its way.
+    (config.tiers.ssd, config.checkpoint.dir) = (None, None);
+    state.check_model(&config, &checkpoint).map_err(|error| error.to_string())?;
     let inputs: Vec<_> = data_files(&config).chain([checkpoint.path.clone()]).collect();
     outputs::check(&[("--report", args.report.as_deref())], &inputs)?;
     println!("evaluating {} after step {}", checkpoint.path.display(), checkpoint.step);

@@ -8,33 +8,35 @@ use toml::de::{DeTable, DeValue};
 
 use crate::settings;
 
-/// Reads the settings of `path` into `config`.
+/// Reads the settings of `path` into `config`; the keys that it sets.
 ///
 /// # Errors
 /// One line with file, line, key and the mend.
-pub(crate) fn read(path: &Path, config: &mut Config) -> Result<(), String> {
+pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     apply(&path.display().to_string(), &text, config)
 }
 
-/// Reads the settings of `text`, which came from `name`, into `config`.
+/// Reads the settings of `text`, which came from `name`, into `config`; the keys that it sets.
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<(), String> {
+pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<String>, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         format!("{name}:{line}: {}", error.message())
     })?;
     let mut found = Vec::new();
     flatten("", table.get_ref(), &mut found);
+    let mut keys = Vec::new();
     for (key, at, value) in found {
         let line = line_of(text, at);
         let set = || settings::find(&key)?.set(config, &value?);
         set().map_err(|why| format!("{name}:{line}: {why}"))?;
+        keys.push(key);
     }
-    Ok(())
+    Ok(keys)
 }
 
 type Found = (String, usize, Result<String, String>);
@@ -80,7 +82,7 @@ mod tests {
 
     fn apply_text(text: &str) -> Result<Config, String> {
         let mut config = Config::default();
-        apply("run.toml", text, &mut config).map(|()| config)
+        apply("run.toml", text, &mut config).map(|_| config)
     }
 
     #[test]
@@ -89,6 +91,15 @@ mod tests {
         let tables = apply_text("[tiers]\ndram = '64MiB'\n[model]\nhidden = [8, 4]").unwrap();
         assert_eq!(dotted, tables);
         assert_eq!(dotted.model.hidden, [8, 4]);
+    }
+
+    #[test]
+    fn keys_are_told() {
+        let mut config = Config::default();
+        let text = "seed = 2\n[pipeline]\nhorizon = 3";
+        let mut keys = apply("run.toml", text, &mut config).unwrap();
+        keys.sort();
+        assert_eq!(keys, ["pipeline.horizon", "seed"]);
     }
 
     #[test]

@@ -8,17 +8,21 @@ use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
 use stepwell_optim::Storage;
-use stepwell_server::Checkpoint;
+use stepwell_server::{Checkpoint, TableSpec};
 use stepwell_ssd::{Manifest, Store, StoreOptions};
+use stepwell_train::RunState;
 
 use crate::cli::InspectArgs;
+use crate::settings;
 
 /// Shows what a checkpoint holds.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), String> {
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     let mut tables = Vec::new();
-    for (rows, meta) in checkpoint.rows.iter().zip(tables_of(&checkpoint)) {
-        tables.push(table(&rows.path, meta, args.top)?);
+    let specs = specs(&checkpoint);
+    for (number, (rows, meta)) in checkpoint.rows.iter().zip(tables_of(&checkpoint)).enumerate() {
+        let existing = specs.get(number).map(|spec| (spec, checkpoint.step));
+        tables.push(table(&rows.path, meta, args.top, existing)?);
     }
     let whole = json!({
         "checkpoint": checkpoint.path,
@@ -43,11 +47,25 @@ fn tables_of(checkpoint: &Checkpoint) -> &[Value] {
     checkpoint.meta["tables"].as_array().map_or(&[], Vec::as_slice)
 }
 
+/// The tables as the run was set up; none where this build cannot tell.
+fn specs(checkpoint: &Checkpoint) -> Vec<TableSpec> {
+    let state = RunState::read(checkpoint).ok();
+    let config = state.and_then(|state| settings::from_json(&state.config).ok());
+    config.and_then(|config| stepwell_train::tables(&config).ok()).unwrap_or_default()
+}
+
 fn dense_count(checkpoint: &Checkpoint) -> usize {
     checkpoint.dense.sections.first().map_or(0, |(_, values)| values.len())
 }
 
-fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
+/// What a table's snapshot holds. `existing` says which of its rows exist, and after which step;
+/// without it all of them do.
+fn table(
+    path: &Path,
+    meta: &Value,
+    top: usize,
+    existing: Option<(&TableSpec, u64)>,
+) -> Result<Value, String> {
     let message = |error: stepwell_ssd::Error| error.to_string();
     let disk = FileDisk::open(path).map_err(|error| error.to_string())?;
     let manifest = Manifest::load(&disk).map_err(message)?;
@@ -58,22 +76,30 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
     let store = Store::view(Arc::new(disk), options).map_err(message)?;
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let storage = storage(meta)?;
-    let mut longest = Longest::new(top);
+    // The scan passes over most expired rows; who tells for certain is the row itself.
+    let (mut longest, mut rows) = (Longest::new(top), 0);
     store
         .scan_live(&mut |key, _used, row| {
-            longest.offer(key, norm(row, storage, weights));
+            let lanes = lanes(row);
+            let exists = existing.is_none_or(|(spec, step)| {
+                lanes.len() != spec.row_lanes() || spec.exists(&lanes, step)
+            });
+            if exists {
+                longest.offer(key, norm(&lanes, storage, weights));
+                rows += 1;
+            }
             Ok(())
         })
         .map_err(message)?;
     let stats = store.stats();
     let bytes: u64 = manifest.segments.iter().map(|segment| segment.bytes).sum();
-    let rows = stats.rows_live;
     Ok(json!({
         "name": meta["name"],
         "dim": meta["dim"],
         "storage": storage.name(),
         "row_bytes": manifest.row_bytes,
         "rows": rows,
+        "rows_expired": stats.rows_live - rows,
         "rows_stale": stats.rows_stale,
         "segments": manifest.segments.len(),
         "segment_bytes": bytes,
@@ -86,14 +112,17 @@ fn table(path: &Path, meta: &Value, top: usize) -> Result<Value, String> {
     }))
 }
 
-/// Length of the weights at the front of a row.
-fn norm(row: &[u8], storage: Storage, weights: usize) -> f64 {
+fn lanes(row: &[u8]) -> Vec<f32> {
     let (lanes, _) = row.as_chunks::<4>();
-    let lanes: Vec<f32> = lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Length of the weights at the front of a row.
+fn norm(lanes: &[f32], storage: Storage, weights: usize) -> f64 {
     if lanes.len() < storage.lanes(weights) {
         return f64::NAN;
     }
-    let view = storage.view(&lanes, weights);
+    let view = storage.view(lanes, weights);
     (0..weights).map(|index| f64::from(view.get(index)).powi(2)).sum::<f64>().sqrt()
 }
 
@@ -162,7 +191,8 @@ fn print(whole: &Value) {
 }
 
 fn print_table(table: &Value) {
-    let bytes = |field: &str| ByteCount(table[field].as_u64().unwrap_or(0)).to_string();
+    let count = |field: &str| table[field].as_u64().unwrap_or(0);
+    let bytes = |field: &str| ByteCount(count(field)).to_string();
     println!(
         "table {}: dim {}, weights in {}, rows of {} bytes",
         table["name"],
@@ -171,8 +201,9 @@ fn print_table(table: &Value) {
         table["row_bytes"]
     );
     println!(
-        "  on disk: {} live and {} stale rows in {} segments of {} together",
-        table["rows"],
+        "  on disk: {} live rows, {} of them expired, and {} stale in {} segments of {} together",
+        count("rows") + count("rows_expired"),
+        count("rows_expired"),
         table["rows_stale"],
         table["segments"],
         bytes("segment_bytes")

@@ -141,11 +141,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting!("pipeline.lookahead",
         "batches whose rows are held beyond the one that trains; 0: one at a time, no overlap",
         number pipeline.lookahead),
-    setting!("pipeline.horizon", "batches whose keys are known ahead", number pipeline.horizon),
+    setting!("pipeline.horizon",
+        "batches whose keys are known ahead; where not given, at least twice pipeline.lookahead",
+        number pipeline.horizon),
     setting!("pipeline.staleness",
         "steps of training that reads of rows do not see: step t reads as after step t - 1 - this",
         number staleness),
-    setting!("rows.admit_after", "occurrences of an id before it gets a row (1: the first)",
+    setting!("rows.admit_after",
+        "an id gets a row in the mini-batch in which its occurrences reach this (1: the first)",
         number life.admit_after),
     setting!("rows.admit_probability",
         "probability with which an id gets a row, in each mini-batch anew",
@@ -155,7 +158,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting!("rows.history",
         "true: rows keep step of last use, examples and importance where nothing else asks",
         number life.history),
-    setting!("rows.sketch", "bytes of the sketch that counts occurrences for rows.admit_after",
+    setting!("rows.sketch",
+        "bytes of the sketch that counts for rows.admit_after; with 8 an id, one in forty is early",
         bytes life.sketch),
     Setting {
         key: "rows.storage",
@@ -185,6 +189,9 @@ impl Setting {
     }
 }
 
+/// Likeness in millionths from which on a key may have been meant.
+const LIKENESS_MIN: u64 = 750_000;
+
 /// The setting with this key.
 ///
 /// # Errors
@@ -199,10 +206,9 @@ pub(crate) fn find(key: &str) -> Result<&'static Setting, String> {
         let tail = strsim::jaro_winkler(&last(setting.key), &last(key)) * 0.95;
         (whole.max(tail) * 1e6) as u64
     };
-    let nearest = SETTINGS.iter().max_by_key(likeness).map_or("", |setting| setting.key);
-    Err(format!(
-        "unknown key '{key}'; did you mean '{nearest}'? (`stepwell config` lists all keys)"
-    ))
+    let nearest = SETTINGS.iter().max_by_key(likeness).filter(|of| likeness(of) >= LIKENESS_MIN);
+    let hint = nearest.map_or_else(String::new, |of| format!("; did you mean '{}'?", of.key));
+    Err(format!("unknown key '{key}'{hint} (`stepwell config` lists all keys)"))
 }
 
 /// All settings of `config` as one flat JSON object.
@@ -326,6 +332,9 @@ mod tests {
         assert!(error("tiers.drm").contains("'tiers.dram'"), "{}", error("tiers.drm"));
         assert!(error("lookahead").contains("'pipeline.lookahead'"), "{}", error("lookahead"));
         assert!(error("optim.lr").contains("lr'"), "{}", error("optim.lr"));
+        for nothing in ["", "foo", "1", "zzz.qq"] {
+            assert!(!error(nothing).contains("did you mean"), "{}", error(nothing));
+        }
     }
 
     #[test]

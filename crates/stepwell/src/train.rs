@@ -107,9 +107,12 @@ fn headline(config: &Config) -> String {
 /// Puts the settings together.
 fn config(args: &ConfigArgs) -> Result<Config, String> {
     let mut config = Config::default();
+    let mut chosen = Vec::new();
     match &args.config {
-        Some(path) => file::read(path, &mut config)?,
-        None if args.data.is_empty() => file::apply("default.toml", EMBEDDED, &mut config)?,
+        Some(path) => chosen = file::read(path, &mut config)?,
+        None if args.data.is_empty() => {
+            file::apply("default.toml", EMBEDDED, &mut config)?;
+        }
         None => {}
     }
     if let Some(preset) = &args.preset
@@ -130,16 +133,16 @@ fn config(args: &ConfigArgs) -> Result<Config, String> {
     for (key, value) in &args.by_key {
         settings::find(key)?.set(&mut config, value)?;
     }
-    widen_horizon(&mut config, args);
+    chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
+    let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
+    chosen.extend(keys.map(str::to_owned));
+    widen_horizon(&mut config, &chosen);
     Ok(config)
 }
 
-/// A horizon that nobody chose follows the lookahead.
-fn widen_horizon(config: &mut Config, args: &ConfigArgs) {
-    let key = "pipeline.horizon";
-    let chosen = args.set.iter().any(|pair| pair.starts_with(key))
-        || args.by_key.iter().any(|(given, _)| given == key);
-    if !chosen {
+/// A horizon that is not among the keys that were `chosen` follows the lookahead.
+fn widen_horizon(config: &mut Config, chosen: &[String]) {
+    if !chosen.iter().any(|key| key == "pipeline.horizon") {
         config.pipeline.horizon =
             config.pipeline.horizon.max(config.pipeline.lookahead.saturating_mul(2));
     }

@@ -110,6 +110,34 @@ fn evaluation_and_inspection_work_from_a_checkpoint() {
 }
 
 #[test]
+fn inspection_counts_rows_that_expired() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let expiring = ["--checkpoint", "saved", "--rows.expire_after", "2", "--report", "run.json"];
+    shop.ok(&train(&data, &expiring));
+    let json: serde_json::Value =
+        serde_json::from_str(&shop.ok(&["inspect", "saved", "--json"])).unwrap();
+    let table = &json["tables"][0];
+    assert_eq!(table["rows"], shop.report("run.json")["rows"]);
+    assert!(table["rows_expired"].as_u64() > table["rows"].as_u64(), "{table}");
+    let text = shop.ok(&["inspect", "saved"]);
+    assert!(text.contains(&format!("{} of them expired", table["rows_expired"])), "{text}");
+}
+
+#[test]
+fn an_evaluation_keeps_the_model() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    shop.ok(&train(&data, &["--checkpoint", "saved", "--rows.admit_after", "2"]));
+    for setting in ["pipeline.staleness=9", "model.dim=16", "rows.sketch=1MiB", "seed=2"] {
+        let error = shop.fails(&["eval", "saved", "--set", setting]);
+        let key = setting.split('=').next().unwrap();
+        assert!(error.contains(&format!("trained with {key} = ")), "{error}");
+    }
+    shop.ok(&["eval", "saved", "--set", "data.mini_batch=32", "--set", "tiers.dram=1MiB"]);
+}
+
+#[test]
 fn a_resumed_run_must_be_the_same_run() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1000);

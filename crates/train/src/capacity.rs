@@ -54,6 +54,8 @@ pub struct Wanted<'a> {
     pub model: &'a Model,
     /// Examples of an epoch, where they were counted.
     pub examples: Option<u64>,
+    /// Bytes of the dense part that the run begins with; 0 where it begins anew.
+    pub dense_bytes: u64,
     /// Store settings by table group.
     pub stores: &'a [StoreOptions],
 }
@@ -62,9 +64,10 @@ impl Capacity {
     /// Shares the memory out.
     ///
     /// # Errors
-    /// When `tiers.dram` holds no row.
+    /// When `tiers.dram` holds no row, or the store cannot be as it is wanted.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let config = wanted.config;
+        wanted.stores.iter().try_for_each(StoreOptions::check)?;
         let tables = wanted.model.tables();
         let share = config.tiers.dram.0 / tables.len().max(1) as u64;
         let slots = tables
@@ -88,9 +91,39 @@ impl Capacity {
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
         };
+        capacity.check_index(wanted)?;
         capacity.add_bounds(wanted)?;
         capacity.check_machine()?;
         Ok(capacity)
+    }
+
+    /// Refuses an index that is too small for the rows in memory, all of which a checkpoint puts
+    /// into the store: it would be found out when the only checkpoint of a run is written.
+    fn check_index(&self, wanted: &Wanted<'_>) -> Result<()> {
+        let config = wanted.config;
+        if config.checkpoint.dir.is_none() {
+            return Ok(());
+        }
+        let slots = wanted.schema.slots as u64;
+        let ids = wanted.examples.map_or(u64::MAX, |examples| examples.saturating_mul(slots));
+        for ((table, options), slots) in
+            wanted.model.tables().iter().zip(wanted.stores).zip(&self.slots)
+        {
+            let rows = ids.min(*slots as u64);
+            let needed = options.index_bytes_for(rows);
+            if options.index_bytes_max < needed {
+                let tables = wanted.stores.len() as u64;
+                return Err(Error::Config(format!(
+                    "tiers.index = {} is too small for a checkpoint of table '{}': {rows} rows in \
+                     memory take up to {}; raise tiers.index to {} or more, or lower tiers.dram",
+                    config.tiers.index,
+                    table.name,
+                    ByteCount(needed),
+                    needed.saturating_mul(tables)
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses what this machine cannot hold, where it says how much it has.
@@ -205,6 +238,9 @@ impl Capacity {
             "dense parameters, gradients by block, activations by thread",
         );
         self.add_history(budget, wanted);
+        if wanted.dense_bytes > 0 {
+            budget.add("checkpoint", wanted.dense_bytes, "its dense part, until it is taken over");
+        }
         let examples = wanted.examples.unwrap_or(u64::MAX);
         // Progressive, evaluation, and the best reachable.
         let mut meters = 2;
@@ -224,13 +260,14 @@ impl Capacity {
         for table in wanted.model.tables() {
             let width = table.weight_count() as u64;
             let kept = Versions::bytes_max(config.staleness as u64, rows, width);
-            // A checkpoint is put together in memory.
-            versions += if config.checkpoint.dir.is_some() { 3 * kept } else { kept };
+            // A checkpoint is written from a copy.
+            let copies = 1 + u64::from(config.checkpoint.dir.is_some());
+            versions += copies * kept;
             if config.staleness > 0 || table.life.is_some() {
                 elsewhere += Sight::elsewhere_bytes_max(rows, width);
             }
             if let Some(Life { admission: Admission::After(_), .. }) = table.life {
-                sketches += config.life.sketch.0 / wanted.model.tables().len() as u64;
+                sketches += copies * (config.life.sketch.0 / wanted.model.tables().len() as u64);
             }
         }
         if elsewhere > 0 {
@@ -240,7 +277,9 @@ impl Capacity {
             budget.add("stale rows", versions, format!("{} steps", config.staleness));
         }
         if sketches > 0 {
-            budget.add("admission", sketches, "rows.sketch");
+            let copied =
+                if config.checkpoint.dir.is_some() { ", copied for a checkpoint" } else { "" };
+            budget.add("admission", sketches, format!("rows.sketch{copied}"));
         }
     }
 }
@@ -250,7 +289,10 @@ fn mend(bound: &str) -> &'static str {
     match bound {
         "rows in memory" => "tiers.dram",
         "store index" => "tiers.index",
-        "store row lists" | "store write buffers" => "tiers.segment",
+        "store row lists" | "store write buffers" | "store compaction" => "tiers.segment",
+        "rows going down" => "tiers.dram or model.dim",
+        "rows read elsewhere" => "data.mini_batch",
+        "scores" => "synth.examples, or the data",
         "reading" | "source" => "threads",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
         "admission" => "rows.sketch",

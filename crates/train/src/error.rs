@@ -41,6 +41,15 @@ pub enum Error {
         /// Malformed lines skipped on the way.
         skipped: u64,
     },
+    /// The data to score is empty.
+    #[error(
+        "the data to score has no example ({skipped} malformed lines were skipped); name data \
+         with --data"
+    )]
+    NothingToEvaluate {
+        /// Malformed lines skipped on the way.
+        skipped: u64,
+    },
     /// A checkpoint does not fit this run.
     #[error("checkpoint {}: {why}", path.display())]
     Resume {

@@ -60,16 +60,10 @@ impl RunState {
     /// Names the first thing that differs.
     pub fn check(&self, now: &Self, checkpoint: &Checkpoint) -> Result<()> {
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
-        // What a checkpoint of an earlier build does not name was as it is by default.
-        let defaults = model_settings(&Config::default());
-        for (key, is) in &now.model {
-            let in_order = [&self.model, &defaults];
-            let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
-            if let Some((_, was)) = was.filter(|(_, was)| was != is) {
-                return wrong(format!(
-                    "was trained with {key} = {was}, this run has {is}; a resumed run must keep it"
-                ));
-            }
+        if let Some((key, was, is)) = self.differs(&now.model) {
+            return wrong(format!(
+                "was trained with {key} = {was}, this run has {is}; a resumed run must keep it"
+            ));
         }
         if let Some((key, was)) = self.model.iter().find(|(k, _)| lacks(&now.model, k)) {
             return wrong(format!("was trained with {key} = {was}, which this run does not have"));
@@ -98,6 +92,37 @@ impl RunState {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses to evaluate with another model than was trained; data and its cutting may differ.
+    ///
+    /// # Errors
+    /// Names the first setting that differs.
+    pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
+        let mut now = model_settings(config);
+        now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
+        match self.differs(&now) {
+            None => Ok(()),
+            Some((key, was, is)) => Err(Error::Resume {
+                path: checkpoint.path.clone(),
+                why: format!(
+                    "was trained with {key} = {was}; an evaluation keeps it, {is} would be \
+                     another model"
+                ),
+            }),
+        }
+    }
+
+    /// The first of the settings `now` that was something else: its key, what it was, what it is.
+    fn differs<'a>(&self, now: &'a [(String, String)]) -> Option<(&'a str, String, &'a str)> {
+        // What a checkpoint of an earlier build does not name was as it is by default.
+        let defaults = model_settings(&Config::default());
+        now.iter().find_map(|(key, is)| {
+            let in_order = [&self.model, &defaults];
+            let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
+            let (_, was) = was.filter(|(_, was)| was != is)?;
+            Some((key.as_str(), was.clone(), is.as_str()))
+        })
     }
 }
 
@@ -153,6 +178,10 @@ pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
         ModelKind::Dlrm => settings.push(("model.bottom", format!("{:?}", config.model.bottom))),
         ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {}
     }
+    // What the sketch has counted is in the checkpoint.
+    if config.life.admit_after > 1 {
+        settings.push(("rows.sketch", config.life.sketch.0.to_string()));
+    }
     if data.paths.is_empty() {
         settings.push(("synth.examples", config.synth.examples.to_string()));
         settings.push(("synth.vocab_scale", config.synth.vocab_scale.to_string()));
@@ -178,16 +207,19 @@ mod tests {
         }
     }
 
-    fn check(was: &RunState, now: &Config) -> std::result::Result<(), String> {
-        let checkpoint = Checkpoint {
+    fn checkpoint() -> Checkpoint {
+        Checkpoint {
             path: "saved".into(),
             step: 1,
             run: Value::Null,
             meta: json!({ "key_hash": hash::KEY_HASH_NAME }),
             dense: Default::default(),
             rows: Vec::new(),
-        };
-        was.check(&state(now), &checkpoint).map_err(|error| error.to_string())
+        }
+    }
+
+    fn check(was: &RunState, now: &Config) -> std::result::Result<(), String> {
+        was.check(&state(now), &checkpoint()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -221,6 +253,43 @@ mod tests {
         let error = check(&was, &config(ModelKind::Dlrm, 3, &[4, 2])).unwrap_err();
         assert!(error.contains("model.bottom = [4], this run has [4, 2]"), "{error}");
         assert_eq!(check(&was, &config(ModelKind::Dlrm, 2, &[4])), Ok(()));
+    }
+
+    #[test]
+    fn a_sketch_keeps_its_size_where_there_is_one() {
+        let with = |admit_after, bytes| {
+            let mut config = Config::default();
+            config.life.admit_after = admit_after;
+            config.life.sketch.0 = bytes;
+            config
+        };
+        let was = state(&with(2, 4096));
+        let error = check(&was, &with(2, 8192)).unwrap_err();
+        assert!(error.contains("rows.sketch = 4096, this run has 8192"), "{error}");
+        assert_eq!(check(&state(&with(1, 4096)), &with(1, 8192)), Ok(()));
+        // An earlier build did not name it; the sketch itself then has the last word.
+        let mut was = was;
+        was.model.retain(|(key, _)| key != "rows.sketch");
+        assert_eq!(check(&was, &with(2, 8192)), Ok(()));
+    }
+
+    #[test]
+    fn an_evaluation_may_read_other_data_but_no_other_model() {
+        let was = state(&Config::default());
+        let check = |now: &Config| {
+            let checkpoint = checkpoint();
+            was.check_model(now, &checkpoint).map_err(|error| error.to_string())
+        };
+        let mut now = Config::default();
+        (now.data.mini_batch, now.synth.examples) = (64, 7);
+        now.data.paths = vec!["other.tsv".to_owned()];
+        assert_eq!(check(&now), Ok(()));
+        now.staleness = 9;
+        let error = check(&now).unwrap_err();
+        assert!(error.contains("trained with pipeline.staleness = 0"), "{error}");
+        let mut now = Config::default();
+        now.model.dim = 4;
+        assert!(check(&now).unwrap_err().contains("model.dim = 16"));
     }
 
     #[test]

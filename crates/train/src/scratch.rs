@@ -2,7 +2,10 @@
 //! goes with the process.
 //!
 //! A temporary directory is locked by its process. What a killed process left is found by its
-//! lock being free, and removed by the next run; nothing else is ever removed.
+//! lock being free, and removed by the next run. In a named one, only rows that carry a run's mark
+//! are ever removed (`left`).
+
+mod left;
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +17,6 @@ use crate::{Error, Result};
 
 const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
-const ROWS: &str = "rows-";
 
 /// Keeps other runs out of a directory while it lives, also where the process is killed.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct Scratch {
     _lock: DirectoryLock,
     /// Whether the directory goes with the process.
     temporary: bool,
+    /// What was set aside, to be told.
+    note: Option<String>,
 }
 
 /// Names what was tried and where.
@@ -71,27 +75,32 @@ impl Scratch {
     }
 
     fn named(path: &Path, placement: Placement) -> Result<Self> {
+        left::refuse_checkpoint(path)?;
         fs::create_dir_all(path).map_err(file_error("create directory", path))?;
         let lock = DirectoryLock::take(path)?;
-        let old = old_rows(path)?;
-        match placement {
-            _ if old.is_empty() => {}
-            Placement::Fresh => {
+        let old = left::find(path)?;
+        let aside = match placement {
+            Placement::Fresh if !old.is_empty() => {
                 return Err(Error::Config(format!(
                     "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, go \
                      on from a checkpoint with --resume, or name another directory",
                     path.display()
                 )));
             }
-            Placement::SetAside => set_aside(path, &old)?,
-            // They are what resuming makes anew from the checkpoint, by definition.
-            Placement::Resume => {
-                for rows in &old {
-                    fs::remove_dir_all(rows).map_err(file_error("remove", rows))?;
-                }
-            }
+            Placement::Fresh | Placement::SetAside => old,
+            // Rows of a run are what resuming makes anew from the checkpoint, by definition.
+            Placement::Resume => left::remove_marked(old)?,
+        };
+        let mut note = None;
+        if !aside.is_empty() {
+            let (count, place) = (aside.len(), left::set_aside(path, &aside)?);
+            note = Some(format!(
+                "tiers.ssd = {} held rows ({count} table groups): they were set aside into {}",
+                path.display(),
+                place.display()
+            ));
         }
-        Ok(Self { path: path.to_owned(), _lock: lock, temporary: false })
+        Ok(Self { path: path.to_owned(), _lock: lock, temporary: false, note })
     }
 
     fn temporary() -> Result<Self> {
@@ -111,7 +120,7 @@ impl Scratch {
             fs::remove_dir_all(&path).map_err(file_error("remove", &path))?;
         }
         fs::create_dir(&path).map_err(file_error("create directory", &path))?;
-        Ok(Self { path, _lock: DirectoryLock { _file: lock }, temporary: true })
+        Ok(Self { path, _lock: DirectoryLock { _file: lock }, temporary: true, note: None })
     }
 
     /// The directory of table group `group`'s store, made if need be.
@@ -119,9 +128,22 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made.
     pub fn rows(&self, group: usize) -> Result<PathBuf> {
-        let path = self.path.join(format!("{ROWS}{group}"));
-        fs::create_dir_all(&path).map_err(file_error("create directory", &path))?;
+        let path = self.path.join(left::name_of(group));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => {
+                made.map_err(file_error("create directory", &path))?;
+                if !self.temporary {
+                    left::mark(&path)?;
+                }
+            }
+        }
         Ok(path)
+    }
+
+    /// What was set aside on opening, for the user to know.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 }
 
@@ -183,91 +205,5 @@ fn sweep(parent: &Path) {
     }
 }
 
-fn old_rows(path: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(path).map_err(file_error("list", path))?;
-    let mut old = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(file_error("list", path))?;
-        if entry.file_name().to_string_lossy().starts_with(ROWS) {
-            old.push(entry.path());
-        }
-    }
-    Ok(old)
-}
-
-fn set_aside(path: &Path, old: &[PathBuf]) -> Result<()> {
-    let aside = (1u64..)
-        .map(|number| path.join(format!("set-aside-{number}")))
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| path.join("set-aside"));
-    fs::create_dir(&aside).map_err(file_error("create directory", &aside))?;
-    for from in old {
-        if let Some(name) = from.file_name() {
-            fs::rename(from, aside.join(name)).map_err(file_error("set aside", from))?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_at_once_never_take_each_others() {
-        std::thread::scope(|scope| {
-            for _ in 0..6 {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        let scratch = Scratch::open(None, Placement::Fresh).unwrap();
-                        let rows = scratch.rows(0).unwrap();
-                        fs::write(rows.join("row"), b"here").unwrap();
-                        assert!(rows.join("row").exists());
-                    }
-                });
-            }
-        });
-    }
-
-    #[test]
-    fn a_temporary_directory_goes_with_its_owner() {
-        let scratch = Scratch::open(None, Placement::Fresh).unwrap();
-        let rows = scratch.rows(0).unwrap();
-        assert!(rows.is_dir());
-        // Another run's sweep leaves what is in use alone.
-        let other = Scratch::open(None, Placement::Fresh).unwrap();
-        assert!(rows.is_dir());
-        assert_ne!(other.path, scratch.path);
-        drop(scratch);
-        assert!(!rows.exists());
-        // What a killed process left: a directory whose lock nobody holds.
-        let left = temporary_parent().join(format!("{PREFIX}0-left"));
-        fs::create_dir_all(&left).unwrap();
-        fs::write(left.with_extension(LOCK), b"").unwrap();
-        drop(Scratch::open(None, Placement::Fresh).unwrap());
-        assert!(!left.exists() && !left.with_extension(LOCK).exists());
-    }
-
-    #[test]
-    fn rows_of_an_earlier_run_are_refused_or_set_aside() {
-        let parent = Scratch::open(None, Placement::Fresh).unwrap();
-        let named = parent.path.join("ssd");
-        let first = Scratch::open(Some(&named), Placement::Fresh).unwrap();
-        let rows = first.rows(0).unwrap();
-        fs::write(rows.join("segment"), b"rows").unwrap();
-        drop(first);
-        let refused = Scratch::open(Some(&named), Placement::Fresh).unwrap_err().to_string();
-        assert!(refused.contains("--force"), "{refused}");
-        let second = Scratch::open(Some(&named), Placement::SetAside).unwrap();
-        assert!(named.join("set-aside-1/rows-0/segment").exists());
-        assert!(!second.rows(0).unwrap().join("segment").exists());
-        let busy = Scratch::open(Some(&named), Placement::SetAside).unwrap_err().to_string();
-        assert!(busy.contains("in use"), "{busy}");
-        fs::write(second.rows(0).unwrap().join("segment"), b"rows").unwrap();
-        drop(second);
-        // Resuming makes the rows anew, so it leaves no second copy of them.
-        let third = Scratch::open(Some(&named), Placement::Resume).unwrap();
-        assert!(!third.rows(0).unwrap().join("segment").exists());
-        assert!(!named.join("set-aside-2").exists());
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Dense;
+use super::DenseView;
 use crate::{Group, Result};
 
 /// Keeps the model after exactly one step, whole or not at all.
@@ -23,7 +23,7 @@ pub trait Keep: Send {
         &mut self,
         step: u64,
         run: &Value,
-        dense: &Dense,
+        dense: &DenseView<'_>,
         groups: &[Arc<Group>],
     ) -> Result<PathBuf>;
 }

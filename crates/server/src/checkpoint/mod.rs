@@ -14,6 +14,7 @@
 //! Crash by case: before the rename the directory is `.incomplete-…` and the previous checkpoint
 //! is the last one; after it the new one is. There is no moment in between.
 
+mod dense;
 mod files;
 mod keep;
 mod reader;
@@ -21,6 +22,8 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use dense::pieces;
+pub use dense::{Dense, DenseView};
 pub use keep::Keep;
 pub use reader::Checkpoint;
 pub use writer::CheckpointWriter;
@@ -35,13 +38,6 @@ const INCOMPLETE_PREFIX: &str = ".incomplete-";
 const META_FILE: &str = "checkpoint.json";
 const DENSE_FILE: &str = "dense.bin";
 const SUMS_FILE: &str = "CHECKSUMS";
-
-/// The dense part as named sections of f32.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Dense {
-    /// Name and values of each section.
-    pub sections: Vec<(String, Vec<f32>)>,
-}
 
 /// Where the rows of one table group lie in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]

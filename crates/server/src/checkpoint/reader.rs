@@ -9,6 +9,9 @@ use super::writer::rows_name;
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, files, list};
 use crate::{Error, Result};
 
+/// Bytes of the dense part that are read at once.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// A checkpoint that was opened: its dense part, what the trainer wrote, where its rows are.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
@@ -37,15 +40,16 @@ impl Checkpoint {
         let path = locate(path)?;
         let wrong = |why: String| Error::Checkpoint { path: path.clone(), why };
         let meta_bytes = files::read(&path.join(META_FILE))?;
-        let dense_bytes = files::read(&path.join(DENSE_FILE))?;
+        let dense_bytes = files::length(&path.join(DENSE_FILE))?;
         check_version(&meta_bytes).map_err(wrong)?;
         let sums = files::read(&path.join(SUMS_FILE))?;
-        for (name, bytes) in [(META_FILE, &meta_bytes), (DENSE_FILE, &dense_bytes)] {
-            check_sum(&sums, name, bytes).map_err(wrong)?;
-        }
+        let found = (meta_bytes.len() as u64, hash::checksum(&meta_bytes));
+        check_sum(&sums, META_FILE, found).map_err(wrong)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
         let step = meta["step"].as_u64().ok_or_else(|| wrong("has no step".to_owned()))?;
-        let dense = read_dense(&meta, &dense_bytes).map_err(wrong)?;
+        let (dense, sum) = read_dense(&meta, &path.join(DENSE_FILE), dense_bytes)?;
+        check_sum(&sums, DENSE_FILE, (dense_bytes, sum)).map_err(wrong)?;
+        let dense = dense.map_err(wrong)?;
         let tables = meta["tables"].as_array().map_or(0, Vec::len);
         let rows =
             (0..tables).map(|group| Rows { group, path: path.join(rows_name(group)) }).collect();
@@ -78,31 +82,51 @@ fn check_version(meta: &[u8]) -> std::result::Result<(), String> {
     }
 }
 
-fn check_sum(sums: &[u8], name: &str, bytes: &[u8]) -> std::result::Result<(), String> {
-    let found = format!("{:016x}  {name}", hash::checksum(bytes));
+fn check_sum(sums: &[u8], name: &str, (bytes, sum): (u64, u64)) -> std::result::Result<(), String> {
+    let found = format!("{sum:016x}  {name}");
     if String::from_utf8_lossy(sums).lines().any(|line| line == found) {
         return Ok(());
     }
     Err(format!(
-        "{name} ({} bytes) does not have the checksum that {SUMS_FILE} names; the checkpoint is \
-         damaged, use an older one",
-        bytes.len()
+        "{name} ({bytes} bytes) does not have the checksum that {SUMS_FILE} names; the checkpoint \
+         is damaged, use an older one"
     ))
 }
 
-fn read_dense(meta: &Value, bytes: &[u8]) -> std::result::Result<Dense, String> {
-    let mut values = bytes
-        .chunks_exact(size_of::<f32>())
-        .map(|chunk| f32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]));
+/// The dense part, or why there is none, and the checksum of its file, which is read once, piece by
+/// piece: no second copy of it is ever in memory.
+fn read_dense(
+    meta: &Value,
+    path: &Path,
+    bytes: u64,
+) -> Result<(std::result::Result<Dense, String>, u64)> {
     let mut dense = Dense::default();
+    let mut left = bytes / size_of::<f32>() as u64;
+    let mut wants = Vec::new();
+    let mut short = None;
     for section in meta["dense"].as_array().into_iter().flatten() {
         let name = section["name"].as_str().unwrap_or_default().to_owned();
-        let count = section["count"].as_u64().unwrap_or(0) as usize;
-        let part: Vec<f32> = values.by_ref().take(count).collect();
-        if part.len() != count {
-            return Err(format!("{DENSE_FILE} ends inside section '{name}'"));
+        let count = section["count"].as_u64().unwrap_or(0);
+        if count > left && short.is_none() {
+            short = Some(format!("{DENSE_FILE} ends inside section '{name}'"));
         }
-        dense.sections.push((name, part));
+        let count = count.min(left);
+        left -= count;
+        wants.push(count as usize);
+        dense.sections.push((name, Vec::with_capacity(count as usize)));
     }
-    Ok(dense)
+    let (mut sum, mut at) = (hash::Checksum::new(), 0);
+    files::read_pieces(path, PIECE_BYTES, |piece| {
+        sum.update(piece);
+        let mut values = piece
+            .chunks_exact(size_of::<f32>())
+            .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+            .peekable();
+        while values.peek().is_some() {
+            let Some((_, section)) = dense.sections.get_mut(at) else { return };
+            section.extend(values.by_ref().take(wants[at] - section.len()));
+            at += usize::from(section.len() == wants[at]);
+        }
+    })?;
+    Ok((short.map_or(Ok(dense), Err), sum.value()))
 }

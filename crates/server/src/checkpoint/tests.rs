@@ -9,7 +9,7 @@ fn dense() -> Dense {
 
 fn write(directory: &Path, step: u64) -> PathBuf {
     let mut writer = CheckpointWriter::new(directory.to_owned(), 2);
-    writer.write(step, &json!({ "at": step }), &dense(), &[]).unwrap()
+    writer.write(step, &json!({ "at": step }), &dense().view(), &[]).unwrap()
 }
 
 #[test]
@@ -24,18 +24,39 @@ fn what_was_written_is_read() {
 }
 
 #[test]
+fn sections_larger_than_a_piece_keep_every_bit() {
+    let directory = tempfile::tempdir().unwrap();
+    let values =
+        |count: u32| (0..count).map(|bits| f32::from_bits(bits.wrapping_mul(65_537))).collect();
+    let sections: Vec<(String, Vec<f32>)> = [40_000, 0, 1, 16_384, 70_001]
+        .into_iter()
+        .map(|count| (format!("of {count}"), values(count)))
+        .collect();
+    let dense = Dense { sections };
+    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 1);
+    writer.write(1, &json!({}), &dense.view(), &[]).unwrap();
+    let read = Checkpoint::open(directory.path()).unwrap().dense;
+    assert_eq!(read.sections.len(), dense.sections.len());
+    for ((name, found), (wanted, values)) in read.sections.iter().zip(&dense.sections) {
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!((name, bits(found)), (wanted, bits(values)));
+    }
+    assert_eq!(read.bytes(), 4 * (40_000 + 1 + 16_384 + 70_001));
+}
+
+#[test]
 fn the_newest_few_of_this_run_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), 1);
     let mut writer = CheckpointWriter::new(directory.path().to_owned(), 2);
     for step in [2, 3, 4] {
-        writer.write(step, &json!({}), &dense(), &[]).unwrap();
+        writer.write(step, &json!({}), &dense().view(), &[]).unwrap();
     }
     // Step 1 is of an earlier run and not this one's to remove.
     let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [1, 3, 4]);
     let mut writer = CheckpointWriter::resume(directory.path().to_owned(), 2).unwrap();
-    writer.write(5, &json!({}), &dense(), &[]).unwrap();
+    writer.write(5, &json!({}), &dense().view(), &[]).unwrap();
     let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [4, 5]);
 }

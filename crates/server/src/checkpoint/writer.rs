@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stepwell_base::{hash, random};
 
-use super::{DENSE_FILE, Dense, FORMAT_VERSION, INCOMPLETE_PREFIX, META_FILE, STEP_PREFIX};
-use super::{Keep, SUMS_FILE, files, list};
+use super::{DENSE_FILE, DenseView, FORMAT_VERSION, INCOMPLETE_PREFIX, META_FILE, STEP_PREFIX};
+use super::{Keep, SUMS_FILE, files, list, pieces};
 use crate::{Group, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest few.
@@ -51,7 +51,7 @@ impl Keep for CheckpointWriter {
         &mut self,
         step: u64,
         run: &Value,
-        dense: &Dense,
+        dense: &DenseView<'_>,
         groups: &[Arc<Group>],
     ) -> Result<PathBuf> {
         let name = format!("{STEP_PREFIX}{step:012}");
@@ -77,7 +77,7 @@ fn write_parts(
     building: &Path,
     step: u64,
     run: &Value,
-    dense: &Dense,
+    dense: &DenseView<'_>,
     groups: &[Arc<Group>],
 ) -> Result<()> {
     for (number, group) in groups.iter().enumerate() {
@@ -87,18 +87,20 @@ fn write_parts(
     }
     let meta = meta(step, run, dense, groups);
     let meta = format!("{meta:#}\n").into_bytes();
-    let values: Vec<u8> = dense.bytes();
     files::write_synced(&building.join(META_FILE), &meta)?;
-    files::write_synced(&building.join(DENSE_FILE), &values)?;
+    let mut values = hash::Checksum::new();
+    let sections = dense.sections.iter().flat_map(|(_, values)| pieces(values));
+    let summed = sections.inspect(|piece| values.update(piece.bytes()));
+    files::write_pieces_synced(&building.join(DENSE_FILE), summed)?;
     let sums = format!(
         "{:016x}  {META_FILE}\n{:016x}  {DENSE_FILE}\n",
         hash::checksum(&meta),
-        hash::checksum(&values)
+        values.value()
     );
     files::write_synced(&building.join(SUMS_FILE), sums.as_bytes())
 }
 
-fn meta(step: u64, run: &Value, dense: &Dense, groups: &[Arc<Group>]) -> Value {
+fn meta(step: u64, run: &Value, dense: &DenseView<'_>, groups: &[Arc<Group>]) -> Value {
     let tables: Vec<Value> = groups
         .iter()
         .enumerate()
@@ -134,14 +136,4 @@ fn meta(step: u64, run: &Value, dense: &Dense, groups: &[Arc<Group>]) -> Value {
 
 pub(super) fn rows_name(group: usize) -> String {
     format!("rows-{group}")
-}
-
-impl Dense {
-    /// All values, little-endian, section after section.
-    pub fn bytes(&self) -> Vec<u8> {
-        self.sections
-            .iter()
-            .flat_map(|(_, values)| values.iter().flat_map(|value| value.to_le_bytes()))
-            .collect()
-    }
 }

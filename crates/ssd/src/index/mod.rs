@@ -35,6 +35,9 @@ use shard::{At, Shard};
 /// million rows, one shard in a thousand then gets more than it holds, and grows.
 const LOAD_PLANNED_PERMILLE: u64 = 940;
 
+/// The load below which a shard does not grow, but for small ones, which this lets grow early.
+const LOAD_GROWN_MIN: f64 = 0.9;
+
 /// Where a row lies, as a number below 2^40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place(pub(crate) u64);
@@ -260,6 +263,28 @@ impl Index {
         self.bytes_peak = self.bytes_peak.max(bytes + growth);
         Ok(())
     }
+}
+
+/// Bytes of an index without rows, the least that one may take.
+pub(crate) const BYTES_MIN: u64 = (SHARDS * size_of::<Shard>()) as u64;
+
+/// Bytes within which an index holds any `rows` rows at places below `places_hint`, grown from
+/// nothing, but for keys that fall on shards as no hash would have them.
+pub(crate) fn bytes_enough(rows: u64, places_hint: u64) -> u64 {
+    if rows == 0 {
+        return BYTES_MIN;
+    }
+    let place_bits = bits_of(places_hint.saturating_sub(1)).min(PLACE_BITS_MAX);
+    let share = rows as f64 / SHARDS as f64;
+    // A shard gets a number of keys like Poisson's: no shard of 1024 has so many.
+    let most = share + 6.0 * share.sqrt() + 6.0;
+    let (mut buckets, slots) = (1, (most / LOAD_GROWN_MIN).min(u32::MAX as f64) as usize);
+    while buckets * SLOTS < slots {
+        buckets = Shard::buckets_grown(buckets);
+    }
+    // Each may have grown one step beyond its keys, and one is being rewritten.
+    let shard = Shard::bytes_for(buckets, place_bits);
+    BYTES_MIN + (SHARDS as u64 + 1) * shard
 }
 
 /// A slot for a key.

@@ -279,3 +279,23 @@ fn shards_fill_up_to_their_load_before_they_grow() {
         assert!(worst >= least, "{buckets} buckets filled to {worst}");
     }
 }
+
+#[test]
+fn what_is_said_to_be_enough_is() {
+    for rows in [1, 100, 5_000, 20_000, 150_000, 700_000] {
+        for places in [1 << 8, 1 << 20] {
+            let enough = bytes_enough(rows, places);
+            let mut index = Index::new(enough, 0, 0);
+            let mut keys = Stream::from_state(rows);
+            for row in 0..rows {
+                let put = index.put(Key(keys.next_u64()), Place(row % places));
+                assert_eq!(put, Ok(None), "row {row} of {rows}, {enough} bytes");
+            }
+            // And not much more than enough.
+            if rows > 100_000 {
+                assert!(enough < 20 * rows, "{enough} for {rows}");
+            }
+        }
+    }
+    assert_eq!(bytes_enough(0, 0), Index::new(0, 0, 0).bytes());
+}

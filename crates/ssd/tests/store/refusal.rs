@@ -191,7 +191,8 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
         panic!("{message}");
     };
     assert!(bound == bytes_max && bytes + growth > bound && bytes <= bound, "{message}");
-    assert!(message.contains("raise tiers.index to at least"), "{message}");
+    let lasting = format!("raise tiers.index to {} or more", 2 * (bytes + growth));
+    assert!(message.contains(&lasting), "{message}");
     // Nothing is lost, what fits goes on, and a larger bound takes the rest.
     let held = store.len();
     assert!(held > 100 && store.next_seq() == held, "{held}");

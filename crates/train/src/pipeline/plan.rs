@@ -1,7 +1,8 @@
 //! Stage `plan`: pins the rows of coming mini-batches, and unpins those of finished ones.
 //!
-//! Two distances. `horizon` batches are known by their keys, which costs 8 bytes a key and makes
-//! the victims right; at most `lookahead + 1` units are planned and not retired, and their rows
+//! Two distances. `horizon` batches are known by their keys, which costs some 50 bytes a key (the
+//! batch itself and what `Future` knows of it; the capacity plan has the bound) and makes the
+//! victims right; at most `lookahead + 1` units are planned and not retired, and their rows
 //! are held. The window adapts to the memory: beyond one unit ahead it grows only while the rows
 //! that it holds leave half of the slots to others. Where even less fits, a batch waits for earlier
 //! ones to retire, or is cut between its mini-batches. Only a single mini-batch that does not fit
@@ -247,6 +248,7 @@ fn too_large(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch) -> E
     };
     let rows = part.lookup.distinct.len();
     let bytes = planner.slab_bytes(rows as u64, group.spec.row_lanes());
+    let most = planner.slab_bytes(part.lookup.occurrence_rows.len() as u64, group.spec.row_lanes());
     Error::Server(ServerError::MiniBatchTooLarge {
         examples: mini.examples(),
         rows,
@@ -255,6 +257,7 @@ fn too_large(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch) -> E
         row_bytes: bytes / rows.max(1) as u64,
         // The groups share the memory equally.
         needed: bytes * groups.len() as u64,
+        needed_most: most * groups.len() as u64,
     })
 }
 

@@ -24,10 +24,12 @@ pub(super) fn capacity(
     sources: &Sources,
     model: &Model,
     stores: &[StoreOptions],
+    from: Option<&Checkpoint>,
 ) -> Result<Capacity> {
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema, sources.examples);
-    Capacity::plan(&Wanted { config, schema, inputs, model, examples, stores })
+    let dense_bytes = from.map_or(0, |checkpoint| checkpoint.dense.bytes());
+    Capacity::plan(&Wanted { config, schema, inputs, model, examples, stores, dense_bytes })
 }
 
 /// The tiers and the trainer of a run.
@@ -73,20 +75,14 @@ pub(super) fn build(
     let model = Model::build(config, sources.schema)?;
     note_kernel(config, around);
     let stores = store_options(config, &model);
-    let mut capacity = capacity(config, sources, &model, &stores)?;
+    let mut capacity = capacity(config, sources, &model, &stores, from)?;
     if let Some(sizes) = around.world.as_ref().and_then(|world| world.sizes) {
         sizes.apply(&mut capacity);
     }
     (around.on_plan)(&capacity);
-    // Rows that lie there are made anew from a checkpoint; without one they are set aside.
-    let placement = match (from, around.placement) {
-        (Some(_), _) => Placement::Resume,
-        (None, Placement::Resume) => Placement::SetAside,
-        (None, other) => other,
-    };
     let scratch = match &around.world {
         Some(_) => None,
-        None => Some(Scratch::open(config.tiers.ssd.as_deref(), placement)?),
+        None => Some(scratch(config, around, from)?),
     };
     let rules = around.world.as_ref().map(|world| world.rules).unwrap_or_default();
     let mut groups = Vec::new();
@@ -136,6 +132,21 @@ fn trainer(model: Model, config: &Config, around: &Surroundings) -> Result<Train
         trainer.watch(Arc::clone(&world.witness));
     }
     Ok(trainer)
+}
+
+/// The directory of the stores, and a note of what was set aside there.
+fn scratch(config: &Config, around: &Surroundings, from: Option<&Checkpoint>) -> Result<Scratch> {
+    // Rows that lie there are made anew from a checkpoint; without one they are set aside.
+    let placement = match (from, around.placement) {
+        (Some(_), _) => Placement::Resume,
+        (None, Placement::Resume) => Placement::SetAside,
+        (None, other) => other,
+    };
+    let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
+    if let Some(note) = scratch.note() {
+        (around.on_note)(note);
+    }
+    Ok(scratch)
 }
 
 /// The directory of a store.

@@ -42,6 +42,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         return Ok(Start { resumed: None, position: Position::default(), saver: None });
     };
     std::fs::create_dir_all(directory).map_err(file_error("create directory", directory))?;
+    keep_apart(directory, config.tiers.ssd.as_deref())?;
     let lock = DirectoryLock::take(directory)?;
     let mut state = state(config, around, sources)?;
     let newest = prepare(directory, around.placement)?;
@@ -67,6 +68,20 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     };
     let saver = Saver { writer: Box::new(writer), state, _lock: Some(lock) };
     Ok(Start { resumed, position, saver: Some(saver) })
+}
+
+/// Refuses one directory for checkpoints and for rows.
+fn keep_apart(checkpoints: &Path, rows: Option<&Path>) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().ok();
+    match rows {
+        Some(rows) if real(rows).is_some_and(|rows| Some(rows) == real(checkpoints)) => {
+            Err(Error::Config(format!(
+                "checkpoint.dir and tiers.ssd are both {}: name two directories",
+                checkpoints.display()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Begins as a simulated world wants it.

@@ -38,7 +38,7 @@ pub(super) fn assemble(
         profile: outcome.trainer.profile(),
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.rows(),
-        model_digest: digest.finish(&outcome.trainer.dense().bytes()),
+        model_digest: digest.finish(&outcome.trainer.dense()),
         kernels: kernels(precision),
         peak_rss_bytes: None,
         budget_bytes: capacity.budget.total(),

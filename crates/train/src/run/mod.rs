@@ -104,7 +104,12 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     });
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
-    finish(config, around, sources, built, (passes, Position::default(), None), begin)
+    let report =
+        finish(config, around, sources, built, (passes, Position::default(), None), begin)?;
+    if report.eval.examples == 0 {
+        return Err(Error::NothingToEvaluate { skipped: report.skipped_lines });
+    }
+    Ok(report)
 }
 
 /// The capacity plan of a run, without running it.
@@ -116,7 +121,7 @@ pub fn plan(config: &Config) -> Result<Capacity> {
     let sources = sources(config)?;
     let model = Model::build(config, sources.schema)?;
     let stores = store_options(config, &model);
-    capacity(config, &sources, &model, &stores)
+    capacity(config, &sources, &model, &stores, None)
 }
 
 /// The tables of the model that `config` names.

@@ -18,6 +18,7 @@ mod sums;
 mod update;
 mod versions;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use rayon::ThreadPool;
@@ -26,7 +27,7 @@ use stepwell_base::clock::Clock;
 use stepwell_mem::Occurrence;
 use stepwell_nn::{tree_sum, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
-use stepwell_server::{Dense, Group, TableSpec};
+use stepwell_server::{Dense, DenseView, Group, TableSpec};
 
 use self::blocks::Blocks;
 use self::life::Lives;
@@ -332,23 +333,26 @@ impl Trainer {
         pool.install(|| rayon::join(rows, dense));
     }
 
-    /// The dense part as it goes into checkpoints: with what a resumed run needs beside it.
-    pub(crate) fn kept(&self) -> Dense {
+    /// The dense part as it goes into checkpoints: with what a resumed run needs beside it, of
+    /// which it is a copy.
+    pub(crate) fn kept(&self) -> DenseView<'_> {
+        let mut past = Dense::default();
+        self.versions.save(&mut past);
+        self.lives.iter().flatten().for_each(|lives| lives.save(&mut past));
         let mut dense = self.dense();
-        self.versions.save(&mut dense);
-        self.lives.iter().flatten().for_each(|lives| lives.save(&mut dense));
+        dense.sections.extend(DenseView::from(past).sections);
         dense
     }
 
-    /// The dense part as it goes into digests.
-    pub(crate) fn dense(&self) -> Dense {
-        let mut sections = vec![(PARAMETERS.to_owned(), self.parameters.clone())];
-        let state = self.state.vectors().map(|(name, values)| (name.to_owned(), values.to_vec()));
-        sections.extend(state);
+    /// The dense part as it goes into digests, where it lies.
+    pub(crate) fn dense(&self) -> DenseView<'_> {
+        let mut sections = vec![(PARAMETERS.to_owned(), Cow::Borrowed(&*self.parameters))];
+        let state = self.state.vectors();
+        sections.extend(state.map(|(name, values)| (name.to_owned(), Cow::Borrowed(values))));
         let step = self.optimizer.step();
         let halves = [step as u32, (step >> 32) as u32].map(f32::from_bits);
-        sections.push((STEP.to_owned(), halves.to_vec()));
-        Dense { sections }
+        sections.push((STEP.to_owned(), Cow::Owned(halves.to_vec())));
+        DenseView { sections }
     }
 
     /// Takes over a dense part from a checkpoint.

@@ -1,0 +1,69 @@
+//! The dense part of a model: owned as it was read, or borrowed from where it lies.
+//!
+//! Cost      Writing it out goes by pieces of 64 KiB: no copy of a section is made.
+
+use std::borrow::Cow;
+
+/// Values of a piece.
+const PIECE_VALUES: usize = 16 << 10;
+
+/// The dense part as named sections of f32.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dense {
+    /// Name and values of each section.
+    pub sections: Vec<(String, Vec<f32>)>,
+}
+
+impl Dense {
+    /// The same, borrowed.
+    pub fn view(&self) -> DenseView<'_> {
+        let sections = self.sections.iter();
+        let sections = sections.map(|(name, values)| (name.clone(), Cow::Borrowed(&**values)));
+        DenseView { sections: sections.collect() }
+    }
+
+    /// Bytes of all values.
+    pub fn bytes(&self) -> u64 {
+        self.sections.iter().map(|(_, values)| size_of_val(values.as_slice()) as u64).sum()
+    }
+}
+
+/// A dense part whose large sections stay where they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DenseView<'a> {
+    /// Name and values of each section.
+    pub sections: Vec<(String, Cow<'a, [f32]>)>,
+}
+
+impl DenseView<'_> {
+    /// A copy.
+    pub fn to_dense(&self) -> Dense {
+        let copy = |(name, values): &(String, Cow<'_, [f32]>)| (name.clone(), values.to_vec());
+        Dense { sections: self.sections.iter().map(copy).collect() }
+    }
+}
+
+impl From<Dense> for DenseView<'_> {
+    fn from(dense: Dense) -> Self {
+        let own = |(name, values)| (name, Cow::Owned(values));
+        Self { sections: dense.sections.into_iter().map(own).collect() }
+    }
+}
+
+/// Some values, little-endian.
+pub(crate) struct Piece {
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// `values` in pieces, in order.
+pub(crate) fn pieces(values: &[f32]) -> impl Iterator<Item = Piece> {
+    values
+        .chunks(PIECE_VALUES)
+        .map(|part| Piece { bytes: part.iter().flat_map(|value| value.to_le_bytes()).collect() })
+}

@@ -1,0 +1,137 @@
+//! Directories that a run is given: what is the user's stays, what is no place for it is refused.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fs;
+
+use common::{SMALL, TINY, Workshop};
+
+fn train<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["train", "--data", data];
+    args.extend(SMALL);
+    args.extend(TINY);
+    args.extend(more);
+    args
+}
+
+const BOTH: [&str; 4] = ["--checkpoint", "saved", "--tiers.ssd", "rows"];
+
+fn newest(shop: &Workshop) -> String {
+    let entries = fs::read_dir(shop.path("saved")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    format!("saved/{}", names.filter(|name| name.starts_with("step-")).max().unwrap())
+}
+
+#[test]
+fn resuming_removes_rows_of_runs_alone() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    shop.ok(&train(&data, &BOTH));
+    for kept in ["rows/rows-important/a", "rows/rows-7/b"] {
+        fs::create_dir_all(shop.path(kept)).unwrap();
+    }
+    let mut resumed = train(&data, &BOTH);
+    resumed.push("--resume");
+    let said = shop.ok(&resumed);
+    assert!(said.contains("set aside into rows/set-aside-1"), "{said}");
+    assert!(shop.path("rows/rows-important/a").is_dir());
+    assert!(shop.path("rows/set-aside-1/rows-7/b").is_dir());
+    assert!(!shop.path("rows/set-aside-1/rows-0").exists());
+    let said = shop.ok(&resumed);
+    assert!(!said.contains("set aside"), "{said}");
+    // Without a checkpoint to make them from anew, rows of a run are not removed either.
+    fs::rename(shop.path("saved"), shop.path("elsewhere")).unwrap();
+    let said = shop.ok(&resumed);
+    assert!(said.contains("set aside into rows/set-aside-2"), "{said}");
+    assert!(shop.path("rows/set-aside-2/rows-0/manifest.json").exists());
+}
+
+#[test]
+fn evaluating_leaves_directories_alone() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    shop.ok(&train(&data, &BOTH));
+    let before: Vec<_> = fs::read_dir(shop.path("rows/rows-0")).unwrap().flatten().collect();
+    let set = ["--set", "tiers.ssd=rows", "--set", "checkpoint.dir=saved"];
+    let mut args = vec!["eval", "saved", "--data", &data];
+    args.extend(set);
+    shop.ok(&args);
+    let after: Vec<_> = fs::read_dir(shop.path("rows/rows-0")).unwrap().flatten().collect();
+    assert_eq!(before.len(), after.len());
+    assert!(!shop.path("rows/set-aside-1").exists());
+}
+
+#[test]
+fn a_checkpoint_is_no_place_for_rows() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    shop.ok(&train(&data, &BOTH));
+    let checkpoint = newest(&shop);
+    for more in [&["--resume"][..], &["--force"], &[]] {
+        let mut args = train(&data, &["--tiers.ssd", &checkpoint]);
+        args.extend(if more == ["--resume"] { &BOTH[..2] } else { &[] });
+        args.extend(more);
+        let error = shop.fails(&args);
+        assert!(error.contains("is a checkpoint") && error.contains("tiers.ssd"), "{error}");
+    }
+    shop.ok(&["eval", "saved"]);
+    let error = shop.fails(&train(&data, &["--checkpoint", "one", "--tiers.ssd", "one"]));
+    assert!(error.contains("name two directories"), "{error}");
+    fs::create_dir(shop.path("two")).unwrap();
+    let error = shop.fails(&train(&data, &["--checkpoint", "two", "--tiers.ssd", "./two"]));
+    assert!(error.contains("name two directories"), "{error}");
+}
+
+#[test]
+fn an_index_that_no_checkpoint_fits_is_refused_before_training() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let small = ["--set", "tiers.index=100000"];
+    let mut args = train(&data, &["--checkpoint", "saved"]);
+    args.extend(small);
+    let error = shop.fails(&args);
+    assert!(error.contains("too small for a checkpoint"), "{error}");
+    assert!(
+        !shop.path("saved").exists()
+            || fs::read_dir(shop.path("saved")).unwrap().all(|entry| !entry
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .starts_with("step-"))
+    );
+    args[0] = "plan";
+    assert!(shop.fails(&args).contains("too small for a checkpoint"));
+    // The size that is named is enough.
+    let words: Vec<&str> = error.split_whitespace().collect();
+    let at = words.windows(3).position(|three| three == ["raise", "tiers.index", "to"]).unwrap();
+    let named = format!("tiers.index={}", words[at + 3]);
+    args[0] = "train";
+    let last = args.len() - 1;
+    args[last] = &named;
+    shop.ok(&args);
+    let error = shop.fails(&train(&data, &["--set", "tiers.index=1000"]));
+    assert!(error.contains("tiers.index") && error.contains("at least 65536"), "{error}");
+    for (setting, key) in [("tiers.space=1", "tiers.space"), ("tiers.segment=1", "tiers.segment")] {
+        let error = shop.fails(&train(&data, &["--set", setting]));
+        assert!(error.contains(key), "{error}");
+    }
+}
+
+#[test]
+fn a_horizon_that_somebody_chose_is_kept() {
+    let shop = Workshop::new();
+    let known = |args: &[&str]| {
+        let said = shop.ok(args);
+        let line = said.lines().find(|line| line.contains("planning")).unwrap().to_owned();
+        line.split_whitespace().rev().nth(3).unwrap().parse::<usize>().unwrap()
+    };
+    fs::write(shop.path("chosen.toml"), "[pipeline]\nlookahead = 10\nhorizon = 12\n").unwrap();
+    fs::write(shop.path("open.toml"), "[pipeline]\nlookahead = 10\n").unwrap();
+    assert_eq!(known(&["plan", "chosen.toml"]), 13);
+    assert_eq!(known(&["plan", "open.toml"]), 21);
+    assert_eq!(known(&["plan", "open.toml", "--set", "pipeline.horizon =11"]), 12);
+    assert_eq!(known(&["plan", "open.toml", "--pipeline.horizon", "14"]), 15);
+    assert_eq!(known(&["plan", "--pipeline.lookahead", "10"]), 21);
+}

@@ -1,0 +1,131 @@
+//! Rows that lie in a named directory: which of them a run of this program made.
+//!
+//! ```text
+//! DIR/
+//!   rows-0/         a store, made by a run
+//!   .rows-0         its mark: device and inode of the directory that the run made
+//!   rows-best/      of the user, never touched
+//!   set-aside-1/    what was in a run's way and is not known to be a run's
+//! ```
+//!
+//! Only a directory that its mark names is ever removed. One that was copied here, moved here or
+//! made by somebody else has another inode, whatever its name is.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::file_error;
+use crate::{Error, Result};
+
+const ROWS: &str = "rows-";
+/// Files that a checkpoint, and nothing else, holds.
+const OF_CHECKPOINTS: [&str; 2] = ["checkpoint.json", "CHECKSUMS"];
+
+/// Name of the directory of table group `group`'s store.
+pub(super) fn name_of(group: usize) -> String {
+    format!("{ROWS}{group}")
+}
+
+/// Refuses a directory for rows that is a checkpoint or lies in one.
+pub(super) fn refuse_checkpoint(path: &Path) -> Result<()> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let has = |place: &Path, name: &&str| place.join(name).is_file();
+    // One of both files may be damaged or gone; further up, one of the name may be the user's.
+    let is_checkpoint = |place: &&Path| match *place == real {
+        true => OF_CHECKPOINTS.iter().any(|name| has(place, name)),
+        false => OF_CHECKPOINTS.iter().all(|name| has(place, name)),
+    };
+    match real.ancestors().find(is_checkpoint) {
+        None => Ok(()),
+        Some(checkpoint) => Err(Error::Config(format!(
+            "tiers.ssd = {}: {} is a checkpoint, whose rows a run must not write over; name \
+             another directory",
+            path.display(),
+            checkpoint.display()
+        ))),
+    }
+}
+
+/// Marks `rows` as made by a run.
+pub(super) fn mark(rows: &Path) -> Result<()> {
+    let (mark, identity) = (mark_of(rows), identity(rows)?);
+    fs::write(&mark, identity).map_err(file_error("write", &mark))
+}
+
+/// The directories in `path` that have the name of a store's, by number.
+pub(super) fn find(path: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(path).map_err(file_error("list", path))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(file_error("list", path))?;
+        if let Some(number) = entry.file_name().to_str().and_then(number_of) {
+            found.push((number, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The number in a name that [`name_of`] gives.
+fn number_of(name: &str) -> Option<usize> {
+    let number = name.strip_prefix(ROWS)?.parse().ok()?;
+    (name_of(number) == name).then_some(number)
+}
+
+/// Removes those of `old` that a run made; the others.
+pub(super) fn remove_marked(old: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    let mut others = Vec::new();
+    for rows in old {
+        if is_marked(&rows)? {
+            fs::remove_dir_all(&rows).map_err(file_error("remove", &rows))?;
+            unmark(&rows)?;
+        } else {
+            others.push(rows);
+        }
+    }
+    Ok(others)
+}
+
+/// Moves `old` out of the way within `path`; where to.
+pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
+    let aside = (1u64..)
+        .map(|number| path.join(format!("set-aside-{number}")))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| path.join("set-aside"));
+    fs::create_dir(&aside).map_err(file_error("create directory", &aside))?;
+    for from in old {
+        if let Some(name) = from.file_name() {
+            fs::rename(from, aside.join(name)).map_err(file_error("set aside", from))?;
+            unmark(from)?;
+        }
+    }
+    Ok(aside)
+}
+
+fn is_marked(rows: &Path) -> Result<bool> {
+    let Ok(mark) = fs::read_to_string(mark_of(rows)) else { return Ok(false) };
+    Ok(rows.is_dir() && mark == identity(rows)?)
+}
+
+fn unmark(rows: &Path) -> Result<()> {
+    let mark = mark_of(rows);
+    match fs::remove_file(&mark) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(file_error("remove", &mark)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `D/.rows-0` beside `D/rows-0`: not inside, where the store would have to know it.
+fn mark_of(rows: &Path) -> PathBuf {
+    let name = rows.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    rows.with_file_name(format!(".{name}"))
+}
+
+/// What a copy, or another directory of the same name, does not have. A link counts as itself.
+fn identity(rows: &Path) -> Result<String> {
+    let about = fs::symlink_metadata(rows).map_err(file_error("look at", rows))?;
+    Ok(format!("made by stepwell: device {} inode {}\n", about.dev(), about.ino()))
+}

@@ -1,0 +1,151 @@
+use super::*;
+
+#[test]
+fn many_at_once_never_take_each_others() {
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let scratch = Scratch::open(None, Placement::Fresh).unwrap();
+                    let rows = scratch.rows(0).unwrap();
+                    fs::write(rows.join("row"), b"here").unwrap();
+                    assert!(rows.join("row").exists());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_temporary_directory_goes_with_its_owner() {
+    let scratch = Scratch::open(None, Placement::Fresh).unwrap();
+    let rows = scratch.rows(0).unwrap();
+    assert!(rows.is_dir());
+    // Another run's sweep leaves what is in use alone.
+    let other = Scratch::open(None, Placement::Fresh).unwrap();
+    assert!(rows.is_dir());
+    assert_ne!(other.path, scratch.path);
+    drop(scratch);
+    assert!(!rows.exists());
+    // What a killed process left: a directory whose lock nobody holds.
+    let left = temporary_parent().join(format!("{PREFIX}0-left"));
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.with_extension(LOCK), b"").unwrap();
+    drop(Scratch::open(None, Placement::Fresh).unwrap());
+    assert!(!left.exists() && !left.with_extension(LOCK).exists());
+}
+
+/// A named directory in a scratch of its own, as an earlier run left it.
+struct Left {
+    _parent: Scratch,
+    named: PathBuf,
+}
+
+impl Left {
+    fn new() -> Self {
+        let parent = Scratch::open(None, Placement::Fresh).unwrap();
+        let named = parent.path.join("ssd");
+        let first = Scratch::open(Some(&named), Placement::Fresh).unwrap();
+        assert_eq!(first.note(), None);
+        fs::write(first.rows(0).unwrap().join("segment"), b"rows").unwrap();
+        Self { _parent: parent, named }
+    }
+
+    fn open(&self, placement: Placement) -> Scratch {
+        Scratch::open(Some(&self.named), placement).unwrap()
+    }
+
+    /// Makes a directory with a file in it.
+    fn put(&self, name: &str) -> PathBuf {
+        let path = self.named.join(name);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("segment"), name).unwrap();
+        path
+    }
+}
+
+#[test]
+fn rows_of_an_earlier_run_are_refused_set_aside_or_made_anew() {
+    let left = Left::new();
+    let refused = Scratch::open(Some(&left.named), Placement::Fresh).unwrap_err().to_string();
+    assert!(refused.contains("--force"), "{refused}");
+    let second = left.open(Placement::SetAside);
+    assert!(second.note().unwrap().contains("set-aside-1"), "{:?}", second.note());
+    assert!(left.named.join("set-aside-1/rows-0/segment").exists());
+    assert!(!second.rows(0).unwrap().join("segment").exists());
+    let busy = Scratch::open(Some(&left.named), Placement::SetAside).unwrap_err().to_string();
+    assert!(busy.contains("in use"), "{busy}");
+    fs::write(second.rows(0).unwrap().join("segment"), b"rows").unwrap();
+    drop(second);
+    // Resuming makes the rows anew, so it leaves no second copy of them.
+    let third = left.open(Placement::Resume);
+    assert!(!third.rows(0).unwrap().join("segment").exists());
+    assert!(!left.named.join("set-aside-2").exists());
+    assert_eq!(third.note(), None);
+}
+
+#[test]
+fn other_names_are_never_touched() {
+    let left = Left::new();
+    let names = ["rows-important", "rows-", "rows-00", "rows--1", "rows-0.old", "rows-+1"];
+    let kept = names.map(|name| left.put(name));
+    for placement in [Placement::Resume, Placement::SetAside, Placement::Resume] {
+        let scratch = left.open(placement);
+        fs::write(scratch.rows(0).unwrap().join("segment"), b"rows").unwrap();
+        assert!(kept.iter().all(|path| path.join("segment").exists()), "{placement:?}");
+    }
+    // Nor do they keep a run from beginning.
+    fs::remove_dir_all(left.named.join("rows-0")).unwrap();
+    left.open(Placement::Fresh);
+}
+
+#[test]
+fn rows_without_a_mark_are_set_aside_when_a_run_resumes() {
+    let left = Left::new();
+    // As builds without marks left them.
+    fs::remove_file(left.named.join(".rows-0")).unwrap();
+    left.put("rows-3");
+    let resumed = left.open(Placement::Resume);
+    let note = resumed.note().unwrap();
+    assert!(note.contains("2 table groups") && note.contains("set-aside-1"), "{note}");
+    for name in ["rows-0", "rows-3"] {
+        assert!(left.named.join("set-aside-1").join(name).join("segment").exists(), "{name}");
+    }
+    assert!(!resumed.rows(0).unwrap().join("segment").exists());
+}
+
+#[test]
+fn a_mark_counts_for_the_directory_that_it_was_made_for() {
+    let left = Left::new();
+    // Somebody else's rows under the name, while those of the run are still there.
+    fs::rename(left.named.join("rows-0"), left.named.join("bad")).unwrap();
+    left.put("rows-0");
+    let resumed = left.open(Placement::Resume);
+    assert!(resumed.note().is_some());
+    assert!(left.named.join("set-aside-1/rows-0/segment").exists());
+    assert!(left.named.join("bad/segment").exists());
+}
+
+#[test]
+fn a_checkpoint_is_no_place_for_rows() {
+    let left = Left::new();
+    let rows = left.put("step-000000000250/rows-0");
+    let checkpoint = left.named.join("step-000000000250");
+    let refused = |path: &Path| {
+        for placement in [Placement::Fresh, Placement::Resume, Placement::SetAside] {
+            let error = Scratch::open(Some(path), placement).unwrap_err().to_string();
+            assert!(error.contains("is a checkpoint"), "{error}");
+            assert!(!path.join(".lock").exists());
+        }
+    };
+    for file in ["checkpoint.json", "CHECKSUMS"] {
+        let path = checkpoint.join(file);
+        fs::write(&path, b"{}").unwrap();
+        refused(&checkpoint);
+        fs::remove_file(&path).unwrap();
+    }
+    fs::write(checkpoint.join("checkpoint.json"), b"{}").unwrap();
+    fs::write(checkpoint.join("CHECKSUMS"), b"").unwrap();
+    [&rows, &checkpoint.join("new")].into_iter().for_each(|path| refused(path));
+    assert!(rows.join("segment").exists());
+}
