@@ -8,6 +8,7 @@
 pub mod cache_sim;
 pub mod cpu;
 mod error;
+mod home;
 mod machine;
 mod measure;
 pub mod mem;

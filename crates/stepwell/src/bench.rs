@@ -28,7 +28,7 @@ fn run_cpu(args: &BenchCpuArgs) -> Result<(), String> {
         models: models(&args.models)?,
         threads: args.threads.clone(),
         limits: !args.no_limits,
-        config: config(&args.set)?,
+        config: config(&args.set, &CPU_OWN)?,
     };
     let figures = cpu::run(&options, &mut |what| eprintln!("{what}"));
     let figures = figures.map_err(|error| error.to_string())?;
@@ -74,12 +74,60 @@ fn print_cpu(figures: &cpu::Figures) {
     }
 }
 
-/// The settings of a benchmark: the built-in ones, changed by KEY=VALUE.
-fn config(pairs: &[String]) -> Result<Config, String> {
+/// Settings that `bench train` chooses itself, or does not measure, and what to give instead; a
+/// key that ends in a point or an underscore stands for all that begin with it.
+const TRAIN_OWN: [(&str, &str); 14] = [
+    ("data.paths", "its examples follow from --rows and --skew"),
+    ("data.eval_", "nothing is evaluated"),
+    ("data.epochs", "give --examples"),
+    ("data.skip_max", "no line is malformed"),
+    ("synth.", "its examples follow from --rows and --skew"),
+    ("model.kind", "give --models"),
+    ("tiers.dram", "give --shares"),
+    ("tiers.ssd", "give --dir"),
+    ("tiers.page_cache", "what is measured is the disk"),
+    ("checkpoint.", "none is written"),
+    ("rows.admit_", NO_LIFE),
+    ("rows.expire_after", NO_LIFE),
+    ("rows.history", NO_LIFE),
+    ("rows.sketch", NO_LIFE),
+];
+
+/// The same for `bench cpu`.
+const CPU_OWN: [(&str, &str); 15] = [
+    ("threads", "give --threads"),
+    ("data.paths", "its examples follow from --rows and --skew"),
+    ("data.eval_", "nothing is evaluated"),
+    ("data.epochs", "give --steps"),
+    ("data.batch", "a step is of data.mini_batch examples"),
+    ("data.skip_max", "no line is malformed"),
+    ("synth.", "its examples follow from --rows and --skew"),
+    ("model.kind", "give --models"),
+    ("tiers.", "all rows are in memory"),
+    ("checkpoint.", "none is written"),
+    ("rows.admit_", NO_LIFE),
+    ("rows.expire_after", NO_LIFE),
+    ("rows.history", NO_LIFE),
+    ("rows.sketch", NO_LIFE),
+    ("pipeline.", "there is none"),
+];
+
+const NO_LIFE: &str = "rows that come and go are not measured";
+
+/// The settings of a benchmark: the built-in ones, changed by KEY=VALUE but for its `own`.
+fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
     let mut config = Config::default();
     for pair in pairs {
         let (key, value) = pair.split_once('=').ok_or(format!("--set {pair}: give KEY=VALUE"))?;
-        settings::find(key.trim())?.set(&mut config, value)?;
+        let key = key.trim();
+        let is_of = |name: &str| match name.ends_with(['.', '_']) {
+            true => key.starts_with(name),
+            false => key == name,
+        };
+        if let Some((_, instead)) = own.iter().find(|(name, _)| is_of(name)) {
+            return Err(format!("--set {key}: this benchmark does not take it, {instead}"));
+        }
+        settings::find(key)?.set(&mut config, value)?;
     }
     config.check()?;
     Ok(config)
@@ -90,7 +138,7 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
         return Err(format!("{} is no directory: make it first", args.dir.display()));
     }
     outputs::check(&[("--json", args.json.as_deref())], &[])?;
-    let config = config(&args.set)?;
+    let config = config(&args.set, &TRAIN_OWN)?;
     let options = train::Options {
         directory: args.dir.clone(),
         rows: args.rows,
@@ -245,9 +293,16 @@ fn print(figures: &Figures) {
     line("head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
     line("index", f.index_bytes_per_key, "bytes/key", "");
     line("index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
-    line("index, the most while growing", f.index_bytes_per_key_growing, "bytes/key", "");
-    line("  its longest rewrite", f.index_rewrite_ms_longest, "ms", "");
-    line("  the longest put of 1024", f.growing_put_ms_most, "ms", "");
+    for (name, value, unit) in [
+        ("index, the most while growing", f.index_bytes_per_key_growing, "bytes/key"),
+        ("  its longest rewrite", f.index_rewrite_ms_longest, "ms"),
+        ("  the longest put of 1024", f.growing_put_ms_most, "ms"),
+    ] {
+        match f.index_bytes_per_key_growing > 0.0 {
+            true => line(name, value, unit, ""),
+            false => println!("{name:<34}{:>12} (not measured: --index-rows)", "-"),
+        }
+    }
     line("reopening", f.reopen_seconds, "s", "");
     line("snapshot", f.snapshot_seconds, "s", "");
 }

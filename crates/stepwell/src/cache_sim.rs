@@ -1,5 +1,6 @@
 //! `stepwell cache-sim`.
 
+use std::collections::HashSet;
 use std::str::FromStr;
 
 use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind};
@@ -24,11 +25,18 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
         mini_batch: args.mini_batch,
         window: args.window,
     };
+    once("TRACE", args.traces.iter().map(|path| path.display().to_string()))?;
+    once("--sizes", options.sizes.iter().map(ToString::to_string))?;
+    once("--policies", options.policies.iter().map(|kind| kind.name().to_owned()))?;
     if let Some(path) = &args.picture {
         cache_sim::check_picture(path).map_err(|error| error.to_string())?;
     }
     let outputs = [("--json", args.json.as_deref()), ("--picture", args.picture.as_deref())];
     outputs::check(&outputs, &args.traces)?;
+    // Before the first is computed, which takes long, and whose figures a later error would lose.
+    for trace in &args.traces {
+        cache_sim::probe(trace, &options).map_err(|error| error.to_string())?;
+    }
     let mut all = Vec::new();
     for trace in &args.traces {
         let figures = cache_sim::run(trace, &options).map_err(|error| error.to_string())?;
@@ -42,6 +50,18 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
         cache_sim::draw(path, &all).map_err(|error| error.to_string())?;
     }
     outputs::write(args.json.as_deref(), &all)
+}
+
+/// Refuses what is named twice and would be computed twice.
+fn once(what: &str, names: impl Iterator<Item = String>) -> Result<(), String> {
+    let mut before = HashSet::new();
+    for name in names {
+        if before.contains(&name) {
+            return Err(format!("{what}: {name} is named twice, name it once"));
+        }
+        before.insert(name);
+    }
+    Ok(())
 }
 
 /// The values in `text`, separated by commas.

@@ -51,7 +51,9 @@ pub(crate) struct CacheSimArgs {
     /// Traces: bare keys, plain or packed with xz or zstd, or training files
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
-    /// How keys are written: i64be, i32be, u32be, criteo-tsv, or auto to go by the file's name
+    /// How keys are written: i64be, i32be, u32be, criteo-tsv, or auto: packed training files and
+    /// names with .tsv are criteo-tsv, names that begin with scarab-recs i64be, with orm-busy or
+    /// web07 i32be, with w106 u32be
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) format: String,
     /// Sizes of the slab: parts of the distinct keys (0.01), or slots (5000)
@@ -93,7 +95,8 @@ pub(crate) enum StoreJob {
         #[arg(long)]
         json: bool,
     },
-    /// Put every intact row into a new store
+    /// Put every intact row into a new store, which no checkpoint names: to train on from it, put
+    /// it in the place of the checkpoint's rows-N; rows that were lost begin anew
     Repair {
         /// The damaged store's directory (all of them, if it has several), or a checkpoint
         #[arg(value_name = "DIR", required = true)]
@@ -186,7 +189,7 @@ pub(crate) struct SynthArgs {
     /// File to write
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Number of examples
+    /// Number of examples; `train` without a file draws 3,000,000 of vocabulary 40
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) examples: u64,
     /// Seed
@@ -213,19 +216,19 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Malformed lines that are skipped; one more ends the conversion
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "synth")]
     pub(crate) skip_max: u64,
     /// Threads that parse (default: the number of cores)
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Number of examples of the stream
-    #[arg(long, default_value_t = 1_000_000, value_name = "N", requires = "synth")]
+    /// Number of examples of the stream; `train` without a file draws 3,000,000 of vocabulary 40
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", conflicts_with = "inputs")]
     pub(crate) examples: u64,
     /// Seed of the stream
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "synth")]
+    #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "inputs")]
     pub(crate) seed: u64,
     /// Vocabulary of the stream, times that of a real sample
-    #[arg(long, default_value_t = 10.0, value_name = "X", requires = "synth")]
+    #[arg(long, default_value_t = 10.0, value_name = "X", conflicts_with = "inputs")]
     pub(crate) vocab_scale: f64,
     /// Replace the file if it exists
     #[arg(long)]

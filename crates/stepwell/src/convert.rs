@@ -35,10 +35,14 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), String> {
     let out = ("--out", Some(args.out.as_path()));
     // What is written beside its place must not be an input either.
     outputs::check(&[out, ("--out", Some(&unfinished))], input.files())?;
+    if args.out.exists() && !args.out.is_file() {
+        return Err(format!("{path} is no file: name another place for a packed file"));
+    }
     if args.out.exists() && !args.force {
         return Err(format!("{path} exists; replace it with --force"));
     }
-    let (examples, skipped) = convert(args, &input).map_err(|error| error.to_string())?;
+    let converted = convert(args, &input).map_err(|error| error.to_string())?;
+    let (examples, skipped) = converted?;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
     println!("{examples} examples in {path}, {}, {rate:.0} examples/s", ByteCount(bytes));
@@ -60,8 +64,8 @@ fn input(args: &ConvertArgs) -> Result<Input, DataError> {
     })
 }
 
-/// Examples written, and lines skipped.
-fn convert(args: &ConvertArgs, input: &Input) -> Result<(u64, u64), DataError> {
+/// Examples written, and lines skipped; or why there is no file.
+fn convert(args: &ConvertArgs, input: &Input) -> Result<Result<(u64, u64), String>, DataError> {
     // Packed files may be joined and packed again, whatever their bags are like.
     let options = ReadOptions { example_keys_max: usize::MAX, ..ReadOptions::new(Schema::CRITEO) };
     let source = Source::open(input, &options)?;
@@ -93,7 +97,13 @@ fn convert(args: &ConvertArgs, input: &Input) -> Result<(u64, u64), DataError> {
     });
     progress.finish();
     outcome?;
-    Ok((writer.finish()?, skips.skipped()))
+    if writer.examples() == 0 {
+        let skipped = skips.skipped();
+        return Ok(Err(format!(
+            "the input has no example ({skipped} malformed lines were skipped): nothing was written"
+        )));
+    }
+    Ok(Ok((writer.finish()?, skips.skipped())))
 }
 
 fn cores() -> usize {

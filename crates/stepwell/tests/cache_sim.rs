@@ -163,3 +163,27 @@ fn bad_input_is_answered_with_one_line() {
     let large = ["--format", "i64be", "--sizes", "10", "--mini-batch", "100"];
     fails("keys.bin", &large, &["keys.bin", "10 slots", "distinct keys"]);
 }
+
+#[test]
+fn traces_are_looked_at_before_the_first_is_computed() {
+    let shop = Workshop::new();
+    write_i64(&shop, "scarab-recs-1", &keys(500));
+    let error = shop.fails(&["cache-sim", "scarab-recs-1", "missing"]);
+    assert!(error.contains("missing: no such file"), "{error}");
+    let output = shop.run(&["cache-sim", "scarab-recs-1", "missing"]);
+    assert!(output.stdout.is_empty());
+    for (args, what) in [
+        (&["scarab-recs-1", "scarab-recs-1"][..], "TRACE"),
+        (&["scarab-recs-1", "--sizes", "0.1,0.1"], "--sizes"),
+        (&["scarab-recs-1", "--policies", "lru,lru"], "--policies"),
+    ] {
+        let error = shop.fails(&[&["cache-sim"], args].concat());
+        assert!(error.contains(what) && error.contains("twice"), "{error}");
+    }
+    // A packed training file is known by its first bytes, whatever its name is.
+    let data = shop.examples("data.tsv", 300);
+    shop.ok(&["convert", &data, "--out", "clicks"]);
+    let tables = ["data.tsv", "clicks"].map(|name| shop.ok(&["cache-sim", name]));
+    let figures = |table: &str| table.split_once(' ').unwrap().1.to_owned();
+    assert_eq!(figures(&tables[0]), figures(&tables[1]));
+}

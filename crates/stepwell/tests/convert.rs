@@ -148,3 +148,59 @@ fn damage_ends_a_run_with_one_line() {
     says(&whole[..whole.len() / 2], "its end: the file does not end as a packed file does");
     says(&whole[..100], "its end: 100 bytes are fewer than a packed file has");
 }
+
+#[test]
+fn an_input_without_examples_makes_no_file() {
+    let shop = Workshop::new();
+    fs::write(shop.path("nonsense.tsv"), "nonsense\n").unwrap();
+    let error = shop.fails(&["convert", "nonsense.tsv", "--skip-max", "1", "--out", "none.packed"]);
+    assert!(error.contains("no example") && error.contains("1 malformed"), "{error}");
+    assert!(!shop.path("none.packed").exists());
+    assert!(!shop.path("none.packed.unfinished").exists());
+    let error = shop.fails(&["convert", "--synth", "--examples", "0", "--out", "none.packed"]);
+    assert!(error.contains("example"), "{error}");
+    let data = shop.examples("data.tsv", 500);
+    train(&shop, &[&data], &["--checkpoint", "saved"]);
+    let error =
+        shop.fails(&["eval", "saved", "--data", "nonsense.tsv", "--set", "data.skip_max=9"]);
+    assert!(error.contains("no example"), "{error}");
+}
+
+#[test]
+fn options_that_would_be_passed_over_are_refused() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 100);
+    for more in [
+        &["data.tsv", "--examples", "5"][..],
+        &["data.tsv", "--seed", "5"],
+        &["data.tsv", "--vocab-scale", "5"],
+        &["--synth", "--skip-max", "5"],
+    ] {
+        let mut args = vec!["convert", "--out", "out.packed"];
+        args.extend(more);
+        let output = shop.run(&args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains("cannot be used with"), "{error}");
+        assert!(!shop.path("out.packed").exists(), "{data}");
+    }
+}
+
+#[test]
+fn what_lies_where_a_file_is_written_is_left_alone() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    let args = ["convert", &data, "--out", "out.packed"];
+    fs::write(shop.path("out.packed.unfinished"), "a letter").unwrap();
+    let error = shop.fails(&args);
+    assert!(error.contains("out.packed.unfinished: is where"), "{error}");
+    assert_eq!(fs::read(shop.path("out.packed.unfinished")).unwrap(), b"a letter");
+    // What a writer that was killed left is taken over.
+    for left in [&b""[..], b"STEPWPAK and more", b"STEP"] {
+        fs::write(shop.path("out.packed.unfinished"), left).unwrap();
+        shop.ok(&args);
+        assert!(!shop.path("out.packed.unfinished").exists());
+        fs::remove_file(shop.path("out.packed")).unwrap();
+    }
+    let error = shop.fails(&["convert", &data, "--out", "/dev/full"]);
+    assert!(error.contains("/dev/full is no file") && !error.contains("--force"), "{error}");
+}

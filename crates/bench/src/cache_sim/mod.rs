@@ -121,6 +121,15 @@ impl Contender {
     }
 }
 
+/// Refuses a trace that is not there or whose format nothing tells, without reading it.
+///
+/// # Errors
+/// As said.
+pub fn probe(path: &Path, options: &Options) -> Result<()> {
+    check(options)?;
+    trace::probe(path, options.format).map(drop)
+}
+
 /// Simulates all policies on the trace in `path`.
 ///
 /// # Errors

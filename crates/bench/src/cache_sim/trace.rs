@@ -5,8 +5,8 @@
 //! layout, the ids are read row by row, hashed with their column as the trainer does it; missing
 //! ones are left out, labels are kept for policies that weigh them.
 //!
-//! Failure: no such file, a name that tells no format, packing that is unknown or damaged, a length
-//! that is no multiple of a key's, no key at all.
+//! Failure: no such file, a name and content that tell no format, packing that is unknown or
+//! damaged, a length that is no multiple of a key's, no key at all.
 
 use std::fmt::{Display, Formatter};
 use std::fs::File;
@@ -36,7 +36,7 @@ pub enum Format {
     /// Unsigned 32-bit keys, big-endian.
     #[serde(rename = "u32be")]
     U32Be,
-    /// The ids of a training file in Criteo's layout.
+    /// The ids of a training file in Criteo's layout, text or packed.
     #[serde(rename = "criteo-tsv")]
     CriteoTsv,
 }
@@ -95,13 +95,33 @@ pub(super) struct Trace {
     pub(super) positive: Vec<bool>,
 }
 
-/// Reads the trace in `path`, whose name tells its format where none is given.
+/// The format of the trace in `path`, which is opened but not read: told by its name where none is
+/// given, or by its first bytes where it is a packed training file.
+pub(super) fn probe(path: &Path, format: Option<Format>) -> Result<Format> {
+    let fail = |why: String| Error::Arguments(format!("{}: {why}", path.display()));
+    let head = head(path).map_err(fail)?;
+    let by_content = head.starts_with(PACKED_FIRST).then_some(Format::CriteoTsv);
+    format.or(by_content).or_else(|| Format::of_name(path)).ok_or_else(|| {
+        let names = Format::ALL.map(Format::name).join(", ");
+        fail(format!("neither name nor content tells the format: give --format, one of {names}"))
+    })
+}
+
+/// The first bytes of a file.
+fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
+    let mut head = Vec::new();
+    let file = File::open(path).map_err(explain)?;
+    if file.metadata().map_err(explain)?.is_dir() {
+        return Err("is a directory, not a trace".to_owned());
+    }
+    file.take(PACKED_FIRST.len() as u64).read_to_end(&mut head).map_err(explain)?;
+    Ok(head)
+}
+
+/// Reads the trace in `path`, whose name or content tells its format where none is given.
 pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Trace)> {
     let fail = |why: String| Error::Arguments(format!("{}: {why}", path.display()));
-    let Some(format) = format.or_else(|| Format::of_name(path)) else {
-        let names = Format::ALL.map(Format::name).join(", ");
-        return Err(fail(format!("the name tells no format: give --format, one of {names}")));
-    };
+    let format = probe(path, format)?;
     let trace = match format {
         Format::CriteoTsv => criteo(path)?,
         _ => Trace { keys: numbers(path, format).map_err(fail)?, positive: Vec::new() },
@@ -131,14 +151,13 @@ fn numbers(path: &Path, format: Format) -> std::result::Result<Vec<u64>, String>
 /// First bytes of xz and of zstd files.
 const XZ_FIRST: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
 const ZSTD_FIRST: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+/// First bytes of packed training files, as `stepwell convert` writes them.
+const PACKED_FIRST: &[u8] = b"STEPWPAK";
 
 /// All bytes of the file, unpacked where its first bytes say that it is packed.
 fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let mut head = Vec::new();
     let mut file = File::open(path).map_err(explain)?;
-    if file.metadata().map_err(explain)?.is_dir() {
-        return Err("is a directory, not a trace".to_owned());
-    }
     file.by_ref().take(6).read_to_end(&mut head).map_err(explain)?;
     packed_as_named(path, &head)?;
     let whole = BufReader::new(head.as_slice().chain(file));

@@ -13,7 +13,7 @@ use crate::measure::over;
 /// Keys of a put.
 pub(crate) const KEYS_AT_ONCE: u64 = 1024;
 /// Rows from which on bytes a key count.
-const ROWS_FIRST: u64 = 1_000_000;
+pub(super) const ROWS_FIRST: u64 = 1_000_000;
 /// Bytes of a row.
 const ROW_BYTES: usize = 8;
 

@@ -160,6 +160,10 @@ fn check(options: &Options) -> Result<()> {
     if options.rows > ROWS_MAX || options.index_rows > ROWS_MAX || options.overwrites > 1000 {
         return fail(format!("at most {ROWS_MAX} rows, and 1000 overwrites"));
     }
+    if (1..growth::ROWS_FIRST).contains(&options.index_rows) {
+        let least = growth::ROWS_FIRST;
+        return fail(format!("--index-rows {}: give 0, or {least} or more", options.index_rows));
+    }
     if options.depth == 0 || options.depth > 4096 || options.row_bytes > 1 << 20 {
         return fail("depth is 1 to 4096, row-bytes at most 1 MiB".to_owned());
     }

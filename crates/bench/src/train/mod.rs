@@ -6,12 +6,12 @@
 //! which the run reads. The raw disk is measured before and after each run, on the store's own
 //! files.
 
+mod check;
 mod ideal;
 mod store;
 mod stream;
 mod watch;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,12 +20,14 @@ use serde_json::Value;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
+use stepwell_disk::FileDisk;
 use stepwell_server::Placement;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Report, RowsAtStart, StageReport, Surroundings, slab_bytes};
 
 pub(crate) use self::stream::Ids;
 use self::watch::{Mark, Window};
+use crate::home::{Home, make, remove};
 use crate::machine::Machine;
 use crate::measure::over;
 use crate::{Error, Result};
@@ -132,22 +134,19 @@ impl Counted {
 /// # Errors
 /// When the arguments cannot be, or a run fails.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
+    check::check(options)?;
     let ids = Ids::new(options.rows, options.equal, options.skew);
     let mut figures = Figures {
         options: Some(options.clone()),
-        machine: Some(Machine::here("")),
+        machine: None,
         rows: ids.count(),
         runs: Vec::new(),
     };
-    let place = options.directory.join("stepwell-bench-train");
-    if place.exists() {
-        let why = format!("{} is left from another run: remove it", place.display());
-        return Err(Error::Arguments(why));
-    }
-    make(&place)?;
-    let outcome = measure(options, &ids, &place, say, &mut figures);
-    remove(&place)?;
-    outcome.map(|()| figures)
+    let home = Home::take(&options.directory.join("stepwell-bench-train"))?;
+    let disk = FileDisk::open(home.path())?;
+    figures.machine = Some(Machine::here(disk.engine()));
+    measure(options, &ids, home.path(), say, &mut figures)?;
+    Ok(figures)
 }
 
 fn measure(
@@ -294,21 +293,4 @@ fn fill(run: &mut Run, counted: &Counted, in_memory: f64, raw: f64) {
         run.wall_over_largest = over(counted.seconds, seconds);
         run.bound_by = name;
     }
-}
-
-fn make(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|error| refused("make", path, &error))
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(refused("remove", path, &error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn refused(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::Arguments(format!("cannot {what} {}: {error}", path.display()))
 }

@@ -66,7 +66,7 @@ pub(super) fn raw_read_iops(directory: &Path, seed: u64) -> Result<f64> {
         }
     }
     if files.is_empty() {
-        return Err(Error::Arguments("too few rows to read pages from".to_owned()));
+        return Err(Error::Arguments("--rows: too few to read pages from".to_owned()));
     }
     let options = QueueOptions { depth: RAW_DEPTH, read_bytes: RAW_DEPTH * BLOCK_BYTES };
     let mut queue = disk.queue(options)?;

@@ -61,13 +61,27 @@ impl Ids {
         unreachable!("a number below `count`")
     }
 
+    /// Draws the ids of `examples` examples, as those that are written.
+    pub(super) fn draw(&self, examples: u64, take: &mut dyn FnMut(Key)) {
+        let zipfs = self.zipfs();
+        let mut dice = Stream::from_state(11);
+        for _ in 0..examples {
+            for (slot, zipf) in zipfs.iter().enumerate() {
+                take(Self::key(slot, zipf.rank(dice.next_u64(), dice.next_u64())));
+            }
+        }
+    }
+
+    fn zipfs(&self) -> Vec<Zipf> {
+        self.vocabularies.iter().map(|ids| Zipf::new(*ids, self.skew)).collect()
+    }
+
     /// Writes `examples` examples to a packed file.
     pub(super) fn write(&self, examples: u64, path: &Path) -> Result<()> {
         let schema = Schema::CRITEO;
         let data = |error: stepwell_data::DataError| Error::Arguments(error.to_string());
         let mut writer = PackedWriter::new(path, &PackedOptions::new(schema)).map_err(data)?;
-        let zipfs: Vec<Zipf> =
-            self.vocabularies.iter().map(|ids| Zipf::new(*ids, self.skew)).collect();
+        let zipfs = self.zipfs();
         let mut dice = Stream::from_state(7);
         let mut chunk = Chunk::new(schema);
         for first in (0..examples).step_by(CHUNK as usize) {

@@ -2,13 +2,13 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use stepwell_base::hash;
 
 use super::encode::{Shape, encode};
-use super::layout::{Seal, TAIL_BYTES, Tail, header};
+use super::layout::{HEAD_BYTES, Seal, TAIL_BYTES, Tail, header, is_packed};
 use crate::lines::BLOCK_BYTES;
 use crate::{Chunk, DataError, Schema};
 
@@ -281,10 +281,22 @@ impl Shape {
     }
 }
 
+/// Whether a file is what a writer may have left: nothing, or the beginning of a packed file.
+fn is_unfinished(file: &File) -> std::io::Result<bool> {
+    let mut head = [0; HEAD_BYTES];
+    let mut found = 0;
+    loop {
+        match file.read_at(&mut head[found..], found as u64)? {
+            0 => return Ok(found == 0 || is_packed(&head[..found])),
+            more => found += more,
+        }
+    }
+}
+
 /// An empty file that no other writer has; one that a stopped writer left is taken over.
 fn begin(path: &Path) -> Result<File, DataError> {
     let fail = |why: String| DataError::Path { path: path.to_owned(), why };
-    let create = || File::options().write(true).create(true).truncate(false).open(path);
+    let create = || File::options().read(true).write(true).create(true).truncate(false).open(path);
     let file = create().map_err(|error| fail(format!("cannot be created: {error}")))?;
     let busy = || fail("is being written by another process: wait for it".to_owned());
     match file.try_lock() {
@@ -297,6 +309,11 @@ fn begin(path: &Path) -> Result<File, DataError> {
     let here = file.metadata().map(identity).ok() == path.metadata().map(identity).ok();
     if !here {
         return Err(busy());
+    }
+    if !is_unfinished(&file).map_err(|error| fail(format!("cannot be read: {error}")))? {
+        let why = "is where a packed file is written, and is something else: rename it or name \
+                   another place";
+        return Err(fail(why.to_owned()));
     }
     file.set_len(0).map_err(|error| fail(format!("cannot be emptied: {error}")))?;
     Ok(file)

@@ -57,7 +57,9 @@ pub(crate) struct BenchTrainArgs {
     /// Leave out the runs with every row in memory
     #[arg(long)]
     pub(crate) only_out_of_core: bool,
-    /// Any setting, as KEY=VALUE (see `stepwell config`)
+    /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
+    /// not data but its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
+    /// tiers.page_cache, and of rows.* rows.storage alone
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -89,7 +91,9 @@ pub(crate) struct BenchCpuArgs {
     /// Numbers of threads
     #[arg(long, default_value = "1,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) threads: Vec<usize>,
-    /// Any setting, as KEY=VALUE (see `stepwell config`)
+    /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
+    /// not threads, model.kind, checkpoint.*, tiers.*, pipeline.*, of data.* data.mini_batch alone,
+    /// and of rows.* rows.storage alone
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -156,7 +160,7 @@ pub(crate) struct BenchSsdArgs {
     /// Rounds, of which the median counts
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
-    /// Keys that the index grows to without a hint (0: not measured)
+    /// Keys that the index grows to without a hint, a million at least (0: not measured)
     #[arg(long, default_value_t = 100_000_000, value_name = "N")]
     pub(crate) index_rows: u64,
 }

@@ -1,0 +1,99 @@
+//! What is refused before anything is measured or written.
+
+use std::collections::HashSet;
+
+use stepwell_ssd::StoreOptions;
+
+use super::stream::Ids;
+use super::{Options, config, store};
+use crate::{Error, Result};
+
+/// Bytes of rows that the raw disk is measured on at least.
+const BYTES_MIN: u64 = 4 << 20;
+/// Bytes of a segment that pages are read from at least.
+const SEGMENT_BYTES_MIN: u64 = 2 << 20;
+/// Most rows: slots are numbered in 32 bits.
+const ROWS_MAX: u64 = 1 << 31;
+
+/// Refuses arguments that cannot be measured, by name.
+pub(super) fn check(options: &Options) -> Result<()> {
+    let fail = |why: String| Err(Error::Arguments(why));
+    if !(26..=ROWS_MAX).contains(&options.rows) {
+        return fail(format!("--rows {}: give 26 to {ROWS_MAX}", options.rows));
+    }
+    if !(0.01..=10.0).contains(&options.skew) {
+        return fail(format!("--skew {}: give 0.01 to 10", options.skew));
+    }
+    if options.shares.is_empty() {
+        return fail("--shares: give one percentage or more, such as 10,2".to_owned());
+    }
+    if let Some(share) = options.shares.iter().find(|share| !(**share > 0.0 && **share <= 100.0)) {
+        return fail(format!("--shares {share}: give percentages above 0, at most 100"));
+    }
+    let mini_batch = options.config.data.mini_batch as u64;
+    if options.examples / 2 < mini_batch {
+        return fail(format!(
+            "--examples {}: give at least two mini-batches, data.mini_batch = {mini_batch}",
+            options.examples
+        ));
+    }
+    if options.warmup.checked_add(options.examples).is_none() {
+        return fail(format!("--warmup {}: give fewer", options.warmup));
+    }
+    if options.config.tiers.segment.0 < SEGMENT_BYTES_MIN {
+        return fail(format!("tiers.segment: give at least {SEGMENT_BYTES_MIN} bytes"));
+    }
+    let ids = Ids::new(options.rows, options.equal, options.skew);
+    for kind in &options.models {
+        check_store(options, &config(options, *kind, "examples".as_ref())?)?;
+    }
+    check_shares(options, &ids)
+}
+
+fn check_store(options: &Options, config: &stepwell_train::Config) -> Result<()> {
+    config.check().map_err(Error::Arguments)?;
+    let table = store::table(config)?;
+    let row_bytes = table.row_bytes() as u64;
+    let least = BYTES_MIN.div_ceil(row_bytes);
+    if options.rows < least {
+        let why = format!(
+            "--rows {}: give at least {least}, so that the raw disk has pages to read",
+            options.rows
+        );
+        return Err(Error::Arguments(why));
+    }
+    let shape = StoreOptions::new(table.id.0, table.row_bytes());
+    let needed = shape.index_bytes_for(options.rows);
+    if needed > config.tiers.index.0 {
+        let why = format!(
+            "--rows {} take an index of up to {needed} bytes, tiers.index is {}: give fewer rows \
+             or --set tiers.index={needed}",
+            options.rows, config.tiers.index.0
+        );
+        return Err(Error::Arguments(why));
+    }
+    Ok(())
+}
+
+/// A mini-batch needs all its rows in memory at once.
+fn check_shares(options: &Options, ids: &Ids) -> Result<()> {
+    let mut keys = HashSet::new();
+    ids.draw(options.config.data.mini_batch as u64, &mut |key| {
+        keys.insert(key);
+    });
+    // Others have a few more.
+    let needed = keys.len() as f64 * 1.05;
+    for share in &options.shares {
+        let slots = (ids.count() as f64 * share / 100.0).round();
+        if slots < needed {
+            let least = (needed / ids.count() as f64 * 1000.0).ceil() / 10.0;
+            let why = format!(
+                "--shares {share}: {slots} slots do not hold the {} rows of a mini-batch; give at \
+                 least {least:.1}, more --rows, or a smaller data.mini_batch",
+                keys.len()
+            );
+            return Err(Error::Arguments(why));
+        }
+    }
+    Ok(())
+}
