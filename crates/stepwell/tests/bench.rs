@@ -48,3 +48,30 @@ fn a_benchmark_says_at_once_what_it_cannot_do() {
     let message = shop.fails(&["bench", "ssd", "--dir", ".", "--json", "no/where.json"]);
     assert!(message.contains("no/where.json"), "{message}");
 }
+
+#[test]
+fn training_out_of_core_is_checked_before_anything_is_written() {
+    let shop = Workshop::new();
+    std::fs::create_dir(shop.path("disk")).unwrap();
+    for (args, why) in [
+        (&["--skew", "nan"][..], "--skew NaN"),
+        (&["--shares", "101"], "--shares 101"),
+        (&["--shares", "0"], "--shares 0"),
+        (&["--rows", "100000000000"], "--rows 100000000000"),
+        (&["--rows", "20000"], "--rows 20000: give at least"),
+        (&["--rows", "1000000000"], "--set tiers.index="),
+        (&["--rows", "200000", "--shares", "10"], "--shares 10"),
+        (&["--examples", "5"], "--examples 5"),
+        (&["--set", "tiers.dram=1GiB"], "--set tiers.dram"),
+        (&["--set", "data.eval_fraction=0.5"], "--set data.eval_fraction"),
+        (&["--set", "rows.admit_after=2"], "--set rows.admit_after"),
+    ] {
+        let message = shop.fails(&[&["bench", "train", "--dir", "disk"], args].concat());
+        assert!(message.contains(why), "{message}");
+        assert_eq!(std::fs::read_dir(shop.path("disk")).unwrap().count(), 0);
+    }
+    let message = shop.fails(&["bench", "cpu", "--set", "tiers.dram=1GiB"]);
+    assert!(message.contains("--set tiers.dram"), "{message}");
+    let message = shop.fails(&["bench", "ssd", "--dir", "disk", "--index-rows", "200000"]);
+    assert!(message.contains("--index-rows 200000"), "{message}");
+}

@@ -53,7 +53,8 @@ pub(super) fn check(options: &Options) -> Result<()> {
 fn check_store(options: &Options, config: &stepwell_train::Config) -> Result<()> {
     config.check().map_err(Error::Arguments)?;
     let table = store::table(config)?;
-    let row_bytes = table.row_bytes() as u64;
+    // With its key and what the store keeps beside it.
+    let row_bytes = table.row_bytes() as u64 + 16;
     let least = BYTES_MIN.div_ceil(row_bytes);
     if options.rows < least {
         let why = format!(
