@@ -225,8 +225,12 @@ fn a_file_has_its_name_when_it_is_whole() {
     assert_eq!(there(), 0, "a writer that was dropped leaves nothing");
     let rows = pack(&path, &options, std::slice::from_ref(&chunk));
     assert_eq!(there(), 1);
-    // What a stopped writer left is written over.
-    write(folder.path(), "packed.unfinished", "x".repeat(1 << 20));
+    // What a stopped writer left is written over, and nothing else.
+    let unfinished = write(folder.path(), "packed.unfinished", "x".repeat(1 << 20));
+    let error = PackedWriter::new(&path, &options).unwrap_err().to_string();
+    assert!(error.contains("something else: rename it"), "{error}");
+    let beginning = &std::fs::read(&path).unwrap()[..1000];
+    std::fs::write(&unfinished, [beginning, &[b'x'; 1 << 20]].concat()).unwrap();
     let mut writer = PackedWriter::new(&path, &options).unwrap();
     let mut wrong = chunk.clone();
     wrong.labels[7] = 0.5;
