@@ -1,6 +1,9 @@
-//! Times, medians, ratios.
+//! Times, medians, ratios, and names of what was measured.
 
 use std::time::{Duration, Instant};
+
+use serde::Serializer;
+use stepwell_train::config::ModelKind;
 
 use crate::machine::cpu_time;
 
@@ -34,4 +37,9 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 /// A ratio, 0 where there is nothing below.
 pub(crate) fn over(above: f64, below: f64) -> f64 {
     if below > 0.0 { above / below } else { 0.0 }
+}
+
+/// Models by name, in figures.
+pub(crate) fn names<S: Serializer>(models: &[ModelKind], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(models.iter().map(|kind| kind.name()))
 }

@@ -60,18 +60,21 @@ impl RowOptimizer {
         self.arch.dispatch(Update { rule: &self.rule, weights, state, gradient });
     }
 
-    /// [`RowOptimizer::update`] of weights as they are stored: read, changed and rounded in one
-    /// pass.
-    #[inline]
-    pub fn update_stored(&self, stored: Stored<'_>, state: &mut [f32], gradient: &[f32]) {
-        self.arch.dispatch(UpdateStored { rule: &self.rule, stored, state, gradient });
-    }
-
     /// [`RowOptimizer::update`] for callers that are themselves compiled for wide vectors, as
     /// within `pulp::Arch::dispatch`: a loop over rows pays no call per row. The same bits.
     #[inline(always)]
     pub fn update_inline(&self, weights: &mut [f32], state: &mut [f32], gradient: &[f32]) {
         update(&self.rule, weights, state, gradient);
+    }
+
+    /// [`RowOptimizer::update_inline`] of weights as they are stored: read, changed and rounded in
+    /// one pass.
+    #[inline(always)]
+    pub fn update_stored(&self, stored: Stored<'_>, state: &mut [f32], gradient: &[f32]) {
+        let Stored { storage, lanes, random, room } = stored;
+        storage.view(lanes, room.len()).copy_to(room);
+        update(&self.rule, room, state, gradient);
+        storage.encode(room, lanes, random);
     }
 }
 
@@ -86,25 +89,6 @@ pub struct Stored<'a> {
     pub random: Stream,
     /// Room for them in f32. // (weights)
     pub room: &'a mut [f32],
-}
-
-struct UpdateStored<'a> {
-    rule: &'a Rule,
-    stored: Stored<'a>,
-    state: &'a mut [f32],
-    gradient: &'a [f32],
-}
-
-impl WithSimd for UpdateStored<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Stored { storage, lanes, random, room } = self.stored;
-        storage.view(lanes, room.len()).copy_to(room);
-        update(self.rule, room, self.state, self.gradient);
-        storage.encode(room, lanes, random);
-    }
 }
 
 struct Update<'a> {

@@ -74,18 +74,14 @@ fn print_cpu(figures: &cpu::Figures) {
     }
 }
 
-/// Settings that `bench train` chooses itself, or does not measure, and what to give instead; a
-/// key that ends in a point or an underscore stands for all that begin with it.
-const TRAIN_OWN: [(&str, &str); 14] = [
+/// Settings that neither `bench train` nor `bench cpu` takes, and what to give instead; a key that
+/// ends in a point or an underscore stands for all that begin with it.
+const OWN: [(&str, &str); 10] = [
     ("data.paths", "its examples follow from --rows and --skew"),
     ("data.eval_", "nothing is evaluated"),
-    ("data.epochs", "give --examples"),
     ("data.skip_max", "no line is malformed"),
     ("synth.", "its examples follow from --rows and --skew"),
     ("model.kind", "give --models"),
-    ("tiers.dram", "give --shares"),
-    ("tiers.ssd", "give --dir"),
-    ("tiers.page_cache", "what is measured is the disk"),
     ("checkpoint.", "none is written"),
     ("rows.admit_", NO_LIFE),
     ("rows.expire_after", NO_LIFE),
@@ -93,22 +89,20 @@ const TRAIN_OWN: [(&str, &str); 14] = [
     ("rows.sketch", NO_LIFE),
 ];
 
-/// The same for `bench cpu`.
-const CPU_OWN: [(&str, &str); 15] = [
+/// Those that `bench train` alone chooses.
+const TRAIN_OWN: [(&str, &str); 4] = [
+    ("data.epochs", "give --examples"),
+    ("tiers.dram", "give --shares"),
+    ("tiers.ssd", "give --dir"),
+    ("tiers.page_cache", "what is measured is the disk"),
+];
+
+/// Those that `bench cpu` alone chooses, or has no use for.
+const CPU_OWN: [(&str, &str); 5] = [
     ("threads", "give --threads"),
-    ("data.paths", "its examples follow from --rows and --skew"),
-    ("data.eval_", "nothing is evaluated"),
     ("data.epochs", "give --steps"),
     ("data.batch", "a step is of data.mini_batch examples"),
-    ("data.skip_max", "no line is malformed"),
-    ("synth.", "its examples follow from --rows and --skew"),
-    ("model.kind", "give --models"),
     ("tiers.", "all rows are in memory"),
-    ("checkpoint.", "none is written"),
-    ("rows.admit_", NO_LIFE),
-    ("rows.expire_after", NO_LIFE),
-    ("rows.history", NO_LIFE),
-    ("rows.sketch", NO_LIFE),
     ("pipeline.", "there is none"),
 ];
 
@@ -124,7 +118,7 @@ fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
             true => key.starts_with(name),
             false => key == name,
         };
-        if let Some((_, instead)) = own.iter().find(|(name, _)| is_of(name)) {
+        if let Some((_, instead)) = OWN.iter().chain(own).find(|(name, _)| is_of(name)) {
             return Err(format!("--set {key}: this benchmark does not take it, {instead}"));
         }
         settings::find(key)?.set(&mut config, value)?;

@@ -25,8 +25,7 @@ pub(super) struct Drawn {
 impl Drawn {
     pub(super) fn new(options: &Options) -> Self {
         let ids = Ids::new(options.rows, false, options.skew);
-        let zipfs: Vec<Zipf> =
-            ids.vocabularies().iter().map(|count| Zipf::new(*count, options.skew)).collect();
+        let zipfs = ids.zipfs();
         let mut dice = Stream::from_state(11);
         let draw = |_| step(options, &zipfs, &mut dice);
         let steps: Vec<Examples> = (0..options.steps).map(draw).collect();

@@ -10,7 +10,7 @@ mod loops;
 
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use stepwell_base::clock::SystemClock;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Examples, KernelReport, StepSeconds, Steps};
@@ -18,7 +18,7 @@ use stepwell_train::{Config, Examples, KernelReport, StepSeconds, Steps};
 use self::examples::Drawn;
 pub use self::limits::Limits;
 use crate::machine::Machine;
-use crate::measure::over;
+use crate::measure::{names, over};
 use crate::{Error, Result};
 
 /// What is measured.
@@ -42,10 +42,6 @@ pub struct Options {
     /// Everything else: mini-batch, dim, optimizers and so on.
     #[serde(skip)]
     pub config: Config,
-}
-
-fn names<S: Serializer>(models: &[ModelKind], to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_seq(models.iter().map(|kind| kind.name()))
 }
 
 /// All figures.

@@ -15,7 +15,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
@@ -29,7 +29,7 @@ pub(crate) use self::stream::Ids;
 use self::watch::{Mark, Window};
 use crate::home::{Home, make, remove};
 use crate::machine::Machine;
-use crate::measure::over;
+use crate::measure::{names, over};
 use crate::{Error, Result};
 
 /// What is measured.
@@ -57,10 +57,6 @@ pub struct Options {
     /// Everything else: threads, mini-batch, lookahead and so on.
     #[serde(skip)]
     pub config: Config,
-}
-
-fn names<S: Serializer>(models: &[ModelKind], to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_seq(models.iter().map(|kind| kind.name()))
 }
 
 /// Figures of all runs.

@@ -35,11 +35,6 @@ impl Ids {
         Self { vocabularies, skew }
     }
 
-    /// Ids of each slot.
-    pub(crate) fn vocabularies(&self) -> &[u64] {
-        &self.vocabularies
-    }
-
     /// Ids of all slots.
     pub(super) fn count(&self) -> u64 {
         self.vocabularies.iter().sum()
@@ -72,7 +67,8 @@ impl Ids {
         }
     }
 
-    fn zipfs(&self) -> Vec<Zipf> {
+    /// The frequencies of each slot's ids.
+    pub(crate) fn zipfs(&self) -> Vec<Zipf> {
         self.vocabularies.iter().map(|ids| Zipf::new(*ids, self.skew)).collect()
     }
 

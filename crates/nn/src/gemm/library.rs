@@ -2,7 +2,7 @@
 
 use gemm::{Parallelism, gemm};
 
-use super::{DEPTH_MAX, Kernel, Operand, Scratch};
+use super::{DEPTH_MAX, Kernel, Operand, Scratch, pieces};
 use crate::layer::Write;
 use crate::{MatrixMut, Scalar};
 
@@ -25,12 +25,8 @@ impl<T: Scalar> Kernel<T> for F32 {
         right: Operand<'_, T>,
         _: &mut Scratch,
     ) {
-        let depth = left.columns;
-        for start in (0..depth).step_by(DEPTH_MAX) {
-            let piece = start..depth.min(start + DEPTH_MAX);
-            let read = write == Write::Accumulate || start > 0;
-            let right = right.transpose().select(piece.clone()).transpose();
-            multiply_piece(&mut target, read, left.select(piece), right);
+        for (read, left, right) in pieces(write, left, right) {
+            multiply_piece(&mut target, read, left, right.transpose());
         }
     }
 

@@ -132,6 +132,21 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     }
 }
 
+/// The pieces of a product (M2), in order: whether the target's content is read, the columns of
+/// `left`, and the rows of `right` as columns of its transpose.
+fn pieces<'a, T: Copy>(
+    write: Write,
+    left: Operand<'a, T>,
+    right: Operand<'a, T>,
+) -> impl Iterator<Item = (bool, Operand<'a, T>, Operand<'a, T>)> {
+    let (depth, right) = (left.columns, right.transpose());
+    (0..depth).step_by(DEPTH_MAX).map(move |start| {
+        let piece = start..depth.min(start + DEPTH_MAX);
+        let read = write == Write::Accumulate || start > 0;
+        (read, left.select(piece.clone()), right.select(piece))
+    })
+}
+
 /// An operand: a matrix or its transpose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand<'a, T> {

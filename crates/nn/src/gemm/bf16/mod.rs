@@ -34,7 +34,7 @@ pub(super) use self::pack::Tile;
 use self::pack::{Side, pack, strips};
 use self::panel::{Panel, Unit};
 use self::portable::Portable;
-use super::{DEPTH_MAX, Kernel, Operand, Scratch, plain, transposed};
+use super::{DEPTH_MAX, Kernel, Operand, Scratch, pieces, plain, transposed};
 use crate::layer::Write;
 use crate::{Matrix, MatrixMut};
 
@@ -159,16 +159,14 @@ impl<U: Unit> Kernel<f32> for Packed<U> {
         if left.rows < SIDE_MIN || right.columns < SIDE_MIN {
             return Portable.multiply(target, write, left, right, scratch);
         }
-        let (depth, right) = (left.columns, right.transpose());
         let [left_tiles, right_tiles] = &mut scratch.tiles;
-        for start in (0..depth).step_by(DEPTH_MAX) {
-            let piece = start..depth.min(start + DEPTH_MAX);
+        for (read, left, right) in pieces(write, left, right) {
             self.0.run(Panel {
-                depth: piece.len().div_ceil(pack::DEPTH),
-                left: pack(left.select(piece.clone()), Side::Left, left_tiles),
-                right: pack(right.select(piece), Side::Right, right_tiles),
+                depth: left.columns.div_ceil(pack::DEPTH),
+                left: pack(left, Side::Left, left_tiles),
+                right: pack(right, Side::Right, right_tiles),
                 target: target.reborrow(),
-                read: write == Write::Accumulate || start > 0,
+                read,
             });
         }
     }

@@ -8,7 +8,7 @@ use pulp::{Arch, Simd, WithSimd};
 use super::round::rounded;
 use crate::MatrixMut;
 use crate::gemm::library::multiply_piece;
-use crate::gemm::{DEPTH_MAX, F32, Kernel, Operand, Scratch};
+use crate::gemm::{DEPTH_MAX, F32, Kernel, Operand, Scratch, pieces};
 use crate::layer::Write;
 
 #[derive(Debug)]
@@ -23,14 +23,10 @@ impl Kernel<f32> for Portable {
         right: Operand<'_, f32>,
         scratch: &mut Scratch,
     ) {
-        let (depth, right) = (left.columns, right.transpose());
         let [left_lanes, right_lanes] = &mut scratch.lanes;
-        for start in (0..depth).step_by(DEPTH_MAX) {
-            let piece = start..depth.min(start + DEPTH_MAX);
-            let read = write == Write::Accumulate || start > 0;
-            let left = copy(left.select(piece.clone()), left_lanes);
-            let right = copy(right.select(piece), right_lanes).transpose();
-            multiply_piece(&mut target, read, left, right);
+        for (read, left, right) in pieces(write, left, right) {
+            let (left, right) = (copy(left, left_lanes), copy(right, right_lanes));
+            multiply_piece(&mut target, read, left, right.transpose());
         }
     }
 
