@@ -78,6 +78,12 @@ pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> 
     }
 }
 
+/// Whether the file is text that is not compressed; false where it cannot be read.
+pub(crate) fn is_plain(path: &Path) -> bool {
+    let head = File::open(path).and_then(|mut file| read_head(&mut file));
+    head.is_ok_and(|head| compression_of(&head) == Compression::None)
+}
+
 /// The most bytes that reading the file takes beside the caller's buffers.
 pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let wrong = |e| DataError::Path { path: path.to_owned(), why: explain(&e) };

@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+/// What helps where a packed file is damaged.
+pub(crate) const MEND_PACKED: &str = "copy it again, or make it again with `stepwell convert`";
+/// The same where it is a cache.
+pub(crate) const MEND_CACHE: &str = "remove it, and the next run with data.cache makes it anew";
+
 /// An error of a source of examples.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,11 +44,7 @@ pub enum DataError {
         skip_max: u64,
     },
     /// A packed file is not what was written.
-    #[error(
-        "{}: {place}: {why}; the file is damaged or cut short: copy it again, or make it again \
-         with `stepwell convert`",
-        path.display()
-    )]
+    #[error("{}: {place}: {why}; the file is damaged or cut short: {mend}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -51,6 +52,8 @@ pub enum DataError {
         place: String,
         /// What is wrong with it.
         why: String,
+        /// What helps.
+        mend: &'static str,
     },
     /// A position that the files do not have.
     #[error("{}: cannot continue after line {wanted}: {why}", path.display())]

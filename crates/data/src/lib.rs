@@ -36,7 +36,10 @@ pub use file_reader::FileReader;
 pub use files::resolve;
 pub use lines::BLOCK_BYTES;
 pub use log1p::log1p_of;
-pub use packed::{PackedOptions, PackedWriter, Seal};
+pub use packed::{
+    CACHE_MALFORMED_MAX, CacheAt, CacheReader, CacheWriter, DataCache, PackedOptions, PackedWriter,
+    Seal, SourceFile,
+};
 pub use parse::parse_block;
 pub use reader::{Decoder, Input, ReadOptions, Reader, Skips, Source};
 pub use schema::Schema;

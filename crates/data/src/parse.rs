@@ -26,6 +26,9 @@ use crate::log1p::{Log1p, log1p_of};
 use crate::scan::{SHORT_DIGITS, bytes_before_separator, field_end, short_number, word_at};
 use crate::{Chunk, Schema};
 
+/// Name of the rules by which a line is an example, and which; another rule is another name.
+pub(crate) const RULES_NAME: &str = "label 0 or 1, integers, ids, between tabs";
+
 /// Characters of a field that an error message quotes.
 const QUOTED_BYTES: usize = 24;
 

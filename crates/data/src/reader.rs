@@ -25,10 +25,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::block::Block;
+use crate::error::MEND_PACKED;
 use crate::file_reader::FileReader;
 use crate::lines::BLOCK_BYTES;
+use crate::packed::CacheReader;
 use crate::synth::{BLOCK_EXAMPLES, Synth, SynthOptions};
-use crate::{Chunk, DataError, Position, Schema, compression, packed, parse_block};
+use crate::{Chunk, DataCache, DataError, Position, Schema, compression, packed, parse_block};
 
 /// Name of the built-in stream in messages.
 const STREAM_NAME: &str = "built-in stream";
@@ -40,6 +42,9 @@ pub enum Input {
     Files(Vec<PathBuf>),
     /// The built-in stream.
     Stream(Arc<Synth>),
+    /// Text that was parsed before, read from the cache of it: the same chunks of examples, each
+    /// of which knows where in the text it stood.
+    Cache(Arc<DataCache>),
 }
 
 impl Input {
@@ -51,11 +56,12 @@ impl Input {
         Ok(Self::Stream(Arc::new(Synth::new(options)?)))
     }
 
-    /// The files; none for the built-in stream.
+    /// The files; none for the built-in stream, those that it was made of for a cache.
     pub fn files(&self) -> &[PathBuf] {
         match self {
             Self::Files(files) => files,
             Self::Stream(_) => &[],
+            Self::Cache(cache) => cache.files(),
         }
     }
 
@@ -67,6 +73,7 @@ impl Input {
         match self {
             Self::Files(files) => crate::lines_of_each(files),
             Self::Stream(stream) => Ok(vec![stream.options().examples]),
+            Self::Cache(cache) => Ok(cache.lines_of_each()),
         }
     }
 }
@@ -81,6 +88,7 @@ impl Input {
         let files = match self {
             Self::Files(files) => files,
             Self::Stream(stream) => return Ok(stream.bytes() as u64),
+            Self::Cache(cache) => return Ok(cache.bytes_max()),
         };
         let mut most = 0;
         for path in files {
@@ -94,7 +102,11 @@ impl Input {
     /// # Errors
     /// A file that cannot be read.
     pub fn has_truth(&self) -> Result<bool, DataError> {
-        let Self::Files(files) = self else { return Ok(true) };
+        let files = match self {
+            Self::Files(files) => files,
+            Self::Stream(_) => return Ok(true),
+            Self::Cache(cache) => return Ok(cache.has_truth()),
+        };
         for path in files {
             if compression::open_packed(path)?.is_some_and(|file| file.has_truth()) {
                 return Ok(true);
@@ -138,6 +150,8 @@ impl ReadOptions {
 pub enum Source {
     /// Blocks of the files.
     Files(Box<FileReader>),
+    /// Blocks of a cache.
+    Cache(Box<CacheReader>),
     /// Ranges of the built-in stream.
     Range {
         /// The next example.
@@ -161,6 +175,9 @@ impl Source {
                 Ok(Self::Files(Box::new(reader)))
             }
             Input::Stream(stream) => open_stream(stream, options),
+            Input::Cache(cache) => {
+                Ok(Self::Cache(Box::new(CacheReader::open(Arc::clone(cache), options)?)))
+            }
         }
     }
 
@@ -172,6 +189,7 @@ impl Source {
     pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
         match self {
             Self::Files(reader) => reader.next_block(block),
+            Self::Cache(reader) => reader.next_block(block),
             Self::Range { next, end } => {
                 let lines = (*end - *next).min(u64::from(BLOCK_EXAMPLES));
                 block.bytes.clear();
@@ -209,16 +227,19 @@ pub struct Decoder {
     /// Where packed blocks come from, for messages.
     files: Arc<[PathBuf]>,
     stream: Option<Arc<Synth>>,
+    cache: Option<Arc<DataCache>>,
 }
 
 impl Decoder {
     /// The decoder for the blocks of `input`.
     pub fn new(input: &Input, schema: Schema) -> Self {
-        let stream = match input {
-            Input::Files(_) => None,
-            Input::Stream(stream) => Some(Arc::clone(stream)),
-        };
-        Self { schema, files: input.files().into(), stream }
+        let (mut stream, mut cache) = (None, None);
+        match input {
+            Input::Files(_) => {}
+            Input::Stream(of) => stream = Some(Arc::clone(of)),
+            Input::Cache(of) => cache = Some(Arc::clone(of)),
+        }
+        Self { schema, files: input.files().into(), stream, cache }
     }
 
     /// An empty chunk of the right columns.
@@ -232,14 +253,19 @@ impl Decoder {
     /// [`DataError::Damaged`], where the block of a packed file is not what was written; the
     /// chunk is empty then.
     pub fn decode(&self, block: &Block, chunk: &mut Chunk) -> Result<(), DataError> {
+        if let Some(cache) = &self.cache {
+            return cache.decode(block, chunk);
+        }
         match (&self.stream, &block.packed) {
             (Some(stream), _) => stream.fill(block.first_line, block.lines as usize, chunk),
             (None, None) => parse_block(block, chunk),
             (None, Some(seal)) => {
-                packed::decode(block, seal, chunk).map_err(|why| DataError::Damaged {
+                let first = block.first_line;
+                packed::decode(block, seal, first, chunk).map_err(|why| DataError::Damaged {
                     path: self.files.get(block.file as usize).cloned().unwrap_or_default(),
                     place: seal.place(),
                     why,
+                    mend: MEND_PACKED,
                 })?;
             }
         }

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
     }
     set_all(&mut config, &args.set)?;
     // Nothing of an evaluation is kept, so nothing that lies in a directory is in its way.
-    (config.tiers.ssd, config.checkpoint.dir) = (None, None);
+    (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
     state.check_model(&config, &checkpoint).map_err(|error| error.to_string())?;
     let inputs: Vec<_> = data_files(&config).chain([checkpoint.path.clone()]).collect();
     outputs::check(&[("--report", args.report.as_deref())], &inputs)?;

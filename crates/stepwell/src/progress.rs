@@ -140,6 +140,10 @@ impl Observer for Progress {
         }
     }
 
+    fn cached(&self, examples: u64, path: &Path) {
+        self.line(&format!("data cache of {examples} examples in {}", path.display()));
+    }
+
     fn saved(&self, step: u64, path: &Path) {
         self.line(&format!("checkpoint of step {step} in {}", path.display()));
     }

@@ -21,7 +21,13 @@ const PRESETS: [&str; 1] = ["criteo"];
 /// Trains.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
     let config = config(&args.settings)?;
-    outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
+    let report = ("--report", args.report.as_deref());
+    // A cache that is there is read, and need not be writable.
+    let cache = config.data.cache.as_deref().filter(|cache| !cache.exists());
+    let unfinished = cache.map(stepwell_data::PackedWriter::unfinished);
+    let caches = [("data.cache", cache), ("data.cache", unfinished.as_deref())];
+    let outputs: Vec<_> = caches.into_iter().chain([report]).collect();
+    outputs::check(&outputs, &read_by(args, &config))?;
     let placement = match (args.resume, args.force) {
         (true, _) => Placement::Resume,
         (_, true) => Placement::SetAside,
@@ -46,7 +52,8 @@ fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
     let places = [&config.checkpoint.dir, &config.tiers.ssd].into_iter().flatten();
     let listed = places.flat_map(std::fs::read_dir).flatten().flatten();
     let kept = listed.map(|entry| entry.path()).filter(|path| path.is_dir());
-    data_files(config).chain(args.settings.config.clone()).chain(kept).collect()
+    let files = [&args.settings.config, &config.data.cache].into_iter().flatten().cloned();
+    data_files(config).chain(files).chain(kept).collect()
 }
 
 /// The files that a configuration names as data.

@@ -58,6 +58,8 @@ pub struct Wanted<'a> {
     pub dense_bytes: u64,
     /// Store settings by table group.
     pub stores: &'a [StoreOptions],
+    /// Blocks of the cache that is made of the data, and bytes that it takes.
+    pub cache: Option<(u64, u64)>,
 }
 
 impl Capacity {
@@ -213,6 +215,9 @@ impl Capacity {
             source = source.max(input.source_bytes_max(self.block_bytes)?);
         }
         budget.add("source", source, "decompression window, tables of the built-in stream");
+        if let Some((blocks, bytes)) = wanted.cache {
+            budget.add("data cache", bytes, format!("a block, table of {blocks} blocks"));
+        }
         Ok(())
     }
 
@@ -294,6 +299,7 @@ fn mend(bound: &str) -> &'static str {
         "rows read elsewhere" => "data.mini_batch",
         "scores" => "synth.examples, or the data",
         "reading" | "source" => "threads",
+        "data cache" => "data.skip_max, or leave data.cache out",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
         "admission" => "rows.sketch",
         "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",

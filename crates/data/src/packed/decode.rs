@@ -7,16 +7,20 @@ use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, Seal, TRUTH, sums_differ, u
 use crate::block::Block;
 use crate::{Chunk, Schema};
 
-/// Fills `chunk` with the examples of `block`, or says what is wrong with it; the chunk is empty
-/// then.
+/// Fills `chunk` with the examples of `block` from example `first` of the file on, or says what is
+/// wrong with it; the chunk is empty then.
 ///
 /// # Panics
-/// When the block does not start within the one that `seal` describes.
-pub(crate) fn decode(block: &Block, seal: &Seal, chunk: &mut Chunk) -> Result<(), String> {
+/// When `first` does not lie within the block that `seal` describes.
+pub(crate) fn decode(
+    block: &Block,
+    seal: &Seal,
+    first: u64,
+    chunk: &mut Chunk,
+) -> Result<(), String> {
     chunk.clear();
     (chunk.file, chunk.first_line) = (block.file, block.first_line);
     let last = seal.first + u64::from(seal.examples);
-    let first = block.first_line;
     assert!((seal.first..last).contains(&first), "example {first} of a block up to {last}");
     let columns = Columns::split(&block.bytes, seal, &chunk.schema)?;
     columns.check(seal, &chunk.schema)?;

@@ -9,6 +9,7 @@ use stepwell_base::hash;
 use super::layout::{
     ENTRY_BYTES, Fault, HEADER_BYTES, Seal, TAIL_BYTES, Tail, check_header, sums_differ,
 };
+use crate::error::{MEND_CACHE, MEND_PACKED};
 use crate::files::explain;
 use crate::{DataError, ReadOptions, Schema};
 
@@ -50,6 +51,21 @@ impl PackedFile {
         self.tail.examples
     }
 
+    /// Whether it says what it was made of.
+    pub(super) fn has_origin(&self) -> bool {
+        self.tail.origin_bytes > 0
+    }
+
+    /// The same open file once more, which must not be read while this one is.
+    pub(super) fn again(&self) -> Result<Self, DataError> {
+        let file = self.file.try_clone().map_err(|error| self.failed(0, &error))?;
+        Ok(Self { path: self.path.clone(), file, schema: self.schema, tail: self.tail })
+    }
+
+    pub(super) fn schema(&self) -> Schema {
+        self.schema
+    }
+
     /// Whether some of the examples have their true click probability.
     pub(crate) fn has_truth(&self) -> bool {
         self.tail.truth
@@ -57,7 +73,7 @@ impl PackedFile {
 
     /// The most bytes that reading takes beside the caller's blocks.
     pub(crate) fn bytes_max(&self) -> u64 {
-        self.tail.table_bytes().unwrap_or(u64::MAX)
+        self.tail.index_bytes().unwrap_or(u64::MAX)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -159,8 +175,9 @@ impl PackedFile {
         DataError::Path { path: self.path.clone(), why }
     }
 
-    fn damaged(&self, place: String, why: String) -> DataError {
-        DataError::Damaged { path: self.path.clone(), place, why }
+    pub(super) fn damaged(&self, place: String, why: String) -> DataError {
+        let mend = if self.has_origin() { MEND_CACHE } else { MEND_PACKED };
+        DataError::Damaged { path: self.path.clone(), place, why, mend }
     }
 
     fn fault(&self, place: &str, fault: Fault) -> DataError {
@@ -171,7 +188,7 @@ impl PackedFile {
     }
 }
 
-/// The places of a file's blocks, as they lie in the file.
+/// The places of a file's blocks, as they lie in the file, and behind them its origin.
 #[derive(Debug)]
 pub(super) struct Table {
     bytes: Vec<u8>,
@@ -181,6 +198,11 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn blocks(&self) -> u64 {
         self.tail.blocks
+    }
+
+    /// What the file says of what it was made of; empty where it does not.
+    pub(super) fn origin(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() - self.tail.origin_bytes as usize..]
     }
 
     /// What block `number` must be.

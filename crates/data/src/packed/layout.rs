@@ -13,8 +13,10 @@ const END_MAGIC: [u8; 8] = *b"STEPWEND";
 /// Bytes of [`MAGIC`] that a damaged start still has.
 const MAGIC_LIKE: usize = 6;
 
-/// The version of the format that is written and read.
+/// The version of a file of examples alone.
 const FORMAT_VERSION: u32 = 1;
+/// The version of a file that also says what it was made of.
+const ORIGIN_VERSION: u32 = 2;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
@@ -30,7 +32,7 @@ pub(super) const ONE_KEY_A_BAG: u32 = 1;
 /// The block has true click probabilities.
 pub(super) const TRUTH: u32 = 2;
 
-const NAME_BYTES: usize = 64;
+pub(super) const NAME_BYTES: usize = 64;
 const KEYS_AT: usize = 24;
 const DENSE_AT: usize = KEYS_AT + NAME_BYTES;
 const HEADER_SUM_AT: usize = DENSE_AT + NAME_BYTES;
@@ -56,11 +58,12 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
     Fault::Damaged(why.into())
 }
 
-/// The header of a file of such examples.
-pub(super) fn header(schema: &Schema) -> [u8; HEADER_BYTES] {
+/// The header of a file of such examples, that says what it was made of or does not.
+pub(super) fn header(schema: &Schema, origin: bool) -> [u8; HEADER_BYTES] {
+    let version = if origin { ORIGIN_VERSION } else { FORMAT_VERSION };
     let mut bytes = [0; HEADER_BYTES];
     put(&mut bytes, 0, &MAGIC);
-    put(&mut bytes, 8, &FORMAT_VERSION.to_le_bytes());
+    put(&mut bytes, 8, &version.to_le_bytes());
     // Schemas have fewer than 2^16 columns.
     put(&mut bytes, 12, &(schema.dense as u32).to_le_bytes());
     put(&mut bytes, 16, &(schema.slots as u32).to_le_bytes());
@@ -78,10 +81,10 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Schema, Fault> 
     }
     // Another version may lie differently, so that nothing more is known of such a file.
     let version = u32_at(bytes, 8);
-    if version != FORMAT_VERSION {
+    if version != FORMAT_VERSION && version != ORIGIN_VERSION {
         return Err(Fault::Unfit(format!(
-            "is packed in format version {version}, this build reads {FORMAT_VERSION}; make it \
-             again with this build's `stepwell convert`"
+            "is packed in format version {version}, this build reads {FORMAT_VERSION} and \
+             {ORIGIN_VERSION}; make it again with this build's `stepwell convert`"
         )));
     }
     let (found, wanted) = (hash::checksum(&bytes[..HEADER_SUM_AT]), u64_at(bytes, HEADER_SUM_AT));
@@ -178,6 +181,8 @@ pub(crate) struct Tail {
     pub(super) example_keys_max: u32,
     /// Whether a block has true click probabilities.
     pub(super) truth: bool,
+    /// Bytes that say what the file was made of; 0 where it does not.
+    pub(super) origin_bytes: u32,
 }
 
 impl Tail {
@@ -190,6 +195,7 @@ impl Tail {
         put(&mut bytes, 32, &self.block_bytes_max.to_le_bytes());
         put(&mut bytes, 36, &self.example_keys_max.to_le_bytes());
         put(&mut bytes, 40, &u32::from(self.truth).to_le_bytes());
+        put(&mut bytes, 44, &self.origin_bytes.to_le_bytes());
         let sum = tail_sum(header, &bytes);
         put(&mut bytes, TAIL_SUM_AT, &sum.to_le_bytes());
         put(&mut bytes, END_MAGIC_AT, &END_MAGIC);
@@ -217,9 +223,14 @@ impl Tail {
             block_bytes_max: u32_at(bytes, 32),
             example_keys_max: u32_at(bytes, 36),
             truth: u32_at(bytes, 40) != 0,
+            origin_bytes: u32_at(bytes, 44),
         };
+        if (tail.origin_bytes > 0) != (u32_at(header, 8) == ORIGIN_VERSION) {
+            let found = tail.origin_bytes;
+            return Err(damaged(format!("{found} bytes of origin are not of its version")));
+        }
         let length = tail
-            .table_bytes()
+            .index_bytes()
             .and_then(|table| table.checked_add(tail.table_offset)?.checked_add(TAIL_BYTES as u64));
         if length != Some(file_bytes) || tail.table_offset < HEADER_BYTES as u64 {
             return Err(damaged(format!(
@@ -234,6 +245,11 @@ impl Tail {
     pub(super) fn table_bytes(&self) -> Option<u64> {
         self.blocks.checked_mul(ENTRY_BYTES as u64)
     }
+
+    /// Bytes of the table and of the origin behind it, if they can be counted.
+    pub(super) fn index_bytes(&self) -> Option<u64> {
+        self.table_bytes()?.checked_add(self.origin_bytes.into())
+    }
 }
 
 fn tail_sum(header: &[u8; HEADER_BYTES], tail: &[u8; TAIL_BYTES]) -> u64 {
@@ -247,7 +263,7 @@ pub(super) fn sums_differ(found: u64, wanted: u64) -> String {
     format!("the checksum is {found:016x} where {wanted:016x} was written")
 }
 
-fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+pub(super) fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 
@@ -257,7 +273,7 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)

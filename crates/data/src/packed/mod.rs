@@ -23,16 +23,22 @@
 //! Cost: 8 bytes a key, 4 a dense feature, 1 a label, 4 a bag where a block has a bag of other than
 //! one key, 4 where the truth is known; 32 bytes a block in the table, which a reader holds.
 
+mod cache;
+mod cache_writer;
 mod decode;
 mod encode;
 mod file;
 mod layout;
+mod origin;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use cache::{CacheAt, CacheReader, DataCache};
+pub use cache_writer::CacheWriter;
 pub use layout::Seal;
+pub use origin::{CACHE_MALFORMED_MAX, SourceFile};
 pub use writer::{PackedOptions, PackedWriter};
 
 pub(crate) use decode::decode;

@@ -43,7 +43,7 @@ fn seal_of(bytes: &[u8], examples: u32) -> Seal {
 
 fn decoded(bytes: Vec<u8>, examples: u32) -> Result<Chunk, String> {
     let (seal, mut decoded) = (seal_of(&bytes, examples), Chunk::new(TINY));
-    let outcome = decode(&Block { bytes, ..Block::default() }, &seal, &mut decoded);
+    let outcome = decode(&Block { bytes, ..Block::default() }, &seal, 0, &mut decoded);
     assert!(outcome.is_ok() || decoded.is_empty());
     outcome.map(|()| decoded)
 }
@@ -138,7 +138,7 @@ fn tables_that_lie_are_refused() {
     let second = Seal { offset: first.offset + u64::from(first.bytes), first: 3, ..first };
     let tail = tail_of(2, 6, two.len());
     let try_it = |second: Seal, tail: Tail| {
-        read(&forged(header(&TINY), &two, &[first, second], tail)).map_err(|e| e.to_string())
+        read(&forged(header(&TINY, false), &two, &[first, second], tail)).map_err(|e| e.to_string())
     };
     assert_eq!(try_it(second, tail), Ok(6));
     let says = |second: Seal, tail: Tail, why: &str| {
@@ -170,7 +170,7 @@ fn tables_that_lie_are_refused() {
 #[test]
 fn files_of_other_builds_are_told_from_damage() {
     let file = |change: &dyn Fn(&mut [u8; HEADER_BYTES])| {
-        let mut head = header(&TINY);
+        let mut head = header(&TINY, false);
         change(&mut head);
         let sum = hash::checksum(&head[..HEADER_BYTES - 8]);
         head[HEADER_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
@@ -181,7 +181,8 @@ fn files_of_other_builds_are_told_from_damage() {
         let error = file(change).unwrap_err();
         assert!(error.contains(why), "{error}");
     };
-    says("is packed in format version 2, this build reads 1", &|head| head[8] = 2);
+    says("is packed in format version 3, this build reads 1 and 2", &|head| head[8] = 3);
+    says("its end: 0 bytes of origin are not of its version", &|head| head[8] = 2);
     says("its keys were made by 'xxh4-64(value bytes", &|head| head[27] = b'4');
     says("its keys were made by '\\xff", &|head| head[24..88].fill(0xFF));
     says("its keys were made by '', this build", &|head| head[24..88].fill(0));
@@ -189,8 +190,13 @@ fn files_of_other_builds_are_told_from_damage() {
     says("0 dense features and 0 slots", &|head| head[12..20].fill(0));
     says("an example has 1 to 65535 features", &|head| head[12..20].fill(0xFF));
     says("its header: the first 8 bytes are not those", &|head| head[0] = b's');
-    assert!(read(&header(&TINY)).unwrap_err().to_string().contains("its end: 160 bytes are fewer"));
-    let short = [&header(&TINY)[..], &[0; TAIL_BYTES]].concat();
+    assert!(
+        read(&header(&TINY, false))
+            .unwrap_err()
+            .to_string()
+            .contains("its end: 160 bytes are fewer")
+    );
+    let short = [&header(&TINY, false)[..], &[0; TAIL_BYTES]].concat();
     assert!(read(&short).unwrap_err().to_string().contains("does not end as a packed file does"));
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stepwell_base::hash;
 
 use super::encode::{Shape, encode};
-use super::layout::{HEAD_BYTES, Seal, TAIL_BYTES, Tail, header, is_packed};
+use super::layout::{ENTRY_BYTES, HEAD_BYTES, Seal, TAIL_BYTES, Tail, header, is_packed};
 use crate::lines::BLOCK_BYTES;
 use crate::{Chunk, DataError, Schema};
 
@@ -102,7 +102,7 @@ impl PackedWriter {
             failed: false,
             finished: false,
         };
-        writer.write(&header(&options.schema))?;
+        writer.write(&header(&options.schema, false))?;
         Ok(writer)
     }
 
@@ -122,10 +122,15 @@ impl PackedWriter {
     /// # Panics
     /// When the chunk has another schema than the file.
     pub fn add(&mut self, chunk: &Chunk) -> Result<(), DataError> {
+        self.add_first(chunk, chunk.len())
+    }
+
+    /// As [`PackedWriter::add`], of the first `examples` examples alone.
+    pub(super) fn add_first(&mut self, chunk: &Chunk, examples: usize) -> Result<(), DataError> {
         assert_eq!(chunk.schema, self.options.schema, "a file has one schema");
         self.check_usable()?;
         self.failed = true;
-        (0..chunk.len()).try_for_each(|example| self.push(chunk, example))?;
+        (0..examples).try_for_each(|example| self.push(chunk, example))?;
         self.failed = false;
         Ok(())
     }
@@ -139,19 +144,50 @@ impl PackedWriter {
     ///
     /// # Errors
     /// A failing disk, now or before.
-    pub fn finish(mut self) -> Result<u64, DataError> {
+    pub fn finish(self) -> Result<u64, DataError> {
+        self.finish_with(&[])
+    }
+
+    /// As [`PackedWriter::finish`], of a file that says what it was made of.
+    pub(super) fn finish_with(mut self, origin: &[u8]) -> Result<u64, DataError> {
         self.check_usable()?;
         self.close_block()?;
         let table = std::mem::take(&mut self.table);
-        (self.tail.table_offset, self.tail.table_sum) = (self.offset, hash::checksum(&table));
+        let mut sum = hash::Checksum::new();
+        sum.update(&table);
+        sum.update(origin);
+        (self.tail.table_offset, self.tail.table_sum) = (self.offset, sum.value());
+        self.tail.origin_bytes = u32::try_from(origin.len()).map_err(|_| {
+            let why = format!("cannot say what it was made of in {} bytes", origin.len());
+            DataError::Path { path: self.path.clone(), why }
+        })?;
         self.write(&table)?;
-        let tail: [u8; TAIL_BYTES] = self.tail.encode(&header(&self.options.schema));
+        self.write(origin)?;
+        let head = header(&self.options.schema, !origin.is_empty());
+        let tail: [u8; TAIL_BYTES] = self.tail.encode(&head);
         self.write(&tail)?;
+        self.file.write_all_at(&head, 0).map_err(|error| self.cannot_write(&error))?;
         let named =
             self.file.sync_all().and_then(|()| std::fs::rename(&self.unfinished, &self.path));
         named.map_err(|error| self.cannot_write(&error))?;
         self.finished = true;
         Ok(self.tail.examples)
+    }
+
+    /// Blocks that were written so far.
+    pub(super) fn blocks(&self) -> u64 {
+        self.tail.blocks
+    }
+
+    /// The most bytes that a writer takes for a file of `blocks` blocks.
+    pub(super) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
+        let Schema { dense, slots } = options.schema;
+        let example = 1 + 4 * dense + 4 * slots;
+        let examples = options.block_bytes / example;
+        // In memory labels are wider and every bag has an end. What grows has room for twice that.
+        let chunk = options.block_bytes + examples * (3 + 4 * slots);
+        let table = blocks.saturating_mul(ENTRY_BYTES as u64);
+        table.saturating_add((chunk + options.block_bytes) as u64).saturating_mul(2)
     }
 
     fn check_usable(&self) -> Result<(), DataError> {
@@ -219,7 +255,8 @@ impl PackedWriter {
         bytes.is_some_and(|bytes| bytes <= self.options.block_bytes as u64)
     }
 
-    fn close_block(&mut self) -> Result<(), DataError> {
+    /// Ends the block at hand, so that the next example begins one.
+    pub(super) fn close_block(&mut self) -> Result<(), DataError> {
         let shape = std::mem::replace(&mut self.shape, EMPTY);
         if shape.examples == 0 {
             return Ok(());

@@ -5,6 +5,8 @@ mod common;
 #[cfg(test)]
 mod criteo;
 #[cfg(test)]
+mod data_cache;
+#[cfg(test)]
 mod malformed;
 #[cfg(test)]
 mod packed;

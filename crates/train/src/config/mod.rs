@@ -62,6 +62,28 @@ pub struct DataConfig {
     pub batch: usize,
     /// Malformed lines that are skipped and counted before one stops the run.
     pub skip_max: u64,
+    /// File that keeps what parsing the data gave; none to parse in every epoch.
+    pub cache: Option<PathBuf>,
+}
+
+impl DataConfig {
+    fn check_cache(&self) -> Result<(), String> {
+        let Some(cache) = self.cache.as_ref().map(|path| path.display()) else { return Ok(()) };
+        if self.paths.is_empty() {
+            return Err(format!(
+                "data.cache = {cache} is for text, and the built-in stream is none: name data, or \
+                 leave data.cache out"
+            ));
+        }
+        if self.skip_max > CACHED_SKIP_MAX {
+            return Err(format!(
+                "data.skip_max is {}, and a data.cache remembers {CACHED_SKIP_MAX} malformed \
+                 lines: give at most that, or leave data.cache out",
+                self.skip_max
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The built-in click stream.
@@ -197,6 +219,7 @@ impl Default for Config {
                 mini_batch: 4096,
                 batch: 0,
                 skip_max: 0,
+                cache: None,
             },
             synth: SynthConfig { examples: 4_000_000, vocab_scale: 40.0 },
             model: ModelConfig {
@@ -235,6 +258,8 @@ impl Default for Config {
     }
 }
 
+/// Most malformed lines of a pass whose data is cached; training and evaluation may be two parts.
+const CACHED_SKIP_MAX: u64 = stepwell_data::CACHE_MALFORMED_MAX / 2;
 /// Most examples of a mini-batch: occurrences are counted in u32.
 const MINI_BATCH_MAX: usize = 1 << 22;
 /// Most mini-batches whose keys are known at once; a row has at most so many pins, and a pin count
@@ -269,6 +294,7 @@ impl Config {
             if value == 0 { Err(format!("{key} is 0: give at least 1")) } else { Ok(()) }
         };
         positive("threads", self.threads)?;
+        self.data.check_cache()?;
         positive("data.mini_batch", self.data.mini_batch)?;
         positive("data.epochs", self.data.epochs as usize)?;
         positive("checkpoint.keep", self.checkpoint.keep)?;

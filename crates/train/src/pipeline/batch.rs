@@ -14,6 +14,7 @@ use stepwell_data::{Chunk, Position as Place, Skips};
 use stepwell_server::Grouper;
 
 use super::Counters;
+use super::cache::Recorder;
 use super::ordered::Ordered;
 use super::read::{Parsed, Pass};
 use super::spares::Spares;
@@ -51,6 +52,8 @@ pub(super) struct BatchStage {
     outgoing: VecDeque<Item>,
     last_seen: bool,
     counters: Arc<Counters>,
+    /// Makes a cache of what goes by, until it is whole.
+    recorder: Option<Recorder>,
     ends: BatchEnds,
 }
 
@@ -62,7 +65,13 @@ pub(super) struct BatchEnds {
 }
 
 impl BatchStage {
-    pub(super) fn new(cut: Cut, start: Position, counters: Arc<Counters>, ends: BatchEnds) -> Self {
+    pub(super) fn new(
+        cut: Cut,
+        start: Position,
+        counters: Arc<Counters>,
+        recorder: Option<Recorder>,
+        ends: BatchEnds,
+    ) -> Self {
         Self {
             skips: Skips::new(cut.skip_max),
             cut,
@@ -77,6 +86,7 @@ impl BatchStage {
             outgoing: VecDeque::new(),
             last_seen: false,
             counters,
+            recorder,
             ends,
         }
     }
@@ -97,11 +107,17 @@ impl BatchStage {
                 let malformed = lines_within(&chunk, &chunk.malformed, pass.end);
                 chunk.malformed.truncate(malformed);
                 self.skips.add(pass.input.files(), &chunk)?;
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.add(pass, &chunk, lines_within(&chunk, &chunk.lines, pass.end))?;
+                }
                 self.chunk = Some((chunk, 0));
             }
             Parsed::End(pass) => {
                 self.counters.skipped(self.skips.skipped());
                 self.end_pass(&pass)?;
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.end(&pass);
+                }
             }
             Parsed::Last => self.last_seen = true,
         }
@@ -279,6 +295,11 @@ impl Stage for BatchStage {
             if next < chunk.len() {
                 self.chunk = Some((chunk, next));
             }
+            return Ok(Progress::Progressed);
+        }
+        // Whatever trains has all that was cut, and need not wait for the disk.
+        if let Some(recorder) = self.recorder.take_if(|recorder| recorder.is_due()) {
+            recorder.finish()?;
             return Ok(Progress::Progressed);
         }
         if self.last_seen {

@@ -14,6 +14,7 @@
 //! rows that are pinned and filled, and the dense part; `write` alone writes to the store.
 
 mod batch;
+mod cache;
 mod ordered;
 mod parse;
 mod plan;
@@ -33,6 +34,7 @@ use stepwell_data::Schema;
 use stepwell_server::{Group, GroupUnit, Planner};
 
 use self::batch::{BatchEnds, BatchStage, Cut};
+use self::cache::{Cached, Recorder};
 use self::ordered::Ordered;
 use self::parse::ParseStage;
 use self::plan::{PlanEnds, PlanStage, handoff};
@@ -46,6 +48,7 @@ use crate::metrics::Metrics;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
+pub(crate) use self::cache::CacheMaking;
 pub(crate) use self::pull::UNITS_PULLED;
 pub(crate) use self::read::{Pass, Passes};
 pub(crate) use self::spares::SPARES;
@@ -88,6 +91,9 @@ pub trait Observer: Send + Sync {
 
     /// After a checkpoint was completed.
     fn saved(&self, _step: u64, _path: &Path) {}
+
+    /// After the cache of the data was completed; from another thread than the rest.
+    fn cached(&self, _examples: u64, _path: &Path) {}
 }
 
 /// Nobody.
@@ -159,6 +165,7 @@ pub(crate) struct Parts {
     pub(crate) block_bytes: usize,
     pub(crate) passes: Passes,
     pub(crate) start: Position,
+    pub(crate) cache: Option<CacheMaking>,
     pub(crate) group_fields: Vec<Vec<usize>>,
     pub(crate) groups: Vec<Arc<Group>>,
     pub(crate) planners: Vec<Planner>,
@@ -229,6 +236,9 @@ fn wire(
     };
     let train_ends =
         TrainEnds { input: pulled_out, retired: retired_in, finished: Arc::clone(trained_done) };
+    let cached = Cached::default();
+    let recorder = |making| Recorder::new(making, &cached, &parts.observer, bell);
+    let recorder = parts.cache.map(recorder);
     let watch = Watch {
         observer: parts.observer,
         clock: Arc::clone(&rhythm.clock),
@@ -238,14 +248,14 @@ fn wire(
     let distances = (config.pipeline.lookahead, config.pipeline.horizon);
     let (groups, reading) = (parts.groups, (parts.schema, parts.block_bytes));
     let rules = rules_of(&groups);
-    let read = ReadStage::new(parts.passes, reading, blocks_in, Arc::clone(&ordered));
+    let read = ReadStage::new(parts.passes, reading, cached, blocks_in, Arc::clone(&ordered));
     let mut stages: Vec<BoxedStage<Error>> = vec![Box::new(read)];
     for stage in parse_stages(config.threads, blocks_out, &ordered) {
         stages.push(Box::new(stage));
     }
     let counters = Arc::clone(&parts.counters);
     let batch_ends = BatchEnds { input: ordered, output: items_in, spares };
-    stages.push(Box::new(BatchStage::new(cut, parts.start, counters, batch_ends)));
+    stages.push(Box::new(BatchStage::new(cut, parts.start, counters, recorder, batch_ends)));
     let (planners, counters) = (parts.planners, parts.counters);
     let plan = PlanStage::new(planners, groups.clone(), distances, counters, plan_ends);
     stages.push(Box::new(plan));

@@ -6,6 +6,7 @@ use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Block, Chunk, Decoder, Input, Position, ReadOptions, Schema, Source};
 
+use super::cache::Cached;
 use super::ordered::Ordered;
 use crate::batch::Purpose;
 use crate::{Error, Result};
@@ -19,6 +20,8 @@ pub(crate) struct Pass {
     pub(crate) start: Position,
     /// The place behind the part; none for the end of the files.
     pub(crate) end: Option<Position>,
+    /// Whether a cache is read in the place of `input`, which a pass before this one makes.
+    pub(crate) cached: bool,
 }
 
 /// The parts to be read, one after the other.
@@ -57,6 +60,9 @@ struct Open {
 
 pub(super) struct ReadStage {
     passes: Passes,
+    /// A pass that waits for its cache.
+    waiting: Option<Pass>,
+    cache: Cached,
     open: Option<Open>,
     outgoing: Option<Outgoing>,
     number: u64,
@@ -71,11 +77,14 @@ impl ReadStage {
     pub(super) fn new(
         passes: Passes,
         (schema, block_bytes): (Schema, usize),
+        cache: Cached,
         blocks: Sender<Raw>,
         ordered: Arc<Ordered<Parsed>>,
     ) -> Self {
         Self {
             passes,
+            waiting: None,
+            cache,
             open: None,
             outgoing: None,
             number: 0,
@@ -92,6 +101,18 @@ impl ReadStage {
         self.number - 1
     }
 
+    /// Whether the next pass has to wait until the cache that it reads is whole.
+    fn waits(&mut self) -> bool {
+        if self.open.is_some() {
+            return false;
+        }
+        self.waiting = self.waiting.take().or_else(|| self.passes.next());
+        let Some(pass) = self.waiting.as_mut().filter(|pass| pass.cached) else { return false };
+        let Some(cache) = self.cache.get() else { return true };
+        (pass.input, pass.cached) = (Arc::clone(cache), false);
+        false
+    }
+
     /// The next thing to hand on; none at the very end.
     fn next(&mut self) -> Result<Option<Outgoing>> {
         if let Some(open) = &mut self.open {
@@ -104,7 +125,7 @@ impl ReadStage {
             self.open = None;
             return Ok(Some(Outgoing::Sign(self.number(), end)));
         }
-        if let Some(pass) = self.passes.next().map(Arc::new) {
+        if let Some(pass) = self.waiting.take().map(Arc::new) {
             self.open = Some(self.enter(&pass)?);
             return Ok(Some(Outgoing::Sign(self.number(), Parsed::Begin(pass))));
         }
@@ -146,6 +167,9 @@ impl Stage for ReadStage {
 
     fn poll(&mut self) -> Result<Progress> {
         if self.outgoing.is_none() {
+            if self.waits() {
+                return Ok(Progress::Blocked);
+            }
             self.outgoing = self.next()?;
         }
         match self.outgoing.take() {

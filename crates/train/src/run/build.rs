@@ -29,7 +29,9 @@ pub(super) fn capacity(
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema, sources.examples);
     let dense_bytes = from.map_or(0, |checkpoint| checkpoint.dense.bytes());
-    Capacity::plan(&Wanted { config, schema, inputs, model, examples, stores, dense_bytes })
+    let cache = sources.cache.as_ref().map(|cache| (cache.blocks, cache.bytes_max()));
+    let wanted = Wanted { config, schema, inputs, model, examples, stores, dense_bytes, cache };
+    Capacity::plan(&wanted)
 }
 
 /// The tiers and the trainer of a run.

@@ -1,11 +1,8 @@
 //! Going on from a checkpoint, and writing new ones.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use stepwell_base::hash::Checksum;
-use stepwell_data::Position as Place;
+use stepwell_data::{Position as Place, SourceFile};
 use stepwell_server::{Checkpoint, CheckpointWriter, Placement, prepare};
 
 use super::sources::Sources;
@@ -16,9 +13,6 @@ use crate::pipeline::Saver;
 use crate::resume::{DataFile, RunState, model_settings};
 use crate::scratch::{DirectoryLock, file_error};
 use crate::{Error, Result, kernels};
-
-/// Bytes at both ends of a data file that tell it from another one.
-const END_BYTES: u64 = 64 << 10;
 
 /// What checkpoints a run begins with.
 pub(super) struct Start {
@@ -130,17 +124,6 @@ fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Ru
 
 /// Name, length and ends of a data file.
 fn identify(path: &Path) -> Result<DataFile> {
-    let read = |action| file_error(action, path);
-    let mut file = File::open(path).map_err(read("open"))?;
-    let bytes = file.metadata().map_err(read("look at"))?.len();
-    let mut ends = Checksum::new();
-    let mut buffer = Vec::new();
-    for start in [0, bytes.saturating_sub(END_BYTES)] {
-        buffer.clear();
-        file.seek(SeekFrom::Start(start)).map_err(read("read"))?;
-        file.by_ref().take(END_BYTES).read_to_end(&mut buffer).map_err(read("read"))?;
-        ends.update(&buffer);
-    }
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(DataFile { name, bytes, ends: format!("{:016x}", ends.value()) })
+    let SourceFile { name, bytes, ends, .. } = SourceFile::of(path)?;
+    Ok(DataFile { name, bytes, ends: format!("{ends:016x}") })
 }

@@ -1,6 +1,7 @@
 //! A run from settings to report: files, capacity, tiers, pipeline, digest.
 
 mod build;
+mod cache;
 mod checkpoints;
 mod figures;
 mod sources;
@@ -23,7 +24,7 @@ use crate::batch::{Position, Purpose};
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::models::Model;
-use crate::pipeline::{self, Counters, Observer, Parts, Pass, Passes, Saver};
+use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver};
 use crate::report::{self, Report};
 use crate::world::World;
 use crate::{Error, Result};
@@ -82,9 +83,12 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let built = build(config, around, &sources, start.resumed.as_ref())?;
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.resumed);
-    let passes = training_passes(config, &sources, start.position);
-    let whole = (Box::new(passes) as Passes, start.position, start.saver);
-    finish(config, around, sources, built, whole, begin)
+    let notes = [sources.note.clone(), cache::note(config, &sources, start.position)];
+    notes.iter().flatten().for_each(|note| (around.on_note)(note));
+    let cache = cache::begin(config, &sources, start.position)?;
+    let passes = Box::new(training_passes(config, &sources, start.position)) as Passes;
+    let reads = Reads { passes, start: start.position, cache };
+    finish(config, around, sources, built, (reads, start.saver), begin)
 }
 
 /// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
@@ -101,11 +105,12 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
         input: Arc::clone(&sources.input),
         start: Place::default(),
         end: None,
+        cached: false,
     });
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
-    let report =
-        finish(config, around, sources, built, (passes, Position::default(), None), begin)?;
+    let reads = Reads { passes, start: Position::default(), cache: None };
+    let report = finish(config, around, sources, built, (reads, None), begin)?;
     if report.eval.examples == 0 {
         return Err(Error::NothingToEvaluate { skipped: report.skipped_lines });
     }
@@ -132,12 +137,19 @@ pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
     Ok(Model::build(config, Schema::CRITEO)?.tables().to_vec())
 }
 
+/// What a pipeline reads, from where on, and the cache that it makes of it.
+struct Reads {
+    passes: Passes,
+    start: Position,
+    cache: Option<CacheMaking>,
+}
+
 fn finish(
     config: &Config,
     around: &Surroundings,
     sources: Sources,
     built: Built,
-    (passes, start, saver): (Passes, Position, Option<Saver>),
+    (reads, saver): (Reads, Option<Saver>),
     begin: f64,
 ) -> Result<Report> {
     let counters = Arc::new(Counters::default());
@@ -150,8 +162,9 @@ fn finish(
     let parts = Parts {
         schema: sources.schema,
         block_bytes: capacity.block_bytes,
-        passes,
-        start,
+        passes: reads.passes,
+        start: reads.start,
+        cache: reads.cache,
         group_fields,
         groups: groups.clone(),
         planners,

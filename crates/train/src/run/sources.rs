@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use stepwell_data::{Input, Position as Place, Schema, SynthOptions, resolve};
+use stepwell_data::{CacheWriter, Input, Position as Place, Schema, SynthOptions, resolve};
 
+use super::cache::{self, Found, Wanted};
 use crate::Result;
 use crate::batch::{Position, Purpose};
 use crate::config::Config;
@@ -19,25 +20,50 @@ pub(super) struct Sources {
     pub(super) boundary: Option<Place>,
     /// Lines of an epoch, where they were counted.
     pub(super) examples: Option<u64>,
+    /// The cache that is made of `input`, where one is.
+    pub(super) cache: Option<Wanted>,
+    /// What to say of a cache that is not used.
+    pub(super) note: Option<String>,
 }
+
+/// Columns of the data.
+pub(super) const SCHEMA: Schema = Schema::CRITEO;
 
 pub(super) fn sources(config: &Config) -> Result<Sources> {
     let input = match config.data.paths.as_slice() {
         [] => Input::synth(&synth_options(config))?,
         paths => Input::Files(resolve(paths)?),
     };
+    let Found { cache, mut wanted, mut note } = cache::find(config, input.files())?;
     let eval_input = match config.data.eval_paths.as_slice() {
         [] => None,
         paths => Some(Arc::new(Input::Files(resolve(paths)?))),
     };
     let (mut boundary, mut examples) = (None, None);
     if eval_input.is_none() && config.data.eval_fraction > 0.0 {
-        let lines = input.lines_of_each()?;
+        let lines = match &cache {
+            Some(cache) => cache.lines_of_each(),
+            None => input.lines_of_each()?,
+        };
         let total: u64 = lines.iter().sum();
         boundary = Some(place_of(train_part(config, total), &lines));
         examples = Some(total);
     }
-    Ok(Sources { schema: Schema::CRITEO, input: Arc::new(input), eval_input, boundary, examples })
+    if let Some(wanted) = &mut wanted {
+        wanted.blocks = CacheWriter::blocks_max(input.files(), examples, SCHEMA);
+    }
+    let input = match cache {
+        Some(cache) if cache::skips_fit(&cache, boundary, config.data.skip_max) => {
+            Input::Cache(cache)
+        }
+        Some(cache) => {
+            note = Some(cache::skips_note(&cache, config.data.skip_max));
+            input
+        }
+        None => input,
+    };
+    let input = Arc::new(input);
+    Ok(Sources { schema: SCHEMA, input, eval_input, boundary, examples, cache: wanted, note })
 }
 
 /// The options of the built-in stream.
@@ -75,13 +101,18 @@ pub(super) fn training_passes(
 ) -> impl Iterator<Item = Pass> + Send + use<> {
     let (input, end) = (Arc::clone(&sources.input), sources.boundary);
     let evaluation = evaluation_pass(sources, 0);
+    // Epochs behind the one that makes the cache read it.
+    let made = sources.cache.is_some().then(|| cache::epoch_made(start));
+    let own_tail = sources.eval_input.is_none();
     (start.epoch..config.data.epochs).flat_map(move |epoch| {
         let resumed = epoch == start.epoch;
         let from =
             if resumed { Place { file: start.file, line: start.line } } else { Place::default() };
         let input = Arc::clone(&input);
-        let train = Pass { purpose: Purpose::Train, epoch, input, start: from, end };
-        let evaluation = evaluation.clone().map(|pass| Pass { epoch, ..pass });
+        let cached = made.is_some_and(|made| epoch > made);
+        let train = Pass { purpose: Purpose::Train, epoch, input, start: from, end, cached };
+        let cached = cached && own_tail;
+        let evaluation = evaluation.clone().map(|pass| Pass { epoch, cached, ..pass });
         std::iter::once(train).chain(evaluation)
     })
 }
@@ -93,7 +124,7 @@ pub(super) fn evaluation_pass(sources: &Sources, epoch: u64) -> Option<Pass> {
         (None, None) => return None,
     };
     let input = Arc::clone(input);
-    Some(Pass { purpose: Purpose::Evaluate, epoch, input, start, end: None })
+    Some(Pass { purpose: Purpose::Evaluate, epoch, input, start, end: None, cached: false })
 }
 
 #[cfg(test)]

@@ -1,0 +1,256 @@
+//! A packed file that stands for the text that it was made of, line by line.
+//!
+//! Why: the second reading of a text need not parse, and must not show: a chunk from a cache has
+//! the examples, the places and the malformed lines that a chunk of the text has.
+//!
+//! How: the file says which files of text it was made of, how many lines each has and which of
+//! them are malformed (`PACKED.md`, origin). All other lines are examples, in order.
+//!
+//! Invariants
+//! - C1 a block of a cache has examples of one file of text;
+//! - C2 a cache is only read where the text is as it was when the cache was made.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::origin::Origin;
+use super::{HEAD_BYTES, PackedFile, PackedReader, SourceFile, decode, is_packed};
+use crate::block::Block;
+use crate::compression::open_packed;
+use crate::error::MEND_CACHE;
+use crate::files::explain;
+use crate::{Chunk, DataError, Position, ReadOptions, Schema};
+
+/// What lies where a cache of some text is wanted.
+#[derive(Debug)]
+pub enum CacheAt {
+    /// Nothing.
+    Absent,
+    /// A cache of something else; why it is not of this text.
+    Other(String),
+    /// A cache of this text.
+    Whole(DataCache),
+}
+
+/// A cache of text, open.
+#[derive(Debug)]
+pub struct DataCache {
+    file: PackedFile,
+    /// The files of text.
+    files: Vec<PathBuf>,
+    origin: Origin,
+    /// Examples before each file of text.
+    starts: Vec<u64>,
+}
+
+impl DataCache {
+    /// Looks at `path` for a cache of `files`, which now are `sources`.
+    ///
+    /// # Errors
+    /// Something that is no cache, which is nobody's to replace; a damaged one; a file among
+    /// `files` that is packed itself.
+    pub fn find(
+        path: &Path,
+        files: &[PathBuf],
+        sources: &[SourceFile],
+        schema: Schema,
+    ) -> Result<CacheAt, DataError> {
+        for file in files {
+            if open_packed(file)?.is_some() {
+                let why = "is packed already, and data.cache is for text: leave data.cache out";
+                return Err(DataError::Path { path: file.clone(), why: why.to_owned() });
+            }
+        }
+        let Some(mut file) = open_cache(path)? else { return Ok(CacheAt::Absent) };
+        let damaged = |why| file_damaged(path, "its origin", why);
+        let origin = Origin::decode(file.table()?.origin()).map_err(damaged)?;
+        if origin.examples() != file.examples() {
+            return Err(damaged(format!(
+                "{} examples where the file has {}",
+                origin.examples(),
+                file.examples()
+            )));
+        }
+        if let Some(why) = differs(&origin, sources, file.schema() == schema) {
+            return Ok(CacheAt::Other(why));
+        }
+        let mut starts = Vec::with_capacity(origin.files.len());
+        let mut before = 0;
+        for file in &origin.files {
+            starts.push(before);
+            before += file.examples();
+        }
+        Ok(CacheAt::Whole(Self { file, files: files.to_vec(), origin, starts }))
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The files of text.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Examples in it.
+    pub fn examples(&self) -> u64 {
+        self.file.examples()
+    }
+
+    /// Malformed lines of the text before `place`, and from there on.
+    pub fn malformed_around(&self, place: Position) -> (u64, u64) {
+        let (mut before, mut behind) = (0, 0);
+        for (number, file) in self.origin.files.iter().enumerate() {
+            let first = match (number as u32).cmp(&place.file) {
+                std::cmp::Ordering::Less => file.malformed.len() as u64,
+                std::cmp::Ordering::Equal => file.malformed_before(place.line),
+                std::cmp::Ordering::Greater => 0,
+            };
+            before += first;
+            behind += file.malformed.len() as u64 - first;
+        }
+        (before, behind)
+    }
+
+    /// Lines of each file of text.
+    pub fn lines_of_each(&self) -> Vec<u64> {
+        self.origin.files.iter().map(|file| file.lines).collect()
+    }
+
+    pub(crate) fn has_truth(&self) -> bool {
+        self.file.has_truth()
+    }
+
+    /// The most bytes that it takes while it is read.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.file.bytes_max().saturating_add(self.origin.bytes())
+    }
+
+    /// Fills `chunk` with the lines of `block`.
+    pub(crate) fn decode(&self, block: &Block, chunk: &mut Chunk) -> Result<(), DataError> {
+        let number = block.file as usize;
+        let (file, first) = (&self.origin.files[number], block.first_line);
+        chunk.clear();
+        if let Some(seal) = &block.packed {
+            let example = self.starts[number] + file.examples_before(first);
+            decode(block, seal, example, chunk)
+                .map_err(|why| self.file.damaged(seal.place(), why))?;
+        }
+        chunk.file = block.file;
+        file.place(first, block.lines, chunk);
+        Ok(())
+    }
+}
+
+/// The packed file at `path`, if there is one, which must say what it was made of.
+fn open_cache(path: &Path) -> Result<Option<PackedFile>, DataError> {
+    let unfit = |why: String| DataError::Path { path: path.to_owned(), why };
+    if path.exists() && !path.is_file() {
+        return Err(unfit("is no file: name another place for data.cache".to_owned()));
+    }
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unfit(explain(&error))),
+    };
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let read = Read::by_ref(&mut file).take(HEAD_BYTES as u64).read_to_end(&mut head);
+    read.map_err(|error| unfit(explain(&error)))?;
+    let elsewhere = "name another place for data.cache";
+    if !is_packed(&head) {
+        return Err(unfit(format!("is there and is no cache: {elsewhere}")));
+    }
+    let file = PackedFile::new(path, file).map_err(|error| match error {
+        DataError::Damaged { place, why, .. } => file_damaged(path, &place, why),
+        DataError::Path { .. } => {
+            unfit(format!("was packed by another build of stepwell: remove it, or {elsewhere}"))
+        }
+        other => other,
+    })?;
+    if !file.has_origin() {
+        let why = format!("was packed by `stepwell convert` and is no cache: {elsewhere}");
+        return Err(unfit(why));
+    }
+    Ok(Some(file))
+}
+
+fn file_damaged(path: &Path, place: &str, why: String) -> DataError {
+    let (path, place) = (path.to_owned(), place.to_owned());
+    DataError::Damaged { path, place, why, mend: MEND_CACHE }
+}
+
+/// Why a cache is not of `sources`, if it is not.
+fn differs(origin: &Origin, sources: &[SourceFile], same_schema: bool) -> Option<String> {
+    if !origin.same_rules || !same_schema {
+        return Some("lines were parsed in another way".to_owned());
+    }
+    let (was, is) = (origin.files.len(), sources.len());
+    let pairs = sources.iter().zip(&origin.files);
+    let differ = |(now, was): (&SourceFile, &super::origin::OriginFile)| now.differs(&was.source);
+    pairs
+        .map(differ)
+        .find(Option::is_some)
+        .unwrap_or_else(|| (was != is).then(|| format!("there were {was} files, there are {is}")))
+}
+
+/// Reads a cache as blocks of lines of its text.
+#[derive(Debug)]
+pub struct CacheReader {
+    cache: Arc<DataCache>,
+    reader: PackedReader,
+    at: Position,
+}
+
+impl CacheReader {
+    /// Starts at a place of the text.
+    pub(crate) fn open(cache: Arc<DataCache>, options: &ReadOptions) -> Result<Self, DataError> {
+        let (at, files) = (options.start, &cache.origin.files);
+        let Some(file) = files.get(at.file as usize).filter(|file| at.line <= file.lines) else {
+            let path = cache.files.get(at.file as usize).cloned().unwrap_or_default();
+            let why = "the file has fewer lines; it may have changed".to_owned();
+            return Err(DataError::Position { path, wanted: at.line, why });
+        };
+        let behind = cache.starts[at.file as usize] + file.examples_before(at.line);
+        let reader = PackedReader::open(cache.file.again()?, at.file, behind, options)?;
+        Ok(Self { cache, reader, at })
+    }
+
+    /// Fills `block` with the next lines; false at the end of the last file.
+    pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+        let cache = Arc::clone(&self.cache);
+        let file = loop {
+            match cache.origin.files.get(self.at.file as usize) {
+                None => return Ok(false),
+                Some(file) if self.at.line < file.lines => break file,
+                Some(_) => self.at = Position { file: self.at.file + 1, line: 0 },
+            }
+        };
+        let (examples, before) = (file.examples(), file.examples_before(self.at.line));
+        let mut end = file.lines;
+        if before == examples {
+            // Malformed lines are all that is left of the file.
+            block.bytes.clear();
+            block.packed = None;
+        } else {
+            let start = cache.starts[self.at.file as usize];
+            let read = self.reader.next_block(block)?;
+            let after = before + u64::from(block.lines);
+            if !read || block.first_line != start + before || after > examples {
+                let place = block.packed.map_or_else(String::new, |seal| seal.place());
+                let why = "its examples are not those of one file of text".to_owned();
+                return Err(cache.file.damaged(place, why));
+            }
+            if after < examples {
+                end = file.line_of(after);
+            }
+        }
+        (block.file, block.first_line) = (self.at.file, self.at.line);
+        // A block has fewer than 2^32 bytes and so many examples, and malformed lines are few.
+        block.lines = (end - self.at.line) as u32;
+        self.at.line = end;
+        Ok(true)
+    }
+}

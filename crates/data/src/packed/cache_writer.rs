@@ -1,0 +1,136 @@
+//! Chunks of text, as they go by, into a cache of it.
+
+use std::path::{Path, PathBuf};
+
+use super::cache::{CacheAt, DataCache};
+use super::layout::ENTRY_BYTES;
+use super::origin::{CACHE_MALFORMED_MAX, Origin, SourceFile};
+use super::writer::{PackedOptions, PackedWriter};
+use crate::compression::is_plain;
+use crate::{Chunk, DataError, Position, Schema};
+
+/// Blocks at most, where the lines of the text are not known: 128 MiB of table, 1 TB of file.
+const BLOCKS_MAX: u64 = 1 << 22;
+
+/// Writes the cache of some files of text; dropped before [`CacheWriter::finish`] it leaves
+/// nothing.
+///
+/// Cost: [`CacheWriter::bytes_max`]; a copy of each example and a checksum over it.
+#[derive(Debug)]
+pub struct CacheWriter {
+    path: PathBuf,
+    files: Vec<PathBuf>,
+    sources: Vec<SourceFile>,
+    schema: Schema,
+    blocks_max: u64,
+    writer: PackedWriter,
+    origin: Origin,
+    malformed: u64,
+    /// Behind the last line that was added.
+    at: Position,
+}
+
+impl CacheWriter {
+    /// Begins the cache of `files`, which now are `sources`, that will be at `path`.
+    ///
+    /// # Errors
+    /// As [`PackedWriter::new`].
+    pub fn new(
+        path: &Path,
+        files: &[PathBuf],
+        sources: &[SourceFile],
+        schema: Schema,
+        blocks_max: u64,
+    ) -> Result<Self, DataError> {
+        Ok(Self {
+            path: path.to_owned(),
+            files: files.to_vec(),
+            sources: sources.to_vec(),
+            schema,
+            blocks_max,
+            writer: PackedWriter::new(path, &PackedOptions::new(schema))?,
+            origin: Origin::unread(sources.to_vec()),
+            malformed: 0,
+            at: Position::default(),
+        })
+    }
+
+    /// Blocks that a cache of `files` has at most, of which all lines were counted or none.
+    pub fn blocks_max(files: &[PathBuf], lines: Option<u64>, schema: Schema) -> u64 {
+        let known = |path: &PathBuf| {
+            let bytes = std::fs::metadata(path).ok().filter(|_| is_plain(path))?.len();
+            Some(bytes / schema.line_bytes_min() as u64)
+        };
+        let lines = lines.or_else(|| files.iter().map(known).sum());
+        let example = 1 + 4 * schema.dense + 8 * schema.slots;
+        let examples = PackedOptions::new(schema).block_bytes / example;
+        let needed = |lines: u64| lines / examples.max(1) as u64 + files.len() as u64;
+        lines.map_or(BLOCKS_MAX, needed)
+    }
+
+    /// The most bytes that it takes to write a cache of `blocks` blocks with `malformed` malformed
+    /// lines, and then to read it.
+    pub fn bytes_max(sources: &[SourceFile], schema: Schema, blocks: u64, malformed: u64) -> u64 {
+        let writer = PackedWriter::bytes_max(&PackedOptions::new(schema), blocks);
+        let origin = Origin::bytes_max(sources, malformed);
+        let table = blocks.saturating_mul(ENTRY_BYTES as u64);
+        // Noted, as it is written, and as it is read.
+        [writer, table, 4 * origin].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Appends the first `examples` examples of `chunk`, whose malformed lines are all that stand
+    /// before the next one.
+    ///
+    /// # Errors
+    /// A failing disk, or more than was planned for.
+    ///
+    /// # Panics
+    /// When the chunk does not follow the one before.
+    pub fn add(&mut self, chunk: &Chunk, examples: usize) -> Result<(), DataError> {
+        if chunk.file != self.at.file {
+            self.writer.close_block()?;
+            self.at = Position { file: self.at.file + 1, line: 0 };
+        }
+        let first = Position { file: chunk.file, line: chunk.first_line };
+        assert_eq!(first, self.at, "a cache has no holes");
+        self.writer.add_first(chunk, examples)?;
+        let fail = |why: String| DataError::Path { path: self.path.clone(), why };
+        if self.writer.blocks() > self.blocks_max {
+            let most = self.blocks_max;
+            return Err(fail(format!("more than {most} blocks: train without data.cache")));
+        }
+        self.malformed += chunk.malformed.len() as u64;
+        if self.malformed > CACHE_MALFORMED_MAX {
+            let most = CACHE_MALFORMED_MAX;
+            return Err(fail(format!("more than {most} malformed lines: lower data.skip_max")));
+        }
+        let file = &mut self.origin.files[chunk.file as usize];
+        let line = |offset: &u32| chunk.first_line + u64::from(*offset);
+        file.malformed.extend(chunk.malformed.iter().map(line));
+        self.at.line += (examples + chunk.malformed.len()) as u64;
+        file.lines = self.at.line;
+        Ok(())
+    }
+
+    /// Completes the cache of all lines of the files, and opens it.
+    ///
+    /// # Errors
+    /// A failing disk, or a file of text that was changed while it was read.
+    pub fn finish(self) -> Result<DataCache, DataError> {
+        for (path, was) in self.files.iter().zip(&self.sources) {
+            if SourceFile::of(path)? != *was {
+                let cache = self.path.display();
+                let why = format!("was changed while it was read: {cache} is not made; run again");
+                return Err(DataError::Path { path: path.clone(), why });
+            }
+        }
+        self.writer.finish_with(&self.origin.encode())?;
+        match DataCache::find(&self.path, &self.files, &self.sources, self.schema)? {
+            CacheAt::Whole(cache) => Ok(cache),
+            CacheAt::Absent | CacheAt::Other(_) => {
+                let why = "was replaced as soon as it was made: name another place for data.cache";
+                Err(DataError::Path { path: self.path, why: why.to_owned() })
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What a packed file was made of: files of text, their lines, and which of these are malformed.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use stepwell_base::hash::Checksum;
+
+use super::layout::{NAME_BYTES, put, u32_at, u64_at};
+use crate::files::explain;
+use crate::parse::RULES_NAME;
+use crate::{Chunk, DataError};
+
+/// Malformed lines that a cache remembers at most.
+pub const CACHE_MALFORMED_MAX: u64 = 1 << 17;
+
+/// Bytes at both ends of a file that tell it from another one.
+const END_BYTES: u64 = 64 << 10;
+
+const HEAD_BYTES: usize = NAME_BYTES + 8;
+const FILE_BYTES: usize = 40;
+
+/// What tells a data file from another one, and from itself before it was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Name without its directory, which may differ from machine to machine.
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// When it was last changed, in nanoseconds since 1970.
+    pub modified: i64,
+    /// Checksum of the first and the last 64 KiB.
+    pub ends: u64,
+}
+
+impl SourceFile {
+    /// Looks at the file.
+    ///
+    /// # Errors
+    /// What is no file on a disk, or cannot be read.
+    pub fn of(path: &Path) -> Result<Self, DataError> {
+        let fail = |why: String| DataError::Path { path: path.to_owned(), why };
+        let about = std::fs::metadata(path).map_err(|error| fail(explain(&error)))?;
+        if !about.is_file() {
+            return Err(fail("is no file on a disk, so that it cannot be known again".to_owned()));
+        }
+        let mut ends = Checksum::new();
+        let mut read = || {
+            let (mut file, mut buffer) = (File::open(path)?, Vec::new());
+            for start in [0, about.len().saturating_sub(END_BYTES)] {
+                buffer.clear();
+                file.seek(SeekFrom::Start(start))?;
+                file.by_ref().take(END_BYTES).read_to_end(&mut buffer)?;
+                ends.update(&buffer);
+            }
+            Ok(())
+        };
+        read().map_err(|error: std::io::Error| fail(explain(&error)))?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let modified = about.mtime().wrapping_mul(1_000_000_000).wrapping_add(about.mtime_nsec());
+        Ok(Self { name, bytes: about.len(), modified, ends: ends.value() })
+    }
+
+    /// How it differs from what it was, if it does.
+    pub(super) fn differs(&self, was: &Self) -> Option<String> {
+        if self.name != was.name {
+            return Some(format!("'{}' was '{}'", self.name, was.name));
+        }
+        if self.bytes != was.bytes {
+            return Some(format!("'{}' had {} bytes, has {}", self.name, was.bytes, self.bytes));
+        }
+        (self != was).then(|| format!("'{}' was changed since", self.name))
+    }
+}
+
+/// A file of text that was parsed to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OriginFile {
+    pub(super) source: SourceFile,
+    /// Lines of it, each an example or malformed.
+    pub(super) lines: u64,
+    /// Lines before each malformed one. // ascending
+    pub(super) malformed: Vec<u64>,
+}
+
+impl OriginFile {
+    pub(super) fn examples(&self) -> u64 {
+        self.lines - self.malformed.len() as u64
+    }
+
+    /// Examples in the first `lines` lines.
+    pub(super) fn examples_before(&self, lines: u64) -> u64 {
+        lines - self.malformed_before(lines)
+    }
+
+    /// Malformed lines among the first `lines` ones.
+    pub(super) fn malformed_before(&self, lines: u64) -> u64 {
+        self.malformed.partition_point(|line| *line < lines) as u64
+    }
+
+    /// Lines before the example that has `examples` before it.
+    pub(super) fn line_of(&self, examples: u64) -> u64 {
+        let (mut low, mut high) = (0, self.malformed.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // So many examples stand before that malformed line.
+            if self.malformed[middle] - middle as u64 <= examples {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        examples + low as u64
+    }
+
+    /// Gives `chunk`, whose examples are those of `lines` lines from `first` on, their places, and
+    /// the malformed lines between them.
+    pub(super) fn place(&self, first: u64, lines: u32, chunk: &mut Chunk) {
+        let [from, to] = [first, first + u64::from(lines)]
+            .map(|line| self.malformed.partition_point(|malformed| *malformed < line));
+        let malformed = &self.malformed[from..to];
+        let examples = chunk.len();
+        assert_eq!(examples + malformed.len(), lines as usize, "lines from line {first} on");
+        chunk.first_line = first;
+        chunk.malformed.clear();
+        chunk.malformed.reserve_exact(malformed.len());
+        // Lines of a chunk count in 32 bits.
+        chunk.malformed.extend(malformed.iter().map(|line| (line - first) as u32));
+        chunk.lines.clear();
+        chunk.lines.reserve_exact(examples);
+        let mut start = 0;
+        for end in chunk.malformed.iter().copied().chain([lines]) {
+            chunk.lines.extend(start..end);
+            start = end + 1;
+        }
+    }
+}
+
+/// What a packed file says that it was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) files: Vec<OriginFile>,
+    /// Whether its lines were parsed as this build parses them.
+    pub(super) same_rules: bool,
+}
+
+impl Origin {
+    /// Of `sources`, of which no line was read.
+    pub(super) fn unread(sources: Vec<SourceFile>) -> Self {
+        let unread = |source| OriginFile { source, lines: 0, malformed: Vec::new() };
+        Self { files: sources.into_iter().map(unread).collect(), same_rules: true }
+    }
+
+    /// The most bytes that an origin takes in memory, with `malformed` malformed lines; in a file
+    /// it takes fewer.
+    pub(super) fn bytes_max(sources: &[SourceFile], malformed: u64) -> u64 {
+        let names: usize = sources.iter().map(|source| source.name.len()).sum();
+        let files = sources.len() * size_of::<OriginFile>() + names + HEAD_BYTES;
+        // Lists that grow have room for twice what they hold.
+        2 * (files as u64).saturating_add(malformed.saturating_mul(8))
+    }
+
+    /// Bytes that it takes in memory.
+    pub(super) fn bytes(&self) -> u64 {
+        let of = |file: &OriginFile| {
+            size_of::<OriginFile>() + file.source.name.capacity() + file.malformed.capacity() * 8
+        };
+        self.files.iter().map(of).sum::<usize>() as u64
+    }
+
+    pub(super) fn examples(&self) -> u64 {
+        // What no writer wrote may count any number.
+        self.files.iter().map(OriginFile::examples).fold(0, u64::saturating_add)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEAD_BYTES];
+        put(&mut bytes, 0, RULES_NAME.as_bytes());
+        put(&mut bytes, NAME_BYTES, &(self.files.len() as u32).to_le_bytes());
+        for OriginFile { source, lines, malformed } in &self.files {
+            bytes.extend(source.bytes.to_le_bytes());
+            bytes.extend(source.modified.to_le_bytes());
+            bytes.extend(source.ends.to_le_bytes());
+            bytes.extend(lines.to_le_bytes());
+            bytes.extend((malformed.len() as u32).to_le_bytes());
+            bytes.extend((source.name.len() as u32).to_le_bytes());
+            bytes.extend(source.name.as_bytes());
+            bytes.extend(malformed.iter().flat_map(|line| line.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// Reads what [`Origin::encode`] wrote, or says what is wrong with it.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let short = || format!("{} bytes are too few for what they should hold", bytes.len());
+        let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(short)?;
+        let rules = head[..NAME_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
+        let (count, mut files, mut total) = (u32_at(head, NAME_BYTES), Vec::new(), 0);
+        for _ in 0..count {
+            let (fixed, behind) = rest.split_at_checked(FILE_BYTES).ok_or_else(short)?;
+            let (malformed, name) = (u32_at(fixed, 32), u32_at(fixed, 36));
+            total += u64::from(malformed);
+            if total > CACHE_MALFORMED_MAX {
+                return Err(format!("{total} malformed lines, {CACHE_MALFORMED_MAX} at most"));
+            }
+            let (name, behind) = behind.split_at_checked(name as usize).ok_or_else(short)?;
+            let name = String::from_utf8(name.to_vec()).map_err(|_| "a name is no text")?;
+            let (list, behind) =
+                behind.split_at_checked(malformed as usize * 8).ok_or_else(short)?;
+            let malformed: Vec<u64> = list.chunks_exact(8).map(|line| u64_at(line, 0)).collect();
+            let (lines, modified) = (u64_at(fixed, 24), u64_at(fixed, 8).cast_signed());
+            let ascend = malformed.windows(2).all(|pair| pair[0] < pair[1]);
+            if !ascend || malformed.last().is_some_and(|last| *last >= lines) {
+                return Err(format!("malformed lines of '{name}' are not in order"));
+            }
+            let (bytes, ends) = (u64_at(fixed, 0), u64_at(fixed, 16));
+            let source = SourceFile { name, bytes, modified, ends };
+            files.push(OriginFile { source, lines, malformed });
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            return Err(format!("{} bytes too many", rest.len()));
+        }
+        Ok(Self { files, same_rules: rules == RULES_NAME.as_bytes() })
+    }
+}
+
+const _: () = assert!(RULES_NAME.len() <= NAME_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::random::Stream;
+
+    use super::*;
+
+    fn file(name: &str, lines: u64, malformed: &[u64]) -> OriginFile {
+        let source = SourceFile { name: name.to_owned(), bytes: 9, modified: -7, ends: 1 << 63 };
+        OriginFile { source, lines, malformed: malformed.to_vec() }
+    }
+
+    #[test]
+    fn lines_and_examples_find_each_other() {
+        for malformed in [&[][..], &[0], &[0, 1, 2], &[5], &[2, 3, 7, 11], &[11]] {
+            let file = file("a", 12, malformed);
+            let good: Vec<u64> = (0..12).filter(|line| !malformed.contains(line)).collect();
+            assert_eq!(file.examples(), good.len() as u64);
+            for (example, line) in good.iter().enumerate() {
+                assert_eq!(file.line_of(example as u64), *line, "{malformed:?}");
+                assert_eq!(file.examples_before(*line), example as u64, "{malformed:?}");
+            }
+            assert_eq!(file.examples_before(12), good.len() as u64);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_all_else_refused() {
+        let files = vec![file("a.tsv", 5, &[0, 4]), file("tägliche", 0, &[]), file("", 1, &[0])];
+        let origin = Origin { files, same_rules: true };
+        let bytes = origin.encode();
+        assert_eq!(Origin::decode(&bytes), Ok(origin.clone()));
+        for cut in 0..bytes.len() {
+            assert!(Origin::decode(&bytes[..cut]).is_err(), "{cut}");
+        }
+        assert!(Origin::decode(&[&bytes[..], &[0]].concat()).is_err());
+        let mut other = bytes.clone();
+        other[0] ^= 1;
+        assert!(!Origin::decode(&other).unwrap().same_rules);
+        let refused = |files, why: &str| {
+            let error = Origin::decode(&Origin { files, same_rules: true }.encode()).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        };
+        refused(vec![file("a", 5, &[5])], "of 'a' are not in order");
+        refused(vec![file("a", 5, &[3, 3])], "of 'a' are not in order");
+        let many: Vec<u64> = (0..=CACHE_MALFORMED_MAX).collect();
+        refused(vec![file("a", 1 << 40, &many)], "131073 malformed lines, 131072 at most");
+        // Bytes of any kind are an origin or an error.
+        let mut dice = Stream::named(1, b"origins");
+        for _ in 0..20_000 {
+            let mut bytes = bytes.clone();
+            for _ in 0..=dice.next_u64() % 3 {
+                let at = (dice.next_u64() % bytes.len() as u64) as usize;
+                bytes[at] = [0, 1, 2, 0x7F, 0xFF][(dice.next_u64() % 5) as usize];
+            }
+            if let Ok(origin) = Origin::decode(&bytes) {
+                origin.files.iter().for_each(|file| assert!(file.examples() <= file.lines));
+            }
+        }
+    }
+}
