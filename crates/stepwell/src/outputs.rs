@@ -40,6 +40,22 @@ pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Re
     Ok(())
 }
 
+/// Refuses two outputs that are one file; none is tried, since another run may be writing one.
+pub(crate) fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), String> {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+        path.canonicalize().or_else(|_| Ok(folder?.join(path.file_name().unwrap_or_default())))
+    };
+    let places: [std::io::Result<PathBuf>; 2] = [one.1, other.1].map(place);
+    if let [Ok(first), Ok(second)] = places
+        && first == second
+    {
+        return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
+    }
+    Ok(())
+}
+
 /// Where `path` really is, after a try to write to it, which changes nothing.
 fn writable(path: &Path) -> std::io::Result<PathBuf> {
     let existed = path.exists();

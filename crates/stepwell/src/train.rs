@@ -21,13 +21,10 @@ const PRESETS: [&str; 1] = ["criteo"];
 /// Trains.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
     let config = config(&args.settings)?;
-    let report = ("--report", args.report.as_deref());
-    // A cache that is there is read, and need not be writable.
-    let cache = config.data.cache.as_deref().filter(|cache| !cache.exists());
-    let unfinished = cache.map(stepwell_data::PackedWriter::unfinished);
-    let caches = [("data.cache", cache), ("data.cache", unfinished.as_deref())];
-    let outputs: Vec<_> = caches.into_iter().chain([report]).collect();
-    outputs::check(&outputs, &read_by(args, &config))?;
+    outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
+    if let (Some(report), Some(cache)) = (&args.report, &config.data.cache) {
+        outputs::check_apart(("--report", report), ("data.cache", cache))?;
+    }
     let placement = match (args.resume, args.force) {
         (true, _) => Placement::Resume,
         (_, true) => Placement::SetAside,

@@ -196,7 +196,7 @@ fn places_and_data_that_cannot_be_are_refused_before_training() {
         let error = fails(&shop, data, &["--data.cache", cache]);
         assert!(error.contains(why), "{error}");
     };
-    refused(&[&data], "no/where", "data.cache no/where: No such file");
+    refused(&[&data], "no/where", "no/where.unfinished: cannot be created: No such file");
     fs::create_dir(shop.path("folder")).unwrap();
     refused(&[&data], "folder", "folder");
     refused(&[&data], "/dev/full", "/dev/full: is no file");
@@ -207,7 +207,10 @@ fn places_and_data_that_cannot_be_are_refused_before_training() {
     refused(&[&data], "data.packed", "was packed by `stepwell convert` and is no cache");
     refused(&["data.packed"], "new.cache", "data.packed: is packed already");
     refused(&[&data, "data.packed"], "new.cache", "data.packed: is packed already");
-    refused(&[&data], "report.json", "two outputs");
+    for report in ["report.json", "./report.json", "folder/../report.json"] {
+        refused(&[&data], report, "--report report.json is also data.cache: name two files");
+    }
+    assert!(!shop.path("report.json").exists());
     fs::write(shop.path("left.unfinished"), "a letter").unwrap();
     refused(&[&data], "left", "left.unfinished: is where a packed file is written");
     let error = shop.fails(&["train", "--data.cache", "new.cache"]);

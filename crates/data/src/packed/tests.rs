@@ -209,3 +209,30 @@ fn first_bytes_tell_packed_files_even_damaged_ones() {
         assert!(!is_packed(other), "{other:?}");
     }
 }
+
+#[test]
+fn a_writer_holds_no_more_than_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut dice = Stream::named(1, b"held by a writer");
+    for schema in [TINY, Schema { dense: 0, slots: 1 }, Schema { dense: 9, slots: 0 }] {
+        for keys_max in [1, 2, 9] {
+            let options = PackedOptions { schema, block_bytes: 2000 };
+            let mut writer = PackedWriter::new(&folder.path().join("packed"), &options).unwrap();
+            let (mut chunk, mut held) = (Chunk::new(schema), 0);
+            for _ in 0..3000 {
+                chunk.clear();
+                chunk.labels.push(1.0);
+                chunk.dense.resize(schema.dense, 1.0);
+                for _ in 0..schema.slots {
+                    let keys = dice.next_u64() % keys_max + u64::from(keys_max == 1);
+                    chunk.keys.extend((0..keys).map(stepwell_base::Key));
+                    chunk.bag_ends.push(chunk.keys.len() as u32);
+                }
+                writer.add(&chunk).unwrap();
+                held = held.max(writer.held());
+            }
+            let most = PackedWriter::bytes_max(&options, writer.blocks() + 1);
+            assert!(held <= most, "{schema:?} with {keys_max}: {held} bytes, not {most}");
+        }
+    }
+}

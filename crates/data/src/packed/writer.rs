@@ -304,6 +304,14 @@ impl Drop for PackedWriter {
     }
 }
 
+#[cfg(test)]
+impl PackedWriter {
+    /// Bytes that it holds now.
+    pub(super) fn held(&self) -> u64 {
+        (self.block.bytes() + self.bytes.capacity() + self.table.capacity()) as u64
+    }
+}
+
 /// A block of no examples.
 const EMPTY: Shape = Shape { examples: 0, keys: 0, one_key_a_bag: true, truth: false };
 

@@ -80,12 +80,12 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let begin = around.clock.seconds();
     let sources = sources(config)?;
     let start = checkpoints::start(config, around, &sources)?;
-    let built = build(config, around, &sources, start.resumed.as_ref())?;
-    // Its dense part was taken over, and is large where it has stale rows or a sketch.
-    drop(start.resumed);
     let notes = [sources.note.clone(), cache::note(config, &sources, start.position)];
     notes.iter().flatten().for_each(|note| (around.on_note)(note));
     let cache = cache::begin(config, &sources, start.position)?;
+    let built = build(config, around, &sources, start.resumed.as_ref())?;
+    // Its dense part was taken over, and is large where it has stale rows or a sketch.
+    drop(start.resumed);
     let passes = Box::new(training_passes(config, &sources, start.position)) as Passes;
     let reads = Reads { passes, start: start.position, cache };
     finish(config, around, sources, built, (reads, start.saver), begin)
