@@ -22,11 +22,8 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn here(io_engine: &str) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let info = read("/proc/cpuinfo");
-        let model = info.lines().find(|line| line.starts_with("model name"));
-        let cpu = model.and_then(|line| line.split_once(':')).map_or("", |(_, name)| name.trim());
         Self {
-            cpu: cpu.to_owned(),
+            cpu: stepwell_train::processor(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             io_engine: io_engine.to_owned(),

@@ -141,6 +141,10 @@ pub(crate) struct TrainArgs {
     /// Write every figure of the run to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Put the limits that `stepwell bench cpu --json FILE` measured on this machine beside the
+    /// report's kernels and layers
+    #[arg(long, value_name = "FILE", requires = "report")]
+    pub(crate) limits: Option<PathBuf>,
     /// Go on from the newest checkpoint
     #[arg(long)]
     pub(crate) resume: bool,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_server::Placement;
-use stepwell_train::{Capacity, Config, RowsAtStart, Surroundings};
+use stepwell_train::{Capacity, Config, Limits, RowsAtStart, Surroundings};
 
 use crate::cli::{ConfigArgs, TrainArgs};
 use crate::progress::Progress;
@@ -31,12 +31,17 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
         _ => Placement::Fresh,
     };
     config.check()?;
+    let limits = args.limits.as_deref().map(Limits::read).transpose();
+    let limits = limits.map_err(|error| error.to_string())?;
     println!("{}", headline(&config));
     let progress = Arc::new(Progress::new(&config));
     let around = surroundings(&config, placement, Arc::clone(&progress));
     let report = stepwell_train::train(&config, &around);
     progress.finish();
-    let report = report.map_err(|error| error.to_string())?;
+    let mut report = report.map_err(|error| error.to_string())?;
+    if let Some(limits) = limits {
+        report.set_limits(&limits, config.model.precision);
+    }
     table::print_report(&report);
     if config.checkpoint.dir.is_none() {
         println!("no --checkpoint was given: the model ended with this run");
@@ -44,12 +49,14 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
     outputs::write(args.report.as_deref(), &report)
 }
 
-/// The configuration, the data, and the checkpoints and stores that lie where a run keeps its own.
+/// The configuration, the limits, the data, and the checkpoints and stores that lie where a run
+/// keeps its own.
 fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
     let places = [&config.checkpoint.dir, &config.tiers.ssd].into_iter().flatten();
     let listed = places.flat_map(std::fs::read_dir).flatten().flatten();
     let kept = listed.map(|entry| entry.path()).filter(|path| path.is_dir());
-    let files = [&args.settings.config, &config.data.cache].into_iter().flatten().cloned();
+    let named = [&args.settings.config, &args.limits, &config.data.cache];
+    let files = named.into_iter().flatten().cloned();
     data_files(config).chain(files).chain(kept).collect()
 }
 

@@ -58,7 +58,15 @@ pub enum Error {
         /// Why, and the mend.
         why: String,
     },
-    /// A directory or file cannot be made.
+    /// Limits that are not those of this machine, or none at all.
+    #[error("limits {}: {why}", path.display())]
+    Limits {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why, and the mend.
+        why: String,
+    },
+    /// A directory or file cannot be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
         /// What was tried.

@@ -1,13 +1,21 @@
-//! Where the time of the steps goes: seconds, flops and bytes by kernel.
+//! Where the time of the steps goes: seconds, flops and bytes by kernel, and by layer.
 //!
 //! Seconds are processor time of all compute threads together, each measured around its own part of
 //! the work; waiting for the slowest thread at the end of a part belongs to nobody.
+
+mod layers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use stepwell_base::clock::Clock;
+use stepwell_nn::Graph;
+
+use self::layers::Layer;
+pub(crate) use self::layers::Pass;
+pub use self::layers::{LayerReport, PassReport};
+use crate::limits::Bound;
 
 /// Nanoseconds of a second.
 const NANOS: f64 = 1e9;
@@ -32,6 +40,11 @@ pub(crate) enum Kernel {
 impl Kernel {
     const ALL: [Self; 6] =
         [Self::Gather, Self::Forward, Self::Loss, Self::Backward, Self::Rows, Self::Dense];
+
+    /// The one that reports call `name`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == name)
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -60,6 +73,36 @@ pub struct KernelReport {
     pub flops_per_second: f64,
     /// Bytes per second of a thread.
     pub bytes_per_second: f64,
+    /// The limit that bounds it; none where none was measured.
+    pub limit: Option<Bound>,
+}
+
+impl KernelReport {
+    /// What it did since `before`, a report of the same kernel.
+    pub fn since(&self, before: &Self) -> Self {
+        Self::new(
+            self.name.clone(),
+            self.seconds - before.seconds,
+            self.flops - before.flops,
+            self.bytes - before.bytes,
+        )
+    }
+
+    fn new(name: String, seconds: f64, flops: u64, bytes: u64) -> Self {
+        Self {
+            name,
+            seconds,
+            flops,
+            bytes,
+            flops_per_second: rate(flops, seconds),
+            bytes_per_second: rate(bytes, seconds),
+            limit: None,
+        }
+    }
+}
+
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
 #[derive(Debug, Default)]
@@ -69,58 +112,83 @@ struct Sum {
     bytes: AtomicU64,
 }
 
-/// Sums by kernel; threads add to it.
+impl Sum {
+    /// Counts the time from `begin` to `end`.
+    fn time(&self, begin: f64, end: f64) {
+        let nanos = (end - begin).max(0.0) * NANOS;
+        self.nanos.fetch_add(nanos as u64, Ordering::Relaxed);
+    }
+
+    /// Counts work that was done.
+    fn count(&self, flops: u64, bytes: u64) {
+        self.flops.fetch_add(flops, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn seconds(&self) -> f64 {
+        self.nanos.load(Ordering::Relaxed) as f64 / NANOS
+    }
+
+    fn flops(&self) -> u64 {
+        self.flops.load(Ordering::Relaxed)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Sums by kernel and by layer; threads add to it.
 #[derive(Debug)]
 pub(crate) struct Profile {
     clock: Arc<dyn Clock>,
     sums: [Sum; Kernel::ALL.len()],
+    layers: Vec<Layer>,
 }
 
 impl Profile {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, sums: Default::default() }
+    /// Nothing yet, of steps of a model whose dense part is `graph`.
+    pub(crate) fn new(clock: Arc<dyn Clock>, graph: &Graph<f32>) -> Self {
+        Self { clock, sums: Default::default(), layers: layers::of(graph) }
     }
 
     /// Runs `work` and counts its time.
     pub(crate) fn time<R>(&self, kernel: Kernel, work: impl FnOnce() -> R) -> R {
         let begin = self.clock.thread_seconds();
         let result = work();
-        let nanos = (self.clock.thread_seconds() - begin).max(0.0) * NANOS;
-        self.sums[kernel as usize].nanos.fetch_add(nanos as u64, Ordering::Relaxed);
+        self.sums[kernel as usize].time(begin, self.clock.thread_seconds());
         result
     }
 
     /// Counts work that was done.
     pub(crate) fn count(&self, kernel: Kernel, flops: u64, bytes: u64) {
-        let sum = &self.sums[kernel as usize];
-        sum.flops.fetch_add(flops, Ordering::Relaxed);
-        sum.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.sums[kernel as usize].count(flops, bytes);
     }
 
-    /// What was summed so far.
-    pub(crate) fn report(&self) -> Vec<KernelReport> {
+    /// What kernels did so far.
+    pub(crate) fn kernels(&self) -> Vec<KernelReport> {
         let of = |kernel: Kernel| {
             let sum = &self.sums[kernel as usize];
-            let seconds = sum.nanos.load(Ordering::Relaxed) as f64 / NANOS;
-            let (flops, bytes) =
-                (sum.flops.load(Ordering::Relaxed), sum.bytes.load(Ordering::Relaxed));
-            let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-            KernelReport {
-                name: kernel.name().to_owned(),
-                seconds,
-                flops,
-                bytes,
-                flops_per_second: rate(flops),
-                bytes_per_second: rate(bytes),
-            }
+            let name = kernel.name().to_owned();
+            KernelReport::new(name, sum.seconds(), sum.flops(), sum.bytes())
         };
         Kernel::ALL.into_iter().map(of).collect()
+    }
+
+    /// What layers did so far.
+    pub(crate) fn layers(&self) -> Vec<LayerReport> {
+        self.layers.iter().map(Layer::report).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+
+    use stepwell_nn::{
+        Activation, Block, GraphBuilder, InputShape, Linear, Matrix, NodeId, Source, Watch,
+        Workspace,
+    };
 
     use super::*;
 
@@ -143,18 +211,75 @@ mod tests {
         }
     }
 
+    fn graph() -> Graph<f32> {
+        let linear = |inputs, outputs| Linear {
+            inputs,
+            outputs,
+            bias: false,
+            activation: Activation::Identity,
+        };
+        let mut builder = GraphBuilder::new(InputShape { embedding: 2, dense: 0 });
+        let hidden = builder.add("hidden", linear(2, 3), &[Source::Columns(0..2)]).unwrap();
+        builder.add("top", linear(3, 1), &[Source::Node(hidden)]).unwrap();
+        builder.build().unwrap()
+    }
+
+    fn profile() -> (Arc<Busy>, Profile) {
+        let clock = Arc::new(Busy::default());
+        let profile = Profile::new(Arc::clone(&clock) as Arc<dyn Clock>, &graph());
+        (clock, profile)
+    }
+
     #[test]
     fn kernels_have_their_own_sums() {
-        let clock = Arc::new(Busy::default());
-        let profile = Profile::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        let (clock, profile) = profile();
         for _ in 0..2 {
             profile.time(Kernel::Rows, || clock.work(0.25));
             profile.count(Kernel::Rows, 0, 3);
         }
-        let report = profile.report();
+        let report = profile.kernels();
         let rows = &report[Kernel::Rows as usize];
         assert_eq!((rows.name.as_str(), rows.bytes), ("rows", 6));
         assert!((rows.seconds - 0.5).abs() < 1e-6 && (rows.bytes_per_second - 12.0).abs() < 1e-3);
         assert_eq!(report[Kernel::Gather as usize].seconds, 0.0);
+    }
+
+    #[test]
+    fn layers_get_the_time_since_the_layer_before() {
+        let (clock, profile) = profile();
+        let mut laps = profile.laps(Pass::Forward, 10);
+        clock.work(0.5);
+        laps.passed(NodeId(0));
+        clock.work(0.25);
+        laps.passed(NodeId(1));
+        let mut laps = profile.laps(Pass::Backward, 10);
+        clock.work(2.0);
+        laps.passed(NodeId(1));
+        clock.work(1.0);
+        laps.passed(NodeId(0));
+        let [hidden, top] = &profile.layers()[..] else { panic!("two layers") };
+        assert_eq!((&*hidden.name, &*top.name), ("hidden", "top"));
+        let is = |pass: &PassReport, seconds: f64, flops: u64| {
+            assert!((pass.seconds - seconds).abs() < 1e-6, "{pass:?}");
+            assert!((pass.flops_per_second - flops as f64 / seconds).abs() < 1e-3, "{pass:?}");
+            assert_eq!(pass.flops, flops);
+        };
+        is(&hidden.forward, 0.5, 10 * 12);
+        is(&top.forward, 0.25, 10 * 6);
+        is(&hidden.backward, 1.0, 10 * 24);
+        is(&top.backward, 2.0, 10 * 12);
+        let later = profile.layers()[0].since(hidden);
+        assert_eq!((later.forward.flops, later.backward.seconds), (0, 0.0));
+    }
+
+    #[test]
+    fn empty_blocks_count_time_alone() {
+        let (_, profile) = profile();
+        let (graph, mut workspace) = (graph(), Workspace::new(&graph(), 1));
+        let parameters = graph.initial_parameters(1);
+        let block = Block { x: Matrix::packed(&[], 0, 2), first_order: &[] };
+        let laps = &mut profile.laps(Pass::Forward, 0);
+        graph.watched(laps).forward(&parameters, &block, &mut workspace, &mut []);
+        assert!(profile.layers().iter().all(|layer| layer.forward.flops == 0));
     }
 }

@@ -4,9 +4,11 @@ use serde::Serialize;
 use serde_json::Value;
 use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
+use stepwell_nn::Precision;
 
+use crate::limits::Limits;
 use crate::metrics::Metrics;
-use crate::profile::KernelReport;
+use crate::profile::{KernelReport, LayerReport};
 
 /// Every figure of a run; field names are relied on by scripts.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +43,9 @@ pub struct Report {
     pub stages: Vec<StageReport>,
     /// By kernel of the training steps.
     pub profile: Vec<KernelReport>,
+    /// By layer of the graph, in the order in which they run forwards; their seconds sum to about
+    /// those of the kernels `forward` and `backward`.
+    pub layers: Vec<LayerReport>,
     /// Rows of the model that exist.
     pub rows: u64,
     /// Sum modulo 2^128 of a hash of every row, hashed with the dense part.
@@ -55,6 +60,13 @@ pub struct Report {
     pub budget: Vec<BoundReport>,
     /// The resolved settings by key.
     pub config: Value,
+}
+
+impl Report {
+    /// Puts what bounds them beside kernels and layers of a model of `precision`.
+    pub fn set_limits(&mut self, limits: &Limits, precision: Precision) {
+        limits.put_beside(&mut self.profile, &mut self.layers, precision);
+    }
 }
 
 /// By tier.

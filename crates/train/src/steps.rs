@@ -14,7 +14,7 @@ use stepwell_ssd::{Compaction, Store, StoreOptions};
 use crate::batch::{GroupPart, MiniBatch, Purpose};
 use crate::config::Config;
 use crate::models::Model;
-use crate::profile::KernelReport;
+use crate::profile::{KernelReport, LayerReport};
 use crate::step::{Trainer, compute_pool};
 use crate::{Error, Result};
 
@@ -150,7 +150,12 @@ impl Steps {
 
     /// Where the processor time of the steps went so far.
     pub fn profile(&self) -> Vec<KernelReport> {
-        self.trainer.profile()
+        self.trainer.profile().kernels()
+    }
+
+    /// The same of the graph's passes, by layer.
+    pub fn layers(&self) -> Vec<LayerReport> {
+        self.trainer.profile().layers()
     }
 
     /// Floating-point operations of an example, forwards and backwards.

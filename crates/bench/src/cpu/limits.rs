@@ -3,11 +3,11 @@
 use std::hint::black_box;
 
 use pulp::{Arch, Simd, WithSimd};
-use serde::Serialize;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch_row;
 use stepwell_base::random::Stream;
 use stepwell_nn::{Activation, Block, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace};
+use stepwell_train::Limits;
 
 use crate::measure::{Watch, median, over};
 use crate::{Error, Result};
@@ -29,21 +29,6 @@ const ROW_LANES: usize = 17;
 const ROWS: usize = 4_000_000;
 /// Rows asked for ahead.
 const AHEAD: usize = 24;
-
-/// Rates of one number of threads, of all of them together.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Limits {
-    /// Threads.
-    pub threads: usize,
-    /// Fused multiplications and additions of f32 in registers, two operations each.
-    pub fma_flops_per_second: f64,
-    /// Products of two matrices of 1024 x 1024 f32, by the library that models use.
-    pub gemm_flops_per_second: f64,
-    /// Bytes copied from one large array to another.
-    pub memcpy_bytes_per_second: f64,
-    /// Bytes of rows of 17 lanes read at random from 1 GiB a thread.
-    pub gather_bytes_per_second: f64,
-}
 
 /// Measures the limits of `threads` threads.
 ///

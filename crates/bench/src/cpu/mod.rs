@@ -13,10 +13,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use stepwell_base::clock::SystemClock;
 use stepwell_train::config::ModelKind;
-use stepwell_train::{Config, Examples, KernelReport, StepSeconds, Steps};
+use stepwell_train::{Config, Examples, KernelReport, LayerReport, Limits, StepSeconds, Steps};
 
 use self::examples::Drawn;
-pub use self::limits::Limits;
 use crate::machine::Machine;
 use crate::measure::{names, over};
 use crate::{Error, Result};
@@ -82,8 +81,10 @@ pub struct Run {
     pub train_seconds: f64,
     /// Sum of the losses of all counted examples.
     pub loss: f64,
-    /// By kernel, over the counted steps.
+    /// By kernel, over the counted steps; beside limits where those of one thread were measured.
     pub kernels: Vec<KernelReport>,
+    /// By layer, likewise.
+    pub layers: Vec<LayerReport>,
 }
 
 /// Runs the benchmark; `say` is told what comes next.
@@ -107,7 +108,12 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
         for (number, threads) in options.threads.iter().enumerate() {
             say(&format!("{}, {threads} threads", kind.name()));
             let limits = figures.limits.get(number).cloned().unwrap_or_default();
-            figures.runs.push(steps(options, *kind, *threads, &drawn, &limits)?);
+            let mut run = steps(options, *kind, *threads, &drawn, &limits)?;
+            if let Some(of_one) = figures.limits.iter().find(|limits| limits.threads == 1) {
+                let precision = options.config.model.precision;
+                of_one.put_beside(&mut run.kernels, &mut run.layers, precision);
+            }
+            figures.runs.push(run);
         }
     }
     Ok(figures)
@@ -161,9 +167,10 @@ fn steps(
     };
     // Fresh rows are made and memory is touched for the first time.
     train(&mut steps)?;
-    let before = steps.profile();
+    let (kernels, layers) = (steps.profile(), steps.layers());
     let (loss, seconds) = train(&mut steps)?;
-    let kernels = since(&before, &steps.profile());
+    let kernels = since(&kernels, &steps.profile(), KernelReport::since);
+    let layers = since(&layers, &steps.layers(), LayerReport::since);
     let examples = drawn.examples() as f64;
     let flops = over(examples * steps.flops_per_example() as f64, seconds.train);
     let table = stepwell_train::tables(&config).map_err(failed)?.swap_remove(0);
@@ -182,22 +189,36 @@ fn steps(
         train_seconds: seconds.train,
         loss,
         kernels,
+        layers,
     })
 }
 
-/// What kernels did between two reports.
-fn since(before: &[KernelReport], after: &[KernelReport]) -> Vec<KernelReport> {
-    let difference = |(before, after): (&KernelReport, &KernelReport)| {
-        let seconds = after.seconds - before.seconds;
-        let (flops, bytes) = (after.flops - before.flops, after.bytes - before.bytes);
-        KernelReport {
-            name: after.name.clone(),
-            seconds,
-            flops,
-            bytes,
-            flops_per_second: over(flops as f64, seconds),
-            bytes_per_second: over(bytes as f64, seconds),
-        }
-    };
-    before.iter().zip(after).map(difference).collect()
+/// What each did between two reports.
+fn since<T>(before: &[T], after: &[T], of: fn(&T, &T) -> T) -> Vec<T> {
+    before.iter().zip(after).map(|(before, after)| of(after, before)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn training_reads_the_limits_that_are_written() {
+        let limits = Limits {
+            threads: 1,
+            fma_flops_per_second: 8e10,
+            gemm_flops_per_second: 4e10,
+            memcpy_bytes_per_second: 6e9,
+            gather_bytes_per_second: 4e9,
+        };
+        let figures = Figures {
+            machine: Some(Machine::here("none")),
+            limits: vec![Limits { threads: 2, ..limits.clone() }, limits.clone()],
+            ..Figures::default()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("limits.json");
+        std::fs::write(&path, serde_json::to_string_pretty(&figures).unwrap()).unwrap();
+        assert_eq!(Limits::read(&path).unwrap(), limits);
+    }
 }

@@ -41,18 +41,19 @@
 
 mod build;
 mod plan;
+mod watch;
 mod workspace;
 
 use std::ops::Range;
 
 pub use build::{GraphBuilder, InputShape, NodeId, Source};
 pub use plan::{BufferKind, BufferPlan, Plan};
+pub use watch::{Watch, Watched};
 pub use workspace::Workspace;
 
 use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
     Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
-    clear_columns,
 };
 use crate::{Matrix, MatrixMut, ParameterSpec, Scalar};
 
@@ -135,11 +136,16 @@ impl<T: Scalar> Graph<T> {
         self.nodes.iter().any(|node| node.sources.contains(&Source::FirstOrder))
     }
 
+    /// Work per example of each node, in execution order.
+    pub fn node_flops(&self) -> impl Iterator<Item = Flops> {
+        self.nodes.iter().map(|node| node.flops)
+    }
+
     /// Work per example.
     pub fn flops_per_example(&self) -> Flops {
-        self.nodes.iter().fold(Flops::default(), |sum, node| Flops {
-            forward: sum.forward + node.flops.forward,
-            backward: sum.backward + node.flops.backward,
+        self.node_flops().fold(Flops::default(), |sum, node| Flops {
+            forward: sum.forward + node.forward,
+            backward: sum.backward + node.backward,
         })
     }
 
@@ -158,15 +164,7 @@ impl<T: Scalar> Graph<T> {
         workspace: &mut Workspace<T>,
         logits: &mut [T], // (rows)
     ) {
-        let rows = self.check(parameters, block, workspace);
-        assert_eq!(logits.len(), rows, "one logit per example");
-        for index in 0..self.nodes.len() {
-            self.forward_node(index, parameters, block, workspace);
-        }
-        if let Some(layout) = self.layouts.last() {
-            let range = layout.range(layout.value, rows, workspace.rows_max);
-            logits.copy_from_slice(&workspace.values[range]);
-        }
+        self.watched(&mut ()).forward(parameters, block, workspace, logits);
     }
 
     /// Computes the gradients of a block from those of its logits, after [`Graph::forward`] of the
@@ -182,20 +180,7 @@ impl<T: Scalar> Graph<T> {
         d_x: &mut [T],       // (rows, embedding)
         gradients: &mut [T], // (parameters)
     ) {
-        let rows = self.check(parameters, block, workspace);
-        assert_eq!(d_logits.len(), rows, "one gradient per logit");
-        assert_eq!(d_x.len(), rows * self.input.embedding, "one gradient per embedding value");
-        assert_eq!(gradients.len(), self.parameter_count, "one gradient per parameter");
-        let mut d_x = MatrixMut::packed(d_x, rows, self.input.embedding);
-        self.untouched.iter().for_each(|columns| clear_columns(&mut d_x, columns));
-        if let Some(layout) = self.layouts.last() {
-            let range = layout.range(layout.gradient, rows, workspace.rows_max);
-            workspace.gradients[range].copy_from_slice(d_logits);
-        }
-        for index in (0..self.nodes.len()).rev() {
-            let d_x = d_x.reborrow();
-            self.backward_node(index, parameters, block, workspace, d_x, gradients);
-        }
+        self.watched(&mut ()).backward(parameters, block, d_logits, workspace, d_x, gradients);
     }
 
     /// Number of examples, after all shapes were found right.

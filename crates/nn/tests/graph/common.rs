@@ -5,7 +5,7 @@
 use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, Add, Block, Concat, Cross, DotInteraction, FactorizationMachine, Graph,
-    GraphBuilder, InputShape, Linear, Matrix, NodeId, Precision, Scalar, Source, Workspace,
+    GraphBuilder, InputShape, Linear, Matrix, NodeId, Precision, Scalar, Source, Watch, Workspace,
     binary_cross_entropy,
 };
 
@@ -211,9 +211,20 @@ impl<T: Scalar> Step<T> {
         parameters: &[T],
         workspace: &mut Workspace<T>,
     ) -> f64 {
+        self.forward_watched(graph, parameters, workspace, &mut ())
+    }
+
+    /// The same, told to `watch`.
+    pub(crate) fn forward_watched(
+        &mut self,
+        graph: &Graph<T>,
+        parameters: &[T],
+        workspace: &mut Workspace<T>,
+        watch: &mut impl Watch,
+    ) -> f64 {
         let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
         let block = Block { x, first_order: &self.first_order };
-        graph.forward(parameters, &block, workspace, &mut self.logits);
+        graph.watched(watch).forward(parameters, &block, workspace, &mut self.logits);
         let (mut probabilities, count) = (vec![T::ZERO; self.rows], self.rows.max(1));
         let (labels, d_logits) = (&self.labels, &mut self.d_logits);
         let sum = binary_cross_entropy(&self.logits, labels, count, d_logits, &mut probabilities);
@@ -226,9 +237,21 @@ impl<T: Scalar> Step<T> {
         parameters: &[T],
         workspace: &mut Workspace<T>,
     ) {
+        self.backward_watched(graph, parameters, workspace, &mut ());
+    }
+
+    /// The same, told to `watch`.
+    pub(crate) fn backward_watched(
+        &mut self,
+        graph: &Graph<T>,
+        parameters: &[T],
+        workspace: &mut Workspace<T>,
+        watch: &mut impl Watch,
+    ) {
         let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
         let block = Block { x, first_order: &self.first_order };
         let (d_x, gradients) = (&mut self.d_x, &mut self.gradients);
+        let graph = graph.watched(watch);
         graph.backward(parameters, &block, &self.d_logits, workspace, d_x, gradients);
     }
 }

@@ -5,3 +5,4 @@ mod bits_depend_on_the_block_alone;
 mod common;
 mod gradients_equal_finite_differences;
 mod graphs_are_described_and_checked;
+mod watches_are_told_of_every_node;

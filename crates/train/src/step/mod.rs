@@ -38,7 +38,7 @@ pub(crate) use self::versions::Versions;
 use crate::batch::MiniBatch;
 use crate::config::Config;
 use crate::models::{Model, rule};
-use crate::profile::{Kernel, KernelReport, Profile};
+use crate::profile::{Kernel, Profile};
 use crate::world::{Moment, Witness};
 use crate::{Error, Result};
 
@@ -128,7 +128,7 @@ impl Trainer {
             d_logits: Vec::new(),
             d_x: Vec::new(),
             witness: None,
-            profile: Profile::new(clock),
+            profile: Profile::new(clock, model.graph()),
             model,
         })
     }
@@ -158,8 +158,8 @@ impl Trainer {
     }
 
     /// Where the time went so far.
-    pub(crate) fn profile(&self) -> Vec<KernelReport> {
-        self.profile.report()
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     /// Steps trained.

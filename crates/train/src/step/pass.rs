@@ -10,7 +10,7 @@ use super::sight::Sight;
 use super::{Sums, gather};
 use crate::batch::MiniBatch;
 use crate::models::Model;
-use crate::profile::{Kernel, Profile};
+use crate::profile::{Kernel, Pass, Profile};
 
 /// What one thread needs for a block.
 #[derive(Debug)]
@@ -98,13 +98,16 @@ impl BlockPass<'_> {
         let block = Block { x: Matrix::packed(x, rows, columns), first_order };
         let (graph, flops) = (self.model.graph(), self.model.graph().flops_per_example());
         profile.time(Kernel::Forward, || {
-            graph.forward(self.parameters, &block, &mut bench.workspace, task.logits);
+            let laps = &mut profile.laps(Pass::Forward, rows);
+            let workspace = &mut bench.workspace;
+            graph.watched(laps).forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
         task.sums = profile.time(Kernel::Loss, || self.score(task, range));
         if let Some(gradients) = task.gradients.as_deref_mut() {
             profile.time(Kernel::Backward, || {
-                graph.backward(
+                let laps = &mut profile.laps(Pass::Backward, rows);
+                graph.watched(laps).backward(
                     self.parameters,
                     &block,
                     task.d_logits,

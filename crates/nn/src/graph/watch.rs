@@ -1,0 +1,86 @@
+//! The passes of a graph, and who is told of them node by node.
+
+use super::{Block, Graph, NodeId, Workspace};
+use crate::layer::clear_columns;
+use crate::{MatrixMut, Scalar};
+
+/// Told how a pass over a block goes, on the thread that runs it.
+///
+/// What happens from the start of a pass, or from the node before, until a node is told belongs to
+/// that node, so a clock is read once a node. Nothing that a watch does reaches the numbers.
+pub trait Watch {
+    /// The pass of `node` over the block has ended; in execution order forwards, in reverse order
+    /// backwards.
+    fn passed(&mut self, node: NodeId);
+}
+
+/// Nobody listens: this costs nothing.
+impl Watch for () {
+    #[inline(always)]
+    fn passed(&mut self, _node: NodeId) {}
+}
+
+/// A graph whose passes are told to a watch.
+#[derive(Debug)]
+pub struct Watched<'a, T: 'static, W> {
+    graph: &'a Graph<T>,
+    watch: &'a mut W,
+}
+
+impl<T: Scalar> Graph<T> {
+    /// The same graph, telling `watch`.
+    pub fn watched<'a, W: Watch>(&'a self, watch: &'a mut W) -> Watched<'a, T, W> {
+        Watched { graph: self, watch }
+    }
+}
+
+impl<T: Scalar, W: Watch> Watched<'_, T, W> {
+    /// As [`Graph::forward`].
+    pub fn forward(
+        self,
+        parameters: &[T],
+        block: &Block<'_, T>,
+        workspace: &mut Workspace<T>,
+        logits: &mut [T], // (rows)
+    ) {
+        let Self { graph, watch } = self;
+        let rows = graph.check(parameters, block, workspace);
+        assert_eq!(logits.len(), rows, "one logit per example");
+        for index in 0..graph.nodes.len() {
+            graph.forward_node(index, parameters, block, workspace);
+            watch.passed(NodeId(index));
+        }
+        if let Some(layout) = graph.layouts.last() {
+            let range = layout.range(layout.value, rows, workspace.rows_max);
+            logits.copy_from_slice(&workspace.values[range]);
+        }
+    }
+
+    /// As [`Graph::backward`].
+    pub fn backward(
+        self,
+        parameters: &[T],
+        block: &Block<'_, T>,
+        d_logits: &[T], // (rows)
+        workspace: &mut Workspace<T>,
+        d_x: &mut [T],       // (rows, embedding)
+        gradients: &mut [T], // (parameters)
+    ) {
+        let Self { graph, watch } = self;
+        let rows = graph.check(parameters, block, workspace);
+        assert_eq!(d_logits.len(), rows, "one gradient per logit");
+        assert_eq!(d_x.len(), rows * graph.input.embedding, "one gradient per embedding value");
+        assert_eq!(gradients.len(), graph.parameter_count, "one gradient per parameter");
+        let mut d_x = MatrixMut::packed(d_x, rows, graph.input.embedding);
+        graph.untouched.iter().for_each(|columns| clear_columns(&mut d_x, columns));
+        if let Some(layout) = graph.layouts.last() {
+            let range = layout.range(layout.gradient, rows, workspace.rows_max);
+            workspace.gradients[range].copy_from_slice(d_logits);
+        }
+        for index in (0..graph.nodes.len()).rev() {
+            let d_x = d_x.reborrow();
+            graph.backward_node(index, parameters, block, workspace, d_x, gradients);
+            watch.passed(NodeId(index));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What the machine itself can do, and what kernels and layers reach of it.
+//!
+//! `stepwell bench cpu` measures the limits and writes them; reports of runs are set beside them.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use stepwell_nn::Precision;
+
+use crate::profile::{Kernel, KernelReport, LayerReport};
+use crate::{Error, Result};
+
+/// How to make a file of limits.
+const MEASURE: &str = "measure here with `stepwell bench cpu --json FILE`";
+
+/// Rates of one number of threads, of all of them together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Threads.
+    pub threads: usize,
+    /// Fused multiplications and additions of f32 in registers, two operations each.
+    pub fma_flops_per_second: f64,
+    /// Products of two matrices of 1024 x 1024 f32, by the library that models use.
+    pub gemm_flops_per_second: f64,
+    /// Bytes copied from one large array to another.
+    pub memcpy_bytes_per_second: f64,
+    /// Bytes of rows of 17 lanes read at random from 1 GiB a thread.
+    pub gather_bytes_per_second: f64,
+}
+
+/// A limit beside what is bounded by it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// Its name: `gemm`, `gather` or `memcpy`.
+    pub name: &'static str,
+    /// What one thread could do: operations of `gemm`, bytes of the others.
+    pub per_second: f64,
+    /// What was achieved of it, 1 for all.
+    pub achieved: f64,
+}
+
+/// What is read of the figures of `bench cpu`.
+#[derive(Debug, Deserialize)]
+struct File {
+    machine: Machine,
+    limits: Vec<Limits>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Machine {
+    cpu: String,
+}
+
+/// Name of this machine's processor; empty where the system does not tell.
+pub fn processor() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find(|line| line.starts_with("model name"));
+    let name = model.and_then(|line| line.split_once(':')).map_or("", |(_, name)| name.trim());
+    name.to_owned()
+}
+
+impl Limits {
+    /// The limits of one thread that `bench cpu` wrote to `path` on this machine.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or has no limits of one thread of this processor.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|source| Error::File {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        let fail = |why| Error::Limits { path: path.to_owned(), why };
+        Self::of_one_thread(&text, &processor()).map_err(fail)
+    }
+
+    /// The limits of one thread among the figures `text`, which a machine with `processor` wrote.
+    fn of_one_thread(text: &str, processor: &str) -> std::result::Result<Self, String> {
+        let file: File = serde_json::from_str(text).map_err(|error| {
+            format!("not what `stepwell bench cpu` writes ({error}); {MEASURE}")
+        })?;
+        if file.machine.cpu != processor {
+            let there = file.machine.cpu;
+            return Err(format!(
+                "machine.cpu is '{there}', and this machine's is '{processor}'; {MEASURE}"
+            ));
+        }
+        let of_one = file.limits.into_iter().find(|limits| limits.threads == 1);
+        let of_one = of_one.ok_or_else(|| {
+            format!("limits has no entry of 1 thread; {MEASURE}, --threads 1 and no --no-limits")
+        })?;
+        for (field, rate) in [
+            ("gemm_flops_per_second", of_one.gemm_flops_per_second),
+            ("memcpy_bytes_per_second", of_one.memcpy_bytes_per_second),
+            ("gather_bytes_per_second", of_one.gather_bytes_per_second),
+        ] {
+            if !(rate > 0.0 && rate.is_finite()) {
+                return Err(format!("limits.{field} of 1 thread is {rate}; {MEASURE}"));
+            }
+        }
+        Ok(of_one)
+    }
+
+    /// Puts what bounds them, if these are the limits of one thread, beside kernels and layers of a
+    /// model of `precision`.
+    ///
+    /// Products are measured in f32, so those in bf16 get no limit.
+    pub fn put_beside(
+        &self,
+        kernels: &mut [KernelReport],
+        layers: &mut [LayerReport],
+        precision: Precision,
+    ) {
+        let products = precision == Precision::F32;
+        let gemm = |flops: u64, rate| {
+            (products && flops > 0).then(|| bound("gemm", self.gemm_flops_per_second, rate))
+        };
+        for kernel in kernels {
+            kernel.limit = match Kernel::named(&kernel.name) {
+                Some(Kernel::Forward | Kernel::Backward) => {
+                    gemm(kernel.flops, kernel.flops_per_second)
+                }
+                Some(Kernel::Gather | Kernel::Rows) => {
+                    Some(bound("gather", self.gather_bytes_per_second, kernel.bytes_per_second))
+                }
+                // A byte that is copied is read and written, and the kernel counts both.
+                Some(Kernel::Dense) => {
+                    let moved = 2.0 * self.memcpy_bytes_per_second;
+                    Some(bound("memcpy", moved, kernel.bytes_per_second))
+                }
+                Some(Kernel::Loss) | None => None,
+            };
+        }
+        for pass in layers.iter_mut().flat_map(|layer| [&mut layer.forward, &mut layer.backward]) {
+            pass.limit = gemm(pass.flops, pass.flops_per_second);
+        }
+    }
+}
+
+fn bound(name: &'static str, per_second: f64, rate: f64) -> Bound {
+    Bound { name, per_second, achieved: if per_second > 0.0 { rate / per_second } else { 0.0 } }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::profile::PassReport;
+
+    fn limits() -> Limits {
+        Limits {
+            threads: 1,
+            fma_flops_per_second: 80.0,
+            gemm_flops_per_second: 40.0,
+            memcpy_bytes_per_second: 6.0,
+            gather_bytes_per_second: 4.0,
+        }
+    }
+
+    fn figures() -> Value {
+        let two = Limits { threads: 2, ..limits() };
+        json!({ "machine": { "cpu": "A", "cores": 2 }, "limits": [two, limits()], "runs": [] })
+    }
+
+    fn read(figures: &Value) -> std::result::Result<Limits, String> {
+        Limits::of_one_thread(&figures.to_string(), "A")
+    }
+
+    #[test]
+    fn those_of_one_thread_are_found() {
+        assert_eq!(read(&figures()), Ok(limits()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let wrong = |pointer: &str, value: Value| {
+            let mut figures = figures();
+            *figures.pointer_mut(pointer).unwrap() = value;
+            let why = read(&figures).unwrap_err();
+            assert!(why.ends_with(MEASURE) || why.contains("--threads 1"), "{why}");
+            assert_eq!(why.lines().count(), 1, "{why}");
+            why
+        };
+        assert!(wrong("/machine/cpu", json!("B")).contains("machine.cpu is 'B'"));
+        assert!(wrong("/machine", Value::Null).contains("invalid type: null"));
+        assert!(wrong("/limits", json!([])).contains("no entry of 1 thread"));
+        assert!(wrong("/limits", json!([{ "threads": 1 }])).contains("missing field"));
+        let rate = "limits.gemm_flops_per_second of 1 thread is 0";
+        assert!(wrong("/limits/1/gemm_flops_per_second", json!(0.0)).contains(rate));
+        let rate = "limits.gather_bytes_per_second of 1 thread is -1";
+        assert!(wrong("/limits/1/gather_bytes_per_second", json!(-1.0)).contains(rate));
+        let why = Limits::of_one_thread("[1", "A").unwrap_err();
+        assert!(why.starts_with("not what `stepwell bench cpu` writes"), "{why}");
+    }
+
+    fn reports() -> (Vec<KernelReport>, Vec<LayerReport>) {
+        let kernel = |name: &str, flops: u64, bytes: u64| KernelReport {
+            name: name.to_owned(),
+            seconds: 1.0,
+            flops,
+            bytes,
+            flops_per_second: flops as f64,
+            bytes_per_second: bytes as f64,
+            limit: None,
+        };
+        let pass = |flops: u64| PassReport {
+            seconds: 1.0,
+            flops,
+            flops_per_second: flops as f64,
+            limit: None,
+        };
+        let kernels = vec![
+            kernel("gather", 0, 3),
+            kernel("forward", 10, 0),
+            kernel("loss", 0, 0),
+            kernel("backward", 30, 0),
+            kernel("rows", 0, 1),
+            kernel("dense", 0, 9),
+        ];
+        let name = "joined".to_owned();
+        (kernels, vec![LayerReport { name, forward: pass(20), backward: pass(0) }])
+    }
+
+    #[test]
+    fn each_is_beside_what_bounds_it() {
+        let (mut kernels, mut layers) = reports();
+        limits().put_beside(&mut kernels, &mut layers, Precision::F32);
+        let is = |name, per_second, achieved| Some(Bound { name, per_second, achieved });
+        let found: Vec<_> = kernels.into_iter().map(|kernel| kernel.limit).collect();
+        let expected = [
+            is("gather", 4.0, 0.75),
+            is("gemm", 40.0, 0.25),
+            None,
+            is("gemm", 40.0, 0.75),
+            is("gather", 4.0, 0.25),
+            is("memcpy", 12.0, 0.75),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(layers[0].forward.limit, is("gemm", 40.0, 0.5));
+        assert_eq!(layers[0].backward.limit, None);
+    }
+
+    #[test]
+    fn products_in_bf16_have_no_limit_that_was_measured_in_f32() {
+        let (mut kernels, mut layers) = reports();
+        limits().put_beside(&mut kernels, &mut layers, Precision::Bf16);
+        let with: Vec<_> = kernels.iter().filter(|k| k.limit.is_some()).map(|k| &*k.name).collect();
+        assert_eq!(with, ["gather", "rows", "dense"]);
+        assert_eq!(layers[0].forward.limit, None);
+    }
+}
