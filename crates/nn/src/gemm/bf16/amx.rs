@@ -7,15 +7,15 @@
 //! A2 a [`Tiles`] exists only where [`is_here`] said so: the processor has the instructions and the
 //!    system lets this process use the registers.
 //! A3 while a [`Tiles`] exists all eight registers are 16 lines of 64 bytes, so that a load reads
-//!    and a store writes exactly the kibibyte of a [`Tile`] or of [`Sums`], with 64 bytes from
-//!    line to line.
+//!    exactly the kibibyte of a [`Tile`], 64 bytes from line to line, and a store writes 64 bytes
+//!    of each of 16 lines.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
 use super::pack::{LINES, Tile};
-use super::panel::{Panel, Sums, Unit};
+use super::panel::{Panel, Unit};
 use super::tiles::{ByTiles, TileUnit};
 
 /// Bytes from line to line of a tile in memory.
@@ -181,15 +181,16 @@ impl TileUnit for Tiles {
 
     #[expect(unsafe_code, reason = "an instruction that not every machine has")]
     #[inline(always)]
-    fn store<const T: u8>(&mut self, sums: &mut Sums) {
-        // SAFETY: A2; by A3 it writes the bytes of `sums`, borrowed for writing.
+    fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize) {
+        assert!(lanes.len() >= (LINES - 1) * stride + LINES, "M1: a tile inside its matrix");
+        // SAFETY: A2; by A3 it writes 16 lines of 64 bytes, `stride` numbers from line to line,
+        // of which the last ends inside `lanes` by the assertion, borrowed for writing.
         unsafe {
-            asm!("tilestored [{sums} + 1 * {stride}], tmm{t}", t = const T,
-                sums = in(reg) &raw mut *sums, stride = in(reg) STRIDE,
+            asm!("tilestored [{lanes} + 1 * {stride}], tmm{t}", t = const T,
+                lanes = in(reg) lanes.as_mut_ptr(), stride = in(reg) stride * size_of::<f32>(),
                 options(nostack, preserves_flags));
         }
     }
 }
 
 const _: () = assert!(size_of::<Shapes>() == 64 && size_of::<Tile>() == STRIDE * LINES);
-const _: () = assert!(size_of::<Sums>() == STRIDE * LINES);

@@ -1,7 +1,7 @@
 //! Blocks on a unit with vectors of 16 lanes, and that unit in software.
 
 use super::pack::{LINES, PAIRS, Tile};
-use super::panel::{Block, BlockUnit, Panel, Sums, Unit};
+use super::panel::{BlockUnit, Lines, Panel, Unit};
 use super::round::numbers;
 use super::tiles::fused;
 
@@ -36,20 +36,26 @@ pub(super) struct ByLanes<U>(pub(super) U);
 
 impl<U: LaneUnit> BlockUnit for ByLanes<U> {
     #[inline(always)]
-    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], sums: &mut Block) {
-        let [above, below] = sums.split_at_mut(2).into();
-        for (left, sums) in left.into_iter().zip([above, below]) {
+    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], mut sums: Lines<'_>) {
+        for (row, left) in left.into_iter().enumerate() {
             for line in (0..LINES).step_by(HELD) {
-                self.lines(line, left, right, sums);
+                self.lines(line, left, right, row, &mut sums);
             }
         }
     }
 }
 
 impl<U: LaneUnit> ByLanes<U> {
-    /// The lines from `line` of one left strip by two right strips.
+    /// The lines from `line` of left strip `row` by two right strips.
     #[inline(always)]
-    fn lines(&self, line: usize, left: &[Tile], right: [&[Tile]; 2], sums: &mut [Sums]) {
+    fn lines(
+        &self,
+        line: usize,
+        left: &[Tile],
+        right: [&[Tile]; 2],
+        row: usize,
+        sums: &mut Lines<'_>,
+    ) {
         let Self(unit) = self;
         let mut held = [[unit.zero(); 2]; HELD];
         for (left, right) in left.iter().zip(right[0].iter().zip(right[1])) {
@@ -62,10 +68,13 @@ impl<U: LaneUnit> ByLanes<U> {
                 }
             }
         }
-        for (strip, sums) in sums.iter_mut().enumerate() {
-            let (lines, _) = sums.0[line * LINES..].as_chunks_mut::<LINES>();
+        let stride = sums.stride();
+        for column in 0..2 {
+            let lines = sums.tile(row, column).chunks_mut(stride).skip(line);
             for (held, to) in held.iter().zip(lines) {
-                unit.store(held[strip], to);
+                if let Some(to) = to.first_chunk_mut() {
+                    unit.store(held[column], to);
+                }
             }
         }
     }

@@ -14,13 +14,40 @@ use crate::MatrixMut;
 /// Right strips that are read again for each two left ones: 512 KiB at the greatest depth.
 const COLUMN_STRIPS: usize = 32;
 
-/// The sums of a tile of lines by a tile of lines. // (left line, right line)
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(super) struct Sums(pub(super) [f32; LINES * LINES]);
+/// Lines and columns of a block: two tiles of sums by two.
+pub(super) const BLOCK: usize = 2 * LINES;
 
-/// The sums of two left strips by two right ones. // (left strip, right strip)
-pub(super) type Block = [Sums; 4];
+/// Where a block of sums goes: [`BLOCK`] lines of as many numbers.
+///
+/// Invariant: the last of them lies inside `lanes`.
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    lanes: &'a mut [f32],
+    stride: usize,
+}
+
+impl<'a> Lines<'a> {
+    /// The lines that begin every `stride` numbers of `lanes`.
+    #[inline(always)]
+    fn new(lanes: &'a mut [f32], stride: usize) -> Self {
+        assert!(lanes.len() >= (BLOCK - 1) * stride + BLOCK, "M1: a block inside its matrix");
+        Self { lanes, stride }
+    }
+
+    /// Numbers from line to line.
+    #[inline(always)]
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// From the first sum of a tile to the last of its last line; there are two tiles by two.
+    #[inline(always)]
+    pub(super) fn tile(&mut self, row: usize, column: usize) -> &mut [f32] {
+        assert!(row < 2 && column < 2, "two tiles by two");
+        let start = row * LINES * self.stride + column * LINES;
+        &mut self.lanes[start..][..(LINES - 1) * self.stride + LINES]
+    }
+}
 
 /// One piece of a product, packed.
 #[derive(Debug)]
@@ -42,52 +69,67 @@ pub(super) trait Unit: Debug + Send + Sync {
 
 /// What computes a block.
 pub(super) trait BlockUnit {
-    /// Sets `sums` to those of two strips by two strips, each `depth` tiles.
-    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], sums: &mut Block);
+    /// Writes the sums of two strips by two strips, each `depth` tiles.
+    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], sums: Lines<'_>);
 }
 
 impl Panel<'_> {
-    /// Computes the panel block by block.
+    /// Computes the panel block by block: in its place, or beside it where the target holds other
+    /// sums already or ends inside the block.
     #[inline(always)]
     pub(super) fn run(mut self, unit: &mut impl BlockUnit) {
         let (left, right) = (self.left, self.right);
         let (depth, two) = (self.depth, 2 * self.depth);
         assert!(left.len().is_multiple_of(two) && right.len().is_multiple_of(two), "whole pairs");
-        let mut sums = [Sums([0.0; LINES * LINES]); 4];
-        for (number, columns) in right.chunks(COLUMN_STRIPS * depth).enumerate() {
-            for (row, left) in left.chunks_exact(two).enumerate() {
-                for (column, right) in columns.chunks_exact(two).enumerate() {
-                    unit.block(
-                        left.split_at(depth).into(),
-                        right.split_at(depth).into(),
-                        &mut sums,
-                    );
-                    let column = number * COLUMN_STRIPS + 2 * column;
-                    for (tile, sums) in sums.iter().enumerate() {
-                        self.put(2 * row + tile / 2, column + tile % 2, sums);
+        let (rows, columns) = (self.target.rows(), self.target.columns());
+        let mut beside = Beside([0.0; BLOCK * BLOCK]);
+        for (number, strips) in right.chunks(COLUMN_STRIPS * depth).enumerate() {
+            for (above, left) in left.chunks_exact(two).enumerate() {
+                for (before, right) in strips.chunks_exact(two).enumerate() {
+                    let (row, column) = (above * BLOCK, number * COLUMN_STRIPS * LINES);
+                    let column = column + before * BLOCK;
+                    let (left, right) = (left.split_at(depth), right.split_at(depth));
+                    let inside = row + BLOCK <= rows && column + BLOCK <= columns;
+                    if inside && !self.read {
+                        let stride = self.target.stride();
+                        let lanes = &mut self.target.data_mut()[row * stride + column..];
+                        unit.block(left.into(), right.into(), Lines::new(lanes, stride));
+                    } else if column < columns {
+                        let sums = Lines::new(&mut beside.0, BLOCK);
+                        unit.block(left.into(), right.into(), sums);
+                        self.put(row, column, &beside);
                     }
                 }
             }
         }
     }
 
-    /// Writes the sums of one tile as far as the target reaches.
+    /// Writes a block as far as the target reaches.
     #[inline(always)]
-    fn put(&mut self, row: usize, column: usize, sums: &Sums) {
-        let (rows, columns) = (self.target.rows(), self.target.columns());
-        let (row, column) = (row * LINES, column * LINES);
-        let columns = column..columns.min(column + LINES);
-        if columns.is_empty() {
-            return;
-        }
-        for (row, sums) in (row..rows).zip(sums.0.chunks_exact(LINES)) {
+    fn put(&mut self, row: usize, column: usize, sums: &Beside) {
+        let rows = row..self.target.rows().min(row + BLOCK);
+        let columns = column..self.target.columns().min(column + BLOCK);
+        for (row, sums) in rows.zip(sums.0.chunks_exact(BLOCK)) {
             let lanes = &mut self.target.row(row)[columns.clone()];
-            match <&mut [f32; LINES]>::try_from(&mut *lanes) {
-                Ok(lanes) if self.read => (0..LINES).for_each(|i| lanes[i] += sums[i]),
-                Ok(lanes) => lanes.copy_from_slice(sums),
-                Err(_) if self.read => lanes.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum),
-                Err(_) => lanes.copy_from_slice(&sums[..columns.len()]),
+            match (<&mut [f32; BLOCK]>::try_from(&mut *lanes), self.read) {
+                (Ok(lanes), true) => (0..BLOCK).for_each(|i| lanes[i] += sums[i]),
+                (Ok(lanes), false) => lanes.copy_from_slice(sums),
+                (Err(_), true) => lanes.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum),
+                (Err(_), false) => copy_some(lanes, sums),
             }
         }
     }
+}
+
+/// A block that does not fit its place, or is added to it. // (left line, right line)
+#[repr(C, align(64))]
+struct Beside([f32; BLOCK * BLOCK]);
+
+/// Copies fewer numbers than a block has, in pieces of known length.
+#[inline(always)]
+fn copy_some(to: &mut [f32], from: &[f32]) {
+    let (pieces, rest) = to.as_chunks_mut::<8>();
+    let (from, from_rest) = from.split_at(8 * pieces.len());
+    pieces.iter_mut().zip(from.as_chunks().0).for_each(|(to, from)| *to = *from);
+    rest.iter_mut().zip(from_rest).for_each(|(to, from)| *to = *from);
 }

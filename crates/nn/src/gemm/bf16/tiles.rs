@@ -1,7 +1,7 @@
 //! Blocks on a unit with tile registers, and that unit in software.
 
 use super::pack::{LINES, PAIRS, Tile};
-use super::panel::{Block, BlockUnit, Panel, Sums, Unit};
+use super::panel::{BlockUnit, Lines, Panel, Unit};
 use super::round::numbers;
 
 /// Eight registers of 16 lines of 64 bytes, named by number; each method is one instruction.
@@ -15,8 +15,8 @@ pub(super) trait TileUnit {
     /// Adds to the sums in register `D` the products of left tile `L` and right tile `R`.
     fn dot<const D: u8, const L: u8, const R: u8>(&mut self);
 
-    /// Writes the sums in register `T`.
-    fn store<const T: u8>(&mut self, sums: &mut Sums);
+    /// Writes the sums in register `T`: 16 lines of 16 that begin every `stride` numbers of `lanes`.
+    fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize);
 }
 
 /// Blocks on such a unit: four registers of sums, two of each operand.
@@ -24,7 +24,7 @@ pub(super) struct ByTiles<U>(pub(super) U);
 
 impl<U: TileUnit> BlockUnit for ByTiles<U> {
     #[inline(always)]
-    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], sums: &mut Block) {
+    fn block(&mut self, left: [&[Tile]; 2], right: [&[Tile]; 2], mut sums: Lines<'_>) {
         let Self(unit) = self;
         unit.zero::<0>();
         unit.zero::<1>();
@@ -41,10 +41,11 @@ impl<U: TileUnit> BlockUnit for ByTiles<U> {
             unit.dot::<2, 5, 6>();
             unit.dot::<3, 5, 7>();
         }
-        unit.store::<0>(&mut sums[0]);
-        unit.store::<1>(&mut sums[1]);
-        unit.store::<2>(&mut sums[2]);
-        unit.store::<3>(&mut sums[3]);
+        let stride = sums.stride();
+        unit.store::<0>(sums.tile(0, 0), stride);
+        unit.store::<1>(sums.tile(0, 1), stride);
+        unit.store::<2>(sums.tile(1, 0), stride);
+        unit.store::<3>(sums.tile(1, 1), stride);
     }
 }
 
@@ -93,9 +94,10 @@ impl TileUnit for Registers {
         }
     }
 
-    fn store<const T: u8>(&mut self, sums: &mut Sums) {
-        for (sum, word) in sums.0.iter_mut().zip(&self.0[usize::from(T)]) {
-            *sum = f32::from_bits(*word);
+    fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize) {
+        let lines = self.0[usize::from(T)].chunks_exact(LINES);
+        for (words, to) in lines.zip(lanes.chunks_mut(stride)) {
+            words.iter().zip(to).for_each(|(word, to)| *to = f32::from_bits(*word));
         }
     }
 }
