@@ -30,8 +30,8 @@ mod tree;
 pub use error::GraphError;
 pub use gemm::{Bf16Kernel, Gemm, Precision, bf16_kernel};
 pub use graph::{
-    Block, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId, Plan, Source, Watch,
-    Watched, Workspace,
+    Block, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId, PackedWeight,
+    PackedWeights, Plan, Source, Watch, Watched, Workspace,
 };
 pub use layer::{
     Activation, Add, Backward, Concat, Cross, DotInteraction, FactorizationMachine, Flops, Forward,

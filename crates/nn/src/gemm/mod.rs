@@ -25,11 +25,13 @@
 
 mod bf16;
 mod library;
+mod packed;
 
 use std::fmt::Debug;
 
 pub use bf16::{Bf16Kernel, bf16_kernel};
 pub(crate) use library::F32;
+pub(crate) use packed::Packed;
 
 use crate::layer::Write;
 use crate::{Matrix, MatrixMut, Scalar};
@@ -85,6 +87,15 @@ pub(crate) trait Kernel<T>: Debug + Send + Sync {
     /// Most bytes that it takes on a thread for products with no side longer than `side`, those
     /// of its [`Scratch`] included.
     fn packing_bytes(&self, side: usize) -> usize;
+
+    /// Tiles of a right operand of `depth` rows and `columns` columns that is packed beforehand;
+    /// none where the kernel reads it as it lies.
+    fn packed_tiles(&self, _depth: usize, _columns: usize) -> usize {
+        0
+    }
+
+    /// Packs a right operand into as many tiles; into none, does nothing.
+    fn pack(&self, _right: Operand<'_, T>, _packed: &mut Packed) {}
 }
 
 /// Memory for operands as kernels want them. It grows to the largest product and stays; what one
@@ -155,6 +166,7 @@ pub(crate) struct Operand<'a, T> {
     columns: usize,
     row_stride: usize,
     column_stride: usize,
+    packed: Option<&'a Packed>,
 }
 
 /// The matrix itself as an operand.
@@ -165,6 +177,7 @@ pub(crate) fn plain<T>(matrix: Matrix<'_, T>) -> Operand<'_, T> {
         columns: matrix.columns(),
         row_stride: matrix.stride(),
         column_stride: 1,
+        packed: None,
     }
 }
 
@@ -173,7 +186,12 @@ pub(crate) fn transposed<T>(matrix: Matrix<'_, T>) -> Operand<'_, T> {
     plain(matrix).transpose()
 }
 
-impl<T> Operand<'_, T> {
+impl<'a, T> Operand<'a, T> {
+    /// The same as a right operand that was packed, perhaps with more columns behind these.
+    pub(crate) fn with_packed(self, packed: Option<&'a Packed>) -> Self {
+        Self { packed, ..self }
+    }
+
     fn transpose(self) -> Self {
         Self {
             rows: self.columns,

@@ -42,6 +42,7 @@
 mod build;
 mod plan;
 mod watch;
+mod weights;
 mod workspace;
 
 use std::ops::Range;
@@ -49,8 +50,10 @@ use std::ops::Range;
 pub use build::{GraphBuilder, InputShape, NodeId, Source};
 pub use plan::{BufferKind, BufferPlan, Plan};
 pub use watch::{Watch, Watched};
+pub use weights::{PackedWeight, PackedWeights};
 pub use workspace::Workspace;
 
+use self::weights::{Pass, Weights};
 use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
     Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
@@ -210,7 +213,7 @@ impl<T: Scalar> Graph<T> {
     fn forward_node(
         &self,
         index: usize,
-        parameters: &[T],
+        weights: Weights<'_, T>,
         block: &Block<'_, T>,
         workspace: &mut Workspace<T>,
     ) {
@@ -225,7 +228,8 @@ impl<T: Scalar> Graph<T> {
         let output = &mut output[..range.len()];
         let values = Rest { left, right, right_start };
         node.layer.forward(Forward {
-            parameters: &parameters[node.parameters.clone()],
+            parameters: &weights.parameters[node.parameters.clone()],
+            packed_weight: weights.packed(index, Pass::Forward),
             inputs: self.inputs(index, block, values, rows_max),
             output: MatrixMut::packed(output, rows, layout.columns),
             kept: MatrixMut::packed(kept_lanes, rows, layout.kept),
@@ -236,7 +240,7 @@ impl<T: Scalar> Graph<T> {
     fn backward_node(
         &self,
         index: usize,
-        parameters: &[T],
+        weights: Weights<'_, T>,
         block: &Block<'_, T>,
         workspace: &mut Workspace<T>,
         d_x: MatrixMut<'_, T>,
@@ -253,7 +257,8 @@ impl<T: Scalar> Graph<T> {
         let kept = &values[layout.kept_range(rows, rows_max)];
         let values = Rest { left: values, right: &[], right_start: values.len() };
         node.layer.backward(Backward {
-            parameters: &parameters[node.parameters.clone()],
+            parameters: &weights.parameters[node.parameters.clone()],
+            packed_weight: weights.packed(index, Pass::Backward),
             inputs: self.inputs(index, block, values, rows_max),
             output: Matrix::packed(output, rows, layout.columns),
             kept: Matrix::packed(kept, rows, layout.kept),

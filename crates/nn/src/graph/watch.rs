@@ -1,5 +1,6 @@
 //! The passes of a graph, and who is told of them node by node.
 
+use super::weights::{PackedWeights, Weights};
 use super::{Block, Graph, NodeId, Workspace};
 use crate::layer::clear_columns;
 use crate::{MatrixMut, Scalar};
@@ -25,16 +26,22 @@ impl Watch for () {
 pub struct Watched<'a, T: 'static, W> {
     graph: &'a Graph<T>,
     watch: &'a mut W,
+    packed: Option<&'a PackedWeights>,
 }
 
 impl<T: Scalar> Graph<T> {
     /// The same graph, telling `watch`.
     pub fn watched<'a, W: Watch>(&'a self, watch: &'a mut W) -> Watched<'a, T, W> {
-        Watched { graph: self, watch }
+        Watched { graph: self, watch, packed: None }
     }
 }
 
-impl<T: Scalar, W: Watch> Watched<'_, T, W> {
+impl<'a, T: Scalar, W: Watch> Watched<'a, T, W> {
+    /// The same, reading weights that were packed of the very parameters that it will be given.
+    pub fn with_packed(self, packed: &'a PackedWeights) -> Self {
+        Self { packed: Some(packed), ..self }
+    }
+
     /// As [`Graph::forward`].
     pub fn forward(
         self,
@@ -43,11 +50,12 @@ impl<T: Scalar, W: Watch> Watched<'_, T, W> {
         workspace: &mut Workspace<T>,
         logits: &mut [T], // (rows)
     ) {
-        let Self { graph, watch } = self;
+        let Self { graph, watch, packed } = self;
+        let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
         assert_eq!(logits.len(), rows, "one logit per example");
         for index in 0..graph.nodes.len() {
-            graph.forward_node(index, parameters, block, workspace);
+            graph.forward_node(index, weights, block, workspace);
             watch.passed(NodeId(index));
         }
         if let Some(layout) = graph.layouts.last() {
@@ -66,7 +74,8 @@ impl<T: Scalar, W: Watch> Watched<'_, T, W> {
         d_x: &mut [T],       // (rows, embedding)
         gradients: &mut [T], // (parameters)
     ) {
-        let Self { graph, watch } = self;
+        let Self { graph, watch, packed } = self;
+        let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
         assert_eq!(d_logits.len(), rows, "one gradient per logit");
         assert_eq!(d_x.len(), rows * graph.input.embedding, "one gradient per embedding value");
@@ -79,7 +88,7 @@ impl<T: Scalar, W: Watch> Watched<'_, T, W> {
         }
         for index in (0..graph.nodes.len()).rev() {
             let d_x = d_x.reborrow();
-            graph.backward_node(index, parameters, block, workspace, d_x, gradients);
+            graph.backward_node(index, weights, block, workspace, d_x, gradients);
             watch.passed(NodeId(index));
         }
     }

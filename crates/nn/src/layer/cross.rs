@@ -60,6 +60,10 @@ impl<T: Scalar> Layer<T> for Cross {
         ]
     }
 
+    fn weight(&self) -> Option<[usize; 2]> {
+        Some([self.columns; 2])
+    }
+
     fn reads(&self) -> Reads {
         Reads { inputs: true, output: false }
     }
@@ -81,12 +85,8 @@ impl<T: Scalar> Layer<T> for Cross {
         let (weight, bias) = pass.parameters.split_at(self.weight_lanes());
         let weight = Matrix::packed(weight, self.columns, self.columns);
         let (base, input) = (pass.inputs.get(0), pass.inputs.get(1));
-        pass.gemm.multiply(
-            pass.kept.reborrow(),
-            Write::Overwrite,
-            plain(input),
-            transposed(weight),
-        );
+        let weight = transposed(weight).with_packed(pass.packed_weight);
+        pass.gemm.multiply(pass.kept.reborrow(), Write::Overwrite, plain(input), weight);
         let product = pass.kept.as_ref();
         Arch::new().dispatch(Combine { base, product, bias, input, output: pass.output });
     }
@@ -107,8 +107,9 @@ impl<T: Scalar> Layer<T> for Cross {
         pass.gemm.multiply(d_weight, Write::Overwrite, transposed(d_product), plain(input));
         if let Some(out) = to_input {
             let weight = Matrix::packed(weight, self.columns, self.columns);
-            let wanted = weight.select(0..out.gradient.columns());
-            pass.gemm.multiply(out.gradient, Write::Accumulate, plain(d_product), plain(wanted));
+            let wanted = plain(weight.select(0..out.gradient.columns()));
+            let wanted = wanted.with_packed(pass.packed_weight);
+            pass.gemm.multiply(out.gradient, Write::Accumulate, plain(d_product), wanted);
         }
     }
 }

@@ -67,6 +67,10 @@ impl<T: Scalar> Layer<T> for Linear {
         parameters
     }
 
+    fn weight(&self) -> Option<[usize; 2]> {
+        Some([self.outputs, self.inputs])
+    }
+
     fn reads(&self) -> Reads {
         Reads { inputs: true, output: self.activation == Activation::Relu }
     }
@@ -81,8 +85,9 @@ impl<T: Scalar> Layer<T> for Linear {
     fn forward(&self, mut pass: Forward<'_, T>) {
         let (weight, bias) = pass.parameters.split_at(self.weight_lanes());
         let weight = Matrix::packed(weight, self.outputs, self.inputs);
-        let input = plain(pass.inputs.get(0));
-        pass.gemm.multiply(pass.output.reborrow(), Write::Overwrite, input, transposed(weight));
+        let (input, weight) = (plain(pass.inputs.get(0)), transposed(weight));
+        let weight = weight.with_packed(pass.packed_weight);
+        pass.gemm.multiply(pass.output.reborrow(), Write::Overwrite, input, weight);
         if self.bias || self.activation != Activation::Identity {
             let activation = self.activation;
             Arch::new().dispatch(Activate { values: pass.output, bias, activation });
@@ -110,8 +115,9 @@ impl<T: Scalar> Layer<T> for Linear {
         if let Some(out) = pass.d_inputs.get(0) {
             let weight = &pass.parameters[..self.weight_lanes()];
             let weight = Matrix::packed(weight, self.outputs, self.inputs);
-            let wanted = weight.select(0..out.gradient.columns());
-            pass.gemm.multiply(out.gradient, out.write, plain(d_sums), plain(wanted));
+            let wanted = plain(weight.select(0..out.gradient.columns()));
+            let wanted = wanted.with_packed(pass.packed_weight);
+            pass.gemm.multiply(out.gradient, out.write, plain(d_sums), wanted);
         }
     }
 }

@@ -57,6 +57,12 @@ pub trait Layer<T>: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Rows and columns of the weight with which its parameters begin, where there is one that it
+    /// multiplies by: transposed in the forward pass, as it is in the backward pass.
+    fn weight(&self) -> Option<[usize; 2]> {
+        None
+    }
+
     /// What the backward pass reads, which is what has to be kept for it.
     fn reads(&self) -> Reads;
 

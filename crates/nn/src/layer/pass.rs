@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::gemm::Gemm;
+use crate::gemm::{Gemm, Packed};
 use crate::graph::Source;
 use crate::{Matrix, MatrixMut, Scalar};
 
@@ -201,6 +201,8 @@ pub(crate) fn clear_columns<T: Scalar>(matrix: &mut MatrixMut<'_, T>, columns: &
 pub struct Forward<'a, T> {
     /// The layer's parameters, one after the other.
     pub parameters: &'a [T],
+    /// The transpose of its weight, where that was packed as a right operand.
+    pub(crate) packed_weight: Option<&'a Packed>,
     /// What it reads.
     pub inputs: Inputs<'a, T>,
     /// What it writes, in full. // (rows, columns)
@@ -216,6 +218,8 @@ pub struct Forward<'a, T> {
 pub struct Backward<'a, T> {
     /// The layer's parameters, one after the other.
     pub parameters: &'a [T],
+    /// Its weight, where that was packed as a right operand.
+    pub(crate) packed_weight: Option<&'a Packed>,
     /// What it read; only where [`Reads::inputs`](crate::Reads::inputs) says so.
     pub inputs: Inputs<'a, T>,
     /// What it wrote; only where [`Reads::output`](crate::Reads::output) says so.

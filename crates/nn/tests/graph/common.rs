@@ -5,8 +5,8 @@
 use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, Add, Block, Concat, Cross, DotInteraction, FactorizationMachine, Graph,
-    GraphBuilder, InputShape, Linear, Matrix, NodeId, Precision, Scalar, Source, Watch, Workspace,
-    binary_cross_entropy,
+    GraphBuilder, InputShape, Linear, Matrix, NodeId, Precision, Scalar, Source, Watch, Watched,
+    Workspace, binary_cross_entropy,
 };
 
 pub(crate) fn numbers<T: Scalar>(name: &str, count: usize) -> Vec<T> {
@@ -211,20 +211,20 @@ impl<T: Scalar> Step<T> {
         parameters: &[T],
         workspace: &mut Workspace<T>,
     ) -> f64 {
-        self.forward_watched(graph, parameters, workspace, &mut ())
+        self.forward_by(graph, graph.watched(&mut ()), parameters, workspace)
     }
 
-    /// The same, told to `watch`.
-    pub(crate) fn forward_watched(
+    /// The same by passes of `graph` that are watched or read packed weights.
+    pub(crate) fn forward_by(
         &mut self,
         graph: &Graph<T>,
+        passes: Watched<'_, T, impl Watch>,
         parameters: &[T],
         workspace: &mut Workspace<T>,
-        watch: &mut impl Watch,
     ) -> f64 {
         let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
         let block = Block { x, first_order: &self.first_order };
-        graph.watched(watch).forward(parameters, &block, workspace, &mut self.logits);
+        passes.forward(parameters, &block, workspace, &mut self.logits);
         let (mut probabilities, count) = (vec![T::ZERO; self.rows], self.rows.max(1));
         let (labels, d_logits) = (&self.labels, &mut self.d_logits);
         let sum = binary_cross_entropy(&self.logits, labels, count, d_logits, &mut probabilities);
@@ -237,21 +237,20 @@ impl<T: Scalar> Step<T> {
         parameters: &[T],
         workspace: &mut Workspace<T>,
     ) {
-        self.backward_watched(graph, parameters, workspace, &mut ());
+        self.backward_by(graph, graph.watched(&mut ()), parameters, workspace);
     }
 
-    /// The same, told to `watch`.
-    pub(crate) fn backward_watched(
+    /// The same by passes of `graph` that are watched or read packed weights.
+    pub(crate) fn backward_by(
         &mut self,
         graph: &Graph<T>,
+        passes: Watched<'_, T, impl Watch>,
         parameters: &[T],
         workspace: &mut Workspace<T>,
-        watch: &mut impl Watch,
     ) {
         let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
         let block = Block { x, first_order: &self.first_order };
         let (d_x, gradients) = (&mut self.d_x, &mut self.gradients);
-        let graph = graph.watched(watch);
-        graph.backward(parameters, &block, &self.d_logits, workspace, d_x, gradients);
+        passes.backward(parameters, &block, &self.d_logits, workspace, d_x, gradients);
     }
 }

@@ -21,8 +21,10 @@ fn once_a_pass_and_in_order() {
         for rows in [33, 1, 0] {
             let (mut forward, mut backward) = (Told::default(), Told::default());
             let mut watched = Step::new(&graph, rows);
-            watched.forward_watched(&graph, &parameters, &mut workspace, &mut forward);
-            watched.backward_watched(&graph, &parameters, &mut workspace, &mut backward);
+            let passes = graph.watched(&mut forward);
+            watched.forward_by(&graph, passes, &parameters, &mut workspace);
+            let passes = graph.watched(&mut backward);
+            watched.backward_by(&graph, passes, &parameters, &mut workspace);
             assert_eq!(forward.0, in_order, "{name} {rows}");
             backward.0.reverse();
             assert_eq!(backward.0, in_order, "{name} {rows}");

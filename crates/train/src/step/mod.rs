@@ -25,7 +25,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_base::clock::Clock;
 use stepwell_mem::Occurrence;
-use stepwell_nn::{tree_sum, tree_sum_values};
+use stepwell_nn::{PackedWeights, tree_sum, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
 use stepwell_server::{Dense, DenseView, Group, TableSpec};
 
@@ -60,6 +60,9 @@ pub(crate) struct Trainer {
     model: Model,
     pool: Arc<ThreadPool>,
     parameters: Vec<f32>,
+    /// Packed of the parameters as they are, where `is_packed`.
+    packed: PackedWeights,
+    is_packed: bool,
     optimizer: DenseOptimizer,
     state: DenseState,
     steps: u64,
@@ -117,6 +120,8 @@ impl Trainer {
             state: DenseState::new(&dense, count),
             pool,
             parameters,
+            packed: model.graph().packed_weights(),
+            is_packed: false,
             optimizer,
             steps: 0,
             blocks: config.model.blocks,
@@ -139,6 +144,7 @@ impl Trainer {
         let rows = Blocks::new(mini_batch, blocks).largest();
         let lanes = size_of::<f32>();
         let parameters = model.graph().parameter_count() * (3 + blocks) * lanes;
+        let parameters = parameters + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let bench = rows * (model.columns() + 1) * lanes + workspace;
         let threads = config.threads * (bench + model.graph().packing_bytes(rows));
@@ -251,7 +257,21 @@ impl Trainer {
         }
     }
 
+    /// Packs the weights if they changed.
+    fn pack(&mut self) {
+        if std::mem::replace(&mut self.is_packed, true) {
+            return;
+        }
+        let Self { model, parameters, packed, pool, profile, .. } = self;
+        // A lane is read in f32 and written in half as many bytes.
+        profile.count(Kernel::Dense, 0, 3 * model.graph().packed_bytes() as u64);
+        let parts = packed.parts_mut();
+        let pack = |part| profile.time(Kernel::Dense, || model.graph().pack(parameters, part));
+        pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(pack));
+    }
+
     fn run_blocks(&mut self, mini: &MiniBatch, sights: &[Sight<'_>], train: bool) -> Sums {
+        self.pack();
         let examples = mini.examples();
         let blocks = Blocks::new(examples, self.blocks);
         self.logits.resize(examples, 0.0);
@@ -261,6 +281,7 @@ impl Trainer {
         let pass = BlockPass {
             model: &self.model,
             parameters: &self.parameters,
+            packed: &self.packed,
             benches: &self.benches,
             rows_max: self.rows_max,
             mini,
@@ -290,6 +311,7 @@ impl Trainer {
         occurrences: &mut [Vec<Occurrence>],
     ) {
         let step = self.optimizer.begin_step();
+        self.is_packed = false;
         let Self { model, parameters, state, gradients, d_x, d_logits, blocks, pool, .. } = self;
         let profile = &self.profile;
         let (lives, steps) = (&self.lives, self.steps);
@@ -369,6 +391,7 @@ impl Trainer {
             Err(format!("has {} dense '{name}', this model has {count}", values.len()))
         };
         let count = self.parameters.len();
+        self.is_packed = false;
         self.parameters.copy_from_slice(section(PARAMETERS, count)?);
         for (name, values) in self.state.vectors_mut() {
             values.copy_from_slice(section(name, count)?);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use stepwell_nn::{Block, Matrix, Workspace, binary_cross_entropy};
+use stepwell_nn::{Block, Matrix, PackedWeights, Workspace, binary_cross_entropy};
 
 use super::blocks::Blocks;
 use super::sight::Sight;
@@ -66,6 +66,8 @@ fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
 pub(super) struct BlockPass<'a> {
     pub(super) model: &'a Model,
     pub(super) parameters: &'a [f32],
+    /// Packed of these parameters.
+    pub(super) packed: &'a PackedWeights,
     pub(super) benches: &'a Mutex<Vec<Bench>>,
     pub(super) rows_max: usize,
     pub(super) mini: &'a MiniBatch,
@@ -100,14 +102,15 @@ impl BlockPass<'_> {
         profile.time(Kernel::Forward, || {
             let laps = &mut profile.laps(Pass::Forward, rows);
             let workspace = &mut bench.workspace;
-            graph.watched(laps).forward(self.parameters, &block, workspace, task.logits);
+            let graph = graph.watched(laps).with_packed(self.packed);
+            graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
         task.sums = profile.time(Kernel::Loss, || self.score(task, range));
         if let Some(gradients) = task.gradients.as_deref_mut() {
             profile.time(Kernel::Backward, || {
                 let laps = &mut profile.laps(Pass::Backward, rows);
-                graph.watched(laps).backward(
+                graph.watched(laps).with_packed(self.packed).backward(
                     self.parameters,
                     &block,
                     task.d_logits,

@@ -30,11 +30,11 @@ mod tiles;
 
 use std::sync::OnceLock;
 
-pub(super) use self::pack::Tile;
-use self::pack::{Side, pack, strips};
+pub(super) use self::pack::{DEPTH, Tile, strips};
+use self::pack::{Side, fill, pack};
 use self::panel::{Panel, Unit};
 use self::portable::Portable;
-use super::{DEPTH_MAX, Kernel, Operand, Scratch, pieces, plain, transposed};
+use super::{DEPTH_MAX, Kernel, Operand, Packed, Scratch, pieces, plain, transposed};
 use crate::layer::Write;
 use crate::{Matrix, MatrixMut};
 
@@ -78,14 +78,14 @@ const CANDIDATES: &[Candidate] = &[
     Candidate {
         name: "amx",
         is_here: amx::is_here,
-        kernel: &Packed(amx::Amx),
-        twin: &Packed(tiles::SoftTiles),
+        kernel: &Tiled(amx::Amx),
+        twin: &Tiled(tiles::SoftTiles),
     },
     Candidate {
         name: "avx512_bf16",
         is_here: avx512::is_here,
-        kernel: &Packed(avx512::Avx512),
-        twin: &Packed(lanes::SoftLanes),
+        kernel: &Tiled(avx512::Avx512),
+        twin: &Tiled(lanes::SoftLanes),
     },
 ];
 
@@ -141,13 +141,14 @@ fn agree(one: &dyn Kernel<f32>, other: &dyn Kernel<f32>) -> bool {
     product(one).iter().zip(product(other)).all(|(a, b)| (a - b).abs() <= tolerance)
 }
 
-/// A kernel over packed operands, on a unit.
+/// A kernel over tiles, on a unit.
 ///
-/// Each operand is rounded and packed once, a piece of the depth at a time.
+/// Each operand is rounded and packed once, a piece of the depth at a time; a right one perhaps
+/// long before.
 #[derive(Debug)]
-struct Packed<U>(U);
+struct Tiled<U>(U);
 
-impl<U: Unit> Kernel<f32> for Packed<U> {
+impl<U: Unit> Kernel<f32> for Tiled<U> {
     fn multiply(
         &self,
         mut target: MatrixMut<'_, f32>,
@@ -160,11 +161,15 @@ impl<U: Unit> Kernel<f32> for Packed<U> {
             return Portable.multiply(target, write, left, right, scratch);
         }
         let [left_tiles, right_tiles] = &mut scratch.tiles;
-        for (read, left, right) in pieces(write, left, right) {
+        for (index, (read, left, right)) in pieces(write, left, right).enumerate() {
+            let depth = left.columns.div_ceil(DEPTH);
             self.0.run(Panel {
-                depth: left.columns.div_ceil(pack::DEPTH),
+                depth,
                 left: pack(left, Side::Left, left_tiles),
-                right: pack(right, Side::Right, right_tiles),
+                right: match right.packed {
+                    Some(packed) => packed.piece(index, right.rows, depth),
+                    None => pack(right, Side::Right, right_tiles),
+                },
                 target: target.reborrow(),
                 read,
             });
@@ -173,7 +178,23 @@ impl<U: Unit> Kernel<f32> for Packed<U> {
 
     /// Both operands of a piece, and what small products take.
     fn packing_bytes(&self, side: usize) -> usize {
-        let tiles = strips(side) * DEPTH_MAX.div_ceil(pack::DEPTH);
+        let tiles = strips(side) * DEPTH_MAX.div_ceil(DEPTH);
         2 * tiles * size_of::<Tile>() + Portable.packing_bytes(side)
+    }
+
+    fn packed_tiles(&self, depth: usize, columns: usize) -> usize {
+        if columns < SIDE_MIN { 0 } else { strips(columns) * depth.div_ceil(DEPTH) }
+    }
+
+    fn pack(&self, right: Operand<'_, f32>, packed: &mut Packed) {
+        if packed.is_empty() {
+            return;
+        }
+        // Of a product only the right operand's pieces are wanted; any left one gives them.
+        for (index, (_, _, right)) in pieces(Write::Overwrite, right.transpose(), right).enumerate()
+        {
+            let depth = right.columns.div_ceil(DEPTH);
+            fill(right, Side::Right, packed.piece_mut(index, depth));
+        }
     }
 }

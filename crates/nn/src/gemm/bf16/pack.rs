@@ -24,12 +24,18 @@ pub(super) const LINES: usize = 16;
 /// Pairs of a line of a tile.
 pub(super) const PAIRS: usize = 16;
 /// Depth of a tile.
-pub(super) const DEPTH: usize = 2 * PAIRS;
+pub(in crate::gemm) const DEPTH: usize = 2 * PAIRS;
 
 /// One tile: a kibibyte, aligned to the lines of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(in crate::gemm) struct Tile(pub(super) [u32; LINES * PAIRS]);
+
+impl Default for Tile {
+    fn default() -> Self {
+        Self([0; LINES * PAIRS])
+    }
+}
 
 /// Which operand of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +45,11 @@ pub(super) enum Side {
 }
 
 /// Strips of so many lines: an even number.
-pub(super) fn strips(lines: usize) -> usize {
+pub(in crate::gemm) fn strips(lines: usize) -> usize {
     lines.div_ceil(2 * LINES) * 2
 }
 
-/// Rounds and packs an operand whose rows are lines and whose columns are the depth.
+/// [`fill`]s as many of `tiles` as the operand takes, and gives them.
 pub(super) fn pack<'a>(
     lines: Operand<'_, f32>,
     side: Side,
@@ -52,11 +58,17 @@ pub(super) fn pack<'a>(
     let depth = lines.columns.div_ceil(DEPTH);
     let count = strips(lines.rows) * depth;
     if tiles.len() < count {
-        tiles.resize(count, Tile([0; LINES * PAIRS]));
+        tiles.resize(count, Tile::default());
     }
-    let tiles = &mut tiles[..count];
+    fill(lines, side, &mut tiles[..count]);
+    &tiles[..count]
+}
+
+/// Rounds and packs an operand whose rows are lines and whose columns are the depth.
+pub(super) fn fill(lines: Operand<'_, f32>, side: Side, tiles: &mut [Tile]) {
+    let depth = lines.columns.div_ceil(DEPTH);
+    assert_eq!(tiles.len(), strips(lines.rows) * depth, "tiles of an operand");
     Arch::new().dispatch(Pack { lines, side, depth, tiles });
-    tiles
 }
 
 struct Pack<'a> {

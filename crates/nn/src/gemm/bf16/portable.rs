@@ -47,7 +47,7 @@ fn copy<'a>(operand: Operand<'_, f32>, lanes: &'a mut Vec<f32>) -> Operand<'a, f
     }
     let data = &mut lanes[..rows * columns];
     Arch::new().dispatch(Round { lines, data });
-    let copy = Operand { data, rows, columns, row_stride: columns, column_stride: 1 };
+    let copy = Operand { data, rows, columns, row_stride: columns, column_stride: 1, packed: None };
     if by_rows { copy } else { copy.transpose() }
 }
 

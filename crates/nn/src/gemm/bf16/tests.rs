@@ -15,8 +15,8 @@ fn numbers(name: &str, count: usize) -> Vec<f32> {
 fn kernels() -> Vec<(&'static str, &'static dyn Kernel<f32>)> {
     vec![
         ("portable", &Portable),
-        ("tiles in software", &Packed(SoftTiles)),
-        ("lanes in software", &Packed(SoftLanes)),
+        ("tiles in software", &Tiled(SoftTiles)),
+        ("lanes in software", &Tiled(SoftLanes)),
         (bf16_kernel().name, kernel()),
     ]
 }
@@ -153,6 +153,36 @@ fn products_equal_three_loops() {
 }
 
 #[test]
+fn a_right_operand_may_be_packed_before() {
+    for (name, kernel) in kernels() {
+        let mut scratch = Scratch::default();
+        for (m, n, depth) in SHAPES {
+            for transpose in [false, true] {
+                let case = Case::new(m, n, depth, [false, transpose]);
+                let mut packed = Packed::new(kernel.packed_tiles(depth, n), n);
+                kernel.pack(case.right(), &mut packed);
+                let packed = Some(&packed).filter(|packed| !packed.is_empty());
+                assert!(packed.is_some() || n < SIDE_MIN || name == "portable");
+                for columns in [n, n.div_ceil(2)] {
+                    let product = |packed, scratch: &mut Scratch| {
+                        let mut target = vec![0.5; m * columns];
+                        let matrix = MatrixMut::packed(&mut target, m, columns);
+                        let first = Operand { columns, ..case.right() };
+                        let right = first.with_packed(packed);
+                        let mut gemm = Gemm::new(kernel, scratch);
+                        gemm.multiply(matrix, Write::Accumulate, case.left(), right);
+                        target.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                    };
+                    let (with, without) =
+                        (product(packed, &mut scratch), product(None, &mut scratch));
+                    assert_eq!(with, without, "{name} {m} {columns} of {n} {depth} {transpose}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_product_of_bf16_numbers_that_sum_exactly_is_the_same_in_every_kernel() {
     let case = Case::new(37, 29, 140, [false, true]);
     let whole = |lanes: &[f32]| lanes.iter().map(|lane| (lane * 100.0).round()).collect();
@@ -224,16 +254,16 @@ impl Unit for Broken {
 
 #[test]
 fn a_unit_that_differs_from_software_is_not_used() {
-    assert!(agree(&Packed(SoftTiles), &Packed(SoftLanes)));
-    assert!(agree(&Portable, &Packed(SoftLanes)));
-    assert!(!agree(&Packed(Broken), &Packed(SoftTiles)));
+    assert!(agree(&Tiled(SoftTiles), &Tiled(SoftLanes)));
+    assert!(agree(&Portable, &Tiled(SoftLanes)));
+    assert!(!agree(&Tiled(Broken), &Tiled(SoftTiles)));
     const BROKEN: Candidate = Candidate {
         name: "broken",
         is_here: || true,
-        kernel: &Packed(Broken),
-        twin: &Packed(SoftTiles),
+        kernel: &Tiled(Broken),
+        twin: &Tiled(SoftTiles),
     };
-    const SOUND: Candidate = Candidate { name: "sound", kernel: &Packed(SoftTiles), ..BROKEN };
+    const SOUND: Candidate = Candidate { name: "sound", kernel: &Tiled(SoftTiles), ..BROKEN };
     const ABSENT: Candidate = Candidate { name: "absent", is_here: || false, ..SOUND };
     let shown = |candidates: &[Candidate]| choose(candidates).1;
     assert_eq!(shown(&[ABSENT, SOUND, BROKEN]), Bf16Kernel { name: "sound", note: None });

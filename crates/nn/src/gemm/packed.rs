@@ -1,0 +1,44 @@
+//! A right operand that was rounded and packed before its products: weights, once for all blocks.
+
+use super::DEPTH_MAX;
+use super::bf16::{Tile, strips};
+
+/// Tiles along the depth of a whole piece.
+const PIECE: usize = DEPTH_MAX / super::bf16::DEPTH;
+
+/// The tiles of a right operand, piece by piece of the depth (M2); empty where the kernel reads it
+/// as it lies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Packed {
+    tiles: Vec<Tile>, // (pieces, strips, depth of a piece)
+    columns: usize,
+}
+
+impl Packed {
+    /// Room for `tiles` tiles of `columns` columns.
+    pub(crate) fn new(tiles: usize, columns: usize) -> Self {
+        Self { tiles: vec![Tile::default(); tiles], columns }
+    }
+
+    /// Bytes of so many tiles.
+    pub(crate) fn bytes(tiles: usize) -> usize {
+        tiles * size_of::<Tile>()
+    }
+
+    /// Whether there is nothing to pack.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tiles.is_empty()
+    }
+
+    /// The tiles of piece `index`, which is `depth` tiles deep.
+    pub(super) fn piece_mut(&mut self, index: usize, depth: usize) -> &mut [Tile] {
+        let strips = strips(self.columns);
+        &mut self.tiles[index * strips * PIECE..][..strips * depth]
+    }
+
+    /// Those of its first `columns` columns.
+    pub(super) fn piece(&self, index: usize, columns: usize, depth: usize) -> &[Tile] {
+        assert!(columns <= self.columns, "{columns} columns of {} were packed", self.columns);
+        &self.tiles[index * strips(self.columns) * PIECE..][..strips(columns) * depth]
+    }
+}

@@ -1,0 +1,98 @@
+//! Weights rounded and packed once for all blocks of a step, where the kernel wants them packed.
+//!
+//! A product's right operand is the same weight in every block. What one block saves is the reading
+//! and writing of it, twice: as a layer's forward pass wants it and as the backward pass does. The
+//! results have the same bits with and without.
+
+use super::Graph;
+use crate::gemm::{Operand, Packed, plain, transposed};
+use crate::{Matrix, Scalar};
+
+/// Room for the packed weights of a graph; two parts for each node.
+#[derive(Clone, Debug)]
+pub struct PackedWeights {
+    parts: Vec<PackedWeight>, // (nodes, passes)
+}
+
+/// One node's weight as one pass wants it. Parts are packed apart, by any threads.
+#[derive(Clone, Debug)]
+pub struct PackedWeight {
+    node: usize,
+    pass: Pass,
+    packed: Packed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    Forward,
+    Backward,
+}
+
+impl PackedWeights {
+    /// All parts.
+    pub fn parts_mut(&mut self) -> &mut [PackedWeight] {
+        &mut self.parts
+    }
+
+    fn of(&self, node: usize, pass: Pass) -> Option<&Packed> {
+        let part = &self.parts[2 * node + usize::from(pass == Pass::Backward)];
+        Some(&part.packed).filter(|packed| !packed.is_empty())
+    }
+}
+
+/// The parameters that a pass reads, and perhaps what was packed of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights<'a, T> {
+    pub(super) parameters: &'a [T],
+    pub(super) packed: Option<&'a PackedWeights>,
+}
+
+impl<'a, T> Weights<'a, T> {
+    pub(super) fn packed(&self, node: usize, pass: Pass) -> Option<&'a Packed> {
+        self.packed.and_then(|packed| packed.of(node, pass))
+    }
+}
+
+impl<T: Scalar> Graph<T> {
+    /// Room for packed weights. Bytes: [`Graph::packed_bytes`].
+    pub fn packed_weights(&self) -> PackedWeights {
+        let room = |node: usize, pass| {
+            let (tiles, columns) = self.room_of(node, pass);
+            PackedWeight { node, pass, packed: Packed::new(tiles, columns) }
+        };
+        let both = |node| [room(node, Pass::Forward), room(node, Pass::Backward)];
+        PackedWeights { parts: (0..self.nodes.len()).flat_map(both).collect() }
+    }
+
+    /// Bytes of packed weights; none where the kernel reads them as they lie.
+    pub fn packed_bytes(&self) -> usize {
+        let tiles =
+            |node| self.room_of(node, Pass::Forward).0 + self.room_of(node, Pass::Backward).0;
+        Packed::bytes((0..self.nodes.len()).map(tiles).sum())
+    }
+
+    /// Tiles of a node's weight as a right operand, and its columns.
+    fn room_of(&self, node: usize, pass: Pass) -> (usize, usize) {
+        let Some([outputs, inputs]) = self.nodes[node].layer.weight() else { return (0, 0) };
+        let (depth, columns) = match pass {
+            Pass::Forward => (inputs, outputs),
+            Pass::Backward => (outputs, inputs),
+        };
+        (self.kernel.packed_tiles(depth, columns), columns)
+    }
+
+    /// Packs one part of these parameters; to be done again whenever they change.
+    pub fn pack(&self, parameters: &[T], part: &mut PackedWeight) {
+        assert_eq!(parameters.len(), self.parameter_count, "parameters of this graph");
+        let node = &self.nodes[part.node];
+        if let Some([outputs, inputs]) = node.layer.weight() {
+            let lanes = &parameters[node.parameters.clone()];
+            let weight = Matrix::packed(lanes, outputs, inputs);
+            let right: Operand<'_, T> = match part.pass {
+                Pass::Forward => transposed(weight),
+                Pass::Backward => plain(weight),
+            };
+            self.kernel.pack(right, &mut part.packed);
+        }
+    }
+}
