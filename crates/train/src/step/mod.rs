@@ -12,7 +12,9 @@
 mod blocks;
 mod gather;
 mod life;
+mod parameters;
 mod pass;
+mod pool;
 mod sight;
 mod sums;
 mod update;
@@ -25,13 +27,15 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_base::clock::Clock;
 use stepwell_mem::Occurrence;
-use stepwell_nn::{PackedWeights, tree_sum, tree_sum_values};
+use stepwell_nn::{tree_sum, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
 use stepwell_server::{Dense, DenseView, Group, TableSpec};
 
 use self::blocks::Blocks;
 use self::life::Lives;
+use self::parameters::Parameters;
 use self::pass::{Bench, BlockPass, cut};
+pub(crate) use self::pool::compute_pool;
 pub(crate) use self::sight::Sight;
 use self::update::Update;
 pub(crate) use self::versions::Versions;
@@ -59,10 +63,7 @@ pub(crate) struct Sums {
 pub(crate) struct Trainer {
     model: Model,
     pool: Arc<ThreadPool>,
-    parameters: Vec<f32>,
-    /// Packed of the parameters as they are, where `is_packed`.
-    packed: PackedWeights,
-    is_packed: bool,
+    parameters: Parameters,
     optimizer: DenseOptimizer,
     state: DenseState,
     steps: u64,
@@ -82,18 +83,6 @@ pub(crate) struct Trainer {
     profile: Profile,
 }
 
-/// Threads that compute.
-///
-/// # Errors
-/// When they cannot be started.
-pub(crate) fn compute_pool(threads: usize) -> Result<Arc<ThreadPool>> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|number| format!("compute-{number}"))
-        .build();
-    Ok(Arc::new(pool.map_err(|error| Error::Config(format!("threads = {threads}: {error}")))?))
-}
-
 impl Trainer {
     /// A model at step 0, computed by `pool`, its time taken by `clock`.
     ///
@@ -108,8 +97,8 @@ impl Trainer {
         let dense = rule(&config.dense);
         let optimizer = DenseOptimizer::new(dense)
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
-        let parameters = model.graph().initial_parameters(config.seed);
-        let count = parameters.len();
+        let parameters = Parameters::new(model.graph(), config.seed);
+        let count = parameters.values().len();
         let tables = model.tables();
         let sketch = config.life.sketch.0 / tables.len().max(1) as u64;
         let lives = tables.iter().map(|table| Lives::new(table, sketch)).collect();
@@ -120,8 +109,6 @@ impl Trainer {
             state: DenseState::new(&dense, count),
             pool,
             parameters,
-            packed: model.graph().packed_weights(),
-            is_packed: false,
             optimizer,
             steps: 0,
             blocks: config.model.blocks,
@@ -180,7 +167,7 @@ impl Trainer {
 
     /// Whether every dense parameter is a number.
     pub(crate) fn is_finite(&self) -> bool {
-        self.parameters.iter().all(|value| value.is_finite())
+        self.parameters.values().iter().all(|value| value.is_finite())
     }
 
     /// Logits of the last mini-batch. // (examples)
@@ -257,21 +244,9 @@ impl Trainer {
         }
     }
 
-    /// Packs the weights if they changed.
-    fn pack(&mut self) {
-        if std::mem::replace(&mut self.is_packed, true) {
-            return;
-        }
-        let Self { model, parameters, packed, pool, profile, .. } = self;
-        // A lane is read in f32 and written in half as many bytes.
-        profile.count(Kernel::Dense, 0, 3 * model.graph().packed_bytes() as u64);
-        let parts = packed.parts_mut();
-        let pack = |part| profile.time(Kernel::Dense, || model.graph().pack(parameters, part));
-        pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(pack));
-    }
-
     fn run_blocks(&mut self, mini: &MiniBatch, sights: &[Sight<'_>], train: bool) -> Sums {
-        self.pack();
+        self.parameters.pack(self.model.graph(), &self.pool, &self.profile);
+        let (parameters, packed) = self.parameters.packed();
         let examples = mini.examples();
         let blocks = Blocks::new(examples, self.blocks);
         self.logits.resize(examples, 0.0);
@@ -280,8 +255,8 @@ impl Trainer {
         self.d_x.resize(examples * self.model.embedding_columns(), 0.0);
         let pass = BlockPass {
             model: &self.model,
-            parameters: &self.parameters,
-            packed: &self.packed,
+            parameters,
+            packed,
             benches: &self.benches,
             rows_max: self.rows_max,
             mini,
@@ -311,7 +286,6 @@ impl Trainer {
         occurrences: &mut [Vec<Occurrence>],
     ) {
         let step = self.optimizer.begin_step();
-        self.is_packed = false;
         let Self { model, parameters, state, gradients, d_x, d_logits, blocks, pool, .. } = self;
         let profile = &self.profile;
         let (lives, steps) = (&self.lives, self.steps);
@@ -337,7 +311,7 @@ impl Trainer {
         };
         let vectors = state.vectors().count();
         let dense = || {
-            let parts = parameters.chunks_mut(LANES).zip(state.parts(LANES));
+            let parts = parameters.values_mut().chunks_mut(LANES).zip(state.parts(LANES));
             let tasks: Vec<_> = parts.enumerate().collect();
             tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
                 let range = number * LANES..number * LANES + parameters.len();
@@ -368,7 +342,7 @@ impl Trainer {
 
     /// The dense part as it goes into digests, where it lies.
     pub(crate) fn dense(&self) -> DenseView<'_> {
-        let mut sections = vec![(PARAMETERS.to_owned(), Cow::Borrowed(&*self.parameters))];
+        let mut sections = vec![(PARAMETERS.to_owned(), Cow::Borrowed(self.parameters.values()))];
         let state = self.state.vectors();
         sections.extend(state.map(|(name, values)| (name.to_owned(), Cow::Borrowed(values))));
         let step = self.optimizer.step();
@@ -390,9 +364,8 @@ impl Trainer {
             }
             Err(format!("has {} dense '{name}', this model has {count}", values.len()))
         };
-        let count = self.parameters.len();
-        self.is_packed = false;
-        self.parameters.copy_from_slice(section(PARAMETERS, count)?);
+        let count = self.parameters.values().len();
+        self.parameters.values_mut().copy_from_slice(section(PARAMETERS, count)?);
         for (name, values) in self.state.vectors_mut() {
             values.copy_from_slice(section(name, count)?);
         }

@@ -15,7 +15,8 @@ pub(super) trait TileUnit {
     /// Adds to the sums in register `D` the products of left tile `L` and right tile `R`.
     fn dot<const D: u8, const L: u8, const R: u8>(&mut self);
 
-    /// Writes the sums in register `T`: 16 lines of 16 that begin every `stride` numbers of `lanes`.
+    /// Writes the sums in register `T`: 16 lines of 16, `stride` numbers of `lanes` from line to
+    /// line.
     fn store<const T: u8>(&mut self, lanes: &mut [f32], stride: usize);
 }
 

@@ -1,0 +1,19 @@
+//! The threads that compute steps.
+
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+
+use crate::{Error, Result};
+
+/// Threads that compute.
+///
+/// # Errors
+/// When they cannot be started.
+pub(crate) fn compute_pool(threads: usize) -> Result<Arc<ThreadPool>> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|number| format!("compute-{number}"))
+        .build();
+    Ok(Arc::new(pool.map_err(|error| Error::Config(format!("threads = {threads}: {error}")))?))
+}
