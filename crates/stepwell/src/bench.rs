@@ -41,11 +41,12 @@ fn print_cpu(figures: &cpu::Figures) {
     let giga = 1e9;
     for limits in &figures.limits {
         println!(
-            "{} threads: {:.1} GFLOP/s in registers, {:.1} in products of matrices; {:.1} GB/s \
-             copied, {:.1} GB/s of rows read at random",
+            "{} threads: {:.1} GFLOP/s in registers, {:.1} in products of matrices, {:.1} in bf16; \
+             {:.1} GB/s copied, {:.1} GB/s of rows read at random",
             limits.threads,
             limits.fma_flops_per_second / giga,
             limits.gemm_flops_per_second / giga,
+            limits.bf16_gemm_flops_per_second / giga,
             limits.memcpy_bytes_per_second / giga,
             limits.gather_bytes_per_second / giga,
         );

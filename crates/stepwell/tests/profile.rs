@@ -36,6 +36,7 @@ fn figures() -> Value {
             "threads": threads,
             "fma_flops_per_second": 8e10,
             "gemm_flops_per_second": 4e10,
+            "bf16_gemm_flops_per_second": 9e10,
             "memcpy_bytes_per_second": 6e9,
             "gather_bytes_per_second": 4e9,
         })

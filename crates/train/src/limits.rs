@@ -23,6 +23,8 @@ pub struct Limits {
     pub fma_flops_per_second: f64,
     /// Products of two matrices of 1024 x 1024 f32, by the library that models use.
     pub gemm_flops_per_second: f64,
+    /// The same in bf16, by the kernel that this machine prefers.
+    pub bf16_gemm_flops_per_second: f64,
     /// Bytes copied from one large array to another.
     pub memcpy_bytes_per_second: f64,
     /// Bytes of rows of 17 lanes read at random from 1 GiB a thread.
@@ -92,6 +94,7 @@ impl Limits {
         })?;
         for (field, rate) in [
             ("gemm_flops_per_second", of_one.gemm_flops_per_second),
+            ("bf16_gemm_flops_per_second", of_one.bf16_gemm_flops_per_second),
             ("memcpy_bytes_per_second", of_one.memcpy_bytes_per_second),
             ("gather_bytes_per_second", of_one.gather_bytes_per_second),
         ] {
@@ -102,20 +105,24 @@ impl Limits {
         Ok(of_one)
     }
 
+    /// Operations of matrix products per second in `precision`.
+    pub fn gemm(&self, precision: Precision) -> f64 {
+        match precision {
+            Precision::F32 => self.gemm_flops_per_second,
+            Precision::Bf16 => self.bf16_gemm_flops_per_second,
+        }
+    }
+
     /// Puts what bounds them, if these are the limits of one thread, beside kernels and layers of a
     /// model of `precision`.
-    ///
-    /// Products are measured in f32, so those in bf16 get no limit.
     pub fn put_beside(
         &self,
         kernels: &mut [KernelReport],
         layers: &mut [LayerReport],
         precision: Precision,
     ) {
-        let products = precision == Precision::F32;
-        let gemm = |flops: u64, rate| {
-            (products && flops > 0).then(|| bound("gemm", self.gemm_flops_per_second, rate))
-        };
+        let products = self.gemm(precision);
+        let gemm = |flops: u64, rate| (flops > 0).then(|| bound("gemm", products, rate));
         for kernel in kernels {
             kernel.limit = match Kernel::named(&kernel.name) {
                 Some(Kernel::Forward | Kernel::Backward) => {
@@ -154,6 +161,7 @@ mod tests {
             threads: 1,
             fma_flops_per_second: 80.0,
             gemm_flops_per_second: 40.0,
+            bf16_gemm_flops_per_second: 100.0,
             memcpy_bytes_per_second: 6.0,
             gather_bytes_per_second: 4.0,
         }
@@ -243,11 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn products_in_bf16_have_no_limit_that_was_measured_in_f32() {
+    fn products_in_bf16_have_a_limit_of_their_own() {
         let (mut kernels, mut layers) = reports();
         limits().put_beside(&mut kernels, &mut layers, Precision::Bf16);
-        let with: Vec<_> = kernels.iter().filter(|k| k.limit.is_some()).map(|k| &*k.name).collect();
-        assert_eq!(with, ["gather", "rows", "dense"]);
-        assert_eq!(layers[0].forward.limit, None);
+        let is = |achieved| Some(Bound { name: "gemm", per_second: 100.0, achieved });
+        assert_eq!(kernels[1].limit, is(0.1));
+        assert_eq!(layers[0].forward.limit, is(0.2));
+        assert_eq!(kernels[5].limit.as_ref().map(|limit| limit.per_second), Some(12.0));
     }
 }

@@ -6,7 +6,9 @@ use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch_row;
 use stepwell_base::random::Stream;
-use stepwell_nn::{Activation, Block, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace};
+use stepwell_nn::{
+    Activation, Block, GraphBuilder, InputShape, Linear, Matrix, Precision, Source, Workspace,
+};
 use stepwell_train::Limits;
 
 use crate::measure::{Watch, median, over};
@@ -37,14 +39,17 @@ const AHEAD: usize = 24;
 pub(super) fn measure(threads: usize) -> Result<Limits> {
     let flops = (2 * FMA_STEPS * FMA_ACCUMULATORS) as f64;
     let fma = rate(threads, || (), |()| flops * Arch::new().dispatch(MultiplyAdd) as f64);
-    let product = Product::new()?;
-    let gemm = rate(threads, || product.operands(), |operands| product.multiply(operands));
+    let gemm = |precision| -> Result<f64> {
+        let product = Product::new(precision)?;
+        Ok(rate(threads, || product.operands(), |operands| product.multiply(operands)))
+    };
     let copy = rate(threads, Copied::new, Copied::copy);
     let gather = rate(threads, Gathered::new, Gathered::read);
     Ok(Limits {
         threads,
         fma_flops_per_second: fma,
-        gemm_flops_per_second: gemm,
+        gemm_flops_per_second: gemm(Precision::F32)?,
+        bf16_gemm_flops_per_second: gemm(Precision::Bf16)?,
         memcpy_bytes_per_second: copy,
         gather_bytes_per_second: gather,
     })
@@ -112,7 +117,7 @@ struct Operands {
 }
 
 impl Product {
-    fn new() -> Result<Self> {
+    fn new(precision: Precision) -> Result<Self> {
         let refused = |error: stepwell_nn::GraphError| Error::Arguments(error.to_string());
         let linear = |outputs| Linear {
             inputs: SIDE,
@@ -124,7 +129,7 @@ impl Product {
         let wide = builder.add("product", linear(SIDE), &[Source::Columns(0..SIDE)]);
         let wide = wide.map_err(refused)?;
         builder.add("logit", linear(1), &[Source::Node(wide)]).map_err(refused)?;
-        let graph = builder.build().map_err(refused)?;
+        let graph = builder.build().map_err(refused)?.with_precision(precision);
         let parameters = graph.initial_parameters(1);
         Ok(Self { graph, parameters })
     }

@@ -182,7 +182,7 @@ fn steps(
         step_examples_per_second: over(examples, seconds.train),
         examples_per_second: over(examples, seconds.group + seconds.plan + seconds.train),
         flops_per_second: flops,
-        over_gemm: over(flops, limits.gemm_flops_per_second),
+        over_gemm: over(flops, limits.gemm(config.model.precision)),
         rows_over_limit: over(bare, of_rows.map(|kernel| kernel.seconds).sum()),
         group_seconds: seconds.group,
         plan_seconds: seconds.plan,
@@ -208,6 +208,7 @@ mod tests {
             threads: 1,
             fma_flops_per_second: 8e10,
             gemm_flops_per_second: 4e10,
+            bf16_gemm_flops_per_second: 9e10,
             memcpy_bytes_per_second: 6e9,
             gather_bytes_per_second: 4e9,
         };
