@@ -11,14 +11,20 @@ fn numbers(name: &str, count: usize) -> Vec<f32> {
     (0..count).map(|_| stream.next_symmetric(1.0)).collect()
 }
 
-/// The kernels that run on every machine, and the one that this machine prefers.
+/// The kernels that run on every machine, and those that this machine has the units for.
 fn kernels() -> Vec<(&'static str, &'static dyn Kernel<f32>)> {
-    vec![
+    let everywhere: [(&'static str, &'static dyn Kernel<f32>); 3] = [
         ("portable", &Portable),
         ("tiles in software", &Tiled(SoftTiles)),
         ("lanes in software", &Tiled(SoftLanes)),
-        (bf16_kernel().name, kernel()),
-    ]
+    ];
+    let hardware = units().map(|unit| (unit.name, unit.kernel));
+    everywhere.into_iter().chain(hardware).collect()
+}
+
+/// The units of this machine.
+fn units() -> impl Iterator<Item = &'static Candidate> {
+    CANDIDATES.iter().filter(|candidate| (candidate.is_here)())
 }
 
 /// A product's operands as they lie in memory, with gaps between rows that hold not-a-number.
@@ -148,6 +154,20 @@ fn products_equal_three_loops() {
             for transposes in [[false, false], [false, true], [true, false], [true, true]] {
                 Case::new(m, n, depth, transposes).check(name, kernel, &mut scratch);
             }
+        }
+    }
+}
+
+#[test]
+fn hardware_does_what_its_software_does_bit_for_bit() {
+    for unit in units() {
+        for (m, n, depth) in SHAPES {
+            let case = Case::new(m, n, depth, [true, false]);
+            let bits = |kernel| {
+                let product = case.product(kernel, Write::Accumulate, &mut Scratch::default());
+                product.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            assert_eq!(bits(unit.kernel), bits(unit.twin), "{} {m} {n} {depth}", unit.name);
         }
     }
 }
