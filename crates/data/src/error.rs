@@ -5,7 +5,8 @@ use std::path::PathBuf;
 /// What helps where a packed file is damaged.
 pub(crate) const MEND_PACKED: &str = "copy it again, or make it again with `stepwell convert`";
 /// The same where it is a cache.
-pub(crate) const MEND_CACHE: &str = "remove it, and the next run with data.cache makes it anew";
+pub(crate) const MEND_CACHE: &str =
+    "if it is a cache, remove it, and the next run with data.cache makes it anew";
 
 /// An error of a source of examples.
 #[derive(Debug, thiserror::Error)]

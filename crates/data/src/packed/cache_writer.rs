@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::cache::{CacheAt, DataCache};
+use super::cache::{CacheAt, DataCache, whole_at};
 use super::layout::ENTRY_BYTES;
 use super::origin::{CACHE_MALFORMED_MAX, Origin, SourceFile};
 use super::writer::{PackedOptions, PackedWriter};
@@ -34,7 +34,7 @@ impl CacheWriter {
     /// Begins the cache of `files`, which now are `sources`, that will be at `path`.
     ///
     /// # Errors
-    /// As [`PackedWriter::new`].
+    /// As [`PackedWriter::new`]; a packed file that is no cache where it is written.
     pub fn new(
         path: &Path,
         files: &[PathBuf],
@@ -42,6 +42,13 @@ impl CacheWriter {
         schema: Schema,
         blocks_max: u64,
     ) -> Result<Self, DataError> {
+        // What a stopped run leaves is unfinished, or whole and a cache; this is somebody's.
+        let unfinished = PackedWriter::unfinished(path);
+        if whole_at(&unfinished).is_some_and(|packed| !packed.has_origin()) {
+            let why = "is where the cache is written, and was packed by `stepwell convert`: rename \
+                       it or name another place for data.cache";
+            return Err(DataError::Path { path: unfinished, why: why.to_owned() });
+        }
         Ok(Self {
             path: path.to_owned(),
             files: files.to_vec(),

@@ -341,6 +341,11 @@ fn is_unfinished(file: &File) -> std::io::Result<bool> {
 /// An empty file that no other writer has; one that a stopped writer left is taken over.
 fn begin(path: &Path) -> Result<File, DataError> {
     let fail = |why: String| DataError::Path { path: path.to_owned(), why };
+    if path.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
+        let why =
+            "is where a packed file is written, and is a link: remove it or name another place";
+        return Err(fail(why.to_owned()));
+    }
     let create = || File::options().read(true).write(true).create(true).truncate(false).open(path);
     let file = create().map_err(|error| fail(format!("cannot be created: {error}")))?;
     let busy = || fail("is being written by another process: wait for it".to_owned());

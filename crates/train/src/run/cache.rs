@@ -1,15 +1,18 @@
 //! What becomes of `data.cache`: a cache that is read, or one that is made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stepwell_data::{CacheAt, CacheWriter, DataCache, Input, Position as Place, SourceFile};
+use stepwell_data::{
+    CacheAt, CacheWriter, DataCache, Input, PackedWriter, Position as Place, SourceFile,
+    is_packed_file,
+};
 
 use super::sources::{SCHEMA, Sources};
-use crate::Result;
 use crate::batch::Position;
 use crate::config::Config;
 use crate::pipeline::CacheMaking;
+use crate::{Error, Result};
 
 /// A cache that is to be made.
 pub(super) struct Wanted {
@@ -37,17 +40,10 @@ pub(super) struct Found {
     pub(super) note: Option<String>,
 }
 
-/// Looks for the cache of `files`, before anything else reads them.
-pub(super) fn find(config: &Config, files: &[PathBuf]) -> Result<Found> {
+/// Looks for the cache of `files`, before anything else reads them; a run also reads `others`.
+pub(super) fn find(config: &Config, files: &[PathBuf], others: &[PathBuf]) -> Result<Found> {
     let Some(path) = &config.data.cache else { return Ok(Found::default()) };
-    if let Ok(real) = path.canonicalize()
-        && files.iter().any(|file| file.canonicalize().is_ok_and(|file| file == real))
-    {
-        return Err(crate::Error::Config(format!(
-            "data.cache = {} is one of the data files: name another place for it",
-            path.display()
-        )));
-    }
+    check_place(config, path, files.iter().chain(others))?;
     let sources = files.iter().map(|file| Ok(SourceFile::of(file)?)).collect::<Result<Vec<_>>>()?;
     let note = match DataCache::find(path, files, &sources, SCHEMA)? {
         CacheAt::Whole(cache) => {
@@ -63,6 +59,55 @@ pub(super) fn find(config: &Config, files: &[PathBuf]) -> Result<Found> {
     let malformed = config.data.skip_max.saturating_mul(2);
     let wanted = Wanted { path: path.clone(), sources, blocks: 0, malformed };
     Ok(Found { cache: None, wanted: Some(wanted), note })
+}
+
+/// Refuses a place for the cache that the run reads or keeps something else in.
+fn check_place<'a>(
+    config: &Config,
+    path: &Path,
+    reads: impl Iterator<Item = &'a PathBuf>,
+) -> Result<()> {
+    let fail = |what: &str| {
+        let path = path.display();
+        Err(Error::Config(format!("data.cache = {path} {what}: name another place for it")))
+    };
+    let places = [path.to_owned(), PackedWriter::unfinished(path)].map(|place| real(&place));
+    for file in reads.map(|file| real(file)) {
+        if file == places[0] {
+            return fail("is one of the data files");
+        }
+        if file == places[1] {
+            return fail(&format!("is written as {} first, a data file", places[1].display()));
+        }
+    }
+    for (key, folder) in
+        [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)]
+    {
+        if folder.as_ref().is_some_and(|folder| places.contains(&real(folder))) {
+            return fail(&format!("is {key} too"));
+        }
+    }
+    Ok(())
+}
+
+/// Where a path leads; where nothing is there yet, as it stands.
+fn real(path: &Path) -> PathBuf {
+    let there = path.canonicalize().or_else(|_| std::path::absolute(path));
+    there.unwrap_or_else(|_| path.to_owned())
+}
+
+/// Refuses a cache that stands among the text it may have been made of: its examples would be
+/// trained on twice.
+pub(super) fn check_apart(files: &[PathBuf]) -> Result<()> {
+    let cache = files.iter().find(|file| DataCache::is_one(file));
+    let Some(cache) = cache.filter(|_| !files.iter().all(|file| is_packed_file(file))) else {
+        return Ok(());
+    };
+    Err(Error::Config(format!(
+        "{} is a cache that data.cache made of text, and stands among text: name it alone, or \
+         leave it out",
+        cache.display()
+    )))
 }
 
 /// Whether a run that reads the cache skips no more lines than it may; one that skips more reads
@@ -86,20 +131,22 @@ pub(super) fn epoch_made(start: Position) -> u64 {
     start.epoch + u64::from((start.file, start.line) != (0, 0))
 }
 
-/// Begins the cache, where one is to be made and an epoch is left that reads all of the data.
-pub(super) fn begin(
-    config: &Config,
-    sources: &Sources,
-    start: Position,
-) -> Result<Option<CacheMaking>> {
+/// Begins the cache, where one is to be made; dropped, it leaves nothing.
+pub(super) fn begin(sources: &Sources) -> Result<Option<CacheMaking>> {
     let Some(wanted) = &sources.cache else { return Ok(None) };
-    let epoch = epoch_made(start);
-    if epoch >= config.data.epochs {
-        return Ok(None);
-    }
     let (path, files) = (wanted.path.clone(), sources.input.files());
     let writer = CacheWriter::new(&path, files, &wanted.sources, SCHEMA, wanted.blocks)?;
-    Ok(Some(CacheMaking { writer, path, input: Arc::clone(&sources.input), epoch }))
+    Ok(Some(CacheMaking { writer, path, input: Arc::clone(&sources.input), epoch: 0 }))
+}
+
+/// What was begun, where a run from `start` on has an epoch left that reads all of the data.
+pub(super) fn made_by(
+    config: &Config,
+    begun: Option<CacheMaking>,
+    start: Position,
+) -> Option<CacheMaking> {
+    let epoch = epoch_made(start);
+    begun.filter(|_| epoch < config.data.epochs).map(|making| CacheMaking { epoch, ..making })
 }
 
 /// What to say of a run that begins at `start`.

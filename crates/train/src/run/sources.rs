@@ -34,11 +34,14 @@ pub(super) fn sources(config: &Config) -> Result<Sources> {
         [] => Input::synth(&synth_options(config))?,
         paths => Input::Files(resolve(paths)?),
     };
-    let Found { cache, mut wanted, mut note } = cache::find(config, input.files())?;
     let eval_input = match config.data.eval_paths.as_slice() {
         [] => None,
         paths => Some(Arc::new(Input::Files(resolve(paths)?))),
     };
+    let eval_files = eval_input.as_deref().map_or(&[][..], Input::files);
+    cache::check_apart(input.files())?;
+    cache::check_apart(eval_files)?;
+    let Found { cache, mut wanted, mut note } = cache::find(config, input.files(), eval_files)?;
     let (mut boundary, mut examples) = (None, None);
     if eval_input.is_none() && config.data.eval_fraction > 0.0 {
         let lines = match &cache {

@@ -128,7 +128,7 @@ impl Case {
     }
 }
 
-const SHAPES: [(usize, usize, usize); 15] = [
+const SHAPES: [(usize, usize, usize); 18] = [
     (1, 1, 1),
     (8, 8, 1),
     (7, 40, 33),
@@ -143,6 +143,9 @@ const SHAPES: [(usize, usize, usize); 15] = [
     (20, 12, 512),
     (9, 20, 513),
     (18, 19, 1100),
+    (70, 100, 33), // blocks that are written in their place
+    (64, 64, 600),
+    (33, 560, 40),
     (8, 560, 40), // more right strips than are read at a time
 ];
 
@@ -163,11 +166,13 @@ fn hardware_does_what_its_software_does_bit_for_bit() {
     for unit in units() {
         for (m, n, depth) in SHAPES {
             let case = Case::new(m, n, depth, [true, false]);
-            let bits = |kernel| {
-                let product = case.product(kernel, Write::Accumulate, &mut Scratch::default());
-                product.into_iter().map(f32::to_bits).collect::<Vec<_>>()
-            };
-            assert_eq!(bits(unit.kernel), bits(unit.twin), "{} {m} {n} {depth}", unit.name);
+            for write in [Write::Overwrite, Write::Accumulate] {
+                let bits = |kernel| {
+                    let product = case.product(kernel, write, &mut Scratch::default());
+                    product.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                };
+                assert_eq!(bits(unit.kernel), bits(unit.twin), "{} {m} {n} {depth}", unit.name);
+            }
         }
     }
 }
@@ -184,18 +189,23 @@ fn a_right_operand_may_be_packed_before() {
                 let packed = Some(&packed).filter(|packed| !packed.is_empty());
                 assert!(packed.is_some() || n < SIDE_MIN || name == "portable");
                 for columns in [n, n.div_ceil(2)] {
-                    let product = |packed, scratch: &mut Scratch| {
+                    let product = |packed, write, scratch: &mut Scratch| {
                         let mut target = vec![0.5; m * columns];
                         let matrix = MatrixMut::packed(&mut target, m, columns);
                         let first = Operand { columns, ..case.right() };
                         let right = first.with_packed(packed);
                         let mut gemm = Gemm::new(kernel, scratch);
-                        gemm.multiply(matrix, Write::Accumulate, case.left(), right);
+                        gemm.multiply(matrix, write, case.left(), right);
                         target.into_iter().map(f32::to_bits).collect::<Vec<_>>()
                     };
-                    let (with, without) =
-                        (product(packed, &mut scratch), product(None, &mut scratch));
-                    assert_eq!(with, without, "{name} {m} {columns} of {n} {depth} {transpose}");
+                    for write in [Write::Overwrite, Write::Accumulate] {
+                        let with = product(packed, write, &mut scratch);
+                        let without = product(None, write, &mut scratch);
+                        assert_eq!(
+                            with, without,
+                            "{name} {m} {columns} of {n} {depth} {transpose}"
+                        );
+                    }
                 }
             }
         }
