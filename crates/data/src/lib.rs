@@ -38,7 +38,7 @@ pub use lines::BLOCK_BYTES;
 pub use log1p::log1p_of;
 pub use packed::{
     CACHE_MALFORMED_MAX, CacheAt, CacheReader, CacheWriter, DataCache, PackedOptions, PackedWriter,
-    Seal, SourceFile, is_packed_file,
+    Seal, SourceFile,
 };
 pub use parse::parse_block;
 pub use reader::{Decoder, Input, ReadOptions, Reader, Skips, Source};

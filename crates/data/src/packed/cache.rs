@@ -45,24 +45,21 @@ pub struct DataCache {
     starts: Vec<u64>,
 }
 
-/// Whether `path` is a packed file, or begins like one.
-pub fn is_packed_file(path: &Path) -> bool {
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    let file = path.is_file().then(|| File::open(path).ok()).flatten();
-    let read = file.map(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
-    read.is_some_and(|read| read.is_ok()) && is_packed(&head)
-}
-
-/// The packed file at `path`, if a whole one is there.
-pub(super) fn whole_at(path: &Path) -> Option<PackedFile> {
-    let file = path.is_file().then(|| File::open(path).ok()).flatten()?;
-    PackedFile::new(path, file).ok()
-}
-
 impl DataCache {
-    /// Whether `path` is a packed file that says what text it was made of.
-    pub fn is_one(path: &Path) -> bool {
-        whole_at(path).is_some_and(|packed| packed.has_origin())
+    /// One of `files` that says what text it was made of, where others are text.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn among_text(files: &[PathBuf]) -> Result<Option<&Path>, DataError> {
+        let (mut cache, mut text) = (None, false);
+        for path in files {
+            match open_packed(path)? {
+                Some(file) if file.has_origin() => cache = Some(path.as_path()),
+                Some(_) => {}
+                None => text = true,
+            }
+        }
+        Ok(cache.filter(|_| text))
     }
 
     /// Looks at `path` for a cache of `files`, which now are `sources`.

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::cache::{CacheAt, DataCache, whole_at};
+use super::cache::{CacheAt, DataCache};
 use super::layout::ENTRY_BYTES;
 use super::origin::{CACHE_MALFORMED_MAX, Origin, SourceFile};
 use super::writer::{PackedOptions, PackedWriter};
-use crate::compression::is_plain;
+use crate::compression::{is_plain, open_packed};
 use crate::{Chunk, DataError, Position, Schema};
 
 /// Blocks at most, where the lines of the text are not known: 128 MiB of table, 1 TB of file.
@@ -44,7 +44,8 @@ impl CacheWriter {
     ) -> Result<Self, DataError> {
         // What a stopped run leaves is unfinished, or whole and a cache; this is somebody's.
         let unfinished = PackedWriter::unfinished(path);
-        if whole_at(&unfinished).is_some_and(|packed| !packed.has_origin()) {
+        let whole = open_packed(&unfinished).ok().flatten();
+        if whole.is_some_and(|packed| !packed.has_origin()) {
             let why = "is where the cache is written, and was packed by `stepwell convert`: rename \
                        it or name another place for data.cache";
             return Err(DataError::Path { path: unfinished, why: why.to_owned() });
@@ -60,6 +61,11 @@ impl CacheWriter {
             malformed: 0,
             at: Position::default(),
         })
+    }
+
+    /// Where it will be.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Blocks that a cache of `files` has at most, of which all lines were counted or none.

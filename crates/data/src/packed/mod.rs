@@ -35,7 +35,7 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use cache::{CacheAt, CacheReader, DataCache, is_packed_file};
+pub use cache::{CacheAt, CacheReader, DataCache};
 pub use cache_writer::CacheWriter;
 pub use layout::Seal;
 pub use origin::{CACHE_MALFORMED_MAX, SourceFile};

@@ -94,7 +94,7 @@ pub(crate) trait Kernel<T>: Debug + Send + Sync {
         0
     }
 
-    /// Packs a right operand into as many tiles; into none, does nothing.
+    /// Packs a right operand into as many tiles, of which there are some.
     fn pack(&self, _right: Operand<'_, T>, _packed: &mut Packed) {}
 }
 

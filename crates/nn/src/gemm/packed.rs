@@ -25,11 +25,6 @@ impl Packed {
         tiles * size_of::<Tile>()
     }
 
-    /// Whether there is nothing to pack.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tiles.is_empty()
-    }
-
     /// The tiles of piece `index`, which is `depth` tiles deep.
     pub(super) fn piece_mut(&mut self, index: usize, depth: usize) -> &mut [Tile] {
         let strips = strips(self.columns);

@@ -5,13 +5,14 @@
 //! results have the same bits with and without.
 
 use super::Graph;
-use crate::gemm::{Operand, Packed, plain, transposed};
+use crate::gemm::{Packed, plain, transposed};
 use crate::{Matrix, Scalar};
 
-/// Room for the packed weights of a graph; two parts for each node.
+/// Room for the packed weights of a graph: a part for each weight and pass whose kernel wants it
+/// packed, so none in f32.
 #[derive(Clone, Debug)]
 pub struct PackedWeights {
-    parts: Vec<PackedWeight>, // (nodes, passes)
+    parts: Vec<PackedWeight>,
 }
 
 /// One node's weight as one pass wants it. Parts are packed apart, by any threads.
@@ -35,8 +36,8 @@ impl PackedWeights {
     }
 
     fn of(&self, node: usize, pass: Pass) -> Option<&Packed> {
-        let part = &self.parts[2 * node + usize::from(pass == Pass::Backward)];
-        Some(&part.packed).filter(|packed| !packed.is_empty())
+        let part = self.parts.iter().find(|part| (part.node, part.pass) == (node, pass));
+        part.map(|part| &part.packed)
     }
 }
 
@@ -58,10 +59,10 @@ impl<T: Scalar> Graph<T> {
     pub fn packed_weights(&self) -> PackedWeights {
         let room = |node: usize, pass| {
             let (tiles, columns) = self.room_of(node, pass);
-            PackedWeight { node, pass, packed: Packed::new(tiles, columns) }
+            (tiles > 0).then(|| PackedWeight { node, pass, packed: Packed::new(tiles, columns) })
         };
         let both = |node| [room(node, Pass::Forward), room(node, Pass::Backward)];
-        PackedWeights { parts: (0..self.nodes.len()).flat_map(both).collect() }
+        PackedWeights { parts: (0..self.nodes.len()).flat_map(both).flatten().collect() }
     }
 
     /// Bytes of packed weights; none where the kernel reads them as they lie.
@@ -88,7 +89,7 @@ impl<T: Scalar> Graph<T> {
         if let Some([outputs, inputs]) = node.layer.weight() {
             let lanes = &parameters[node.parameters.clone()];
             let weight = Matrix::packed(lanes, outputs, inputs);
-            let right: Operand<'_, T> = match part.pass {
+            let right = match part.pass {
                 Pass::Forward => transposed(weight),
                 Pass::Backward => plain(weight),
             };

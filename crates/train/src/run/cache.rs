@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use stepwell_data::{
     CacheAt, CacheWriter, DataCache, Input, PackedWriter, Position as Place, SourceFile,
-    is_packed_file,
 };
 
 use super::sources::{SCHEMA, Sources};
@@ -99,10 +98,7 @@ fn real(path: &Path) -> PathBuf {
 /// Refuses a cache that stands among the text it may have been made of: its examples would be
 /// trained on twice.
 pub(super) fn check_apart(files: &[PathBuf]) -> Result<()> {
-    let cache = files.iter().find(|file| DataCache::is_one(file));
-    let Some(cache) = cache.filter(|_| !files.iter().all(|file| is_packed_file(file))) else {
-        return Ok(());
-    };
+    let Some(cache) = DataCache::among_text(files)? else { return Ok(()) };
     Err(Error::Config(format!(
         "{} is a cache that data.cache made of text, and stands among text: name it alone, or \
          leave it out",
@@ -132,21 +128,23 @@ pub(super) fn epoch_made(start: Position) -> u64 {
 }
 
 /// Begins the cache, where one is to be made; dropped, it leaves nothing.
-pub(super) fn begin(sources: &Sources) -> Result<Option<CacheMaking>> {
+pub(super) fn begin(sources: &Sources) -> Result<Option<CacheWriter>> {
     let Some(wanted) = &sources.cache else { return Ok(None) };
-    let (path, files) = (wanted.path.clone(), sources.input.files());
-    let writer = CacheWriter::new(&path, files, &wanted.sources, SCHEMA, wanted.blocks)?;
-    Ok(Some(CacheMaking { writer, path, input: Arc::clone(&sources.input), epoch: 0 }))
+    let Wanted { path, sources: now, blocks, .. } = wanted;
+    Ok(Some(CacheWriter::new(path, sources.input.files(), now, SCHEMA, *blocks)?))
 }
 
 /// What was begun, where a run from `start` on has an epoch left that reads all of the data.
 pub(super) fn made_by(
     config: &Config,
-    begun: Option<CacheMaking>,
+    sources: &Sources,
+    begun: Option<CacheWriter>,
     start: Position,
 ) -> Option<CacheMaking> {
     let epoch = epoch_made(start);
-    begun.filter(|_| epoch < config.data.epochs).map(|making| CacheMaking { epoch, ..making })
+    let writer = begun.filter(|_| epoch < config.data.epochs)?;
+    let (path, input) = (writer.path().to_owned(), Arc::clone(&sources.input));
+    Some(CacheMaking { writer, path, input, epoch })
 }
 
 /// What to say of a run that begins at `start`.

@@ -84,7 +84,7 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let start = checkpoints::start(config, around, &sources)?;
     let notes = [sources.note.clone(), cache::note(config, &sources, start.position)];
     notes.iter().flatten().for_each(|note| (around.on_note)(note));
-    let cache = cache::made_by(config, begun, start.position);
+    let cache = cache::made_by(config, &sources, begun, start.position);
     let built = build(config, around, &sources, start.resumed.as_ref())?;
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.resumed);

@@ -44,6 +44,9 @@ impl Parameters {
             return;
         }
         let (values, parts) = (&self.values, self.packed.parts_mut());
+        if parts.is_empty() {
+            return;
+        }
         // A lane is read in f32 and written in half as many bytes.
         profile.count(Kernel::Dense, 0, 3 * graph.packed_bytes() as u64);
         let pack = |part| profile.time(Kernel::Dense, || graph.pack(values, part));

@@ -187,9 +187,6 @@ impl<U: Unit> Kernel<f32> for Tiled<U> {
     }
 
     fn pack(&self, right: Operand<'_, f32>, packed: &mut Packed) {
-        if packed.is_empty() {
-            return;
-        }
         // Of a product only the right operand's pieces are wanted; any left one gives them.
         for (index, (_, _, right)) in pieces(Write::Overwrite, right.transpose(), right).enumerate()
         {

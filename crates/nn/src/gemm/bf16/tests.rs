@@ -184,10 +184,14 @@ fn a_right_operand_may_be_packed_before() {
         for (m, n, depth) in SHAPES {
             for transpose in [false, true] {
                 let case = Case::new(m, n, depth, [false, transpose]);
-                let mut packed = Packed::new(kernel.packed_tiles(depth, n), n);
+                let tiles = kernel.packed_tiles(depth, n);
+                assert_eq!(tiles == 0, n < SIDE_MIN || name == "portable");
+                if tiles == 0 {
+                    continue;
+                }
+                let mut packed = Packed::new(tiles, n);
                 kernel.pack(case.right(), &mut packed);
-                let packed = Some(&packed).filter(|packed| !packed.is_empty());
-                assert!(packed.is_some() || n < SIDE_MIN || name == "portable");
+                let packed = Some(&packed);
                 for columns in [n, n.div_ceil(2)] {
                     let product = |packed, write, scratch: &mut Scratch| {
                         let mut target = vec![0.5; m * columns];
