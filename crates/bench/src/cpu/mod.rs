@@ -64,6 +64,8 @@ pub struct Run {
     pub threads: usize,
     /// Gather, forward, loss, backward, optimizers.
     pub step_examples_per_second: f64,
+    /// The same of the fastest step alone: what neighbours on the machine left alone.
+    pub fastest_step_examples_per_second: f64,
     /// The same with grouping ids by row and finding rows, all one after the other.
     pub examples_per_second: f64,
     /// Operations of the graph per second.
@@ -154,21 +156,22 @@ fn steps(
     let failed = |error: stepwell_train::Error| Error::Arguments(error.to_string());
     let mut steps =
         Steps::new(&config, drawn.slots(), Arc::new(SystemClock::new())).map_err(failed)?;
-    let train = |steps: &mut Steps| -> Result<(f64, StepSeconds)> {
-        let (mut loss, mut sum) = (0.0, StepSeconds::default());
+    let train = |steps: &mut Steps| -> Result<(f64, StepSeconds, f64)> {
+        let (mut loss, mut sum, mut fastest) = (0.0, StepSeconds::default(), f64::INFINITY);
         for examples in drawn.steps() {
             let (of_step, seconds) = steps.step(examples.clone()).map_err(failed)?;
             loss += of_step;
             sum.group += seconds.group;
             sum.plan += seconds.plan;
             sum.train += seconds.train;
+            fastest = fastest.min(seconds.train);
         }
-        Ok((loss, sum))
+        Ok((loss, sum, fastest))
     };
     // Fresh rows are made and memory is touched for the first time.
     train(&mut steps)?;
     let (kernels, layers) = (steps.profile(), steps.layers());
-    let (loss, seconds) = train(&mut steps)?;
+    let (loss, seconds, fastest) = train(&mut steps)?;
     let kernels = since(&kernels, &steps.profile(), KernelReport::since);
     let layers = since(&layers, &steps.layers(), LayerReport::since);
     let examples = drawn.examples() as f64;
@@ -180,6 +183,7 @@ fn steps(
         model: kind.name().to_owned(),
         threads,
         step_examples_per_second: over(examples, seconds.train),
+        fastest_step_examples_per_second: over(examples / options.steps as f64, fastest),
         examples_per_second: over(examples, seconds.group + seconds.plan + seconds.train),
         flops_per_second: flops,
         over_gemm: over(flops, limits.gemm(config.model.precision)),
