@@ -4,15 +4,20 @@
 //! each jump misses the processor's list of pages too, and walks tables that are themselves not in
 //! its caches; with pages of 2 MiB they are. The allocator does not ask for those.
 //!
-//! How: a mapping, which the system fills with zeros page by page as they are touched.
+//! The same holds for what a matrix product reads again and again: in small pages of a virtual
+//! machine, tiles of half a megabyte took three times as long to multiply.
+//!
+//! How: a mapping, which the system fills with zeros page by page as they are touched. What takes
+//! an eighth of a huge page or more begins at one and takes whole ones.
 //!
 //! Invariants  elements are plain data that may be zeros, so nothing is dropped or initialized.
 //! Failure     too little memory ends the program, as it does for every other allocation.
-//! Cost        whole pages; what was never touched takes no memory.
+//! Cost        whole pages ([`HugeSlice::bytes_for`]); what was never touched takes no memory.
 
 #![expect(unsafe_code, reason = "a mapping of bytes is lent as a slice of plain structs")]
 
 use std::alloc::Layout;
+use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -22,23 +27,56 @@ use memmap2::MmapMut;
 /// No page is smaller, so no element may want more.
 const ALIGN_MAX: usize = 4096;
 
-/// Maps `bytes` bytes of zeros, huge pages asked for.
-///
-/// # Errors
-/// When the system refuses the mapping.
-pub(crate) fn map(bytes: usize) -> std::io::Result<MmapMut> {
-    let memory = MmapMut::map_anon(bytes.max(1))?;
-    #[cfg(target_os = "linux")]
-    {
-        // A hint: without huge pages the memory is slower, not wrong.
-        let _ = memory.advise(memmap2::Advice::HugePage);
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
+
+/// Bytes of memory for `bytes` bytes, once all of it was touched.
+pub(crate) const fn bytes_for(bytes: usize) -> usize {
+    if bytes < HUGE / 8 { bytes } else { bytes.next_multiple_of(HUGE) }
+}
+
+/// A mapping of its own.
+pub(crate) struct Mapping {
+    memory: MmapMut,
+    /// Where its use begins: at a huge page, if it is large.
+    start: usize,
+}
+
+impl Mapping {
+    /// Maps `bytes` bytes of zeros, huge pages asked for.
+    ///
+    /// # Errors
+    /// When the system refuses the mapping.
+    pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
+        let wanted = bytes_for(bytes);
+        if wanted < HUGE {
+            return Ok(Self { memory: MmapMut::map_anon(wanted.max(1))?, start: 0 });
+        }
+        // What lies before the first huge page is never touched.
+        let memory = MmapMut::map_anon(wanted.checked_add(HUGE).ok_or(ErrorKind::OutOfMemory)?)?;
+        let start = memory.as_ptr().align_offset(HUGE);
+        #[cfg(target_os = "linux")]
+        {
+            // A hint: without huge pages the memory is slower, not wrong.
+            let _ = memory.advise_range(memmap2::Advice::HugePage, start, wanted);
+        }
+        Ok(Self { memory, start })
     }
-    Ok(memory)
+
+    /// Where it begins; as many bytes as were asked for follow.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.memory[self.start..].as_ptr()
+    }
+
+    /// [`Mapping::as_ptr`] for writing.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.memory[self.start..].as_mut_ptr()
+    }
 }
 
 /// A slice of fixed length, zeros at first.
 pub struct HugeSlice<T> {
-    memory: MmapMut,
+    memory: Mapping,
     len: usize,
     _elements: PhantomData<T>,
 }
@@ -50,10 +88,23 @@ impl<T: Copy + Zeroable> HugeSlice<T> {
         let Ok(layout) = Layout::array::<T>(len) else {
             panic!("a slice of {len} elements is larger than memory can be");
         };
-        match map(layout.size()) {
+        match Mapping::new(layout.size()) {
             Ok(memory) => Self { memory, len, _elements: PhantomData },
             Err(_) => std::alloc::handle_alloc_error(layout),
         }
+    }
+}
+
+impl<T> HugeSlice<T> {
+    /// Bytes of memory of `len` elements, once all of it was touched.
+    pub const fn bytes_for(len: usize) -> usize {
+        bytes_for(len * size_of::<T>())
+    }
+}
+
+impl<T: Copy + Zeroable> Default for HugeSlice<T> {
+    fn default() -> Self {
+        Self::zeroed(0)
     }
 }
 

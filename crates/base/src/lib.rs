@@ -16,6 +16,7 @@ pub mod random;
 pub mod rules;
 pub mod slab;
 pub mod stage;
+pub mod tiles;
 
 pub use bytes::ByteCount;
 pub use ids::{Key, SlotIndex, TableId};

@@ -3,27 +3,38 @@
 #![expect(unsafe_code, reason = "a prefetch is an intrinsic; it never faults and changes nothing")]
 
 /// Asks for the cache line of `value`.
-#[inline]
+#[inline(always)]
 pub fn prefetch<T>(value: &T) {
     prefetch_line(std::ptr::from_ref(value).cast());
 }
 
-/// Lanes of one cache line.
-const LINE_LANES: usize = 16;
+/// Bytes of one cache line.
+const LINE_BYTES: usize = 64;
+
+/// Asks for the cache line of element `index` of `slice`, which may lie behind its end.
+#[inline(always)]
+pub fn prefetch_at<T>(slice: &[T], index: usize) {
+    prefetch_line(slice.as_ptr().wrapping_add(index).cast());
+}
 
 /// Asks for all cache lines of `row`.
-#[inline]
+#[inline(always)]
 pub fn prefetch_row(row: &[f32]) {
     prefetch_lanes(row.as_ptr(), row.len());
 }
 
 /// Asks for all cache lines of a row that nobody need hold: nothing is read.
-#[inline]
+#[inline(always)]
 pub(crate) fn prefetch_lanes(row: *const f32, lanes: usize) {
-    (0..lanes).step_by(LINE_LANES).for_each(|lane| prefetch_line(row.wrapping_add(lane).cast()));
+    let end = row.wrapping_add(lanes) as usize;
+    let mut line = row.map_addr(|address| address & !(LINE_BYTES - 1));
+    while (line as usize) < end {
+        prefetch_line(line.cast());
+        line = line.wrapping_byte_add(LINE_BYTES);
+    }
 }
 
-#[inline]
+#[inline(always)]
 fn prefetch_line(at: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -25,10 +25,9 @@
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use memmap2::MmapMut;
-
-use crate::prefetch::{prefetch, prefetch_lanes, prefetch_row};
-use crate::{SlotIndex, huge};
+use crate::SlotIndex;
+use crate::huge::Mapping;
+use crate::prefetch::{prefetch, prefetch_at, prefetch_lanes};
 
 /// Slots whose states are in one word.
 const WORD_SLOTS: usize = u64::BITS as usize;
@@ -43,7 +42,7 @@ pub struct Slab {
     /// One bit a slot, set while it is held.
     held: Mutex<Box<[u64]>>,
     /// Owns the memory that `base` points into; never touched again after the start.
-    _memory: MmapMut,
+    _memory: Mapping,
 }
 
 // SAFETY: `base` points into `_memory`, which the slab owns and which does not move; rows are
@@ -71,7 +70,7 @@ impl Slab {
         let lanes = slots.checked_mul(row_lanes);
         let bytes = lanes.and_then(|lanes| lanes.checked_mul(size_of::<f32>()));
         let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
-        let mut memory = huge::map(bytes.ok_or(std::io::ErrorKind::OutOfMemory)?)?;
+        let mut memory = Mapping::new(bytes.ok_or(std::io::ErrorKind::OutOfMemory)?)?;
         let base = memory.as_mut_ptr().cast::<f32>();
         let held = Mutex::new(vec![0; slots.div_ceil(WORD_SLOTS)].into());
         Ok(Self { base, row_lanes, slots, held, _memory: memory })
@@ -165,28 +164,22 @@ impl Held<'_> {
     /// The `index`-th row of the list. // (row_lanes)
     #[inline]
     pub fn row(&self, index: usize) -> &[f32] {
-        let pointer = self.slab.row_pointer(self.slots[index]);
-        // SAFETY: the slot is held by this guard, so nobody else reaches the row; `&self` admits
-        // readers only, and the result cannot outlive the guard.
-        unsafe { std::slice::from_raw_parts(pointer, self.slab.row_lanes) }
+        self.rows().row(index)
     }
 
-    /// Asks the processor to fetch the first `lanes` lanes of the `index`-th row.
+    /// All rows for reading, as a value that a loop keeps in registers.
     #[inline]
-    pub fn prefetch(&self, index: usize, lanes: usize) {
-        prefetch_row(&self.row(index)[..lanes]);
+    pub fn rows(&self) -> Rows<'_> {
+        Rows { places: self.places(), _guard: PhantomData }
     }
 
-    /// Asks the processor to fetch where the `index`-th row lies, so that its own prefetch need
-    /// not wait.
-    #[inline]
-    pub fn prefetch_place(&self, index: usize) {
-        prefetch(&self.slots[index]);
+    fn places(&self) -> Places<'_> {
+        Places { base: self.slab.base, row_lanes: self.slab.row_lanes, slots: self.slots }
     }
 
     /// All rows for writing, to be split between threads.
     pub fn rows_mut(&mut self) -> RowsMut<'_> {
-        RowsMut { slab: self.slab, slots: self.slots, _guard: PhantomData }
+        RowsMut { places: self.places(), _guard: PhantomData }
     }
 }
 
@@ -214,45 +207,107 @@ fn ask_ahead(states: &[u64], slots: &[SlotIndex], number: usize) {
     }
 }
 
+/// Where the rows of held slots lie.
+#[derive(Clone, Copy, Debug)]
+struct Places<'a> {
+    base: *mut f32,
+    row_lanes: usize,
+    slots: &'a [SlotIndex],
+}
+
+impl Places<'_> {
+    #[inline(always)]
+    fn pointer(&self, index: usize) -> *mut f32 {
+        // SAFETY: the slots are held, so they are below the slab's number of them: the row lies
+        // inside the mapping.
+        unsafe { self.base.add(self.slots[index].at() * self.row_lanes) }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, index: usize, lanes: usize) {
+        if let Some(slot) = self.slots.get(index) {
+            prefetch_lanes(self.base.wrapping_add(slot.at() * self.row_lanes), lanes);
+        }
+    }
+}
+
+/// Readable rows of a guard.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    places: Places<'a>,
+    _guard: PhantomData<&'a [f32]>,
+}
+
+// SAFETY: as shared references to the rows, which the guard keeps from everybody who writes.
+unsafe impl Send for Rows<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Rows<'_> {}
+
+impl<'a> Rows<'a> {
+    /// The `index`-th row of the list. // (row_lanes)
+    #[inline(always)]
+    pub fn row(&self, index: usize) -> &'a [f32] {
+        let pointer = self.places.pointer(index);
+        // SAFETY: the slot is held by the guard, which is borrowed for reading, so nobody writes
+        // the row; the result cannot outlive the guard.
+        unsafe { std::slice::from_raw_parts(pointer, self.places.row_lanes) }
+    }
+
+    /// Asks the processor to fetch the first `lanes` lanes of the `index`-th row, if there is one.
+    #[inline(always)]
+    pub fn prefetch(&self, index: usize, lanes: usize) {
+        self.places.prefetch(index, lanes);
+    }
+
+    /// Asks the processor to fetch where the `index`-th row lies, so that its own prefetch need
+    /// not wait.
+    #[inline(always)]
+    pub fn prefetch_place(&self, index: usize) {
+        prefetch_at(self.places.slots, index);
+    }
+}
+
 /// Writable rows of a guard; disjoint parts may go to different threads.
 #[derive(Debug)]
 pub struct RowsMut<'a> {
-    slab: &'a Slab,
-    slots: &'a [SlotIndex],
+    places: Places<'a>,
     _guard: PhantomData<&'a mut [f32]>,
 }
+
+// SAFETY: as a mutable reference to the rows, which no other part has.
+unsafe impl Send for RowsMut<'_> {}
 
 impl<'a> RowsMut<'a> {
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.places.slots.len()
     }
 
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.places.slots.is_empty()
     }
 
     /// The first `mid` rows and the rest.
     pub fn split_at(self, mid: usize) -> (RowsMut<'a>, RowsMut<'a>) {
-        let (left, right) = self.slots.split_at(mid);
-        let part = |slots| RowsMut { slab: self.slab, slots, _guard: PhantomData };
+        let (left, right) = self.places.slots.split_at(mid);
+        let part = |slots| RowsMut { places: Places { slots, ..self.places }, _guard: PhantomData };
         (part(left), part(right))
     }
 
     /// The `index`-th row. // (row_lanes)
-    #[inline]
+    #[inline(always)]
     pub fn row(&mut self, index: usize) -> &mut [f32] {
-        let pointer = self.slab.row_pointer(self.slots[index]);
+        let pointer = self.places.pointer(index);
         // SAFETY: the guard's slots are distinct and parts are disjoint, so this part alone
         // reaches the row; `&mut self` admits one row reference at a time.
-        unsafe { std::slice::from_raw_parts_mut(pointer, self.slab.row_lanes) }
+        unsafe { std::slice::from_raw_parts_mut(pointer, self.places.row_lanes) }
     }
 
-    /// Asks the processor to fetch the `index`-th row.
-    #[inline]
-    pub fn prefetch(&mut self, index: usize) {
-        prefetch_row(self.row(index));
+    /// Asks the processor to fetch the `index`-th row, if there is one.
+    #[inline(always)]
+    pub fn prefetch(&self, index: usize) {
+        self.places.prefetch(index, self.places.row_lanes);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
+use bytemuck::Zeroable;
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -13,6 +15,7 @@ mod sealed {
 pub trait Scalar:
     sealed::Sealed
     + Copy
+    + Zeroable
     + Default
     + Debug
     + PartialOrd

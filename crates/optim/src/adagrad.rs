@@ -1,5 +1,7 @@
 //! Adagrad (Duchi, Hazan, Singer, JMLR 2011): each lane's rate falls with its squared gradients.
 
+use stepwell_base::tiles::by_tiles;
+
 use crate::error::{OptimError, check, check_positive};
 
 /// Settings of Adagrad.
@@ -31,9 +33,9 @@ impl Adagrad {
     #[inline(always)]
     pub(crate) fn apply(&self, weights: &mut [f32], sums: &mut [f32], gradient: &[f32]) {
         let (rate, eps) = (-self.lr as f32, self.eps as f32);
-        for ((w, s), g) in weights.iter_mut().zip(sums).zip(gradient) {
-            *s += g * g;
-            *w += rate * g / (s.sqrt() + eps);
-        }
+        by_tiles([weights, sums], gradient, |[w, s], g| {
+            let sum = s + g * g;
+            [w + rate * g / (sum.sqrt() + eps), sum]
+        });
     }
 }

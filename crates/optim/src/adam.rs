@@ -4,6 +4,8 @@
 //! ever and some processors take a hundred times longer over it. A moment that becomes subnormal
 //! is therefore set to zero.
 
+use stepwell_base::tiles::by_tiles;
+
 use crate::error::{OptimError, check, check_positive};
 
 /// Settings of Adam.
@@ -73,14 +75,12 @@ impl AdamStep {
         squares: &mut [f32],
         gradient: &[f32],
     ) {
-        let moments = means.iter_mut().zip(squares);
-        for ((w, (m, v)), g) in weights.iter_mut().zip(moments).zip(gradient) {
-            let mean = flush(*m + self.gain1 * (g - *m));
-            let square = flush(*v * self.beta2 + self.gain2 * g * g);
-            (*m, *v) = (mean, square);
+        by_tiles([weights, means, squares], gradient, |[w, m, v], g| {
+            let mean = flush(m + self.gain1 * (g - m));
+            let square = flush(v * self.beta2 + self.gain2 * g * g);
             let root = square.sqrt() / self.correction2_root + self.eps;
-            *w += self.rate * mean / root;
-        }
+            [w + self.rate * mean / root, mean, square]
+        });
     }
 }
 

@@ -1,5 +1,7 @@
 //! Gradient descent: `w -= lr g`. No state.
 
+use stepwell_base::tiles::by_tiles;
+
 use crate::error::{OptimError, check_positive};
 
 /// Settings of gradient descent.
@@ -19,8 +21,6 @@ impl Sgd {
     #[inline(always)]
     pub(crate) fn apply(&self, weights: &mut [f32], gradient: &[f32]) {
         let lr = self.lr as f32;
-        for (w, g) in weights.iter_mut().zip(gradient) {
-            *w -= lr * g;
-        }
+        by_tiles([weights], gradient, |[w], g| [w - lr * g]);
     }
 }

@@ -25,11 +25,9 @@
 //!           weight below 2^-14 is off by less than 2^-56.
 
 use stepwell_base::random::Stream;
+use stepwell_base::tiles::{self, by_tiles};
 
 const _: () = assert!(cfg!(target_endian = "little"), "the first weight is in the lower half");
-
-/// The usual count of weights of an embedding, for which loops are unrolled.
-const TILE: usize = 16;
 
 /// How the weights of a row are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,9 +124,9 @@ impl Weights<'_> {
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [f32]) {
         match self {
-            Self::F32(weights) => each(to, weights, |to, weight| *to = weight),
-            Self::F16(weights) => each(to, weights, |to, weight| *to = from_f16(weight)),
-            Self::Bf16(weights) => each(to, weights, |to, weight| *to = from_bf16(weight)),
+            Self::F32(weights) => tiles::copy(to, &weights[..to.len()]),
+            Self::F16(weights) => each(to, weights, |_, weight| from_f16(weight)),
+            Self::Bf16(weights) => each(to, weights, |_, weight| from_bf16(weight)),
         }
     }
 
@@ -136,23 +134,18 @@ impl Weights<'_> {
     #[inline(always)]
     pub fn add_to(&self, sum: &mut [f32]) {
         match self {
-            Self::F32(weights) => each(sum, weights, |sum, weight| *sum += weight),
-            Self::F16(weights) => each(sum, weights, |sum, weight| *sum += from_f16(weight)),
-            Self::Bf16(weights) => each(sum, weights, |sum, weight| *sum += from_bf16(weight)),
+            Self::F32(weights) => tiles::add(sum, &weights[..sum.len()]),
+            Self::F16(weights) => each(sum, weights, |sum, weight| sum + from_f16(weight)),
+            Self::Bf16(weights) => each(sum, weights, |sum, weight| sum + from_bf16(weight)),
         }
     }
 }
 
+/// Applies `rule` to the lanes of `to` and as many halves.
 #[inline(always)]
-fn each<T: Copy>(to: &mut [f32], weights: &[T], act: impl Fn(&mut f32, T)) {
-    let weights = &weights[..to.len()];
-    if let (Ok(to), Ok(weights)) =
-        (<&mut [f32; TILE]>::try_from(&mut *to), <&[T; TILE]>::try_from(weights))
-    {
-        (0..TILE).for_each(|lane| act(&mut to[lane], weights[lane]));
-        return;
-    }
-    to.iter_mut().zip(weights).for_each(|(to, weight)| act(to, *weight));
+fn each(to: &mut [f32], halves: &[u16], rule: impl Fn(f32, u16) -> f32) {
+    let halves = &halves[..to.len()];
+    by_tiles([to], halves, |[to], half| [rule(to, half)]);
 }
 
 #[inline(always)]

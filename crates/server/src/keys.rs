@@ -50,8 +50,19 @@ impl Lookup {
     /// The bags of row `row`.
     #[inline]
     pub fn bags_of(&self, row: usize) -> &[u32] {
-        let start = if row == 0 { 0 } else { self.bag_ends[row - 1] as usize };
-        &self.bags[start..self.bag_ends[row] as usize]
+        &self.bags[self.bag_range(row)]
+    }
+
+    /// Where the bags of row `row` lie in `bags`.
+    #[inline]
+    pub fn bag_range(&self, row: usize) -> std::ops::Range<usize> {
+        self.bags_before(row)..self.bag_ends[row] as usize
+    }
+
+    /// Bags of the rows before row `row`, each counted once per occurrence.
+    #[inline]
+    pub fn bags_before(&self, row: usize) -> usize {
+        if row == 0 { 0 } else { self.bag_ends[row - 1] as usize }
     }
 
     /// Forgets everything and keeps the memory.
@@ -81,7 +92,7 @@ struct Entry {
 /// Places of the table at first.
 const PLACES_MIN: usize = 1 << 10;
 /// Occurrences between the request for a place and its use.
-const AHEAD: usize = 12;
+const AHEAD: usize = 48;
 
 /// Groups occurrences by key; keeps its memory from one mini-batch to the next.
 ///

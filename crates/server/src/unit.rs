@@ -28,6 +28,13 @@ pub struct GroupUnit {
 }
 
 impl GroupUnit {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.victims.clear();
+        self.fills.clear();
+        (self.hits, self.evictions) = (0, 0);
+    }
+
     /// Bytes of the lists for `rows` fills that each evict a row.
     pub fn bytes_max(rows: u64) -> u64 {
         rows * (size_of::<Victim>() + size_of::<Fill>()) as u64

@@ -49,6 +49,9 @@ pub struct Steps {
     grouper: Grouper,
     clock: Arc<dyn Clock>,
     number: u32,
+    /// Memory of the step before, for the next one.
+    part: GroupPart,
+    unit: GroupUnit,
 }
 
 impl std::fmt::Debug for Steps {
@@ -85,6 +88,8 @@ impl Steps {
             grouper: Grouper::default(),
             clock,
             number: 0,
+            part: GroupPart::default(),
+            unit: GroupUnit::default(),
         })
     }
 
@@ -94,9 +99,10 @@ impl Steps {
     /// When there are fewer slots than rows.
     pub fn step(&mut self, examples: Examples) -> Result<(f64, StepSeconds)> {
         let begin = self.clock.seconds();
-        let lookup = self.grouper.group(&examples.bags);
+        let mut part = std::mem::take(&mut self.part);
+        part.bags = examples.bags;
+        self.grouper.group_into(&part.bags, &mut part.lookup);
         let grouped = self.clock.seconds();
-        let part = GroupPart { bags: examples.bags, lookup, ..GroupPart::default() };
         let mut mini = MiniBatch {
             number: self.number,
             step: self.trainer.steps() + 1,
@@ -115,6 +121,7 @@ impl Steps {
             self.planner.retire(&part.lookup.slots, &part.occurrences);
         }
         let retired = self.clock.seconds() - trained;
+        self.part = mini.groups.pop().unwrap_or_default();
         let seconds = StepSeconds {
             group: grouped - begin,
             plan: planned - grouped + retired,
@@ -131,8 +138,9 @@ impl Steps {
             if self.planner.fits(&lookup.distinct) != Fit::Now {
                 return Err(self.too_few());
             }
-            let mut unit = GroupUnit::default();
-            self.planner.plan(mini.number, &lookup.distinct, &mut unit, &mut lookup.slots)?;
+            let unit = &mut self.unit;
+            unit.clear();
+            self.planner.plan(mini.number, &lookup.distinct, unit, &mut lookup.slots)?;
             if unit.evictions > 0 {
                 return Err(self.too_few());
             }

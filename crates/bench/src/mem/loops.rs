@@ -121,11 +121,10 @@ pub(super) fn gather(shard: &mut Shard, _: &RowOptimizer) -> (u64, u32) {
     let (mut sum, mut seen) = (0, 0);
     for slots in batches(&shard.uniform.slots, &shard.uniform.slot_ends) {
         let held = shard.slab.hold(slots);
+        let rows = held.rows();
         for number in 0..held.len() {
-            if number + AHEAD < held.len() {
-                held.prefetch(number + AHEAD, pooled.len());
-            }
-            add(&mut pooled, held.row(number));
+            rows.prefetch(number + AHEAD, pooled.len());
+            add(&mut pooled, rows.row(number));
             seen += 1;
             if seen % POOLED == 0 {
                 sum ^= mixed(&pooled);
@@ -150,9 +149,7 @@ pub(super) fn update(shard: &mut Shard, optimizer: &RowOptimizer) -> (u64, u32) 
         let mut held = shard.slab.hold(slots);
         let mut rows = held.rows_mut();
         for number in 0..rows.len() {
-            if number + AHEAD < rows.len() {
-                rows.prefetch(number + AHEAD);
-            }
+            rows.prefetch(number + AHEAD);
             let (weights, state) = rows.row(number).split_at_mut(lanes / 2);
             optimizer.update(weights, state, &gradient);
         }

@@ -29,6 +29,8 @@ mod packed;
 
 use std::fmt::Debug;
 
+use stepwell_base::huge::HugeSlice;
+
 pub use bf16::{Bf16Kernel, bf16_kernel};
 pub(crate) use library::F32;
 pub(crate) use packed::Packed;
@@ -100,10 +102,10 @@ pub(crate) trait Kernel<T>: Debug + Send + Sync {
 
 /// Memory for operands as kernels want them. It grows to the largest product and stays; what one
 /// product leaves there is never read by the next.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lanes: [Vec<f32>; 2],
-    tiles: [Vec<bf16::Tile>; 2],
+    tiles: [HugeSlice<bf16::Tile>; 2],
 }
 
 /// What a layer multiplies with.

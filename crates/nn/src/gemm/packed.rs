@@ -1,5 +1,7 @@
 //! A right operand that was rounded and packed before its products: weights, once for all blocks.
 
+use stepwell_base::huge::HugeSlice;
+
 use super::DEPTH_MAX;
 use super::bf16::{Tile, strips};
 
@@ -8,21 +10,21 @@ const PIECE: usize = DEPTH_MAX / super::bf16::DEPTH;
 
 /// The tiles of a right operand, piece by piece of the depth (M2); empty where the kernel reads it
 /// as it lies.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Packed {
-    tiles: Vec<Tile>, // (pieces, strips, depth of a piece)
+    tiles: HugeSlice<Tile>, // (pieces, strips, depth of a piece)
     columns: usize,
 }
 
 impl Packed {
     /// Room for `tiles` tiles of `columns` columns.
     pub(crate) fn new(tiles: usize, columns: usize) -> Self {
-        Self { tiles: vec![Tile::default(); tiles], columns }
+        Self { tiles: HugeSlice::zeroed(tiles), columns }
     }
 
     /// Bytes of so many tiles.
     pub(crate) fn bytes(tiles: usize) -> usize {
-        tiles * size_of::<Tile>()
+        HugeSlice::<Tile>::bytes_for(tiles)
     }
 
     /// The tiles of piece `index`, which is `depth` tiles deep.

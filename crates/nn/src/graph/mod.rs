@@ -252,7 +252,7 @@ impl<T: Scalar> Graph<T> {
         let right_start = range.end;
         let (left, rest) = workspace.gradients.split_at_mut(range.start);
         let (d_output, right) = rest.split_at_mut(range.len());
-        let values = workspace.values.as_slice();
+        let values = &workspace.values[..];
         let output = &values[layout.range(layout.value, rows, rows_max)];
         let kept = &values[layout.kept_range(rows, rows_max)];
         let values = Rest { left: values, right: &[], right_start: values.len() };

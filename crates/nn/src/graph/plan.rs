@@ -17,6 +17,8 @@
 
 use std::ops::Range;
 
+use stepwell_base::huge::HugeSlice;
+
 use super::{NodeId, Source};
 use crate::layer::Reads;
 
@@ -62,7 +64,8 @@ pub struct Plan {
 impl Plan {
     /// Bytes of a workspace for blocks of `rows_max` examples of numbers of `scalar_bytes` each.
     pub fn workspace_bytes(&self, rows_max: usize, scalar_bytes: usize) -> usize {
-        (self.value_lanes + self.gradient_lanes) * rows_max * scalar_bytes
+        let bytes = |lanes: usize| HugeSlice::<u8>::bytes_for(lanes * rows_max * scalar_bytes);
+        bytes(self.value_lanes) + bytes(self.gradient_lanes)
     }
 
     /// Where the buffer of `node` lies.

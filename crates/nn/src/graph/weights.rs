@@ -10,13 +10,13 @@ use crate::{Matrix, Scalar};
 
 /// Room for the packed weights of a graph: a part for each weight and pass whose kernel wants it
 /// packed, so none in f32.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PackedWeights {
     parts: Vec<PackedWeight>,
 }
 
 /// One node's weight as one pass wants it. Parts are packed apart, by any threads.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PackedWeight {
     node: usize,
     pass: Pass,

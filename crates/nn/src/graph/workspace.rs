@@ -1,5 +1,7 @@
 //! The planned buffers of one block, allocated once and used again for every block.
 
+use stepwell_base::huge::HugeSlice;
+
 use super::{Graph, Plan};
 use crate::Scalar;
 use crate::gemm::Scratch;
@@ -8,11 +10,12 @@ use crate::gemm::Scratch;
 ///
 /// Bytes: see [`Plan::workspace_bytes`] and [`Graph::packing_bytes`]. Nothing that one block left
 /// behind reaches the next.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Workspace<T> {
     pub(super) rows_max: usize,
-    pub(super) values: Vec<T>,
-    pub(super) gradients: Vec<T>,
+    /// Begin at a line of the processor's caches, so that rows of the usual widths do, too.
+    pub(super) values: HugeSlice<T>,
+    pub(super) gradients: HugeSlice<T>,
     pub(super) scratch: Scratch,
 }
 
@@ -22,8 +25,8 @@ impl<T: Scalar> Workspace<T> {
         let plan = graph.plan();
         Self {
             rows_max,
-            values: vec![T::ZERO; plan.value_lanes * rows_max],
-            gradients: vec![T::ZERO; plan.gradient_lanes * rows_max],
+            values: HugeSlice::zeroed(plan.value_lanes * rows_max),
+            gradients: HugeSlice::zeroed(plan.gradient_lanes * rows_max),
             scratch: Scratch::default(),
         }
     }

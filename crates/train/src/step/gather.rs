@@ -1,6 +1,6 @@
 //! Rows into the input of the graph: look-up, sum pooling and concatenation in one pass.
 
-use stepwell_optim::Weights;
+use stepwell_optim::{Storage, Weights};
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -64,45 +64,60 @@ struct Place<'a> {
 impl WithSimd for Place<'_> {
     type Output = ();
 
+    /// Loops are unrolled for the usual embeddings: none, and of 16 lanes.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { part, range, x, first_order, .. } = self;
-        let field_columns = self.model.field_columns(self.group);
-        let dim = self.model.tables()[self.group].dim;
-        let wide = self.model.tables()[self.group].wide;
-        let rows = &part.lookup.occurrence_rows;
-        let fields = field_columns.len();
-        let mut occurrence = part.bags.range(range.start * fields).start;
-        for (local, example) in range.enumerate() {
-            let row_of_x = &mut x[local * self.columns..(local + 1) * self.columns];
-            let mut sum = first_order[local];
-            for (field, column) in field_columns.iter().enumerate() {
-                let end = part.bags.ends[example * fields + field] as usize;
-                let pooled = &mut row_of_x[*column..*column + dim];
-                let first = occurrence;
-                while occurrence < end {
-                    if let Some(far) = rows.get(occurrence + 2 * PREFETCH_OCCURRENCES) {
-                        self.sight.prefetch_place(*far as usize);
-                    }
-                    if let Some(ahead) = rows.get(occurrence + PREFETCH_OCCURRENCES) {
-                        self.sight.prefetch(*ahead as usize);
-                    }
-                    let row = self.sight.weights(rows[occurrence] as usize);
-                    pool(pooled, &row, occurrence == first);
-                    if wide > 0 {
-                        sum += row.get(dim);
-                    }
-                    occurrence += 1;
-                }
-                if first == end {
-                    pooled.fill(0.0);
-                }
-            }
-            first_order[local] = sum;
+        let (table, sight) = (&self.model.tables()[self.group], self.sight);
+        let (width, rows) = (table.weight_count(), sight.rows());
+        let as_f32 = |row| Storage::F32.view(rows.row(row), width);
+        match (table.storage, table.dim) {
+            _ if sight.looks_elsewhere() => self.run(table.dim, |row| sight.weights(row)),
+            (Storage::F32, 0) => self.run(0, as_f32),
+            (Storage::F32, 16) => self.run(16, as_f32),
+            (storage, dim) => self.run(dim, |row| storage.view(rows.row(row), width)),
         }
     }
 }
 
+impl<'a> Place<'a> {
+    #[inline(always)]
+    fn run(self, dim: usize, weights: impl Fn(usize) -> Weights<'a>) {
+        let Self { part, range, sight, x, first_order, columns, .. } = self;
+        let (field_columns, table) =
+            (self.model.field_columns(self.group), &self.model.tables()[self.group]);
+        let (wide, lanes, held) = (table.wide, table.weight_lanes(), sight.rows());
+        let rows = &part.lookup.occurrence_rows[..];
+        let mut ends = part.bags.ends[range.start * field_columns.len()..].iter();
+        let mut occurrence = part.bags.range(range.start * field_columns.len()).start;
+        for (first_order, row_of_x) in first_order.iter_mut().zip(x.chunks_exact_mut(columns)) {
+            let mut sum = *first_order;
+            for (column, end) in field_columns.iter().zip(&mut ends) {
+                let pooled = &mut row_of_x[*column..*column + dim];
+                let bag = &rows[occurrence..*end as usize];
+                if bag.is_empty() {
+                    pooled.fill(0.0);
+                }
+                for (number, row) in bag.iter().enumerate() {
+                    if let Some(far) = rows.get(occurrence + 2 * PREFETCH_OCCURRENCES) {
+                        held.prefetch_place(*far as usize);
+                    }
+                    if let Some(ahead) = rows.get(occurrence + PREFETCH_OCCURRENCES) {
+                        held.prefetch(*ahead as usize, lanes);
+                    }
+                    occurrence += 1;
+                    let row = weights(*row as usize);
+                    pool(pooled, &row, number == 0);
+                    if wide > 0 {
+                        sum += row.get(dim);
+                    }
+                }
+            }
+            *first_order = sum;
+        }
+    }
+}
+
+/// Begins a pooled embedding with a row, or adds a row to it.
 #[inline(always)]
 fn pool(pooled: &mut [f32], row: &Weights<'_>, first: bool) {
     if first {

@@ -10,6 +10,8 @@
 //! lanes, so the bits do not depend on their number (invariant I2).
 
 mod blocks;
+mod dense;
+mod desks;
 mod gather;
 mod life;
 mod parameters;
@@ -21,33 +23,33 @@ mod update;
 mod versions;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_base::clock::Clock;
+use stepwell_base::huge::HugeSlice;
 use stepwell_mem::Occurrence;
-use stepwell_nn::{tree_sum, tree_sum_values};
+use stepwell_nn::tree_sum_values;
 use stepwell_optim::{DenseOptimizer, DenseState};
 use stepwell_server::{Dense, DenseView, Group, TableSpec};
 
 use self::blocks::Blocks;
+use self::dense::{DenseUpdate, LANES};
+use self::desks::Desks;
 use self::life::Lives;
 use self::parameters::Parameters;
 use self::pass::{Bench, BlockPass, cut};
 pub(crate) use self::pool::compute_pool;
 pub(crate) use self::sight::Sight;
-use self::update::Update;
+use self::update::{Desk, Update};
 pub(crate) use self::versions::Versions;
 use crate::batch::MiniBatch;
 use crate::config::Config;
 use crate::models::{Model, rule};
-use crate::profile::{Kernel, Profile};
+use crate::profile::Profile;
 use crate::world::{Moment, Witness};
 use crate::{Error, Result};
-
-/// Lanes of the dense parameters that one task updates.
-const LANES: usize = 16 << 10;
 
 const PARAMETERS: &str = "parameters";
 const STEP: &str = "step";
@@ -69,13 +71,18 @@ pub(crate) struct Trainer {
     steps: u64,
     blocks: usize,
     rows_max: usize,
-    benches: Mutex<Vec<Bench>>,
+    benches: Desks<Bench>,
+    row_desks: Desks<Desk>,
+    /// Room for sums of gradients. // (lanes of a task)
+    sums: Desks<Vec<f32>>,
     /// Gradient of the parameters by block.
-    gradients: Vec<Vec<f32>>,
+    gradients: Vec<HugeSlice<f32>>,
     logits: Vec<f32>,
     probabilities: Vec<f32>,
     d_logits: Vec<f32>,
-    d_x: Vec<f32>,
+    /// Of the pooled embeddings of a whole mini-batch; lines of the processor's caches, as rows of
+    /// many widths are then.
+    d_x: HugeSlice<f32>,
     /// By table group; none where rows exist for ever from their first use.
     lives: Vec<Option<Lives>>,
     versions: Versions,
@@ -113,12 +120,14 @@ impl Trainer {
             steps: 0,
             blocks: config.model.blocks,
             rows_max: Blocks::new(config.data.mini_batch, config.model.blocks).largest(),
-            benches: Mutex::new(Vec::new()),
-            gradients: vec![vec![0.0; count]; config.model.blocks],
+            benches: Desks::default(),
+            row_desks: Desks::default(),
+            sums: Desks::default(),
+            gradients: (0..config.model.blocks).map(|_| HugeSlice::zeroed(count)).collect(),
             logits: Vec::new(),
             probabilities: Vec::new(),
             d_logits: Vec::new(),
-            d_x: Vec::new(),
+            d_x: HugeSlice::zeroed(config.data.mini_batch * model.embedding_columns()),
             witness: None,
             profile: Profile::new(clock, model.graph()),
             model,
@@ -129,13 +138,14 @@ impl Trainer {
     pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
         let (mini_batch, blocks) = (config.data.mini_batch, config.model.blocks);
         let rows = Blocks::new(mini_batch, blocks).largest();
-        let lanes = size_of::<f32>();
-        let parameters = model.graph().parameter_count() * (3 + blocks) * lanes;
-        let parameters = parameters + model.graph().packed_bytes();
+        let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_for);
+        let count = model.graph().parameter_count();
+        let parameters = 3 * count * lanes + blocks * own(count) + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
-        let bench = rows * (model.columns() + 1) * lanes + workspace;
-        let threads = config.threads * (bench + model.graph().packing_bytes(rows));
-        let examples = mini_batch * (3 + model.embedding_columns()) * lanes;
+        let bench = own(rows * model.columns()) + rows * lanes + workspace;
+        let desks = (LANES + Desk::lanes_max(model, blocks)) * lanes;
+        let threads = config.threads * (bench + desks + model.graph().packing_bytes(rows));
+        let examples = 3 * mini_batch * lanes + own(mini_batch * model.embedding_columns());
         (parameters + threads + examples) as u64
     }
 
@@ -252,7 +262,6 @@ impl Trainer {
         self.logits.resize(examples, 0.0);
         self.probabilities.resize(examples, 0.0);
         self.d_logits.resize(examples, 0.0);
-        self.d_x.resize(examples * self.model.embedding_columns(), 0.0);
         let pass = BlockPass {
             model: &self.model,
             parameters,
@@ -287,7 +296,8 @@ impl Trainer {
     ) {
         let step = self.optimizer.begin_step();
         let Self { model, parameters, state, gradients, d_x, d_logits, blocks, pool, .. } = self;
-        let profile = &self.profile;
+        let sums = &self.sums;
+        let (profile, desks) = (&self.profile, &self.row_desks);
         let (lives, steps) = (&self.lives, self.steps);
         let blocks = Blocks::new(mini.examples(), *blocks);
         let rows = || {
@@ -305,27 +315,13 @@ impl Trainer {
                     lives,
                     step: steps,
                     profile,
+                    desks,
                 };
                 update.run(sight.rows_mut(), occurrences);
             }
         };
-        let vectors = state.vectors().count();
-        let dense = || {
-            let parts = parameters.values_mut().chunks_mut(LANES).zip(state.parts(LANES));
-            let tasks: Vec<_> = parts.enumerate().collect();
-            tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
-                let range = number * LANES..number * LANES + parameters.len();
-                let lanes = parameters.len() * (gradients.len() + 2 + 2 * vectors);
-                profile.count(Kernel::Dense, 0, (lanes * size_of::<f32>()) as u64);
-                profile.time(Kernel::Dense, || {
-                    let blocks: Vec<&[f32]> =
-                        gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
-                    let mut sum = vec![0.0; parameters.len()];
-                    tree_sum(&blocks, &mut sum);
-                    step.apply(parameters, state, &sum);
-                });
-            });
-        };
+        let dense = DenseUpdate { gradients, step, desks: sums, profile };
+        let dense = || dense.run(parameters.values_mut(), state);
         pool.install(|| rayon::join(rows, dense));
     }
 

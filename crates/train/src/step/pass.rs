@@ -1,11 +1,12 @@
 //! The forward and backward pass of a mini-batch, block by block.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
+use stepwell_base::huge::HugeSlice;
 use stepwell_nn::{Block, Matrix, PackedWeights, Workspace, binary_cross_entropy};
 
 use super::blocks::Blocks;
+use super::desks::Desks;
 use super::sight::Sight;
 use super::{Sums, gather};
 use crate::batch::MiniBatch;
@@ -15,7 +16,7 @@ use crate::profile::{Kernel, Pass, Profile};
 /// What one thread needs for a block.
 #[derive(Debug)]
 pub(super) struct Bench {
-    pub(super) x: Vec<f32>,
+    pub(super) x: HugeSlice<f32>,
     pub(super) first_order: Vec<f32>,
     pub(super) workspace: Workspace<f32>,
 }
@@ -27,7 +28,7 @@ pub(super) struct BlockTask<'a> {
     pub(super) probabilities: &'a mut [f32],
     pub(super) d_logits: &'a mut [f32],
     pub(super) d_x: &'a mut [f32],
-    pub(super) gradients: Option<&'a mut Vec<f32>>,
+    pub(super) gradients: Option<&'a mut HugeSlice<f32>>,
     pub(super) sums: Sums,
 }
 
@@ -37,7 +38,7 @@ pub(super) fn cut<'a>(
     embedding: usize,
     [mut logits, mut probabilities, mut d_logits]: [&'a mut [f32]; 3],
     mut d_x: &'a mut [f32],
-    gradients: Option<&'a mut Vec<Vec<f32>>>,
+    gradients: Option<&'a mut Vec<HugeSlice<f32>>>,
 ) -> Vec<BlockTask<'a>> {
     let mut gradients = gradients.into_iter().flatten();
     let mut tasks = Vec::with_capacity(blocks.count());
@@ -68,7 +69,7 @@ pub(super) struct BlockPass<'a> {
     pub(super) parameters: &'a [f32],
     /// Packed of these parameters.
     pub(super) packed: &'a PackedWeights,
-    pub(super) benches: &'a Mutex<Vec<Bench>>,
+    pub(super) benches: &'a Desks<Bench>,
     pub(super) rows_max: usize,
     pub(super) mini: &'a MiniBatch,
     pub(super) sights: &'a [Sight<'a>],
@@ -78,9 +79,8 @@ pub(super) struct BlockPass<'a> {
 
 impl BlockPass<'_> {
     fn bench(&self) -> Bench {
-        let idle = self.benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.unwrap_or_else(|| Bench {
-            x: vec![0.0; self.rows_max * self.model.columns()],
+        self.benches.take(|| Bench {
+            x: HugeSlice::zeroed(self.rows_max * self.model.columns()),
             first_order: vec![0.0; self.rows_max],
             workspace: Workspace::new(self.model.graph(), self.rows_max),
         })
@@ -121,7 +121,7 @@ impl BlockPass<'_> {
             });
             profile.count(Kernel::Backward, rows as u64 * flops.backward, 0);
         }
-        self.benches.lock().unwrap_or_else(PoisonError::into_inner).push(bench);
+        self.benches.put_back(bench);
     }
 
     fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> Sums {

@@ -1,6 +1,6 @@
 //! The rows of one group as a step reads them: those of the slab, or older versions of some.
 
-use stepwell_base::slab::{Held, RowsMut};
+use stepwell_base::slab::{Held, Rows, RowsMut};
 use stepwell_optim::{Storage, Weights};
 
 /// Rows held for a step, by their place in the mini-batch's list of distinct rows.
@@ -50,6 +50,11 @@ impl<'a> Sight<'a> {
         self.storage.view(self.held.row(row), self.width)
     }
 
+    /// Whether any row is read elsewhere than in the slab.
+    pub(super) fn looks_elsewhere(&self) -> bool {
+        !self.places.is_empty()
+    }
+
     /// Whether the weights of row `row` were put in place of the slab's.
     pub(super) fn is_elsewhere(&self, row: usize) -> bool {
         self.places.get(row).is_some_and(|place| *place > 0)
@@ -61,16 +66,10 @@ impl<'a> Sight<'a> {
         self.held.row(row)
     }
 
-    /// Asks the processor to fetch the weights of a row.
+    /// The rows as they lie in the slab.
     #[inline]
-    pub(super) fn prefetch(&self, row: usize) {
-        self.held.prefetch(row, self.storage.lanes(self.width));
-    }
-
-    /// Asks the processor to fetch where a row lies.
-    #[inline]
-    pub(super) fn prefetch_place(&self, row: usize) {
-        self.held.prefetch_place(row);
+    pub(super) fn rows(&self) -> Rows<'_> {
+        self.held.rows()
     }
 
     /// Lets `weights` be read in place of row `row`'s.

@@ -12,94 +12,141 @@
 //! blocks 1 3 4 6 of 8     1 │ 1 3 │ (1+3) 4 │ (1+3) 4 6 │ (1+3) (4+6) │ (1+3)+(4+6)
 //! ```
 
+use std::ops::Range;
+
+use stepwell_base::prefetch::prefetch_row;
+use stepwell_base::tiles::{TILE, add, copy};
 use stepwell_mem::Occurrence;
 
 use super::update::Update;
 
-/// Lanes that are added at a time where there are so many.
-const TILE: usize = 16;
-/// Bags of the same row between the request for a gradient and its use.
-const BAGS_AHEAD: usize = 6;
+/// Bags between the request for a gradient and its use, be they of the same row or of later ones.
+const BAGS_AHEAD: usize = 16;
 /// Sums on the stack: one for each bit of a block's number, and one.
 const DEPTH_MAX: usize = u32::BITS as usize + 1;
 
-/// Sums of gradients by the fixed tree.
-pub(super) struct Sums<'a> {
-    update: &'a Update<'a>,
-    field_columns: &'a [usize],
-    fields: Divisor,
-    embedding_columns: usize,
-    dim: usize,
-    width: usize,
+/// What sums are made in; kept from one task to the next.
+#[derive(Debug, Default)]
+pub(super) struct SumsRoom {
     /// Where each block's bags end.
     ends: Vec<u32>,
     /// The stack. // (sums, width)
     sums: Vec<f32>,
 }
 
-impl<'a> Sums<'a> {
-    pub(super) fn new(update: &'a Update<'a>, width: usize) -> Self {
-        let blocks = update.blocks;
-        let field_columns = update.model.field_columns(update.group);
-        let end = |block: usize| (blocks.start(block + 1) * field_columns.len()) as u32;
-        let depth = blocks.count().ilog2() as usize + 2;
-        Self {
-            update,
-            field_columns,
-            fields: Divisor::new(field_columns.len() as u32),
-            embedding_columns: update.model.embedding_columns(),
-            dim: update.model.tables()[update.group].dim,
-            width,
-            ends: (0..blocks.count()).map(end).collect(),
-            sums: vec![0.0; width * depth.min(DEPTH_MAX)],
-        }
+impl SumsRoom {
+    /// The most lanes of one, for rows of `width` weights.
+    pub(super) fn lanes_max(width: usize, blocks: usize) -> usize {
+        blocks + width * Self::depth(blocks)
     }
 
-    /// The gradient of the row that occurs in `bags`, not empty and in order, and how it occurs.
+    /// Sums on the stack at once.
+    fn depth(blocks: usize) -> usize {
+        (blocks.ilog2() as usize + 2).min(DEPTH_MAX)
+    }
+}
+
+/// Sums of gradients by the fixed tree.
+pub(super) struct Sums<'a> {
+    gradients: Gradients<'a>,
+    ends: &'a [u32],
+    sums: &'a mut [f32],
+    width: usize,
+}
+
+impl<'a> Sums<'a> {
+    /// Sums of the rows of `update`, whose embeddings have `dim` lanes.
     #[inline(always)]
-    pub(super) fn gradient(&mut self, bags: &[u32]) -> (&[f32], Occurrence) {
-        let (width, mut seen, mut last) = (self.width, Occurrence::default(), u32::MAX);
-        let mut stack = [0u32; DEPTH_MAX];
-        let (mut depth, mut block, mut end) = (0, 0, 0);
-        for (index, bag) in bags.iter().enumerate() {
-            if let Some(ahead) = bags.get(index + BAGS_AHEAD) {
-                self.prefetch(*ahead);
-            }
-            let example = self.fields.quotient(*bag);
-            if example != last {
-                last = example;
-                seen.examples += 1;
-                seen.positives += u32::from(self.update.labels[example as usize] > 0.5);
-            }
-            let (values, d_logit) = self.of(*bag, example);
-            if *bag < end {
-                let (embedding, wide) =
-                    self.sums[(depth - 1) * width..depth * width].split_at_mut(self.dim);
+    pub(super) fn new(update: &'a Update<'a>, dim: usize, room: &'a mut SumsRoom) -> Self {
+        let (blocks, gradients) = (update.blocks, Gradients::new(update, dim));
+        let width = update.model.tables()[update.group].weight_count();
+        let end = |block: usize| (blocks.start(block + 1) * gradients.field_columns.len()) as u32;
+        room.ends.clear();
+        room.ends.extend((0..blocks.count()).map(end));
+        room.sums.resize(width * SumsRoom::depth(blocks.count()), 0.0);
+        Self { gradients, ends: &room.ends, sums: &mut room.sums, width }
+    }
+
+    /// The gradient of the row that occurs in the bags with these numbers, of which there are some,
+    /// and how it occurs.
+    ///
+    /// Most rows occur once or twice, which needs no tree.
+    #[inline(always)]
+    pub(super) fn gradient(&mut self, bags: Range<usize>) -> (&[f32], Occurrence) {
+        let mut seen = Seen::default();
+        match bags.len() {
+            1 => self.start(0, bags.start, &mut seen),
+            2 => {
+                self.start(0, bags.start, &mut seen);
+                let (values, d_logit) = self.gradients.of(bags.start + 1, &mut seen);
+                let (embedding, wide) = self.place(0);
                 add(embedding, values);
-                wide.iter_mut().for_each(|sum| *sum += d_logit);
-                continue;
+                for sum in wide {
+                    *sum += d_logit;
+                }
             }
-            while *bag >= self.ends[block] {
+            _ => self.by_block(bags, &mut seen),
+        }
+        (&self.sums[..self.width], seen.occurrence)
+    }
+
+    /// Sums the bags of each block, and lets the blocks meet.
+    #[inline(always)]
+    fn by_block(&mut self, bags: Range<usize>, seen: &mut Seen) {
+        let mut stack = [0u32; DEPTH_MAX];
+        let (mut depth, mut block, mut at) = (0, 0, bags.start);
+        while at < bags.end {
+            while self.gradients.bags[at] >= self.ends[block] {
                 block += 1;
             }
-            end = self.ends[block];
             let number = block as u32;
             while depth > 1 && stack[depth - 2] ^ stack[depth - 1] < stack[depth - 1] ^ number {
                 depth -= 1;
                 self.meet(depth);
             }
             stack[depth] = number;
-            let (embedding, wide) =
-                self.sums[depth * width..(depth + 1) * width].split_at_mut(self.dim);
-            copy(embedding, values);
-            wide.fill(d_logit);
+            self.start(depth, at, seen);
+            at = self.go_on(depth, at + 1..bags.end, self.ends[block], seen);
             depth += 1;
         }
         while depth > 1 {
             depth -= 1;
             self.meet(depth);
         }
-        (&self.sums[..width], seen)
+    }
+
+    /// Begins the sum number `place` of the stack with the bag number `at`.
+    #[inline(always)]
+    fn start(&mut self, place: usize, at: usize, seen: &mut Seen) {
+        let (values, d_logit) = self.gradients.of(at, seen);
+        let (embedding, wide) = self.place(place);
+        copy(embedding, values);
+        wide.fill(d_logit);
+    }
+
+    /// Adds to the sum number `place` those of `bags` that lie before `end`; gives the number of
+    /// the first that does not.
+    #[inline(always)]
+    fn go_on(&mut self, place: usize, bags: Range<usize>, end: u32, seen: &mut Seen) -> usize {
+        let gradients = self.gradients;
+        let (embedding, wide) = self.place(place);
+        let mut of_logits = wide.first().copied().unwrap_or_default();
+        let next = if let Ok(sum) = <&mut [f32; TILE]>::try_from(&mut *embedding) {
+            let mut in_register = *sum;
+            let next = gradients.each(bags, end, seen, |values, d_logit| {
+                add(&mut in_register, values);
+                of_logits += d_logit;
+            });
+            *sum = in_register;
+            next
+        } else {
+            gradients.each(bags, end, seen, |values, d_logit| {
+                add(embedding, values);
+                of_logits += d_logit;
+            })
+        };
+        wide.fill(of_logits);
+        next
     }
 
     /// Adds the sum number `upper` of the stack to the one below it.
@@ -109,44 +156,101 @@ impl<'a> Sums<'a> {
         add(&mut below[(upper - 1) * self.width..], &above[..self.width]);
     }
 
-    /// The gradient of one bag: of its pooled embedding, and of its example's logit.
+    /// The sum number `place` of the stack: of the embedding, and of the wide weight.
     #[inline(always)]
-    fn of(&self, bag: u32, example: u32) -> (&'a [f32], f32) {
+    fn place(&mut self, place: usize) -> (&mut [f32], &mut [f32]) {
+        let sum = &mut self.sums[place * self.width..(place + 1) * self.width];
+        sum.split_at_mut(self.gradients.dim)
+    }
+}
+
+/// The gradients of bags.
+#[derive(Clone, Copy)]
+struct Gradients<'a> {
+    update: &'a Update<'a>,
+    /// Bags by row. // (occurrences)
+    bags: &'a [u32],
+    field_columns: &'a [usize],
+    fields: Divisor,
+    embedding_columns: usize,
+    dim: usize,
+}
+
+impl<'a> Gradients<'a> {
+    #[inline(always)]
+    fn new(update: &'a Update<'a>, dim: usize) -> Self {
+        let field_columns = update.model.field_columns(update.group);
+        Self {
+            update,
+            bags: &update.part.lookup.bags,
+            field_columns,
+            fields: Divisor::new(field_columns.len() as u32),
+            embedding_columns: update.model.embedding_columns(),
+            dim,
+        }
+    }
+
+    /// The gradient of the bag number `at`: of its pooled embedding, and of its example's logit. A
+    /// later one is asked for.
+    #[inline(always)]
+    fn of(&self, at: usize, seen: &mut Seen) -> (&'a [f32], f32) {
+        if self.dim > 0
+            && let Some(ahead) = self.bags.get(at + BAGS_AHEAD)
+        {
+            prefetch_row(self.embedding(*ahead, self.fields.quotient(*ahead)));
+        }
+        let bag = self.bags[at];
+        let example = self.fields.quotient(bag);
+        seen.meet(example, self.update.labels);
+        (self.embedding(bag, example), self.update.d_logits[example as usize])
+    }
+
+    #[inline(always)]
+    fn embedding(&self, bag: u32, example: u32) -> &'a [f32] {
+        if self.dim == 0 {
+            return &[];
+        }
         let field = bag as usize - example as usize * self.field_columns.len();
         let start = example as usize * self.embedding_columns + self.field_columns[field];
-        (&self.update.d_x[start..start + self.dim], self.update.d_logits[example as usize])
+        &self.update.d_x[start..start + self.dim]
     }
 
-    /// Asks the processor to fetch the gradient of one bag.
+    /// Gives `take` the gradients of those of `bags` that lie before `end`; gives the number of the
+    /// first that does not.
     #[inline(always)]
-    pub(super) fn prefetch(&self, bag: u32) {
-        let (values, _) = self.of(bag, self.fields.quotient(bag));
-        stepwell_base::prefetch::prefetch_row(values);
-    }
-}
-
-#[inline(always)]
-fn add(sum: &mut [f32], values: &[f32]) {
-    if let (Ok(sum), Ok(values)) =
-        (<&mut [f32; TILE]>::try_from(&mut *sum), <&[f32; TILE]>::try_from(values))
-    {
-        for lane in 0..TILE {
-            sum[lane] += values[lane];
+    fn each(
+        &self,
+        bags: Range<usize>,
+        end: u32,
+        seen: &mut Seen,
+        mut take: impl FnMut(&[f32], f32),
+    ) -> usize {
+        let mut at = bags.start;
+        while at < bags.end && self.bags[at] < end {
+            let (values, d_logit) = self.of(at, seen);
+            take(values, d_logit);
+            at += 1;
         }
-        return;
+        at
     }
-    sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += *value);
 }
 
-#[inline(always)]
-fn copy(to: &mut [f32], values: &[f32]) {
-    if let (Ok(to), Ok(values)) =
-        (<&mut [f32; TILE]>::try_from(&mut *to), <&[f32; TILE]>::try_from(values))
-    {
-        *to = *values;
-        return;
+/// How a row occurs, bag by bag.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    occurrence: Occurrence,
+    /// The last example plus one.
+    last: u32,
+}
+
+impl Seen {
+    #[inline(always)]
+    fn meet(&mut self, example: u32, labels: &[f32]) {
+        let is_new = u32::from(self.last != example + 1);
+        self.last = example + 1;
+        self.occurrence.examples += is_new;
+        self.occurrence.positives += is_new & u32::from(labels[example as usize] > 0.5);
     }
-    to.copy_from_slice(values);
 }
 
 /// Divides by a number that stays the same, by a multiplication.

@@ -8,22 +8,20 @@ use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::slab::RowsMut;
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
-use stepwell_server::History;
+use stepwell_server::{History, TableSpec};
 
 use crate::batch::GroupPart;
 use crate::models::Model;
 use crate::profile::{Kernel, Profile};
 use crate::step::blocks::Blocks;
+use crate::step::desks::Desks;
 use crate::step::life::{self, Lives};
-use crate::step::sums::Sums;
+use crate::step::sums::{Sums, SumsRoom};
 
-/// Rows that one task updates.
-const GRAIN_ROWS: usize = 2048;
-/// Rows between the request for a row and its use, and for the gradients of its bags.
+/// Bags that one task takes, unless a row has more by itself.
+const GRAIN_BAGS: usize = 4096;
+/// Rows between the request for a row and its use.
 const ROWS_AHEAD: usize = 8;
-const BAGS_AHEAD: usize = 4;
-/// Bags of a row whose gradients are asked for: most rows have few.
-const BAGS_OF_A_ROW_AHEAD: usize = 4;
 
 /// Everything that the update of one group reads.
 pub(super) struct Update<'a> {
@@ -41,6 +39,7 @@ pub(super) struct Update<'a> {
     /// The step that this is, from 1.
     pub(super) step: u64,
     pub(super) profile: &'a Profile,
+    pub(super) desks: &'a Desks<Desk>,
 }
 
 impl Update<'_> {
@@ -49,12 +48,18 @@ impl Update<'_> {
         self.share(rows, occurrences, 0);
     }
 
+    /// Halves the bags rather than the rows: the most frequent rows come first in a mini-batch, so
+    /// that one thread would have most of the bags.
     fn share(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
-        if rows.len() <= GRAIN_ROWS {
-            self.profile.count(Kernel::Rows, 0, self.bytes(first..first + rows.len()));
+        let (lookup, range) = (&self.part.lookup, first..first + rows.len());
+        let before = lookup.bags_before(range.start);
+        let bags = lookup.bags_before(range.end) - before;
+        if bags <= GRAIN_BAGS || rows.len() < 2 {
+            self.profile.count(Kernel::Rows, 0, self.bytes(range));
             return self.profile.time(Kernel::Rows, || self.update(rows, occurrences, first));
         }
-        let middle = rows.len() / 2;
+        let is_left = |end: &u32| *end as usize - before <= bags / 2;
+        let middle = lookup.bag_ends[range].partition_point(is_left).clamp(1, rows.len() - 1);
         let (left, right) = rows.split_at(middle);
         let (left_seen, right_seen) = occurrences.split_at_mut(middle);
         rayon::join(
@@ -66,15 +71,30 @@ impl Update<'_> {
     /// Bytes of gradients that the update of `rows` reads, and of rows that it reads and writes.
     fn bytes(&self, rows: std::ops::Range<usize>) -> u64 {
         let table = &self.model.tables()[self.group];
-        let ends = &self.part.lookup.bag_ends;
-        let before = |row: usize| if row == 0 { 0 } else { ends[row - 1] as usize };
-        let bags = before(rows.end) - before(rows.start);
+        let lookup = &self.part.lookup;
+        let bags = lookup.bags_before(rows.end) - lookup.bags_before(rows.start);
         let lanes = bags * table.weight_lanes() + 2 * rows.len() * table.model_lanes();
         (lanes * size_of::<f32>()) as u64
     }
 
     fn update(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
         Arch::new().dispatch(Rows { update: self, rows, occurrences, first });
+    }
+}
+
+/// What one task needs beside the rows.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    sums: SumsRoom,
+    /// Weights in f32, where rows keep them otherwise. // (weights)
+    weights: Vec<f32>,
+}
+
+impl Desk {
+    /// The most lanes of one, for any table of `model`.
+    pub(super) fn lanes_max(model: &Model, blocks: usize) -> usize {
+        let width = model.tables().iter().map(TableSpec::weight_count).max().unwrap_or(0);
+        width + SumsRoom::lanes_max(width, blocks)
     }
 }
 
@@ -89,35 +109,44 @@ struct Rows<'a> {
 impl WithSimd for Rows<'_> {
     type Output = ();
 
+    /// Loops are unrolled for the usual embeddings: none, and of 16 lanes.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
+        let desks = self.update.desks;
+        let table = &self.update.model.tables()[self.update.group];
+        let mut desk = desks.take(Desk::default);
+        match (table.storage, table.dim) {
+            (Storage::F32, 0) => self.run(Storage::F32, 0, &mut desk),
+            (Storage::F32, 16) => self.run(Storage::F32, 16, &mut desk),
+            (storage, dim) => self.run(storage, dim, &mut desk),
+        }
+        desks.put_back(desk);
+    }
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn run(self, storage: Storage, dim: usize, desk: &mut Desk) {
         let Self { update, mut rows, occurrences, first } = self;
         let table = &update.model.tables()[update.group];
-        let (width, lanes) = (table.weight_count(), table.model_lanes());
+        let (weights, lanes) = (table.weight_lanes(), table.model_lanes());
         let lookup = &update.part.lookup;
-        let mut room = vec![0.0; width];
-        let mut sums = Sums::new(update, width);
+        desk.weights.resize(table.weight_count(), 0.0);
+        let mut sums = Sums::new(update, dim, &mut desk.sums);
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
-            if index + ROWS_AHEAD < rows.len() {
-                rows.prefetch(index + ROWS_AHEAD);
-            }
-            if index + BAGS_AHEAD < rows.len() {
-                let bags = lookup.bags_of(first + index + BAGS_AHEAD);
-                bags.iter().take(BAGS_OF_A_ROW_AHEAD).for_each(|bag| sums.prefetch(*bag));
-            }
+            rows.prefetch(index + ROWS_AHEAD);
             if update.lives.is_some_and(|lives| lives.refused(first + index)) {
                 continue;
             }
-            let (gradient, seen) = sums.gradient(lookup.bags_of(first + index));
+            let (gradient, seen) = sums.gradient(lookup.bag_range(first + index));
             *occurrence = seen;
             let (model, history) = rows.row(index).split_at_mut(lanes);
-            let (weights, state) = model.split_at_mut(table.weight_lanes());
-            if table.storage == Storage::F32 {
+            let (weights, state) = model.split_at_mut(weights);
+            if storage == Storage::F32 {
                 table.optimizer.update_inline(weights, state, gradient);
             } else {
                 let random = table.rounding(lookup.distinct[first + index], update.step);
-                let (storage, room) = (table.storage, &mut room[..]);
-                let stored = Stored { storage, lanes: weights, random, room };
+                let stored = Stored { storage, lanes: weights, random, room: &mut desk.weights };
                 table.optimizer.update_stored(stored, state, gradient);
             }
             if update.lives.is_some() {

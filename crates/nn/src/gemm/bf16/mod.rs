@@ -30,6 +30,8 @@ mod tiles;
 
 use std::sync::OnceLock;
 
+use stepwell_base::huge::HugeSlice;
+
 pub(super) use self::pack::{DEPTH, Tile, strips};
 use self::pack::{Side, fill, pack};
 use self::panel::{Panel, Unit};
@@ -179,7 +181,7 @@ impl<U: Unit> Kernel<f32> for Tiled<U> {
     /// Both operands of a piece, and what small products take.
     fn packing_bytes(&self, side: usize) -> usize {
         let tiles = strips(side) * DEPTH_MAX.div_ceil(DEPTH);
-        2 * tiles * size_of::<Tile>() + Portable.packing_bytes(side)
+        2 * HugeSlice::<Tile>::bytes_for(tiles) + Portable.packing_bytes(side)
     }
 
     fn packed_tiles(&self, depth: usize, columns: usize) -> usize {

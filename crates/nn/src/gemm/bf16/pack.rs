@@ -14,7 +14,10 @@
 //! tile is transposed after it was filled, in the first-level cache. Lines and depth beyond the
 //! operand are zero, and so is a strip that makes their number even.
 
+use bytemuck::Zeroable;
 use pulp::{Arch, Simd, WithSimd};
+
+use stepwell_base::huge::HugeSlice;
 
 use super::round::pair;
 use crate::gemm::Operand;
@@ -27,7 +30,7 @@ pub(super) const PAIRS: usize = 16;
 pub(in crate::gemm) const DEPTH: usize = 2 * PAIRS;
 
 /// One tile: a kibibyte, aligned to the lines of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]
 #[repr(C, align(64))]
 pub(in crate::gemm) struct Tile(pub(super) [u32; LINES * PAIRS]);
 
@@ -53,12 +56,12 @@ pub(in crate::gemm) fn strips(lines: usize) -> usize {
 pub(super) fn pack<'a>(
     lines: Operand<'_, f32>,
     side: Side,
-    tiles: &'a mut Vec<Tile>,
+    tiles: &'a mut HugeSlice<Tile>,
 ) -> &'a [Tile] {
     let depth = lines.columns.div_ceil(DEPTH);
     let count = strips(lines.rows) * depth;
     if tiles.len() < count {
-        tiles.resize(count, Tile::default());
+        *tiles = HugeSlice::zeroed(count);
     }
     fill(lines, side, &mut tiles[..count]);
     &tiles[..count]

@@ -1,0 +1,28 @@
+//! What threads work with, kept from one task to the next: no step allocates what an earlier did.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Things that are handed out, one to each task that runs, and taken back.
+///
+/// There are never more than tasks ran at once. What one task left in a thing must not show.
+#[derive(Debug)]
+pub(super) struct Desks<T>(Mutex<Vec<T>>);
+
+impl<T> Default for Desks<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Desks<T> {
+    /// One that is idle, or a new one.
+    pub(super) fn take(&self, make: impl FnOnce() -> T) -> T {
+        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.unwrap_or_else(make)
+    }
+
+    /// Gives one back.
+    pub(super) fn put_back(&self, desk: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(desk);
+    }
+}
