@@ -4,15 +4,15 @@
 //! each jump misses the processor's list of pages too, and walks tables that are themselves not in
 //! its caches; with pages of 2 MiB they are. The allocator does not ask for those.
 //!
-//! The same holds for what a matrix product reads again and again: in small pages of a virtual
-//! machine, tiles of half a megabyte took three times as long to multiply.
+//! What products of matrices read again and again gains too, if less: see the decision on rows in
+//! memory.
 //!
-//! How: a mapping, which the system fills with zeros page by page as they are touched. What takes
-//! an eighth of a huge page or more begins at one and takes whole ones.
+//! How: a mapping, which the system fills with zeros page by page as they are touched. One that has
+//! room for a huge page begins at one.
 //!
 //! Invariants  elements are plain data that may be zeros, so nothing is dropped or initialized.
 //! Failure     too little memory ends the program, as it does for every other allocation.
-//! Cost        whole pages ([`HugeSlice::bytes_for`]); what was never touched takes no memory.
+//! Cost        whole pages, small ones or huge ones; what was never touched takes no memory.
 
 #![expect(unsafe_code, reason = "a mapping of bytes is lent as a slice of plain structs")]
 
@@ -27,28 +27,48 @@ use memmap2::MmapMut;
 /// No page is smaller, so no element may want more.
 const ALIGN_MAX: usize = 4096;
 
+/// Bytes of a small page, as the plan of memory counts them.
+const SMALL: usize = ALIGN_MAX;
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// Bytes of memory for `bytes` bytes, once all of it was touched.
-pub(crate) const fn bytes_for(bytes: usize) -> usize {
-    if bytes < HUGE / 8 { bytes } else { bytes.next_multiple_of(HUGE) }
+/// How the end of a mapping lies in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Huge pages as long as they are filled, small ones for the rest.
+    Exact,
+    /// Whole huge pages, from an eighth of one on.
+    RoundedUp,
+}
+
+impl End {
+    /// Bytes of memory for `bytes` bytes, once all of it was touched.
+    const fn bytes_for(self, bytes: usize) -> usize {
+        match self {
+            Self::RoundedUp if bytes >= HUGE / 8 => bytes.next_multiple_of(HUGE),
+            _ => bytes.next_multiple_of(SMALL),
+        }
+    }
 }
 
 /// A mapping of its own.
 pub(crate) struct Mapping {
     memory: MmapMut,
-    /// Where its use begins: at a huge page, if it is large.
+    /// Where its use begins: at a huge page, if it has one.
     start: usize,
 }
 
 impl Mapping {
-    /// Maps `bytes` bytes of zeros, huge pages asked for.
+    /// Maps `bytes` bytes of zeros, huge pages asked for as long as they are filled.
     ///
     /// # Errors
     /// When the system refuses the mapping.
     pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
-        let wanted = bytes_for(bytes);
+        Self::with_end(bytes, End::Exact)
+    }
+
+    fn with_end(bytes: usize, end: End) -> std::io::Result<Self> {
+        let wanted = end.bytes_for(bytes);
         if wanted < HUGE {
             return Ok(Self { memory: MmapMut::map_anon(wanted.max(1))?, start: 0 });
         }
@@ -58,7 +78,8 @@ impl Mapping {
         #[cfg(target_os = "linux")]
         {
             // A hint: without huge pages the memory is slower, not wrong.
-            let _ = memory.advise_range(memmap2::Advice::HugePage, start, wanted);
+            let whole = wanted - wanted % HUGE;
+            let _ = memory.advise_range(memmap2::Advice::HugePage, start, whole);
         }
         Ok(Self { memory, start })
     }
@@ -82,23 +103,31 @@ pub struct HugeSlice<T> {
 }
 
 impl<T: Copy + Zeroable> HugeSlice<T> {
-    /// `len` zeros.
+    /// `len` zeros. Bytes: theirs, and what is left of the last small page.
     pub fn zeroed(len: usize) -> Self {
+        Self::with_end(len, End::Exact)
+    }
+
+    /// `len` zeros in whole huge pages, if they take an eighth of one or more: for what is read
+    /// again and again. Bytes: [`HugeSlice::bytes_rounded_up`].
+    pub fn rounded_up(len: usize) -> Self {
+        Self::with_end(len, End::RoundedUp)
+    }
+
+    /// Bytes of memory of [`HugeSlice::rounded_up`], once all of it was touched.
+    pub const fn bytes_rounded_up(len: usize) -> usize {
+        End::RoundedUp.bytes_for(len * size_of::<T>())
+    }
+
+    fn with_end(len: usize, end: End) -> Self {
         const { assert!(align_of::<T>() <= ALIGN_MAX) };
         let Ok(layout) = Layout::array::<T>(len) else {
             panic!("a slice of {len} elements is larger than memory can be");
         };
-        match Mapping::new(layout.size()) {
+        match Mapping::with_end(layout.size(), end) {
             Ok(memory) => Self { memory, len, _elements: PhantomData },
             Err(_) => std::alloc::handle_alloc_error(layout),
         }
-    }
-}
-
-impl<T> HugeSlice<T> {
-    /// Bytes of memory of `len` elements, once all of it was touched.
-    pub const fn bytes_for(len: usize) -> usize {
-        bytes_for(len * size_of::<T>())
     }
 }
 
@@ -144,5 +173,21 @@ mod tests {
         (0..).zip(slice.iter_mut()).for_each(|(at, of)| *of = [at, at + 1, at + 2]);
         assert_eq!((slice.len(), slice[77_777]), (100_000, [77_777, 77_778, 77_779]));
         assert!(HugeSlice::<u32>::zeroed(0).is_empty());
+    }
+
+    #[test]
+    fn large_mappings_begin_at_huge_pages_and_the_plan_knows_their_bytes() {
+        let bytes = [0, 1, SMALL, HUGE / 8 - 1, HUGE / 8, HUGE, HUGE + 1];
+        let rounded = bytes.map(HugeSlice::<u8>::bytes_rounded_up);
+        let below = HUGE / 8;
+        assert_eq!(rounded, [0, SMALL, SMALL, below, HUGE, HUGE, 2 * HUGE]);
+        for bytes in bytes {
+            for mut slice in [HugeSlice::<u8>::zeroed(bytes), HugeSlice::rounded_up(bytes)] {
+                slice.fill(7);
+                assert!(slice.len() == bytes && slice.iter().all(|byte| *byte == 7));
+                let at_huge = slice.as_ptr().align_offset(HUGE) == 0;
+                assert!(at_huge || slice.memory.memory.len() < HUGE, "{bytes}");
+            }
+        }
     }
 }

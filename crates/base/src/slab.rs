@@ -126,19 +126,13 @@ impl Slab {
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex) {
         if slot.at() < self.slots {
-            prefetch_lanes(self.row_pointer(slot), self.row_lanes);
+            prefetch_lanes(self.base.wrapping_add(slot.at() * self.row_lanes), self.row_lanes);
         }
     }
 
     /// A marking that panicked has marked what its guard then frees, and nothing else.
     fn states(&self) -> MutexGuard<'_, Box<[u64]>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn row_pointer(&self, slot: SlotIndex) -> *mut f32 {
-        debug_assert!(slot.at() < self.slots(), "checked when the slot was held");
-        // SAFETY: a held slot is below `slots()`, so the row lies inside the mapping.
-        unsafe { self.base.add(slot.at() * self.row_lanes) }
     }
 }
 

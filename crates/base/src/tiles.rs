@@ -22,8 +22,8 @@ pub fn by_tiles<T: Copy, const N: usize>(
     let (tiles, rest) = operand.as_chunks::<TILE>();
     let parts = vectors.map(|vector| vector.as_chunks_mut::<TILE>());
     for (number, tile) in tiles.iter().enumerate() {
-        // A copy, so that the compiler need not ask whether vectors overlap. Loops are plain: what
-        // takes a closure may be compiled apart, without wide vectors.
+        // A copy, so that the compiler need not ask whether vectors overlap. The loop over lanes is
+        // plain: an iterator's `for_each` was compiled apart, without wide vectors.
         let mut copy: [[f32; TILE]; N] = std::array::from_fn(|of| parts[of].0[number]);
         for lane in 0..TILE {
             let lanes = rule(std::array::from_fn(|of| copy[of][lane]), tile[lane]);

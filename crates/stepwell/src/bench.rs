@@ -53,9 +53,8 @@ fn print_cpu(figures: &cpu::Figures) {
     }
     for run in &figures.runs {
         println!(
-            "{:<10}{} threads {:>9.0} examples/s ({:.0} in the fastest step, {:.0} with grouping and \
-             planning) {:>7.1} \
-             GFLOP/s, {:.1} % of products; rows {:.1} % of bare loops",
+            "{:<10}{} threads {:>9.0} examples/s ({:.0} in the fastest step, {:.0} with grouping \
+             and planning) {:>7.1} GFLOP/s, {:.1} % of products; rows {:.1} % of bare loops",
             run.model,
             run.threads,
             run.step_examples_per_second,

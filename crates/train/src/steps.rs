@@ -49,6 +49,8 @@ pub struct Steps {
     grouper: Grouper,
     clock: Arc<dyn Clock>,
     number: u32,
+    /// Most examples of a step.
+    mini_batch: usize,
     /// Memory of the step before, for the next one.
     part: GroupPart,
     unit: GroupUnit,
@@ -88,6 +90,7 @@ impl Steps {
             grouper: Grouper::default(),
             clock,
             number: 0,
+            mini_batch: config.data.mini_batch,
             part: GroupPart::default(),
             unit: GroupUnit::default(),
         })
@@ -96,8 +99,10 @@ impl Steps {
     /// Trains on `examples`; gives the sum of their losses and where the time went.
     ///
     /// # Errors
-    /// When there are fewer slots than rows.
+    /// When there are no examples, more than a mini-batch of them, lists that do not fit each other,
+    /// or fewer slots than rows.
     pub fn step(&mut self, examples: Examples) -> Result<(f64, StepSeconds)> {
+        self.check(&examples).map_err(Error::Config)?;
         let begin = self.clock.seconds();
         let mut part = std::mem::take(&mut self.part);
         part.bags = examples.bags;
@@ -128,6 +133,30 @@ impl Steps {
             train: trained - planned,
         };
         Ok((sums.loss, seconds))
+    }
+
+    fn check(&self, examples: &Examples) -> std::result::Result<(), String> {
+        let (count, most) = (examples.labels.len(), self.mini_batch);
+        if !(1..=most).contains(&count) {
+            return Err(format!("a step of {count} examples: give 1 to {most} (data.mini_batch)"));
+        }
+        let model = self.trainer.model();
+        let dense = model.columns() - model.embedding_columns();
+        let fields = model.field_columns(0).len();
+        let (features, ends) = (examples.dense.len(), &examples.bags.ends);
+        if features != count * dense {
+            return Err(format!(
+                "{features} dense features of {count} examples: give {dense} each"
+            ));
+        }
+        if ends.len() != count * fields {
+            return Err(format!("{} bags of {count} examples: give {fields} each", ends.len()));
+        }
+        let keys = examples.bags.keys.len();
+        if !ends.is_sorted() || ends.last().is_some_and(|end| *end as usize != keys) {
+            return Err(format!("the ends of bags do not cut {keys} keys in order"));
+        }
+        Ok(())
     }
 
     fn plan(&mut self, mini: &mut MiniBatch) -> Result<()> {

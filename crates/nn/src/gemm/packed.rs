@@ -19,12 +19,17 @@ pub(crate) struct Packed {
 impl Packed {
     /// Room for `tiles` tiles of `columns` columns.
     pub(crate) fn new(tiles: usize, columns: usize) -> Self {
-        Self { tiles: HugeSlice::zeroed(tiles), columns }
+        Self { tiles: HugeSlice::rounded_up(tiles), columns }
     }
 
-    /// Bytes of so many tiles.
+    /// Bytes that packing writes into so many tiles.
+    pub(crate) fn bytes_written(tiles: usize) -> usize {
+        tiles * size_of::<Tile>()
+    }
+
+    /// Bytes of memory of so many tiles.
     pub(crate) fn bytes(tiles: usize) -> usize {
-        HugeSlice::<Tile>::bytes_for(tiles)
+        HugeSlice::<Tile>::bytes_rounded_up(tiles)
     }
 
     /// The tiles of piece `index`, which is `depth` tiles deep.

@@ -64,7 +64,8 @@ pub struct Plan {
 impl Plan {
     /// Bytes of a workspace for blocks of `rows_max` examples of numbers of `scalar_bytes` each.
     pub fn workspace_bytes(&self, rows_max: usize, scalar_bytes: usize) -> usize {
-        let bytes = |lanes: usize| HugeSlice::<u8>::bytes_for(lanes * rows_max * scalar_bytes);
+        let bytes =
+            |lanes: usize| HugeSlice::<u8>::bytes_rounded_up(lanes * rows_max * scalar_bytes);
         bytes(self.value_lanes) + bytes(self.gradient_lanes)
     }
 
@@ -199,7 +200,10 @@ mod tests {
         assert_eq!(plan.value_lanes, 8 + 6 + 4 + 1);
         // Two neighbours at a time; the widest pair leads, and first fit loses at most a few.
         assert!((14..19).contains(&plan.gradient_lanes), "{}", plan.gradient_lanes);
-        assert_eq!(plan.workspace_bytes(2, 4), (19 + plan.gradient_lanes) * 8);
+        // Whole pages: small ones, or huge ones.
+        assert_eq!(plan.workspace_bytes(2, 4), 2 * 4096);
+        let huge = |lanes: usize| (lanes * 100_000 * 4).next_multiple_of(2 << 20);
+        assert_eq!(plan.workspace_bytes(100_000, 4), huge(19) + huge(plan.gradient_lanes));
     }
 
     #[test]

@@ -65,11 +65,21 @@ impl<T: Scalar> Graph<T> {
         PackedWeights { parts: (0..self.nodes.len()).flat_map(both).flatten().collect() }
     }
 
-    /// Bytes of packed weights; none where the kernel reads them as they lie.
+    /// Bytes of the memory of [`Graph::packed_weights`]; none where the kernel reads weights as they
+    /// lie.
     pub fn packed_bytes(&self) -> usize {
-        let tiles =
-            |node| self.room_of(node, Pass::Forward).0 + self.room_of(node, Pass::Backward).0;
-        Packed::bytes((0..self.nodes.len()).map(tiles).sum())
+        self.packed_tiles().map(Packed::bytes).sum()
+    }
+
+    /// Bytes that packing all weights writes.
+    pub fn packing_writes(&self) -> usize {
+        self.packed_tiles().map(Packed::bytes_written).sum()
+    }
+
+    /// Tiles of each part.
+    fn packed_tiles(&self) -> impl Iterator<Item = usize> {
+        let both = |node| [self.room_of(node, Pass::Forward), self.room_of(node, Pass::Backward)];
+        (0..self.nodes.len()).flat_map(both).map(|(tiles, _)| tiles).filter(|tiles| *tiles > 0)
     }
 
     /// Tiles of a node's weight as a right operand, and its columns.

@@ -25,8 +25,8 @@ impl<T: Scalar> Workspace<T> {
         let plan = graph.plan();
         Self {
             rows_max,
-            values: HugeSlice::zeroed(plan.value_lanes * rows_max),
-            gradients: HugeSlice::zeroed(plan.gradient_lanes * rows_max),
+            values: HugeSlice::rounded_up(plan.value_lanes * rows_max),
+            gradients: HugeSlice::rounded_up(plan.gradient_lanes * rows_max),
             scratch: Scratch::default(),
         }
     }

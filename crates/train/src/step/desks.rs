@@ -1,4 +1,5 @@
-//! What threads work with, kept from one task to the next: no step allocates what an earlier did.
+//! What threads work with, kept from one task to the next, so that a step does not ask for memory
+//! that grows with its mini-batch or with the model.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -25,4 +26,11 @@ impl<T> Desks<T> {
     pub(super) fn put_back(&self, desk: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(desk);
     }
+}
+
+/// Makes `lanes` so many zeros, in memory that is no larger than the most that was ever asked for.
+pub(super) fn refill(lanes: &mut Vec<f32>, count: usize) {
+    lanes.clear();
+    lanes.reserve_exact(count);
+    lanes.resize(count, 0.0);
 }

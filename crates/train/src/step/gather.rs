@@ -87,8 +87,14 @@ impl<'a> Place<'a> {
             (self.model.field_columns(self.group), &self.model.tables()[self.group]);
         let (wide, lanes, held) = (table.wide, table.weight_lanes(), sight.rows());
         let rows = &part.lookup.occurrence_rows[..];
-        let mut ends = part.bags.ends[range.start * field_columns.len()..].iter();
-        let mut occurrence = part.bags.range(range.start * field_columns.len()).start;
+        assert_eq!(
+            (first_order.len(), x.len()),
+            (range.len(), range.len() * columns),
+            "one row each"
+        );
+        let fields = field_columns.len();
+        let mut ends = part.bags.ends[range.start * fields..range.end * fields].iter();
+        let mut occurrence = part.bags.range(range.start * fields).start;
         for (first_order, row_of_x) in first_order.iter_mut().zip(x.chunks_exact_mut(columns)) {
             let mut sum = *first_order;
             for (column, end) in field_columns.iter().zip(&mut ends) {

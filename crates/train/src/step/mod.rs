@@ -80,8 +80,8 @@ pub(crate) struct Trainer {
     logits: Vec<f32>,
     probabilities: Vec<f32>,
     d_logits: Vec<f32>,
-    /// Of the pooled embeddings of a whole mini-batch; lines of the processor's caches, as rows of
-    /// many widths are then.
+    /// Gradient of the pooled embeddings of a mini-batch. It begins at a line of the processor's
+    /// caches, so that an embedding of 16 lanes is in one line. // (examples, embedding columns)
     d_x: HugeSlice<f32>,
     /// By table group; none where rows exist for ever from their first use.
     lives: Vec<Option<Lives>>,
@@ -123,11 +123,11 @@ impl Trainer {
             benches: Desks::default(),
             row_desks: Desks::default(),
             sums: Desks::default(),
-            gradients: (0..config.model.blocks).map(|_| HugeSlice::zeroed(count)).collect(),
+            gradients: (0..config.model.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
             logits: Vec::new(),
             probabilities: Vec::new(),
             d_logits: Vec::new(),
-            d_x: HugeSlice::zeroed(config.data.mini_batch * model.embedding_columns()),
+            d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding_columns()),
             witness: None,
             profile: Profile::new(clock, model.graph()),
             model,
@@ -138,7 +138,7 @@ impl Trainer {
     pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
         let (mini_batch, blocks) = (config.data.mini_batch, config.model.blocks);
         let rows = Blocks::new(mini_batch, blocks).largest();
-        let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_for);
+        let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
         let parameters = 3 * count * lanes + blocks * own(count) + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
@@ -152,6 +152,11 @@ impl Trainer {
     /// Shows every row that is read from now on to `witness`.
     pub(crate) fn watch(&mut self, witness: Arc<dyn Witness>) {
         self.witness = Some(witness);
+    }
+
+    /// What it trains.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
     }
 
     /// Floating-point operations of an example, forwards and backwards.

@@ -48,7 +48,7 @@ impl Parameters {
             return;
         }
         // A lane is read in f32 and written in half as many bytes.
-        profile.count(Kernel::Dense, 0, 3 * graph.packed_bytes() as u64);
+        profile.count(Kernel::Dense, 0, 3 * graph.packing_writes() as u64);
         let pack = |part| profile.time(Kernel::Dense, || graph.pack(values, part));
         pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(pack));
     }

@@ -80,7 +80,7 @@ pub(super) struct BlockPass<'a> {
 impl BlockPass<'_> {
     fn bench(&self) -> Bench {
         self.benches.take(|| Bench {
-            x: HugeSlice::zeroed(self.rows_max * self.model.columns()),
+            x: HugeSlice::rounded_up(self.rows_max * self.model.columns()),
             first_order: vec![0.0; self.rows_max],
             workspace: Workspace::new(self.model.graph(), self.rows_max),
         })

@@ -18,6 +18,8 @@ use stepwell_base::prefetch::prefetch_row;
 use stepwell_base::tiles::{TILE, add, copy};
 use stepwell_mem::Occurrence;
 
+use super::blocks::Blocks;
+use super::desks::refill;
 use super::update::Update;
 
 /// Bags between the request for a gradient and its use, be they of the same row or of later ones.
@@ -58,12 +60,18 @@ impl<'a> Sums<'a> {
     /// Sums of the rows of `update`, whose embeddings have `dim` lanes.
     #[inline(always)]
     pub(super) fn new(update: &'a Update<'a>, dim: usize, room: &'a mut SumsRoom) -> Self {
-        let (blocks, gradients) = (update.blocks, Gradients::new(update, dim));
         let width = update.model.tables()[update.group].weight_count();
+        Self::of(Gradients::new(update, dim), update.blocks, width, room)
+    }
+
+    #[inline(always)]
+    fn of(gradients: Gradients<'a>, blocks: Blocks, width: usize, room: &'a mut SumsRoom) -> Self {
         let end = |block: usize| (blocks.start(block + 1) * gradients.field_columns.len()) as u32;
         room.ends.clear();
+        room.ends.reserve_exact(blocks.count());
         room.ends.extend((0..blocks.count()).map(end));
-        room.sums.resize(width * SumsRoom::depth(blocks.count()), 0.0);
+        let lanes = width * SumsRoom::depth(blocks.count());
+        refill(&mut room.sums, lanes);
         Self { gradients, ends: &room.ends, sums: &mut room.sums, width }
     }
 
@@ -167,9 +175,13 @@ impl<'a> Sums<'a> {
 /// The gradients of bags.
 #[derive(Clone, Copy)]
 struct Gradients<'a> {
-    update: &'a Update<'a>,
     /// Bags by row. // (occurrences)
     bags: &'a [u32],
+    /// Gradient of the pooled embeddings. // (examples, embedding columns)
+    d_x: &'a [f32],
+    /// Gradient of the logits. // (examples)
+    d_logits: &'a [f32],
+    labels: &'a [f32],
     field_columns: &'a [usize],
     fields: Divisor,
     embedding_columns: usize,
@@ -181,8 +193,10 @@ impl<'a> Gradients<'a> {
     fn new(update: &'a Update<'a>, dim: usize) -> Self {
         let field_columns = update.model.field_columns(update.group);
         Self {
-            update,
             bags: &update.part.lookup.bags,
+            d_x: update.d_x,
+            d_logits: update.d_logits,
+            labels: update.labels,
             field_columns,
             fields: Divisor::new(field_columns.len() as u32),
             embedding_columns: update.model.embedding_columns(),
@@ -201,8 +215,8 @@ impl<'a> Gradients<'a> {
         }
         let bag = self.bags[at];
         let example = self.fields.quotient(bag);
-        seen.meet(example, self.update.labels);
-        (self.embedding(bag, example), self.update.d_logits[example as usize])
+        seen.meet(example, self.labels);
+        (self.embedding(bag, example), self.d_logits[example as usize])
     }
 
     #[inline(always)]
@@ -212,7 +226,7 @@ impl<'a> Gradients<'a> {
         }
         let field = bag as usize - example as usize * self.field_columns.len();
         let start = example as usize * self.embedding_columns + self.field_columns[field];
-        &self.update.d_x[start..start + self.dim]
+        &self.d_x[start..start + self.dim]
     }
 
     /// Gives `take` the gradients of those of `bags` that lie before `end`; gives the number of the
@@ -279,61 +293,4 @@ impl Divisor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quotients_are_exact() {
-        for divisor in [1, 2, 3, 7, 26, 39, 255, 65_536, u32::MAX] {
-            let by = Divisor::new(divisor);
-            let near = |number: u32| [number.wrapping_sub(1), number, number.wrapping_add(1)];
-            let multiples = (0..200).flat_map(|times| near(divisor.wrapping_mul(times)));
-            for dividend in multiples.chain(near(0)).chain(near(1 << 31)) {
-                assert_eq!(by.quotient(dividend), dividend / divisor, "{dividend} / {divisor}");
-            }
-        }
-    }
-
-    /// The order in which blocks meet, as text: by the stack, and by the recursive tree.
-    #[test]
-    fn blocks_meet_as_in_the_tree() {
-        fn tree(blocks: &[u32], low: u32, high: u32) -> String {
-            if high - low == 1 {
-                return low.to_string();
-            }
-            let middle = low + (high - low).next_power_of_two() / 2;
-            let (left, right) = blocks.split_at(blocks.partition_point(|block| *block < middle));
-            match (left.is_empty(), right.is_empty()) {
-                (true, _) => tree(right, middle, high),
-                (_, true) => tree(left, low, middle),
-                _ => format!("({}+{})", tree(left, low, middle), tree(right, middle, high)),
-            }
-        }
-        fn stack(blocks: &[u32]) -> String {
-            let mut sums: Vec<(u32, String)> = Vec::new();
-            let meet = |sums: &mut Vec<(u32, String)>| {
-                let (_, above) = sums.pop().unwrap();
-                let (_, below) = sums.last_mut().unwrap();
-                *below = format!("({below}+{above})");
-            };
-            for block in blocks {
-                while let [.., (x, _), (y, _)] = sums.as_slice()
-                    && x ^ y < y ^ block
-                {
-                    meet(&mut sums);
-                }
-                sums.push((*block, block.to_string()));
-            }
-            while sums.len() > 1 {
-                meet(&mut sums);
-            }
-            sums.remove(0).1
-        }
-        for count in 1..=9u32 {
-            for mask in 1..1u32 << count {
-                let blocks: Vec<u32> = (0..count).filter(|block| mask >> block & 1 == 1).collect();
-                assert_eq!(stack(&blocks), tree(&blocks, 0, count), "{blocks:?} of {count}");
-            }
-        }
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use crate::batch::GroupPart;
 use crate::models::Model;
 use crate::profile::{Kernel, Profile};
 use crate::step::blocks::Blocks;
-use crate::step::desks::Desks;
+use crate::step::desks::{Desks, refill};
 use crate::step::life::{self, Lives};
 use crate::step::sums::{Sums, SumsRoom};
 
@@ -131,7 +131,7 @@ impl Rows<'_> {
         let table = &update.model.tables()[update.group];
         let (weights, lanes) = (table.weight_lanes(), table.model_lanes());
         let lookup = &update.part.lookup;
-        desk.weights.resize(table.weight_count(), 0.0);
+        refill(&mut desk.weights, table.weight_count());
         let mut sums = Sums::new(update, dim, &mut desk.sums);
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
             rows.prefetch(index + ROWS_AHEAD);

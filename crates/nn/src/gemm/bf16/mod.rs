@@ -181,7 +181,7 @@ impl<U: Unit> Kernel<f32> for Tiled<U> {
     /// Both operands of a piece, and what small products take.
     fn packing_bytes(&self, side: usize) -> usize {
         let tiles = strips(side) * DEPTH_MAX.div_ceil(DEPTH);
-        2 * HugeSlice::<Tile>::bytes_for(tiles) + Portable.packing_bytes(side)
+        2 * HugeSlice::<Tile>::bytes_rounded_up(tiles) + Portable.packing_bytes(side)
     }
 
     fn packed_tiles(&self, depth: usize, columns: usize) -> usize {

@@ -61,7 +61,7 @@ pub(super) fn pack<'a>(
     let depth = lines.columns.div_ceil(DEPTH);
     let count = strips(lines.rows) * depth;
     if tiles.len() < count {
-        *tiles = HugeSlice::zeroed(count);
+        *tiles = HugeSlice::rounded_up(count);
     }
     fill(lines, side, &mut tiles[..count]);
     &tiles[..count]

@@ -1,3 +1,4 @@
+use stepwell_base::huge::HugeSlice;
 use stepwell_base::random::Stream;
 
 use super::lanes::SoftLanes;
@@ -263,12 +264,13 @@ fn what_is_no_number_shows_in_its_row_and_column_alone() {
 #[test]
 fn scratch_stays_within_the_bound() {
     for (name, kernel) in kernels() {
-        for side in [16, 100] {
+        for side in [16, 100, 600] {
             let mut scratch = Scratch::default();
             let case = Case::new(side, side, side, [true, true]);
             case.product(kernel, Write::Overwrite, &mut scratch);
             let lanes: usize = scratch.lanes.iter().map(|lanes| lanes.len() * 4).sum();
-            let tiles: usize = scratch.tiles.iter().map(|tiles| tiles.len() * 1024).sum();
+            let bytes = |tiles: &HugeSlice<Tile>| HugeSlice::<Tile>::bytes_rounded_up(tiles.len());
+            let tiles: usize = scratch.tiles.iter().map(bytes).sum();
             assert!(lanes + tiles > 0 && lanes + tiles <= kernel.packing_bytes(side), "{name}");
         }
     }
