@@ -99,8 +99,8 @@ impl Steps {
     /// Trains on `examples`; gives the sum of their losses and where the time went.
     ///
     /// # Errors
-    /// When there are no examples, more than a mini-batch of them, lists that do not fit each other,
-    /// or fewer slots than rows.
+    /// When there are no examples, more than a mini-batch of them, lists that do not fit each
+    /// other, or fewer slots than rows.
     pub fn step(&mut self, examples: Examples) -> Result<(f64, StepSeconds)> {
         self.check(&examples).map_err(Error::Config)?;
         let begin = self.clock.seconds();

@@ -65,8 +65,8 @@ impl<T: Scalar> Graph<T> {
         PackedWeights { parts: (0..self.nodes.len()).flat_map(both).flatten().collect() }
     }
 
-    /// Bytes of the memory of [`Graph::packed_weights`]; none where the kernel reads weights as they
-    /// lie.
+    /// Bytes of the memory of [`Graph::packed_weights`]; none where the kernel reads weights as
+    /// they lie.
     pub fn packed_bytes(&self) -> usize {
         self.packed_tiles().map(Packed::bytes).sum()
     }
