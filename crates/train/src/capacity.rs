@@ -310,7 +310,7 @@ fn mend(bound: &str) -> &'static str {
 }
 
 /// Memory of this machine, as Linux tells it.
-fn memory_bytes() -> Option<u64> {
+pub fn memory_bytes() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("MemTotal:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;

@@ -23,7 +23,7 @@ mod steps;
 mod world;
 
 pub use batch::{Position, Purpose};
-pub use capacity::{Capacity, slab_bytes};
+pub use capacity::{Capacity, memory_bytes, slab_bytes};
 pub use config::Config;
 pub use error::{Error, Result};
 pub use limits::{Bound, Limits, processor};

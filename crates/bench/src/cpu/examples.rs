@@ -1,5 +1,6 @@
 //! The examples of all steps, drawn before the clock starts.
 
+use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_data::{Schema, Zipf};
 use stepwell_server::Grouper;
@@ -32,6 +33,17 @@ impl Drawn {
         let mut drawn = Self { steps, rows: 0, occurrences: Vec::new(), distinct: Vec::new() };
         drawn.number_rows();
         drawn
+    }
+
+    /// Bytes of the examples of all steps: label, features and ends of bags of each, key and row of
+    /// each id. Lists of distinct rows come on top.
+    pub(super) fn bytes_min(options: &Options) -> u64 {
+        let Schema { dense, slots, .. } = Schema::CRITEO;
+        let ids = (slots * options.ids_per_slot) as u64;
+        let of_id = (size_of::<Key>() + size_of::<u32>()) as u64;
+        let example = ids * of_id + ((1 + dense + slots) * size_of::<f32>()) as u64;
+        let examples = (options.config.data.mini_batch as u64).saturating_mul(options.steps as u64);
+        examples.saturating_mul(example)
     }
 
     fn number_rows(&mut self) {

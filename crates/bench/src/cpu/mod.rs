@@ -11,9 +11,12 @@ mod loops;
 use std::sync::Arc;
 
 use serde::Serialize;
+use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_train::config::ModelKind;
-use stepwell_train::{Config, Examples, KernelReport, LayerReport, Limits, StepSeconds, Steps};
+use stepwell_train::{
+    Config, Examples, KernelReport, LayerReport, Limits, StepSeconds, Steps, memory_bytes,
+};
 
 use self::examples::Drawn;
 use crate::machine::Machine;
@@ -135,8 +138,16 @@ fn check(options: &Options) -> Result<()> {
     if !(1..=100_000).contains(&options.steps) {
         return fail("--steps: give 1 to 100000");
     }
-    if options.threads.is_empty() || options.threads.contains(&0) {
-        return fail("--threads: give numbers from 1, such as 1,2");
+    if options.threads.is_empty() || options.threads.iter().any(|of| !(1..=1024).contains(of)) {
+        return fail("--threads: give numbers from 1 to 1024, such as 1,2");
+    }
+    let drawn = Drawn::bytes_min(options);
+    if let Some(memory) = memory_bytes().filter(|memory| drawn > *memory) {
+        let (drawn, memory) = (ByteCount(drawn), ByteCount(memory));
+        return fail(&format!(
+            "the examples of all steps take {drawn} of memory, this machine has {memory}; lower \
+             --steps, --ids-per-slot or data.mini_batch"
+        ));
     }
     if options.config.life.life().is_some() || options.config.staleness > 0 {
         return fail("rows.* settings and pipeline.staleness are not measured here");
@@ -205,6 +216,31 @@ fn since<T>(before: &[T], after: &[T], of: fn(&T, &T) -> T) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_machine_can_do_is_refused() {
+        let options = Options {
+            rows: 1000,
+            skew: 1.05,
+            ids_per_slot: 1,
+            steps: 1,
+            models: vec![ModelKind::Lr],
+            threads: vec![1],
+            limits: false,
+            config: Config::default(),
+        };
+        assert!(check(&options).is_ok());
+        let refused = |options: &Options| check(options).map_err(|error| error.to_string());
+        let threads = refused(&Options { threads: vec![1, 5000], ..options.clone() });
+        assert!(threads.unwrap_err().contains("--threads: give numbers from 1 to 1024"));
+        let steps = Options { ids_per_slot: 1000, steps: 100_000, ..options };
+        // 4096 examples of 26,000 ids. Where the system does not tell its memory, it goes on.
+        let bytes = Drawn::bytes_min(&steps);
+        assert!(bytes > 4096 * 26_000 * 12 * 100_000);
+        if memory_bytes().is_some_and(|memory| memory < bytes) {
+            assert!(refused(&steps).unwrap_err().contains("lower --steps"));
+        }
+    }
 
     #[test]
     fn training_reads_the_limits_that_are_written() {
