@@ -1,24 +1,16 @@
 //! The published hash functions whose values reach the disk or the model.
 //!
-//! Everything here is XXH3 (Yann Collet, xxHash 0.8, 2020), fixed by name and by the test vectors
-//! below, so that a checkpoint written today can be read by any other implementation.
+//! Everything here is XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name and by the test
+//! vectors below, so that a checkpoint written today can be read by any other implementation. Its
+//! seed is not used: XXH3 adds it to short inputs before it mixes them, so that two seeds and two
+//! inputs easily make the same sum. What tells hashes apart goes into the bytes instead.
 
 use xxhash_rust::xxh3;
 
 use crate::Key;
 
-/// Name of the key function as written into checkpoints.
-pub const KEY_HASH_NAME: &str = "xxh3-64(value bytes, seed = slot)";
 /// Name of the checksum as written into checkpoints.
 pub const CHECKSUM_NAME: &str = "xxh3-64";
-
-/// Key of `value` in feature field `slot`: XXH3-64 of the value's bytes, seeded with the slot.
-///
-/// Two of n distinct values share a key with probability about n² / 2⁶⁵.
-#[inline]
-pub fn key_of(slot: u32, value: &[u8]) -> Key {
-    Key(xxh3::xxh3_64_with_seed(value, u64::from(slot)))
-}
 
 /// Checksum of bytes at rest: XXH3-64 with seed 0.
 #[inline]
@@ -103,13 +95,6 @@ mod tests {
         // xxHash's own test vectors for the empty input.
         assert_eq!(checksum(b""), 0x2D06_8005_38D3_94C2);
         assert_eq!(digest128(b""), 0x99AA_06D3_0147_98D8_6001_C324_468D_497F);
-        assert_eq!(key_of(0, b""), Key(0x2D06_8005_38D3_94C2));
-    }
-
-    #[test]
-    fn slots_are_kept_apart() {
-        assert_ne!(key_of(0, b"77dabff5e9"), key_of(1, b"77dabff5e9"));
-        assert_ne!(key_of(0, b""), key_of(1, b""));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod hash;
 pub mod huge;
 mod ids;
+mod namespace;
 pub mod prefetch;
 pub mod queue;
 pub mod random;
@@ -20,3 +21,4 @@ pub mod tiles;
 
 pub use bytes::ByteCount;
 pub use ids::{Key, SlotIndex, TableId};
+pub use namespace::{KEY_HASH_NAME, Namespace, NamespaceError, key_of};

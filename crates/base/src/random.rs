@@ -23,6 +23,26 @@ pub fn finalize(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Seed and name of a row's stream, as they are hashed. // 28 bytes
+#[derive(Clone, Copy, bytemuck::NoUninit)]
+#[repr(C, packed)]
+struct Name {
+    seed: u64,
+    purpose: [u8; 8],
+    table: u32,
+    key: u64,
+}
+
+/// Seed and name of what a step does to a row. // 36 bytes
+#[derive(Clone, Copy, bytemuck::NoUninit)]
+#[repr(C, packed)]
+struct StepName {
+    name: Name,
+    step: u64,
+}
+
+const _: () = assert!(cfg!(target_endian = "little"), "names are hashed little end first");
+
 /// A stream of random numbers with a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
@@ -31,17 +51,22 @@ pub struct Stream {
 
 impl Stream {
     /// The stream that belongs to `name` under `seed`.
+    ///
+    /// It starts at XXH3-64, seed 0, of the seed (u64, little end first) and the name. The seed is
+    /// part of what is hashed, since XXH3's own would only be added to a short name.
     pub fn named(seed: u64, name: &[u8]) -> Self {
-        Self { state: xxhash_rust::xxh3::xxh3_64_with_seed(name, seed) }
+        let mut hash = hash::Checksum::new();
+        hash.update(&seed.to_le_bytes());
+        hash.update(name);
+        Self { state: hash.value() }
     }
 
-    /// The stream that belongs to the row (`table`, `key`) under `seed`.
+    /// The stream of initial values of the row (`table`, `key`) under `seed`.
+    ///
+    /// Named by `initial` and NUL, then table (u32) and key (u64), little end first.
     #[inline]
     pub fn of_row(seed: u64, table: TableId, key: Key) -> Self {
-        let mut name = [0u8; 12];
-        name[..4].copy_from_slice(&table.0.to_le_bytes());
-        name[4..].copy_from_slice(&key.0.to_le_bytes());
-        Self::named(seed, &name)
+        Self::joined(&Name { seed, purpose: *b"initial\0", table: table.0, key: key.0 })
     }
 
     /// The stream that rounds what step `step` makes of the row (`table`, `key`) under `seed`; its
@@ -50,11 +75,24 @@ impl Stream {
     /// Named by `rounding`, then table (u32), key (u64) and step (u64), little end first.
     #[inline]
     pub fn of_rounding(seed: u64, table: TableId, key: Key, step: u64) -> Self {
-        let mut name = *b"rounding....kkkkkkkkssssssss";
-        name[8..12].copy_from_slice(&table.0.to_le_bytes());
-        name[12..20].copy_from_slice(&key.0.to_le_bytes());
-        name[20..].copy_from_slice(&step.to_le_bytes());
-        Self::named(seed, &name)
+        let name = Name { seed, purpose: *b"rounding", table: table.0, key: key.0 };
+        Self::joined(&StepName { name, step })
+    }
+
+    /// The stream whose first number says whether the key (`table`, `key`) is admitted in the
+    /// mini-batch after `steps` steps, where chance decides.
+    ///
+    /// Named by `admitted`, then as [`Stream::of_rounding`].
+    #[inline]
+    pub fn of_admission(seed: u64, table: TableId, key: Key, steps: u64) -> Self {
+        let name = Name { seed, purpose: *b"admitted", table: table.0, key: key.0 };
+        Self::joined(&StepName { name, step: steps })
+    }
+
+    /// The stream that belongs to a seed and a name that lie side by side.
+    #[inline]
+    fn joined(name: &impl bytemuck::NoUninit) -> Self {
+        Self { state: hash::checksum(bytemuck::bytes_of(name)) }
     }
 
     /// A stream that starts at `state` itself, as SplitMix64 is usually seeded.
@@ -114,7 +152,10 @@ pub fn initial_weights(
 
 /// Name under which the row initializer is recorded in checkpoints.
 pub fn initializer_name() -> String {
-    format!("{GENERATOR_NAME} from {} of (table u32 le, key u64 le)", hash::CHECKSUM_NAME)
+    format!(
+        "{GENERATOR_NAME} from {} of (seed u64, 'initial', NUL, table u32, key u64)",
+        hash::CHECKSUM_NAME
+    )
 }
 
 #[cfg(test)]
@@ -136,6 +177,17 @@ mod tests {
                 16_408_922_859_458_223_821,
             ]
         );
+    }
+
+    #[test]
+    fn streams_start_where_their_names_say() {
+        // Made in Python from xxhash.xxh3_64_intdigest and SplitMix64: the first number of each.
+        let (table, key) = (TableId(3), Key(0x0123_4567_89AB_CDEF));
+        assert_eq!(Stream::of_row(7, table, key).at(0), 0xD51D_4631_5CDA_414C);
+        assert_eq!(Stream::of_rounding(7, table, key, 42).at(0), 0x2BCA_1260_219A_999C);
+        assert_eq!(Stream::of_admission(7, table, key, 42).at(0), 0xEA1B_74FE_B3BD_F27A);
+        assert_eq!(Stream::named(7, b"dense/hidden0/weight").at(0), 0x1053_D2C5_6A35_0381);
+        assert_eq!(Stream::named(7, &[b'n'; 100]).at(0), 0x5E3C_52A0_4AB6_B9FA);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! - the label is 0 or 1;
 //! - a dense feature is an integer, or empty where it is missing; the model sees
 //!   [`crate::log1p_of`] it, and 0 for a missing one;
-//! - an id is any text; its key is [`stepwell_base::hash::key_of`] the slot and the text. The
-//!   empty text is an id like any other, so the missing value of a slot has a row of its own;
+//! - an id is any text; its key is [`Namespace::key_of`] it, in the namespace of its slot. The empty
+//!   text is an id like any other, so the missing value of a slot has a row of its own;
 //! - the line ends with LF or CR LF.
 //!
 //! How: one pass. A line goes straight into the rows where its example will be; a malformed one
@@ -18,7 +18,7 @@
 //! Cost: 0.35 to 0.5 us for a line of 13 integers and 26 ids of ten digits.
 
 use memchr::{memchr, memrchr};
-use stepwell_base::{Key, hash};
+use stepwell_base::{Key, Namespace};
 
 use crate::block::Block;
 use crate::chunk::{Malformed, REASONS_MAX};
@@ -46,7 +46,7 @@ pub fn parse_block(block: &Block, chunk: &mut Chunk) {
     let schema = chunk.schema;
     assert!(schema.columns() > 1, "an example has a feature");
     make_room(chunk, examples_max(&schema, block));
-    let log1p = Log1p::new();
+    let (log1p, namespaces) = (Log1p::new(), schema.namespaces());
     let body = &block.bytes[..memrchr(b'\n', &block.bytes).map_or(0, |end| end + 1)];
     let (mut at, mut line) = (0, 0);
     while at < body.len() {
@@ -54,6 +54,7 @@ pub fn parse_block(block: &Block, chunk: &mut Chunk) {
         let rows = Rows {
             dense: &mut chunk.dense[example * schema.dense..][..schema.dense],
             keys: &mut chunk.keys[example * schema.slots..][..schema.slots],
+            namespaces: &namespaces,
         };
         match parse_line(body, at, rows, log1p) {
             Ok((label, next)) => {
@@ -108,12 +109,13 @@ fn cut_to_length(chunk: &mut Chunk) {
 struct Rows<'a> {
     dense: &'a mut [f32],
     keys: &'a mut [Key],
+    namespaces: &'a [Namespace], // of each key
 }
 
 /// The label of the line at `at`, and where the next line starts. `body` ends with a line end.
 #[inline]
 fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f32, usize), Fault> {
-    let Rows { dense, keys } = rows;
+    let Rows { dense, keys, namespaces } = rows;
     let label = match body.get(at..at + 2) {
         Some([b'0', b'\t']) => 0.0,
         Some([b'1', b'\t']) => 1.0,
@@ -128,12 +130,12 @@ fn parse_line(body: &[u8], at: usize, rows: Rows<'_>, log1p: Log1p) -> Result<(f
         *value = dense_at(body, &mut at, last, log1p).ok_or(Fault { column })?;
         at = next_field(body, at, last).ok_or(Fault { column })?;
     }
-    for (slot, key) in keys.iter_mut().enumerate() {
+    for (key, namespace) in keys.iter_mut().zip(namespaces) {
         column += 1;
         let end = field_end(body, at);
-        let value = &body[at..end];
         let last = column == columns;
-        *key = hash::key_of(slot as u32, if last { without_return(value) } else { value });
+        let value_end = if last { at + without_return(&body[at..end]).len() } else { end };
+        *key = namespace.key_within(body, at, value_end);
         at = next_field(body, end, last).ok_or(Fault { column })?;
     }
     Ok((label, at))

@@ -1,5 +1,7 @@
 //! The columns of an example.
 
+use stepwell_base::Namespace;
+
 use crate::{DataError, REASONS_MAX};
 
 /// How many dense features and how many slots (feature fields of ids) an example has.
@@ -24,6 +26,11 @@ impl Schema {
     /// Columns of a line: the label, the dense features, the ids.
     pub fn columns(&self) -> usize {
         1 + self.dense + self.slots
+    }
+
+    /// Namespaces of the slots' ids, in order: `C1`, `C2` and so on.
+    pub fn namespaces(&self) -> Vec<Namespace> {
+        (1..=self.slots).map(Namespace::of_column).collect()
     }
 
     /// Refuses schemas without features and absurd ones.

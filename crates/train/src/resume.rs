@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stepwell_base::hash;
+use stepwell_base::{KEY_HASH_NAME, random};
 use stepwell_server::Checkpoint;
 
 use crate::batch::Position;
@@ -59,6 +59,7 @@ impl RunState {
     /// # Errors
     /// Names the first thing that differs.
     pub fn check(&self, now: &Self, checkpoint: &Checkpoint) -> Result<()> {
+        check_functions(checkpoint)?;
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
         if let Some((key, was, is)) = self.differs(&now.model) {
             return wrong(format!(
@@ -84,13 +85,6 @@ impl RunState {
                 place(now.train_end)
             ));
         }
-        if checkpoint.meta["key_hash"] != hash::KEY_HASH_NAME {
-            return wrong(format!(
-                "has keys by {}, this build makes them by {}",
-                checkpoint.meta["key_hash"],
-                hash::KEY_HASH_NAME
-            ));
-        }
         Ok(())
     }
 
@@ -99,6 +93,7 @@ impl RunState {
     /// # Errors
     /// Names the first setting that differs.
     pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
+        check_functions(checkpoint)?;
         let mut now = model_settings(config);
         now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
         match self.differs(&now) {
@@ -124,6 +119,28 @@ impl RunState {
             Some((key.as_str(), was.clone(), is.as_str()))
         })
     }
+}
+
+/// Refuses a checkpoint whose keys or initial values are not those that this build makes: the same
+/// ids would be other rows.
+fn check_functions(checkpoint: &Checkpoint) -> Result<()> {
+    let known = [
+        ("key_hash", "keys", KEY_HASH_NAME.to_owned()),
+        ("initial_values", "initial values", random::initializer_name()),
+    ];
+    for (field, what, ours) in known {
+        let theirs = checkpoint.meta[field].as_str().unwrap_or("a function without a name");
+        if theirs != ours {
+            return Err(Error::Resume {
+                path: checkpoint.path.clone(),
+                why: format!(
+                    "its {what} were made by '{theirs}', this build makes them by '{ours}', so that \
+                     ids would not find their rows; train anew, or use the build that wrote it"
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn lacks(settings: &[(String, String)], key: &str) -> bool {
@@ -212,7 +229,10 @@ mod tests {
             path: "saved".into(),
             step: 1,
             run: Value::Null,
-            meta: json!({ "key_hash": hash::KEY_HASH_NAME }),
+            meta: json!({
+                "key_hash": KEY_HASH_NAME,
+                "initial_values": random::initializer_name(),
+            }),
             dense: Default::default(),
             rows: Vec::new(),
         }
@@ -290,6 +310,23 @@ mod tests {
         let mut now = Config::default();
         now.model.dim = 4;
         assert!(check(&now).unwrap_err().contains("model.dim = 16"));
+    }
+
+    #[test]
+    fn keys_and_initial_values_of_another_function_are_refused() {
+        let (was, now) = (state(&Config::default()), Config::default());
+        for (field, name, what) in [
+            ("key_hash", json!("xxh3-64(value bytes, seed = slot)"), "its keys were made by 'xxh3"),
+            ("initial_values", json!("dice"), "its initial values were made by 'dice'"),
+            ("key_hash", Value::Null, "by 'a function without a name'"),
+        ] {
+            let mut other = checkpoint();
+            other.meta[field] = name;
+            let resumed = was.check(&state(&now), &other).unwrap_err().to_string();
+            let scored = was.check_model(&now, &other).unwrap_err().to_string();
+            assert!(resumed.contains(what) && resumed.contains("train anew"), "{resumed}");
+            assert_eq!(scored, resumed);
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use lzma_rust2::XzReader;
 use serde::Serialize;
-use stepwell_base::{Key, hash};
+use stepwell_base::Key;
 use stepwell_data::{Input, ReadOptions, Reader, Schema};
 
 use crate::{Error, Result};
@@ -202,7 +202,7 @@ fn criteo(path: &Path) -> Result<Trace> {
     let schema = Schema::CRITEO;
     let fail = |error: stepwell_data::DataError| Error::Arguments(error.to_string());
     let files = stepwell_data::resolve(&[path]).map_err(fail)?;
-    let missing: Vec<Key> = (0..schema.slots).map(|s| hash::key_of(s as u32, b"")).collect();
+    let missing: Vec<Key> = schema.namespaces().iter().map(|space| space.key_of(b"")).collect();
     let mut reader = Reader::open(Input::Files(files), &ReadOptions::new(schema)).map_err(fail)?;
     let (mut trace, mut chunk) = (Trace::default(), reader.chunk());
     while reader.next_chunk(&mut chunk).map_err(fail)? {

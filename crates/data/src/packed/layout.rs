@@ -1,6 +1,6 @@
 //! The fixed parts of a packed file: header, table entry, tail. `PACKED.md` is their specification.
 
-use stepwell_base::hash;
+use stepwell_base::{KEY_HASH_NAME, hash};
 
 use crate::Schema;
 
@@ -67,7 +67,7 @@ pub(super) fn header(schema: &Schema, origin: bool) -> [u8; HEADER_BYTES] {
     // Schemas have fewer than 2^16 columns.
     put(&mut bytes, 12, &(schema.dense as u32).to_le_bytes());
     put(&mut bytes, 16, &(schema.slots as u32).to_le_bytes());
-    put(&mut bytes, KEYS_AT, hash::KEY_HASH_NAME.as_bytes());
+    put(&mut bytes, KEYS_AT, KEY_HASH_NAME.as_bytes());
     put(&mut bytes, DENSE_AT, DENSE_NAME.as_bytes());
     let sum = hash::checksum(&bytes[..HEADER_SUM_AT]);
     put(&mut bytes, HEADER_SUM_AT, &sum.to_le_bytes());
@@ -91,7 +91,7 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Schema, Fault> 
     if found != wanted {
         return Err(damaged(sums_differ(found, wanted)));
     }
-    check_name(bytes, KEYS_AT, "keys", hash::KEY_HASH_NAME)?;
+    check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     check_name(bytes, DENSE_AT, "dense features", DENSE_NAME)?;
     let schema = Schema { dense: u32_at(bytes, 12) as usize, slots: u32_at(bytes, 16) as usize };
     schema.check().map_err(|error| damaged(error.to_string()))?;
@@ -279,4 +279,4 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-const _: () = assert!(hash::KEY_HASH_NAME.len() <= NAME_BYTES && DENSE_NAME.len() <= NAME_BYTES);
+const _: () = assert!(KEY_HASH_NAME.len() <= NAME_BYTES && DENSE_NAME.len() <= NAME_BYTES);

@@ -183,7 +183,12 @@ fn files_of_other_builds_are_told_from_damage() {
     };
     says("is packed in format version 3, this build reads 1 and 2", &|head| head[8] = 3);
     says("its end: 0 bytes of origin are not of its version", &|head| head[8] = 2);
-    says("its keys were made by 'xxh4-64(value bytes", &|head| head[27] = b'4');
+    says("its keys were made by 'xxh4-64(namespace, NUL", &|head| head[27] = b'4');
+    let of_positions = b"xxh3-64(value bytes, seed = slot)";
+    says("its keys were made by 'xxh3-64(value bytes, seed = slot)'", &|head| {
+        head[24..88].fill(0);
+        head[24..24 + of_positions.len()].copy_from_slice(of_positions);
+    });
     says("its keys were made by '\\xff", &|head| head[24..88].fill(0xFF));
     says("its keys were made by '', this build", &|head| head[24..88].fill(0));
     says("its dense features were made by 'Ln(1 + max", &|head| head[88] = b'L');

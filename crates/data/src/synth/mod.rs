@@ -29,7 +29,7 @@ mod zipf;
 use std::io::Write;
 use std::ops::Range;
 
-use stepwell_base::{Key, hash};
+use stepwell_base::{Key, Namespace};
 
 pub use options::{INTERACTIONS_MAX, SynthOptions};
 pub use zipf::Zipf;
@@ -47,6 +47,7 @@ pub const BLOCK_EXAMPLES: u32 = 4096;
 pub struct Synth {
     options: SynthOptions,
     model: Model,
+    namespaces: Vec<Namespace>, // of each slot
 }
 
 impl Synth {
@@ -56,7 +57,8 @@ impl Synth {
     /// Options out of range.
     pub fn new(options: &SynthOptions) -> Result<Self, DataError> {
         options.check()?;
-        Ok(Self { options: options.clone(), model: Model::new(options) })
+        let namespaces = Schema::CRITEO.namespaces();
+        Ok(Self { options: options.clone(), model: Model::new(options), namespaces })
     }
 
     /// Columns of the examples.
@@ -82,7 +84,7 @@ impl Synth {
         reserve(chunk, examples);
         let log1p = Log1p::new();
         for index in first..first + examples as u64 {
-            push(chunk, &self.model.example(index), log1p);
+            push(chunk, &self.model.example(index), &self.namespaces, log1p);
         }
         chunk.lines.extend(0..examples as u32);
         chunk.bag_ends.extend(1..=(examples * SLOTS) as u32);
@@ -141,17 +143,19 @@ fn reserve(chunk: &mut Chunk, examples: usize) {
 }
 
 #[inline]
-fn push(chunk: &mut Chunk, example: &Example, log1p: Log1p) {
+fn push(chunk: &mut Chunk, example: &Example, namespaces: &[Namespace], log1p: Log1p) {
     chunk.labels.push(f32::from(u8::from(example.click)));
     chunk.truth.push(example.truth as f32);
     chunk.dense.extend(example.dense.iter().map(|x| log1p.of(x.unwrap_or(0))));
-    chunk.keys.extend((0..).zip(&example.ids).map(|(slot, id)| key_of(slot, *id)));
+    let ids = namespaces.iter().zip(&example.ids);
+    chunk.keys.extend(ids.map(|(namespace, id)| key_of(namespace, *id)));
 }
 
 /// The key of an id's text.
 #[inline]
-fn key_of(slot: u32, id: u64) -> Key {
-    if id == MISSING { hash::key_of(slot, b"") } else { hash::key_of(slot, &text::of_id(id)) }
+fn key_of(namespace: &Namespace, id: u64) -> Key {
+    let text = text::of_id(id);
+    namespace.key_of(if id == MISSING { b"" } else { &text })
 }
 
 #[cfg(test)]

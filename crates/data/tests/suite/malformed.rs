@@ -47,7 +47,8 @@ fn unusual_but_valid_lines_are_read() {
     assert!(chunk.malformed.is_empty());
     assert_eq!(chunk.dense[0], 0.0);
     assert!((chunk.dense[1] - 23.236_55).abs() < 1e-4);
-    let key = |slot, text: &str| stepwell_base::hash::key_of(slot, text.as_bytes());
+    let key =
+        |slot: u32, text: &str| stepwell_base::key_of(&format!("C{}", slot + 1), text.as_bytes());
     assert_eq!(chunk.bag(0, 2), [key(2, "")]);
     assert_eq!(chunk.bag(1, 0), [key(0, "\u{1F600}")]);
     assert_eq!(chunk.bag(1, 1), [key(1, "longer than eight bytes")]);

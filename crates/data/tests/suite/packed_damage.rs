@@ -31,6 +31,16 @@ fn a_file_that_an_earlier_build_wrote_opens_for_ever() {
     assert!(std::fs::read(path).unwrap() == bytes);
 }
 
+#[test]
+fn a_file_of_the_keys_that_columns_shared_is_refused() {
+    for name in ["version-1-old-keys.packed", "version-2-old-keys.packed"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let error = read_files(&[path], &options()).unwrap_err().to_string();
+        assert!(error.contains("keys were made by 'xxh3-64(value bytes, seed = slot)'"), "{error}");
+        assert!(error.contains("make it again with this build's `stepwell convert`"), "{error}");
+    }
+}
+
 fn options() -> ReadOptions {
     // Skipping lines must not make damage pass as an empty file.
     ReadOptions { example_keys_max: 9, skip_max: u64::MAX, ..blocks_of(4096) }

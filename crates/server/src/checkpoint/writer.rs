@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stepwell_base::{hash, random};
+use stepwell_base::{KEY_HASH_NAME, hash, random};
 
 use super::{DENSE_FILE, DenseView, FORMAT_VERSION, INCOMPLETE_PREFIX, META_FILE, STEP_PREFIX};
 use super::{Keep, SUMS_FILE, files, list, pieces};
@@ -125,7 +125,7 @@ fn meta(step: u64, run: &Value, dense: &DenseView<'_>, groups: &[Arc<Group>]) ->
         "format": "stepwell checkpoint",
         "version": FORMAT_VERSION,
         "step": step,
-        "key_hash": hash::KEY_HASH_NAME,
+        "key_hash": KEY_HASH_NAME,
         "checksum": hash::CHECKSUM_NAME,
         "initial_values": random::initializer_name(),
         "tables": tables,
