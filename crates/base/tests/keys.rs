@@ -32,6 +32,9 @@ fn assert_distinct<T: AsRef<[u8]>>(
     assert_eq!(all - keys.len(), 0, "{what}: keys that ids share");
 }
 
+/// The text of an id by its number.
+type Text = fn(u64) -> String;
+
 fn columns() -> Vec<Namespace> {
     (1..=NAMESPACES).map(Namespace::of_column).collect()
 }
@@ -45,7 +48,7 @@ fn decimal_ids_of_all_columns() {
 #[test]
 fn ids_as_people_write_them() {
     let columns = columns();
-    let texts: [(&str, fn(u64) -> String); 12] = [
+    let texts: [(&str, Text); 12] = [
         ("padded to 6", |id| format!("{id:06}")),
         ("padded to 8", |id| format!("{id:08}")),
         ("padded to 12", |id| format!("{id:012}")),

@@ -19,6 +19,7 @@ mod packed;
 
 mod count;
 mod file_reader;
+mod fingerprint;
 
 mod log1p;
 mod parse;
@@ -34,6 +35,7 @@ pub use count::{count_lines, lines_of_each};
 pub use error::DataError;
 pub use file_reader::FileReader;
 pub use files::resolve;
+pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
 pub use lines::BLOCK_BYTES;
 pub use log1p::log1p_of;
 pub use packed::{

@@ -96,6 +96,7 @@ pub(crate) fn compare(report: &Report, oracle: &Oracle, resumed: bool) -> Result
     let uses = |report: &Report| report.tiers.host.uses;
     wrong("steps", report.steps.to_string(), right.steps.to_string())?;
     wrong("evaluation", format!("{:?}", report.eval), format!("{:?}", right.eval))?;
+    wrong("skipped", report.skipped_lines.to_string(), right.skipped_lines.to_string())?;
     if resumed {
         return Ok(());
     }
@@ -105,7 +106,6 @@ pub(crate) fn compare(report: &Report, oracle: &Oracle, resumed: bool) -> Result
     };
     wrong("metrics", all(report), all(right))?;
     wrong("examples", report.examples.to_string(), right.examples.to_string())?;
-    wrong("skipped", report.skipped_lines.to_string(), right.skipped_lines.to_string())?;
     wrong("uses that the policy was told of", uses(report).to_string(), uses(right).to_string())?;
     let host = &report.tiers.host;
     let most = host.slots.min(host.rows_peak).to_string();

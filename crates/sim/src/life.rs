@@ -103,6 +103,7 @@ impl Birth<'_> {
                 world: Some(world),
                 placement: Placement::Fresh,
                 rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
+                repaired_rows: false,
                 digest: true,
                 settings: Value::Null,
                 on_plan: Box::new(|_| {}),

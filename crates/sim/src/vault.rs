@@ -10,9 +10,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use stepwell_base::{KEY_HASH_NAME, random};
 use stepwell_disk::Disk;
-use stepwell_server::{Checkpoint, DenseView, Error, Group, Keep, ModelDigest, Result, Rows};
+use stepwell_server::{
+    Checkpoint, DenseView, Error, Group, Keep, Lease, ModelDigest, Result, Rows, Saved,
+};
 use stepwell_ssd::{Error as StoreError, Store};
 
 /// One of so many checkpoints is read back, the first one among them.
@@ -119,7 +122,7 @@ impl Keep for Vault {
             let path = path.join(format!("rows-{number}"));
             self.disk.create_directory(&path).map_err(StoreError::from)?;
             group.store.snapshot(&path)?;
-            rows.push(Rows { group: number, path });
+            rows.push(Rows { group: number, path, saved: Saved::Yes });
         }
         let restores = self.kept().digests.len().is_multiple_of(RESTORES);
         let digest = self.digest(&rows, groups, (step, restores));
@@ -130,8 +133,20 @@ impl Keep for Vault {
             Ok(digest) => kept.digests.push((step, digest.finish(dense))),
             Err(why) => kept.unreadable.push(format!("step {step}: {why}")),
         }
-        let (run, dense, meta) = (run.clone(), dense.to_dense(), Value::Null);
-        let checkpoint = Checkpoint { path: path.clone(), step, run, meta, dense, rows };
+        let meta = json!({
+            "key_hash": KEY_HASH_NAME,
+            "initial_values": random::initializer_name(),
+        });
+        let (run, dense) = (run.clone(), dense.to_dense());
+        let checkpoint = Checkpoint {
+            path: path.clone(),
+            step,
+            run,
+            meta,
+            dense,
+            rows,
+            lease: Lease::default(),
+        };
         kept.checkpoints.push(checkpoint);
         drop(kept);
         self.drop_old()?;

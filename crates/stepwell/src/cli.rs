@@ -4,7 +4,9 @@ mod bench;
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs,
@@ -145,12 +147,30 @@ pub(crate) struct TrainArgs {
     /// report's kernels and layers
     #[arg(long, value_name = "FILE", requires = "report")]
     pub(crate) limits: Option<PathBuf>,
-    /// Go on from the newest checkpoint
-    #[arg(long)]
-    pub(crate) resume: bool,
+    /// Go on from the newest checkpoint; with =auto, start where there is none yet
+    #[arg(
+        long,
+        value_name = "auto",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "always"
+    )]
+    pub(crate) resume: Option<Resume>,
+    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    #[arg(long, requires = "resume")]
+    pub(crate) repaired: bool,
     /// Set existing checkpoints and rows aside instead of refusing to start
     #[arg(long, conflicts_with = "resume")]
     pub(crate) force: bool,
+}
+
+/// When a run may go on from a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Resume {
+    /// It must: without a checkpoint it is refused
+    Always,
+    /// Where there is a checkpoint
+    Auto,
 }
 
 /// `stepwell eval`.
@@ -168,9 +188,12 @@ pub(crate) struct EvalArgs {
     /// Any setting by its key
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Threads that compute
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    #[arg(long)]
+    pub(crate) repaired: bool,
+    /// Settings of the machine, given by their key as a flag.
+    #[arg(skip)]
+    pub(crate) by_key: Vec<(String, String)>,
 }
 
 /// `stepwell inspect`.
@@ -242,29 +265,37 @@ pub(crate) struct ConvertArgs {
 /// Settings that a flag of their own already covers.
 const COVERED: [&str; 3] = ["data.paths", "model.kind", "checkpoint.dir"];
 
-fn with_setting_flags(command: Command) -> Command {
-    SETTINGS.iter().filter(|setting| !COVERED.contains(&setting.key)).fold(
-        command,
-        |command, setting| {
-            let flag = Arg::new(setting.key)
-                .long(setting.key)
-                .value_name("VALUE")
-                .help(setting.help)
-                .help_heading("Settings")
-                .overrides_with(setting.key)
-                .allow_negative_numbers(true)
-                .hide_short_help(
-                    !["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key),
-                );
-            command.arg(flag)
-        },
-    )
+/// Whether a setting is one of the machine, which an evaluation chooses anew.
+fn of_machine(key: &str) -> bool {
+    let tiers = key.starts_with("tiers.") && key != "tiers.ssd";
+    tiers || ["threads", "data.batch", "pipeline.lookahead", "pipeline.horizon"].contains(&key)
 }
 
-fn by_key(matches: &ArgMatches) -> Vec<(String, String)> {
+fn with_setting_flags(command: Command) -> Command {
+    with_flags(command, |_| true)
+}
+
+fn with_flags(command: Command, wanted: fn(&str) -> bool) -> Command {
+    let settings = SETTINGS.iter().filter(|setting| !COVERED.contains(&setting.key));
+    settings.filter(|setting| wanted(setting.key)).fold(command, |command, setting| {
+        let flag = Arg::new(setting.key)
+            .long(setting.key)
+            .value_name("VALUE")
+            .help(setting.help)
+            .help_heading("Settings")
+            .overrides_with(setting.key)
+            .allow_negative_numbers(true)
+            .hide_short_help(
+                !["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key),
+            );
+        command.arg(flag)
+    })
+}
+
+fn by_key(matches: &ArgMatches, wanted: fn(&str) -> bool) -> Vec<(String, String)> {
     SETTINGS
         .iter()
-        .filter(|setting| !COVERED.contains(&setting.key))
+        .filter(|setting| !COVERED.contains(&setting.key) && wanted(setting.key))
         .filter_map(|setting| {
             let value = matches.get_one::<String>(setting.key)?;
             Some((setting.key.to_owned(), value.clone()))
@@ -276,13 +307,15 @@ fn by_key(matches: &ArgMatches) -> Vec<(String, String)> {
 pub(crate) fn parse() -> Cli {
     let command = Cli::command()
         .mut_subcommand("train", with_setting_flags)
-        .mut_subcommand("plan", with_setting_flags);
+        .mut_subcommand("plan", with_setting_flags)
+        .mut_subcommand("eval", |command| with_flags(command, of_machine));
     let matches = command.get_matches();
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let given = matches.subcommand().map(|(_, matches)| matches);
     match (&mut cli.job, given) {
-        (Job::Train(args), Some(matches)) => args.settings.by_key = by_key(matches),
-        (Job::Plan(args), Some(matches)) => args.by_key = by_key(matches),
+        (Job::Train(args), Some(matches)) => args.settings.by_key = by_key(matches, |_| true),
+        (Job::Plan(args), Some(matches)) => args.by_key = by_key(matches, |_| true),
+        (Job::Eval(args), Some(matches)) => args.by_key = by_key(matches, of_machine),
         _ => {}
     }
     cli

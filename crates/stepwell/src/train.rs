@@ -8,7 +8,7 @@ use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_server::Placement;
 use stepwell_train::{Capacity, Config, Limits, RowsAtStart, Surroundings};
 
-use crate::cli::{ConfigArgs, TrainArgs};
+use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::progress::Progress;
 use crate::{file, outputs, settings, table};
 
@@ -26,7 +26,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
         outputs::check_apart(("--report", report), ("data.cache", cache))?;
     }
     let placement = match (args.resume, args.force) {
-        (true, _) => Placement::Resume,
+        (Some(Resume::Always), _) => Placement::Resume,
+        (Some(Resume::Auto), _) => Placement::ResumeOrStart,
         (_, true) => Placement::SetAside,
         _ => Placement::Fresh,
     };
@@ -35,7 +36,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
     let limits = limits.map_err(|error| error.to_string())?;
     println!("{}", headline(&config));
     let progress = Arc::new(Progress::new(&config));
-    let around = surroundings(&config, placement, Arc::clone(&progress));
+    let around = Surroundings {
+        repaired_rows: args.repaired,
+        ..surroundings(&config, placement, Arc::clone(&progress))
+    };
     let report = stepwell_train::train(&config, &around);
     progress.finish();
     let mut report = report.map_err(|error| error.to_string())?;
@@ -88,6 +92,7 @@ pub(crate) fn surroundings(
         driver: Arc::new(Threads),
         world: None,
         rows: RowsAtStart::default(),
+        repaired_rows: false,
         digest: true,
         placement,
         settings: settings::to_json(config),

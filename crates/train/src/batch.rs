@@ -14,6 +14,12 @@ pub struct Position {
     pub line: u64,
     /// Steps trained before this place.
     pub step: u64,
+    /// Malformed lines of this epoch's training part that were skipped before this place.
+    #[serde(default)]
+    pub skipped: u64,
+    /// Those that were skipped in the passes before this one.
+    #[serde(default)]
+    pub skipped_earlier: u64,
 }
 
 /// What is done with a mini-batch.

@@ -81,6 +81,13 @@ pub enum Error {
     Panicked(&'static str),
 }
 
+impl Error {
+    /// Whether a store failed, or a file of it.
+    pub(crate) fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(_) | Self::Server(stepwell_server::Error::Store(_)))
+    }
+}
+
 fn last_checkpoint_hint(saved: Option<u64>) -> String {
     saved.map_or_else(String::new, |step| format!("; the last checkpoint is of step {step}"))
 }

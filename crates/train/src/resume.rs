@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stepwell_base::{KEY_HASH_NAME, random};
+use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_server::Checkpoint;
 
 use crate::batch::Position;
@@ -16,8 +16,8 @@ pub struct DataFile {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Checksum of the first and the last 64 KiB.
-    pub ends: String,
+    /// Fingerprint of its bytes, as [`stepwell_data::fingerprints`] has it.
+    pub content: String,
 }
 
 /// State and settings of a run.
@@ -35,6 +35,9 @@ pub struct RunState {
     pub config: Value,
     /// Instruction sets that the sums were made with.
     pub kernels: String,
+    /// What tells the job from others: a digest of the settings on which the bits of the model
+    /// depend and of the data.
+    pub job: String,
 }
 
 impl RunState {
@@ -46,8 +49,10 @@ impl RunState {
     /// Reads the state of a checkpoint.
     ///
     /// # Errors
-    /// When the checkpoint was not written by a trainer of this version.
+    /// When the checkpoint was not written by a trainer of this version, or its ids have other
+    /// keys or initial values.
     pub fn read(checkpoint: &Checkpoint) -> Result<Self> {
+        check_functions(checkpoint)?;
         serde_json::from_value(checkpoint.run.clone()).map_err(|error| Error::Resume {
             path: checkpoint.path.clone(),
             why: format!("its run state cannot be read ({error}); use the build that wrote it"),
@@ -59,7 +64,6 @@ impl RunState {
     /// # Errors
     /// Names the first thing that differs.
     pub fn check(&self, now: &Self, checkpoint: &Checkpoint) -> Result<()> {
-        check_functions(checkpoint)?;
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
         if let Some((key, was, is)) = self.differs(&now.model) {
             return wrong(format!(
@@ -69,13 +73,8 @@ impl RunState {
         if let Some((key, was)) = self.model.iter().find(|(k, _)| lacks(&now.model, k)) {
             return wrong(format!("was trained with {key} = {was}, which this run does not have"));
         }
-        if self.files != now.files {
-            return wrong(format!(
-                "was trained on {}, this run has {}; a resumed run reads the same files in the \
-                 same order",
-                list(&self.files),
-                list(&now.files)
-            ));
+        if let Some(why) = changed(&self.files, &now.files) {
+            return wrong(why);
         }
         if self.train_end != now.train_end {
             return wrong(format!(
@@ -93,7 +92,6 @@ impl RunState {
     /// # Errors
     /// Names the first setting that differs.
     pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
-        check_functions(checkpoint)?;
         let mut now = model_settings(config);
         now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
         match self.differs(&now) {
@@ -147,8 +145,45 @@ fn lacks(settings: &[(String, String)], key: &str) -> bool {
     settings.iter().all(|(known, _)| known != key)
 }
 
+/// What digests of settings and data make of a job.
+pub(crate) fn job_of(
+    model: &[(String, String)],
+    files: &[DataFile],
+    end: Option<(u32, u64)>,
+) -> String {
+    let named = serde_json::json!({ "model": model, "files": files, "train_end": end });
+    format!("{:032x}", hash::digest128(named.to_string().as_bytes()))
+}
+
+/// Why `now` are not the files that a run read when they were `was`.
+fn changed(was: &[DataFile], now: &[DataFile]) -> Option<String> {
+    if was == now {
+        return None;
+    }
+    let same_names = was.len() == now.len() && was.iter().zip(now).all(|(a, b)| a.name == b.name);
+    let different = was.iter().zip(now).find(|(was, now)| was != now);
+    let Some((was, now)) = different.filter(|_| same_names) else {
+        return Some(format!(
+            "was trained on {}, this run has {}; a resumed run reads the same files in the same \
+             order",
+            list(was),
+            list(now)
+        ));
+    };
+    let name = &was.name;
+    let what = if was.bytes == now.bytes {
+        "other bytes in it".to_owned()
+    } else {
+        format!("{} bytes, which were {}", now.bytes, was.bytes)
+    };
+    Some(format!(
+        "was trained on '{name}', which was changed since: it has {what}; a resumed run reads the \
+         same data"
+    ))
+}
+
 fn list(files: &[DataFile]) -> String {
-    let one = |file: &DataFile| format!("'{}' ({} bytes, {})", file.name, file.bytes, file.ends);
+    let one = |file: &DataFile| format!("'{}' ({} bytes)", file.name, file.bytes);
     match files {
         [] => "the built-in stream".to_owned(),
         [file] => one(file),
@@ -170,7 +205,6 @@ pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
         ("seed", config.seed.to_string()),
         ("data.mini_batch", data.mini_batch.to_string()),
         ("data.eval_fraction", data.eval_fraction.to_string()),
-        ("data.skip_max", (data.skip_max > 0).to_string()),
         ("model.kind", format!("{:?}", config.model.kind)),
         ("model.dim", config.model.dim.to_string()),
         ("model.hidden", format!("{:?}", config.model.hidden)),
@@ -221,6 +255,7 @@ mod tests {
             model: model_settings(config),
             config: Value::Null,
             kernels: String::new(),
+            job: String::new(),
         }
     }
 
@@ -235,6 +270,7 @@ mod tests {
             }),
             dense: Default::default(),
             rows: Vec::new(),
+            lease: Default::default(),
         }
     }
 
@@ -314,19 +350,40 @@ mod tests {
 
     #[test]
     fn keys_and_initial_values_of_another_function_are_refused() {
-        let (was, now) = (state(&Config::default()), Config::default());
+        let was = state(&Config::default());
         for (field, name, what) in [
             ("key_hash", json!("xxh3-64(value bytes, seed = slot)"), "its keys were made by 'xxh3"),
             ("initial_values", json!("dice"), "its initial values were made by 'dice'"),
             ("key_hash", Value::Null, "by 'a function without a name'"),
         ] {
             let mut other = checkpoint();
+            other.run = was.to_json();
+            assert_eq!(RunState::read(&other).unwrap(), was);
             other.meta[field] = name;
-            let resumed = was.check(&state(&now), &other).unwrap_err().to_string();
-            let scored = was.check_model(&now, &other).unwrap_err().to_string();
-            assert!(resumed.contains(what) && resumed.contains("train anew"), "{resumed}");
-            assert_eq!(scored, resumed);
+            let error = RunState::read(&other).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("train anew"), "{error}");
         }
+    }
+
+    #[test]
+    fn data_that_was_changed_is_named() {
+        let file = |name: &str, bytes, content: &str| DataFile {
+            name: name.to_owned(),
+            bytes,
+            content: content.to_owned(),
+        };
+        let with =
+            |files: &[DataFile]| RunState { files: files.to_vec(), ..state(&Config::default()) };
+        let was = with(&[file("a.tsv", 7, "1"), file("b.tsv", 8, "2")]);
+        let error =
+            |now: &[DataFile]| was.check(&with(now), &checkpoint()).unwrap_err().to_string();
+        assert!(was.check(&was.clone(), &checkpoint()).is_ok());
+        let found = error(&[file("a.tsv", 7, "1"), file("b.tsv", 8, "3")]);
+        assert!(found.contains("'b.tsv', which was changed since: it has other bytes"), "{found}");
+        let found = error(&[file("a.tsv", 9, "1"), file("b.tsv", 8, "2")]);
+        assert!(found.contains("it has 9 bytes, which were 7"), "{found}");
+        let found = error(&[file("b.tsv", 8, "2"), file("a.tsv", 7, "1")]);
+        assert!(found.contains("the same files in the same order"), "{found}");
     }
 
     #[test]

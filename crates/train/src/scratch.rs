@@ -15,6 +15,8 @@ use stepwell_server::Placement;
 
 use crate::{Error, Result};
 
+pub(crate) use left::refuse_checkpoint;
+
 const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
 
@@ -49,6 +51,8 @@ pub struct Scratch {
     _lock: DirectoryLock,
     /// Whether the directory goes with the process.
     temporary: bool,
+    /// Whether rows in a named directory stay when this goes.
+    kept: bool,
     /// What was set aside, to be told.
     note: Option<String>,
 }
@@ -75,7 +79,7 @@ impl Scratch {
     }
 
     fn named(path: &Path, placement: Placement) -> Result<Self> {
-        left::refuse_checkpoint(path)?;
+        refuse_checkpoint("tiers.ssd", path)?;
         fs::create_dir_all(path).map_err(file_error("create directory", path))?;
         let lock = DirectoryLock::take(path)?;
         let old = left::find(path)?;
@@ -89,7 +93,7 @@ impl Scratch {
             }
             Placement::Fresh | Placement::SetAside => old,
             // Rows of a run are what resuming makes anew from the checkpoint, by definition.
-            Placement::Resume => left::remove_marked(old)?,
+            Placement::Resume | Placement::ResumeOrStart => left::remove_marked(old)?,
         };
         let mut note = None;
         if !aside.is_empty() {
@@ -100,7 +104,7 @@ impl Scratch {
                 place.display()
             ));
         }
-        Ok(Self { path: path.to_owned(), _lock: lock, temporary: false, note })
+        Ok(Self { path: path.to_owned(), _lock: lock, temporary: false, kept: false, note })
     }
 
     fn temporary() -> Result<Self> {
@@ -120,7 +124,13 @@ impl Scratch {
             fs::remove_dir_all(&path).map_err(file_error("remove", &path))?;
         }
         fs::create_dir(&path).map_err(file_error("create directory", &path))?;
-        Ok(Self { path, _lock: DirectoryLock { _file: lock }, temporary: true, note: None })
+        Ok(Self {
+            path,
+            _lock: DirectoryLock { _file: lock },
+            temporary: true,
+            kept: false,
+            note: None,
+        })
     }
 
     /// The directory of table group `group`'s store, made if need be.
@@ -141,6 +151,12 @@ impl Scratch {
         Ok(path)
     }
 
+    /// Leaves the rows where they are, in a directory that was named. Without this they go: a run
+    /// that was refused leaves nothing that a second try would be refused for.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
     /// What was set aside on opening, for the user to know.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
@@ -149,6 +165,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        if !self.temporary && !self.kept {
+            // All that bear a mark are of this run: earlier ones were refused, removed or moved.
+            let _ = left::find(&self.path).and_then(left::remove_marked);
+        }
         if self.temporary {
             // What cannot be removed now is removed by the next run, which knows it by its lock.
             if fs::remove_dir_all(&self.path).is_ok() {

@@ -237,6 +237,7 @@ fn train(
         world: None,
         placement: Placement::Fresh,
         rows: RowsAtStart { from: vec![rows.to_owned()], in_memory },
+        repaired_rows: false,
         digest: false,
         settings: Value::Null,
         on_plan: Box::new(|_| {}),

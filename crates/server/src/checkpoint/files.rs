@@ -20,6 +20,11 @@ pub(super) fn create_dir_all(path: &Path) -> Result<()> {
     named("create directory", path, fs::create_dir_all(path))
 }
 
+/// Makes a directory that is not there.
+pub(super) fn create_dir(path: &Path) -> Result<()> {
+    named("create directory", path, fs::create_dir(path))
+}
+
 pub(super) fn remove_dir_all(path: &Path) -> Result<()> {
     named("remove", path, fs::remove_dir_all(path))
 }

@@ -6,18 +6,25 @@
 //!     checkpoint.json         version, step, data position, config, names of published functions
 //!     dense.bin               dense sections as f32, little-endian, in the order of the JSON
 //!     rows-0/                 a snapshot of table group 0's store (hard links to its segments)
-//!     CHECKSUMS               XXH3-64 of the two files above
-//!   .incomplete-…/            being written, or left by a run that was killed; never read
+//!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
+//!     .stepwell               says which directory a run made, `mark.rs`
+//!   .incomplete-step-…/       being written, or left by a run that was killed; never read
 //!   set-aside-1/              what --force moved out of the way
 //! ```
 //!
 //! Crash by case: before the rename the directory is `.incomplete-…` and the previous checkpoint
 //! is the last one; after it the new one is. There is no moment in between.
+//!
+//! Only what a run made is ever removed: the oldest checkpoints, when newer ones are complete, and
+//! what a killed run left. Whatever else lies there under such a name stays, and is refused where
+//! it is in the way.
 
 mod dense;
 mod files;
 mod keep;
+mod mark;
 mod reader;
+mod sums;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -25,13 +32,14 @@ use std::path::{Path, PathBuf};
 pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
 pub use keep::Keep;
-pub use reader::Checkpoint;
+pub use mark::{Lease, identity};
+pub use reader::{Checkpoint, Saved};
 pub use writer::CheckpointWriter;
 
 use crate::{Error, Result};
 
-/// Version of the checkpoint format that this build writes and reads.
-pub const FORMAT_VERSION: u64 = 1;
+/// Version of the checkpoint format that this build writes; it reads version 1 as well.
+pub const FORMAT_VERSION: u64 = 2;
 
 const STEP_PREFIX: &str = "step-";
 const INCOMPLETE_PREFIX: &str = ".incomplete-";
@@ -46,6 +54,8 @@ pub struct Rows {
     pub group: usize,
     /// The snapshot's directory.
     pub path: PathBuf,
+    /// Whether they are those that were saved.
+    pub saved: Saved,
 }
 
 /// What to do with checkpoints that a directory holds already.
@@ -53,8 +63,10 @@ pub struct Rows {
 pub enum Placement {
     /// Refuse them.
     Fresh,
-    /// Go on from the newest.
+    /// Go on from the newest; refuse a directory that has none.
     Resume,
+    /// Go on from the newest, or start where there is none.
+    ResumeOrStart,
     /// Move them into `set-aside-N`.
     SetAside,
 }
@@ -67,25 +79,44 @@ pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut found: Vec<(u64, PathBuf)> = files::entries(directory)?
         .into_iter()
         .filter_map(|path| {
-            let step = path.file_name()?.to_str()?.strip_prefix(STEP_PREFIX)?.parse().ok()?;
-            Some((step, path))
+            let step = step_of(path.file_name()?.to_str()?)?;
+            path.join(META_FILE).is_file().then_some((step, path))
         })
         .collect();
     found.sort();
     Ok(found)
 }
 
+/// Name of the checkpoint of step `step`.
+fn name_of(step: u64) -> String {
+    format!("{STEP_PREFIX}{step:012}")
+}
+
+/// The step in a name that [`name_of`] gives.
+fn step_of(name: &str) -> Option<u64> {
+    let step = name.strip_prefix(STEP_PREFIX)?.parse().ok()?;
+    (name_of(step) == name).then_some(step)
+}
+
 /// Makes `directory` ready for checkpoints and returns the one to resume from, if any.
 ///
 /// # Errors
-/// When it holds checkpoints already and `placement` is [`Placement::Fresh`], or on I/O errors.
+/// When it holds checkpoints and `placement` is [`Placement::Fresh`], when it holds none and that is
+/// [`Placement::Resume`], or on I/O errors.
 pub fn prepare(directory: &Path, placement: Placement) -> Result<Option<PathBuf>> {
     files::create_dir_all(directory)?;
     remove_incomplete(directory)?;
     let newest = list(directory)?.pop();
     match (newest, placement) {
+        (None, Placement::Resume) => Err(Error::Checkpoint {
+            path: directory.to_owned(),
+            why:
+                "holds no checkpoint to resume from; look at the directory's name, or start a run \
+                  that will be resumed with --resume=auto"
+                    .to_owned(),
+        }),
         (None, _) => Ok(None),
-        (Some((_, path)), Placement::Resume) => Ok(Some(path)),
+        (Some((_, path)), Placement::Resume | Placement::ResumeOrStart) => Ok(Some(path)),
         (Some((step, _)), Placement::Fresh) => Err(Error::Checkpoint {
             path: directory.to_owned(),
             why: format!(
@@ -101,8 +132,15 @@ pub fn prepare(directory: &Path, placement: Placement) -> Result<Option<PathBuf>
 fn remove_incomplete(directory: &Path) -> Result<()> {
     for path in files::entries(directory)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        if name.is_some_and(|name| name.starts_with(INCOMPLETE_PREFIX)) {
+        let step = name.as_deref().and_then(|name| step_of(name.strip_prefix(INCOMPLETE_PREFIX)?));
+        if step.is_none() {
+            continue;
+        }
+        if mark::is_marked(&path) {
             files::remove_dir_all(&path)?;
+        } else {
+            // A kill between making it and marking it leaves it empty; others are not ours.
+            let _ = std::fs::remove_dir(&path);
         }
     }
     Ok(())

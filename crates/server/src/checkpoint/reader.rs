@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use stepwell_base::hash;
+use stepwell_ssd::MANIFEST_NAME;
 
+use super::mark::Lease;
+use super::sums::{Sum, Sums};
 use super::writer::rows_name;
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, files, list};
 use crate::{Error, Result};
@@ -27,34 +30,82 @@ pub struct Checkpoint {
     pub dense: Dense,
     /// Snapshots of the stores, in order of groups.
     pub rows: Vec<Rows>,
+    /// Keeps the run that writes checkpoints there from removing this one.
+    pub lease: Lease,
+}
+
+/// Whether rows are those that were saved with a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// They are, as far as their store's manifest says, which names every byte of them.
+    Yes,
+    /// Their manifest is another one, or none; which, and why.
+    No(String),
+    /// A checkpoint of version 1 does not tell.
+    Unknown,
 }
 
 impl Checkpoint {
     /// Opens a checkpoint, or the newest one in a directory of checkpoints.
     ///
-    /// The rows' own checksums are checked when their store is restored.
+    /// Of the rows it is looked at whether they are those that were saved ([`Rows::saved`]); their
+    /// own checksums are checked when their store is restored.
     ///
     /// # Errors
     /// When there is none, when it is of another version, or when a byte of it changed.
     pub fn open(path: &Path) -> Result<Self> {
         let path = locate(path)?;
         let wrong = |why: String| Error::Checkpoint { path: path.clone(), why };
+        let lease = Lease::take(&path);
         let meta_bytes = files::read(&path.join(META_FILE))?;
         let dense_bytes = files::length(&path.join(DENSE_FILE))?;
-        check_version(&meta_bytes).map_err(wrong)?;
+        let version = version(&meta_bytes).map_err(wrong)?;
         let sums = files::read(&path.join(SUMS_FILE))?;
-        let found = (meta_bytes.len() as u64, hash::checksum(&meta_bytes));
-        check_sum(&sums, META_FILE, found).map_err(wrong)?;
+        let damaged = |why| wrong(format!("{why}; the checkpoint is damaged, use an older one"));
+        let sums = Sums::decode(&sums, version).map_err(damaged)?;
+        sums.check(META_FILE, Sum::of(&meta_bytes)).map_err(damaged)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
         let step = meta["step"].as_u64().ok_or_else(|| wrong("has no step".to_owned()))?;
-        let (dense, sum) = read_dense(&meta, &path.join(DENSE_FILE), dense_bytes)?;
-        check_sum(&sums, DENSE_FILE, (dense_bytes, sum)).map_err(wrong)?;
+        let (dense, checksum) = read_dense(&meta, &path.join(DENSE_FILE), dense_bytes)?;
+        let sum = Sum { checksum, bytes: dense_bytes };
+        sums.check(DENSE_FILE, sum).map_err(damaged)?;
         let dense = dense.map_err(wrong)?;
         let tables = meta["tables"].as_array().map_or(0, Vec::len);
-        let rows =
-            (0..tables).map(|group| Rows { group, path: path.join(rows_name(group)) }).collect();
-        Ok(Self { step, run: meta["run"].clone(), dense, rows, meta, path })
+        let rows = (0..tables).map(|group| rows(&path, group, &sums)).collect();
+        Ok(Self { step, run: meta["run"].clone(), dense, rows, meta, path, lease })
     }
+
+    /// Refuses rows that are not those that were saved.
+    ///
+    /// # Errors
+    /// Names the first that are not, and the mend.
+    pub fn check_rows(&self) -> Result<()> {
+        let other = self.rows.iter().find_map(|rows| match &rows.saved {
+            Saved::No(why) => Some(why.clone()),
+            Saved::Yes | Saved::Unknown => None,
+        });
+        let wrong = |why| Error::Checkpoint { path: self.path.clone(), why };
+        other.map_or(Ok(()), |why| {
+            Err(wrong(format!(
+                "its rows are not those that were saved with it ({why}); say --repaired if `stepwell \
+                 store repair` made them, or use an older checkpoint"
+            )))
+        })
+    }
+}
+
+fn rows(checkpoint: &Path, group: usize, sums: &Sums) -> Rows {
+    let name = rows_name(group);
+    let path = checkpoint.join(&name);
+    let saved = if sums.binds_rows() {
+        let manifest = files::read(&path.join(MANIFEST_NAME)).map_err(|error| error.to_string());
+        let listed = format!("{name}/{MANIFEST_NAME}");
+        let checked = manifest.and_then(|manifest| sums.check(&listed, Sum::of(&manifest)));
+        checked.map_or_else(Saved::No, |()| Saved::Yes)
+    } else {
+        Saved::Unknown
+    };
+    Rows { group, path, saved }
 }
 
 fn locate(path: &Path) -> Result<PathBuf> {
@@ -71,26 +122,16 @@ fn locate(path: &Path) -> Result<PathBuf> {
 }
 
 /// The version is looked at before the checksums: another version may sum up otherwise.
-fn check_version(meta: &[u8]) -> std::result::Result<(), String> {
-    let Ok(meta) = serde_json::from_slice::<Value>(meta) else { return Ok(()) };
+fn version(meta: &[u8]) -> std::result::Result<u64, String> {
+    let Ok(meta) = serde_json::from_slice::<Value>(meta) else { return Ok(FORMAT_VERSION) };
     match meta["version"].as_u64() {
-        None | Some(FORMAT_VERSION) => Ok(()),
+        None => Ok(FORMAT_VERSION),
+        Some(known @ 1..=FORMAT_VERSION) => Ok(known),
         Some(other) => Err(format!(
-            "is of format version {other}, this build reads version {FORMAT_VERSION}; \
-             use the build that wrote it"
+            "is of format version {other}, this build reads versions 1 to {FORMAT_VERSION}; use \
+             the build that wrote it"
         )),
     }
-}
-
-fn check_sum(sums: &[u8], name: &str, (bytes, sum): (u64, u64)) -> std::result::Result<(), String> {
-    let found = format!("{sum:016x}  {name}");
-    if String::from_utf8_lossy(sums).lines().any(|line| line == found) {
-        return Ok(());
-    }
-    Err(format!(
-        "{name} ({bytes} bytes) does not have the checksum that {SUMS_FILE} names; the checkpoint \
-         is damaged, use an older one"
-    ))
 }
 
 /// The dense part, or why there is none, and the checksum of its file, which is read once, piece by

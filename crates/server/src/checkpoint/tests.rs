@@ -1,4 +1,5 @@
 use serde_json::json;
+use stepwell_base::hash;
 
 use super::*;
 
@@ -81,7 +82,11 @@ fn an_incomplete_checkpoint_is_never_read() {
     std::fs::rename(&path, directory.path().join(".incomplete-step-000000000005")).unwrap();
     let error = Checkpoint::open(directory.path()).unwrap_err().to_string();
     assert!(error.contains("holds no checkpoint"), "{error}");
-    assert_eq!(prepare(directory.path(), Placement::Resume).unwrap(), None);
+    let error = prepare(directory.path(), Placement::Resume).unwrap_err().to_string();
+    assert!(error.contains("no checkpoint to resume from") && error.contains("=auto"), "{error}");
+    // It had the mark of this program, and is gone.
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(prepare(directory.path(), Placement::ResumeOrStart).unwrap(), None);
 }
 
 #[test]
@@ -107,7 +112,84 @@ fn another_version_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = write(directory.path(), 5).join(META_FILE);
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    std::fs::write(&path, text.replace("\"version\": 2", "\"version\": 3")).unwrap();
     let error = Checkpoint::open(directory.path()).unwrap_err().to_string();
-    assert!(error.contains("version 2") && error.contains("reads version 1"), "{error}");
+    assert!(error.contains("version 3") && error.contains("reads versions 1 to 2"), "{error}");
+}
+
+#[test]
+fn a_checkpoint_that_is_read_stays_until_it_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 1);
+    let mut write = |step| {
+        writer.write(step, &json!({}), &dense().view(), &[]).unwrap();
+        list(directory.path()).unwrap().into_iter().map(|(step, _)| step).collect::<Vec<_>>()
+    };
+    assert_eq!(write(1), [1]);
+    let read = Checkpoint::open(directory.path()).unwrap();
+    let again = read.clone();
+    assert_eq!((write(2), write(3)), (vec![1, 2], vec![1, 3]));
+    drop(read);
+    assert_eq!(write(4), [1, 4]);
+    drop(again);
+    assert_eq!(write(5), [5]);
+}
+
+#[test]
+fn what_an_earlier_build_wrote_opens() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write(directory.path(), 5);
+    let meta = std::fs::read_to_string(path.join(META_FILE)).unwrap();
+    let meta = meta.replace("\"version\": 2", "\"version\": 1");
+    std::fs::write(path.join(META_FILE), &meta).unwrap();
+    let dense = std::fs::read(path.join(DENSE_FILE)).unwrap();
+    let (meta, dense_sum) = (hash::checksum(meta.as_bytes()), hash::checksum(&dense));
+    let sums = format!("{meta:016x}  {META_FILE}\n{dense_sum:016x}  {DENSE_FILE}\n");
+    std::fs::write(path.join(SUMS_FILE), sums).unwrap();
+    let checkpoint = Checkpoint::open(directory.path()).unwrap();
+    assert_eq!((checkpoint.step, checkpoint.meta["version"].as_u64()), (5, Some(1)));
+}
+
+#[test]
+fn what_a_user_put_there_is_neither_read_nor_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    write(directory.path(), 1);
+    let users = [
+        ".incomplete-old",
+        ".incomplete-step-000000000009",
+        "step-9",
+        "step-000000000008-backup",
+        "step-000000000007",
+    ];
+    for name in users {
+        std::fs::create_dir(at(name)).unwrap();
+        std::fs::write(at(name).join("notes"), name).unwrap();
+    }
+    // A whole checkpoint of theirs, copied.
+    std::fs::create_dir(at("step-000000000003")).unwrap();
+    for file in std::fs::read_dir(at("step-000000000001")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), at("step-000000000003").join(file.file_name())).unwrap();
+    }
+    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    assert_eq!(steps, [1, 3]);
+    prepare(directory.path(), Placement::Resume).unwrap();
+    let mut writer = CheckpointWriter::resume(directory.path().to_owned(), 1).unwrap();
+    let mut write = |step| {
+        let path = writer.write(step, &json!({}), &dense().view(), &[]);
+        path.map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!((write(4), write(5)), (Ok(()), Ok(())));
+    for (step, taken) in [(7, "step-000000000007"), (3, "step-000000000003")] {
+        let error = write(step).unwrap_err();
+        assert!(error.contains(taken) && error.contains("move it away"), "{error}");
+    }
+    let error = write(9).unwrap_err();
+    assert!(error.contains(".incomplete-step-000000000009"), "{error}");
+    for name in users {
+        assert_eq!(std::fs::read_to_string(at(name).join("notes")).unwrap(), name);
+    }
+    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    assert_eq!(steps, [3, 5]);
 }

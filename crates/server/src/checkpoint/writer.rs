@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use stepwell_base::{KEY_HASH_NAME, hash, random};
+use stepwell_ssd::MANIFEST_NAME;
 
-use super::{DENSE_FILE, DenseView, FORMAT_VERSION, INCOMPLETE_PREFIX, META_FILE, STEP_PREFIX};
-use super::{Keep, SUMS_FILE, files, list, pieces};
-use crate::{Group, Result};
+use super::sums::{self, Sum};
+use super::{
+    Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, INCOMPLETE_PREFIX, Keep, META_FILE,
+};
+use super::{SUMS_FILE, files, list, mark, name_of, pieces};
+use crate::{Error, Group, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest few.
 #[derive(Debug)]
@@ -25,20 +29,31 @@ impl CheckpointWriter {
         Self { directory, keep: keep.max(1), written: Vec::new() }
     }
 
-    /// Goes on with a run whose checkpoints lie in `directory`: they count among the newest few.
+    /// Goes on with a run whose checkpoints lie in `directory`: they count among the newest few,
+    /// but for those that somebody copied there.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn resume(directory: PathBuf, keep: usize) -> Result<Self> {
-        let written = list(&directory)?.into_iter().map(|(_, path)| path).collect();
+        let made = list(&directory)?.into_iter().map(|(_, path)| path);
+        let written = made.filter(|path| mark::is_marked(path)).collect();
         Ok(Self { written, ..Self::new(directory, keep) })
     }
 
+    fn incomplete(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{INCOMPLETE_PREFIX}{name}"))
+    }
+
     fn drop_old(&mut self) -> Result<()> {
-        while self.written.len() > self.keep {
-            let oldest = self.written.remove(0);
+        let many = self.written.len().saturating_sub(self.keep);
+        // One that is being read goes when a later one is written.
+        let free = |path: &&PathBuf| !mark::is_leased(path);
+        let doomed: Vec<_> = self.written[..many].iter().filter(free).cloned().collect();
+        self.written.retain(|path| !doomed.contains(path));
+        for oldest in doomed {
+            let Some(name) = oldest.file_name() else { continue };
             // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
-            let doomed = self.directory.join(format!("{INCOMPLETE_PREFIX}old"));
+            let doomed = self.incomplete(&name.to_string_lossy());
             files::rename(&oldest, &doomed)?;
             files::remove_dir_all(&doomed)?;
         }
@@ -54,15 +69,14 @@ impl Keep for CheckpointWriter {
         dense: &DenseView<'_>,
         groups: &[Arc<Group>],
     ) -> Result<PathBuf> {
-        let name = format!("{STEP_PREFIX}{step:012}");
+        let name = name_of(step);
         let target = self.directory.join(&name);
         if target.exists() {
-            // The directory was prepared, so this is the model that the run was resumed from, or
-            // one that it has just written: the same bits.
-            return Ok(target);
+            return self.written_before(target, step, run);
         }
-        let building = self.directory.join(format!("{INCOMPLETE_PREFIX}{name}"));
-        files::create_dir_all(&building)?;
+        let building = self.incomplete(&name);
+        files::create_dir(&building)?;
+        mark::mark(&building)?;
         write_parts(&building, step, run, dense, groups)?;
         files::sync_dir(&building)?;
         files::rename(&building, &target)?;
@@ -73,6 +87,23 @@ impl Keep for CheckpointWriter {
     }
 }
 
+impl CheckpointWriter {
+    /// The checkpoint that lies in `target` already, if it is this one: that which the run was
+    /// resumed from, or has just written.
+    fn written_before(&self, target: PathBuf, step: u64, run: &Value) -> Result<PathBuf> {
+        let same = Checkpoint::open(&target)
+            .is_ok_and(|found| found.step == step && found.run["job"] == run["job"]);
+        if same {
+            return Ok(target);
+        }
+        Err(Error::Checkpoint {
+            path: target,
+            why: "lies where a checkpoint of this run is to be, and is none of it; move it away"
+                .to_owned(),
+        })
+    }
+}
+
 fn write_parts(
     building: &Path,
     step: u64,
@@ -80,24 +111,29 @@ fn write_parts(
     dense: &DenseView<'_>,
     groups: &[Arc<Group>],
 ) -> Result<()> {
+    let mut files_listed = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         let rows = building.join(rows_name(number));
         files::create_dir_all(&rows)?;
         group.store.snapshot(&rows)?;
+        let manifest = files::read(&rows.join(MANIFEST_NAME))?;
+        files_listed.push((format!("{}/{MANIFEST_NAME}", rows_name(number)), Sum::of(&manifest)));
     }
     let meta = meta(step, run, dense, groups);
     let meta = format!("{meta:#}\n").into_bytes();
     files::write_synced(&building.join(META_FILE), &meta)?;
-    let mut values = hash::Checksum::new();
+    files_listed.push((META_FILE.to_owned(), Sum::of(&meta)));
+    let (mut values, mut bytes) = (hash::Checksum::new(), 0);
     let sections = dense.sections.iter().flat_map(|(_, values)| pieces(values));
-    let summed = sections.inspect(|piece| values.update(piece.bytes()));
+    let summed = sections.inspect(|piece| {
+        values.update(piece.bytes());
+        bytes += piece.bytes().len() as u64;
+    });
     files::write_pieces_synced(&building.join(DENSE_FILE), summed)?;
-    let sums = format!(
-        "{:016x}  {META_FILE}\n{:016x}  {DENSE_FILE}\n",
-        hash::checksum(&meta),
-        values.value()
-    );
-    files::write_synced(&building.join(SUMS_FILE), sums.as_bytes())
+    files_listed.push((DENSE_FILE.to_owned(), Sum { checksum: values.value(), bytes }));
+    let job = run["job"].as_str().unwrap_or("unnamed");
+    let list = sums::encode(step, job, &files_listed);
+    files::write_synced(&building.join(SUMS_FILE), list.as_bytes())
 }
 
 fn meta(step: u64, run: &Value, dense: &DenseView<'_>, groups: &[Arc<Group>]) -> Value {

@@ -40,6 +40,10 @@ pub(super) struct BatchStage {
     cut: Cut,
     pass: Option<Arc<Pass>>,
     skips: Skips,
+    /// Of them, those before the chunk at hand.
+    skipped_before_chunk: u64,
+    /// Whether the pass to come goes on where a run was resumed.
+    resumed: bool,
     chunk: Option<(Box<Chunk>, usize)>,
     /// The mini-batch being filled.
     mini: Option<MiniBatch>,
@@ -72,8 +76,11 @@ impl BatchStage {
         recorder: Option<Recorder>,
         ends: BatchEnds,
     ) -> Self {
+        counters.skipped(start.skipped_earlier);
         Self {
             skips: Skips::new(cut.skip_max),
+            skipped_before_chunk: 0,
+            resumed: true,
             cut,
             pass: None,
             chunk: None,
@@ -94,10 +101,13 @@ impl BatchStage {
     fn take(&mut self, parsed: Parsed) -> Result<()> {
         match parsed {
             Parsed::Begin(pass) => {
-                self.skips = Skips::new(self.cut.skip_max);
+                let resumed = std::mem::take(&mut self.resumed);
+                let skipped = if resumed { self.position.skipped } else { 0 };
+                self.skips = Skips::resume(self.cut.skip_max, skipped);
                 self.position.epoch = pass.epoch;
                 if pass.purpose == Purpose::Train {
                     (self.position.file, self.position.line) = (pass.start.file, pass.start.line);
+                    self.position.skipped = skipped;
                 }
                 self.pass = Some(pass);
             }
@@ -106,6 +116,7 @@ impl BatchStage {
                 // Whoever reads the lines behind the pass counts those that are malformed.
                 let malformed = lines_within(&chunk, &chunk.malformed, pass.end);
                 chunk.malformed.truncate(malformed);
+                self.skipped_before_chunk = self.skips.skipped();
                 self.skips.add(pass.input.files(), &chunk)?;
                 if let Some(recorder) = &mut self.recorder {
                     recorder.add(pass, &chunk, lines_within(&chunk, &chunk.lines, pass.end))?;
@@ -115,6 +126,7 @@ impl BatchStage {
             Parsed::End(pass) => {
                 self.counters.skipped(self.skips.skipped());
                 self.end_pass(&pass)?;
+                self.position.skipped_earlier += self.skips.skipped();
                 if let Some(recorder) = &mut self.recorder {
                     recorder.end(&pass);
                 }
@@ -137,6 +149,8 @@ impl BatchStage {
         if pass.purpose == Purpose::Train {
             let after = chunk.position_after(next + take - 1);
             (self.position.file, self.position.line) = (after.file, after.line);
+            let before = chunk.malformed_before(next + take - 1);
+            self.position.skipped = self.skipped_before_chunk + before as u64;
         }
         let full = mini.examples() == self.cut.mini_batch;
         self.mini = Some(mini);

@@ -141,7 +141,7 @@ fn scratch(config: &Config, around: &Surroundings, from: Option<&Checkpoint>) ->
     // Rows that lie there are made anew from a checkpoint; without one they are set aside.
     let placement = match (from, around.placement) {
         (Some(_), _) => Placement::Resume,
-        (None, Placement::Resume) => Placement::SetAside,
+        (None, Placement::Resume | Placement::ResumeOrStart) => Placement::SetAside,
         (None, other) => other,
     };
     let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;

@@ -1,17 +1,17 @@
 //! Going on from a checkpoint, and writing new ones.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use stepwell_data::{Position as Place, SourceFile};
-use stepwell_server::{Checkpoint, CheckpointWriter, Placement, prepare};
+use stepwell_data::{Position as Place, fingerprints};
+use stepwell_server::{Checkpoint, CheckpointWriter, Placement, Saved, prepare};
 
 use super::sources::Sources;
 use super::{Surroundings, World};
 use crate::batch::Position;
 use crate::config::Config;
 use crate::pipeline::Saver;
-use crate::resume::{DataFile, RunState, model_settings};
-use crate::scratch::{DirectoryLock, file_error};
+use crate::resume::{DataFile, RunState, job_of, model_settings};
+use crate::scratch::{DirectoryLock, file_error, refuse_checkpoint};
 use crate::{Error, Result, kernels};
 
 /// What checkpoints a run begins with.
@@ -28,14 +28,23 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         return start_in(world, config, around, sources);
     }
     let Some(directory) = &config.checkpoint.dir else {
-        if around.placement == Placement::Resume {
+        if matches!(around.placement, Placement::Resume | Placement::ResumeOrStart) {
             return Err(Error::Config(
                 "--resume needs a directory to resume from: give --checkpoint DIR".to_owned(),
             ));
         }
         return Ok(Start { resumed: None, position: Position::default(), saver: None });
     };
-    std::fs::create_dir_all(directory).map_err(file_error("create directory", directory))?;
+    refuse_checkpoint("checkpoint.dir", directory)?;
+    if around.placement != Placement::Resume {
+        std::fs::create_dir_all(directory).map_err(file_error("create directory", directory))?;
+    } else if !directory.is_dir() {
+        return Err(Error::Config(format!(
+            "--resume: there is no directory {}; look at its name, or start a run that will be \
+             resumed with --resume=auto",
+            directory.display()
+        )));
+    }
     keep_apart(directory, config.tiers.ssd.as_deref())?;
     let lock = DirectoryLock::take(directory)?;
     let mut state = state(config, around, sources)?;
@@ -43,7 +52,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     let resumed = match &newest {
         Some(path) => Some(open(path, around, &state)?),
         None => {
-            if around.placement == Placement::Resume {
+            if around.placement == Placement::ResumeOrStart {
                 let directory = directory.display();
                 (around.on_note)(&format!("no checkpoint in {directory} yet: starting at step 0"));
             }
@@ -100,6 +109,7 @@ fn open(path: &Path, around: &Surroundings, state: &RunState) -> Result<Checkpoi
     let checkpoint = Checkpoint::open(path)?;
     let was = RunState::read(&checkpoint)?;
     was.check(state, &checkpoint)?;
+    accept_rows(&checkpoint, around)?;
     if was.kernels != state.kernels {
         (around.on_note)(&format!(
             "the checkpoint was made with kernels {}, this machine has {}: bits may differ from a \
@@ -111,19 +121,46 @@ fn open(path: &Path, around: &Surroundings, state: &RunState) -> Result<Checkpoi
     Ok(checkpoint)
 }
 
+/// Refuses rows that are not those that were saved with `checkpoint`, or takes them and says so,
+/// where that was asked for.
+pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Result<()> {
+    if !around.repaired_rows {
+        return Ok(checkpoint.check_rows()?);
+    }
+    for rows in &checkpoint.rows {
+        if let Saved::No(why) = &rows.saved {
+            (around.on_note)(&format!(
+                "taking {} although its rows are not those that were saved ({why}): what a repair \
+                 lost begins anew, and the model is not the one that was saved",
+                rows.path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<RunState> {
+    let model = model_settings(config);
+    let files = identify(sources.input.files())?;
+    let train_end = sources.boundary.map(|Place { file, line }| (file, line));
     Ok(RunState {
         position: Position::default(),
-        files: sources.input.files().iter().map(|path| identify(path)).collect::<Result<_>>()?,
-        train_end: sources.boundary.map(|Place { file, line }| (file, line)),
-        model: model_settings(config),
+        job: job_of(&model, &files, train_end),
+        files,
+        train_end,
+        model,
         config: around.settings.clone(),
         kernels: kernels(config.model.precision),
     })
 }
 
-/// Name, length and ends of a data file.
-fn identify(path: &Path) -> Result<DataFile> {
-    let SourceFile { name, bytes, ends, .. } = SourceFile::of(path)?;
-    Ok(DataFile { name, bytes, ends: format!("{ends:016x}") })
+/// Name, length and content of the data files.
+fn identify(files: &[PathBuf]) -> Result<Vec<DataFile>> {
+    let contents = fingerprints(files)?;
+    let file = |(path, content): (&PathBuf, u128)| {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let bytes = std::fs::metadata(path).map_err(file_error("look at", path))?.len();
+        Ok(DataFile { name, bytes, content: format!("{content:032x}") })
+    };
+    files.iter().zip(contents).map(file).collect()
 }

@@ -45,6 +45,9 @@ pub struct Surroundings {
     pub placement: Placement,
     /// Rows that the model begins with.
     pub rows: RowsAtStart,
+    /// Whether rows of a checkpoint are taken that are not those saved with it: `store repair` made
+    /// them.
+    pub repaired_rows: bool,
     /// Whether the model is digested at the end, which reads every row.
     pub digest: bool,
     /// The settings by key, for reports and checkpoints.
@@ -109,6 +112,7 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
         end: None,
         cached: false,
     });
+    checkpoints::accept_rows(checkpoint, around)?;
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let reads = Reads { passes, start: Position::default(), cache: None };
@@ -160,7 +164,7 @@ fn finish(
         clock: Arc::clone(&around.clock),
         pace: Arc::clone(&around.pace),
     };
-    let Built { capacity, groups, planners, trainer, group_fields, scratch } = built;
+    let Built { capacity, groups, planners, trainer, group_fields, mut scratch } = built;
     let parts = Parts {
         schema: sources.schema,
         block_bytes: capacity.block_bytes,
@@ -176,7 +180,21 @@ fn finish(
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
     };
-    let outcome = pipeline::run(config, parts, &*around.driver, &rhythm)?;
+    let outcome = pipeline::run(config, parts, &*around.driver, &rhythm);
+    // Where the store is what failed, it is what somebody will want to look at.
+    if outcome.as_ref().err().is_none_or(Error::is_of_store)
+        && let Some(scratch) = &mut scratch
+    {
+        scratch.keep();
+    }
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // Before their directory goes, the stores do.
+            drop(groups);
+            return Err(error);
+        }
+    };
     let wall_seconds = around.clock.seconds() - begin;
     let mut digest = ModelDigest::default();
     if around.digest {

@@ -12,7 +12,6 @@
 //! made by somebody else has another inode, whatever its name is.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::file_error;
@@ -27,8 +26,8 @@ pub(super) fn name_of(group: usize) -> String {
     format!("{ROWS}{group}")
 }
 
-/// Refuses a directory for rows that is a checkpoint or lies in one.
-pub(super) fn refuse_checkpoint(path: &Path) -> Result<()> {
+/// Refuses a directory, named by `setting`, that is a checkpoint or lies in one.
+pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let has = |place: &Path, name: &&str| place.join(name).is_file();
     // One of both files may be damaged or gone; further up, one of the name may be the user's.
@@ -39,8 +38,8 @@ pub(super) fn refuse_checkpoint(path: &Path) -> Result<()> {
     match real.ancestors().find(is_checkpoint) {
         None => Ok(()),
         Some(checkpoint) => Err(Error::Config(format!(
-            "tiers.ssd = {}: {} is a checkpoint, whose rows a run must not write over; name \
-             another directory",
+            "{setting} = {}: {} is a checkpoint, which a run must not write into; name another \
+             directory",
             path.display(),
             checkpoint.display()
         ))),
@@ -49,7 +48,7 @@ pub(super) fn refuse_checkpoint(path: &Path) -> Result<()> {
 
 /// Marks `rows` as made by a run.
 pub(super) fn mark(rows: &Path) -> Result<()> {
-    let (mark, identity) = (mark_of(rows), identity(rows)?);
+    let (mark, identity) = (mark_of(rows), stepwell_server::identity(rows)?);
     fs::write(&mark, identity).map_err(file_error("write", &mark))
 }
 
@@ -105,7 +104,7 @@ pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
 
 fn is_marked(rows: &Path) -> Result<bool> {
     let Ok(mark) = fs::read_to_string(mark_of(rows)) else { return Ok(false) };
-    Ok(rows.is_dir() && mark == identity(rows)?)
+    Ok(rows.is_dir() && mark == stepwell_server::identity(rows)?)
 }
 
 fn unmark(rows: &Path) -> Result<()> {
@@ -122,10 +121,4 @@ fn unmark(rows: &Path) -> Result<()> {
 fn mark_of(rows: &Path) -> PathBuf {
     let name = rows.file_name().unwrap_or_default().to_string_lossy().into_owned();
     rows.with_file_name(format!(".{name}"))
-}
-
-/// What a copy, or another directory of the same name, does not have. A link counts as itself.
-fn identity(rows: &Path) -> Result<String> {
-    let about = fs::symlink_metadata(rows).map_err(file_error("look at", rows))?;
-    Ok(format!("made by stepwell: device {} inode {}\n", about.dev(), about.ino()))
 }

@@ -45,8 +45,9 @@ impl Left {
     fn new() -> Self {
         let parent = Scratch::open(None, Placement::Fresh).unwrap();
         let named = parent.path.join("ssd");
-        let first = Scratch::open(Some(&named), Placement::Fresh).unwrap();
+        let mut first = Scratch::open(Some(&named), Placement::Fresh).unwrap();
         assert_eq!(first.note(), None);
+        first.keep();
         fs::write(first.rows(0).unwrap().join("segment"), b"rows").unwrap();
         Self { _parent: parent, named }
     }
@@ -69,13 +70,14 @@ fn rows_of_an_earlier_run_are_refused_set_aside_or_made_anew() {
     let left = Left::new();
     let refused = Scratch::open(Some(&left.named), Placement::Fresh).unwrap_err().to_string();
     assert!(refused.contains("--force"), "{refused}");
-    let second = left.open(Placement::SetAside);
+    let mut second = left.open(Placement::SetAside);
     assert!(second.note().unwrap().contains("set-aside-1"), "{:?}", second.note());
     assert!(left.named.join("set-aside-1/rows-0/segment").exists());
     assert!(!second.rows(0).unwrap().join("segment").exists());
     let busy = Scratch::open(Some(&left.named), Placement::SetAside).unwrap_err().to_string();
     assert!(busy.contains("in use"), "{busy}");
     fs::write(second.rows(0).unwrap().join("segment"), b"rows").unwrap();
+    second.keep();
     drop(second);
     // Resuming makes the rows anew, so it leaves no second copy of them.
     let third = left.open(Placement::Resume);
@@ -85,12 +87,29 @@ fn rows_of_an_earlier_run_are_refused_set_aside_or_made_anew() {
 }
 
 #[test]
+fn a_run_that_keeps_nothing_is_in_nobodys_way() {
+    let left = Left::new();
+    left.put("rows-7");
+    let refused = left.open(Placement::SetAside);
+    fs::write(refused.rows(0).unwrap().join("segment"), b"rows").unwrap();
+    refused.rows(1).unwrap();
+    left.put("rows-8");
+    drop(refused);
+    // Its own rows are gone, with their marks; a user's stay.
+    let kept: Vec<_> = left::find(&left.named).unwrap();
+    assert_eq!(kept, [left.named.join("rows-8")]);
+    assert!(!left.named.join(".rows-0").exists());
+    assert!(left.named.join("set-aside-1/rows-7/segment").exists());
+}
+
+#[test]
 fn other_names_are_never_touched() {
     let left = Left::new();
     let names = ["rows-important", "rows-", "rows-00", "rows--1", "rows-0.old", "rows-+1"];
     let kept = names.map(|name| left.put(name));
     for placement in [Placement::Resume, Placement::SetAside, Placement::Resume] {
-        let scratch = left.open(placement);
+        let mut scratch = left.open(placement);
+        scratch.keep();
         fs::write(scratch.rows(0).unwrap().join("segment"), b"rows").unwrap();
         assert!(kept.iter().all(|path| path.join("segment").exists()), "{placement:?}");
     }

@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn keys_that_meet_in_one_row_do_not_meet_in_others() {
         const KEYS: u64 = 20_000;
-        let keys: [(&str, fn(u64) -> u64); 3] = [
+        type Numbered = fn(u64) -> u64;
+        let keys: [(&str, Numbered); 3] = [
             ("consecutive", |number| number),
             ("multiples of 2^40", |number| number << 40),
             ("mixed", finalize),

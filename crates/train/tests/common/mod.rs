@@ -19,6 +19,7 @@ pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
         driver: Arc::new(Threads),
         world: None,
         rows: RowsAtStart::default(),
+        repaired_rows: false,
         digest: true,
         placement: Placement::Fresh,
         settings: Value::Null,

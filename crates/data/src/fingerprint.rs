@@ -1,0 +1,135 @@
+//! What tells the content of data files from what it was when a run read them before.
+//!
+//! Why       A resumed run goes on in the middle of data of which it remembers nothing but the
+//!           place. Data that changed since is another model, without a word.
+//! How       A digest of each file's length and of its bytes: of all of them, if the files together
+//!           have at most [`READ_MAX`]; else of blocks of 64 KiB, the first and the last of each
+//!           file and others at even distances, as many as the file's share of [`READ_MAX`] holds.
+//! Cost      At most [`READ_MAX`] bytes read, and two blocks a file: a second or so.
+//!
+//! So a change anywhere in data of up to a gibibyte is found, compressed or not; in larger data one
+//! of a stretch that is longer than the distance between blocks, and any that moves what follows.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use stepwell_base::hash::Digest128;
+
+use crate::DataError;
+use crate::files::explain;
+
+/// Bytes of all files together that fingerprints read, but for both ends of each file.
+pub const READ_MAX: u64 = 1 << 30;
+
+const BLOCK: u64 = 64 << 10;
+
+/// Fingerprints of `files`, in order. They depend on each other's lengths.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn fingerprints(files: &[PathBuf]) -> Result<Vec<u128>, DataError> {
+    fingerprints_within(files, READ_MAX)
+}
+
+fn fingerprints_within(files: &[PathBuf], read_max: u64) -> Result<Vec<u128>, DataError> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |error: std::io::Error| DataError::Path { path, why: explain(&error) }
+    };
+    let length = |path: &PathBuf| Ok(std::fs::metadata(path).map_err(fail(path))?.len());
+    let lengths = files.iter().map(length).collect::<Result<Vec<u64>, DataError>>()?;
+    let total: u128 = lengths.iter().map(|bytes| u128::from(*bytes)).sum();
+    let mut buffer = Vec::new();
+    let mut found = Vec::with_capacity(files.len());
+    for (path, bytes) in files.iter().zip(lengths) {
+        let share = u128::from(bytes) * u128::from(read_max) / total.max(u128::from(read_max));
+        found.push(of_file(path, bytes, share as u64, &mut buffer).map_err(fail(path))?);
+    }
+    Ok(found)
+}
+
+/// The fingerprint of a file of `bytes` bytes, of which about `share` are read.
+fn of_file(path: &Path, bytes: u64, share: u64, buffer: &mut Vec<u8>) -> std::io::Result<u128> {
+    let mut file = File::open(path)?;
+    let mut digest = Digest128::new();
+    digest.update(&bytes.to_le_bytes());
+    let all = bytes.div_ceil(BLOCK);
+    let read = if share >= bytes { all } else { (share / BLOCK).clamp(all.min(2), all) };
+    let mut at = None;
+    for number in 0..read {
+        // The first and the last, and the others at even distances between.
+        let spread = u128::from(number) * u128::from(all - 1) / u128::from(read.max(2) - 1);
+        let start = spread as u64 * BLOCK;
+        if at != Some(start) {
+            file.seek(SeekFrom::Start(start))?;
+        }
+        buffer.clear();
+        file.by_ref().take(BLOCK).read_to_end(buffer)?;
+        digest.update(buffer);
+        at = Some(start + BLOCK);
+    }
+    Ok(digest.value())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of so many bytes, no two blocks alike.
+    fn file(folder: &Path, name: &str, bytes: usize) -> PathBuf {
+        let path = folder.join(name);
+        let content: Vec<u8> = (0..bytes as u64).map(|n| (n * n / 7 + n / 4096) as u8).collect();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn change(path: &Path, at: usize) {
+        let mut content = std::fs::read(path).unwrap();
+        content[at] ^= 1;
+        std::fs::write(path, content).unwrap();
+    }
+
+    #[test]
+    fn every_byte_counts_where_files_are_small() {
+        let folder = tempfile::tempdir().unwrap();
+        for bytes in [1, 100, BLOCK as usize, BLOCK as usize + 1, 3 * BLOCK as usize + 5] {
+            let files = [file(folder.path(), "a", bytes), file(folder.path(), "b", 1000)];
+            let was = fingerprints(&files).unwrap();
+            for at in (0..bytes).step_by(bytes.div_ceil(40)).chain([bytes - 1]) {
+                change(&files[0], at);
+                let now = fingerprints(&files).unwrap();
+                assert!(now[0] != was[0] && now[1] == was[1], "byte {at} of {bytes}");
+                change(&files[0], at);
+            }
+            assert_eq!(fingerprints(&files).unwrap(), was);
+        }
+    }
+
+    #[test]
+    fn blocks_of_large_files_are_spread_and_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (block, blocks) = (BLOCK as usize, 32);
+        let files = [file(folder.path(), "a", blocks * block)];
+        let read_max = 8 * BLOCK;
+        let was = fingerprints_within(&files, read_max).unwrap();
+        let found = |number: usize| {
+            change(&files[0], number * block + 17);
+            let now = fingerprints_within(&files, read_max).unwrap();
+            change(&files[0], number * block + 17);
+            now != was
+        };
+        let seen: Vec<usize> = (0..blocks).filter(|number| found(*number)).collect();
+        assert_eq!(seen, [0, 4, 8, 13, 17, 22, 26, 31]);
+    }
+
+    #[test]
+    fn an_empty_file_has_a_fingerprint_and_a_lost_one_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [file(folder.path(), "empty", 0), file(folder.path(), "a", 1)];
+        assert_eq!(fingerprints(&files).unwrap().len(), 2);
+        std::fs::remove_file(&files[1]).unwrap();
+        let error = fingerprints(&files).unwrap_err().to_string();
+        assert!(error.contains("does not exist"), "{error}");
+    }
+}
