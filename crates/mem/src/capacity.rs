@@ -12,7 +12,8 @@ pub fn metadata_bytes(policy: PolicyKind, slots: u64, ring: u64) -> u64 {
     records + index::bytes_for(slots) + policy.bytes_for(slots) + KnownUses::bytes_for(ring)
 }
 
-/// Bytes for the known uses of `rows` rows: as many as the mini-batches that are known have keys.
+/// Bytes for the known uses of `rows` rows: as many as the mini-batches that are known have keys,
+/// each noted once. Rows that are pinned and unpinned in between may take twice that.
 pub fn bytes_of_known_uses(rows: u64) -> u64 {
     KnownUses::bytes_of_notes(rows)
 }
@@ -68,13 +69,32 @@ mod tests {
     #[test]
     fn the_budget_is_kept_and_used() {
         for kind in PolicyKind::ALL {
-            for bytes in [10_000u64, 1 << 20, 64 << 20, 3 << 30] {
+            for bytes in [0u64, 100, 10_000, 1 << 20, 64 << 20, 3 << 30] {
                 let slots = slots_within(kind, bytes, 34, |slots| 4 * slots, 8);
                 let rows = |n| Slab::bytes_for(n, 34) + n * 4;
                 let total = |n| rows(n) + metadata_bytes(kind, n, 8);
-                assert!(total(slots) <= bytes, "{kind}, {bytes}");
-                assert!(slots == 0 || total(slots + 1) > bytes, "{kind}, {bytes}");
+                assert!(slots == 0 || total(slots) <= bytes, "{kind}, {bytes}");
+                assert!(total(slots + 1) > bytes, "{kind}, {bytes}");
             }
         }
+    }
+
+    #[test]
+    fn every_part_is_counted_once() {
+        let (slots, ring, lanes) = (1000, 700, 34);
+        for kind in PolicyKind::ALL {
+            let parts = [16 * slots, index::bytes_for(slots), kind.bytes_for(slots)];
+            let metadata = parts.iter().sum::<u64>() + KnownUses::bytes_for(ring);
+            assert_eq!(metadata_bytes(kind, slots, ring), metadata, "{kind}");
+            let rows = slots * 4 * lanes as u64 + slots.div_ceil(64) * 8;
+            let all = bytes_for(kind, slots, lanes, |slots| 5 * slots, ring);
+            assert_eq!(all, rows + 5 * slots + metadata, "{kind}");
+        }
+    }
+
+    #[test]
+    fn slots_are_numbered_however_large_the_budget_is() {
+        let slots = slots_within(PolicyKind::default(), 1 << 50, 1, |_| 0, 8);
+        assert_eq!(slots, u64::from(u32::MAX) / 2 - 1);
     }
 }

@@ -51,6 +51,12 @@ impl Links {
         (slots + lists as u64) * size_of::<Node>() as u64
     }
 
+    /// Bytes that they took.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        size_of_val(&*self.nodes) as u64
+    }
+
     fn next(&self, node: u32) -> u32 {
         self.nodes[node as usize].next ^ node
     }
@@ -153,6 +159,13 @@ mod tests {
         assert_eq!(drain(&mut links, ListId(0)), [3, 5]);
         assert_eq!(drain(&mut links, ListId(1)), [0, 1]);
         assert!(links.is_empty(ListId(0)));
+    }
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for (slots, lists) in [(0, 1), (1, 2), (1000, 257)] {
+            assert_eq!(Links::new(slots, lists).bytes(), Links::bytes_for(slots as u64, lists));
+        }
     }
 
     #[test]

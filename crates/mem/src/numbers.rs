@@ -23,6 +23,12 @@ impl Numbers {
         Self { levels }
     }
 
+    /// Bytes that it took.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.levels.iter().map(|level| size_of_val(&**level) as u64).sum()
+    }
+
     /// Bytes of a set of numbers below `bound`.
     pub(crate) fn bytes_for(bound: u64) -> u64 {
         words(bound as usize).map(|words| (words * size_of::<u64>()) as u64).sum()
@@ -123,6 +129,9 @@ mod tests {
 
     #[test]
     fn an_eighth_of_a_byte_a_number() {
+        for bound in [0, 1, 64, 65, 4096, 4097, 300_000] {
+            assert_eq!(Numbers::bytes_for(bound), Numbers::new(bound as usize).bytes(), "{bound}");
+        }
         assert_eq!(Numbers::bytes_for(0), 8);
         assert_eq!(Numbers::bytes_for(64 * 64), 8 * 65);
         assert_eq!(Numbers::bytes_for(64 * 64 + 1), 8 * (65 + 2 + 1));

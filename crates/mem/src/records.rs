@@ -154,3 +154,68 @@ impl Records {
         prefetch(&self.records[slot.at()]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for slots in [0, 1, 1000] {
+            let taken = size_of_val(&*Records::new(slots).records) as u64;
+            assert_eq!(taken, slots as u64 * BYTES_PER_SLOT);
+        }
+    }
+
+    #[test]
+    fn flags_pins_and_the_state_of_a_policy_do_not_mix() {
+        let (mut records, slot) = (Records::new(3), SlotIndex(1));
+        records.put(slot, Key(7));
+        records.set_state(slot, 0b10_1101);
+        records.set_spare(slot, [1, 2, 3]);
+        assert!(!records.has(slot, DIRTY) && !records.has(slot, EXISTS));
+        records.set(slot, EXISTS);
+        assert!(!records.has(slot, DIRTY) && records.has(slot, EXISTS));
+        records.set(slot, DIRTY);
+        records.set_state(slot, 0b01_0010);
+        assert!(records.has(slot, DIRTY) && records.has(slot, EXISTS));
+        records.clear(slot, DIRTY);
+        assert!(!records.has(slot, DIRTY) && records.has(slot, EXISTS));
+        assert_eq!((records.pin(slot), records.pin(slot), records.unpin(slot)), (0, 1, 1));
+        records.set_next_use(slot, 500);
+        assert_eq!((records.state(slot), records.spare(slot)), (0b01_0010, [1, 2, 3]));
+        // Another key: its slot is clean and free, and what the policy keeps there stays.
+        records.put(slot, Key(8));
+        assert_eq!((records.key(slot), records.next_use(slot)), (Key(8), 0));
+        assert!(!records.is_pinned(slot) && !records.has(slot, DIRTY | EXISTS));
+        assert_eq!((records.state(slot), records.spare(slot)), (0b01_0010, [1, 2, 3]));
+        // The neighbours were never met.
+        for other in [SlotIndex(0), SlotIndex(2)] {
+            assert_eq!((records.key(other), records.state(other)), (Key(0), 0));
+            assert!(!records.is_pinned(other));
+        }
+    }
+
+    #[test]
+    fn pins_are_counted_to_the_last() {
+        let (mut records, slot) = (Records::new(1), SlotIndex(0));
+        (0..u16::MAX).for_each(|pins| assert_eq!(records.pin(slot), pins));
+        (0..u16::MAX).rev().for_each(|left| assert_eq!(records.unpin(slot), left));
+        assert!(!records.is_pinned(slot));
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 0 has 2^16 pins")]
+    fn more_pins_than_are_counted_are_refused() {
+        let mut records = Records::new(1);
+        for _ in 0..=u16::MAX {
+            records.pin(SlotIndex(0));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 0 is unpinned more often than pinned")]
+    fn a_pin_is_given_back_once() {
+        Records::new(1).unpin(SlotIndex(0));
+    }
+}

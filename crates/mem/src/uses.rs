@@ -159,3 +159,38 @@ impl KnownUses {
 fn counts(records: &Records, slot: SlotIndex, code: u16) -> bool {
     !records.is_pinned(slot) && records.next_use(slot) == code
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for ring in [1, 2, 64, 65, 5000] {
+            let uses = KnownUses::new(ring);
+            let taken = size_of_val(&*uses.notes) as u64 + uses.with_rows.bytes();
+            assert_eq!(KnownUses::bytes_for(ring as u64), taken, "{ring} batches");
+        }
+    }
+
+    #[test]
+    fn sixteen_bits_say_a_batch_of_the_window_and_none_before_it() {
+        for ring in [1u32, 2, 3, 64, CODES - 1] {
+            let mut uses = KnownUses::new(ring as usize);
+            for farthest in [0, 1, 63, CODES - 2, CODES - 1, CODES, 3 * CODES + 1, u32::MAX] {
+                assert_eq!(uses.advance(&Records::new(0), farthest), None, "nobody is noted");
+                assert_eq!(uses.farthest, farthest);
+                let first = (u64::from(farthest) + 1).saturating_sub(ring.into()) as u32;
+                let middle = first + (farthest - first) / 2;
+                for batch in [first, middle, farthest] {
+                    let code = uses.code(batch);
+                    assert_ne!(code, NEVER, "batch {batch} of {first} to {farthest}");
+                    assert_eq!(uses.batch(code), batch);
+                }
+                if let Some(before) = first.checked_sub(1) {
+                    assert_eq!(uses.code(before), NEVER, "batch {before} lies before {first}");
+                }
+            }
+        }
+    }
+}

@@ -205,3 +205,71 @@ fn a_row_that_is_pinned_again_and_again_is_noted_a_few_times() {
     assert_eq!(placed(&mut cache, 3).victim.map(|victim| victim.key), Some(Key(1)));
     assert_eq!(cache.place(Key(4)), Err(NoPlace::Pinned));
 }
+
+#[test]
+fn the_next_use_is_the_one_that_was_named_last() {
+    let mut cache = Cache::new(2, 4);
+    let slot = placed(&mut cache, 1).slot;
+    assert_eq!(cache.next_use(slot), None, "a new key is expected by nobody");
+    for batch in [0, 1, 4] {
+        cache.expect(slot, Some(batch));
+        assert_eq!(cache.next_use(slot), Some(batch));
+    }
+    cache.unpin(slot);
+    assert_eq!(cache.next_use(slot), Some(4), "unpinned, it is still expected");
+    cache.expect(slot, None);
+    assert_eq!(cache.next_use(slot), None);
+    cache.expect(slot, Some(2));
+    assert_eq!(cache.next_use(slot), Some(2));
+    // Of batches 2 to 7 six are known at once: the next one passes batch 2.
+    let other = placed(&mut cache, 2).slot;
+    cache.expect(other, Some(7));
+    assert_eq!(cache.next_use(slot), Some(2));
+    cache.expect(other, Some(8));
+    assert_eq!((cache.next_use(slot), cache.next_use(other)), (None, Some(8)));
+    // The key that comes into a slot inherits nothing.
+    cache.expect(slot, Some(8));
+    let victim = placed(&mut cache, 3);
+    assert_eq!((victim.slot, cache.next_use(slot)), (slot, None));
+}
+
+#[test]
+fn a_trained_row_is_dirty_and_exists_until_its_slot_changes_hands() {
+    let mut cache = Cache::new(1, 1);
+    let slot = placed(&mut cache, 1).slot;
+    let seen = |cache: &Cache| (cache.find_existing(Key(1)).is_some(), cache.dirty().count());
+    assert_eq!(seen(&cache), (false, 0), "it was only read");
+    cache.came_from_below(slot);
+    assert_eq!(seen(&cache), (true, 0), "below is the same version");
+    cache.trained(slot, ONCE);
+    assert_eq!(seen(&cache), (true, 1), "below is an older one");
+    cache.all_clean();
+    assert_eq!(seen(&cache), (true, 0), "written down, it exists all the same");
+    cache.trained(slot, ONCE);
+    cache.unpin(slot);
+    assert_eq!(placed(&mut cache, 2).victim, Some(Victim { key: Key(1), slot, dirty: true }));
+    assert_eq!(cache.existing().count(), 0, "of the next key nothing is known");
+    cache.unpin(slot);
+    assert_eq!(placed(&mut cache, 3).victim, Some(Victim { key: Key(2), slot, dirty: false }));
+}
+
+#[test]
+#[should_panic(expected = "slot 0 was trained without a pin")]
+fn a_row_is_trained_while_it_is_pinned() {
+    let mut cache = Cache::new(1, 1);
+    let slot = placed(&mut cache, 1).slot;
+    cache.unpin(slot);
+    cache.trained(slot, ONCE);
+}
+
+#[test]
+fn room_is_what_was_never_taken() {
+    let mut cache = Cache::new(3, 1);
+    for (key, more) in [(1, 3), (2, 2), (3, 1)] {
+        assert!(cache.has_room_for(more) && !cache.has_room_for(more + 1));
+        assert_eq!(cache.rows(), 3 - more);
+        let slot = placed(&mut cache, key).slot;
+        cache.unpin(slot);
+    }
+    assert!(cache.has_room_for(0) && !cache.has_room_for(1), "unpinned rows are not room");
+}

@@ -102,3 +102,13 @@ fn keys_are_found_while_the_index_grows_and_afterwards() {
         }
     }
 }
+
+#[test]
+fn bytes_are_those_that_are_taken() {
+    for slots in [0, 1, 18, 19, 511, 512, 9 * BUCKETS_AT_FIRST, 100_000] {
+        let index = Index::new(slots);
+        let overflow = index.overflow.capacity() * size_of::<(Key, SlotIndex)>();
+        let taken = size_of_val(&*index.buckets) + overflow;
+        assert_eq!(bytes_for(slots as u64), taken as u64, "{slots} slots");
+    }
+}

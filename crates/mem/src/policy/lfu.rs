@@ -32,8 +32,8 @@ impl Lfu {
     }
 
     /// Bytes beside the records.
-    pub const fn bytes_for(slots: u64) -> u64 {
-        Links::bytes_for(slots, Self::LISTS)
+    pub fn bytes_for(slots: u64) -> u64 {
+        Links::bytes_for(slots, Self::LISTS) + Numbers::bytes_for(Self::LISTS as u64)
     }
 
     fn frequency(records: &Records, slot: SlotIndex) -> u8 {
@@ -95,5 +95,14 @@ mod tests {
         (0..300).for_each(|_| driver.visit_all(&[0]));
         (0..260).for_each(|_| driver.visit_all(&[1]));
         assert_eq!(driver.victims(), [0, 1]);
+    }
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for slots in [0, 1, 9, 1000] {
+            let policy = Lfu::new(slots);
+            let taken = policy.links.bytes() + policy.occupied.bytes();
+            assert_eq!(Lfu::bytes_for(slots as u64), taken, "{slots} slots");
+        }
     }
 }

@@ -79,4 +79,13 @@ mod tests {
         driver.visit_all(&[0, 1, 2, 3, 1, 0]);
         assert_eq!(driver.victims(), [2, 3, 1, 0]);
     }
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for slots in [0, 1, 9, 1000] {
+            let policy = Lru::new(slots);
+            let taken = policy.links.bytes();
+            assert_eq!(Lru::bytes_for(slots as u64), taken, "{slots} slots");
+        }
+    }
 }

@@ -19,7 +19,9 @@ use crate::links::{Links, ListId};
 use crate::numbers::Numbers;
 
 const LRU: ListId = ListId(0);
-const LISTS: usize = 1 + u8::MAX as usize + 1;
+/// Lists of the LFU, one a frequency.
+const FREQUENCIES: usize = u8::MAX as usize + 1;
+const LISTS: usize = 1 + FREQUENCIES;
 
 /// Where a slot is; numbers, so that fresh memory means detached and unused.
 mod place {
@@ -47,13 +49,13 @@ impl LruLfu {
             links: Links::new(slots, LISTS),
             lru_slots: 0,
             lru_slots_max: slots / 2,
-            occupied: Numbers::new(LISTS - 1),
+            occupied: Numbers::new(FREQUENCIES),
         }
     }
 
     /// Bytes beside the records.
-    pub const fn bytes_for(slots: u64) -> u64 {
-        Links::bytes_for(slots, LISTS)
+    pub fn bytes_for(slots: u64) -> u64 {
+        Links::bytes_for(slots, LISTS) + Numbers::bytes_for(FREQUENCIES as u64)
     }
 
     fn frequency(records: &Records, slot: SlotIndex) -> u8 {
@@ -181,5 +183,14 @@ mod tests {
         driver.admit(0, 9);
         driver.attach(0);
         assert_eq!(driver.victims(), [0, 1]);
+    }
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for slots in [0, 1, 9, 1000] {
+            let policy = LruLfu::new(slots);
+            let taken = policy.links.bytes() + policy.occupied.bytes();
+            assert_eq!(LruLfu::bytes_for(slots as u64), taken, "{slots} slots");
+        }
     }
 }

@@ -282,4 +282,14 @@ mod tests {
         driver.attach(0);
         assert_eq!(driver.victims(), [0, 1, 2]);
     }
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for slots in [0, 1, 9, 1000] {
+            let policy = S3Fifo::new(slots);
+            let of_ring = size_of_val(&*policy.small.slots) as u64;
+            let taken = of_ring + policy.main.bytes() + policy.unused.bytes();
+            assert_eq!(S3Fifo::bytes_for(slots as u64), taken, "{slots} slots");
+        }
+    }
 }

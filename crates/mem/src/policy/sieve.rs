@@ -142,4 +142,13 @@ mod tests {
         driver.attach(0);
         assert_eq!(driver.victims(), [0, 1, 2]);
     }
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for slots in [0, 1, 9, 1000] {
+            let policy = Sieve::new(slots);
+            let taken = policy.links.bytes();
+            assert_eq!(Sieve::bytes_for(slots as u64), taken, "{slots} slots");
+        }
+    }
 }

@@ -96,6 +96,15 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_those_that_are_taken_or_a_few_more() {
+        for slots in [0, 1, WORDS_MIN, WORDS_MIN + 1, 1000] {
+            let taken = size_of_val(&*Sketch::new(slots).words) as u64;
+            let bytes = Sketch::bytes_for(slots as u64);
+            assert!((taken..=taken + 8 * WORDS_MIN as u64).contains(&bytes), "{slots} slots");
+        }
+    }
+
+    #[test]
     fn counts_end_at_fifteen_and_age() {
         let mut sketch = Sketch::new(16);
         (0..100).for_each(|_| sketch.increment(1));

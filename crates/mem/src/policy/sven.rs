@@ -81,8 +81,9 @@ impl Sven {
     }
 
     /// Bytes beside the records.
-    pub const fn bytes_for(slots: u64) -> u64 {
-        Links::bytes_for(slots, Self::LISTS) + slots * size_of::<u32>() as u64
+    pub fn bytes_for(slots: u64) -> u64 {
+        let scores = slots * size_of::<u32>() as u64;
+        Links::bytes_for(slots, Self::LISTS) + scores + Numbers::bytes_for(LISTS.into())
     }
 
     fn now(&self) -> u32 {
@@ -211,5 +212,15 @@ mod tests {
         assert_eq!(driver.victims(), [0, 1]);
         driver.visit_all(&[1, 0]);
         assert_eq!(driver.victims(), [1, 0]);
+    }
+
+    #[test]
+    fn bytes_are_those_that_are_taken() {
+        for slots in [0, 1, 9, 1000] {
+            let policy = Sven::new(slots);
+            let of_scores = size_of_val(&*policy.scores) as u64;
+            let taken = policy.links.bytes() + policy.occupied.bytes() + of_scores;
+            assert_eq!(Sven::bytes_for(slots as u64), taken, "{slots} slots");
+        }
     }
 }

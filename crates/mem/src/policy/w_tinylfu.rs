@@ -237,4 +237,12 @@ mod tests {
             driver.visit_all(&[left]);
         }
     }
+
+    #[test]
+    fn bytes_are_those_of_its_parts() {
+        for slots in [0, 1, 1000] {
+            let bytes = WTinyLfu::new(slots as usize).links.bytes() + Sketch::bytes_for(slots);
+            assert_eq!(WTinyLfu::bytes_for(slots), bytes, "{slots} slots");
+        }
+    }
 }

@@ -1,0 +1,109 @@
+//! What the plan says of a cache's bytes (I10), beside what allocator and system gave it.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "what a test asks for is there")]
+
+use stepwell_base::{Key, SlotIndex};
+use stepwell_mem::{Cache, Occurrence, PolicyKind, bytes_of_known_uses, metadata_bytes};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const ONCE: Occurrence = Occurrence { examples: 1, positives: 0, importance: 0.0 };
+
+/// The structs that own the lists: a few dozen bytes each, whatever the number of slots.
+const HEADERS: u64 = 1 << 10;
+/// What is left of last pages, and what the allocator takes from the system ahead of use: a tenth
+/// of the least that a cache of many slots takes.
+const ROUNDING: u64 = 256 << 10;
+
+/// Bytes of the process that can be written to: mappings and heap, touched or not.
+fn writable() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Bytes that were asked of the allocator and not given back, and all that ever were.
+fn heap() -> (u64, u64) {
+    let stats = dhat::HeapStats::get();
+    (stats.curr_bytes as u64, stats.total_bytes)
+}
+
+/// Fills every slot, then gives each to other keys, some rows being used again.
+fn use_up(cache: &mut Cache, mut key: u64) {
+    let slots = cache.slots() as u64;
+    for round in 0..3 * slots {
+        key += 1;
+        let slot = cache.place(Key(key)).unwrap().slot;
+        cache.trained(slot, ONCE);
+        cache.unpin(slot);
+        let old = SlotIndex((round * 7 % slots.min(round + 1)) as u32);
+        cache.pin(old);
+        cache.trained(old, ONCE);
+        cache.unpin(old);
+    }
+}
+
+/// One test: another beside it would be counted too.
+#[test]
+fn a_cache_takes_what_the_plan_says() {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    metadata();
+    known_uses();
+}
+
+/// Many slots, of which mappings make up most; many batches, whose lists do; and next to nothing.
+fn metadata() {
+    // Nothing is given back in between, so that what one takes is new to the process.
+    let mut all = Vec::with_capacity(3 * PolicyKind::ALL.len());
+    for (slots, horizon) in [(100_000, 16), (2000, 50_000), (1, 0)] {
+        for kind in PolicyKind::ALL {
+            let (heap_before, writable_before) = (heap().0, writable());
+            let mut cache = Cache::with_policy(slots, horizon, kind);
+            let (taken, asked) = (heap().0 - heap_before, heap().1);
+            use_up(&mut cache, 0);
+            assert_eq!(heap().1, asked, "{kind}: rows that come and go take no memory");
+            let grown = writable().saturating_sub(writable_before);
+            let bound = metadata_bytes(kind, slots as u64, horizon as u64 + 2);
+            let what = format!("{kind}, {slots} slots: {bound} planned, {grown} grown, {taken}");
+            assert!(grown <= bound + ROUNDING, "{what}");
+            assert!(bound <= grown + ROUNDING, "{what}");
+            // The allocator knows no mappings: records, buckets and, for some policies, links.
+            let mapped = 16 * slots as u64 + slots.div_ceil(9).max(2) as u64 * 64;
+            assert!(taken + mapped <= bound + HEADERS, "{what}");
+            assert!(bound <= taken + mapped + 8 * (slots as u64 + 600), "{what}");
+            all.push(cache);
+        }
+    }
+}
+
+/// Rows whose next use is known, noted once each as the planner does, and again and again.
+fn known_uses() {
+    const ROWS: u64 = 10_000;
+    const BATCHES: u32 = 3;
+    let mut cache = Cache::new(ROWS as usize, BATCHES as usize);
+    let slots: Vec<SlotIndex> = (0..ROWS).map(|key| cache.place(Key(key)).unwrap().slot).collect();
+    let before = heap().0;
+    for slot in &slots {
+        cache.expect(*slot, Some(slot.0 % BATCHES));
+        cache.unpin(*slot);
+    }
+    let (bound, taken) = (bytes_of_known_uses(ROWS), heap().0 - before);
+    assert!((ROWS * 4..=bound).contains(&taken), "{taken} bytes, {bound} planned");
+    assert!(bound <= 2 * taken, "{taken} bytes, {bound} planned");
+    for _ in 0..20 {
+        for slot in &slots {
+            cache.pin(*slot);
+            cache.unpin(*slot);
+        }
+        let taken = heap().0 - before;
+        assert!(taken <= 2 * bound, "{taken} bytes, {bound} planned for rows noted once");
+    }
+    // A row that was used and is expected no more is noted by nobody.
+    for slot in &slots {
+        cache.pin(*slot);
+        cache.expect(*slot, None);
+    }
+    assert_eq!(heap().0, before);
+}
