@@ -47,3 +47,29 @@ impl fmt::Display for Budget {
         write!(f, "  {:<22}{:>12}", "sum", ByteCount(self.total()).to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_is_listed_and_summed() {
+        let mut budget = Budget::default();
+        assert_eq!((budget.total(), budget.bounds().len()), (0, 0));
+        budget.add("rows in memory", 3 << 20, "two slots");
+        budget.add("batches", 512, String::from("four of them"));
+        let named = |bound: &Bound| (bound.name.clone(), bound.bytes, bound.why.clone());
+        let listed: Vec<_> = budget.bounds().iter().map(named).collect();
+        let expected = [("rows in memory", 3 << 20, "two slots"), ("batches", 512, "four of them")];
+        assert_eq!(listed, expected.map(|(name, bytes, why)| (name.into(), bytes, why.into())));
+        assert_eq!(budget.total(), (3 << 20) + 512);
+        let text = budget.to_string();
+        let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+        assert_eq!(lines[0], ["rows", "in", "memory", "3.0", "MiB", "two", "slots"]);
+        assert_eq!(lines[1], ["batches", "512", "B", "four", "of", "them"]);
+        assert_eq!(lines[2], ["sum", "3.0", "MiB"]);
+        // What is more than can be counted is not taken for little.
+        budget.add("all", u64::MAX, "");
+        assert_eq!(budget.total(), u64::MAX);
+    }
+}

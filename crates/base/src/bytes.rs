@@ -73,4 +73,39 @@ mod tests {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
+
+    #[test]
+    fn every_unit_is_what_it_says() {
+        let units = [
+            ("kib", 1024u64),
+            ("MiB", 1024 * 1024),
+            ("GiB", 1024 * 1024 * 1024),
+            ("TiB", 1024 * 1024 * 1024 * 1024),
+            ("kB", 1000),
+            ("MB", 1000 * 1000),
+            ("GB", 1000 * 1000 * 1000),
+            ("TB", 1000 * 1000 * 1000 * 1000),
+            ("b", 1),
+            ("", 1),
+        ];
+        for (unit, bytes) in units {
+            assert_eq!(format!(" 3 {unit}").parse::<ByteCount>().unwrap().0, 3 * bytes, "{unit}");
+            let half = format!("2.5{unit}").parse::<ByteCount>().unwrap().0;
+            assert_eq!(half, 2 * bytes + bytes / 2, "{unit}");
+        }
+        let error = "64 miles".parse::<ByteCount>().unwrap_err().to_string();
+        assert!(error.contains("64 miles") && error.contains("64MiB"), "{error}");
+    }
+
+    #[test]
+    fn is_written_in_the_unit_that_fits() {
+        let written = |bytes: u64| ByteCount(bytes).to_string();
+        assert_eq!([0, 1, 1023].map(written), ["0 B", "1 B", "1023 B"]);
+        assert_eq!([1024, 1536, (1 << 20) - 1].map(written), ["1.0 KiB", "1.5 KiB", "1024.0 KiB"]);
+        assert_eq!([1 << 20, 5 << 19].map(written), ["1.0 MiB", "2.5 MiB"]);
+        assert_eq!(
+            [1 << 30, 5 << 28, 1 << 40].map(written),
+            ["1.00 GiB", "1.25 GiB", "1024.00 GiB"]
+        );
+    }
 }

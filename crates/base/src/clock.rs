@@ -59,3 +59,33 @@ impl Clock for ManualClock {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_when_it_is_told_to_and_counts_no_threads() {
+        let clock = ManualClock::default();
+        assert_eq!((clock.seconds(), clock.thread_seconds()), (0.0, 0.0));
+        clock.advance(1.5);
+        clock.advance(2.0);
+        assert_eq!((clock.seconds(), clock.thread_seconds()), (3.5, 0.0));
+    }
+
+    #[test]
+    fn the_system_clock_goes_on_and_processor_time_is_not_time() {
+        let clock = SystemClock::default();
+        let (begin, worked) = (clock.seconds(), clock.thread_seconds());
+        assert!((0.0..60.0).contains(&begin), "it began just now: {begin}");
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        let slept = clock.seconds() - begin;
+        let during = clock.thread_seconds() - worked;
+        assert!((0.06..60.0).contains(&slept), "{slept}");
+        assert!((0.0..0.05).contains(&during), "asleep, it worked for {during}");
+        // As the system counts it: some processor time, seconds and parts of them.
+        while clock.thread_seconds() < worked + 0.01 {}
+        assert!(clock.thread_seconds() - worked < 5.0);
+        assert!(clock.seconds() - begin >= slept);
+    }
+}

@@ -252,4 +252,56 @@ mod tests {
         });
         assert!(bell.is_stopped());
     }
+
+    #[test]
+    fn every_change_rings_the_bell_once() {
+        let bell = Bell::new();
+        let rings = |change: &mut dyn FnMut()| {
+            let before = bell.count();
+            change();
+            bell.count() - before
+        };
+        let (sender, receiver) = bounded(&bell, 1);
+        assert_eq!(rings(&mut || sender.try_send(1).unwrap()), 1);
+        assert_eq!(rings(&mut || _ = sender.try_send(2)), 0, "refused, nothing changed");
+        assert_eq!(rings(&mut || _ = receiver.try_recv()), 1);
+        assert_eq!(rings(&mut || _ = receiver.try_recv()), 0, "empty, nothing changed");
+        let mut second = Some(sender.clone());
+        assert_eq!(rings(&mut || drop(second.take())), 1);
+        assert_eq!(receiver.try_recv(), Received::Empty, "one sender is left");
+        let mut receiver = Some(receiver);
+        assert_eq!(rings(&mut || drop(receiver.take())), 1);
+    }
+
+    #[test]
+    fn what_nobody_will_receive_is_dropped_with_the_receiver() {
+        let (sender, receiver) = bounded(&Bell::new(), 3);
+        let item = Arc::new(());
+        sender.try_send(Arc::clone(&item)).unwrap();
+        drop(receiver);
+        assert_eq!(Arc::strong_count(&item), 1);
+        assert!(!sender.is_full());
+    }
+
+    #[test]
+    fn whoever_waits_is_counted_and_woken_as_often_as_the_bell_is_rung() {
+        let bell = Bell::new();
+        std::thread::scope(|scope| {
+            for round in 0..3 {
+                let seen = bell.count();
+                let bell = &bell;
+                let waiters = [0; 2].map(|_| scope.spawn(move || bell.wait_past(seen)));
+                while bell.lock().waiting < 2 {
+                    std::thread::yield_now();
+                }
+                assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "round {round}");
+                bell.ring();
+                waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+                assert_eq!(bell.lock().waiting, 0);
+                assert_eq!(bell.count(), seen + 1);
+            }
+        });
+        bell.wait_past(bell.count() - 1);
+        assert!(!bell.is_stopped());
+    }
 }

@@ -276,4 +276,35 @@ mod tests {
         assert!(matches!(&ended[1].outcome, Err(Stop::Failed(why)) if why == "seven"));
         assert_eq!(total, Received::Closed);
     }
+
+    /// Blocked at first, then takes a second of a clock that it moves by itself.
+    struct Slow(Arc<crate::clock::ManualClock>, Arc<Bell>, u32);
+
+    impl Stage for Slow {
+        type Error = String;
+        fn name(&self) -> &'static str {
+            "slow"
+        }
+        fn poll(&mut self) -> Result<Progress, String> {
+            self.2 += 1;
+            self.0.advance(f64::from(self.2));
+            self.1.ring();
+            Ok([Progress::Blocked, Progress::Progressed, Progress::Done][self.2 as usize - 1])
+        }
+    }
+
+    #[test]
+    fn time_is_told_apart_into_work_and_waiting() {
+        let (bell, clock) = (Bell::new(), Arc::new(crate::clock::ManualClock::default()));
+        clock.advance(100.0);
+        let of_rhythm: Arc<dyn Clock> = Arc::<crate::clock::ManualClock>::clone(&clock);
+        let pace = Arc::new(FullSpeed);
+        let rhythm = Rhythm { bell: Arc::clone(&bell), clock: of_rhythm, pace };
+        let times = drive(Box::new(Slow(clock, Arc::clone(&bell), 0)), &rhythm).unwrap();
+        let expected =
+            StageTimes { wait_seconds: 1.0, busy_seconds: 2.0, ..StageTimes::new("slow") };
+        assert_eq!(times, expected);
+        // Three rings of its own, and one as it ended, for whoever waits for its queues to close.
+        assert_eq!((bell.count(), bell.is_stopped()), (4, false));
+    }
 }

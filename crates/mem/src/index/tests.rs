@@ -85,6 +85,7 @@ fn keys_are_found_while_the_index_grows_and_afterwards() {
         let first = index.used;
         for slot in (0..slots).map(SlotIndex) {
             index.insert(keys[slot.at()], slot, |slot| keys[slot.at()]).unwrap();
+            assert!(slot.at() >= first * 9 || index.used == first, "it grows when it is full");
             if slot.0 % 1000 == 0 || slot.0 + 1 == slots || slot.at() + 1 == first * 9 {
                 let mut found = Vec::new();
                 index.find_many(&keys, |slot| keys[slot.at()], |_| {}, |of| found.push(of));
