@@ -113,3 +113,28 @@ fn bytes_are_those_that_are_taken() {
         assert_eq!(bytes_for(slots as u64), taken as u64, "{slots} slots");
     }
 }
+
+#[test]
+fn what_is_found_was_asked_for_before() {
+    let mut index = Index::new(9 * 4000);
+    let keys: Vec<Key> = (0..4000).map(|slot| Key(slot * 77)).collect();
+    for (slot, key) in (0..).zip(&keys) {
+        index.insert(*key, SlotIndex(slot), |slot| keys[slot.at()]).unwrap();
+    }
+    for count in [0, 1, AHEAD, AHEAD + 1, 2 * AHEAD, 1000] {
+        let (asked, mut found) = (std::cell::RefCell::new(Vec::new()), Vec::new());
+        let ask = |slot| asked.borrow_mut().push(slot);
+        index.find_many(
+            &keys[..count],
+            |slot| keys[slot.at()],
+            ask,
+            |slot| {
+                // By its turn, its own was asked for, and so were those of as many keys as go ahead.
+                let ahead = (found.len() + AHEAD).min(count);
+                assert_eq!(asked.borrow().len(), ahead.max(found.len()));
+                found.push(slot.unwrap());
+            },
+        );
+        assert_eq!(asked.into_inner(), found, "{count} keys");
+    }
+}

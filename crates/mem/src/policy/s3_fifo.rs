@@ -263,6 +263,25 @@ mod tests {
     }
 
     #[test]
+    fn one_slot_in_ten_is_small_and_one_in_four_has_room_in_the_ring() {
+        assert_eq!([0, 1, 9, 10, 99, 100].map(small_slots), [1, 1, 1, 1, 9, 10]);
+        assert_eq!([0, 1, 7, 8, 99, 100].map(ring_slots), [1, 1, 1, 2, 24, 25]);
+    }
+
+    #[test]
+    fn a_ring_gives_slots_in_the_order_in_which_they_came() {
+        let mut ring = Ring::new(3);
+        for round in 0..7 {
+            (round..round + 3).for_each(|slot| assert!(ring.push(SlotIndex(slot))));
+            assert!(!ring.push(SlotIndex(99)), "three have room");
+            (round..round + 3).for_each(|slot| assert_eq!(ring.pop(), Some(SlotIndex(slot))));
+            assert_eq!((ring.pop(), ring.len), (None, 0));
+            // One more, so that the next ones begin a place further on.
+            assert!(ring.push(SlotIndex(5)) && ring.pop() == Some(SlotIndex(5)));
+        }
+    }
+
+    #[test]
     fn a_row_that_comes_back_goes_to_the_main_queue() {
         let mut driver = driver();
         driver.visit_all(&[0, 1]);

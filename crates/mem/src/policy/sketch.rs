@@ -105,11 +105,40 @@ mod tests {
     }
 
     #[test]
+    fn a_key_has_four_counters_that_owe_nothing_to_each_other() {
+        const TAGS: u32 = 64_000;
+        let sketch = Sketch::new(1000);
+        let (mut words, mut pairs) = (vec![0; 1000], [[0; 16]; 3]);
+        let mut distinct = 0;
+        for tag in 0..TAGS {
+            let counters = sketch.counters(tag);
+            let mut columns = [0; ROWS as usize];
+            for (row, (word, shift)) in counters.into_iter().enumerate() {
+                assert!(shift % 4 == 0 && shift / 16 == row as u32, "its part of the word");
+                columns[row] = (shift / 4 % 4) as usize;
+                words[word] += 1;
+            }
+            let pair = |row: usize| columns[row] * 4 + columns[row + 1];
+            (0..3).for_each(|row| pairs[row][pair(row)] += 1);
+            let mut of_tag = counters.map(|(word, _)| word);
+            of_tag.sort_unstable();
+            distinct += u32::from(of_tag.windows(2).all(|two| two[0] != two[1]));
+        }
+        assert!(distinct > TAGS / 100 * 98, "{distinct} of {TAGS} have four words");
+        assert!(words.iter().all(|count| (170..350).contains(count)), "256 each: {words:?}");
+        assert!(pairs.as_flattened().iter().all(|n| (3700..4300).contains(n)), "{pairs:?}");
+    }
+
+    #[test]
     fn counts_end_at_fifteen_and_age() {
         let mut sketch = Sketch::new(16);
         (0..100).for_each(|_| sketch.increment(1));
         assert_eq!(sketch.frequency(1), 15);
         (0..60).for_each(|_| sketch.increment(2));
         assert_eq!(sketch.frequency(1), 7);
+        // After the uses of the other one alone it is forgotten, and so is who was never used.
+        (0..400).for_each(|_| sketch.increment(2));
+        assert_eq!([1, 3, 4, 5].map(|tag| sketch.frequency(tag)), [0; 4]);
+        assert!((7..=15).contains(&sketch.frequency(2)));
     }
 }

@@ -1,8 +1,8 @@
 //! What a graph says about itself, and the descriptions it refuses.
 
 use stepwell_nn::{
-    Activation, Add, BufferKind, Concat, Cross, DotInteraction, FactorizationMachine, GraphBuilder,
-    GraphError, InputShape, NodeId, Source, Workspace,
+    Activation, Add, BufferKind, Concat, Cross, DotInteraction, FactorizationMachine, Flops,
+    GraphBuilder, GraphError, InputShape, NodeId, Precision, Source, Workspace, bf16_kernel,
 };
 
 #[test]
@@ -69,6 +69,58 @@ fn work_of_crosses_and_interactions_is_counted() {
     // Of the columns 8..17 five are embeddings.
     let inner = 2 * 5 * (5 + 9) + 2 * 2 * 15;
     assert_eq!(flops.backward, inner + 2 * (18 + 18) + 1);
+}
+
+#[test]
+fn work_of_factorization_machines_and_of_layers_without_bias_is_counted() {
+    let of = |graph: &stepwell_nn::Graph<f32>, node: usize| graph.node_flops().nth(node);
+    let lanes = 3 * 4;
+    // A sum and a sum of squares over the slots; of each lane a square, a difference and a sum.
+    let forward = 3 * lanes + 3 * 4 + 1;
+    let expected = Flops { forward, backward: lanes + 2 * lanes };
+    assert_eq!(of(&crate::common::deepfm(), 0), Some(expected));
+    // Of the columns 15..24 five are embeddings.
+    let graph = crate::common::forked();
+    let expected = Flops { forward: 3 * 9 + 3 * 3 + 1, backward: 9 + 2 * 5 };
+    assert_eq!(of(&graph, 3), Some(expected));
+    let expected = Flops { forward: 2 * 21, backward: 2 * 21 + 2 * 21 };
+    assert_eq!(of(&graph, 6), Some(expected));
+}
+
+#[test]
+fn only_cross_layers_keep_more_than_their_output() {
+    for (name, graph) in crate::common::all::<f32>() {
+        let crosses = match name {
+            "dcn" => 9 * 2,
+            "crossed" => 4 * 4,
+            _ => 0,
+        };
+        let lanes = |kind| {
+            let of_kind = graph.plan().buffers.iter().filter(move |buffer| buffer.kind == kind);
+            of_kind.map(|buffer| buffer.lanes).sum::<usize>()
+        };
+        // A gradient has the lanes of the output alone.
+        let kept = lanes(BufferKind::Value) - lanes(BufferKind::Gradient);
+        assert_eq!(kept, crosses, "{name}");
+    }
+}
+
+#[test]
+fn weights_are_packed_for_each_pass_where_they_have_eight_columns() {
+    // Of layers of 9 x 9 both, of 9 to 5, 9 to 4 and 13 to 1 that of the backward pass.
+    let parts = [("lr", 0), ("wide_deep", 2 + 1), ("dcn", 2 + 2 + 1 + 1), ("crossed", 0)];
+    for (name, graph) in crate::common::all::<f32>() {
+        assert_eq!(graph.packed_weights().parts_mut().len(), 0, "{name} in f32");
+        let graph = graph.with_precision(Precision::Bf16);
+        let packed = graph.packed_weights().parts_mut().len();
+        if let Some((_, parts)) = parts.iter().find(|(of, _)| *of == name) {
+            // Without a bf16 unit, products take weights as they lie.
+            let parts = if bf16_kernel().name == "portable" { 0 } else { *parts };
+            assert_eq!(packed, parts, "{name}");
+        }
+        assert_eq!(packed > 0, graph.packed_bytes() > 0, "{name}");
+        assert!(graph.packing_writes() <= graph.packed_bytes(), "{name}");
+    }
 }
 
 #[test]
