@@ -227,6 +227,21 @@ mod tests {
     }
 
     #[test]
+    fn a_winner_takes_the_place_that_main_has_before_anybody_leaves_main() {
+        let mut driver = driver(4);
+        driver.visit_all(&[0, 1, 2, 0, 1, 2, 3]);
+        assert_eq!(driver.victim(), Some(3));
+        // The row of slot 0 leaves main from elsewhere; two newcomers are in the window then.
+        driver.detach(0);
+        driver.admit(0, 200);
+        driver.admit(3, 100);
+        driver.visit_all(&[0, 0, 0, 3]);
+        // The one of slot 0 is used most and moves to main; the other is used least, and leaves.
+        assert_eq!(driver.victim(), Some(3));
+        assert_eq!(driver.victims(), [1, 2, 0]);
+    }
+
+    #[test]
     fn frequencies_outlive_their_rows() {
         let mut driver = driver(4);
         driver.visit_all(&[0, 1, 2, 3]);
