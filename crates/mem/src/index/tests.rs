@@ -129,7 +129,7 @@ fn what_is_found_was_asked_for_before() {
             |slot| keys[slot.at()],
             ask,
             |slot| {
-                // By its turn, its own was asked for, and so were those of as many keys as go ahead.
+                // By its turn its own was asked for, and those of the keys that go ahead.
                 let ahead = (found.len() + AHEAD).min(count);
                 assert_eq!(asked.borrow().len(), ahead.max(found.len()));
                 found.push(slot.unwrap());
