@@ -130,8 +130,7 @@ fn what_is_found_was_asked_for_before() {
             ask,
             |slot| {
                 // By its turn its own was asked for, and those of the keys that go ahead.
-                let ahead = (found.len() + AHEAD).min(count);
-                assert_eq!(asked.borrow().len(), ahead.max(found.len()));
+                assert_eq!(asked.borrow().len(), (found.len() + AHEAD).min(count));
                 found.push(slot.unwrap());
             },
         );
