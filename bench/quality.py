@@ -37,11 +37,12 @@ def main():
     for model in options.models:
         for seed in options.seeds:
             if options.only != "peer":
-                results.setdefault((model, "ours"), []).append(ours(sides, model, data, seed))
+                report = ours(sides, model, data, seed)
+                results.setdefault((model, "ours"), []).append(report["eval"])
             if options.only != "ours":
                 last = peer(sides, model, data, seed)
                 results.setdefault((model, "peer"), []).append(last["eval"])
-    report(options, results, last)
+    show(options, results, last)
 
 
 def sample():
@@ -68,6 +69,7 @@ def epochs_and_rate(model):
 
 
 def ours(sides, model, data, seed):
+    """The report of one run of ours."""
     epochs, rate = epochs_and_rate(model)
     settings = {
         "seed": seed, "threads": sides.options.threads, "data.epochs": epochs,
@@ -75,12 +77,12 @@ def ours(sides, model, data, seed):
         "optim.rows.kind": "adagrad", "optim.rows.lr": 0.02,
         "optim.dense.kind": "adam", "optim.dense.lr": rate,
     }
-    result = sides.ours(f"ours-{model}-{seed}", model, data, settings)["eval"]
-    say(f"ours {model} seed {seed}: AUC {result['auc']:.5f}, log loss {result['logloss']:.5f}")
-    return result
+    return said(f"ours {model} seed {seed}",
+                sides.ours(f"ours-{model}-{seed}", model, data, settings))
 
 
 def peer(sides, model, data, seed):
+    """The report of one run of the peer."""
     epochs, rate = epochs_and_rate(model)
     flags = {
         "--seed": seed, "--threads": sides.options.threads, "--epochs": epochs,
@@ -89,13 +91,17 @@ def peer(sides, model, data, seed):
         "--rows-per-slot": sides.options.rows_per_slot,
     }
     words = [word for pair in flags.items() for word in pair]
-    report = sides.peer(f"peer-{model}-{seed}", model, data, *words)
+    return said(f"peer {model} seed {seed}",
+                sides.peer(f"peer-{model}-{seed}", model, data, *words))
+
+
+def said(name, report):
     result = report["eval"]
-    say(f"peer {model} seed {seed}: AUC {result['auc']:.5f}, log loss {result['logloss']:.5f}")
+    say(f"{name}: AUC {result['auc']:.5f}, log loss {result['logloss']:.5f}")
     return report
 
 
-def report(options, results, peer_report):
+def show(options, results, peer_report):
     print(f"seeds {options.seeds}\n{versions(options, peer_report)}\n{machine()}\n")
     head = ["model", "ours, AUC", "PyTorch, AUC", "difference",
             "ours, log loss", "PyTorch, log loss", "difference"]

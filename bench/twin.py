@@ -1,0 +1,720 @@
+#!/usr/bin/env python3
+"""A twin of the trainer in plain f64 NumPy, and what it finds beside `stepwell train`.
+
+It shares nothing with the trainer but the published documents: README.md, docs/checkpoint.md,
+crates/ssd/FORMAT.md. It reads the TSV, makes keys and initial rows, reads checkpoints, computes
+every model forwards and backwards by hand, and follows the optimizers, all in f64. One line a
+check; the first that fails ends it with status 1.
+
+  published   a checkpoint of step 0 has no row; after one step that changes nothing the rows are
+              those of the twin's keys, with the twin's initial weights, bit for bit
+  gradients   SGD, a checkpoint after each step: weights before less weights after, over the rate,
+              are the gradient; beside the twin's for the same weights, of every dense parameter and
+              every row touched
+  progress    the settings of examples/MODEL.toml: log loss of every epoch, each example scored
+              before it is trained on, and log loss and AUC of the evaluation part
+  store       rows through tiny tiers, merged and expired: the digest of the report, computed anew
+              from the files of the checkpoint
+"""
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"]
+SLOTS, DENSE = 26, 13
+SAMPLE = "criteo_tb_80k.tsv.zst"
+
+GRADIENT_OFF_MAX = 1e-6  # of a gradient, beside what rounding its weight to f32 explains
+GRADIENT_PART_MAX = 1e-5  # of the greatest gradient of its parameter, likewise
+LOSS_OFF_MAX = 1e-4
+AUC_OFF_MAX = 1e-3
+KINK_MIN = 1e-6  # nearer to zero, a rectifier's input may have another sign in f32
+
+
+class Wrong(Exception):
+    """A check that failed."""
+
+
+def demand(holds, why):
+    if not holds:
+        raise Wrong(why)
+
+
+# ---- published functions -------------------------------------------------------------------------
+
+def key_of(column, value):
+    """Key of `value`, bytes, in id column `column`, from 1."""
+    return xxhash.xxh3_64_intdigest(b"C%d\0" % column + value)
+
+
+KEY_NAME = ""
+INITIAL_NAME = ""
+
+
+def row_state(seed, table, key):
+    """State at which the stream of a row's initial values starts."""
+    name = b"initial\0" + table.to_bytes(4, "little") + int(key).to_bytes(8, "little")
+    return xxhash.xxh3_64_intdigest(seed.to_bytes(8, "little") + name)
+
+
+def splitmix64(states, count):
+    """The first `count` numbers of SplitMix64 from each of the states."""
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = np.asarray(states, np.uint64)[:, None] + steps
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def initial_rows(seed, table, keys, width, dim, reach):
+    """Weights that rows begin with: the embedding uniform in [-reach, reach), the rest zero."""
+    unit = (splitmix64([row_state(seed, table, key) for key in keys], dim)
+            >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+    rows = np.zeros((len(keys), width), np.float32)
+    rows[:, :dim] = (unit * np.float32(2) - np.float32(1)) * np.float32(reach)
+    return rows
+
+
+# ---- examples ------------------------------------------------------------------------------------
+
+class Examples:
+    """The lines of a TSV: label, 13 integers, 26 ids."""
+
+    def __init__(self, path):
+        lines = [line.rstrip(b"\r\n").split(b"\t") for line in open(path, "rb")]
+        demand(all(len(line) == 1 + DENSE + SLOTS for line in lines), f"{path}: columns")
+        integers = [[max(int(x), 0) if x else 0 for x in line[1:1 + DENSE]] for line in lines]
+        self.labels = np.array([int(line[0]) for line in lines], float)
+        # Features are kept in f32, as the trainer has them.
+        self.dense = np.log1p(np.array(integers, float)).astype(np.float32).astype(float)
+        ids = [[key_of(n, value) for n, value in enumerate(line[1 + DENSE:], 1)] for line in lines]
+        self.keys, at = np.unique(np.array(ids, np.uint64), return_inverse=True)
+        self.at = at.reshape(len(lines), SLOTS)
+
+    def __len__(self):
+        return len(self.labels)
+
+
+def evaluated(count, fraction):
+    """Of so many examples, how many the evaluation part has."""
+    return math.floor(count * fraction)
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+def number(data, at, size):
+    return int.from_bytes(data[at:at + size], "little")
+
+
+def xxh3(data):
+    return xxhash.xxh3_64_intdigest(data)
+
+
+class Checkpoint:
+    """checkpoint.json, dense.bin and the rows of table 0."""
+
+    def __init__(self, path):
+        meta, dense = (path / "checkpoint.json").read_bytes(), (path / "dense.bin").read_bytes()
+        sums = f"{xxh3(meta):016x}  checkpoint.json\n{xxh3(dense):016x}  dense.bin\n"
+        demand((path / "CHECKSUMS").read_text() == sums, f"{path}: its sums")
+        self.meta = json.loads(meta)
+        lanes, at, self.dense = np.frombuffer(dense, "<f4"), 0, {}
+        for section in self.meta["dense"]:
+            self.dense[section["name"]] = lanes[at:at + section["count"]]
+            at += section["count"]
+        demand(at == len(lanes), f"{path}: dense.bin has {len(lanes)} lanes, not {at}")
+        table = self.meta["tables"][0]
+        self.store = Store(path / table["rows"])
+        self.width = table["dim"] + table["wide"]
+        demand(self.store.row_bytes == 4 * table["row_lanes"], f"{path}: bytes of a row")
+
+    def rows(self):
+        """Keys in rising order, and their rows' lanes."""
+        return self.store.keys, self.store.lanes
+
+    def digest(self):
+        """What the report of the run calls `model_digest`."""
+        config, (keys, lanes) = self.meta["run"]["config"], self.rows()
+        state = {"sgd": 0, "adagrad": self.width, "adam": 2 * self.width + 1}
+        model = self.width + state[config["optim.rows.kind"]]
+        if lanes.shape[1] > model:
+            used = lanes[:, model].view(np.uint32).astype(int)
+            after = config["rows.expire_after"]
+            exists = (used > 0) & ((after == 0) | (self.meta["step"] - used < after))
+            keys, lanes = keys[exists], lanes[exists]
+        total, table = 0, self.meta["tables"][0]["id"].to_bytes(4, "little")
+        for key, row in zip(keys, lanes[:, :model]):
+            total += xxhash.xxh3_128_intdigest(table + key.tobytes() + row.tobytes())
+        whole = (total % 2**128).to_bytes(16, "little")
+        whole += b"".join(self.dense[name].tobytes() for name in self.dense
+                          if name in ("parameters", "sum", "exp_avg", "exp_avg_sq", "step"))
+        return f"{xxhash.xxh3_128_intdigest(whole):032x}", len(keys)
+
+
+class Store:
+    """A segment store as crates/ssd/FORMAT.md describes it: every sum checked, every row read."""
+
+    def __init__(self, path):
+        text = (path / "manifest.json").read_bytes()
+        head = re.match(rb'\{\n  "checksum": "([0-9a-f]{16})",\n', text)
+        demand(head and int(head[1], 16) == xxh3(text[head.end():]), f"{path}: manifest's sum")
+        self.manifest = m = json.loads(text)
+        demand((m["format"], m["version"]) == ("stepwell segment store", 2), f"{path}: version")
+        self.row_bytes, self.page = m["row_bytes"], m["page_bytes"]
+        self.stride = self.row_bytes + 16
+        demand(self.page == -(-(self.stride + 8) // 4096) * 4096, f"{path}: size of a page")
+        segments = [self.segment(path, named) for named in m["segments"]]
+        self.deletions = [d for _, deletions in segments for d in deletions]
+        self.versions = sum(len(rows) for rows, _ in segments)
+        self.moved = sum(int((rows["birth"] != rows["segment"]).sum()) for rows, _ in segments)
+        self.choose(np.concatenate([rows for rows, _ in segments]) if segments else self.none())
+
+    def dtype(self):
+        return [("key", "<u8"), ("birth", "<u4"), ("used", "<u4"),
+                ("lanes", "<f4", self.row_bytes // 4), ("segment", "<u8"), ("row", "<u8")]
+
+    def none(self):
+        return np.empty(0, self.dtype())
+
+    def place_sum(self, segment, page):
+        return xxh3(self.manifest["table"].to_bytes(4, "little") + segment.to_bytes(8, "little")
+                    + page.to_bytes(4, "little"))
+
+    def segment(self, path, named):
+        """The rows of a segment in order, and its deletions."""
+        n, page = named["segment"], self.page
+        name = path / f"segment-{n:012}.rows"
+        data = name.read_bytes()
+        demand(len(data) == named["bytes"] and len(data) % 4096 == 0, f"{name}: its length")
+        tail = data[-128:]
+        count, runs, deletions = (number(tail, at, 4) for at in (0, 4, 8))
+        tail_sum = number(tail, 112, 8)
+        demand(tail[120:] == b"STEPWEND", f"{name}: no tail")
+        demand(tail_sum == xxh3(tail[:112]) ^ self.place_sum(n, 2**32 - 1), f"{name}: tail's sum")
+        demand(tail_sum == int(named["checksum"], 16) and count == named["rows"], f"{name}: tail")
+        head = (data[:8], *(number(data, at, size) for at, size in
+                            ((8, 4), (12, 4), (16, 4), (20, 4), (24, 8))))
+        expected = (b"STEPWSEG", 2, self.manifest["table"], self.row_bytes, page, n)
+        demand(head == expected, f"{name}: header {head}, not {expected}")
+        per_page = (page - 8) // self.stride
+        pages = -(-count // per_page)
+        page_sums = b""
+        for p in range(pages + 1):
+            at = page * p
+            found = data[at + page - 8:at + page]
+            value = (xxh3(data[at:at + page - 8]) ^ self.place_sum(n, p)).to_bytes(8, "little")
+            demand(found == value, f"{name}: sum of page {p}")
+            page_sums += found
+        demand(xxh3(page_sums) == number(tail, 24, 8), f"{name}: sum of page sums")
+        at = page * (1 + pages)
+        footer = data[at:at + 8 * count + 8 * runs + 16 * deletions]
+        demand(xxh3(footer) == number(tail, 16, 8), f"{name}: footer's sum")
+        rows = self.rows_of(data[page:at], count, per_page, n)
+        births = np.frombuffer(footer, "<u4", 2 * runs, 8 * count).reshape(-1, 2)
+        demand(np.array_equal(np.frombuffer(footer, "<u8", count), rows["key"])
+               and np.array_equal(np.repeat(births[:, 0], births[:, 1]), rows["birth"]),
+               f"{name}: footer and pages differ")
+        killed = footer[8 * count + 8 * runs:]
+        return rows, [(number(killed, i, 8), number(killed, i + 8, 4), number(killed, i + 12, 4))
+                      for i in range(0, len(killed), 16)]
+
+    def rows_of(self, data, count, per_page, segment):
+        kept = np.frombuffer(data, np.uint8).reshape(-1, self.page)[:, :per_page * self.stride]
+        kept = np.ascontiguousarray(kept).reshape(-1, self.stride)[:count]
+        rows = np.empty(count, self.dtype())
+        read = kept.view(self.dtype()[:4]).reshape(count)
+        for field in ("key", "birth", "used", "lanes"):
+            rows[field] = read[field]
+        rows["segment"], rows["row"] = segment, np.arange(count)
+        return rows
+
+    def choose(self, rows):
+        """Of each key the version that counts; those expired are left out."""
+        dead = {}
+        for key, birth, row in self.deletions:
+            dead.setdefault(key, []).append((birth, row))
+        alive = np.ones(len(rows), bool)
+        if dead:
+            for i in np.flatnonzero(np.isin(rows["key"], list(dead))):
+                b, s, r = (int(rows[i][field]) for field in ("birth", "segment", "row"))
+                alive[i] = not any(b < birth or (b == birth == s and r < row)
+                                   for birth, row in dead[int(rows[i]["key"])])
+        rows = rows[alive]
+        rows = rows[np.lexsort((rows["row"], rows["segment"], rows["birth"], rows["key"]))]
+        last = np.append(rows["key"][1:] != rows["key"][:-1], True)[:len(rows)]
+        rows = rows[last]
+        demand(len(rows) == self.manifest["rows"],
+               f"{len(rows)} keys count, the manifest says {self.manifest['rows']}")
+        rows = rows[rows["used"] >= self.manifest["expire_before"]]
+        self.keys, self.lanes = rows["key"], np.ascontiguousarray(rows["lanes"])
+
+
+# ---- models --------------------------------------------------------------------------------------
+
+class Model:
+    """A dense part over embeddings v (b, 26, dim), wide weights (b, 26) and features x (b, 13).
+
+    Parameters lie in one flat vector: by layer in the order in which they are made here, the weight
+    (outputs, inputs) before the bias.
+    """
+
+    def __init__(self, config):
+        self.kind, self.dim = config["model.kind"], config["model.dim"]
+        self.sums = self.kind in ("lr", "wide_deep", "deepfm")
+        if self.kind == "lr":
+            self.dim = 0
+        self.width = self.dim + self.sums
+        self.shapes, self.count = {}, 0
+        inputs, hidden = SLOTS * self.dim + DENSE, config["model.hidden"]
+        if self.sums:
+            self.layer("linear", DENSE, 1)
+            if self.kind != "lr":
+                self.layer("mlp_out", self.layers("mlp", inputs, hidden), 1)
+        elif self.kind == "dcn":
+            self.cross_layers = config["model.cross_layers"]
+            for i in range(self.cross_layers):
+                self.layer(f"cross{i + 1}", inputs, inputs)
+            self.layer("logit", inputs + self.layers("mlp", inputs, hidden), 1)
+        else:
+            self.bottom = [*config["model.bottom"], self.dim]
+            self.layers("bottom", DENSE, self.bottom)
+            self.pairs = np.tril_indices(SLOTS + 1, -1)
+            inputs = self.dim + len(self.pairs[0])
+            self.layer("logit", self.layers("mlp", inputs, hidden), 1)
+        self.depth = len(hidden)
+        self.kink = math.inf
+
+    def layer(self, name, inputs, outputs):
+        for part, shape in (("weight", (outputs, inputs)), ("bias", (outputs,))):
+            self.shapes[f"{name}/{part}"] = (self.count, shape)
+            self.count += math.prod(shape)
+
+    def layers(self, name, inputs, widths):
+        for i, width in enumerate(widths, 1):
+            self.layer(f"{name}{i}", inputs, width)
+            inputs = width
+        return inputs
+
+    def views(self, flat):
+        return {name: flat[at:at + math.prod(shape)].reshape(shape)
+                for name, (at, shape) in self.shapes.items()}
+
+    def forward(self, flat, rows, x):
+        """Logits (b); keeps what `backward` reads."""
+        self.p, self.v, self.x = self.views(flat), rows[..., :self.dim], x
+        whole = np.concatenate([self.v.reshape(len(x), -1), x], 1)
+        if self.sums:
+            z = rows[..., self.dim].sum(1) + self.linear("linear", x)[:, 0]
+            if self.kind != "lr":
+                self.deep = self.mlp("mlp", self.depth, whole)
+                z = z + self.linear("mlp_out", self.deep[-1])[:, 0]
+            if self.kind == "deepfm":
+                z = z + 0.5 * (self.v.sum(1)**2 - (self.v**2).sum(1)).sum(1)
+            return z
+        if self.kind == "dcn":
+            self.crossed = [whole]
+            for i in range(self.cross_layers):
+                x_i = self.crossed[-1]
+                self.crossed.append(whole * self.linear(f"cross{i + 1}", x_i) + x_i)
+            self.deep = self.mlp("mlp", self.depth, whole)
+            self.both = np.concatenate([self.crossed[-1], self.deep[-1]], 1)
+            return self.linear("logit", self.both)[:, 0]
+        self.low = self.mlp("bottom", len(self.bottom), x)
+        self.vectors = np.concatenate([self.low[-1][:, None], self.v], 1)
+        dots = np.einsum("bid,bjd->bij", self.vectors, self.vectors)[:, *self.pairs]
+        self.deep = self.mlp("mlp", self.depth, np.concatenate([self.low[-1], dots], 1))
+        return self.linear("logit", self.deep[-1])[:, 0]
+
+    def backward(self, dz):
+        """Gradients of the flat vector and of the rows, from those of the logits (b)."""
+        flat = np.zeros(self.count)
+        self.g = self.views(flat)
+        d_rows, d_logit = np.zeros((len(dz), SLOTS, self.width)), dz[:, None]
+        if self.sums:
+            d_rows[..., self.dim] = d_logit
+            self.linear_back("linear", self.x, d_logit)
+            if self.kind != "lr":
+                d_deep = self.linear_back("mlp_out", self.deep[-1], d_logit)
+                d_v = self.of_embeddings(self.mlp_back("mlp", self.deep, d_deep))
+                if self.kind == "deepfm":
+                    d_v += d_logit[..., None] * (self.v.sum(1, keepdims=True) - self.v)
+                d_rows[..., :self.dim] = d_v
+        elif self.kind == "dcn":
+            d_both = self.linear_back("logit", self.both, d_logit)
+            columns = self.crossed[0].shape[1]
+            d_whole = self.mlp_back("mlp", self.deep, d_both[:, columns:])
+            d_x = d_both[:, :columns]
+            for i in reversed(range(self.cross_layers)):
+                name, x_i = f"cross{i + 1}", self.crossed[i]
+                d_whole = d_whole + d_x * self.linear(name, x_i)
+                d_x = d_x + self.linear_back(name, x_i, d_x * self.crossed[0])
+            d_rows[:] = self.of_embeddings(d_whole + d_x)
+        else:
+            d_deep = self.linear_back("logit", self.deep[-1], d_logit)
+            d_both = self.mlp_back("mlp", self.deep, d_deep)
+            d_dots = np.zeros((len(dz), SLOTS + 1, SLOTS + 1))
+            d_dots[:, *self.pairs] = d_both[:, self.dim:]
+            d_vectors = (d_dots + d_dots.transpose(0, 2, 1)) @ self.vectors
+            self.mlp_back("bottom", self.low, d_vectors[:, 0] + d_both[:, :self.dim])
+            d_rows[:] = d_vectors[:, 1:]
+        return flat, d_rows
+
+    def of_embeddings(self, d_whole):
+        return d_whole[:, :SLOTS * self.dim].reshape(-1, SLOTS, self.dim)
+
+    def linear(self, name, x):
+        return x @ self.p[f"{name}/weight"].T + self.p[f"{name}/bias"]
+
+    def linear_back(self, name, x, dy):
+        self.g[f"{name}/weight"][:] = dy.T @ x
+        self.g[f"{name}/bias"][:] = dy.sum(0)
+        return dy @ self.p[f"{name}/weight"]
+
+    def mlp(self, name, depth, x):
+        """What each layer gives, its input first."""
+        given = [x]
+        for i in range(depth):
+            z = self.linear(f"{name}{i + 1}", given[-1])
+            self.kink = min(self.kink, np.abs(z).min())
+            given.append(np.maximum(z, 0))
+        return given
+
+    def mlp_back(self, name, given, dy):
+        for i in reversed(range(len(given) - 1)):
+            dy = self.linear_back(f"{name}{i + 1}", given[i], dy * (given[i + 1] > 0))
+        return dy
+
+
+def log_loss(z, y):
+    """The loss of each example."""
+    return np.maximum(z, 0) - z * y + np.log1p(np.exp(-np.abs(z)))
+
+
+def probability(z):
+    e = np.exp(-np.abs(z))
+    return np.where(z < 0, e, 1) / (1 + e)
+
+
+# ---- optimizers ----------------------------------------------------------------------------------
+
+class Optimizer:
+    """SGD, Adagrad or Adam over the entries of an array, chosen ones a step."""
+
+    def __init__(self, kind, rate, shape):
+        self.kind, self.rate = kind, rate
+        self.states = [np.zeros(shape) for _ in range({"sgd": 0, "adagrad": 1, "adam": 2}[kind])]
+        # Of each entry by itself: rows count their own steps.
+        self.steps = np.zeros(shape[:1], int)
+
+    def step(self, w, at, g):
+        if self.kind == "sgd":
+            w[at] -= self.rate * g
+        elif self.kind == "adagrad":
+            self.states[0][at] += g * g
+            w[at] -= self.rate * g / (np.sqrt(self.states[0][at]) + 1e-10)
+        else:
+            mean, square = self.states
+            self.steps[at] += 1
+            t = self.steps[at].reshape(-1, *[1] * (g.ndim - 1))
+            mean[at] = 0.9 * mean[at] + 0.1 * g
+            square[at] = 0.999 * square[at] + 0.001 * g * g
+            root = np.sqrt(square[at] / (1 - 0.999**t)) + 1e-8
+            w[at] -= self.rate * mean[at] / (1 - 0.9**t) / root
+
+
+# ---- the twin ------------------------------------------------------------------------------------
+
+class Twin:
+    """A model over the rows of some examples, which begin with their initial values."""
+
+    def __init__(self, config, examples, parameters):
+        self.examples, self.model = examples, Model(config)
+        demand(len(parameters) == self.model.count,
+               f"{len(parameters)} dense parameters, the twin has {self.model.count}")
+        self.parameters = np.array(parameters, float)
+        self.rows = initial_rows(config["seed"], 0, examples.keys, self.model.width,
+                                 self.model.dim, config["model.init_range"]).astype(float)
+        rate = lambda part: (config[f"optim.{part}.kind"], config[f"optim.{part}.lr"])
+        self.of_rows = Optimizer(*rate("rows"), self.rows.shape)
+        self.of_dense = Optimizer(*rate("dense"), self.parameters.shape)
+
+    def score(self, part):
+        at = self.examples.at[part]
+        return self.model.forward(self.parameters, self.rows[at], self.examples.dense[part])
+
+    def gradients(self, part):
+        """Losses; gradients of the parameters; rows touched and their gradients."""
+        z, y = self.score(part), self.examples.labels[part]
+        dense, d_rows = self.model.backward((probability(z) - y) / len(y))
+        touched, place = np.unique(self.examples.at[part], return_inverse=True)
+        rows = np.zeros((len(touched), self.model.width))
+        np.add.at(rows, place.reshape(-1), d_rows.reshape(-1, self.model.width))
+        return log_loss(z, y), dense, touched, rows
+
+    def train(self, count, size):
+        """One epoch over the first `count` examples; their log loss."""
+        total = 0.0
+        for part in parts(count, size):
+            losses, dense, touched, rows = self.gradients(part)
+            self.of_dense.step(self.parameters, slice(None), dense)
+            self.of_rows.step(self.rows, touched, rows)
+            total += losses.sum()
+        return total / count
+
+    def evaluate(self, first):
+        """Log loss and AUC of the examples from `first` on."""
+        z = np.concatenate([self.score(slice(first + p.start, first + p.stop))
+                            for p in parts(len(self.examples) - first, 1024)])
+        y = self.examples.labels[first:]
+        return log_loss(z, y).mean(), auc(z, y)
+
+
+def parts(count, size):
+    return [slice(at, min(at + size, count)) for at in range(0, count, size)]
+
+
+def auc(scores, labels):
+    """Area under the ROC curve; equal scores share their mean rank."""
+    _, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[group]
+    positive = labels.sum()
+    below = ranks[labels == 1].sum() - positive * (positive + 1) / 2
+    return below / (positive * (len(labels) - positive))
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+class Checks:
+    def __init__(self, binary, folder, data):
+        self.binary, self.folder, self.data = binary, folder, data
+        self.runs = 0
+
+    def stepwell(self, model, lines, **settings):
+        """A run on the first lines of the data: its report and where its checkpoints are."""
+        self.runs += 1
+        home = self.folder / f"run-{self.runs}"
+        home.mkdir()
+        data = home / "data.tsv"
+        with open(self.data, "rb") as source, open(data, "wb") as target:
+            target.writelines(line for line, _ in zip(source, range(lines)))
+        pairs = [f"{key.replace('__', '.')}={value}" for key, value in settings.items()]
+        words = [word for pair in pairs for word in ("--set", pair)]
+        command = [self.binary, "train", ROOT / f"examples/{model}.toml", "--data", data, *words,
+                   "--set", "checkpoint.initial=true", "--set", "checkpoint.keep=99",
+                   "--checkpoint", home / "saved", "--report", home / "report.json"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        demand(done.returncode == 0, f"{' '.join(map(str, command))}: {said}")
+        report = json.loads((home / "report.json").read_text())
+        saved = sorted((home / "saved").glob("step-*"))
+        return report, [Checkpoint(path) for path in saved], Examples(data)
+
+    def published(self):
+        """Rates too small to change a weight that is not zero."""
+        still = {"optim__rows__kind": "sgd", "optim__dense__kind": "sgd",
+                 "optim__rows__lr": 1e-30, "optim__dense__lr": 1e-30}
+        _, (before, after), examples = self.stepwell(
+            "wide_deep", 300, data__eval_fraction=0, data__mini_batch=300, seed=7, **still)
+        keys, lanes = after.rows()
+        names = after.meta["key_hash"], after.meta["initial_values"]
+        demand(names == (KEY_NAME, INITIAL_NAME), f"functions of other names: {names}")
+        demand(len(before.rows()[0]) == 0 and before.meta["step"] == 0, "rows before the first step")
+        demand(np.array_equal(before.dense["parameters"], after.dense["parameters"]),
+               "dense parameters changed at a rate of 1e-30")
+        demand(np.array_equal(keys, examples.keys), "other keys")
+        dim = after.meta["tables"][0]["dim"]
+        mine = initial_rows(7, 0, keys, dim, dim, 0.01)
+        demand(np.array_equal(lanes[:, :dim].view(np.uint32), mine.view(np.uint32)),
+               "other initial weights")
+        return f"{len(keys)} keys and their initial weights, bit for bit"
+
+    def gradients(self, model):
+        size = 128
+        # One step at a rate so high that rounding the weights hides next to nothing; then steps
+        # from weights that were trained, at a rate with which no model diverges.
+        first = self.sgd_steps(model, size, size, 1024)
+        later = self.sgd_steps(model, 4 * size + 60, size, 2**-6)
+        return f"first step {first}; then {later}"
+
+    def sgd_steps(self, model, lines, size, rate):
+        """Every step of a run by gradient descent beside the twin's from the same weights."""
+        report, saved, examples = self.stepwell(
+            model, lines, data__eval_fraction=0, data__mini_batch=size, data__epochs=1,
+            seed=SEEDS[model], model__hidden="24,16", model__bottom="20", model__init_range=0.25,
+            checkpoint__every=1, optim__rows__kind="sgd", optim__rows__lr=rate,
+            optim__dense__kind="sgd", optim__dense__lr=rate)
+        twin = Twin(report["config"], examples, saved[0].dense["parameters"])
+        steps = parts(len(examples), size)
+        demand(len(saved) == len(steps) + 1, f"{len(saved)} checkpoints of {len(steps)} steps")
+        worst, rows = Worst(rate), 0
+        for before, after, part in zip(saved, saved[1:], steps):
+            # Both sides begin each step with the weights of the checkpoint before it.
+            twin.parameters[:] = before.dense["parameters"]
+            keys, lanes = before.rows()
+            twin.rows[np.searchsorted(examples.keys, keys)] = lanes
+            _, dense, touched, d_rows = twin.gradients(part)
+            worst.add_dense(twin.model, dense, twin.parameters, after.dense["parameters"])
+            keys, lanes = after.rows()
+            place = np.searchsorted(keys, examples.keys[touched])
+            demand(np.array_equal(keys[place % len(keys)], examples.keys[touched]),
+                   "a row was touched and is not there")
+            worst.add_rows(twin.model, d_rows, twin.rows[touched], lanes[place])
+            others = np.setdiff1d(np.arange(len(keys)), place, assume_unique=True)
+            demand(np.array_equal(twin.rows[np.searchsorted(examples.keys, keys[others])],
+                                  lanes[others]), "a row changed that the step did not touch")
+            rows += len(touched)
+        demand(twin.model.kink > KINK_MIN,
+               f"a rectifier's input is {twin.model.kink:.1e}: its sign is chance; another seed")
+        return f"{twin.model.count} parameters, {rows} rows: {worst}"
+
+    def progress(self, name, model, lines, **settings):
+        report, saved, examples = self.stepwell(model, lines, **settings)
+        config = report["config"]
+        twin = Twin(config, examples, saved[0].dense["parameters"])
+        tested = evaluated(len(examples), config["data.eval_fraction"])
+        count = len(examples) - tested
+        epochs = report["progressive_by_epoch"]
+        demand([e["examples"] for e in epochs] == [count] * config["data.epochs"]
+               and report["eval"]["examples"] == tested, f"not {count} and {tested} examples")
+        said = []
+        for epoch, measured in zip(epochs, report["eval_by_epoch"]):
+            loss = twin.train(count, config["data.mini_batch"])
+            test_loss, test_auc = twin.evaluate(count)
+            pairs = [("log loss", loss, epoch["logloss"], LOSS_OFF_MAX),
+                     ("evaluated", test_loss, measured["logloss"], LOSS_OFF_MAX),
+                     ("AUC", test_auc, measured["auc"], AUC_OFF_MAX)]
+            for what, mine, theirs, most in pairs:
+                demand(abs(mine - theirs) <= most,
+                       f"{what} {theirs:.7f}, the twin's {mine:.7f}: more than {most} apart")
+            said.append(", ".join(f"{what} {theirs:.6f} ({theirs - mine:+.1e})"
+                                  for what, mine, theirs, _ in pairs))
+        return "; ".join(said)
+
+    def store(self):
+        """Rows that do not fit into memory, go down, are merged, expire and are deleted."""
+        report, saved, _ = self.stepwell(
+            "deepfm", 3000, model__dim=8, model__hidden="8", data__mini_batch=64,
+            data__epochs=2, tiers__dram="300KiB", tiers__segment="64KiB", tiers__space=1.1,
+            rows__expire_after=20, checkpoint__every=10, pipeline__lookahead=0)
+        last = saved[-1]
+        digest, rows = last.digest()
+        demand(report["tiers"]["disk"]["compactions"] > 0, "nothing was merged")
+        demand((digest, rows) == (report["model_digest"], report["rows"]),
+               f"digest {digest} of {rows} rows, the report says {report['model_digest']} of "
+               f"{report['rows']}")
+        store = last.store
+        counts = [store.versions, len(store.manifest["segments"]), store.moved,
+                  len(store.deletions)]
+        demand(min(counts) > 0, f"versions, segments, moved, deletions: {counts}")
+        return (f"digest of {rows} rows: {counts[0]} versions in {counts[1]} segments, {counts[2]} "
+                f"moved by merges, {counts[3]} deletions")
+
+
+class Worst:
+    """The greatest distances between the twin's gradients and those that weights in f32 tell.
+
+    The rate is a power of two, so `rate * g` is exact and the weight became what f32 has nearest to
+    `before - rate * g`. So `(before - after) / rate` is off from g by half a unit in the last place
+    of `after`, over the rate, at most; that is admitted beside the tolerances.
+    """
+
+    def __init__(self, rate):
+        self.rate = rate
+        self.off, self.part = (0.0, "none"), (0.0, "none")
+
+    def add_dense(self, model, gradient, before, after):
+        views = [model.views(flat) for flat in (gradient, before, after)]
+        for name in model.shapes:
+            self.add(name, *(view[name] for view in views))
+
+    def add_rows(self, model, gradient, before, after):
+        halves = {"embeddings": slice(model.dim), "wide weights": slice(model.dim, None)}
+        for name, columns in halves.items():
+            if gradient[:, columns].size:
+                self.add(name, *(rows[:, columns] for rows in (gradient, before, after)))
+
+    def add(self, name, gradient, before, after):
+        rounding = 0.5 * np.spacing(np.abs(after)).astype(float) / self.rate
+        off = np.abs((before - after.astype(float)) / self.rate - gradient)
+        beyond, greatest = (off - rounding).max(), np.abs(gradient).max()
+        demand(beyond <= GRADIENT_OFF_MAX and beyond <= GRADIENT_PART_MAX * greatest,
+               f"{name}: off by {off.max():.2e}, {beyond:.2e} of it not by rounding weights, where "
+               f"the greatest gradient is {greatest:.2e}")
+        self.off = max(self.off, (off.max(), name))
+        self.part = max(self.part, (off.max() / greatest, name))
+
+    def __str__(self):
+        (off, off_name), (part, part_name) = self.off, self.part
+        return (f"off by {off:.1e} ({off_name}), by {part:.1e} of the greatest of a parameter "
+                f"({part_name})")
+
+
+# Seeds for which no rectifier's input lies nearer to zero than KINK_MIN.
+SEEDS = {"lr": 1, "wide_deep": 1, "deepfm": 1, "dcn": 1, "dlrm": 1}
+
+
+def data_file(given, folder, binary):
+    """The data: as given, the sample in STEPWELL_DATA, or drawn by the program."""
+    if given:
+        return given
+    sample = Path(os.environ.get("STEPWELL_DATA", "")) / SAMPLE
+    target = folder / "sample.tsv"
+    if sample.is_file() and shutil.which("zstd"):
+        subprocess.run(["zstd", "-dqf", sample, "-o", target], check=True)
+    else:
+        subprocess.run([binary, "synth", "--out", target, "--examples", "5000", "--vocab-scale",
+                        "1"], check=True, capture_output=True)
+    return target
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--stepwell", type=Path, default=ROOT / "target/release/stepwell", help="the binary")
+    add("--data", type=Path, help=f"a TSV; {SAMPLE} in STEPWELL_DATA, or drawn, unless given")
+    add("--lines", type=int, default=4000, help="of it that `progress` reads (%(default)s)")
+    add("--only", default="", help="checks whose names hold this")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="twin-") as folder:
+        folder = Path(folder)
+        checks = Checks(options.stepwell, folder, data_file(options.data, folder, options.stepwell))
+        plan = [("published", checks.published)]
+        plan += [(f"gradients {m}", lambda m=m: checks.gradients(m)) for m in MODELS]
+        plan += [(f"progress {m}", lambda m=m: checks.progress(m, m, options.lines))
+                 for m in MODELS]
+        kinds = ["sgd", "adagrad", "adam"]
+        rates = {"sgd": 0.1, "adagrad": 0.02, "adam": 0.002}
+        for rows, dense in zip(kinds, ["adagrad", "sgd", "adagrad"]):
+            settings = {"optim__rows__kind": rows, "optim__rows__lr": rates[rows],
+                        "optim__dense__kind": dense, "optim__dense__lr": rates[dense] / 10,
+                        "model__hidden": "32,16"}
+            plan.append((f"rows {rows}, dense {dense}", lambda s=settings: checks.progress(
+                "deepfm", "deepfm", options.lines, **s)))
+        plan.append(("store", checks.store))
+        for name, check in plan:
+            if options.only not in name:
+                continue
+            begin = time.perf_counter()
+            try:
+                said = check()
+            except Wrong as why:
+                sys.exit(f"{name:<25} FAILED: {why}")
+            print(f"{name:<25} {time.perf_counter() - begin:5.1f} s  {said}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
