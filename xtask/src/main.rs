@@ -29,7 +29,7 @@ usage: cargo xtask <command>
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words
-  long     the long suite: release build, large sizes, the comparison with the peer
+  long     the long suite: release build, large sizes, the twin in NumPy, the peer in PyTorch
 ";
 
 fn main() -> ExitCode {
@@ -63,7 +63,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
     ];
     match command {
         "ci" => Some(CI.to_vec()),
-        "long" => Some(vec![("long", run::long), ("peer", run::peer)]),
+        "long" => Some(vec![("long", run::long), ("twin", run::twin), ("peer", run::peer)]),
         _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),
     }
 }

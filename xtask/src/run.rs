@@ -1,6 +1,6 @@
 //! Steps that start a tool, and the headline and time of every step.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -51,6 +51,26 @@ pub(crate) fn long(root: &Path) -> Outcome {
     cargo(root, &arguments, &[("STEPWELL_LONG", "1")])
 }
 
+/// The trainer beside its twin in NumPy, where a Python that has it is at hand.
+pub(crate) fn twin(root: &Path) -> Outcome {
+    let python = std::env::var_os("STEPWELL_PYTHON").unwrap_or_else(|| "python3".into());
+    if let Err(why) = output(Command::new(&python).args(["-c", "import numpy, xxhash"])) {
+        let why = why.lines().last().unwrap_or_default();
+        println!("skipped: {why} (STEPWELL_PYTHON names a Python with both; see bench/README.md)");
+        return Ok(());
+    }
+    cargo(root, &["build", "--release", "--package", "stepwell"], &[])?;
+    let mut twin = Command::new(&python);
+    twin.current_dir(root).arg("bench/twin.py").arg("--stepwell").arg(binary(root));
+    finish(&mut twin)
+}
+
+/// The program as the release profile builds it.
+fn binary(root: &Path) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    root.join(target).join("release/stepwell")
+}
+
 /// The comparison with PyTorch, where `STEPWELL_PEER` names a Python that has it.
 pub(crate) fn peer(root: &Path) -> Outcome {
     let Some(python) = std::env::var_os("STEPWELL_PEER") else {
@@ -58,14 +78,21 @@ pub(crate) fn peer(root: &Path) -> Outcome {
         return Ok(());
     };
     cargo(root, &["build", "--release", "--package", "stepwell"], &[])?;
+    let bench = |script: &str| {
+        let mut command = Command::new(&python);
+        command.current_dir(root).arg(script).arg("--stepwell").arg(binary(root));
+        finish(&mut command)
+    };
     println!("--- speed");
-    finish(Command::new(&python).current_dir(root).arg("bench/compare.py"))?;
+    bench("bench/compare.py")?;
+    println!("--- small ids");
+    bench("bench/user_item.py")?;
     if std::env::var_os("STEPWELL_DATA").is_none() {
         println!("skipped: quality, as STEPWELL_DATA is not set (the folder of real data)");
         return Ok(());
     }
     println!("--- quality");
-    finish(Command::new(&python).current_dir(root).arg("bench/quality.py"))
+    bench("bench/quality.py")
 }
 
 fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
