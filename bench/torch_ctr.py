@@ -20,6 +20,7 @@ once; dcn and dlrm have none. `--rows-by` says how rows are trained:
 
 import argparse
 import json
+import math
 import mmap
 import os
 import queue
@@ -203,6 +204,11 @@ def join(parts):
 def line_count(path):
     with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as m:
         return sum(m[at:at + (1 << 24)].count(b"\n") for at in range(0, len(m), 1 << 24))
+
+
+def test_part(lines):
+    """Lines at the end that are only tested on: what the trainer evaluates on."""
+    return math.floor(lines * O.test_fraction)
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -394,7 +400,7 @@ def train(trainer):
     train_count, test = O.examples_max or 1 << 62, None
     if O.test_fraction:
         total = line_count(O.data)
-        train_count, test = min(total - int(total * O.test_fraction), train_count), []
+        train_count, test = min(total - test_part(total), train_count), []
     kept = [] if O.epochs > 1 else None
     epochs = []
     for epoch in range(O.epochs):

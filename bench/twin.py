@@ -39,8 +39,8 @@ SAMPLE = "criteo_tb_80k.tsv.zst"
 
 GRADIENT_OFF_MAX = 1e-6  # of a gradient, beside what rounding its weight to f32 explains
 GRADIENT_PART_MAX = 1e-5  # of the greatest gradient of its parameter, likewise
-LOSS_OFF_MAX = 1e-4
-AUC_OFF_MAX = 1e-3
+LOSS_OFF_MAX = 2e-5
+AUC_OFF_MAX = 5e-4
 KINK_MIN = 1e-6  # nearer to zero, a rectifier's input may have another sign in f32
 
 
