@@ -5,19 +5,22 @@
 //! 128 MiB for files packed with `--long=27`; gzip adds 32 KiB.
 
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read};
+use std::io::{BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
 use crate::DataError;
-use crate::files::explain;
+use crate::files::{explain, open_file};
 use crate::packed::{HEAD_BYTES, PackedFile, is_packed};
 
 /// Bytes of the buffer in front of a decompressor.
 const INPUT_BYTES: usize = 128 * 1024;
 
 /// The widest zstd window that is accepted, as a power of two.
+///
+/// The plan of a run counts it, and a wider one may begin at any frame of a file. So it cannot be
+/// allowed for what is there: frames of `zstd --long=31` would take 2 GiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub(crate) enum Content {
 /// Opens the file for reading.
 pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
-    let mut file = File::open(path).map_err(|e| wrong(explain(&e)))?;
+    let mut file = open_file(path)?;
     let head = read_head(&mut file).map_err(|e| wrong(explain(&e)))?;
     let compression = compression_of(&head);
     if compression == Compression::Packed {
@@ -66,12 +69,20 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
     Ok(Content::Text(text))
 }
 
-/// The file, if it is a packed one on a disk; what cannot be opened is an error.
+/// Whether there is no example in the file, of which both ends are read where it is packed, and the
+/// first byte of text otherwise.
+pub(crate) fn is_empty(path: &Path) -> Result<bool, DataError> {
+    let mut text = match open(path)? {
+        Content::Packed(file) => return Ok(file.examples() == 0),
+        Content::Text(text) => text.take(1),
+    };
+    let read = text.read_to_end(&mut Vec::new());
+    let fail = |why| DataError::Read { path: path.to_owned(), line: 0, why };
+    read.map(|bytes| bytes == 0).map_err(|error| fail(broken(&error)))
+}
+
+/// The file, if it is a packed one; what cannot be opened is an error.
 pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> {
-    // Opening a pipe would wait for its writer.
-    if !path.is_file() {
-        return Ok(None);
-    }
     match open(path)? {
         Content::Packed(file) => Ok(Some(file)),
         Content::Text(_) => Ok(None),
@@ -80,14 +91,14 @@ pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> 
 
 /// Whether the file is text that is not compressed; false where it cannot be read.
 pub(crate) fn is_plain(path: &Path) -> bool {
-    let head = File::open(path).and_then(|mut file| read_head(&mut file));
-    head.is_ok_and(|head| compression_of(&head) == Compression::None)
+    let head = open_file(path).ok().and_then(|mut file| read_head(&mut file).ok());
+    head.is_some_and(|head| compression_of(&head) == Compression::None)
 }
 
 /// The most bytes that reading the file takes beside the caller's buffers.
 pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let wrong = |e| DataError::Path { path: path.to_owned(), why: explain(&e) };
-    let mut file = File::open(path).map_err(wrong)?;
+    let mut file = open_file(path)?;
     let head = read_head(&mut file).map_err(wrong)?;
     Ok(match compression_of(&head) {
         Compression::None | Compression::Unknown(_) => 0,
@@ -97,6 +108,32 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
         // The window, and one block of 128 KiB on either side of it.
         Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
     })
+}
+
+/// An error of reading or decompressing in words.
+pub(crate) fn broken(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => {
+            "the compressed data ends too early; the file may be cut short".to_owned()
+        }
+        _ if is_too_wide(error) => {
+            "the file was compressed with a zstd window of more than 128 MiB, which reading would \
+             have to keep in memory: compress it again with `--long=27`, or without `--long`"
+                .to_owned()
+        }
+        ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
+            format!("the compressed data is damaged: {error}")
+        }
+        _ => explain(error),
+    }
+}
+
+/// Whether decompressing ended at a frame whose window is wider than [`WINDOW_LOG_MAX`].
+fn is_too_wide(error: &std::io::Error) -> bool {
+    // The error's number in the interface of the library, which passes on its words alone.
+    const WINDOW_TOO_LARGE: usize = 16;
+    let words = zstd::zstd_safe::get_error_name(WINDOW_TOO_LARGE.wrapping_neg());
+    error.get_ref().is_some_and(|inner| inner.to_string() == words)
 }
 
 fn read_head(file: &mut File) -> std::io::Result<Vec<u8>> {

@@ -3,17 +3,18 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memrchr};
 
 use crate::DataError;
-use crate::compression::{Content, open};
-use crate::lines::{BLOCK_BYTES, broken};
+use crate::compression::{Content, broken, open};
+use crate::lines::{BLOCK_BYTES, too_long};
 
 /// Lines of each file, a last one without a line end included; of a packed file its examples,
 /// which its end tells. Nothing is parsed.
 ///
 /// # Errors
-/// A file that cannot be read or decompressed, that is damaged, or that is empty.
+/// A file that cannot be read or decompressed, that is damaged, or a line longer than
+/// [`BLOCK_BYTES`], which may have no end.
 pub fn lines_of_each(files: &[PathBuf]) -> Result<Vec<u64>, DataError> {
     files.iter().map(|path| lines_of(path)).collect()
 }
@@ -21,7 +22,7 @@ pub fn lines_of_each(files: &[PathBuf]) -> Result<Vec<u64>, DataError> {
 /// Lines of all files together, as [`lines_of_each`].
 ///
 /// # Errors
-/// A file that cannot be read or decompressed, or that is empty.
+/// As [`lines_of_each`].
 pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
     Ok(lines_of_each(files)?.iter().sum())
 }
@@ -32,20 +33,22 @@ fn lines_of(path: &Path) -> Result<u64, DataError> {
         Content::Packed(file) => return Ok(file.examples()),
     };
     let mut buffer = Vec::with_capacity(BLOCK_BYTES);
-    let (mut lines, mut last) = (0, b'\n');
+    // Bytes behind the last line end, which are a line where the file ends with them.
+    let (mut lines, mut unended) = (0, 0);
     loop {
         buffer.clear();
         let read = source.as_mut().take(BLOCK_BYTES as u64).read_to_end(&mut buffer);
         lines += memchr_iter(b'\n', &buffer).count() as u64;
         read.map_err(|e| DataError::Read { path: path.to_owned(), line: lines, why: broken(&e) })?;
-        match buffer.last() {
-            Some(byte) => last = *byte,
-            None => break,
+        if buffer.is_empty() {
+            return Ok(lines + u64::from(unended > 0));
+        }
+        unended = match memrchr(b'\n', &buffer) {
+            Some(end) => buffer.len() - end - 1,
+            None => unended + buffer.len(),
+        };
+        if unended >= BLOCK_BYTES {
+            return Err(too_long(path, lines, BLOCK_BYTES));
         }
     }
-    lines += u64::from(last != b'\n');
-    if lines == 0 {
-        return Err(DataError::Path { path: path.to_owned(), why: "is empty".to_owned() });
-    }
-    Ok(lines)
 }

@@ -3,19 +3,28 @@
 //! All complaints that can be made before the first line is read are made here, so that a run
 //! does not find out on its last file.
 
+use std::ffi::OsStr;
+use std::fs::{File, FileType};
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::{DataError, compression};
 
 /// Files behind `patterns`, in the order given; the matches of one pattern sorted by name.
 ///
-/// A path that exists is taken literally, even where it contains `*`, `?` or `[`.
+/// A path that exists is taken literally, even where it contains `*`, `?` or `[`. A pattern matches
+/// no hidden file unless its own name begins with a dot.
+///
+/// Empty files keep their place in the list and are passed over by whatever reads it: those who
+/// write data in parts leave some. A file is empty where it has no byte once it is decompressed; a
+/// packed one, where it has no example.
 ///
 /// # Errors
-/// No pattern at all, a pattern without a match, a missing file, a directory, an empty file, a
-/// file that cannot be opened or is packed in a way that is not known: [`DataError::Path`], which
-/// names it; a packed file that is cut short: [`DataError::Damaged`].
+/// No pattern at all, a pattern without a match, a missing file, something that is no file on a
+/// disk, empty files alone, a file that cannot be opened or is packed in a way that is not known:
+/// [`DataError::Path`], which names it; a packed file that is cut short: [`DataError::Damaged`];
+/// compressed data that is damaged from its start: [`DataError::Read`].
 pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError> {
     if patterns.is_empty() {
         return Err(DataError::Options("no data file is given".to_owned()));
@@ -29,8 +38,23 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
             files.push(path.to_owned());
         }
     }
-    files.iter().try_for_each(|path| check(path))?;
-    Ok(files)
+    let mut empty = true;
+    for path in &files {
+        empty &= compression::is_empty(path)?;
+    }
+    match (empty, files.as_slice()) {
+        (true, [first, rest @ ..]) => Err(all_empty(first, rest.len())),
+        _ => Ok(files),
+    }
+}
+
+fn all_empty(first: &Path, others: usize) -> DataError {
+    let why = match others {
+        0 => "is empty".to_owned(),
+        1 => "is empty, and so is the other file".to_owned(),
+        n => format!("is empty, and so are the {n} other files"),
+    };
+    DataError::Path { path: first.to_owned(), why }
 }
 
 fn is_pattern(path: &Path) -> bool {
@@ -44,6 +68,11 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     let found: Result<Vec<PathBuf>, _> = paths.collect();
     let mut found = found
         .map_err(|e| DataError::Path { path: e.path().to_owned(), why: explain(e.error()) })?;
+    let dot = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+    let hidden = |path: &Path| path.file_name().is_some_and(dot);
+    if !hidden(pattern) {
+        found.retain(|path| !hidden(path));
+    }
     found.sort();
     if found.is_empty() {
         return Err(wrong("matches no file".to_owned()));
@@ -51,21 +80,31 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(found)
 }
 
-fn check(path: &Path) -> Result<(), DataError> {
-    let wrong = |why: &str| DataError::Path { path: path.to_owned(), why: why.to_owned() };
-    let about = std::fs::metadata(path).map_err(|e| wrong(&explain(&e)))?;
-    if about.is_dir() {
-        return Err(wrong("is a directory; name the files in it, for example with a pattern"));
+/// Opens a file on a disk for reading.
+///
+/// All else is refused: data is read more than once (what it is, how long, and then epoch by
+/// epoch), a device need not end, and opening a pipe would wait for its writer.
+pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
+    let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
+    let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
+    if !about.is_file() {
+        return Err(wrong(no_file(about.file_type()).to_owned()));
     }
-    // Opening a pipe would wait for its writer.
-    if about.is_file() {
-        if about.len() == 0 {
-            return Err(wrong("is empty"));
-        }
-        // Of a packed file, this reads both ends.
-        compression::open(path)?;
+    File::open(path).map_err(|e| wrong(explain(&e)))
+}
+
+/// What it is that is no file, and what to do.
+fn no_file(kind: FileType) -> &'static str {
+    if kind.is_dir() {
+        "is a directory; name the files in it, for example with a pattern"
+    } else if kind.is_fifo() {
+        "is a pipe, which can be read once, and data is read several times: write it to a file \
+         and name that (gzip and zstd need no unpacking)"
+    } else if kind.is_socket() {
+        "is a socket: write the data to a file and name that"
+    } else {
+        "is a device, not a file: name a file on a disk"
     }
-    Ok(())
 }
 
 /// An I/O error in words that name the mend where there is one.

@@ -22,6 +22,7 @@ mod file_reader;
 mod fingerprint;
 
 mod log1p;
+mod number;
 mod parse;
 mod scan;
 
@@ -37,7 +38,7 @@ pub use file_reader::FileReader;
 pub use files::resolve;
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
 pub use lines::BLOCK_BYTES;
-pub use log1p::log1p_of;
+pub use log1p::{log1p_of, log1p_of_number};
 pub use packed::{
     CACHE_MALFORMED_MAX, CacheAt, CacheReader, CacheWriter, DataCache, PackedOptions, PackedWriter,
     Seal, SourceFile,

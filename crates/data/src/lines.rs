@@ -16,14 +16,14 @@
 //! Cost: two buffers of `block_bytes` (the caller's block and the remainder) and the
 //! decompressor's (see `compression.rs`); one pass to count line ends, about 0.05 ns a byte.
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use memchr::{memchr_iter, memrchr};
 
 use crate::DataError;
 use crate::block::Block;
-use crate::files::explain;
+use crate::compression::broken;
 use crate::packed::{HEAD_BYTES, is_packed};
 
 /// Bytes of a block unless the caller says otherwise; no line may be longer.
@@ -75,12 +75,9 @@ impl LineReader {
     /// Fills `block` with the next lines; false at the end of the file.
     ///
     /// # Errors
-    /// A file that cannot be read or decompressed, that is empty, or a line longer than a block.
+    /// A file that cannot be read or decompressed, or a line longer than a block.
     pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
         self.fill(block)?;
-        if block.lines == 0 && self.line == 0 {
-            return Err(DataError::Path { path: self.path.clone(), why: "is empty".to_owned() });
-        }
         Ok(block.lines > 0)
     }
 
@@ -152,14 +149,16 @@ impl LineReader {
         if self.source.is_none() {
             return Ok(bytes.len());
         }
-        memrchr(b'\n', bytes).map(|end| end + 1).ok_or_else(|| DataError::Malformed {
-            path: self.path.clone(),
-            line: self.line + 1,
-            column: 1,
-            why: format!("the line is longer than {} bytes; is this a text file?", bytes.len()),
-            skip_max: 0,
-        })
+        let end = memrchr(b'\n', bytes).map(|end| end + 1);
+        end.ok_or_else(|| too_long(&self.path, self.line, bytes.len()))
     }
+}
+
+/// The line behind `lines` lines has no end within `bytes` bytes.
+pub(crate) fn too_long(path: &Path, lines: u64, bytes: usize) -> DataError {
+    let (path, line) = (path.to_owned(), lines + 1);
+    let why = format!("the line is longer than {bytes} bytes; is this a text file?");
+    DataError::Malformed { path, line, column: 1, why, skip_max: 0 }
 }
 
 /// Lines in a text; a last one without a line end counts.
@@ -168,16 +167,4 @@ pub(crate) fn lines_in(bytes: &[u8]) -> u32 {
     let unended = bytes.last().is_some_and(|last| *last != b'\n');
     // A block is at most 4 GiB, so the count fits.
     (ends + usize::from(unended)) as u32
-}
-
-pub(crate) fn broken(error: &std::io::Error) -> String {
-    match error.kind() {
-        ErrorKind::UnexpectedEof => {
-            "the compressed data ends too early; the file may be cut short".to_owned()
-        }
-        ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
-            format!("the compressed data is damaged: {error}")
-        }
-        _ => explain(error),
-    }
 }

@@ -18,7 +18,13 @@ static TABLE: LazyLock<Box<[f32; TABLE_LEN]>> = LazyLock::new(|| {
 
 /// ln(1 + max(x, 0)) by the pure Rust `log1pf` of libm.
 pub fn log1p_of(x: i64) -> f32 {
-    libm::log1pf(x.max(0) as f32)
+    log1p_of_number(x as f32)
+}
+
+/// ln(1 + max(x, 0)) of any finite number; of an integer the same as [`log1p_of`] it.
+pub fn log1p_of_number(x: f32) -> f32 {
+    // Of no sign: which zero `max` gives is left to the machine.
+    if x > 0.0 { libm::log1pf(x) } else { 0.0 }
 }
 
 /// [`log1p_of`] with a table for small values, borrowed once per block.
@@ -53,5 +59,8 @@ mod tests {
         assert_eq!(log1p_of(0), 0.0);
         assert!((log1p_of(9) - std::f32::consts::LN_10).abs() < 1e-6);
         assert!(log1p_of(i64::MAX).is_finite());
+        assert!(log1p_of_number(f32::MAX).is_finite());
+        assert_eq!(log1p_of_number(-0.0).to_bits(), 0);
+        assert_eq!(log1p_of_number(1e-40), 1e-40);
     }
 }

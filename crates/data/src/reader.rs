@@ -68,7 +68,7 @@ impl Input {
     /// Lines of each file, counted; of a packed file and of the stream the examples, known.
     ///
     /// # Errors
-    /// A file that cannot be read, or that is empty.
+    /// As [`crate::lines_of_each`].
     pub fn lines_of_each(&self) -> Result<Vec<u64>, DataError> {
         match self {
             Self::Files(files) => crate::lines_of_each(files),

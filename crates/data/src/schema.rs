@@ -7,7 +7,7 @@ use crate::{DataError, REASONS_MAX};
 /// How many dense features and how many slots (feature fields of ids) an example has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// Dense features: integers, transformed by [`crate::log1p_of`].
+    /// Dense features: numbers, transformed by [`crate::log1p_of_number`].
     pub dense: usize,
     /// Slots: one id each in a text file, zero or more in general.
     pub slots: usize,

@@ -100,9 +100,10 @@ impl CacheWriter {
     /// # Panics
     /// When the chunk does not follow the one before.
     pub fn add(&mut self, chunk: &Chunk, examples: usize) -> Result<(), DataError> {
-        if chunk.file != self.at.file {
+        // Empty files have no chunk.
+        if chunk.file > self.at.file {
             self.writer.close_block()?;
-            self.at = Position { file: self.at.file + 1, line: 0 };
+            self.at = Position { file: chunk.file, line: 0 };
         }
         let first = Position { file: chunk.file, line: chunk.first_line };
         assert_eq!(first, self.at, "a cache has no holes");

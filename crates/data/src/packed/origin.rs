@@ -1,6 +1,5 @@
 //! What a packed file was made of: files of text, their lines, and which of these are malformed.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,7 +7,7 @@ use std::path::Path;
 use stepwell_base::hash::Checksum;
 
 use super::layout::{NAME_BYTES, put, u32_at, u64_at};
-use crate::files::explain;
+use crate::files::{explain, open_file};
 use crate::parse::RULES_NAME;
 use crate::{Chunk, DataError};
 
@@ -42,12 +41,9 @@ impl SourceFile {
     pub fn of(path: &Path) -> Result<Self, DataError> {
         let fail = |why: String| DataError::Path { path: path.to_owned(), why };
         let about = std::fs::metadata(path).map_err(|error| fail(explain(&error)))?;
-        if !about.is_file() {
-            return Err(fail("is no file on a disk, so that it cannot be known again".to_owned()));
-        }
-        let mut ends = Checksum::new();
+        let mut file = open_file(path)?;
+        let (mut ends, mut buffer) = (Checksum::new(), Vec::new());
         let mut read = || {
-            let (mut file, mut buffer) = (File::open(path)?, Vec::new());
             for start in [0, about.len().saturating_sub(END_BYTES)] {
                 buffer.clear();
                 file.seek(SeekFrom::Start(start))?;
