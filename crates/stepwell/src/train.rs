@@ -66,9 +66,9 @@ fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
 
 /// The files that a configuration names as data.
 pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
-    let patterns = config.data.paths.iter().chain(&config.data.eval_paths);
+    let patterns = [&config.data.paths, &config.data.eval_paths].into_iter();
     // Patterns that name nothing are refused later, by what reads them.
-    patterns.flat_map(|of| stepwell_data::resolve(&[of]).unwrap_or_default())
+    patterns.flat_map(|of| stepwell_data::resolve(of).unwrap_or_default())
 }
 
 /// Prints the capacity plan.

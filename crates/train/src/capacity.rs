@@ -22,6 +22,9 @@ const ALLOWANCE_BYTES: u64 = 64 << 20;
 const CHUNK_BYTES: usize = 2 << 20;
 const CHUNKS: usize = 4;
 
+/// Bytes of a block of lines; no line and no block of a packed file may be longer.
+pub(crate) const BLOCK_BYTES: usize = stepwell_data::BLOCK_BYTES / 4;
+
 /// The sizes that a run is built with, and the sum of all bounds.
 #[derive(Clone, Debug)]
 pub struct Capacity {
@@ -89,7 +92,7 @@ impl Capacity {
             horizon: horizon_of(config),
             chunk_rows,
             chunks: CHUNKS,
-            block_bytes: stepwell_data::BLOCK_BYTES / 4,
+            block_bytes: BLOCK_BYTES,
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
         };

@@ -2,6 +2,7 @@
 
 mod build;
 mod cache;
+mod check;
 mod checkpoints;
 mod figures;
 mod sources;
@@ -17,6 +18,7 @@ use stepwell_data::{Position as Place, Schema};
 use stepwell_server::{Checkpoint, ModelDigest, Placement, TableSpec};
 
 use self::build::{Built, build, capacity, store_options};
+use self::check::check_evaluation;
 use self::figures::assemble;
 pub use self::sources::synth_options;
 use self::sources::{Sources, evaluation_pass, sources, training_passes};
@@ -82,6 +84,7 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.clock.seconds();
     let sources = sources(config)?;
+    check_evaluation(config, &sources)?;
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = cache::begin(&sources)?;
     let start = checkpoints::start(config, around, &sources)?;
