@@ -197,7 +197,8 @@ fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
         return (found.min(wanted + 1) as u32, why);
     }
     let field = line.split(|byte| *byte == b'\t').nth(fault.column).unwrap_or_default();
-    let field = without_return(field);
+    let last = fault.column + 1 == wanted;
+    let field = if last { without_return(field) } else { field };
     let text = quoted(field);
     let why = match fault.column {
         0 => format!("the label is {text}, not 0 or 1"),

@@ -27,11 +27,16 @@ fn reasons_say_what_was_found_and_what_is_expected() {
     says("\t2\t3\ta\tb\tc\n", 1, "the label is ''");
     says("0.0\t2\t3\ta\tb\tc\n", 1, "the label is '0.0'");
     says("label\t2\t3\ta\tb\tc\n", 1, "the label is 'label'");
-    says("1\t2.5\t3\ta\tb\tc\n", 2, "dense feature 1 is '2.5', not a 64-bit integer or empty");
-    says("1\t2\t \ta\tb\tc\n", 3, "dense feature 2 is ' '");
-    says("1\t-\t3\ta\tb\tc\n", 2, "dense feature 1 is '-'");
-    says("1\t+4\t3\ta\tb\tc\n", 2, "dense feature 1 is '+4'");
-    says("1\t99999999999999999999\t3\ta\tb\tc\n", 2, "is '99999999999999999999', not a 64-bit");
+    let no_number = "not a number such as 7, -1.5 or 2e3, nor empty";
+    says("1\t2,5\t3\ta\tb\tc\n", 2, &format!("dense feature 1 is '2,5', {no_number}"));
+    says("1\t2\t \ta\tb\tc\n", 3, &format!("dense feature 2 is ' ', {no_number}"));
+    says("1\t-\t3\ta\tb\tc\n", 2, &format!("dense feature 1 is '-', {no_number}"));
+    says("1\t2\t3\r\ta\tb\tc\n", 3, r"is '3\r', not a number alone: no space may be by it");
+    says("1\t 4\t3\ta\tb\tc\n", 2, "is ' 4', not a number alone: no space may be by it");
+    says("1\tNaN\t3\ta\tb\tc\n", 2, "is 'NaN', not a finite number; leave the field empty");
+    says("1\t-inf\t3\ta\tb\tc\n", 2, "is '-inf', not a finite number");
+    says("1\t0x1f\t3\ta\tb\tc\n", 2, "is '0x1f', not a decimal number, but a hexadecimal one");
+    says("1\t1e39\t3\ta\tb\tc\n", 2, "is '1e39', beyond the numbers of 32 bits");
     says("1\t\u{1F600}\u{0}\t3\ta\tb\tc\n", 2, r"is '\xf0\x9f\x98\x80\x00'");
     says(&format!("1\t{}\t3\ta\tb\tc\n", "z".repeat(99)), 2, "zzz...'");
     says("1\t2\t3\ta\tb\tc", 6, "no line end; the file may be cut short");
@@ -47,6 +52,7 @@ fn unusual_but_valid_lines_are_read() {
     assert!(chunk.malformed.is_empty());
     assert_eq!(chunk.dense[0], 0.0);
     assert!((chunk.dense[1] - 23.236_55).abs() < 1e-4);
+    assert_eq!((chunk.dense[2].to_bits(), chunk.dense[3].to_bits()), (0, 0));
     let key =
         |slot: u32, text: &str| stepwell_base::key_of(&format!("C{}", slot + 1), text.as_bytes());
     assert_eq!(chunk.bag(0, 2), [key(2, "")]);

@@ -84,7 +84,10 @@ fn every_cut_and_every_longer_file_is_an_error() {
         let error = outcome(folder.path(), &bytes[..length]).unwrap_err().to_string();
         assert!(error.contains("the file is damaged or cut short"), "{length}: {error}");
     }
-    assert!(outcome(folder.path(), b"").unwrap_err().to_string().ends_with("is empty"));
+    // Of nothing nobody can say what it was: alone it is refused, among others passed over.
+    let nothing = [write(folder.path(), "nothing", b"")];
+    assert!(resolve(&nothing).unwrap_err().to_string().ends_with("nothing: is empty"));
+    assert!(read_files(&nothing, &options()).unwrap().0.is_empty());
     for more in [&bytes[..1], &bytes] {
         let longer = [&bytes, more].concat();
         assert!(outcome(folder.path(), &longer).is_err());

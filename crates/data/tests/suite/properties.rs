@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use stepwell_base::key_of;
-use stepwell_data::{Block, Chunk, Schema, log1p_of, parse_block};
+use stepwell_data::{Block, Chunk, Schema, log1p_of, log1p_of_number, parse_block};
 
 /// The rules of the format once more, the slow way: split, look at each column, push.
 fn parse_plainly(text: &[u8], schema: Schema) -> Chunk {
@@ -39,16 +39,27 @@ fn example_of(line: &[u8], schema: Schema) -> Option<Example<'_>> {
         b"1" => 1.0,
         _ => return None,
     };
-    let dense = fields[1..=schema.dense].iter().map(|field| integer(field).map(log1p_of));
+    let dense = fields[1..=schema.dense].iter().map(|field| dense_plainly(field));
     Some((label, dense.collect::<Option<_>>()?, fields[schema.dense + 1..].to_vec()))
 }
 
-fn integer(field: &[u8]) -> Option<i64> {
+/// A dense feature as the standard library reads numbers; what it has words for is none.
+fn dense_plainly(field: &[u8]) -> Option<f32> {
     let text = std::str::from_utf8(field).ok()?;
     if text.is_empty() {
-        return Some(0);
+        return Some(0.0);
     }
-    if text.starts_with('+') { None } else { text.parse().ok() }
+    let wide: f64 = text.parse().ok().filter(|wide: &f64| wide.is_finite())?;
+    let narrow: f32 = text.parse().ok().filter(|narrow: &f32| narrow.is_finite())?;
+    let half_a_step = wide.abs() / f64::from(1 << 24) + f64::from(f32::from_bits(1)) / 2.0;
+    assert!((f64::from(narrow) - wide).abs() <= half_a_step, "{text}: {narrow}");
+    if let Ok(integer) = text.parse::<i128>() {
+        assert_eq!(narrow, integer as f32, "{text}");
+    }
+    if let Ok(integer) = text.parse::<i64>() {
+        assert_eq!(log1p_of(integer).to_bits(), log1p_of_number(narrow).to_bits(), "{text}");
+    }
+    Some(log1p_of_number(narrow))
 }
 
 fn agree(text: &[u8], schema: Schema) -> Result<(), TestCaseError> {
@@ -77,6 +88,10 @@ fn fields() -> impl Strategy<Value = String> {
         4 => "[0-9a-f]{1,10}",
         1 => "\\PC{0,20}",
         1 => "[-+.\r 0-9]{1,20}",
+        4 => "[-+]?[0-9]{0,12}(\\.[0-9]{0,12})?([eE][-+]?[0-9]{1,3})?",
+        2 => any::<f32>().prop_map(|x| x.to_string()),
+        2 => any::<f64>().prop_map(|x| format!("{x:e}")),
+        1 => "[-+]?(inf|nan|Infinity|NaN|0x[0-9]|e[0-9]|[0-9]{30,60})",
     ]
 }
 
@@ -90,7 +105,17 @@ fn texts() -> impl Strategy<Value = String> {
 
 /// Only bytes that mean something to the parser.
 fn dense_noise() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(prop::sample::select(b"\t\t\t\n\r01-9a\x08\x0b\xff".to_vec()), 0..200)
+    prop::collection::vec(
+        prop::sample::select(b"\t\t\t\t\n\r01-9ae.+\x08\x0b\xff".to_vec()),
+        0..200,
+    )
+}
+
+/// A field alone where a dense feature is, in the middle of a line and at its end.
+fn agree_on_field(field: &str) -> Result<(), TestCaseError> {
+    let text = format!("1\t{field}\t{field}\n0\t{field}\t{field}\r\n1\t{field}");
+    agree(text.as_bytes(), Schema { dense: 2, slots: 0 })?;
+    agree(text.as_bytes(), Schema { dense: 1, slots: 1 })
 }
 
 proptest! {
@@ -116,6 +141,31 @@ proptest! {
         schema in schemas(),
     ) {
         agree(&text, schema)?;
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_standard_library(
+        field in "[-+]?[0-9]{0,24}(\\.[0-9]{0,24})?([eE][-+]?[0-9]{1,3})?",
+        noise in "[-+.0-9eEinfaNxX_ ]{0,14}",
+    ) {
+        agree_on_field(&field)?;
+        agree_on_field(&noise)?;
+    }
+
+    #[test]
+    fn every_form_of_an_integer_is_its_bits(integer in any::<i64>(), shift in 0u32..64) {
+        let integer = integer >> shift;
+        let plus = if integer < 0 { "" } else { "+" };
+        let forms = [
+            format!("{integer}"), format!("{plus}{integer}"), format!("{integer}."),
+            format!("{integer}.000"), format!("{integer}e0"), format!("{integer}00E-2"),
+        ];
+        let text: String = forms.iter().map(|form| format!("0\t{form}\n")).collect();
+        let mut chunk = Chunk::new(Schema { dense: 1, slots: 0 });
+        parse_block(&Block::of_text(text.into_bytes()), &mut chunk);
+        let expected = libm::log1pf(integer.max(0) as f32).to_bits();
+        let found: Vec<u32> = chunk.dense.iter().map(|x| x.to_bits()).collect();
+        prop_assert_eq!(found, vec![expected; forms.len()]);
     }
 
     #[test]

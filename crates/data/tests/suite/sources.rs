@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use stepwell_data::{DataError, Input, Position, ReadOptions, count_lines, lines_of_each, resolve};
-use stepwell_data::{Schema, SynthOptions};
+use stepwell_data::{PackedOptions, PackedWriter, Schema, SynthOptions};
 
 fn message<T: std::fmt::Debug>(result: Result<T, DataError>) -> String {
     result.unwrap_err().to_string()
@@ -92,13 +92,17 @@ fn the_written_stream_is_the_stream() {
 #[test]
 fn patterns_are_resolved_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["day_10", "day_1", "day_2", "other", "odd[1]"] {
+    for name in ["day_10", "day_1", "day_2", "other", "odd[1]", ".day_1.crc", ".d"] {
         write(folder.path(), name, "x\n");
     }
     let path = |name: &str| folder.path().join(name);
     let found = resolve(&[path("other"), path("day_*"), path("odd[1]")]).unwrap();
     let wanted = ["other", "day_1", "day_10", "day_2", "odd[1]"].map(path);
     assert_eq!(found, wanted);
+    // Hidden files are those of somebody else, unless they are asked for.
+    assert_eq!(resolve(&[path("*[1-2]")]).unwrap(), ["day_1", "day_2"].map(path));
+    assert_eq!(resolve(&[path(".d*")]).unwrap(), [".d", ".day_1.crc"].map(path));
+    assert!(message(resolve(&[path("*.crc")])).ends_with("*.crc: matches no file"));
     let none: [&str; 0] = [];
     assert_eq!(message(resolve(&none)), "no data file is given");
     assert!(message(resolve(&[path("week_*")])).ends_with("week_*: matches no file"));
@@ -113,6 +117,13 @@ fn bad_files_are_named_before_reading() {
     std::fs::create_dir(path("folder")).unwrap();
     assert!(message(resolve(&[path("missing")])).ends_with("missing: does not exist"));
     assert!(message(resolve(&[path("empty")])).ends_with("empty: is empty"));
+    write(folder.path(), "nothing", gzip(""));
+    let error = message(resolve(&[path("nothing"), path("empty")]));
+    assert!(error.ends_with("nothing: is empty, and so is the other file"), "{error}");
+    write(folder.path(), "cut", &gzip("abc")[..11]);
+    write(folder.path(), "full", "x\n");
+    let error = message(resolve(&[path("full"), path("cut")]));
+    assert!(error.contains("cut: after line 0: the compressed data ends too early"), "{error}");
     assert!(message(resolve(&[path("folder")])).contains("folder: is a directory"));
     assert!(message(resolve(&[path("f*")])).contains("folder: is a directory"));
 }
@@ -151,14 +162,45 @@ fn damaged_files_are_named_with_the_line_reached() {
         let error = message(read_files(&[flipped], &blocks_of(4096)));
         assert!(error.contains(name), "{error}");
     }
-    let empty = write(folder.path(), "nothing.gz", gzip(""));
-    assert!(
-        message(read_files(std::slice::from_ref(&empty), &blocks_of(64))).ends_with("is empty")
-    );
-    assert!(message(count_lines(&[empty])).ends_with("is empty"));
     let xz = write(folder.path(), "data", b"\xFD7zXZ\0rest");
     let error = message(read_files(&[xz], &blocks_of(64)));
     assert!(error.ends_with("is packed with xz; plain text, gzip and zstd can be read"), "{error}");
+}
+
+#[test]
+fn empty_files_keep_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("none.packed");
+    PackedWriter::new(&none, &PackedOptions::new(TINY)).unwrap().finish().unwrap();
+    let files = [
+        write(folder.path(), "_SUCCESS", ""),
+        write(folder.path(), "a", lines(0..5)),
+        write(folder.path(), "b", gzip("")),
+        write(folder.path(), "c", zstd("")),
+        none.clone(),
+        write(folder.path(), "d", gzip(lines(5..9))),
+        write(folder.path(), "e", ""),
+    ];
+    let files = resolve(&files).unwrap();
+    assert_eq!(lines_of_each(&files).unwrap(), [0, 5, 0, 0, 0, 4, 0]);
+    let (whole, _) = read_files(&files, &blocks_of(64)).unwrap();
+    let full = [files[1].clone(), files[5].clone()];
+    let (expected, _) = read_files(&full, &blocks_of(64)).unwrap();
+    for (row, other) in whole.iter().zip(&expected) {
+        assert_eq!((row.1, &row.2, &row.3), (other.1, &other.2, &other.3));
+        assert_eq!(row.0, Position { file: 1 + 4 * other.0.file, ..other.0 });
+    }
+    assert_eq!(whole.len(), 9);
+    let from = |start| read_files(&files, &ReadOptions { start, ..blocks_of(64) });
+    for done in 0..9 {
+        assert!(from(whole[done].0).unwrap().0 == whole[done + 1..]);
+    }
+    for (file, left) in [(0, 9), (1, 9), (2, 4), (3, 4), (4, 4), (5, 4), (6, 0)] {
+        assert_eq!(from(Position { file, line: 0 }).unwrap().0.len(), left, "file {file}");
+        let beyond = Position { file, line: 6 };
+        assert!(matches!(from(beyond), Err(DataError::Position { .. })), "file {file}");
+    }
+    assert!(message(resolve(&[none])).ends_with("none.packed: is empty"));
 }
 
 #[test]
@@ -180,4 +222,13 @@ fn a_line_longer_than_a_block_is_refused() {
     let files = [write(folder.path(), "long", text)];
     let error = message(read_files(&files, &ReadOptions { skip_max: 9, ..blocks_of(64) }));
     assert!(error.contains("line 2, column 1: the line is longer than"), "{error}");
+    // Counting does not go on in a line that no block has room for, wherever it begins.
+    for before in [0, 1, 40_000] {
+        let text = lines(0..before) + &"x".repeat((1 << 20) - 1);
+        let files = |more: &str| [write(folder.path(), "longer", text.clone() + more)];
+        assert_eq!(count_lines(&files("\n1\n")).unwrap(), before as u64 + 2);
+        assert_eq!(count_lines(&files("")).unwrap(), before as u64 + 1);
+        let error = message(count_lines(&files(&"x".repeat(1 << 20))));
+        assert!(error.contains(&format!("longer: line {}, column 1", before + 1)), "{error}");
+    }
 }
