@@ -48,6 +48,21 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
     }
 }
 
+/// Says how many of `files`, whose name in a sentence is `what`, are empty, where some are: whoever
+/// did not expect it should know.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn empty_note(files: &[PathBuf], what: &str) -> Result<Option<String>, DataError> {
+    let mut empty = 0;
+    for path in files {
+        empty += usize::from(compression::is_empty(path)?);
+    }
+    let verb = if empty == 1 { "is" } else { "are" };
+    let note = || format!("{empty} of {} {what} {verb} empty and passed over", files.len());
+    Ok((empty > 0).then(note))
+}
+
 fn all_empty(first: &Path, others: usize) -> DataError {
     let why = match others {
         0 => "is empty".to_owned(),

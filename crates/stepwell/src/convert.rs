@@ -12,7 +12,7 @@ use std::time::Instant;
 use stepwell_base::ByteCount;
 use stepwell_data::{
     Block, Chunk, DataError, Decoder, Input, PackedOptions, PackedWriter, ReadOptions, Schema,
-    Skips, Source, SynthOptions, resolve,
+    Skips, Source, SynthOptions, empty_note, resolve,
 };
 
 use crate::cli::ConvertArgs;
@@ -41,6 +41,8 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), String> {
     if args.out.exists() && !args.force {
         return Err(format!("{path} exists; replace it with --force"));
     }
+    let empty = empty_note(input.files(), "files").map_err(|error| error.to_string())?;
+    empty.iter().for_each(|note| println!("{note}"));
     let converted = convert(args, &input).map_err(|error| error.to_string())?;
     let (examples, skipped) = converted?;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());

@@ -245,7 +245,11 @@ fn empty_files_are_passed_over() {
     same(&train(&shop, &parts, &two), &expected, "making a cache");
     same(&train(&shop, &parts, &two), &expected, "reading a cache");
     let said = shop.ok(&["convert", "parts/*", "--out", "all.packed"]);
-    assert!(said.starts_with("3000 examples"), "{said}");
+    assert!(said.contains("6 of 9 files are empty and passed over\n3000 examples"), "{said}");
+    let said = shop.ok(&args(&["data.tsv"], &among));
+    assert!(said.contains("6 of 9 files to evaluate on are empty and passed over"), "{said}");
+    let said = shop.ok(&args(&["parts/*"], &[]));
+    assert!(said.contains("6 of 9 data files are empty and passed over"), "{said}");
     same(&train(&shop, &["all.packed"], &two[..2]), &expected, "packed");
 }
 

@@ -88,8 +88,9 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = cache::begin(&sources)?;
     let start = checkpoints::start(config, around, &sources)?;
-    let notes = [sources.note.clone(), cache::note(config, &sources, start.position)];
-    notes.iter().flatten().for_each(|note| (around.on_note)(note));
+    let notes = sources.notes.iter().cloned();
+    let notes = notes.chain(cache::note(config, &sources, start.position));
+    notes.for_each(|note| (around.on_note)(&note));
     let cache = cache::made_by(config, &sources, begun, start.position);
     let built = build(config, around, &sources, start.resumed.as_ref())?;
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
@@ -107,6 +108,7 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     config.check().map_err(Error::Config)?;
     let begin = around.clock.seconds();
     let sources = sources(config)?;
+    sources.notes.iter().for_each(|note| (around.on_note)(note));
     let pass = evaluation_pass(&sources, 0).unwrap_or(Pass {
         purpose: Purpose::Evaluate,
         epoch: 0,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use stepwell_data::{CacheWriter, Input, Position as Place, Schema, SynthOptions, resolve};
+use stepwell_data::{
+    CacheWriter, Input, Position as Place, Schema, SynthOptions, empty_note, resolve,
+};
 
 use super::cache::{self, Found, Wanted};
 use crate::Result;
@@ -22,8 +24,8 @@ pub(super) struct Sources {
     pub(super) examples: Option<u64>,
     /// The cache that is made of `input`, where one is.
     pub(super) cache: Option<Wanted>,
-    /// What to say of a cache that is not used.
-    pub(super) note: Option<String>,
+    /// What to say of empty files, and of a cache that is not used.
+    pub(super) notes: Vec<String>,
 }
 
 /// Columns of the data.
@@ -39,9 +41,13 @@ pub(super) fn sources(config: &Config) -> Result<Sources> {
         paths => Some(Arc::new(Input::Files(resolve(paths)?))),
     };
     let eval_files = eval_input.as_deref().map_or(&[][..], Input::files);
+    let mut notes = Vec::new();
+    notes.extend(empty_note(input.files(), "data files")?);
+    notes.extend(empty_note(eval_files, "files to evaluate on")?);
     cache::check_apart(input.files())?;
     cache::check_apart(eval_files)?;
-    let Found { cache, mut wanted, mut note } = cache::find(config, input.files(), eval_files)?;
+    let Found { cache, mut wanted, note } = cache::find(config, input.files(), eval_files)?;
+    notes.extend(note);
     let (mut boundary, mut examples) = (None, None);
     if eval_input.is_none() && config.data.eval_fraction > 0.0 {
         let lines = match &cache {
@@ -60,13 +66,13 @@ pub(super) fn sources(config: &Config) -> Result<Sources> {
             Input::Cache(cache)
         }
         Some(cache) => {
-            note = Some(cache::skips_note(&cache, config.data.skip_max));
+            notes.push(cache::skips_note(&cache, config.data.skip_max));
             input
         }
         None => input,
     };
     let input = Arc::new(input);
-    Ok(Sources { schema: SCHEMA, input, eval_input, boundary, examples, cache: wanted, note })
+    Ok(Sources { schema: SCHEMA, input, eval_input, boundary, examples, cache: wanted, notes })
 }
 
 /// The options of the built-in stream.
