@@ -51,6 +51,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Without a row or deletion.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0 && self.deletions == 0
+    }
+
     /// Bytes of a footer before its padding.
     pub(crate) fn footer_bytes(&self) -> u64 {
         u64::from(self.rows) * KEY_BYTES

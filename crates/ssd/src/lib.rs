@@ -22,6 +22,7 @@ mod segment;
 mod stats;
 mod store;
 mod table;
+mod target;
 mod v1;
 mod victims;
 

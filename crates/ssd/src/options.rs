@@ -3,6 +3,7 @@
 use stepwell_base::budget::Budget;
 
 use crate::layout::Layout;
+use crate::target::Target;
 use crate::{Error, Result, index, segment};
 
 /// Who compacts.
@@ -29,7 +30,9 @@ pub struct StoreOptions {
     pub index_bytes_max: u64,
     /// Rows to expect, where that is known: the index then never grows below it.
     pub rows_hint: u64,
-    /// Space after a commit at most, in bytes of live rows; never above [`SPACE_HARD`].
+    /// Space after a commit at most, in bytes of live rows; never above [`SPACE_HARD`]. What
+    /// segments take beside their rows is admitted on top where the default or more is asked for;
+    /// less than that is refused where it cannot be kept.
     pub space_max: f64,
     /// Who compacts.
     pub compaction: Compaction,
@@ -47,12 +50,15 @@ pub struct StoreOptions {
 pub const WRITES_MAX: usize = 4;
 /// Space above which writers wait, in bytes of live rows (HPS paper, appendix E).
 pub const SPACE_HARD: f64 = 2.0;
-/// Deletions of a segment at most, in parts of its rows.
-pub(crate) const DELETIONS_PART: u32 = 4;
+/// Deletions of a segment before which another piece of them is put into it, in parts of its rows.
+const DELETIONS_PART: u32 = 4;
+/// Keys that are deleted before the open segment is looked at again.
+pub(crate) const DELETED_AT_ONCE: u32 = 1024;
 /// Above this, row numbers of a segment might not fit 32 bits.
 const SEGMENT_BYTES_MAX: u64 = 64 << 30;
 pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
 const SPACE_MIN: f64 = 1.1;
+const SPACE_DEFAULT: f64 = 1.5;
 
 impl StoreOptions {
     /// The defaults: segments of 64 MiB, writes of 1 MiB, an index of at most 1 GiB, space of 1.5
@@ -65,7 +71,7 @@ impl StoreOptions {
             buffer_bytes: 1 << 20,
             index_bytes_max: 1 << 30,
             rows_hint: 0,
-            space_max: 1.5,
+            space_max: SPACE_DEFAULT,
             compaction: Compaction::Background,
             cached_bytes: 0,
             read_depth: 128,
@@ -115,6 +121,19 @@ impl StoreOptions {
                 self.space_max
             ));
         }
+        let space_least = self.target().least();
+        if self.space_max < SPACE_DEFAULT.min(space_least) {
+            let rounded_up = (space_least * 100.0).ceil() / 100.0;
+            return fail(format!(
+                "space of {} times the live rows (tiers.space) cannot be kept: rows of {} bytes in \
+                 segments of {} bytes (tiers.segment) take {rounded_up} with their keys, headers and \
+                 what is left over on pages: raise tiers.segment, or tiers.space to {}",
+                self.space_max,
+                self.row_bytes,
+                self.segment_bytes,
+                rounded_up.min(SPACE_DEFAULT)
+            ));
+        }
         if self.read_depth == 0 {
             return fail("a read depth of 0 is not admitted: at least 1".to_owned());
         }
@@ -131,9 +150,24 @@ impl StoreOptions {
         Layout::new(self.table, self.row_bytes)
     }
 
+    /// What space is held to.
+    pub(crate) fn target(&self) -> Target {
+        Target::new(&self.layout(), self.segment_bytes)
+    }
+
     /// Rows of a full segment.
     pub fn segment_rows(&self) -> u32 {
         self.layout().rows_max(self.segment_bytes)
+    }
+
+    /// Deletions above which none is put into a segment.
+    pub(crate) fn deletions_before_end(&self) -> u32 {
+        self.segment_rows() / DELETIONS_PART
+    }
+
+    /// The most deletions of a segment that is not merged.
+    pub(crate) fn segment_deletions(&self) -> u32 {
+        self.deletions_before_end() + DELETED_AT_ONCE
     }
 
     /// Bytes of an index (`index_bytes_max`) that hold `rows` rows, however they come: about
@@ -166,7 +200,7 @@ impl StoreOptions {
     fn list_bytes(&self) -> u64 {
         let rows = u64::from(self.segment_rows());
         // Keys in a list and in the footer; runs and deletions likewise.
-        rows * (2 * 8 + 2 * 8) + rows / u64::from(DELETIONS_PART) * 2 * 16
+        rows * (2 * 8 + 2 * 8) + u64::from(self.segment_deletions()) * 2 * 16
     }
 
     /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
@@ -206,6 +240,18 @@ mod tests {
         assert!(large.check().is_err());
         let space = StoreOptions { space_max: 3.0, ..StoreOptions::new(0, 64) };
         assert!(space.check().unwrap_err().to_string().contains("1.1 to 2"));
+        let tight = |space_max, row_bytes, segment_bytes| {
+            let options = StoreOptions::new(0, row_bytes);
+            StoreOptions { space_max, segment_bytes, ..options }.check().map_err(|e| e.to_string())
+        };
+        assert_eq!(tight(1.2, 256, 16 << 20), Ok(()));
+        let kept = tight(1.2, 256, 64 << 10).unwrap_err();
+        assert!(kept.contains("(tiers.space) cannot be kept"), "{kept}");
+        assert!(kept.contains("or tiers.space to 1.5"), "{kept}");
+        let keys = tight(1.2, 24, 64 << 20).unwrap_err();
+        let least: f64 = keys.rsplit(' ').next().unwrap().parse().unwrap();
+        assert_eq!((tight(least, 24, 64 << 20), least < 1.5), (Ok(()), true));
+        assert_eq!(tight(1.5, 24, 16 << 10), Ok(()));
         assert!(StoreOptions { read_depth: 0, ..StoreOptions::new(0, 64) }.check().is_err());
     }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::index::Place;
+use crate::layout::Counts;
 use crate::segment::{SegmentFile, Tail};
 
 /// A segment in use.
@@ -20,8 +21,8 @@ pub(crate) struct Segment {
     pub(crate) sealed_at: u64,
     /// Its end, once it can no longer change.
     pub(crate) sealed: Option<Sealed>,
-    /// Whether it could not be read: merges leave it alone.
-    pub(crate) unreadable: bool,
+    /// Whether merges pass over it: it could not be read, or its rows found no room in the index.
+    pub(crate) left_alone: bool,
 }
 
 /// A segment that can no longer change.
@@ -29,13 +30,15 @@ pub(crate) struct Segment {
 pub(crate) struct Sealed {
     pub(crate) bytes: u64,
     pub(crate) tail: Tail,
+    /// The latest birth that one of its deletions has, 0 where there is none.
+    pub(crate) deleted_last: u32,
 }
 
 impl Segment {
     /// A segment without a row.
     pub(crate) fn new(file: Arc<SegmentFile>, birth_min: u32) -> Self {
         let (rows, live, sealed_at) = (0, 0, 0);
-        Self { file, rows, live, birth_min, sealed_at, sealed: None, unreadable: false }
+        Self { file, rows, live, birth_min, sealed_at, sealed: None, left_alone: false }
     }
 
     /// Rows that the index does not point at.
@@ -49,6 +52,29 @@ impl Segment {
         let expired = tail.used.partition_point(|used| *used < expire_before);
         let kept = (tail.used.len() - expired) as u64;
         (u64::from(self.live) * kept).div_ceil(tail.used.len() as u64) as u32
+    }
+
+    /// Whether rows of it may be expired, by the sample.
+    pub(crate) fn is_suspect(&self, expire_before: u32) -> bool {
+        self.live_unexpired(expire_before) < self.live
+    }
+
+    /// The latest birth that one of its deletions has, if there is one.
+    pub(crate) fn deleted_last(&self) -> Option<u32> {
+        self.sealed.map(|sealed| sealed.deleted_last).filter(|birth| *birth > 0)
+    }
+
+    /// What a merge keeps of it at most where the sample tells which rows are expired, `oldest`
+    /// being the earliest birth of a stale row in the segments that are not merged.
+    pub(crate) fn kept(&self, expire_before: u32, oldest: u32) -> Counts {
+        let counts = self.sealed.map(|sealed| sealed.tail.counts).unwrap_or_default();
+        let rows = self.live_unexpired(expire_before);
+        let carried = self.deleted_last().is_some_and(|birth| oldest <= birth);
+        // An expired row leaves a deletion where an older version may lie elsewhere.
+        let replaced = u64::from(oldest) <= self.file.number;
+        let deletions = if carried { counts.deletions } else { 0 }
+            + if replaced { self.live - rows } else { 0 };
+        Counts { rows, runs: counts.runs.min(rows), deletions }
     }
 
     /// Bytes of its file, 0 while it is being written.
@@ -66,11 +92,12 @@ pub(crate) struct Table {
     pages_per_slot: u32,
     rows: u64,
     bytes: u64,
+    runs: u64,
 }
 
 impl Table {
     pub(crate) fn new(pages_per_slot: u32) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), pages_per_slot, rows: 0, bytes: 0 }
+        Self { slots: Vec::new(), free: Vec::new(), pages_per_slot, rows: 0, bytes: 0, runs: 0 }
     }
 
     /// Rows in all segments, live and stale.
@@ -81,6 +108,11 @@ impl Table {
     /// Bytes of all sealed segments' files.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Runs in all sealed segments' footers.
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -108,8 +140,8 @@ impl Table {
 
     /// Puts a segment into a slot.
     pub(crate) fn insert(&mut self, segment: Segment) -> u32 {
+        assert!(segment.sealed.is_none(), "a segment is sealed in its slot");
         self.rows += u64::from(segment.rows);
-        self.bytes += segment.bytes();
         match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = Some(segment);
@@ -150,6 +182,7 @@ impl Table {
     /// The segment of `slot` can no longer change.
     pub(crate) fn seal(&mut self, slot: u32, sealed: Sealed, birth_min: u32, sealed_at: u64) {
         self.bytes += sealed.bytes;
+        self.runs += u64::from(sealed.tail.counts.runs);
         let segment = self.get_mut(slot);
         assert!(segment.rows == sealed.tail.counts.rows, "the tail counts every row");
         segment.birth_min = birth_min;
@@ -165,6 +198,7 @@ impl Table {
         self.free.push(slot);
         self.rows -= u64::from(segment.rows);
         self.bytes -= segment.bytes();
+        self.runs -= segment.sealed.map_or(0, |sealed| u64::from(sealed.tail.counts.runs));
         segment
     }
 
@@ -178,7 +212,7 @@ impl Table {
 
     /// Merges pass over the segment of `slot` from now on.
     pub(crate) fn leave_alone(&mut self, slot: u32) {
-        self.get_mut(slot).unreadable = true;
+        self.get_mut(slot).left_alone = true;
     }
 
     /// Slots of sealed segments, in order of segment numbers.

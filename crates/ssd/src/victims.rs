@@ -5,84 +5,229 @@
 //!          Ousterhout, SOSP 1991, section 3.6), where the paper at hand takes whatever is more
 //!          than half stale (HPS, appendix E). The best one is taken, and with it the next best of
 //!          its generation, until their live rows fill a segment: rows that lived through as many
-//!          merges are about as cold, and they stay together.
+//!          merges are about as cold, and they stay together. Where none of them gains anything,
+//!          small segments are merged with each other.
+//!
+//! Progress  A merge that frees nothing is never started, so merging ends. What falls strictly
+//!          with each one, as long as nobody puts, deletes or expires, is this pair, its first part
+//!          counting first:
+//!          - sealed segments of which expired rows are suspected, by the sample in their tails;
+//!          - blocks of all sealed files, and two for every row in them.
+//!
+//!          A merge of what is stale or small frees a block at least: what its victims keep is
+//!          known, but for expired rows, and live ones only grow fewer until it is done. Each
+//!          expired row that it meets leaves a deletion at most: these take one block more at most
+//!          ([`Layout`]'s pages hold far more than a deletion a row), and the row weighs two. Where
+//!          the gain is a guess from the sample, a suspected segment gives way to one that is not.
+//!          And a merge for the sake of deletions drops a stale row. Files of merged segments that
+//!          wait for a commit are not counted: no merge waits for them.
 //! Cost     A sort of the segments.
 
+use crate::layout::{Counts, Layout, PAGE_ALIGN_BYTES};
 use crate::table::{Segment, Table};
 
-/// More sealed segments than this with less than half of a full one's live rows get merged.
+/// More sealed segments than this with less than half of a full one's live rows get merged; so
+/// many at a time.
 pub(crate) const SMALL_SEGMENTS_MAX: usize = 8;
+/// What a merge frees at least.
+const BLOCK: u64 = PAGE_ALIGN_BYTES as u64;
 
 /// What is known when victims are chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
+    pub(crate) layout: Layout,
     /// Live rows that the merge may take, but for a first victim with more.
     pub(crate) rows_max: u32,
+    /// Deletions that it may take, but for a first victim with more.
+    pub(crate) deletions_max: u32,
     /// Rows that the store has been given: the time.
     pub(crate) now: u64,
     /// Rows used before this step do not count.
     pub(crate) expire_before: u32,
     /// The least part of stale rows, in quarters, of a victim.
     pub(crate) stale_quarters: u32,
+    /// Whether space is above its target: everything that frees some is due.
+    pub(crate) over: bool,
 }
 
-/// What a merge takes: stale segments, best first; none where nothing is stale enough.
-pub(crate) fn stale(table: &Table, choice: &Choice) -> Vec<u32> {
-    let mut scored: Vec<(f64, u32)> = Vec::new();
-    for slot in table.sealed() {
-        let segment = table.get(slot);
-        let kept = segment.live_unexpired(choice.expire_before);
-        let gone = u64::from(segment.rows - kept);
-        if segment.unreadable
-            || gone == 0
-            || gone * 4 < u64::from(segment.rows) * u64::from(choice.stale_quarters)
-        {
-            continue;
-        }
-        scored.push((score(segment, kept, choice), slot));
-    }
-    // Equal ones stay in order of segment numbers.
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let Some((_, first)) = scored.first().copied() else { return Vec::new() };
-    let generation = |slot: u32| table.get(slot).sealed.map(|sealed| sealed.tail.generation);
-    let (mut victims, mut rows) = (Vec::new(), 0);
-    for (_, slot) in scored {
-        // How many are expired is a guess: all live ones must have room.
-        let live = table.get(slot).live;
-        let fits = rows + live <= choice.rows_max && generation(slot) == generation(first);
-        if !victims.is_empty() && !fits {
-            continue;
-        }
-        rows += live;
-        victims.push(slot);
-    }
-    victims
+/// A merge that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// What it takes, in order.
+    pub(crate) victims: Vec<u32>,
+    /// The earliest birth of a stale row elsewhere: deletions of earlier births can go. What goes
+    /// stale later needs none of them, for it was put or deleted after them.
+    pub(crate) oldest: u32,
+    /// What the victims weigh; what comes of them weighs less, unless it is a guess.
+    pub(crate) weight: u64,
+    /// Whether what it frees is a guess from a sample of last uses.
+    pub(crate) guess: bool,
 }
 
-fn score(segment: &Segment, kept: u32, choice: &Choice) -> f64 {
+/// What a segment weighs: see above.
+pub(crate) fn weight(bytes: u64, rows: u32) -> u64 {
+    bytes / BLOCK + 2 * u64::from(rows)
+}
+
+/// The merge to do next, if any is due.
+pub(crate) fn plan(table: &Table, choice: &Choice) -> Option<Plan> {
+    let sealed = Sealed::of(table, choice);
+    let stale = sealed.stale();
+    let mut victims = if stale.is_empty() { sealed.small() } else { stale };
+    if victims.is_empty() && choice.over {
+        victims.extend(sealed.holding_deletions());
+    }
+    if victims.is_empty() {
+        return None;
+    }
+    let of = || victims.iter().map(|slot| table.get(*slot));
+    Some(Plan {
+        oldest: oldest_elsewhere(table, &victims),
+        weight: of().map(|segment| weight(segment.bytes(), segment.rows)).sum(),
+        guess: of().any(|segment| segment.is_suspect(choice.expire_before)),
+        victims,
+    })
+}
+
+/// The earliest birth of a stale row in a segment that is not among `except`.
+fn oldest_elsewhere(table: &Table, except: &[u32]) -> u32 {
+    let others = table.in_order().into_iter().filter(|slot| !except.contains(slot));
+    let others = others.map(|slot| table.get(slot)).filter(|other| other.stale() > 0);
+    others.map(|other| other.birth_min).min().unwrap_or(u32::MAX)
+}
+
+/// A sealed segment that can be read.
+struct Candidate<'a> {
+    slot: u32,
+    segment: &'a Segment,
+    /// What a merge keeps of it.
+    kept: Counts,
+    /// What a merge of it alone frees.
+    frees: u64,
+}
+
+struct Sealed<'a> {
+    choice: &'a Choice,
+    /// In order of segment numbers.
+    segments: Vec<Candidate<'a>>,
+}
+
+impl<'a> Sealed<'a> {
+    fn of(table: &'a Table, choice: &'a Choice) -> Self {
+        let all = table.in_order();
+        // Of each one's others the earliest birth of a stale row: it is the first, or the second.
+        let mut births: Vec<(u32, u32)> = all
+            .iter()
+            .filter(|slot| table.get(**slot).stale() > 0)
+            .map(|slot| (table.get(*slot).birth_min, *slot))
+            .collect();
+        births.sort_unstable();
+        let oldest_beside = |slot: u32| {
+            let other = births.iter().find(|(_, of)| *of != slot);
+            other.map_or(u32::MAX, |(birth, _)| *birth)
+        };
+        let mut segments = Vec::new();
+        for slot in all {
+            let segment = table.get(slot);
+            if segment.sealed.is_none() || segment.left_alone {
+                continue;
+            }
+            let kept = segment.kept(choice.expire_before, oldest_beside(slot));
+            let after = if kept.is_empty() { 0 } else { choice.layout.file_bytes(&kept) };
+            let frees = segment.bytes().saturating_sub(after);
+            segments.push(Candidate { slot, segment, kept, frees });
+        }
+        Self { choice, segments }
+    }
+
+    /// Stale segments that free something, best first; none where nothing is stale enough.
+    fn stale(&self) -> Vec<u32> {
+        let choice = self.choice;
+        let mut scored: Vec<(f64, &Candidate<'_>)> = Vec::new();
+        for candidate in &self.segments {
+            let rows = candidate.segment.rows;
+            let gone = u64::from(rows - candidate.kept.rows);
+            let enough = gone * 4 >= u64::from(rows) * u64::from(choice.stale_quarters);
+            if candidate.frees >= BLOCK && enough {
+                scored.push((score(candidate, choice), candidate));
+            }
+        }
+        // Equal ones stay in order of segment numbers.
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let Some(generation) = scored.first().map(|(_, first)| first.generation()) else {
+            return Vec::new();
+        };
+        let alike = scored.into_iter().map(|(_, candidate)| candidate);
+        self.take(alike.filter(|candidate| candidate.generation() == generation), usize::MAX)
+    }
+
+    /// Small segments that fit each other, smallest first: those with less than half of a full
+    /// one's live rows where there are too many of them; any while space is above its target.
+    /// Two together free a header page at least.
+    fn small(&self) -> Vec<u32> {
+        let choice = self.choice;
+        let is_small = |candidate: &&Candidate<'_>| {
+            let few = candidate.segment.live < choice.rows_max.div_ceil(2);
+            // Two of these always fit each other by their deletions.
+            (few || choice.over) && candidate.kept.deletions <= choice.deletions_max / 2
+        };
+        let mut small: Vec<&Candidate<'_>> = self.segments.iter().filter(is_small).collect();
+        if small.len() <= SMALL_SEGMENTS_MAX && !choice.over {
+            return Vec::new();
+        }
+        small.sort_by_key(|candidate| candidate.segment.live);
+        let taken = self.take(small.into_iter(), SMALL_SEGMENTS_MAX);
+        if taken.len() > 1 { taken } else { Vec::new() }
+    }
+
+    /// The segment with the oldest stale rows for whose sake others keep deletions.
+    fn holding_deletions(&self) -> Option<u32> {
+        let deleted = |candidate: &Candidate<'_>| {
+            candidate.segment.deleted_last().map(|birth| (birth, candidate.slot))
+        };
+        let mut deleted: Vec<(u32, u32)> = self.segments.iter().filter_map(deleted).collect();
+        deleted.sort_unstable_by(|a, b| b.cmp(a));
+        let holds = |candidate: &&Candidate<'_>| {
+            let other = deleted.iter().find(|(_, slot)| *slot != candidate.slot);
+            candidate.segment.stale() > 0
+                && other.is_some_and(|(birth, _)| candidate.segment.birth_min <= *birth)
+        };
+        let holding = self.segments.iter().filter(holds);
+        holding.min_by_key(|candidate| candidate.segment.birth_min).map(|holding| holding.slot)
+    }
+
+    /// The first of `candidates`, and of the others those that fit beside it, so many at most.
+    fn take<'b>(
+        &self,
+        candidates: impl Iterator<Item = &'b Candidate<'b>>,
+        count_max: usize,
+    ) -> Vec<u32> {
+        let (mut victims, mut rows, mut deletions) = (Vec::new(), 0u64, 0u64);
+        for Candidate { slot, segment, kept, .. } in candidates {
+            // How many are expired is a guess: all live ones must have room.
+            let (with_rows, with_deletions) =
+                (rows + u64::from(segment.live), deletions + u64::from(kept.deletions));
+            let fits = with_rows <= self.choice.rows_max.into()
+                && with_deletions <= self.choice.deletions_max.into();
+            if victims.is_empty() || (fits && victims.len() < count_max) {
+                victims.push(*slot);
+                (rows, deletions) = (with_rows, with_deletions);
+            }
+        }
+        victims
+    }
+}
+
+impl Candidate<'_> {
+    fn generation(&self) -> Option<u32> {
+        self.segment.sealed.map(|sealed| sealed.tail.generation)
+    }
+}
+
+fn score(candidate: &Candidate<'_>, choice: &Choice) -> f64 {
+    let segment = candidate.segment;
     let rows = f64::from(segment.rows.max(1));
-    let live = f64::from(kept) / rows;
+    let live = f64::from(candidate.kept.rows) / rows;
     let age = choice.now.saturating_sub(segment.sealed_at) as f64 + rows;
     age * (1.0 - live) / (1.0 + live)
-}
-
-/// What a merge takes of small segments, where there are too many of them.
-pub(crate) fn small(table: &Table, rows_max: u32) -> Vec<u32> {
-    let live = |slot: u32| table.get(slot).live;
-    let mut small = table.sealed();
-    small.retain(|slot| live(*slot) < rows_max.div_ceil(2) && !table.get(*slot).unreadable);
-    if small.len() <= SMALL_SEGMENTS_MAX {
-        return Vec::new();
-    }
-    small.sort_by_key(|slot| live(*slot));
-    let mut room = rows_max;
-    small.retain(|slot| {
-        let fits = live(*slot) <= room;
-        if fits {
-            room -= live(*slot);
-        }
-        fits
-    });
-    small.truncate(SMALL_SEGMENTS_MAX);
-    small
 }

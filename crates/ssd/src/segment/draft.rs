@@ -70,6 +70,11 @@ impl Draft {
         self.runs.iter().map(|run| run.birth).min().unwrap_or(u32::MAX)
     }
 
+    /// The latest birth that one of its deletions has, 0 where there is none.
+    pub(crate) fn deleted_last(&self) -> u32 {
+        self.deletions.iter().map(|deletion| deletion.birth).max().unwrap_or(0)
+    }
+
     /// Notes the next row.
     #[inline]
     pub(crate) fn note(&mut self, key: Key, birth: u32, used: u32) {

@@ -7,7 +7,7 @@ use super::compactor::Pace;
 use super::{Core, Store};
 use crate::options::Compaction;
 use crate::stats::add;
-use crate::victims::{self, Choice};
+use crate::victims::{self, Choice, Plan};
 use crate::{Error, Result};
 
 /// A victim's least stale part, in quarters, while space is within the setting: of merges nobody
@@ -48,25 +48,27 @@ impl Core {
     /// One merge, if one is due. Returns how many segments it took.
     pub(super) fn merge_once(&self, pace: Pace) -> Result<usize> {
         let _merging = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
-        let victims = self.victims(pace);
-        if victims.is_empty() {
-            return Ok(0);
-        }
-        self.merge(&victims, pace)?;
+        let Some(plan) = self.plan(pace) else { return Ok(0) };
+        self.merge(&plan, pace)?;
         add(&self.counters.compactions, 1);
-        add(&self.counters.segments_merged, victims.len() as u64);
-        Ok(victims.len())
+        add(&self.counters.segments_merged, plan.victims.len() as u64);
+        Ok(plan.victims.len())
     }
 
-    fn victims(&self, pace: Pace) -> Vec<u32> {
+    fn plan(&self, pace: Pace) -> Option<Plan> {
         let state = self.state();
-        let rows_max = self.options.segment_rows();
         let over = self.pressure(&state).is_over();
         let stale_quarters = if over { 0 } else { STALE_QUARTERS[usize::from(pace == Pace::Full)] };
-        let (now, expire_before) = (state.next_seq, state.expire_before);
-        let choice = Choice { rows_max, now, expire_before, stale_quarters };
-        let stale = victims::stale(&state.table, &choice);
-        if stale.is_empty() { victims::small(&state.table, rows_max) } else { stale }
+        let choice = Choice {
+            layout: self.layout,
+            rows_max: self.options.segment_rows(),
+            deletions_max: 2 * self.options.segment_deletions(),
+            now: state.next_seq,
+            expire_before: state.expire_before,
+            stale_quarters,
+            over,
+        };
+        victims::plan(&state.table, &choice)
     }
 
     /// Merges until space is within the setting, or nothing is left to merge.

@@ -4,11 +4,9 @@ use stepwell_base::Key;
 
 use super::{Core, Store, Writer};
 use crate::Result;
+use crate::options::DELETED_AT_ONCE;
 use crate::segment::Deletion;
 use crate::stats::add;
-
-/// Keys that are deleted before the open segment is looked at again.
-const PIECE_KEYS: usize = 1024;
 
 impl Store {
     /// Deletes the rows of `keys`; keys without one are passed over. Returns how many there were,
@@ -19,7 +17,7 @@ impl Store {
     pub fn delete_many(&self, keys: &[Key]) -> Result<u64> {
         let core = &self.core;
         let mut deleted = 0;
-        for piece in keys.chunks(PIECE_KEYS) {
+        for piece in keys.chunks(DELETED_AT_ONCE as usize) {
             core.make_space()?;
             let mut writer = core.writer()?;
             core.room(&mut writer)?;

@@ -127,7 +127,9 @@ impl<'a> Loading<'a> {
             if rows.len() == ROWS_AT_ONCE { self.add_rows(slot, &mut rows) } else { Ok(()) }
         })?;
         self.add_rows(slot, &mut rows)?;
-        self.table.seal(slot, Sealed { bytes, tail }, birth_min, 0);
+        let deleted_last = footer.deletions.iter().map(|deletion| deletion.birth).max();
+        let sealed = Sealed { bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
+        self.table.seal(slot, sealed, birth_min, 0);
         Ok(())
     }
 

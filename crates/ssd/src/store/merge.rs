@@ -25,6 +25,7 @@ use crate::segment::page::Row;
 use crate::segment::{self, Deletion, Draft, PageBuffer, SegmentFile, Tail};
 use crate::stats::add;
 use crate::table::{Sealed, Segment};
+use crate::victims::{self, Plan};
 use crate::{Error, Result};
 
 /// Rows that one hold of the state's lock moves at most.
@@ -60,14 +61,19 @@ struct Failed {
 }
 
 impl Core {
-    /// Merges `victims`; the caller holds `merging`.
-    pub(super) fn merge(&self, victims: &[u32], pace: Pace) -> Result<()> {
+    /// Merges what `plan` says; the caller holds `merging`.
+    pub(super) fn merge(&self, plan: &Plan, pace: Pace) -> Result<()> {
+        let victims = &plan.victims;
         let mut merge = None;
-        match self.copy(victims, &mut merge, pace) {
+        match self.copy(plan, &mut merge, pace) {
             Ok(tail) => {
+                let of = |tail: Tail| {
+                    victims::weight(self.layout.file_bytes(&tail.counts), tail.counts.rows)
+                };
+                assert!(plan.guess || tail.map_or(0, of) < plan.weight, "a merge frees something");
                 let merged = self.merged(merge, tail);
                 if let Some((merge, tail)) = merged.new {
-                    self.finish_merge(merge, tail)?;
+                    self.finish_merge(merge, tail).inspect_err(|_| self.leave_alone(victims))?;
                 }
                 self.retire(victims, &merged.expired)
             }
@@ -78,7 +84,7 @@ impl Core {
                 if write {
                     return self.writer()?.guard(Err(error));
                 }
-                self.state_mut().table.leave_alone(victim);
+                self.leave_alone(&[victim]);
                 Err(error)
             }
         }
@@ -97,23 +103,21 @@ impl Core {
         }
     }
 
-    /// The earliest birth of a stale row in another segment.
-    fn oldest_elsewhere(&self, victims: &[u32]) -> u32 {
-        let state = self.state();
-        let others = state.table.in_order().into_iter().filter(|slot| !victims.contains(slot));
-        let others = others.map(|slot| state.table.get(slot)).filter(|other| other.stale() > 0);
-        others.map(|other| other.birth_min).min().unwrap_or(u32::MAX)
+    /// Merges pass over these from now on: what came to nothing would do so again.
+    fn leave_alone(&self, slots: &[u32]) {
+        let mut state = self.state_mut();
+        slots.iter().for_each(|slot| state.table.leave_alone(*slot));
     }
 
     fn copy(
         &self,
-        victims: &[u32],
+        plan: &Plan,
         merge: &mut Option<Merge>,
         pace: Pace,
     ) -> std::result::Result<Option<Tail>, Failed> {
-        let first = victims.first().copied().unwrap_or_default();
+        let Plan { victims, oldest, .. } = plan;
+        let (first, oldest) = (victims.first().copied().unwrap_or_default(), *oldest);
         let failed = |victim, error, write| Failed { victim, error, write };
-        let oldest = self.oldest_elsewhere(victims);
         let mut lives = Vec::new();
         for victim in victims {
             lives.push(self.live(*victim, None).map_err(|error| failed(*victim, error, false))?);
@@ -223,7 +227,7 @@ impl Core {
     }
 
     /// Points the index at the new segment. Where the index has no room for a place, its row stays
-    /// where it was.
+    /// where it was, and the merged segments are left alone: each try would leave one more file.
     fn finish_merge(&self, merge: Merge, tail: Tail) -> Result<()> {
         let mut writer = self.writer()?;
         writer.unsynced.push(Arc::clone(&merge.file));
@@ -236,7 +240,8 @@ impl Core {
             let slot = state.table.insert(segment);
             state.table.appended(slot, tail.counts.rows);
             let (bytes, now) = (self.layout.file_bytes(&tail.counts), state.next_seq);
-            state.table.seal(slot, Sealed { bytes, tail }, birth_min, now);
+            let sealed = Sealed { bytes, tail, deleted_last: merge.draft.deleted_last() };
+            state.table.seal(slot, sealed, birth_min, now);
             slot
         };
         // A commit from here on names the new segment and the old ones: the same rows twice.

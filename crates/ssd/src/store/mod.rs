@@ -71,6 +71,7 @@ use crate::layout::Layout;
 use crate::segment::{Draft, PageBuffer, SegmentFile, Tail};
 use crate::stats::{Counters, LIVE_PARTS};
 use crate::table::Table;
+use crate::target::Target;
 use crate::{Error, Manifest, Result, Stats, StoreOptions};
 
 /// A store of fixed-size rows under u64 keys; shared by any number of threads.
@@ -86,6 +87,7 @@ struct Core {
     disks: Vec<Arc<dyn Disk>>,
     options: StoreOptions,
     layout: Layout,
+    target: Target,
     merging: Mutex<()>,
     writer: Mutex<Writer>,
     state: RwLock<State>,

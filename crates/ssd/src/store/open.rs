@@ -224,6 +224,7 @@ impl Store {
         let core = Arc::new(Core {
             disks,
             layout,
+            target: options.target(),
             options,
             merging: Mutex::new(()),
             writer: Mutex::new(writer),

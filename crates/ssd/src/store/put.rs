@@ -5,7 +5,6 @@ use stepwell_base::Key;
 use super::{Core, State, Store, Writer};
 use crate::Result;
 use crate::index::Ahead;
-use crate::options::DELETIONS_PART;
 use crate::segment::page::Row;
 use crate::stats::add;
 
@@ -82,7 +81,7 @@ impl Core {
             };
             let counts = open.draft.counts();
             let left = self.options.segment_rows() - counts.rows;
-            if left == 0 || counts.deletions > self.options.segment_rows() / DELETIONS_PART {
+            if left == 0 || counts.deletions > self.options.deletions_before_end() {
                 self.seal(writer)?;
                 continue;
             }

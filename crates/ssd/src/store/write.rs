@@ -125,7 +125,8 @@ impl Core {
     fn end(&self, writer: &mut Writer, ending: Ending) {
         let bytes = self.layout.file_bytes(&ending.tail.counts);
         let mut state = self.state_mut();
-        let sealed = Sealed { bytes, tail: ending.tail };
+        let deleted_last = ending.draft.deleted_last();
+        let sealed = Sealed { bytes, tail: ending.tail, deleted_last };
         let now = state.next_seq;
         state.table.seal(ending.slot, sealed, ending.draft.birth_min(), now);
         let pages = state.open.extract_if(.., |open| open.slot == ending.slot).next();

@@ -17,6 +17,7 @@ mod model;
 mod old_format;
 mod refusal;
 mod repair;
+mod rest;
 mod space;
 mod stripes;
 mod threads;

@@ -1,0 +1,189 @@
+//! How much space a store is held to, so that merging gets there.
+//!
+//! Why      Headers, lists of keys, tails and what is left over on pages and at the ends of
+//!          segments take space that no merge gives back. A target below it would be missed for
+//!          ever, and everybody who waits for it would wait for ever. So it is counted here.
+//! How      The target is the setting times the bytes of live rows as they lie on pages, and never
+//!          below what [`Target::at_rest`] says: the most that a store takes in which no merge
+//!          frees anything any more.
+//!
+//! Why a store at rest keeps within that. With R the rows of a full segment, two segments whose
+//! live rows fit one are merged, for that frees a header at least. At rest they do not fit: at most
+//! one segment has R / 2 live rows or fewer. Nor does a segment hold pages or blocks of a footer
+//! that merging it alone would free: it has the length of a segment of its live rows. So
+//! - what it takes for each row is at most the worst there is between R / 2 and R rows; and
+//! - there are at most 1 + 2 · live / (R + 1) segments, each with a header, an unfinished page and
+//!   an unfinished block of its footer beside the room of its rows.
+//!
+//! Both bound the space, and the lesser of them counts: the first where segments are tiny, the
+//! second where they are large. Deletions are no part of it: a merge that may drop some of them is
+//! due while space is above the target (`victims`).
+
+use crate::layout::{Counts, KEY_BYTES, Layout, PAGE_ALIGN_BYTES, RUN_BYTES, TAIL_BYTES};
+
+/// Space over that of full segments without a stale row that is always admitted.
+const FLOOR: f64 = 1.15;
+/// Segments of live rows from which on the setting alone counts.
+const SEGMENTS_ENOUGH: f64 = 8.0;
+
+/// What takes space.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    /// Live rows.
+    pub(crate) rows: u64,
+    /// Runs of rows in the footers of sealed segments.
+    pub(crate) runs: u64,
+    /// Rows of segments that are being written.
+    pub(crate) unsealed: u64,
+}
+
+/// Bytes that follow from the settings of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    stride: f64,
+    segment: f64,
+    rows_max: f64,
+    /// Of a row in a full segment without a stale one.
+    row_full: f64,
+    /// Of a row on its page and in the list of keys.
+    row_alone: f64,
+    /// Of a row in the worst segment with more than half of a full one's rows.
+    row_worst: f64,
+    /// Of a segment with half of a full one's rows, and of the ends of any one.
+    half: f64,
+    ends: f64,
+}
+
+impl Target {
+    /// For segments of at most so many bytes.
+    pub(crate) fn new(layout: &Layout, segment_bytes: u64) -> Self {
+        let rows = layout.rows_max(segment_bytes);
+        let bytes =
+            |rows: u32, runs: u32| layout.file_bytes(&Counts { rows, runs, deletions: 0 }) as f64;
+        let half = rows / 2;
+        // The worst come right after the half, and after each page that is full.
+        let pages = half / layout.rows_per_page..layout.pages(rows);
+        let starts = pages.map(|page| page * layout.rows_per_page + 1).chain([half + 1]);
+        let starts = starts.filter(|start| (half + 1..=rows).contains(start));
+        let worst = starts.map(|rows| bytes(rows, rows) / f64::from(rows)).fold(0.0, f64::max);
+        let page = layout.page_bytes as f64;
+        Self {
+            stride: layout.stride as f64,
+            segment: segment_bytes as f64,
+            rows_max: f64::from(rows),
+            row_full: bytes(rows, 1) / f64::from(rows),
+            row_alone: page / f64::from(layout.rows_per_page) + KEY_BYTES as f64,
+            row_worst: worst,
+            half: bytes(half, half),
+            ends: 2.0 * page + (TAIL_BYTES + PAGE_ALIGN_BYTES - 1) as f64,
+        }
+    }
+
+    /// Bytes of a row in a full segment without a stale one.
+    pub(crate) fn row_full(&self) -> f64 {
+        self.row_full
+    }
+
+    /// The most bytes of a store without deletions in which no merge frees anything.
+    pub(crate) fn at_rest(&self, held: &Held) -> f64 {
+        let rows = held.rows as f64;
+        let worst = self.half + rows * self.row_worst;
+        let segments = 1.0 + 2.0 * rows / (self.rows_max + 1.0);
+        let listed = rows * self.row_alone + self.runs(held) + segments * self.ends;
+        // Of what is being written nothing can be merged yet.
+        worst.min(listed) + held.unsealed as f64 * self.row_full
+    }
+
+    /// Runs that a store without a stale row may have at most.
+    fn runs(&self, held: &Held) -> f64 {
+        held.runs.min(held.rows) as f64 * RUN_BYTES as f64
+    }
+
+    /// The most bytes for a `setting` in bytes of live rows, where `free` segments above the live
+    /// rows are always admitted.
+    pub(crate) fn limit(&self, held: &Held, setting: f64, free: f64) -> f64 {
+        let rows = held.rows as f64;
+        // They are within the setting once the live rows fill so many, where segments are not
+        // so small that their ends take more than the setting leaves.
+        let enough = SEGMENTS_ENOUGH * (setting * self.stride / self.row_full - 1.0);
+        let free = if enough >= 1.0 { free.min(enough) } else { free };
+        let full = rows * self.row_full;
+        let stored = setting * rows * self.stride;
+        let few = full + free * self.segment;
+        stored.max(FLOOR * (full + self.runs(held))).max(few).max(self.at_rest(held))
+    }
+
+    /// What a large store is held to at least, in bytes of its live rows, whatever the setting.
+    pub(crate) fn least(&self) -> f64 {
+        let rows = 1 << 40;
+        let held = Held { rows, ..Held::default() };
+        self.at_rest(&held).max(FLOOR * rows as f64 * self.row_full) / (rows as f64 * self.stride)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::random::Stream;
+
+    use super::*;
+
+    /// Bytes of segments of so many live rows, each as long as its rows ask for, each row with a
+    /// run of its own.
+    fn bytes(layout: &Layout, segments: &[u32]) -> u64 {
+        let of = |rows: &u32| layout.file_bytes(&Counts { rows: *rows, runs: *rows, deletions: 0 });
+        segments.iter().map(of).sum()
+    }
+
+    #[test]
+    fn segments_that_do_not_fit_each_other_keep_within_it() {
+        let mut dice = Stream::from_state(3);
+        let mut most: f64 = 0.0;
+        for _ in 0..3000 {
+            let row_bytes = 1 + (dice.next_u64() % 6000) as usize;
+            let layout = Layout::new(0, row_bytes);
+            let least = 4 * layout.page_bytes as u64 + 4096;
+            let segment_bytes = least << (dice.next_u64() % 8);
+            let target = Target::new(&layout, segment_bytes);
+            let rows_max = u64::from(layout.rows_max(segment_bytes));
+            // Any two of them have more than a full segment's rows: one is small perhaps.
+            let small = dice.next_u64() % (rows_max / 2 + 1);
+            let tight = dice.next_u64() % 4;
+            let rest = |dice: &mut Stream| {
+                let from = rows_max - small.min(rows_max / 2) + 1;
+                let to = rows_max.max(from);
+                let more = dice.next_u64() % (to - from + 1);
+                (from + if tight == 0 { more } else { 0 }).min(rows_max)
+            };
+            let count = dice.next_u64() % 20;
+            let mut segments: Vec<u32> = (0..count).map(|_| rest(&mut dice) as u32).collect();
+            segments.push(small as u32);
+            let rows = segments.iter().map(|rows| u64::from(*rows)).sum();
+            let held = Held { rows, runs: rows, unsealed: 0 };
+            let (taken, bound) = (bytes(&layout, &segments) as f64, target.at_rest(&held));
+            assert!(taken <= bound, "{taken} above {bound}: {layout:?}, {segments:?}");
+            most = most.max(taken / bound);
+        }
+        assert!(most > 0.9, "a bound far from all that there is: {most}");
+    }
+
+    #[test]
+    fn large_segments_leave_the_setting_alone() {
+        for row_bytes in [64, 256, 1000] {
+            let target = Target::new(&Layout::new(0, row_bytes), 16 << 20);
+            let held = Held { rows: 10_000_000, runs: 1_000_000, unsealed: 1000 };
+            let stored = 1.5 * 10_000_000.0 * (row_bytes as f64 + 16.0);
+            assert_eq!(target.limit(&held, 1.5, 4.0), stored);
+            assert!((1.1..1.4).contains(&target.least()), "{}", target.least());
+        }
+    }
+
+    #[test]
+    fn tiny_segments_count_their_ends() {
+        // A header, a page of 170 rows and a footer: three blocks, for half as many rows at worst.
+        let target = Target::new(&Layout::new(0, 8), 16 << 10);
+        assert_eq!(target.row_full(), 12_288.0 / 170.0);
+        let held = Held { rows: 8600, ..Held::default() };
+        assert_eq!(target.at_rest(&held), 12_288.0 + 100.0 * 12_288.0);
+        assert_eq!(target.limit(&held, 1.5, 4.0), target.at_rest(&held));
+    }
+}
