@@ -11,7 +11,9 @@
 //! Durability  What was written survives a crash once [`File::sync`] returned; a new name survives
 //!           once [`Disk::sync_directory`] or a [`Disk::rename`] in that directory returned.
 //!           Before that, all, parts or none of it may survive. This holds for direct files too.
-//! Not here  Appending, locks, permissions, directory trees: nothing above needs them.
+//! Locks     are advice among programs: [`Disk::lock`] says who has a directory in use and keeps
+//!           nobody from its files. They end with their holder, also where its process is killed.
+//! Not here  Appending, permissions, directory trees: nothing above needs them.
 //! Failure   Every error names operation, path and place. A short read is an error. An operation
 //!           that failed may have done a part of its work.
 //! Bounds    Buffers are the caller's; a queue states its own bounds.
@@ -111,6 +113,24 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When the system refuses.
     fn sync_directory(&self) -> Result<()>;
 
+    /// Takes the lock that the name stands for, as its only holder; none where anybody has it.
+    ///
+    /// An empty file of the name may be made, and stays then: it says nothing, only the lock does.
+    /// Whoever removes it while the lock is taken makes a second one possible.
+    ///
+    /// # Errors
+    /// When the system refuses, or knows no locks here.
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Lock>>>;
+
+    /// Takes the lock that the name stands for, with any other holders that share it; none where
+    /// somebody has it alone. Makes no file and works on media that cannot be written: where there
+    /// is no file of the name, or the system knows no locks, nobody can have it alone, and what is
+    /// taken then need not keep anybody out.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn lock_shared(&self, name: &str) -> Result<Option<Box<dyn Lock>>>;
+
     /// A queue of reads and writes of this world's files.
     ///
     /// # Errors
@@ -136,6 +156,9 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Ok(whole)
     }
 }
+
+/// A lock that was taken; it is free again when this is dropped.
+pub trait Lock: Send + Sync + fmt::Debug {}
 
 /// How a file came into another directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -40,6 +40,8 @@ pub enum Operation {
     SyncDirectory,
     /// Making a directory.
     CreateDirectory,
+    /// Taking a lock.
+    Lock,
     /// Telling the system of a queue's operations.
     Submit,
 }
@@ -47,7 +49,10 @@ pub enum Operation {
 impl Operation {
     /// Whether the operation changes what is on the disk, or what of it is durable.
     pub fn mutates(self) -> bool {
-        !matches!(self, Self::Open | Self::Read | Self::Measure | Self::List | Self::Submit)
+        !matches!(
+            self,
+            Self::Open | Self::Read | Self::Measure | Self::List | Self::Lock | Self::Submit
+        )
     }
 }
 
@@ -67,6 +72,7 @@ impl fmt::Display for Operation {
             Self::Link => "link",
             Self::SyncDirectory => "sync directory",
             Self::CreateDirectory => "create directory",
+            Self::Lock => "lock",
             Self::Submit => "submit operations in",
         })
     }

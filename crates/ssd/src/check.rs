@@ -9,6 +9,7 @@ use stepwell_base::hash::Checksum;
 use stepwell_disk::Disk;
 
 use crate::layout::Layout;
+use crate::lock;
 use crate::segment::{self, Footer, SegmentFile, Tail, page};
 use crate::stats::Counters;
 use crate::{Error, Manifest, Result, SegmentEntry};
@@ -55,9 +56,11 @@ fn as_text<S: serde::Serializer>(keys: &[Key], to: S) -> std::result::Result<S::
 /// Holds 16 bytes for each row of a segment, and a chunk of its file.
 ///
 /// # Errors
-/// When the manifest cannot be read. A segment that cannot be is damaged.
+/// When somebody has the store open, or the manifest cannot be read. A segment that cannot be is
+/// damaged.
 pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
+    let _locks = lock::shared(disks)?;
     let manifest = Manifest::load(&**disks.first().ok_or_else(none)?)?;
     let mut checked = Checked { commit: manifest.commit, ..Checked::default() };
     let layout = manifest.layout();

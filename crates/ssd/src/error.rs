@@ -88,6 +88,15 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// Somebody has the store open.
+    #[error(
+        "{} is in use: a store there is open, or being checked; wait for that to end, or stop it",
+        path.display()
+    )]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
     /// There is no store.
     #[error("{} holds no store (no manifest.json)", path.display())]
     Missing {

@@ -15,6 +15,7 @@ mod error;
 mod fetch;
 mod index;
 mod layout;
+mod lock;
 mod manifest;
 mod options;
 mod repair;
@@ -28,6 +29,7 @@ mod victims;
 
 pub use check::{Checked, Damage, check};
 pub use error::{Error, Result};
+pub use lock::LOCK_NAME;
 pub use manifest::{FORMAT_VERSION, MANIFEST_NAME, Manifest, SegmentEntry};
 pub use options::{Compaction, SPACE_HARD, StoreOptions, WRITES_MAX};
 pub use repair::{Salvaged, repair};

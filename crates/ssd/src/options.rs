@@ -245,7 +245,7 @@ mod tests {
             StoreOptions { space_max, segment_bytes, ..options }.check().map_err(|e| e.to_string())
         };
         assert_eq!(tight(1.2, 256, 16 << 20), Ok(()));
-        let kept = tight(1.2, 256, 64 << 10).unwrap_err();
+        let kept = tight(1.2, 256, 32 << 10).unwrap_err();
         assert!(kept.contains("(tiers.space) cannot be kept"), "{kept}");
         assert!(kept.contains("or tiers.space to 1.5"), "{kept}");
         let keys = tight(1.2, 24, 64 << 20).unwrap_err();

@@ -20,6 +20,7 @@ use stepwell_disk::{Disk, Error as DiskError, Operation};
 
 use crate::check::{entries, locate};
 use crate::layout::Layout;
+use crate::lock;
 use crate::segment::{self, Deletion, SegmentFile, page};
 use crate::stats::Counters;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, Store, StoreOptions};
@@ -76,10 +77,11 @@ struct Repair<'a> {
 }
 
 /// Salvages the store in `disks` into a new one in `into`, and commits that. Where the manifest is
-/// whole it says which segments count; where it is not, all that lie there do.
+/// whole it says which segments count; where it is not, all that lie there do. What comes of it is
+/// as a snapshot is: nothing but a manifest and segments.
 ///
 /// # Errors
-/// When nothing tells what rows these are; when there is a store in `into`; or a disk refuses.
+/// When somebody has the store open; when nothing tells what rows these are; when there is a store in `into`; or a disk refuses.
 pub fn repair(
     disks: &[Arc<dyn Disk>],
     into: Arc<dyn Disk>,
@@ -88,6 +90,7 @@ pub fn repair(
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let home = disks.first().ok_or_else(none)?;
     refuse_source(disks, &*into)?;
+    let _locks = lock::shared(disks)?;
     let (mut manifest_lost, mut rows_named) = (false, 0);
     let (layout, numbers, expire_before) = match Manifest::load(&**home) {
         Ok(manifest) => {
@@ -102,7 +105,7 @@ pub fn repair(
             (layout_of_any(disks)?, numbers_of_all(disks)?, 0)
         }
     };
-    let store = Store::create(into, options(layout.table, layout.row_bytes))?;
+    let store = Store::create(Arc::clone(&into), options(layout.table, layout.row_bytes))?;
     let mut repair = Repair {
         layout,
         disks,
@@ -118,6 +121,8 @@ pub fn repair(
     repair.put(&store, expire_before)?;
     store.commit()?;
     repair.salvaged.rows = store.len();
+    drop(store);
+    lock::remove(&*into)?;
     Ok(repair.salvaged)
 }
 

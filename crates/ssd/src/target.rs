@@ -41,6 +41,7 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     stride: f64,
+    /// Of a full segment.
     segment: f64,
     rows_max: f64,
     /// Of a row in a full segment without a stale one.
@@ -69,7 +70,7 @@ impl Target {
         let page = layout.page_bytes as f64;
         Self {
             stride: layout.stride as f64,
-            segment: segment_bytes as f64,
+            segment: bytes(rows, 1),
             rows_max: f64::from(rows),
             row_full: bytes(rows, 1) / f64::from(rows),
             row_alone: page / f64::from(layout.rows_per_page) + KEY_BYTES as f64,

@@ -140,15 +140,29 @@ impl<'a> Sealed<'a> {
         Self { choice, segments }
     }
 
-    /// Stale segments that free something, best first; none where nothing is stale enough.
+    /// Stale segments that free something together, best first; none where nothing is stale enough.
     fn stale(&self) -> Vec<u32> {
+        let all = self.stale_among(&|_| true);
+        let frees = |slot: &u32| {
+            self.segments
+                .iter()
+                .any(|candidate| candidate.slot == *slot && candidate.frees >= BLOCK)
+        };
+        // Two together free a header page at least.
+        if all.len() > 1 || all.iter().any(frees) {
+            return all;
+        }
+        self.stale_among(&|candidate| candidate.frees >= BLOCK)
+    }
+
+    fn stale_among(&self, admits: &dyn Fn(&Candidate<'_>) -> bool) -> Vec<u32> {
         let choice = self.choice;
         let mut scored: Vec<(f64, &Candidate<'_>)> = Vec::new();
-        for candidate in &self.segments {
+        for candidate in self.segments.iter().filter(|candidate| admits(candidate)) {
             let rows = candidate.segment.rows;
             let gone = u64::from(rows - candidate.kept.rows);
             let enough = gone * 4 >= u64::from(rows) * u64::from(choice.stale_quarters);
-            if candidate.frees >= BLOCK && enough {
+            if enough && (gone > 0 || candidate.frees >= BLOCK) {
                 scored.push((score(candidate, choice), candidate));
             }
         }
@@ -163,7 +177,6 @@ impl<'a> Sealed<'a> {
 
     /// Small segments that fit each other, smallest first: those with less than half of a full
     /// one's live rows where there are too many of them; any while space is above its target.
-    /// Two together free a header page at least.
     fn small(&self) -> Vec<u32> {
         let choice = self.choice;
         let is_small = |candidate: &&Candidate<'_>| {

@@ -29,7 +29,7 @@ pub use self::faults::{Failure, Faults, Flip, Lasting};
 use self::faults::{Fate, Fates};
 use self::file::FaultyFile;
 use crate::immediate::ImmediateQueue;
-use crate::{Disk, Error, File, Operation, Placed, Queue, QueueOptions, Result};
+use crate::{Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result};
 
 /// A disk that fails on demand.
 #[derive(Clone, Debug)]
@@ -144,6 +144,16 @@ impl Disk for FaultyDisk {
     fn sync_directory(&self) -> Result<()> {
         self.before(Operation::SyncDirectory, "")?;
         self.inner.sync_directory()
+    }
+
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
+        self.before(Operation::Lock, name)?;
+        self.inner.lock(name)
+    }
+
+    fn lock_shared(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
+        self.before(Operation::Lock, name)?;
+        self.inner.lock_shared(name)
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

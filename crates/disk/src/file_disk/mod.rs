@@ -8,7 +8,7 @@
 mod engine;
 mod file;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub use self::engine::Engine;
 use self::engine::Engines;
 use self::file::SystemFile;
-use crate::{Disk, Error, File, Operation, Placed, Queue, QueueOptions, Result, name};
+use crate::{Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result, name};
 
 /// A directory of the machine's file system.
 #[derive(Clone, Debug)]
@@ -81,10 +81,23 @@ impl FileDisk {
         // Looked at first: opening a pipe would wait for somebody at its other end.
         let opened = fs::metadata(&path).and_then(|found| match found.is_file() {
             true => fs::File::open(&path),
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+            false => Err(no_file()),
         });
         Ok((named(Operation::Open, &path, opened)?, path))
     }
+}
+
+/// The lock of an open file, which the system frees when it is closed; of nothing where there is
+/// no file to lock.
+#[derive(Debug)]
+struct SystemLock {
+    _file: Option<fs::File>,
+}
+
+impl Lock for SystemLock {}
+
+fn no_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
 }
 
 fn named<T>(operation: Operation, path: &Path, result: io::Result<T>) -> Result<T> {
@@ -198,6 +211,42 @@ impl Disk for FileDisk {
 
     fn sync_directory(&self) -> Result<()> {
         sync_directory(&self.path)
+    }
+
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
+        let path = self.resolve(name)?;
+        let refused = |error| Error::io(Operation::Lock, &path, error);
+        match fs::metadata(&path) {
+            Ok(found) if !found.is_file() => return Err(refused(no_file())),
+            _ => {}
+        }
+        let options = OpenOptions::new().create(true).append(true).open(&path);
+        let file = options.map_err(refused)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(SystemLock { _file: Some(file) }))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(refused(error)),
+        }
+    }
+
+    fn lock_shared(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
+        let file = match self.find(name) {
+            Ok((file, _)) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(Box::new(SystemLock { _file: None })));
+            }
+            Err(error) => return Err(error),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(Box::new(SystemLock { _file: Some(file) }))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                Ok(Some(Box::new(SystemLock { _file: None })))
+            }
+            Err(TryLockError::Error(error)) => {
+                Err(Error::io(Operation::Lock, &self.path.join(name), error))
+            }
+        }
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

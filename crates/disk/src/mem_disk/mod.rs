@@ -25,7 +25,7 @@ use stepwell_base::random::Stream;
 use self::content::Content;
 use self::file::{MemFile, Mode};
 use crate::immediate::ImmediateQueue;
-use crate::{Disk, Error, File, Operation, Placed, Queue, QueueOptions, Result, name};
+use crate::{Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result, name};
 
 /// Room for one file: far more than a test's files need.
 const FILE_BYTES_MAX: u64 = 1 << 36;
@@ -46,11 +46,27 @@ pub enum Survival {
 pub struct MemDisk {
     path: PathBuf,
     world: Arc<Mutex<World>>,
+    locks: Arc<Mutex<Locks>>,
     /// Queues made so far: each has another order.
     queues: Arc<AtomicU64>,
 }
 
 type World = BTreeMap<PathBuf, Directory>;
+
+/// Who holds which locks.
+#[derive(Debug, Default)]
+struct Locks {
+    held: Vec<Held>,
+    taken: u64,
+}
+
+/// A lock that is held; each has a number of its own.
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    alone: bool,
+    number: u64,
+}
 type Names = BTreeMap<String, Arc<Inode>>;
 
 #[derive(Debug, Default)]
@@ -81,10 +97,11 @@ impl MemDisk {
     pub fn new() -> Self {
         let path = PathBuf::from("/memory");
         let world = BTreeMap::from([(path.clone(), Directory::default())]);
-        Self { path, world: Arc::new(Mutex::new(world)), queues: Arc::default() }
+        let (world, locks) = (Arc::new(Mutex::new(world)), Arc::default());
+        Self { path, world, locks, queues: Arc::default() }
     }
 
-    /// The same directory after a crash, in a world of its own.
+    /// The same directory after a crash, in a world of its own, where nobody has a lock.
     #[must_use]
     pub fn crash(&self, survival: Survival) -> Self {
         let mut dice = match survival {
@@ -97,7 +114,7 @@ impl MemDisk {
             (path.clone(), Directory { synced: names.clone(), live: names })
         });
         let world = Arc::new(Mutex::new(after.collect()));
-        Self { path: self.path.clone(), world, queues: Arc::default() }
+        Self { path: self.path.clone(), world, locks: Arc::default(), queues: Arc::default() }
     }
 
     /// Changes a file's bytes behind everybody's back, as a failing disk would.
@@ -111,6 +128,22 @@ impl MemDisk {
         change(&mut bytes);
         *content = Content::durable(bytes);
         Ok(())
+    }
+
+    /// Frees all locks of this world, as if the processes that hold them were killed.
+    pub fn free_locks(&self) {
+        lock(&self.locks).held.clear();
+    }
+
+    fn take_lock(&self, path: PathBuf, alone: bool) -> Option<Box<dyn Lock>> {
+        let mut locks = lock(&self.locks);
+        if locks.held.iter().any(|held| held.path == path && (held.alone || alone)) {
+            return None;
+        }
+        locks.taken += 1;
+        let number = locks.taken;
+        locks.held.push(Held { path, alone, number });
+        Some(Box::new(MemLock { locks: Arc::clone(&self.locks), number }))
     }
 
     /// Path of the directory and name in it of `name`, and the path of both for messages.
@@ -142,6 +175,21 @@ impl MemDisk {
             Some(inode) => Ok(Arc::clone(inode)),
             None => refuse(operation, &path, io::ErrorKind::NotFound),
         }
+    }
+}
+
+/// A lock, by its number.
+#[derive(Debug)]
+struct MemLock {
+    locks: Arc<Mutex<Locks>>,
+    number: u64,
+}
+
+impl Lock for MemLock {}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        lock(&self.locks).held.retain(|held| held.number != self.number);
     }
 }
 
@@ -180,8 +228,7 @@ impl Disk for MemDisk {
         if !lock(&self.world).contains_key(path) {
             return refuse(Operation::Open, path, io::ErrorKind::NotFound);
         }
-        let (world, queues) = (Arc::clone(&self.world), Arc::clone(&self.queues));
-        Ok(Arc::new(Self { path: path.to_owned(), world, queues }))
+        Ok(Arc::new(Self { path: path.to_owned(), ..self.clone() }))
     }
 
     fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
@@ -272,6 +319,16 @@ impl Disk for MemDisk {
             directory.sync();
         }
         Ok(())
+    }
+
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
+        let (_, _, path) = self.resolve(name)?;
+        Ok(self.take_lock(path, true))
+    }
+
+    fn lock_shared(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
+        let (_, _, path) = self.resolve(name)?;
+        Ok(self.take_lock(path, false))
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

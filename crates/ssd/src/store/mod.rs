@@ -68,6 +68,7 @@ use stepwell_disk::{Buffer, Disk, Queue};
 
 use crate::index::Index;
 use crate::layout::Layout;
+use crate::lock::Locks;
 use crate::segment::{Draft, PageBuffer, SegmentFile, Tail};
 use crate::stats::{Counters, LIVE_PARTS};
 use crate::table::Table;
@@ -85,6 +86,8 @@ pub struct Store {
 struct Core {
     /// The directories; the first one has the manifest.
     disks: Vec<Arc<dyn Disk>>,
+    /// Those of the directories, for as long as anybody has the store or a reader of it.
+    _locks: Locks,
     options: StoreOptions,
     layout: Layout,
     target: Target,

@@ -12,6 +12,7 @@ use stepwell_disk::{Disk, Placed, QueueOptions};
 use super::compactor::{Bell, Compactor};
 use super::load::{self, Loading};
 use super::{Core, Space, State, Store, Writer};
+use crate::lock::{self, Locks};
 use crate::manifest::MANIFEST_NAME;
 use crate::options::{Compaction, WRITES_MAX};
 use crate::segment::{self, SegmentFile};
@@ -43,13 +44,13 @@ impl Store {
     pub fn create_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
         refuse_twice(&disks)?;
-        refuse_existing(&disks)?;
+        let locks = lock_new(&disks)?;
         set_aside_unnamed(&disks, &[])?;
         let mut manifest = Manifest::empty(&options.layout());
         manifest.next_segment = number_free(&disks)?;
         let counters = Counters::new(disks.len());
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble(disks, options, manifest, counters)
+        Self::assemble((disks, locks), options, manifest, counters)
     }
 
     /// Opens the store as of its last commit; segments that it does not name are set aside, into
@@ -59,7 +60,7 @@ impl Store {
     /// are set aside.
     ///
     /// # Errors
-    /// When there is no store, it holds other rows, a footer is damaged, the index would be too
+    /// When there is no store, somebody has it open, it holds other rows, a footer is damaged, the index would be too
     /// large, or the disk refuses.
     pub fn open(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
         Self::open_over(vec![disk], options)
@@ -72,6 +73,16 @@ impl Store {
     pub fn open_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
         options.check()?;
         refuse_twice(&disks)?;
+        let home = home(&disks)?;
+        if !home.exists(MANIFEST_NAME)? {
+            // Where there is no store no lock is left either.
+            return Err(Error::Missing { path: home.path().to_owned() });
+        }
+        let locks = lock::alone(&disks)?;
+        Self::open_locked((disks, locks), options)
+    }
+
+    fn open_locked((disks, locks): (Disks, Locks), options: StoreOptions) -> Result<Self> {
         if let Some(old) = OldManifest::load(home(&disks)?)? {
             old.check(home(&disks)?, options.table, options.row_bytes)?;
             set_aside_unnamed(&disks, &old.segments)?;
@@ -86,11 +97,12 @@ impl Store {
         set_aside_unnamed(&disks, &manifest.segments)?;
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
         let counters = Counters::new(disks.len());
-        Self::assemble(disks, options, manifest, counters)
+        Self::assemble((disks, locks), options, manifest, counters)
     }
 
     /// Opens the store as of its last commit to be looked at: nothing in its directory is changed,
-    /// and every write is refused. Files that the commit does not name stay where they are.
+    /// and every write is refused. Files that the commit does not name stay where they are. It is
+    /// for snapshots, and takes no lock: of a store that somebody has open, files go meanwhile.
     ///
     /// # Errors
     /// Those of [`Store::open`]; a store of format version 1 is refused.
@@ -99,7 +111,7 @@ impl Store {
         options.check()?;
         let manifest = Manifest::load(&*disk)?;
         manifest.check(&options, &*disk)?;
-        let store = Self::assemble(vec![disk], options, manifest, Counters::new(1))?;
+        let store = Self::assemble((vec![disk], Vec::new()), options, manifest, Counters::new(1))?;
         store.core.writer()?.refused = Some("it was opened to be looked at".to_owned());
         Ok(store)
     }
@@ -125,12 +137,12 @@ impl Store {
         options.check()?;
         refuse_twice(&disks)?;
         let source = home(&disks)?.directory(from)?;
-        refuse_existing(&disks)?;
+        let locks = lock_new(&disks)?;
         if let Some(old) = OldManifest::load(&*source)? {
             old.check(&*source, options.table, options.row_bytes)?;
             set_aside_unnamed(&disks, &[])?;
             Self::rewrite(&disks, &*source, &old, &options)?;
-            return Self::open_over(disks, options);
+            return Self::open_locked((disks, locks), options);
         }
         let mut manifest = Manifest::load(&*source)?;
         manifest.check(&options, &*source)?;
@@ -152,15 +164,16 @@ impl Store {
             disk.sync_directory()?;
         }
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble(disks, options, manifest, counters)
+        Self::assemble((disks, locks), options, manifest, counters)
     }
 
     /// Moves a store's files into the directory `set-aside`, so that another can be made in its
     /// place; nothing is removed. Returns the number of files.
     ///
     /// # Errors
-    /// When the disk refuses; what was moved then stays moved.
+    /// When somebody has the store open, or the disk refuses; what was moved then stays moved.
     pub fn set_aside(disk: &dyn Disk) -> Result<usize> {
+        let _lock = lock::alone_in(disk)?;
         let mut moved = 0;
         if disk.exists(MANIFEST_NAME)? {
             // First, so that a half-moved store is none.
@@ -182,7 +195,8 @@ impl Store {
         let mut manifest = Manifest::empty(&options.layout());
         manifest.next_segment = old.next_segment.max(number_free(disks)?);
         let counters = Counters::new(disks.len());
-        let store = Self::assemble(disks.clone(), options, manifest, counters)?;
+        // The caller has the locks.
+        let store = Self::assemble((disks.clone(), Vec::new()), options, manifest, counters)?;
         old.copy_into(source, &store)?;
         let mut writer = store.core.writer()?;
         // An empty store has to be committed too.
@@ -192,7 +206,7 @@ impl Store {
     }
 
     fn assemble(
-        disks: Disks,
+        (disks, locks): (Disks, Locks),
         options: StoreOptions,
         manifest: Manifest,
         counters: Counters,
@@ -223,6 +237,7 @@ impl Store {
         let compaction = options.compaction;
         let core = Arc::new(Core {
             disks,
+            _locks: locks,
             layout,
             target: options.target(),
             options,
@@ -248,6 +263,14 @@ impl Store {
 pub(super) fn home(disks: &[Arc<dyn Disk>]) -> Result<&dyn Disk> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
     disks.first().map(|disk| &**disk).ok_or_else(none)
+}
+
+/// The locks of directories that hold no store; none is left where one does.
+fn lock_new(disks: &[Arc<dyn Disk>]) -> Result<Locks> {
+    refuse_existing(disks)?;
+    let locks = lock::alone(disks)?;
+    refuse_existing(disks)?;
+    Ok(locks)
 }
 
 fn refuse_existing(disks: &[Arc<dyn Disk>]) -> Result<()> {

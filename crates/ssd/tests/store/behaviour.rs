@@ -161,6 +161,8 @@ fn a_store_is_made_where_there_is_none() {
     assert!(matches!(again, Error::Exists { .. }) && again.to_string().contains("/memory"));
     let restored = Store::restore(Arc::clone(&shared), disk.path(), options());
     assert!(matches!(restored, Err(Error::Exists { .. })));
+    assert!(matches!(Store::set_aside(&disk), Err(Error::InUse { .. })));
+    drop(store);
     assert_eq!(Store::set_aside(&disk).unwrap(), 3);
     assert!(matches!(reopen(&disk), Err(Error::Missing { .. })));
     let store = Store::create(shared, options()).unwrap();

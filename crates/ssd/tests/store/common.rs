@@ -31,7 +31,9 @@ pub(crate) fn new_store() -> (MemDisk, Store) {
     (disk, store)
 }
 
+/// Opens the store as if the process that has it open were killed.
 pub(crate) fn reopen(disk: &MemDisk) -> Result<Store> {
+    disk.free_locks();
     Store::open(Arc::new(disk.clone()), options())
 }
 
@@ -108,8 +110,9 @@ pub(crate) fn names(disk: &dyn Disk, below: &str) -> Vec<String> {
     disk.directory(&path).map(|directory| directory.list().unwrap()).unwrap_or_default()
 }
 
-/// Everything in the disk's directory checks out.
+/// Everything in the disk's directory checks out, as of the last commit.
 pub(crate) fn assert_whole(disk: &MemDisk) -> Checked {
+    disk.free_locks();
     let checked = check(&[Arc::new(disk.clone())]).unwrap();
     assert!(checked.damages.is_empty(), "{:?}", checked.damages);
     checked

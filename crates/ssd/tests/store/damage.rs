@@ -31,6 +31,7 @@ pub(crate) fn flip(disk: &MemDisk, name: &str, at: usize) {
 }
 
 fn checked(disk: &MemDisk) -> Checked {
+    disk.free_locks();
     check(&[shared(disk)]).unwrap()
 }
 

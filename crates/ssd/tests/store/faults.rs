@@ -59,9 +59,10 @@ fn read_everything(disk: &FaultyDisk, history: &mut History) -> Result<()> {
     disk.create_directory(&path)?;
     let manifest = store.snapshot(&path)?;
     history.promise(&manifest);
-    check(&disks)?;
     let to = disk.create_directory(&disk.path().join("to"))?;
-    history.check_held(&Store::restore(to, &path, options())?)
+    history.check_held(&Store::restore(to, &path, options())?)?;
+    drop((reader, store));
+    check(&disks).map(drop)
 }
 
 /// Reads everything with a fault; then without, and everything is there. Returns whether the

@@ -13,6 +13,7 @@ mod faults;
 mod fuzz;
 mod harness;
 mod history;
+mod locks;
 mod model;
 mod old_format;
 mod refusal;

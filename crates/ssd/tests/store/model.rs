@@ -126,6 +126,7 @@ impl Model {
         if rows > self.log.len() as u64 {
             return;
         }
+        self.disk.free_locks();
         Store::set_aside(&self.disk).unwrap();
         self.store = Store::restore(Arc::new(self.disk.clone()), &path, options()).unwrap();
         assert_eq!(self.store.next_seq(), rows);
@@ -175,6 +176,7 @@ fn on_files() {
         if round % 10 == 9 {
             assert_holds(&store, &oracle);
             store.commit().unwrap();
+            drop(store);
             store = Store::open(Arc::clone(&disk), options()).unwrap();
         }
     }

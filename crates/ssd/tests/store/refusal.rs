@@ -204,6 +204,7 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
     put(&store, &[(1, 50_001)]).unwrap();
     store.commit().unwrap();
     let smaller = StoreOptions { index_bytes_max: empty + 60_000, ..small };
+    memory.free_locks();
     let reopened = Store::open(shared(&memory), smaller);
     assert!(matches!(reopened, Err(Error::IndexFull { .. })), "{reopened:?}");
     let store = reopen(&memory).unwrap();

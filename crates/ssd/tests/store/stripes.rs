@@ -81,6 +81,7 @@ fn segments_go_to_every_directory_and_the_manifest_to_the_first() {
         history.put(&store, &(0..100).map(|key| (key, 20)).collect::<Vec<_>>()).unwrap();
         store.compact().unwrap();
         history.commit(&store).unwrap();
+        drop(store);
         assert_eq!(check(&disks).unwrap().damages, []);
     }
 }
@@ -188,6 +189,7 @@ fn snapshots_come_from_all_directories_and_go_to_any_number() {
         let restored = Store::restore_over(disks.clone(), path, options()).unwrap();
         history.clone().resume(&restored, &disks[0]);
         assert!(disks.iter().all(|disk| !segments(disk).is_empty()));
+        drop(restored);
         assert_eq!(check(&disks).unwrap().damages, []);
     }
 }
@@ -253,13 +255,14 @@ fn a_directory_that_fails_leaves_the_rows_of_others_readable() {
 fn any_order_of_operations() {
     for seed in 200..206 {
         let _told = Told(format!("seed {seed}"));
-        let (_, disks) = three();
+        let (world, disks) = three();
         let mut actor = Actor::new(disks, options(), seed);
         for _ in 0..20 {
             actor.run(10).unwrap();
             actor.history.assert_held(actor.store());
         }
         actor.commit().unwrap();
+        world.free_locks();
         assert_eq!(check(&actor.disks).unwrap().damages, []);
     }
 }
