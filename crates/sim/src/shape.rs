@@ -39,7 +39,7 @@ impl Shape {
         config.tiers.policy = dice.pick(&PolicyKind::ALL);
         config.tiers.segment = ByteCount(dice.pick(&[16 << 10, 16 << 10, 32 << 10, 128 << 10]));
         config.tiers.page_cache = ByteCount(dice.pick(&[0, 32 << 10, 1 << 30]));
-        config.tiers.space = dice.pick(&[1.1, 1.5, 1.5, 2.0]);
+        config.tiers.space = dice.pick(&[1.5, 1.5, 1.5, 2.0]);
         let (slots, dram) = room(dice, &config, oracle);
         config.tiers.dram = dram;
         let checkpoints = dice.once_in(2);

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_disk::{Disk, FileDisk};
+use stepwell_server::{Checkpoint, Rows};
 use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Salvaged, StoreOptions};
 
 use crate::cli::{StoreArgs, StoreJob};
 
+/// Files of which a checkpoint has at least one, where not all are lost.
+const OF_CHECKPOINTS: [&str; 3] = ["checkpoint.json", "dense.bin", "CHECKSUMS"];
 /// Keys of a damaged page that are printed at most.
 const KEYS_SHOWN: usize = 4;
 /// What follows the name of a directory that a repair has not finished.
@@ -26,9 +29,17 @@ pub(crate) fn run(args: &StoreArgs) -> Result<(), String> {
     }
 }
 
+/// What the directories hold.
+struct Named {
+    /// The only one, where it is a checkpoint.
+    checkpoint: Option<PathBuf>,
+    /// Directories of each store.
+    stores: Vec<Vec<PathBuf>>,
+}
+
 /// The stores that the directories hold: one over all of them, or, where the only one has no
 /// manifest, those in the directories below it, as a checkpoint has them.
-fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
+fn named(directories: &[PathBuf]) -> Result<Named, String> {
     let mut real = Vec::new();
     for directory in directories {
         if !directory.is_dir() {
@@ -48,9 +59,10 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
     }
     let is_store = |path: &Path| path.join(MANIFEST_NAME).is_file() || has_segments(path);
     if directories.len() > 1 || is_store(&directories[0]) {
-        return Ok(vec![directories.to_vec()]);
+        return Ok(Named { checkpoint: None, stores: vec![directories.to_vec()] });
     }
     let home = &directories[0];
+    let checkpoint = is_checkpoint(home).then(|| home.clone());
     let listed = fs::read_dir(home).map_err(|error| format!("{}: {error}", home.display()))?;
     let mut below: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
     // A checkpoint's tables count even where nothing is left of them.
@@ -63,14 +75,18 @@ fn stores(directories: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, String> {
     if let Some(path) = below.iter().find(|path| is_partial(path)) {
         return Err(partial(path));
     }
-    if below.is_empty() {
+    if below.is_empty() && checkpoint.is_none() {
         return Err(format!(
             "{} holds no store, nor do the directories in it (no {MANIFEST_NAME}, no segments); of \
              a directory of checkpoints name one of them",
             home.display()
         ));
     }
-    Ok(below.into_iter().map(|path| vec![path]).collect())
+    Ok(Named { checkpoint, stores: below.into_iter().map(|path| vec![path]).collect() })
+}
+
+fn is_checkpoint(path: &Path) -> bool {
+    OF_CHECKPOINTS.iter().any(|name| path.join(name).exists())
 }
 
 fn is_partial(path: &Path) -> bool {
@@ -94,9 +110,21 @@ fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, String> {
 }
 
 fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
+    let Named { checkpoint, stores } = named(directories)?;
     let (mut damaged, mut unchecked) = (0, Vec::new());
     let mut all = Vec::new();
-    for store in stores(directories)? {
+    let mut parts = json!(null);
+    if let Some(path) = &checkpoint {
+        let opened = Checkpoint::open(path);
+        if !json {
+            print_parts(path, &opened);
+        }
+        let step = opened.as_ref().ok().map(|checkpoint| checkpoint.step);
+        let faults = faults(opened);
+        parts = json!({ "directory": path, "step": step, "errors": faults });
+        unchecked.extend(faults);
+    }
+    for store in stores {
         let checked = open(&store)
             .and_then(|disks| stepwell_ssd::check(&disks).map_err(|error| error.to_string()));
         match checked {
@@ -115,7 +143,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
         }
     }
     if json {
-        println!("{:#}", json!({ "stores": all }));
+        println!("{:#}", json!({ "checkpoint": parts, "stores": all }));
     }
     let mend = "`stepwell store repair DIR --into NEW` salvages the rest";
     match (unchecked.is_empty(), damaged) {
@@ -123,6 +151,34 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
         (true, count) => Err(format!("{count} damaged places; {mend}")),
         (false, 0) => Err(unchecked.join("; ")),
         (false, count) => Err(format!("{}; {count} damaged places; {mend}", unchecked.join("; "))),
+    }
+}
+
+/// What is wrong with a checkpoint beside its rows.
+fn faults(opened: stepwell_server::Result<Checkpoint>) -> Vec<String> {
+    let checkpoint = match opened {
+        Ok(checkpoint) => checkpoint,
+        Err(error) => return vec![error.to_string()],
+    };
+    let missing = checkpoint.rows.iter().filter(|rows| !rows.path.is_dir());
+    let why = |rows: &Rows| format!("{} is missing, a table's rows", rows.path.display());
+    missing.map(why).collect()
+}
+
+/// A line for each part of a checkpoint that is not rows. What says of one whether it is whole may
+/// be the damaged one: so all of them are, or not.
+fn print_parts(path: &Path, opened: &stepwell_server::Result<Checkpoint>) {
+    let at = |name: &str| path.join(name).display().to_string();
+    let [meta, dense, sums] = OF_CHECKPOINTS;
+    match opened {
+        Ok(checkpoint) => {
+            let sections = &checkpoint.dense.sections;
+            let values: usize = sections.iter().map(|(_, values)| values.len()).sum();
+            println!("{}: step {}: whole", at(meta), checkpoint.step);
+            println!("{}: {} sections, {values} values: whole", at(dense), sections.len());
+            println!("{}: whole", at(sums));
+        }
+        Err(error) => println!("{}, {dense}, {sums}: NOT WHOLE\n  {error}", at(meta)),
     }
 }
 
@@ -160,10 +216,13 @@ fn name(store: &[PathBuf]) -> String {
 }
 
 fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
-    let stores = stores(directories)?;
+    let Named { checkpoint, stores } = named(directories)?;
     refuse_inside(directories, into)?;
+    if stores.is_empty() {
+        return Err(format!("{} holds no rows", directories[0].display()));
+    }
     let mut lost = 0;
-    let several = stores.len() > 1 || !directories.contains(&stores[0][0]);
+    let several = stores.len() > 1 || checkpoint.is_some() || is_below(directories, &stores);
     for store in stores {
         let target = match store[0].file_name() {
             Some(name) if several => into.join(name),
@@ -173,10 +232,20 @@ fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
         print_salvaged(&store, &target, &salvaged);
         lost += u64::from(!salvaged.is_whole());
     }
+    // Rows alone are salvaged: a checkpoint may have lost more.
+    let faults = checkpoint.map(|path| faults(Checkpoint::open(&path))).unwrap_or_default();
+    if !faults.is_empty() {
+        return Err(format!("rows alone are salvaged: {}", faults.join("; ")));
+    }
     match lost {
         0 => Ok(()),
         count => Err(format!("of {count} stores not everything could be salvaged, see above")),
     }
+}
+
+/// Whether the stores lie below the directories that were named.
+fn is_below(directories: &[PathBuf], stores: &[Vec<PathBuf>]) -> bool {
+    stores.iter().flatten().any(|store| !directories.contains(store))
 }
 
 /// Refuses to salvage into what is being salvaged.

@@ -152,7 +152,7 @@ fn run(seed: u64) {
     let _told = Told(format!("seed {seed}: {options:?}"));
     let full = u64::from(options.segment_rows());
     let keys = 1 + dice.next_u64() % (full * 12 + 20);
-    let (deletes, expires) = (dice.next_u64() % 3 == 0, dice.next_u64() % 3 == 0);
+    let (deletes, expires) = (dice.next_u64().is_multiple_of(3), dice.next_u64().is_multiple_of(3));
     let disk = MemDisk::new();
     let store = Store::create(shared(&disk), options.clone()).unwrap();
     let (mut given, mut next) = (Given::default(), 0);

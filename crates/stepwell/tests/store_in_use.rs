@@ -1,0 +1,168 @@
+//! `stepwell store` beside runs, and on whole checkpoints.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{SMALL, TINY, Workshop};
+
+/// A run that is killed with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something is there.
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(120), "nothing came");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A run that does not end by itself, with its rows in `ssd` and checkpoints in `saved`.
+fn start(shop: &Workshop) -> Running {
+    let data = shop.examples("data.tsv", 2000);
+    let mut args = vec!["train", "--data", &data, "--data.epochs", "100000"];
+    args.extend(["--checkpoint", "saved", "--checkpoint.every", "20", "--checkpoint.keep", "9999"]);
+    args.extend(["--tiers.ssd", "ssd"]);
+    args.extend(SMALL);
+    args.extend(TINY);
+    let mut command = shop.command(&args);
+    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+fn checkpoints(shop: &Workshop) -> Vec<PathBuf> {
+    let listed = fs::read_dir(shop.path("saved")).into_iter().flatten();
+    let mut found: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.file_name().unwrap().to_string_lossy().starts_with("step-"));
+    found.sort();
+    found
+}
+
+#[test]
+fn a_store_that_a_run_has_open_is_in_use() {
+    let shop = Workshop::new();
+    let mut run = start(&shop);
+    let checkpoint = until(|| checkpoints(&shop).into_iter().next());
+    for directory in ["ssd", "ssd/rows-0"] {
+        let message = shop.fails(&["store", "check", directory]);
+        assert!(message.contains("ssd/rows-0 is in use"), "{message}");
+        let message = shop.fails(&["store", "repair", directory, "--into", "new"]);
+        assert!(message.contains("is in use") && !shop.path("new").exists(), "{message}");
+    }
+    let message = shop.fails(&["store", "check", "saved", "ssd/rows-0"]);
+    assert!(message.contains("is in use"), "{message}");
+    // Nobody has a checkpoint open.
+    let path = checkpoint.display().to_string();
+    assert!(shop.ok(&["store", "check", &path]).contains("rows-0: commit"));
+    assert!(!checkpoint.join("rows-0").join("store.lock").exists());
+    assert!(run.0.try_wait().unwrap().is_none(), "the run goes on");
+    drop(run);
+    // What it left is no obstacle.
+    assert!(shop.path("ssd/rows-0/store.lock").exists());
+    let printed = shop.ok(&["store", "check", "ssd"]);
+    assert!(printed.contains("whole") && !printed.contains("DAMAGED"), "{printed}");
+    shop.ok(&["store", "repair", "ssd", "--into", "new"]);
+    assert!(!shop.path("new/rows-0/store.lock").exists());
+}
+
+/// A checkpoint of a run, and the same run's arguments.
+fn trained(shop: &Workshop) -> PathBuf {
+    let data = shop.examples("data.tsv", 1500);
+    let mut args = vec!["train", "--data", &data, "--checkpoint", "saved"];
+    args.extend(SMALL);
+    shop.ok(&args);
+    checkpoints(shop).pop().unwrap()
+}
+
+fn flipped(path: &Path, at: usize, bit: u8) -> Vec<u8> {
+    let before = fs::read(path).unwrap();
+    let mut bytes = before.clone();
+    bytes[at] ^= 1 << bit;
+    fs::write(path, bytes).unwrap();
+    before
+}
+
+#[test]
+fn all_of_a_checkpoint_is_checked() {
+    let shop = Workshop::new();
+    let checkpoint = trained(&shop);
+    let path = checkpoint.display().to_string();
+    let printed = shop.ok(&["store", "check", &path]);
+    for part in ["checkpoint.json", "dense.bin", "CHECKSUMS", "rows-0"] {
+        let of_part = |line: &&str| line.contains(part);
+        let lines: Vec<&str> = printed.lines().filter(of_part).collect();
+        assert!(lines.len() == 1 && lines[0].ends_with(": whole"), "{part}: {printed}");
+    }
+    let rows = fs::read_dir(checkpoint.join("rows-0")).unwrap();
+    let rows = rows.map(|entry| format!("rows-0/{}", entry.unwrap().file_name().display()));
+    let files: Vec<String> = ["checkpoint.json", "dense.bin", "CHECKSUMS"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(rows)
+        .collect();
+    assert!(files.len() > 4, "{files:?}");
+    for name in &files {
+        let file = checkpoint.join(name);
+        let length = fs::metadata(&file).unwrap().len() as usize;
+        for (at, bit) in [(0, 0), (length / 3, 4), (length - 1, 1)] {
+            let before = flipped(&file, at, bit);
+            let output = shop.run(&["store", "check", &path]);
+            let (printed, error) = (
+                String::from_utf8_lossy(&output.stdout).into_owned(),
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            );
+            assert!(!output.status.success(), "byte {at} of {name}: {printed}");
+            assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+            let of_rows = name.starts_with("rows-0");
+            let wrong = printed.contains("NOT WHOLE") || printed.contains("DAMAGED");
+            assert!(wrong || error.contains("manifest.json"), "{name}: {printed}{error}");
+            assert_eq!(printed.contains("NOT WHOLE"), !of_rows, "{name}: {printed}{error}");
+            fs::write(&file, before).unwrap();
+        }
+        // A file that is gone, and one that was cut.
+        let before = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        shop.fails(&["store", "check", &path]);
+        fs::write(&file, &before[..length / 2]).unwrap();
+        shop.fails(&["store", "check", &path]);
+        fs::write(&file, before).unwrap();
+    }
+    fs::rename(checkpoint.join("rows-0"), shop.path("elsewhere")).unwrap();
+    let message = shop.fails(&["store", "check", &path]);
+    assert!(message.contains("rows-0 is missing"), "{message}");
+    let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
+    assert!(message.contains("holds no rows"), "{message}");
+    fs::rename(shop.path("elsewhere"), checkpoint.join("rows-0")).unwrap();
+    assert!(shop.ok(&["store", "check", &path]).contains("whole"));
+    let output = shop.run(&["store", "check", &path, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["checkpoint"]["step"].as_u64() > Some(0), "{json}");
+    assert_eq!(json["checkpoint"]["errors"], serde_json::json!([]));
+}
+
+#[test]
+fn salvaged_rows_do_not_make_a_checkpoint_whole() {
+    let shop = Workshop::new();
+    let checkpoint = trained(&shop);
+    let path = checkpoint.display().to_string();
+    flipped(&checkpoint.join("dense.bin"), 40, 3);
+    let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
+    assert!(message.contains("rows alone") && message.contains("dense.bin"), "{message}");
+    assert!(shop.ok(&["store", "check", "new"]).contains("rows-0: commit"));
+}
