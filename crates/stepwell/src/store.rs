@@ -292,7 +292,12 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
         parent.and_then(|parent| parent.sync_directory()).map_err(|error| error.to_string())?;
         Ok(salvaged)
     };
-    into().inspect_err(|_| drop(fs::remove_dir_all(&partial)))
+    let above = target.parent().filter(|above| !above.exists());
+    into().inspect_err(|_| {
+        // Whatever else lies there stays.
+        let _ = fs::remove_dir_all(&partial);
+        let _ = above.map(fs::remove_dir);
+    })
 }
 
 fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
