@@ -1,0 +1,295 @@
+//! What must hold: of every process, and of reports beside the reference's.
+
+use std::os::unix::process::ExitStatusExt;
+
+use serde_json::Value;
+
+use crate::fault::{Fault, Result, found};
+use crate::process::Ran;
+
+/// What no process may say.
+const BUGS: [&str; 3] = ["panicked", "is a bug", "RUST_BACKTRACE"];
+/// Figures that are the same for every run of a model to its end.
+const ALWAYS: [&str; 5] = ["model_digest", "steps", "rows", "eval", "kernels"];
+/// Figures that are the same for every run from its start to its end.
+const WHOLE: [&str; 5] =
+    ["examples", "skipped_lines", "eval_by_epoch", "progressive_by_epoch", "best_possible"];
+
+/// How a process ended that has done nothing wrong so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Well,
+    /// By the signal that was sent to it.
+    Stopped,
+    /// With one line that says what to mend.
+    Refused(String),
+}
+
+/// How a process ended.
+///
+/// # Errors
+/// A finding where it did so in none of the ways it may.
+pub(crate) fn end(ran: &Ran) -> Result<End> {
+    let fail = |why: &str| {
+        let (status, said) = (ran.status, last_lines(&ran.err));
+        Err(found(format!("{why}: {status}; it said:\n{said}\n  of: {}", ran.line)))
+    };
+    if BUGS.iter().any(|word| ran.err.contains(word) || ran.out.contains(word)) {
+        return fail("a broken invariant");
+    }
+    if ran.stopped {
+        return Ok(End::Stopped);
+    }
+    match (ran.status.code(), ran.status.signal()) {
+        (Some(0), _) => Ok(End::Well),
+        (Some(1), _) => match ran.err.trim_end().strip_prefix("stepwell: ") {
+            Some(why) if !why.contains('\n') => Ok(End::Refused(why.to_owned())),
+            _ => fail("a failure that is not told in one line"),
+        },
+        (_, Some(_)) => fail("ended by a signal that nobody sent"),
+        _ => fail("a status that it has for nothing"),
+    }
+}
+
+/// The end of a process that has to succeed.
+///
+/// # Errors
+/// A finding where it did not.
+pub(crate) fn well(ran: &Ran) -> Result<()> {
+    match end(ran)? {
+        End::Well => Ok(()),
+        End::Refused(why) => {
+            Err(found(format!("refused what it must do: {why}\n  of: {}", ran.line)))
+        }
+        End::Stopped => Err(Fault::Broken("a process was stopped that must not be".to_owned())),
+    }
+}
+
+/// The last lines of what a process said.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let shown: Vec<String> =
+        lines[lines.len().saturating_sub(25)..].iter().map(|line| format!("  | {line}")).collect();
+    shown.join("\n")
+}
+
+/// What a reference must have counted, told by the data alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// In all epochs.
+    pub(crate) examples: u64,
+    pub(crate) skipped: u64,
+    pub(crate) steps: u64,
+    /// In one evaluation.
+    pub(crate) evaluated: u64,
+}
+
+/// Checks a reference against the data, and that it had everything in memory.
+pub(crate) fn reference(report: &Value, counts: Counts) -> Result<()> {
+    let expected = [
+        ("/examples", counts.examples),
+        ("/skipped_lines", counts.skipped),
+        ("/steps", counts.steps),
+        ("/eval/examples", counts.evaluated),
+        ("/tiers/host/evictions", 0),
+    ];
+    for (place, expected) in expected {
+        let is = report.pointer(place);
+        if is.and_then(Value::as_u64) != Some(expected) {
+            let is = is.unwrap_or(&Value::Null);
+            return Err(found(format!(
+                "the reference has {place} = {is}, the data say {expected}"
+            )));
+        }
+    }
+    memory(report)
+}
+
+/// Checks a run that began at the start against the reference.
+pub(crate) fn whole(report: &Value, reference: &Value) -> Result<()> {
+    for field in ALWAYS.into_iter().chain(WHOLE) {
+        same(field, &report[field], &reference[field])?;
+    }
+    memory(report)
+}
+
+/// Checks a run that went on from a checkpoint against the reference: epochs that it trained or
+/// evaluated as a whole have the reference's figures.
+pub(crate) fn resumed(report: &Value, reference: &Value) -> Result<()> {
+    for field in ALWAYS {
+        same(field, &report[field], &reference[field])?;
+    }
+    let epochs = |value: &Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
+    for (field, passed) in [("eval_by_epoch", 0), ("progressive_by_epoch", 1)] {
+        let (is, all) = (epochs(report, field), epochs(reference, field));
+        let is = is.get(passed..).unwrap_or_default();
+        if !all.ends_with(is) {
+            return Err(found(format!(
+                "{field} differs: the resumed run has {is:?} at its end, the reference {all:?}"
+            )));
+        }
+    }
+    memory(report)
+}
+
+fn same(field: &str, is: &Value, reference: &Value) -> Result<()> {
+    if is == reference && !is.is_null() || (is.is_null() && field == "best_possible") {
+        return Ok(());
+    }
+    Err(found(format!("{field} differs: the run has {is}, the reference {reference}")))
+}
+
+/// Checks that memory stayed under the plan.
+fn memory(report: &Value) -> Result<()> {
+    let bytes = |field: &str| report[field].as_u64();
+    match (bytes("peak_rss_bytes"), bytes("budget_bytes")) {
+        (Some(peak), Some(planned)) if peak <= planned => Ok(()),
+        (peak, planned) => {
+            Err(found(format!("memory: {peak:?} bytes at its peak, {planned:?} were planned")))
+        }
+    }
+}
+
+/// Checks what `eval` reports of the last checkpoint.
+pub(crate) fn evaluation(report: &Value, reference: &Value) -> Result<()> {
+    for field in ["model_digest", "eval"] {
+        same(field, &report[field], &reference[field])?;
+    }
+    Ok(())
+}
+
+/// Checks what `store check --json` says.
+pub(crate) fn store(said: &str) -> Result<()> {
+    let value = json(said, "store check")?;
+    let stores = value["stores"].as_array().cloned().unwrap_or_default();
+    let damaged = |store: &&Value| store["checked"]["damages"] != Value::Array(Vec::new());
+    match stores.iter().find(damaged) {
+        None if !stores.is_empty() => Ok(()),
+        store => Err(found(format!("store check finds damage: {store:?}"))),
+    }
+}
+
+/// Checks what `inspect --json` says of a run that ended.
+pub(crate) fn inspection(said: &str, reference: &Value) -> Result<()> {
+    let value = json(said, "inspect")?;
+    let tables = value["tables"].as_array().cloned().unwrap_or_default();
+    let rows: u64 = tables.iter().filter_map(|table| table["rows"].as_u64()).sum();
+    same("rows of inspect", &rows.into(), &reference["rows"])?;
+    same("step of inspect", &value["step"], &reference["steps"])
+}
+
+fn json(said: &str, what: &str) -> Result<Value> {
+    serde_json::from_str(said).map_err(|error| found(format!("{what} prints no JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn ran(status: i32, err: &str, stopped: bool) -> Ran {
+        let status = std::process::ExitStatus::from_raw(status);
+        let (err, line) = (err.to_owned(), "stepwell train".to_owned());
+        Ran { status, out: String::new(), err, wall: Duration::ZERO, stopped, line }
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        assert_eq!(end(&ran(0, "", false)), Ok(End::Well));
+        assert_eq!(end(&ran(9, "", true)), Ok(End::Stopped));
+        assert_eq!(end(&ran(130 << 8, "stopped at step 3", true)), Ok(End::Stopped));
+        let refused = End::Refused("tiers.dram is 0".to_owned());
+        assert_eq!(end(&ran(1 << 8, "stepwell: tiers.dram is 0\n", false)), Ok(refused));
+        let bad = [
+            ran(101 << 8, "thread 'main' panicked at x.rs", false),
+            ran(9, "thread 'train' panicked at x.rs", true),
+            ran(1 << 8, "stepwell: stage 'a' panicked; this is a bug in stepwell", false),
+            ran(1 << 8, "stepwell: one\ntwo\n", false),
+            ran(1 << 8, "", false),
+            ran(11, "", false),
+            ran(130 << 8, "", false),
+            ran(2 << 8, "error: unexpected argument", false),
+        ];
+        for ran in bad {
+            assert!(matches!(end(&ran), Err(Fault::Found(_))), "{ran:?}");
+            assert!(well(&ran).is_err());
+        }
+        assert!(matches!(well(&ran(1 << 8, "stepwell: no\n", false)), Err(Fault::Found(_))));
+    }
+
+    fn report() -> Value {
+        json!({
+            "model_digest": "ab", "steps": 4, "rows": 7, "kernels": "f32", "examples": 8,
+            "skipped_lines": 1, "best_possible": null, "eval": {"examples": 2, "auc": 0.5},
+            "eval_by_epoch": [{"auc": 0.4}, {"auc": 0.5}],
+            "progressive_by_epoch": [{"auc": 0.2}, {"auc": 0.3}],
+            "peak_rss_bytes": 10, "budget_bytes": 10, "tiers": {"host": {"evictions": 0}},
+        })
+    }
+
+    fn with(place: &str, value: Value) -> Value {
+        let mut report = report();
+        *report.pointer_mut(place).unwrap() = value;
+        report
+    }
+
+    #[test]
+    fn every_figure_of_a_whole_run_counts() {
+        assert_eq!(whole(&report(), &report()), Ok(()));
+        for (place, value) in [
+            ("/model_digest", json!("ac")),
+            ("/model_digest", Value::Null),
+            ("/steps", json!(5)),
+            ("/rows", json!(8)),
+            ("/examples", json!(9)),
+            ("/skipped_lines", json!(0)),
+            ("/eval/auc", json!(0.500_000_000_1)),
+            ("/eval_by_epoch/0/auc", json!(0.41)),
+            ("/progressive_by_epoch/1/auc", json!(0.31)),
+            ("/peak_rss_bytes", json!(11)),
+            ("/peak_rss_bytes", Value::Null),
+        ] {
+            assert!(whole(&with(place, value), &report()).is_err(), "{place}");
+        }
+        let none = with("/model_digest", Value::Null);
+        assert!(whole(&none, &none).is_err(), "two missing digests are not one model");
+    }
+
+    #[test]
+    fn a_resumed_run_is_compared_from_where_it_went_on() {
+        let mut late = with("/examples", json!(3));
+        late["eval_by_epoch"] = json!([{"auc": 0.5}]);
+        late["progressive_by_epoch"] = json!([{"auc": 0.9}]);
+        assert_eq!(resumed(&late, &report()), Ok(()));
+        late["progressive_by_epoch"] = json!([{"auc": 0.9}, {"auc": 0.9}]);
+        assert!(resumed(&late, &report()).is_err());
+        late["progressive_by_epoch"] = json!([]);
+        late["eval_by_epoch"] = json!([{"auc": 0.51}]);
+        assert!(resumed(&late, &report()).is_err());
+        assert!(resumed(&with("/model_digest", json!("ac")), &report()).is_err());
+    }
+
+    #[test]
+    fn a_reference_is_checked_against_the_data() {
+        let counts = Counts { examples: 8, skipped: 1, steps: 4, evaluated: 2 };
+        assert_eq!(reference(&report(), counts), Ok(()));
+        assert!(reference(&report(), Counts { skipped: 2, ..counts }).is_err());
+        assert!(reference(&report(), Counts { evaluated: 3, ..counts }).is_err());
+        assert!(reference(&with("/tiers/host/evictions", json!(1)), counts).is_err());
+    }
+
+    #[test]
+    fn damage_and_missing_rows_are_found() {
+        let said = |damages: Value| json!({"stores": [{"checked": {"damages": damages}}]});
+        assert_eq!(store(&said(json!([])).to_string()), Ok(()));
+        assert!(store(&said(json!([{"file": "a"}])).to_string()).is_err());
+        assert!(store("{\"stores\": []}").is_err());
+        assert!(store("whole").is_err());
+        let shown = json!({"step": 4, "tables": [{"rows": 5}, {"rows": 2}]}).to_string();
+        assert_eq!(inspection(&shown, &report()), Ok(()));
+        assert!(inspection(&shown, &with("/rows", json!(6))).is_err());
+    }
+}

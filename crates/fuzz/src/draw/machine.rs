@@ -1,0 +1,91 @@
+//! Drawn settings that must not reach the bits of the model: memory, disk, threads, timing.
+
+use crate::dice::Dice;
+
+/// Every policy of eviction.
+pub(crate) const POLICIES: [&str; 7] =
+    ["s3-fifo", "lru-lfu", "lru", "lfu", "sieve", "w-tinylfu", "sven"];
+/// What performs reads and writes; none for what the program chooses.
+const ENGINES: [Option<&str>; 4] = [None, None, Some("uring"), Some("pool")];
+
+/// How much memory a run gets for rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Memory {
+    /// What the program says it needs at least, raised as it asks.
+    Barely,
+    /// Times what any mini-batch of its size needs.
+    Tight(f64),
+    /// More than all rows take.
+    Plenty,
+}
+
+/// How much memory the index of the store gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Index {
+    /// What the program says it needs at least, raised as it asks.
+    Barely,
+    /// More than all rows need.
+    Plenty,
+}
+
+/// The settings of one process, data and model apart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Machine {
+    /// By key.
+    pub(crate) settings: Vec<(&'static str, String)>,
+    pub(crate) memory: Memory,
+    pub(crate) index: Index,
+    /// `STEPWELL_IO_ENGINE`.
+    pub(crate) engine: Option<&'static str>,
+    /// Whether rows lie in a named directory, which the lives of a run share, or a temporary one.
+    pub(crate) rows_named: bool,
+}
+
+impl Machine {
+    /// All in memory, one thing at a time.
+    pub(crate) fn plain() -> Self {
+        let settings = [
+            ("threads", "1"),
+            ("pipeline.lookahead", "0"),
+            ("tiers.segment", "1MiB"),
+            ("tiers.page_cache", "0"),
+        ];
+        Self {
+            settings: settings.map(|(key, value)| (key, value.to_owned())).to_vec(),
+            memory: Memory::Plenty,
+            index: Index::Plenty,
+            engine: None,
+            rows_named: false,
+        }
+    }
+
+    /// Draws a machine for mini-batches of `mini_batch` examples.
+    pub(crate) fn draw(dice: &mut Dice, mini_batch: u64) -> Self {
+        let lookahead = dice.pick(&[0, 1, 1, 2, 2, 3, 5, 9]);
+        let mut settings = vec![
+            ("threads", dice.within(1, 4).to_string()),
+            ("pipeline.lookahead", lookahead.to_string()),
+            ("tiers.policy", dice.pick(&POLICIES).to_owned()),
+            ("tiers.segment", dice.pick(&["64KiB", "64KiB", "100000", "256KiB", "1MiB"]).into()),
+            ("tiers.page_cache", dice.pick(&["0", "0", "200KiB", "4GiB"]).to_owned()),
+        ];
+        if dice.chance(60) {
+            settings
+                .push(("pipeline.horizon", (lookahead + dice.pick(&[0, 1, 4, 20])).to_string()));
+        }
+        if dice.chance(60) {
+            settings.push(("data.batch", (mini_batch * dice.within(1, 9)).to_string()));
+        }
+        if dice.chance(60) {
+            settings.push(("tiers.space", dice.pick(&["1.1", "1.2", "1.9", "2"]).to_owned()));
+        }
+        let memory = match dice.below(10) {
+            0..4 => Memory::Barely,
+            4..9 => Memory::Tight(1.0 + dice.part() * dice.part()),
+            _ => Memory::Plenty,
+        };
+        let index = if dice.chance(25) { Index::Barely } else { Index::Plenty };
+        let (engine, rows_named) = (dice.pick(&ENGINES), dice.chance(40));
+        Self { settings, memory, index, engine, rows_named }
+    }
+}

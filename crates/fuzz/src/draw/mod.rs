@@ -1,0 +1,241 @@
+//! A case: everything that one seed decides, before anything runs.
+//!
+//! Why       The same seed is the same case on every machine, so that a finding can be met again.
+//! How       Draws are made in order from dice that the seed names; nothing else comes in. What is
+//!           told by the programs (how much memory is enough) is found out when the case runs.
+
+mod machine;
+mod model;
+mod text;
+
+pub(crate) use self::machine::{Index, Machine, Memory, POLICIES};
+pub(crate) use self::model::{KINDS, Model, STORAGES};
+pub(crate) use self::text::{Part, Text};
+
+use crate::dice::Dice;
+
+/// What a case trains on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Data {
+    Text(Text),
+    /// The built-in stream.
+    Stream {
+        examples: u64,
+        vocab_scale: &'static str,
+    },
+}
+
+/// How a file of text is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    Plain,
+    Gzip,
+    Zstd,
+    /// As `stepwell convert` packs it.
+    Packed,
+}
+
+/// What a variant does with `data.cache`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    Unused,
+    /// One that no other variant has.
+    Own,
+    /// One that variants leave to each other, which may have other forms of the data.
+    Shared,
+}
+
+/// A way to end a process before it ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stop {
+    pub(crate) signal: Signal,
+    pub(crate) when: When,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Signal {
+    Kill,
+    Interrupt,
+    Terminate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum When {
+    /// After this part of the time that a whole run took.
+    Part(f64),
+    /// When so many checkpoints were written, and this part of that time later.
+    Saved(u64, f64),
+}
+
+/// One process of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Life {
+    pub(crate) machine: Machine,
+    /// Steps between checkpoints.
+    pub(crate) every: u64,
+    /// Checkpoints that are kept.
+    pub(crate) keep: u64,
+    /// None where it goes on to its end.
+    pub(crate) stop: Option<Stop>,
+    /// Whether the newest checkpoint is looked at when the process was stopped.
+    pub(crate) look: bool,
+}
+
+/// A run of the case's model on a machine of its own, or on several, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Variant {
+    /// How each file is kept, those to train on first.
+    pub(crate) forms: Vec<Form>,
+    /// Whether files to train on are named by a pattern, where they are kept in one form.
+    pub(crate) pattern: bool,
+    pub(crate) cache: Cache,
+    /// Whether checkpoints are written at all.
+    pub(crate) saved: bool,
+    pub(crate) lives: Vec<Life>,
+    /// Whether the run is resumed once more after its end.
+    pub(crate) again: bool,
+}
+
+/// A case.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Case {
+    pub(crate) seed: u64,
+    pub(crate) data: Data,
+    pub(crate) model: Model,
+    pub(crate) epochs: u64,
+    /// Share of the data that is evaluated on, where no file is.
+    pub(crate) eval_fraction: f64,
+    /// Whether malformed lines are skipped, and up to how many beyond those that there are.
+    pub(crate) skip_beyond: Option<u64>,
+    pub(crate) variants: Vec<Variant>,
+}
+
+impl Case {
+    /// The case of a seed; draws after the first are for seeds whose case the program refused.
+    pub(crate) fn draw(seed: u64, attempt: u64) -> Self {
+        let mut dice = Dice::new(seed, &format!("case {attempt}"));
+        let dice = &mut dice;
+        let steps = dice.magnitude(4, 70);
+        let mini_batch = dice.magnitude(1, 200);
+        let lines = steps * mini_batch + dice.below(mini_batch);
+        let data = match dice.below(10) {
+            0 => Data::Stream {
+                examples: lines.clamp(2, 4000),
+                vocab_scale: dice.pick(&["0.01", "0.2", "1"]),
+            },
+            _ => Data::Text(Text::draw(dice, lines)),
+        };
+        let model = Model::draw(dice, mini_batch);
+        let epochs = dice.pick(&[1, 1, 2, 3]);
+        let eval_fraction = if dice.chance(25) { 0.0 } else { dice.within(1, 60) as f64 / 100.0 };
+        let malformed = matches!(&data, Data::Text(text) if text.malformed > 0);
+        let skip_beyond = malformed.then(|| dice.pick(&[0, 0, 7]));
+        let variants = (0..dice.within(2, 4))
+            .map(|number| Variant::draw(dice, &data, mini_batch, number == 0))
+            .collect();
+        Self { seed, data, model, epochs, eval_fraction, skip_beyond, variants }
+    }
+
+    /// The files of the case, those to train on first; none for the built-in stream.
+    pub(crate) fn parts(&self) -> Vec<&Part> {
+        match &self.data {
+            Data::Stream { .. } => Vec::new(),
+            Data::Text(text) => text.parts.iter().chain(&text.evaluation).collect(),
+        }
+    }
+}
+
+impl Variant {
+    /// A variant; the `first` of a case is not stopped, and shows how long a run takes.
+    fn draw(dice: &mut Dice, data: &Data, mini_batch: u64, first: bool) -> Self {
+        let mut forms = Vec::new();
+        if let Data::Text(text) = data {
+            let count = text.parts.len() + usize::from(text.evaluation.is_some());
+            let one = dice.chance(50);
+            for at in 0..count {
+                let form = form(dice, text.malformed == 0);
+                forms.push(if one && at > 0 { forms[0] } else { form });
+            }
+        }
+        let text = !forms.is_empty() && !forms.contains(&Form::Packed);
+        let cache = match dice.below(5) {
+            _ if !text => Cache::Unused,
+            0 => Cache::Own,
+            1 | 2 => Cache::Shared,
+            _ => Cache::Unused,
+        };
+        let deaths = if first { 0 } else { dice.pick(&[0, 1, 1, 2, 2, 3, 5]) };
+        let lives: Vec<Life> =
+            (0..=deaths).map(|life| Life::draw(dice, mini_batch, life < deaths)).collect();
+        Self {
+            forms,
+            pattern: dice.chance(30),
+            cache,
+            saved: lives.len() > 1 || dice.chance(70),
+            lives,
+            again: dice.chance(15),
+        }
+    }
+}
+
+fn form(dice: &mut Dice, may_be_packed: bool) -> Form {
+    let packed = if may_be_packed { Form::Packed } else { Form::Zstd };
+    dice.pick(&[Form::Plain, Form::Plain, Form::Gzip, Form::Zstd, packed])
+}
+
+impl Life {
+    fn draw(dice: &mut Dice, mini_batch: u64, stopped: bool) -> Self {
+        let machine = Machine::draw(dice, mini_batch);
+        let every = if dice.chance(10) { 0 } else { dice.magnitude(1, 30) };
+        let signal = dice.pick(&[Signal::Kill, Signal::Kill, Signal::Interrupt, Signal::Terminate]);
+        let when = match dice.below(2) {
+            0 => When::Part(dice.part() * dice.part() * 1.2),
+            _ => When::Saved(dice.magnitude(1, 4), dice.part() * dice.part() * 0.3),
+        };
+        let stop = stopped.then_some(Stop { signal, when });
+        Self { machine, every, keep: dice.within(1, 3), stop, look: dice.chance(30) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_case() {
+        for seed in 0..200 {
+            assert_eq!(Case::draw(seed, 0), Case::draw(seed, 0));
+            assert_ne!(Case::draw(seed, 0), Case::draw(seed, 1));
+            assert_ne!(Case::draw(seed, 0), Case::draw(seed + 1, 0));
+        }
+    }
+
+    #[test]
+    fn cases_hold_all_that_is_to_be_tried() {
+        let cases: Vec<Case> = (0..400).map(|seed| Case::draw(seed, 0)).collect();
+        for kind in KINDS {
+            assert!(cases.iter().any(|case| case.model.get("model.kind") == kind), "{kind}");
+        }
+        for storage in STORAGES {
+            assert!(cases.iter().any(|case| case.model.get("rows.storage") == storage));
+        }
+        let variants: Vec<&Variant> = cases.iter().flat_map(|case| &case.variants).collect();
+        for form in [Form::Plain, Form::Gzip, Form::Zstd, Form::Packed] {
+            assert!(variants.iter().any(|variant| variant.forms.contains(&form)), "{form:?}");
+        }
+        for cache in [Cache::Unused, Cache::Own, Cache::Shared] {
+            assert!(variants.iter().any(|variant| variant.cache == cache), "{cache:?}");
+        }
+        let lives: Vec<&Life> = variants.iter().flat_map(|variant| &variant.lives).collect();
+        for signal in [Signal::Kill, Signal::Interrupt, Signal::Terminate] {
+            let stops = |life: &&Life| life.stop.is_some_and(|stop| stop.signal == signal);
+            assert!(lives.iter().any(|life| stops(life)), "{signal:?}");
+        }
+        for policy in POLICIES {
+            let has = |life: &&Life| life.machine.settings.iter().any(|(_, value)| value == policy);
+            assert!(lives.iter().any(|life| has(life)), "{policy}");
+        }
+        assert!(variants.iter().all(|variant| variant.lives.last().unwrap().stop.is_none()));
+        assert!(cases.iter().all(|case| case.variants[0].lives.len() == 1));
+    }
+}

@@ -1,0 +1,79 @@
+//! Drawn settings that reach the bits of the model.
+
+use crate::dice::Dice;
+
+/// Every kind of model.
+pub(crate) const KINDS: [&str; 5] = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"];
+/// Every way to keep the weights of rows.
+pub(crate) const STORAGES: [&str; 3] = ["f32", "f16", "bf16"];
+/// Every optimizer, with learning rates that do not diverge.
+const OPTIMIZERS: [(&str, [&str; 2]); 3] =
+    [("sgd", ["0.01", "0.001"]), ("adagrad", ["0.05", "0.01"]), ("adam", ["0.005", "0.0005"])];
+
+/// Settings by key, as TOML writes them, in the order in which they are written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Model(pub(crate) Vec<(&'static str, String)>);
+
+impl Model {
+    /// Draws a model for mini-batches of `mini_batch` examples.
+    pub(crate) fn draw(dice: &mut Dice, mini_batch: u64) -> Self {
+        let mut settings = vec![
+            ("seed", dice.below(1 << 40).to_string()),
+            ("data.mini_batch", mini_batch.to_string()),
+            ("model.kind", quoted(dice.pick(&KINDS))),
+            ("model.dim", dice.magnitude(1, 20).to_string()),
+            ("model.hidden", widths(dice, 0, 3)),
+            ("model.cross_layers", dice.within(1, 3).to_string()),
+            ("model.bottom", widths(dice, 1, 2)),
+            ("model.init_range", dice.pick(&["0.01", "0.1", "0"]).to_owned()),
+            ("model.precision", quoted(dice.pick(&["f32", "f32", "bf16"]))),
+            ("train.blocks", dice.magnitude(1, 20).to_string()),
+            ("rows.storage", quoted(dice.pick(&["f32", "f32", "f16", "bf16"]))),
+        ];
+        for keys in [["optim.rows.kind", "optim.rows.lr"], ["optim.dense.kind", "optim.dense.lr"]] {
+            let (kind, rates) = dice.pick(&OPTIMIZERS);
+            settings.push((keys[0], quoted(kind)));
+            settings.push((keys[1], dice.pick(&rates).to_owned()));
+        }
+        if dice.chance(25) {
+            settings.push(("pipeline.staleness", dice.magnitude(1, 9).to_string()));
+        }
+        life(dice, &mut settings);
+        Self(settings)
+    }
+
+    /// The value of a setting, without quotes; empty where the default is meant.
+    pub(crate) fn get(&self, key: &str) -> &str {
+        let found = self.0.iter().find(|(known, _)| *known == key);
+        found.map_or("", |(_, value)| value.trim_matches('"'))
+    }
+}
+
+/// When rows come and go; mostly from their first use and for ever.
+fn life(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
+    match dice.below(6) {
+        0 => {
+            settings.push(("rows.admit_after", dice.within(2, 4).to_string()));
+            settings.push(("rows.sketch", dice.pick(&["64", "4096", "\"1MiB\""]).to_owned()));
+        }
+        1 => settings.push(("rows.admit_probability", dice.pick(&["0.1", "0.6"]).to_owned())),
+        _ => {}
+    }
+    if dice.chance(25) {
+        settings.push(("rows.expire_after", dice.magnitude(1, 40).to_string()));
+    }
+    if dice.chance(10) {
+        settings.push(("rows.history", "true".to_owned()));
+    }
+}
+
+/// A list of `least` to `most` widths.
+fn widths(dice: &mut Dice, least: u64, most: u64) -> String {
+    let count = dice.within(least, most);
+    let widths = (0..count).map(|_| dice.magnitude(1, 40).to_string()).collect::<Vec<_>>();
+    format!("[{}]", widths.join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}

@@ -1,0 +1,355 @@
+//! A case as it runs: the reference, its variants, and what is looked at afterwards.
+//!
+//! How       The reference has everything in memory and does one thing at a time. Every variant
+//!           must give its model. A variant is one process, or several of which all but the last
+//!           are ended by signals; each goes on from the newest checkpoint on another machine.
+//! Memory    A machine that is to have barely enough asks the program how much that is: it is
+//!           refused with a number, and started again with that number.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::check::{self, Counts, End};
+use crate::draw::{Cache, Case, Data, Form, Life, Machine, Stop, Variant, When};
+use crate::fault::{Fault, Result, broken, found};
+use crate::files::Files;
+use crate::mend::{Least, Mend};
+use crate::process::{Call, Moment, Ran, Shop, newest};
+use crate::tally::{RUNS, Tally};
+
+/// Settings of model and data, in the folder of a case.
+const SETTINGS: &str = "run.toml";
+/// Times that a machine is given what it asks for before its variant is given up.
+const MENDS_MAX: u32 = 20;
+/// Bytes that hold all rows of a case, and their index.
+const PLENTY: &str = "96MiB";
+const PLENTY_INDEX: &str = "32MiB";
+
+/// A case on its way.
+pub(crate) struct Job<'a> {
+    case: &'a Case,
+    shop: &'a mut Shop,
+    pub(crate) tally: Tally,
+    files: Files,
+    reference: Value,
+    /// What a machine of this case was last said to need.
+    least: Least,
+    /// How long a run on a small machine took.
+    scale: Duration,
+    /// The first evaluation on all data, where the case has none of its own.
+    evaluated: Option<Value>,
+}
+
+/// A variant on its way.
+struct Course<'a> {
+    number: usize,
+    variant: &'a Variant,
+    /// Processes that were started for it, refused ones included.
+    started: u32,
+}
+
+impl Course<'_> {
+    fn saved(&self) -> String {
+        format!("saved-{}", self.number)
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Runs a case; what was done until its end or a fault is in the tally.
+    pub(crate) fn run(case: &'a Case, shop: &'a mut Shop) -> (Tally, Result<()>) {
+        let mut job = Self {
+            case,
+            shop,
+            tally: Tally::default(),
+            files: Files::default(),
+            reference: Value::Null,
+            least: Least::default(),
+            scale: Duration::ZERO,
+            evaluated: None,
+        };
+        let outcome = job.run_all();
+        (job.tally, outcome)
+    }
+
+    fn run_all(&mut self) -> Result<()> {
+        self.files = Files::write(self.case, self.shop)?;
+        self.shop.write(SETTINGS, self.settings().as_bytes())?;
+        self.run_reference()?;
+        for (number, variant) in self.case.variants.iter().enumerate() {
+            match self.run_variant(&mut Course { number, variant, started: 0 }) {
+                // The others of the case may be as they should be.
+                Err(Fault::Refused(why)) => self.tally.refused(&why),
+                other => other?,
+            }
+        }
+        self.files.check(self.shop)
+    }
+
+    /// Settings of model and data, as TOML.
+    fn settings(&self) -> String {
+        let mut lines: Vec<String> =
+            self.case.model.0.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        lines.push(format!("data.epochs = {}\n", self.case.epochs));
+        lines.push(format!("data.eval_fraction = {:?}\n", self.case.eval_fraction));
+        match &self.case.data {
+            Data::Stream { examples, vocab_scale } => {
+                lines.push(format!("synth.examples = {examples}\n"));
+                lines.push(format!("synth.vocab_scale = {vocab_scale}\n"));
+            }
+            Data::Text(_) => {
+                let (_, malformed) = self.counts();
+                let skips = self.case.skip_beyond.map_or(0, |beyond| malformed + beyond);
+                lines.push(format!("data.skip_max = {skips}\n"));
+            }
+        }
+        lines.concat()
+    }
+
+    /// What the data say a run counts, and the most malformed lines of one pass.
+    fn counts(&self) -> (Counts, u64) {
+        let (case, good) =
+            (self.case, |lines: &[bool]| lines.iter().filter(|l| **l).count() as u64);
+        let tail = |total: u64| (total as f64 * case.eval_fraction).round() as u64;
+        let mini_batch: u64 = case.model.get("data.mini_batch").parse().unwrap_or(1);
+        let (train, evaluate) = match &case.data {
+            Data::Stream { examples, .. } => {
+                let evaluated = tail(*examples);
+                (vec![true; (examples - evaluated) as usize], vec![true; evaluated as usize])
+            }
+            Data::Text(text) => {
+                let (parts, more) = self.files.lines.split_at(text.parts.len());
+                let (mut train, mut evaluate) = (parts.concat(), more.concat());
+                if text.evaluation.is_none() {
+                    evaluate = train.split_off(train.len() - tail(train.len() as u64) as usize);
+                }
+                (train, evaluate)
+            }
+        };
+        let malformed = |lines: &[bool]| lines.len() as u64 - good(lines);
+        let counts = Counts {
+            examples: good(&train) * case.epochs,
+            skipped: (malformed(&train) + malformed(&evaluate)) * case.epochs,
+            steps: good(&train).div_ceil(mini_batch) * case.epochs,
+            evaluated: good(&evaluate),
+        };
+        (counts, malformed(&train).max(malformed(&evaluate)))
+    }
+
+    fn run_reference(&mut self) -> Result<()> {
+        let forms = vec![Form::Plain; self.files.lines.len()];
+        let mut call = Call::new(&["train", SETTINGS]);
+        call.args.extend(self.files.flags(&forms, false));
+        let report = "reference.json";
+        let call = machine(call, &Machine::plain(), PLENTY, PLENTY_INDEX);
+        let ran = self.run_call(&call.with(&["--report", report]), None, None)?;
+        match check::end(&ran)? {
+            End::Well => self.tally.add(RUNS, 1),
+            End::Refused(why) => return Err(Fault::Refused(why)),
+            End::Stopped => return Err(found("the reference was stopped by nobody")),
+        }
+        (self.reference, self.scale) = (self.read(report)?, 3 * ran.wall);
+        check::reference(&self.reference, self.counts().0).map_err(|fault| fault.of(&ran.line))
+    }
+
+    fn run_call(&mut self, call: &Call, stop: Option<Stop>, saved: Option<PathBuf>) -> Result<Ran> {
+        self.tally.add("processes", 1);
+        let scaled = |part| self.scale.mul_f64(part);
+        let stop = stop.map(|Stop { signal, when }| {
+            let moment = match (when, &saved) {
+                (When::Saved(count, part), Some(saved)) => {
+                    Moment::Saved(saved, count, scaled(part))
+                }
+                (When::Part(part) | When::Saved(_, part), _) => Moment::After(scaled(part)),
+            };
+            (signal, moment)
+        });
+        self.shop.run(call, stop)
+    }
+
+    fn read(&self, report: &str) -> Result<Value> {
+        let text = std::fs::read(self.shop.path(report));
+        let text = text.map_err(|error| found(format!("{report} was not written: {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| found(format!("{report}: {error}")))
+    }
+
+    fn run_variant(&mut self, course: &mut Course<'_>) -> Result<()> {
+        let variant = course.variant;
+        for life in &variant.lives {
+            if let Some(ran) = self.live(course, life, life.stop)? {
+                self.after_end(course, &ran)?;
+                break;
+            }
+            if life.look {
+                self.look(course)?;
+            }
+        }
+        let last = variant.lives.last().filter(|_| variant.again && variant.saved);
+        if let Some(life) = last {
+            self.live(course, life, None)?;
+            self.tally.add("runs resumed after their end", 1);
+        }
+        Ok(())
+    }
+
+    /// One life of a run; what it printed where it came to its end, none where it was stopped.
+    fn live(
+        &mut self,
+        course: &mut Course<'_>,
+        life: &Life,
+        stop: Option<Stop>,
+    ) -> Result<Option<Ran>> {
+        let mut mend = Mend::new(&life.machine, self.least);
+        for _ in 0..MENDS_MAX {
+            let report = format!("report-{}-{}.json", course.number, course.started);
+            let call = self.call(course, life, &mend).with(&["--report", &report]);
+            course.started += 1;
+            let saved = course.variant.saved.then(|| self.shop.path(&course.saved()));
+            let ran = self.run_call(&call, stop, saved)?;
+            match check::end(&ran)? {
+                End::Well => {
+                    self.tally.add(RUNS, 1);
+                    let report = self.read(&report).map_err(|fault| fault.of(&ran.line))?;
+                    self.compare(course, life, &report, &ran)
+                        .map_err(|fault| fault.of(&ran.line))?;
+                    return Ok(Some(ran));
+                }
+                End::Stopped => {
+                    self.tally.add(RUNS, 1);
+                    self.tally.stopped(stop, ran.status);
+                    return Ok(None);
+                }
+                End::Refused(why) => {
+                    mend.follow(&why).map_err(|fault| fault.of(&ran.line))?;
+                    self.least = mend.least();
+                    self.tally.add("machines that asked for more", 1);
+                }
+            }
+        }
+        Err(Fault::Refused("a machine asked for more again and again".to_owned()))
+    }
+
+    /// The command of a life.
+    fn call(&self, course: &Course<'_>, life: &Life, mend: &Mend) -> Call {
+        let (variant, number) = (course.variant, course.number);
+        let mut call = Call::new(&["train", SETTINGS]);
+        call.args.extend(self.files.flags(&variant.forms, variant.pattern));
+        let (dram, index) = (mend.dram(PLENTY), mend.index(PLENTY_INDEX));
+        let mut call = machine(call, &life.machine, &dram, &index);
+        call.engine = mend.engine();
+        let cache = match variant.cache {
+            Cache::Unused => None,
+            Cache::Own => Some(format!("own-{number}.cache")),
+            Cache::Shared => Some("shared.cache".to_owned()),
+        };
+        if let Some(cache) = &cache {
+            call = call.with(&["--data.cache", cache]);
+        }
+        if variant.saved {
+            let (every, keep) = (life.every.to_string(), life.keep.to_string());
+            call = call.with(&["--checkpoint", &course.saved()]);
+            call = call.with(&["--checkpoint.every", &every, "--checkpoint.keep", &keep]);
+        }
+        if variant.saved && course.started > 0 {
+            call = call.with(&["--resume"]);
+        }
+        if life.machine.rows_named {
+            // A run that keeps nothing cannot go on with the rows of one that was refused.
+            let attempt = if variant.saved { 0 } else { course.started };
+            call = call.with(&["--tiers.ssd", &format!("rows-{number}-{attempt}")]);
+        }
+        call
+    }
+
+    /// Compares a run that came to its end with the reference.
+    fn compare(
+        &mut self,
+        course: &Course<'_>,
+        life: &Life,
+        report: &Value,
+        ran: &Ran,
+    ) -> Result<()> {
+        if ran.out.contains("resuming after step") {
+            self.tally.add("resumes from a checkpoint", 1);
+            check::resumed(report, &self.reference)?;
+        } else {
+            check::whole(report, &self.reference)?;
+            self.scale = ran.wall;
+        }
+        self.tally.ended(self.case, course.variant, life, report, &ran.out);
+        Ok(())
+    }
+
+    /// Looks at the newest checkpoint of a run that was stopped, which must be whole.
+    fn look(&mut self, course: &Course<'_>) -> Result<()> {
+        let Some(newest) = newest(&self.shop.path(&course.saved())) else { return Ok(()) };
+        let newest = format!("{}/{newest}", course.saved());
+        let ran = self.run_call(&Call::new(&["store", "check", &newest, "--json"]), None, None)?;
+        check::well(&ran)?;
+        check::store(&ran.out).map_err(|fault| fault.of(&ran.line))?;
+        let ran = self.run_call(&Call::new(&["inspect", &newest]), None, None)?;
+        check::well(&ran)?;
+        self.tally.add("checkpoints of stopped runs looked at", 1);
+        Ok(())
+    }
+
+    /// Looks at what a run that came to its end leaves.
+    fn after_end(&mut self, course: &Course<'_>, ran: &Ran) -> Result<()> {
+        let left = std::fs::read_dir(self.shop.path("tmp")).map_err(broken("list a folder"))?;
+        if course.variant.lives.len() == 1 && course.number == 0 && left.count() > 0 {
+            return Err(found("it left temporary files").of(&ran.line));
+        }
+        if !course.variant.saved {
+            return Ok(());
+        }
+        let saved = course.saved();
+        let Some(newest) = newest(&self.shop.path(&saved)) else {
+            return Err(found("it left no checkpoint").of(&ran.line));
+        };
+        let newest = format!("{saved}/{newest}");
+        let ran = self.run_call(&Call::new(&["store", "check", &newest, "--json"]), None, None)?;
+        check::well(&ran)?;
+        check::store(&ran.out).map_err(|fault| fault.of(&ran.line))?;
+        let ran = self.run_call(&Call::new(&["inspect", &saved, "--json"]), None, None)?;
+        check::well(&ran)?;
+        check::inspection(&ran.out, &self.reference).map_err(|fault| fault.of(&ran.line))?;
+        self.evaluate(course, &saved)
+    }
+
+    /// Evaluates the last checkpoint as the run did, or on all data where it did not.
+    fn evaluate(&mut self, course: &Course<'_>, saved: &str) -> Result<()> {
+        let report = format!("evaluation-{}.json", course.number);
+        let mut call = Call::new(&["eval", saved, "--report", &report]);
+        let own = self.counts().0.evaluated > 0;
+        if !own {
+            let forms = vec![Form::Plain; self.files.lines.len()];
+            let flags = self.files.flags(&forms, false);
+            if flags.is_empty() {
+                return Ok(());
+            }
+            call.args.extend(flags.into_iter().take_while(|flag| flag != "--data.eval_paths"));
+            call = call.with(&["--set", "data.skip_max=100000"]);
+        }
+        let ran = self.run_call(&call, None, None)?;
+        check::well(&ran)?;
+        let evaluation = self.read(&report)?;
+        if own {
+            check::evaluation(&evaluation, &self.reference).map_err(|fault| fault.of(&ran.line))?;
+        } else {
+            let first = self.evaluated.get_or_insert_with(|| evaluation.clone());
+            check::evaluation(&evaluation, first).map_err(|fault| fault.of(&ran.line))?;
+        }
+        self.tally.add("evaluations of a checkpoint", 1);
+        Ok(())
+    }
+}
+
+/// Adds the settings of a machine to a command.
+fn machine(call: Call, machine: &Machine, dram: &str, index: &str) -> Call {
+    let mut call = call.with(&["--tiers.dram", dram, "--tiers.index", index]);
+    for (key, value) in &machine.settings {
+        call = call.with(&[&format!("--{key}"), value]);
+    }
+    call
+}

@@ -1,0 +1,193 @@
+//! What a machine is given: as little as it can do with, found out by asking.
+//!
+//! How       A run whose memory does not suffice says how much would. It is started again with
+//!           that, until it says no more. What was said for one machine is where the next of the
+//!           case begins.
+//! Failure   A refusal that asks for no more than was given, or that no rule for machines states,
+//!           is a finding: the reference ran with the same data and model.
+
+use crate::draw::{Index, Machine, Memory};
+use crate::fault::{Fault, Result, found};
+
+/// Where a machine begins that nobody knows anything about.
+const DRAM_START: u64 = 4096;
+const INDEX_START: u64 = 4096;
+
+/// Rules for machines that no number of bytes mends.
+const RULES: [&str; 2] = ["this machine has", "tiers.segment"];
+
+/// What machines of a case need, as far as they said it: bytes of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Least {
+    /// For the mini-batches seen so far.
+    needed: u64,
+    /// For any of their size.
+    most: u64,
+}
+
+/// What one machine is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Mend {
+    memory: Memory,
+    index: Index,
+    engine: Option<&'static str>,
+    least: Least,
+    dram_bytes: u64,
+    index_bytes: u64,
+}
+
+impl Mend {
+    pub(crate) fn new(machine: &Machine, least: Least) -> Self {
+        let mut mend = Self {
+            memory: machine.memory,
+            index: machine.index,
+            engine: machine.engine,
+            least,
+            dram_bytes: 0,
+            index_bytes: INDEX_START,
+        };
+        mend.dram_bytes = mend.wanted().max(DRAM_START);
+        mend
+    }
+
+    /// `tiers.dram`, where it is `plenty` if that is meant.
+    pub(crate) fn dram(&self, plenty: &str) -> String {
+        match self.memory {
+            Memory::Plenty => plenty.to_owned(),
+            Memory::Barely | Memory::Tight(_) => self.dram_bytes.to_string(),
+        }
+    }
+
+    /// `tiers.index`, likewise.
+    pub(crate) fn index(&self, plenty: &str) -> String {
+        match self.index {
+            Index::Plenty => plenty.to_owned(),
+            Index::Barely => self.index_bytes.to_string(),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Option<&'static str> {
+        self.engine
+    }
+
+    /// What was said so far.
+    pub(crate) fn least(&self) -> Least {
+        self.least
+    }
+
+    /// What this machine is to have, by what is known.
+    fn wanted(&self) -> u64 {
+        match self.memory {
+            Memory::Tight(times) => (self.least.most as f64 * times) as u64,
+            Memory::Barely | Memory::Plenty => self.least.needed,
+        }
+    }
+
+    /// Gives what a refusal asks for.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`] where a rule for machines has no such mend, a finding where none states
+    /// the refusal.
+    pub(crate) fn follow(&mut self, why: &str) -> Result<()> {
+        let after = |words: &str| number(why.split(words).nth(1)?);
+        let before = |words: &str| number(why.split(words).next()?.rsplit(' ').next()?);
+        if let Some(needed) = after("raise tiers.dram to at least ") {
+            self.least.needed = needed;
+            self.least.most = after("none more than ").unwrap_or(needed).max(needed);
+            let wanted = self.wanted().max(needed);
+            return raise(&mut self.dram_bytes, wanted, why);
+        }
+        if why.contains("holds not one row") {
+            let least = before(" bytes are the least").unwrap_or(0);
+            return raise(&mut self.dram_bytes, least, why);
+        }
+        let index =
+            after("(tiers.index) is not admitted: at least ").or(after("raise tiers.index to "));
+        if let Some(bytes) = index {
+            return raise(&mut self.index_bytes, bytes, why);
+        }
+        if why.contains("STEPWELL_IO_ENGINE") && self.engine.take().is_some() {
+            return Ok(());
+        }
+        if RULES.iter().any(|rule| why.contains(rule)) {
+            return Err(Fault::Refused(why.to_owned()));
+        }
+        Err(found(format!("refused what the reference was allowed: {why}")))
+    }
+}
+
+fn raise(bytes: &mut u64, to: u64, why: &str) -> Result<()> {
+    if to <= *bytes {
+        return Err(found(format!("had {bytes} bytes and was refused with: {why}")));
+    }
+    *bytes = to;
+    Ok(())
+}
+
+/// The number that a text begins with.
+fn number(text: &str) -> Option<u64> {
+    let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKS: &str = "a mini-batch of 64 examples needs 803 distinct rows of table 'embedding', \
+                        but tiers.dram holds 227 (66 bytes a row with its metadata): raise \
+                        tiers.dram to at least 53616 bytes (later ones may need more, none more \
+                        than 109224) or lower data.mini_batch";
+
+    fn mend(memory: Memory) -> Mend {
+        Mend::new(&Machine { memory, index: Index::Barely, ..Machine::plain() }, Least::default())
+    }
+
+    #[test]
+    fn machines_get_what_they_ask_for() {
+        let mut barely = mend(Memory::Barely);
+        assert_eq!((barely.dram("x"), barely.index("x")), ("4096".into(), "4096".into()));
+        let row = "tiers.dram = 4.0 KiB holds not one row of table 'embedding': 5000 bytes are \
+                   the least";
+        barely.follow(row).unwrap();
+        assert_eq!(barely.dram("x"), "5000");
+        barely.follow(ASKS).unwrap();
+        assert_eq!(barely.dram("x"), "53616");
+        assert!(matches!(barely.follow(ASKS), Err(Fault::Found(_))), "it has that already");
+        let mut tight = mend(Memory::Tight(1.5));
+        tight.follow(ASKS).unwrap();
+        assert_eq!(tight.dram("x"), "163836");
+        assert_eq!(mend(Memory::Plenty).dram("x"), "x");
+        let next =
+            Mend::new(&Machine { memory: Memory::Barely, ..Machine::plain() }, tight.least());
+        assert_eq!((next.dram("x"), next.index("x")), ("53616".into(), "x".into()));
+    }
+
+    #[test]
+    fn an_index_grows_as_it_asks() {
+        let mut mend = mend(Memory::Plenty);
+        mend.follow("an index of 4096 bytes (tiers.index) is not admitted: at least 65536, and")
+            .unwrap();
+        assert_eq!(mend.index("x"), "65536");
+        mend.follow(
+            "tiers.index = 64.0 KiB is too small for a checkpoint of table 'embedding': 9 \
+                     rows in memory take up to 1.0 MiB; raise tiers.index to 1048576 or more",
+        )
+        .unwrap();
+        assert_eq!(mend.index("x"), "1048576");
+    }
+
+    #[test]
+    fn other_refusals_are_told_apart() {
+        let mut engine = mend(Memory::Plenty);
+        engine.engine = Some("uring");
+        let why = "STEPWELL_IO_ENGINE=uring: this system admits no rings";
+        engine.follow(why).unwrap();
+        assert_eq!(engine.engine(), None);
+        assert!(matches!(engine.follow(why), Err(Fault::Found(_))));
+        let refused = engine.follow("segments of 7 bytes (tiers.segment) are not admitted");
+        assert!(matches!(refused, Err(Fault::Refused(_))));
+        let fault = engine.follow("checkpoint saved: dense.bin is damaged").unwrap_err();
+        assert!(matches!(fault, Fault::Found(_)), "{fault:?}");
+    }
+}

@@ -1,0 +1,190 @@
+//! What was exercised, counted: a fuzzer that tries nothing finds nothing.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use serde_json::Value;
+
+use crate::draw::{Case, Data, Form, KINDS, Life, POLICIES, STORAGES, Stop, Variant};
+
+/// Processes that trained: to their end, or to the end that a signal made.
+pub(crate) const RUNS: &str = "runs";
+/// Runs from which on all of [`Tally::missing`] must have happened.
+pub(crate) const MANY: u64 = 400;
+/// Refused cases and variants of a hundred that are too many.
+const REFUSED_PERCENT: u64 = 30;
+
+/// Counts by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    counts: BTreeMap<String, u64>,
+    /// What the program refused, numbers left out, and how often.
+    refusals: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, name: &str, count: u64) {
+        if count > 0 {
+            *self.counts.entry(name.to_owned()).or_default() += count;
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn join(&mut self, other: &Self) {
+        other.counts.iter().for_each(|(name, count)| self.add(name, *count));
+        for (why, count) in &other.refusals {
+            *self.refusals.entry(why.clone()).or_default() += count;
+        }
+    }
+
+    /// Counts a case or variant that the program refused.
+    pub(crate) fn refused(&mut self, why: &str) {
+        let digits = |c: char| c.is_ascii_digit();
+        let parts: Vec<&str> = why.split(digits).filter(|part| !part.is_empty()).collect();
+        *self.refusals.entry(parts.join("N")).or_default() += 1;
+    }
+
+    /// Counts a process that a signal ended.
+    pub(crate) fn stopped(&mut self, stop: Option<Stop>, status: ExitStatus) {
+        let Some(stop) = stop else { return };
+        self.add(&format!("stopped by SIG{}", stop.signal.name()), 1);
+        if status.signal().is_none() {
+            self.add("stopped in good order", 1);
+        }
+    }
+
+    /// Counts what a run that came to its end went through.
+    pub(crate) fn ended(
+        &mut self,
+        case: &Case,
+        variant: &Variant,
+        life: &Life,
+        report: &Value,
+        said: &str,
+    ) {
+        self.add("runs that ended", 1);
+        for key in ["model.kind", "rows.storage", "optim.rows.kind", "model.precision"] {
+            self.add(&format!("{key} {}", case.model.get(key)), 1);
+        }
+        for key in ["pipeline.staleness", "rows.admit_after", "rows.expire_after"] {
+            self.add(key, u64::from(!case.model.get(key).is_empty()));
+        }
+        let machine = &life.machine;
+        for (_, value) in machine.settings.iter().filter(|(key, _)| *key == "tiers.policy") {
+            self.add(&format!("policy {value}"), 1);
+        }
+        self.add(&format!("engine {}", machine.engine.unwrap_or("auto")), 1);
+        for form in [Form::Plain, Form::Gzip, Form::Zstd, Form::Packed] {
+            let has = variant.forms.contains(&form);
+            self.add(&format!("data {form:?}").to_lowercase(), u64::from(has));
+        }
+        self.add("data built in", u64::from(matches!(case.data, Data::Stream { .. })));
+        let skipped = report["skipped_lines"].as_u64().unwrap_or(0);
+        self.add("malformed lines skipped", skipped);
+        self.add("caches made", u64::from(said.contains("data cache of ")));
+        self.add("caches read", u64::from(said.contains("in the place of the text")));
+        for (name, place) in [
+            ("evictions", "/tiers/host/evictions"),
+            ("refills", "/tiers/host/refilled"),
+            ("rows forwarded", "/tiers/host/forwarded"),
+            ("compactions", "/tiers/disk/compactions"),
+        ] {
+            self.add(name, report.pointer(place).and_then(Value::as_u64).unwrap_or(0));
+        }
+    }
+
+    /// What a long run must have met and did not.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let mut names: Vec<String> = [
+            "stopped by SIGKILL",
+            "stopped by SIGINT",
+            "stopped by SIGTERM",
+            "resumes from a checkpoint",
+            "evaluations of a checkpoint",
+            "evictions",
+            "refills",
+            "rows forwarded",
+            "compactions",
+            "caches made",
+            "caches read",
+            "malformed lines skipped",
+            "data packed",
+            "data gzip",
+            "data zstd",
+            "data built in",
+            "pipeline.staleness",
+            "rows.admit_after",
+            "rows.expire_after",
+            "model.precision bf16",
+            "machines that asked for more",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        names.extend(KINDS.map(|kind| format!("model.kind {kind}")));
+        names.extend(STORAGES.map(|storage| format!("rows.storage {storage}")));
+        names.extend(POLICIES.map(|policy| format!("policy {policy}")));
+        names.retain(|name| self.get(name) == 0);
+        names
+    }
+
+    /// Cases and variants that were refused.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.values().sum()
+    }
+
+    /// Whether too much was refused for the rest to mean something.
+    pub(crate) fn mostly_refused(&self) -> bool {
+        let tried = self.refusals() + self.get("runs that ended");
+        self.refusals() * 100 > tried * REFUSED_PERCENT
+    }
+
+    /// All counts, one line each.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let counts = self.counts.iter().map(|(name, count)| format!("{count:>9}  {name}"));
+        let refusals =
+            self.refusals.iter().map(|(why, count)| format!("{count:>9}  refused: {why}"));
+        counts.chain(refusals).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_counted_by_their_rule() {
+        let mut tally = Tally::default();
+        tally.refused("tiers.index = 64 is too small: 9 rows");
+        tally.refused("tiers.index = 128 is too small: 17 rows");
+        tally.refused("other");
+        assert_eq!(tally.refusals(), 3);
+        assert_eq!(tally.lines().len(), 2);
+        tally.add("runs that ended", 6);
+        assert!(tally.mostly_refused());
+        tally.add("runs that ended", 1);
+        assert!(!tally.mostly_refused());
+    }
+
+    #[test]
+    fn what_never_happened_is_missing() {
+        let mut tally = Tally::default();
+        let all = tally.missing();
+        assert!(
+            all.contains(&"model.kind dcn".to_owned()) && all.contains(&"evictions".to_owned())
+        );
+        tally.add("evictions", 0);
+        assert_eq!(tally.missing(), all);
+        for name in &all {
+            tally.add(name, 1);
+        }
+        assert_eq!(tally.missing(), Vec::<String>::new());
+        let mut joined = Tally::default();
+        joined.join(&tally);
+        joined.join(&tally);
+        assert_eq!(joined.get("evictions"), 2);
+    }
+}
