@@ -29,20 +29,29 @@ usage: cargo xtask <command>
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words
-  long     the long suite: release build, large sizes, the twin in NumPy, the peer in PyTorch
+  long     the long suite: release build, large sizes, 500 runs of the fuzzer, the twin in NumPy,
+           the comparison with PyTorch
+  fuzz     runs of the program on drawn data, models and machines, killed and resumed
+           (its options follow: --runs, --seed, --program, --minutes, --keep; see --help)
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [command] = arguments.as_slice() else {
-        eprint!("{USAGE}");
-        return ExitCode::from(2);
+    let outcome = match arguments.as_slice() {
+        [command, options @ ..] if command == "fuzz" => run::fuzz(&root(), options),
+        [command] => {
+            let Some(steps) = steps(command) else {
+                eprint!("unknown command `{command}`\n\n{USAGE}");
+                return ExitCode::from(2);
+            };
+            run::steps(&root(), &steps)
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
     };
-    let Some(steps) = steps(command) else {
-        eprint!("unknown command `{command}`\n\n{USAGE}");
-        return ExitCode::from(2);
-    };
-    match run::steps(&root(), &steps) {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");
@@ -63,7 +72,12 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
     ];
     match command {
         "ci" => Some(CI.to_vec()),
-        "long" => Some(vec![("long", run::long), ("twin", run::twin), ("peer", run::peer)]),
+        "long" => Some(vec![
+            ("long", run::long),
+            ("fuzz", run::fuzz_long),
+            ("twin", run::twin),
+            ("peer", run::peer),
+        ]),
         _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),
     }
 }

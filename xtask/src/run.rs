@@ -71,6 +71,22 @@ fn binary(root: &Path) -> PathBuf {
     root.join(target).join("release/stepwell")
 }
 
+/// The fuzzer with its own `options`; it runs the release build where they name no program.
+pub(crate) fn fuzz(root: &Path, options: &[String]) -> Outcome {
+    let named = |option: &String| option == "--program" || option.starts_with("--program=");
+    let program: &[&str] = if options.iter().any(named) { &[] } else { &["--package", "stepwell"] };
+    let build = ["build", "--release", "--quiet", "--package", "stepwell-fuzz"];
+    cargo(root, &[&build, program].concat(), &[])?;
+    let run = ["run", "--release", "--quiet", "--package", "stepwell-fuzz", "--"];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    cargo(root, &[&run, options.as_slice()].concat(), &[])
+}
+
+/// As many runs of the fuzzer as a long suite has time for; the first seed is the time.
+pub(crate) fn fuzz_long(root: &Path) -> Outcome {
+    fuzz(root, &["--runs", "500", "--minutes", "12"].map(str::to_owned))
+}
+
 /// The comparison with PyTorch, where `STEPWELL_PEER` names a Python that has it.
 pub(crate) fn peer(root: &Path) -> Outcome {
     let Some(python) = std::env::var_os("STEPWELL_PEER") else {

@@ -132,6 +132,21 @@ pub(crate) fn resumed(report: &Value, reference: &Value) -> Result<()> {
     memory(report)
 }
 
+/// The step after which a run says that it goes on.
+pub(crate) fn resumed_from(said: &str) -> Option<u64> {
+    said.split("resuming after step ").nth(1)?.split(' ').next()?.parse().ok()
+}
+
+/// Checks that a run went on from the newest checkpoint that there was.
+pub(crate) fn went_on(said: &str, newest: Option<&str>) -> Result<()> {
+    let step = newest.and_then(|name| name.rsplit('-').next()?.parse::<u64>().ok());
+    if resumed_from(said) == step {
+        return Ok(());
+    }
+    let is = resumed_from(said);
+    Err(found(format!("it went on after step {is:?}, the newest checkpoint was {newest:?}")))
+}
+
 fn same(field: &str, is: &Value, reference: &Value) -> Result<()> {
     if is == reference && !is.is_null() || (is.is_null() && field == "best_possible") {
         return Ok(());
@@ -270,6 +285,16 @@ mod tests {
         late["eval_by_epoch"] = json!([{"auc": 0.51}]);
         assert!(resumed(&late, &report()).is_err());
         assert!(resumed(&with("/model_digest", json!("ac")), &report()).is_err());
+    }
+
+    #[test]
+    fn a_run_goes_on_from_the_newest_checkpoint() {
+        let said = "resuming after step 12 from saved/step-000000000012\n";
+        assert_eq!(went_on(said, Some("step-000000000012")), Ok(()));
+        assert_eq!(went_on("starting at step 0", None), Ok(()));
+        assert!(went_on(said, Some("step-000000000013")).is_err());
+        assert!(went_on("starting at step 0", Some("step-000000000012")).is_err());
+        assert!(went_on(said, None).is_err());
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::tally::{MANY, RUNS, Tally};
 
 /// Draws of a seed before it is passed over.
 const ATTEMPTS: u64 = 3;
+/// Refusals from which on it ends where most is refused.
+const REFUSALS: u64 = 30;
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -55,6 +57,7 @@ impl Hunt {
         while self.tally.get(RUNS) < self.options.runs
             && begun.elapsed() < self.options.time
             && self.findings < self.options.findings
+            && !(self.tally.refusals() >= REFUSALS && self.tally.mostly_refused())
         {
             self.run_seed(seed)?;
             seed = seed.wrapping_add(1);

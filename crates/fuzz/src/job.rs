@@ -206,12 +206,14 @@ impl<'a> Job<'a> {
             let call = self.call(course, life, &mend).with(&["--report", &report]);
             course.started += 1;
             let saved = course.variant.saved.then(|| self.shop.path(&course.saved()));
+            let from = saved.as_deref().and_then(newest);
             let ran = self.run_call(&call, stop, saved)?;
             match check::end(&ran)? {
                 End::Well => {
                     self.tally.add(RUNS, 1);
                     let report = self.read(&report).map_err(|fault| fault.of(&ran.line))?;
                     self.compare(course, life, &report, &ran)
+                        .and_then(|()| check::went_on(&ran.out, from.as_deref()))
                         .map_err(|fault| fault.of(&ran.line))?;
                     return Ok(Some(ran));
                 }
@@ -270,7 +272,7 @@ impl<'a> Job<'a> {
         report: &Value,
         ran: &Ran,
     ) -> Result<()> {
-        if ran.out.contains("resuming after step") {
+        if check::resumed_from(&ran.out).is_some() {
             self.tally.add("resumes from a checkpoint", 1);
             check::resumed(report, &self.reference)?;
         } else {
@@ -331,7 +333,14 @@ impl<'a> Job<'a> {
             call.args.extend(flags.into_iter().take_while(|flag| flag != "--data.eval_paths"));
             call = call.with(&["--set", "data.skip_max=100000"]);
         }
-        let ran = self.run_call(&call, None, None)?;
+        let mut ran = self.run_call(&call, None, None)?;
+        // Memory that was enough for the training before it may not be for an evaluation.
+        if let End::Refused(why) = check::end(&ran)?
+            && why.contains("raise tiers.dram")
+        {
+            let plenty = format!("tiers.dram={PLENTY}");
+            ran = self.run_call(&call.with(&["--set", &plenty]), None, None)?;
+        }
         check::well(&ran)?;
         let evaluation = self.read(&report)?;
         if own {

@@ -14,6 +14,9 @@ pub(crate) use self::text::{Part, Text};
 
 use crate::dice::Dice;
 
+/// Most lines of a case: runs are to be many, not long.
+const LINES_MAX: u64 = 4000;
+
 /// What a case trains on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Data {
@@ -115,14 +118,12 @@ impl Case {
     pub(crate) fn draw(seed: u64, attempt: u64) -> Self {
         let mut dice = Dice::new(seed, &format!("case {attempt}"));
         let dice = &mut dice;
-        let steps = dice.magnitude(4, 70);
-        let mini_batch = dice.magnitude(1, 200);
-        let lines = steps * mini_batch + dice.below(mini_batch);
+        let steps = dice.magnitude(6, 80);
+        let mini_batch =
+            if dice.chance(15) { dice.magnitude(1, 8) } else { dice.magnitude(8, 200) };
+        let lines = (steps * mini_batch + dice.below(mini_batch)).clamp(2, LINES_MAX);
         let data = match dice.below(10) {
-            0 => Data::Stream {
-                examples: lines.clamp(2, 4000),
-                vocab_scale: dice.pick(&["0.01", "0.2", "1"]),
-            },
+            0 => Data::Stream { examples: lines, vocab_scale: dice.pick(&["0.01", "0.2", "1"]) },
             _ => Data::Text(Text::draw(dice, lines)),
         };
         let model = Model::draw(dice, mini_batch);
@@ -130,8 +131,9 @@ impl Case {
         let eval_fraction = if dice.chance(25) { 0.0 } else { dice.within(1, 60) as f64 / 100.0 };
         let malformed = matches!(&data, Data::Text(text) if text.malformed > 0);
         let skip_beyond = malformed.then(|| dice.pick(&[0, 0, 7]));
+        let steps = (lines / mini_batch + 1) * epochs;
         let variants = (0..dice.within(2, 4))
-            .map(|number| Variant::draw(dice, &data, mini_batch, number == 0))
+            .map(|number| Variant::draw(dice, &data, (mini_batch, steps), number == 0))
             .collect();
         Self { seed, data, model, epochs, eval_fraction, skip_beyond, variants }
     }
@@ -146,8 +148,9 @@ impl Case {
 }
 
 impl Variant {
-    /// A variant; the `first` of a case is not stopped, and shows how long a run takes.
-    fn draw(dice: &mut Dice, data: &Data, mini_batch: u64, first: bool) -> Self {
+    /// A variant of a run of about so many steps; the `first` of a case is not stopped, and shows
+    /// how long a run takes.
+    fn draw(dice: &mut Dice, data: &Data, (mini_batch, steps): (u64, u64), first: bool) -> Self {
         let mut forms = Vec::new();
         if let Data::Text(text) = data {
             let count = text.parts.len() + usize::from(text.evaluation.is_some());
@@ -164,9 +167,9 @@ impl Variant {
             1 | 2 => Cache::Shared,
             _ => Cache::Unused,
         };
-        let deaths = if first { 0 } else { dice.pick(&[0, 1, 1, 2, 2, 3, 5]) };
+        let deaths = if first { 0 } else { dice.pick(&[0, 1, 2, 2, 3, 3, 5]) };
         let lives: Vec<Life> =
-            (0..=deaths).map(|life| Life::draw(dice, mini_batch, life < deaths)).collect();
+            (0..=deaths).map(|life| Life::draw(dice, mini_batch, steps, life < deaths)).collect();
         Self {
             forms,
             pattern: dice.chance(30),
@@ -184,13 +187,13 @@ fn form(dice: &mut Dice, may_be_packed: bool) -> Form {
 }
 
 impl Life {
-    fn draw(dice: &mut Dice, mini_batch: u64, stopped: bool) -> Self {
+    fn draw(dice: &mut Dice, mini_batch: u64, steps: u64, stopped: bool) -> Self {
         let machine = Machine::draw(dice, mini_batch);
-        let every = if dice.chance(10) { 0 } else { dice.magnitude(1, 30) };
+        let every = if dice.chance(10) { 0 } else { dice.magnitude(1, (steps / 4).max(1)) };
         let signal = dice.pick(&[Signal::Kill, Signal::Kill, Signal::Interrupt, Signal::Terminate]);
         let when = match dice.below(2) {
-            0 => When::Part(dice.part() * dice.part() * 1.2),
-            _ => When::Saved(dice.magnitude(1, 4), dice.part() * dice.part() * 0.3),
+            0 => When::Part(dice.part() * 0.9),
+            _ => When::Saved(dice.magnitude(1, 3), dice.part() * dice.part() * 0.2),
         };
         let stop = stopped.then_some(Stop { signal, when });
         Self { machine, every, keep: dice.within(1, 3), stop, look: dice.chance(30) }
@@ -229,11 +232,11 @@ mod tests {
         let lives: Vec<&Life> = variants.iter().flat_map(|variant| &variant.lives).collect();
         for signal in [Signal::Kill, Signal::Interrupt, Signal::Terminate] {
             let stops = |life: &&Life| life.stop.is_some_and(|stop| stop.signal == signal);
-            assert!(lives.iter().any(|life| stops(life)), "{signal:?}");
+            assert!(lives.iter().any(stops), "{signal:?}");
         }
         for policy in POLICIES {
             let has = |life: &&Life| life.machine.settings.iter().any(|(_, value)| value == policy);
-            assert!(lives.iter().any(|life| has(life)), "{policy}");
+            assert!(lives.iter().any(has), "{policy}");
         }
         assert!(variants.iter().all(|variant| variant.lives.last().unwrap().stop.is_none()));
         assert!(cases.iter().all(|case| case.variants[0].lives.len() == 1));

@@ -7,8 +7,6 @@ use crate::dice::Dice;
 /// Integers and ids of a line.
 const DENSE: usize = 13;
 const SLOTS: usize = 26;
-/// Most lines of a case: runs are to be many, not long.
-const LINES_MAX: u64 = 4000;
 
 /// What a case's text is like; its bytes are a function of this alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,10 +63,9 @@ pub(crate) struct Drawn {
 }
 
 impl Text {
-    /// Text of about `lines` lines.
+    /// Text of so many lines to train on.
     pub(crate) fn draw(dice: &mut Dice, lines: u64) -> Self {
         let malformed = if dice.chance(40) { dice.pick(&[1, 20, 200]) } else { 0 };
-        let lines = lines.clamp(2, LINES_MAX);
         let count = if dice.chance(50) { 1 } else { dice.within(2, 4).min(lines) };
         let mut left = lines;
         let mut parts = Vec::new();

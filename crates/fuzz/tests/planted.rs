@@ -1,0 +1,195 @@
+//! The fuzzer finds what it is there to find: programs with a defect each are reported, the program
+//! as it is passes.
+//!
+//! The defects are scripts around the program, which `cargo test --workspace` builds beside this
+//! test; where it was not built, tests that need it say so and do nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The program beside the fuzzer.
+fn stepwell() -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_BIN_EXE_stepwell-fuzz")).parent()?.join("stepwell");
+    if program.exists() {
+        return Some(program);
+    }
+    let mut said = std::io::stderr();
+    let _ = writeln!(said, "skipped: no {}; cargo build -p stepwell makes it", program.display());
+    None
+}
+
+/// Where scripts lie and findings are kept.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A program that is a script, with the real one, if there is one, as `$REAL`.
+    fn script(&self, body: &str) -> PathBuf {
+        let path = self.path("program");
+        let real = stepwell().unwrap_or_default();
+        fs::write(&path, format!("#!/bin/sh\nREAL='{}'\n{body}\n", real.display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn fuzz(&self, program: &Path, more: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stepwell-fuzz"));
+        command.arg("--program").arg(program).arg("--keep").arg(self.path("kept"));
+        command.args(more).output().unwrap()
+    }
+}
+
+fn text(output: &Output) -> String {
+    let parts = [&output.stdout, &output.stderr];
+    parts.map(|part| String::from_utf8_lossy(part).into_owned()).concat()
+}
+
+/// Fuzzes a script until the defect in it is found, and told in one of so many ways.
+fn finds(script: &str, words: &[&str]) {
+    finds_within(60, script, words);
+}
+
+/// The same, where a process hangs that takes more than so many seconds.
+fn finds_within(seconds: u64, script: &str, words: &[&str]) {
+    if stepwell().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let program = place.script(script);
+    let output =
+        place.fuzz(&program, &["--runs", "60", "--seed", "3", "--limit", &seconds.to_string()]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("FOUND with seed "), "{words:?}: {said}");
+    assert!(words.iter().any(|words| said.contains(words)), "{words:?}: {said}");
+    assert!(said.contains("meet it again: cargo xtask fuzz --seed "), "{said}");
+    let kept: Vec<_> = fs::read_dir(place.path("kept")).unwrap().flatten().collect();
+    assert_eq!(kept.len(), 1, "one folder is kept");
+    let commands = fs::read_to_string(kept[0].path().join("reproduce.sh")).unwrap();
+    assert!(commands.contains("\"$P\" train run.toml"), "{commands}");
+}
+
+#[test]
+fn the_program_as_it_is_passes() {
+    let Some(program) = stepwell() else { return };
+    let place = Place::new();
+    let output = place.fuzz(&program, &["--runs", "25", "--seed", "11"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("runs that ended") && said.contains("evictions"), "{said}");
+    assert_eq!(fs::read_dir(place.path("kept")).unwrap().count(), 0, "folders go: {said}");
+}
+
+#[test]
+fn a_setting_that_reaches_the_model_is_found() {
+    let script = r#"
+        case " $* " in *" --threads 3 "*) exec "$REAL" "$@" --optim.rows.lr 0.012;; esac
+        exec "$REAL" "$@"
+    "#;
+    finds(script, &["differs: the run has", "was trained with optim.rows.lr = "]);
+}
+
+#[test]
+fn another_seed_after_a_resume_is_found() {
+    let script = r#"
+        case " $* " in *" --resume "*) exec "$REAL" "$@" --seed 9;; esac
+        exec "$REAL" "$@"
+    "#;
+    finds(script, &["differs: the run has", "was trained with seed = "]);
+}
+
+#[test]
+fn a_resume_that_begins_anew_is_found() {
+    let script = r#"
+        case " $* " in *" --resume "*) rm -rf saved-*/step-*;; esac
+        exec "$REAL" "$@"
+    "#;
+    finds(script, &["the newest checkpoint was "]);
+}
+
+#[test]
+fn a_line_of_data_that_is_dropped_is_found() {
+    let script = r#"
+        case "$*" in *reference.json*) [ -e data/part-0.tsv ] && sed -i 1d data/part-0.tsv;; esac
+        exec "$REAL" "$@"
+    "#;
+    finds(script, &["the data say "]);
+}
+
+#[test]
+fn damage_in_a_checkpoint_is_found() {
+    let script = r#"
+        "$REAL" "$@"
+        status=$?
+        for file in saved-*/step-*/rows-0/*; do
+            [ "$1" = train ] && [ -e "$file" ] && truncate -s -1 "$file"
+        done
+        exit $status
+    "#;
+    finds(script, &["saved-"]);
+}
+
+#[test]
+fn memory_above_the_plan_is_found() {
+    let script = r#"
+        "$REAL" "$@"
+        status=$?
+        for file in report-*.json; do
+            [ -e "$file" ] && sed -i 's/"budget_bytes": [0-9]*/"budget_bytes": 9999/' "$file"
+        done
+        exit $status
+    "#;
+    finds(script, &["9999) were planned"]);
+}
+
+#[test]
+fn a_panic_and_a_hang_are_found() {
+    let script = r#"
+        [ "$1" = eval ] && echo "thread 'main' panicked at x" >&2 && exit 101
+        exec "$REAL" "$@"
+    "#;
+    finds(script, &["a broken invariant"]);
+    let script = r#"
+        [ "$1" = store ] && exec sleep 100
+        exec "$REAL" "$@"
+    "#;
+    finds_within(8, script, &["did not end within 8 s"]);
+}
+
+#[test]
+fn a_program_that_refuses_everything_is_noticed_and_a_seed_gives_the_same_commands() {
+    let script = r#"
+        [ "$1" = convert ] && : > "$4" && exit 0
+        { echo "$@"; cat run.toml data/*.tsv data/*.gz data/*.zst; } 2> /dev/null >> "$LOG"
+        echo "stepwell: not today" >&2
+        exit 1
+    "#;
+    let log = || {
+        let place = Place::new();
+        let log = place.path("log");
+        let program = place.script(&script.replace("$LOG", &log.display().to_string()));
+        let output = place.fuzz(&program, &["--runs", "60", "--seed", "5"]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("most of what was drawn was refused"), "{said}");
+        assert!(said.contains("refused: not today"), "{said}");
+        fs::read(log).unwrap()
+    };
+    let first = log();
+    assert!(first.len() > 100_000, "{} bytes", first.len());
+    assert!(first == log(), "the same seed gave other commands, settings or data");
+}
