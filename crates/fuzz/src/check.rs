@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::fault::{Fault, Result, found};
 use crate::process::Ran;
+use crate::said::Said;
 
 /// What no process may say.
 const BUGS: [&str; 3] = ["panicked", "is a bug", "RUST_BACKTRACE"];
@@ -73,24 +74,13 @@ fn last_lines(text: &str) -> String {
     shown.join("\n")
 }
 
-/// What a reference must have counted, told by the data alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// In all epochs.
-    pub(crate) examples: u64,
-    pub(crate) skipped: u64,
-    pub(crate) steps: u64,
-    /// In one evaluation.
-    pub(crate) evaluated: u64,
-}
-
 /// Checks a reference against the data, and that it had everything in memory.
-pub(crate) fn reference(report: &Value, counts: Counts) -> Result<()> {
+pub(crate) fn reference(report: &Value, said: &Said) -> Result<()> {
     let expected = [
-        ("/examples", counts.examples),
-        ("/skipped_lines", counts.skipped),
-        ("/steps", counts.steps),
-        ("/eval/examples", counts.evaluated),
+        ("/examples", said.examples),
+        ("/skipped_lines", said.skipped),
+        ("/steps", said.steps),
+        ("/eval/examples", said.evaluated),
         ("/tiers/host/evictions", 0),
     ];
     for (place, expected) in expected {
@@ -299,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_reference_is_checked_against_the_data() {
-        let counts = Counts { examples: 8, skipped: 1, steps: 4, evaluated: 2 };
-        assert_eq!(reference(&report(), counts), Ok(()));
-        assert!(reference(&report(), Counts { skipped: 2, ..counts }).is_err());
-        assert!(reference(&report(), Counts { evaluated: 3, ..counts }).is_err());
-        assert!(reference(&with("/tiers/host/evictions", json!(1)), counts).is_err());
+        let said = Said { examples: 8, skipped: 1, steps: 4, evaluated: 2, ..Said::default() };
+        assert_eq!(reference(&report(), &said), Ok(()));
+        assert!(reference(&report(), &Said { skipped: 2, ..said.clone() }).is_err());
+        assert!(reference(&report(), &Said { evaluated: 3, ..said.clone() }).is_err());
+        assert!(reference(&with("/tiers/host/evictions", json!(1)), &said).is_err());
     }
 
     #[test]

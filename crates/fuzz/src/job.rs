@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::check::{self, Counts, End};
-use crate::draw::{Cache, Case, Data, Form, Life, Machine, Stop, Variant, When};
+use crate::check::{self, End};
+use crate::draw::{Cache, Case, Form, Life, Machine, Stop, Variant, When};
 use crate::fault::{Fault, Result, broken, found};
 use crate::files::Files;
 use crate::mend::{Least, Mend};
-use crate::process::{Call, Moment, Ran, Shop, newest};
+use crate::process::{Call, Halt, Moment, Ran, Shop, newest};
+use crate::said::Said;
 use crate::tally::{RUNS, Tally};
 
 /// Settings of model and data, in the folder of a case.
@@ -33,7 +34,10 @@ pub(crate) struct Job<'a> {
     shop: &'a mut Shop,
     pub(crate) tally: Tally,
     files: Files,
+    said: Said,
     reference: Value,
+    /// What every run is refused with, where there are too many malformed lines.
+    refusal: Option<String>,
     /// What a machine of this case was last said to need.
     least: Least,
     /// How long a run on a small machine took.
@@ -64,7 +68,9 @@ impl<'a> Job<'a> {
             shop,
             tally: Tally::default(),
             files: Files::default(),
+            said: Said::default(),
             reference: Value::Null,
+            refusal: None,
             least: Least::default(),
             scale: Duration::ZERO,
             evaluated: None,
@@ -75,7 +81,9 @@ impl<'a> Job<'a> {
 
     fn run_all(&mut self) -> Result<()> {
         self.files = Files::write(self.case, self.shop)?;
-        self.shop.write(SETTINGS, self.settings().as_bytes())?;
+        let said = Said::of(self.case, &self.files.lines);
+        self.shop.write(SETTINGS, said.settings(self.case).as_bytes())?;
+        self.said = said;
         self.run_reference()?;
         for (number, variant) in self.case.variants.iter().enumerate() {
             match self.run_variant(&mut Course { number, variant, started: 0 }) {
@@ -87,56 +95,6 @@ impl<'a> Job<'a> {
         self.files.check(self.shop)
     }
 
-    /// Settings of model and data, as TOML.
-    fn settings(&self) -> String {
-        let mut lines: Vec<String> =
-            self.case.model.0.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
-        lines.push(format!("data.epochs = {}\n", self.case.epochs));
-        lines.push(format!("data.eval_fraction = {:?}\n", self.case.eval_fraction));
-        match &self.case.data {
-            Data::Stream { examples, vocab_scale } => {
-                lines.push(format!("synth.examples = {examples}\n"));
-                lines.push(format!("synth.vocab_scale = {vocab_scale}\n"));
-            }
-            Data::Text(_) => {
-                let (_, malformed) = self.counts();
-                let skips = self.case.skip_beyond.map_or(0, |beyond| malformed + beyond);
-                lines.push(format!("data.skip_max = {skips}\n"));
-            }
-        }
-        lines.concat()
-    }
-
-    /// What the data say a run counts, and the most malformed lines of one pass.
-    fn counts(&self) -> (Counts, u64) {
-        let (case, good) =
-            (self.case, |lines: &[bool]| lines.iter().filter(|l| **l).count() as u64);
-        let tail = |total: u64| (total as f64 * case.eval_fraction).round() as u64;
-        let mini_batch: u64 = case.model.get("data.mini_batch").parse().unwrap_or(1);
-        let (train, evaluate) = match &case.data {
-            Data::Stream { examples, .. } => {
-                let evaluated = tail(*examples);
-                (vec![true; (examples - evaluated) as usize], vec![true; evaluated as usize])
-            }
-            Data::Text(text) => {
-                let (parts, more) = self.files.lines.split_at(text.parts.len());
-                let (mut train, mut evaluate) = (parts.concat(), more.concat());
-                if text.evaluation.is_none() {
-                    evaluate = train.split_off(train.len() - tail(train.len() as u64) as usize);
-                }
-                (train, evaluate)
-            }
-        };
-        let malformed = |lines: &[bool]| lines.len() as u64 - good(lines);
-        let counts = Counts {
-            examples: good(&train) * case.epochs,
-            skipped: (malformed(&train) + malformed(&evaluate)) * case.epochs,
-            steps: good(&train).div_ceil(mini_batch) * case.epochs,
-            evaluated: good(&evaluate),
-        };
-        (counts, malformed(&train).max(malformed(&evaluate)))
-    }
-
     fn run_reference(&mut self) -> Result<()> {
         let forms = vec![Form::Plain; self.files.lines.len()];
         let mut call = Call::new(&["train", SETTINGS]);
@@ -145,25 +103,33 @@ impl<'a> Job<'a> {
         let call = machine(call, &Machine::plain(), PLENTY, PLENTY_INDEX);
         let ran = self.run_call(&call.with(&["--report", report]), None, None)?;
         match check::end(&ran)? {
+            End::Refused(why) if self.said.too_few_skips => {
+                self.tally.add("cases with too many malformed lines", 1);
+                self.refusal = Some(why);
+                return Ok(());
+            }
+            End::Well if self.said.too_few_skips => {
+                return Err(found("it skipped more lines than it may").of(&ran.line));
+            }
             End::Well => self.tally.add(RUNS, 1),
             End::Refused(why) => return Err(Fault::Refused(why)),
             End::Stopped => return Err(found("the reference was stopped by nobody")),
         }
         (self.reference, self.scale) = (self.read(report)?, 3 * ran.wall);
-        check::reference(&self.reference, self.counts().0).map_err(|fault| fault.of(&ran.line))
+        check::reference(&self.reference, &self.said).map_err(|fault| fault.of(&ran.line))
     }
 
     fn run_call(&mut self, call: &Call, stop: Option<Stop>, saved: Option<PathBuf>) -> Result<Ran> {
         self.tally.add("processes", 1);
         let scaled = |part| self.scale.mul_f64(part);
-        let stop = stop.map(|Stop { signal, when }| {
+        let stop = stop.map(|Stop { signal, when, twice }| {
             let moment = match (when, &saved) {
                 (When::Saved(count, part), Some(saved)) => {
                     Moment::Saved(saved, count, scaled(part))
                 }
                 (When::Part(part) | When::Saved(_, part), _) => Moment::After(scaled(part)),
             };
-            (signal, moment)
+            Halt { signal, moment, twice }
         });
         self.shop.run(call, stop)
     }
@@ -201,14 +167,24 @@ impl<'a> Job<'a> {
         stop: Option<Stop>,
     ) -> Result<Option<Ran>> {
         let mut mend = Mend::new(&life.machine, self.least);
-        for _ in 0..MENDS_MAX {
+        for attempt in 0..MENDS_MAX {
             let report = format!("report-{}-{}.json", course.number, course.started);
             let call = self.call(course, life, &mend).with(&["--report", &report]);
+            let anew = life.anew && attempt == 0 && course.started > 0 && course.variant.saved;
+            let call = match (course.started, course.variant.saved) {
+                (0, _) | (_, false) => call,
+                _ => call.with(&[if anew { "--force" } else { "--resume" }]),
+            };
+            self.tally.add("runs begun anew by force", u64::from(anew));
             course.started += 1;
             let saved = course.variant.saved.then(|| self.shop.path(&course.saved()));
-            let from = saved.as_deref().and_then(newest);
+            let from = saved.as_deref().filter(|_| !anew).and_then(newest);
             let ran = self.run_call(&call, stop, saved)?;
             match check::end(&ran)? {
+                End::Well if self.refusal.is_some() => {
+                    return Err(found("it skipped more lines than it may").of(&ran.line));
+                }
+                End::Refused(why) if self.refusal.as_ref() == Some(&why) => return Ok(None),
                 End::Well => {
                     self.tally.add(RUNS, 1);
                     let report = self.read(&report).map_err(|fault| fault.of(&ran.line))?;
@@ -252,9 +228,6 @@ impl<'a> Job<'a> {
             let (every, keep) = (life.every.to_string(), life.keep.to_string());
             call = call.with(&["--checkpoint", &course.saved()]);
             call = call.with(&["--checkpoint.every", &every, "--checkpoint.keep", &keep]);
-        }
-        if variant.saved && course.started > 0 {
-            call = call.with(&["--resume"]);
         }
         if life.machine.rows_named {
             // A run that keeps nothing cannot go on with the rows of one that was refused.
@@ -323,7 +296,7 @@ impl<'a> Job<'a> {
     fn evaluate(&mut self, course: &Course<'_>, saved: &str) -> Result<()> {
         let report = format!("evaluation-{}.json", course.number);
         let mut call = Call::new(&["eval", saved, "--report", &report]);
-        let own = self.counts().0.evaluated > 0;
+        let own = self.said.evaluated > 0;
         if !own {
             let forms = vec![Form::Plain; self.files.lines.len()];
             let flags = self.files.flags(&forms, false);

@@ -23,6 +23,7 @@ mod hunt;
 mod job;
 mod mend;
 mod process;
+mod said;
 mod tally;
 
 use std::path::PathBuf;

@@ -44,6 +44,15 @@ impl Signal {
     }
 }
 
+/// A signal to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Halt<'a> {
+    pub(crate) signal: Signal,
+    pub(crate) moment: Moment<'a>,
+    /// Whether it is sent again at once, as impatient people do.
+    pub(crate) twice: bool,
+}
+
 /// When a signal is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment<'a> {
@@ -130,7 +139,7 @@ impl Shop {
     }
 
     /// Runs the program to its end, or to the end that a signal makes.
-    pub(crate) fn run(&mut self, call: &Call, stop: Option<(Signal, Moment)>) -> Result<Ran> {
+    pub(crate) fn run(&mut self, call: &Call, stop: Option<Halt>) -> Result<Ran> {
         self.calls += 1;
         let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{}.{kind}", self.calls)));
         let create = |path| File::create(path).map_err(broken("make a file for output"));
@@ -145,13 +154,13 @@ impl Shop {
         let waited = self.wait(&mut child, begun, stop);
         let wall = begun.elapsed();
         let sent = waited.as_ref().ok().and_then(|(_, sent)| *sent);
-        let line = line(call, stop.map(|(signal, _)| signal).zip(sent));
+        let line = line(call, stop.map(|stop| stop.signal).zip(sent));
         self.note(&format!("{line}\n"))?;
         let (status, sent) = match waited {
             Ok(waited) => waited,
             Err(why) => return Err(why.of(&line)),
         };
-        let stopped = sent.is_some() && stop.is_some_and(|(signal, _)| signal.ended(status));
+        let stopped = sent.is_some() && stop.is_some_and(|stop| stop.signal.ended(status));
         let text = |path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let (out, err) = (text(&out), text(&err));
         let out = out.map_err(broken("read output"))?;
@@ -164,17 +173,19 @@ impl Shop {
         &self,
         child: &mut Child,
         begun: Instant,
-        stop: Option<(Signal, Moment)>,
+        stop: Option<Halt>,
     ) -> Result<(ExitStatus, Option<Duration>)> {
-        let mut watch = stop.map(|(signal, moment)| (signal, Watch::new(moment)));
+        let mut watch = stop.map(|stop| (stop, Watch::new(stop.moment)));
         let mut sent = None;
         loop {
             if let Some(status) = child.try_wait().map_err(broken("wait for the program"))? {
                 return Ok((status, sent));
             }
             let now = begun.elapsed();
-            if let Some((signal, _)) = watch.take_if(|(_, watch)| watch.is_due(now)) {
-                send(signal, child.id())?;
+            if let Some((stop, _)) = watch.take_if(|(_, watch)| watch.is_due(now)) {
+                for _ in 0..1 + u64::from(stop.twice) {
+                    send(stop.signal, child.id())?;
+                }
                 sent = Some(now);
             }
             if now > self.limit {
@@ -310,7 +321,8 @@ mod tests {
         let call = Call::new(&["-c", "echo on; sleep 40; echo over"]);
         for signal in [Signal::Kill, Signal::Interrupt, Signal::Terminate] {
             let moment = Moment::After(Duration::from_millis(100));
-            let ran = shop.run(&call, Some((signal, moment))).unwrap();
+            let halt = Halt { signal, moment, twice: signal == Signal::Interrupt };
+            let ran = shop.run(&call, Some(halt)).unwrap();
             assert!(ran.stopped && ran.wall < Duration::from_secs(20), "{ran:?}");
             assert_eq!(ran.out, "on\n");
             assert!(ran.line.starts_with(&format!("timeout -s {} 0.1", signal.name())));
@@ -324,7 +336,8 @@ mod tests {
         let (_folder, mut shop) = shop(Duration::from_secs(30));
         let script = "trap 'exit 130' INT; echo on; while :; do sleep 0.01; done";
         let moment = Moment::After(Duration::from_millis(200));
-        let ran = shop.run(&Call::new(&["-c", script]), Some((Signal::Interrupt, moment))).unwrap();
+        let halt = Halt { signal: Signal::Interrupt, moment, twice: false };
+        let ran = shop.run(&Call::new(&["-c", script]), Some(halt)).unwrap();
         assert!(ran.stopped, "{ran:?}");
         assert_eq!(ran.status.code(), Some(130));
     }
@@ -336,7 +349,8 @@ mod tests {
                       sleep 40";
         let saved = shop.path("saved");
         let moment = Moment::Saved(&saved, 2, Duration::ZERO);
-        let ran = shop.run(&Call::new(&["-c", script]), Some((Signal::Kill, moment))).unwrap();
+        let halt = Halt { signal: Signal::Kill, moment, twice: false };
+        let ran = shop.run(&Call::new(&["-c", script]), Some(halt)).unwrap();
         assert!(ran.stopped, "{ran:?}");
         assert!(["step-2", "step-3"].contains(&newest(&saved).unwrap().as_str()));
     }

@@ -53,6 +53,8 @@ pub(crate) enum Cache {
 pub(crate) struct Stop {
     pub(crate) signal: Signal,
     pub(crate) when: When,
+    /// Whether the signal is sent twice.
+    pub(crate) twice: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +76,8 @@ pub(crate) enum When {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Life {
     pub(crate) machine: Machine,
+    /// Whether it begins anew and sets aside what the ones before it left.
+    pub(crate) anew: bool,
     /// Steps between checkpoints.
     pub(crate) every: u64,
     /// Checkpoints that are kept.
@@ -99,6 +103,15 @@ pub(crate) struct Variant {
     pub(crate) again: bool,
 }
 
+/// How many malformed lines may be skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skips {
+    /// So many more than there are.
+    Enough(u64),
+    /// One less, if there are any: every run ends with the same refusal.
+    TooFew,
+}
+
 /// A case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
@@ -108,8 +121,7 @@ pub(crate) struct Case {
     pub(crate) epochs: u64,
     /// Share of the data that is evaluated on, where no file is.
     pub(crate) eval_fraction: f64,
-    /// Whether malformed lines are skipped, and up to how many beyond those that there are.
-    pub(crate) skip_beyond: Option<u64>,
+    pub(crate) skips: Skips,
     pub(crate) variants: Vec<Variant>,
 }
 
@@ -130,12 +142,19 @@ impl Case {
         let epochs = dice.pick(&[1, 1, 2, 3]);
         let eval_fraction = if dice.chance(25) { 0.0 } else { dice.within(1, 60) as f64 / 100.0 };
         let malformed = matches!(&data, Data::Text(text) if text.malformed > 0);
-        let skip_beyond = malformed.then(|| dice.pick(&[0, 0, 7]));
+        let skips = if malformed && dice.chance(12) {
+            Skips::TooFew
+        } else {
+            Skips::Enough(if malformed { dice.pick(&[0, 0, 7]) } else { 0 })
+        };
         let steps = (lines / mini_batch + 1) * epochs;
-        let variants = (0..dice.within(2, 4))
+        let mut variants: Vec<Variant> = (0..dice.within(2, 4))
             .map(|number| Variant::draw(dice, &data, (mini_batch, steps), number == 0))
             .collect();
-        Self { seed, data, model, epochs, eval_fraction, skip_beyond, variants }
+        if skips == Skips::TooFew {
+            variants.iter_mut().for_each(Variant::keep_nothing);
+        }
+        Self { seed, data, model, epochs, eval_fraction, skips, variants }
     }
 
     /// The files of the case, those to train on first; none for the built-in stream.
@@ -181,6 +200,16 @@ impl Variant {
     }
 }
 
+impl Variant {
+    /// Makes it one process on plain text.
+    fn keep_nothing(&mut self) {
+        self.forms.fill(Form::Plain);
+        self.lives.truncate(1);
+        self.lives[0].stop = None;
+        (self.saved, self.again) = (false, false);
+    }
+}
+
 fn form(dice: &mut Dice, may_be_packed: bool) -> Form {
     let packed = if may_be_packed { Form::Packed } else { Form::Zstd };
     dice.pick(&[Form::Plain, Form::Plain, Form::Gzip, Form::Zstd, packed])
@@ -195,8 +224,10 @@ impl Life {
             0 => When::Part(dice.part() * 0.9),
             _ => When::Saved(dice.magnitude(1, 3), dice.part() * dice.part() * 0.2),
         };
-        let stop = stopped.then_some(Stop { signal, when });
-        Self { machine, every, keep: dice.within(1, 3), stop, look: dice.chance(30) }
+        let twice = dice.chance(20);
+        let stop = stopped.then_some(Stop { signal, when, twice });
+        let (anew, look) = (dice.chance(8), dice.chance(30));
+        Self { machine, anew, every, keep: dice.within(1, 3), stop, look }
     }
 }
 
