@@ -8,12 +8,14 @@ use flate2::write::GzEncoder;
 use stepwell_base::hash;
 
 use crate::check;
-use crate::draw::{Case, Data, Form, Part, Text};
+use crate::draw::{Case, Data, Form, Part, Text, Variant};
 use crate::fault::{Result, broken, found};
 use crate::process::{Call, Shop};
 
 /// Folder of the data in the folder of a case.
 const FOLDER: &str = "data";
+/// All files to train on in one.
+const JOINED: &str = "data/joined.packed";
 
 /// The files of a case, and what they hold.
 #[derive(Debug, Default)]
@@ -30,17 +32,64 @@ impl Files {
     /// Writes what the variants of `case` read, and plain text for the reference.
     pub(crate) fn write(case: &Case, shop: &mut Shop) -> Result<Self> {
         let mut files = Self::default();
-        let Data::Text(text) = &case.data else { return Ok(files) };
+        let text = match &case.data {
+            Data::Text(text) => text,
+            Data::Stream { .. } => {
+                fs::create_dir_all(shop.path(FOLDER)).map_err(broken("make a folder for data"))?;
+                files.write_stream(case, shop)?;
+                return Ok(files);
+            }
+        };
         files.parts = text.parts.len();
         fs::create_dir_all(shop.path(FOLDER)).map_err(broken("make a folder for data"))?;
         for (at, part) in case.parts().into_iter().enumerate() {
             let mut forms = vec![Form::Plain];
-            forms.extend(case.variants.iter().map(|variant| variant.forms[at]));
+            let apart = case.variants.iter().filter(|variant| !variant.joined || at >= files.parts);
+            forms.extend(apart.map(|variant| variant.forms[at]));
             forms.sort();
             forms.dedup();
             files.write_part(text, part, &forms, at, shop)?;
         }
+        if case.variants.iter().any(|variant| variant.joined) {
+            let mut call = Call::new(&["convert", "--out", JOINED]);
+            call.args.extend((0..files.parts).map(|at| files.name(at, Form::Plain)));
+            check::well(&shop.run(&call, None)?)?;
+            files.remember(JOINED, shop)?;
+        }
         Ok(files)
+    }
+
+    /// Writes the built-in stream of a case as its variants read it.
+    fn write_stream(&mut self, case: &Case, shop: &mut Shop) -> Result<()> {
+        let Data::Stream { examples, vocab_scale } = &case.data else { return Ok(()) };
+        self.parts = 1;
+        let of = ["--seed", case.model.get("seed"), "--examples", &examples.to_string()];
+        for (form, command) in [(Form::Zstd, "synth"), (Form::Packed, "convert")] {
+            if !case.variants.iter().any(|variant| variant.forms[0] == form) {
+                continue;
+            }
+            let plain = self.name(0, Form::Plain);
+            let name = if form == Form::Zstd { plain } else { self.name(0, form) };
+            let mut call = Call::new(&[command, "--out", &name]).with(&of);
+            call = call.with(&["--vocab-scale", vocab_scale]);
+            if form == Form::Packed {
+                call = call.with(&["--synth"]);
+            }
+            check::well(&shop.run(&call, None)?)?;
+            if form == Form::Zstd {
+                let bytes = fs::read(shop.path(&name)).map_err(broken("read a file of data"))?;
+                shop.write(&self.name(0, form), &zstd(&bytes)?)?;
+            }
+            self.remember(&self.name(0, form), shop)?;
+        }
+        Ok(())
+    }
+
+    /// Remembers what a file holds.
+    fn remember(&mut self, name: &str, shop: &Shop) -> Result<()> {
+        let bytes = fs::read(shop.path(name)).map_err(broken("read a file of data"))?;
+        self.sums.push((name.to_owned(), hash::checksum(&bytes)));
+        Ok(())
     }
 
     fn write_part(
@@ -65,8 +114,7 @@ impl Files {
                     check::well(&ran)?;
                 }
             }
-            let bytes = fs::read(shop.path(&name)).map_err(broken("read a file of data"))?;
-            self.sums.push((name, hash::checksum(&bytes)));
+            self.remember(&name, shop)?;
         }
         self.lines.push(drawn.examples);
         Ok(())
@@ -78,9 +126,27 @@ impl Files {
         format!("{FOLDER}/{stem}{}", ending(form))
     }
 
-    /// The flags that name the files, each in its form.
-    pub(crate) fn flags(&self, forms: &[Form], pattern: bool) -> Vec<String> {
+    /// The flags that name plain text, or the built-in stream.
+    pub(crate) fn plain_flags(&self) -> Vec<String> {
+        self.named(&vec![Form::Plain; self.lines.len().max(1)], false)
+    }
+
+    /// The flags that name the files as a variant reads them.
+    pub(crate) fn flags(&self, variant: &Variant) -> Vec<String> {
+        let mut flags = self.named(&variant.forms, variant.pattern);
+        if variant.joined {
+            let joined = ["--data", JOINED].map(str::to_owned);
+            let behind = flags.iter().position(|flag| flag == "--data.eval_paths");
+            flags.splice(..behind.unwrap_or(flags.len()), joined);
+        }
+        flags
+    }
+
+    fn named(&self, forms: &[Form], pattern: bool) -> Vec<String> {
         let mut flags = Vec::new();
+        if self.lines.is_empty() && forms == [Form::Plain] {
+            return flags;
+        }
         let train = &forms[..self.parts.min(forms.len())];
         let one = train.first().filter(|first| train.iter().all(|form| form == *first));
         let names = match one {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::check::{self, End};
-use crate::draw::{Cache, Case, Form, Life, Machine, Stop, Variant, When};
+use crate::draw::{Cache, Case, Life, Machine, Stop, Variant, When};
 use crate::fault::{Fault, Result, broken, found};
 use crate::files::Files;
 use crate::mend::{Least, Mend};
@@ -24,7 +24,9 @@ use crate::tally::{RUNS, Tally};
 const SETTINGS: &str = "run.toml";
 /// Times that a machine is given what it asks for before its variant is given up.
 const MENDS_MAX: u32 = 20;
-/// Bytes that hold all rows of a case, and their index.
+/// Bytes that hold all rows of every case.
+const ALL: &str = "512MiB";
+/// Bytes that hold all rows of most cases, and their index.
 const PLENTY: &str = "96MiB";
 const PLENTY_INDEX: &str = "32MiB";
 
@@ -96,11 +98,10 @@ impl<'a> Job<'a> {
     }
 
     fn run_reference(&mut self) -> Result<()> {
-        let forms = vec![Form::Plain; self.files.lines.len()];
         let mut call = Call::new(&["train", SETTINGS]);
-        call.args.extend(self.files.flags(&forms, false));
+        call.args.extend(self.files.plain_flags());
         let report = "reference.json";
-        let call = machine(call, &Machine::plain(), PLENTY, PLENTY_INDEX);
+        let call = machine(call, &Machine::plain(), ALL, PLENTY_INDEX);
         let ran = self.run_call(&call.with(&["--report", report]), None, None)?;
         match check::end(&ran)? {
             End::Refused(why) if self.said.too_few_skips => {
@@ -212,7 +213,7 @@ impl<'a> Job<'a> {
     fn call(&self, course: &Course<'_>, life: &Life, mend: &Mend) -> Call {
         let (variant, number) = (course.variant, course.number);
         let mut call = Call::new(&["train", SETTINGS]);
-        call.args.extend(self.files.flags(&variant.forms, variant.pattern));
+        call.args.extend(self.files.flags(variant));
         let (dram, index) = (mend.dram(PLENTY), mend.index(PLENTY_INDEX));
         let mut call = machine(call, &life.machine, &dram, &index);
         call.engine = mend.engine();
@@ -298,8 +299,7 @@ impl<'a> Job<'a> {
         let mut call = Call::new(&["eval", saved, "--report", &report]);
         let own = self.said.evaluated > 0;
         if !own {
-            let forms = vec![Form::Plain; self.files.lines.len()];
-            let flags = self.files.flags(&forms, false);
+            let flags = self.files.plain_flags();
             if flags.is_empty() {
                 return Ok(());
             }

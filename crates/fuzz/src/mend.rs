@@ -104,6 +104,7 @@ impl Mend {
         let index =
             after("(tiers.index) is not admitted: at least ").or(after("raise tiers.index to "));
         if let Some(bytes) = index {
+            self.index = Index::Barely;
             return raise(&mut self.index_bytes, bytes, why);
         }
         if why.contains("STEPWELL_IO_ENGINE") && self.engine.take().is_some() {

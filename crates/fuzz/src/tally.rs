@@ -82,6 +82,7 @@ impl Tally {
             let has = variant.forms.contains(&form);
             self.add(&format!("data {form:?}").to_lowercase(), u64::from(has));
         }
+        self.add("data joined", u64::from(variant.joined));
         self.add("data built in", u64::from(matches!(case.data, Data::Stream { .. })));
         let skipped = report["skipped_lines"].as_u64().unwrap_or(0);
         self.add("malformed lines skipped", skipped);
@@ -116,6 +117,8 @@ impl Tally {
             "data gzip",
             "data zstd",
             "data built in",
+            "data joined",
+            "runs begun anew by force",
             "pipeline.staleness",
             "rows.admit_after",
             "rows.expire_after",

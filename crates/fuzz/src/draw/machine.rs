@@ -63,7 +63,7 @@ impl Machine {
     pub(crate) fn draw(dice: &mut Dice, mini_batch: u64) -> Self {
         let lookahead = dice.pick(&[0, 1, 1, 2, 2, 3, 5, 9]);
         let mut settings = vec![
-            ("threads", dice.within(1, 4).to_string()),
+            ("threads", dice.pick(&["1", "2", "3", "4", "9"]).to_owned()),
             ("pipeline.lookahead", lookahead.to_string()),
             ("tiers.policy", dice.pick(&POLICIES).to_owned()),
             ("tiers.segment", dice.pick(&["64KiB", "64KiB", "100000", "256KiB", "1MiB"]).into()),

@@ -28,7 +28,8 @@ pub(crate) enum Data {
     },
 }
 
-/// How a file of text is kept.
+/// How a file of text is kept; of the built-in stream `Plain` is what is drawn on the way, and the
+/// others are what `stepwell synth` and `stepwell convert` write of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     Plain,
@@ -93,6 +94,8 @@ pub(crate) struct Life {
 pub(crate) struct Variant {
     /// How each file is kept, those to train on first.
     pub(crate) forms: Vec<Form>,
+    /// Whether all files to train on are packed into one.
+    pub(crate) joined: bool,
     /// Whether files to train on are named by a pattern, where they are kept in one form.
     pub(crate) pattern: bool,
     pub(crate) cache: Cache,
@@ -170,16 +173,8 @@ impl Variant {
     /// A variant of a run of about so many steps; the `first` of a case is not stopped, and shows
     /// how long a run takes.
     fn draw(dice: &mut Dice, data: &Data, (mini_batch, steps): (u64, u64), first: bool) -> Self {
-        let mut forms = Vec::new();
-        if let Data::Text(text) = data {
-            let count = text.parts.len() + usize::from(text.evaluation.is_some());
-            let one = dice.chance(50);
-            for at in 0..count {
-                let form = form(dice, text.malformed == 0);
-                forms.push(if one && at > 0 { forms[0] } else { form });
-            }
-        }
-        let text = !forms.is_empty() && !forms.contains(&Form::Packed);
+        let (forms, joined) = forms(dice, data);
+        let text = matches!(data, Data::Text(_)) && !forms.contains(&Form::Packed);
         let cache = match dice.below(5) {
             _ if !text => Cache::Unused,
             0 => Cache::Own,
@@ -191,6 +186,7 @@ impl Variant {
             (0..=deaths).map(|life| Life::draw(dice, mini_batch, steps, life < deaths)).collect();
         Self {
             forms,
+            joined,
             pattern: dice.chance(30),
             cache,
             saved: lives.len() > 1 || dice.chance(70),
@@ -208,6 +204,25 @@ impl Variant {
         self.lives[0].stop = None;
         (self.saved, self.again) = (false, false);
     }
+}
+
+/// A form for each file, and whether those to train on are joined.
+fn forms(dice: &mut Dice, data: &Data) -> (Vec<Form>, bool) {
+    let Data::Text(text) = data else {
+        return (vec![dice.pick(&[Form::Plain, Form::Plain, Form::Zstd, Form::Packed])], false);
+    };
+    let (parts, may_be_packed) = (text.parts.len(), text.malformed == 0);
+    let count = parts + usize::from(text.evaluation.is_some());
+    let one = dice.chance(50);
+    let mut forms: Vec<Form> = (0..count).map(|_| form(dice, may_be_packed)).collect();
+    if one {
+        forms = vec![forms[0]; count];
+    }
+    let joined = may_be_packed && parts > 1 && dice.chance(25);
+    if joined {
+        forms[..parts].fill(Form::Packed);
+    }
+    (forms, joined)
 }
 
 fn form(dice: &mut Dice, may_be_packed: bool) -> Form {

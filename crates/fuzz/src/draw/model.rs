@@ -17,14 +17,16 @@ pub(crate) struct Model(pub(crate) Vec<(&'static str, String)>);
 impl Model {
     /// Draws a model for mini-batches of `mini_batch` examples.
     pub(crate) fn draw(dice: &mut Dice, mini_batch: u64) -> Self {
+        // Now and then so wide that the plan of memory is more than what every process takes.
+        let (dim, width) = if dice.chance(6) { (160, 300) } else { (20, 40) };
         let mut settings = vec![
             ("seed", dice.below(1 << 40).to_string()),
             ("data.mini_batch", mini_batch.to_string()),
             ("model.kind", quoted(dice.pick(&KINDS))),
-            ("model.dim", dice.magnitude(1, 20).to_string()),
-            ("model.hidden", widths(dice, 0, 3)),
+            ("model.dim", dice.magnitude(1, dim).to_string()),
+            ("model.hidden", widths(dice, (0, 3), width)),
             ("model.cross_layers", dice.within(1, 3).to_string()),
-            ("model.bottom", widths(dice, 1, 2)),
+            ("model.bottom", widths(dice, (1, 2), width)),
             ("model.init_range", dice.pick(&["0.01", "0.1", "0"]).to_owned()),
             ("model.precision", quoted(dice.pick(&["f32", "f32", "bf16"]))),
             ("train.blocks", dice.magnitude(1, 20).to_string()),
@@ -67,10 +69,10 @@ fn life(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
     }
 }
 
-/// A list of `least` to `most` widths.
-fn widths(dice: &mut Dice, least: u64, most: u64) -> String {
+/// A list of `least` to `most` widths of up to `width`.
+fn widths(dice: &mut Dice, (least, most): (u64, u64), width: u64) -> String {
     let count = dice.within(least, most);
-    let widths = (0..count).map(|_| dice.magnitude(1, 40).to_string()).collect::<Vec<_>>();
+    let widths = (0..count).map(|_| dice.magnitude(1, width).to_string()).collect::<Vec<_>>();
     format!("[{}]", widths.join(", "))
 }
 
