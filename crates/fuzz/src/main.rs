@@ -82,12 +82,16 @@ fn options(args: Args) -> Result<Options, String> {
         )
     })?;
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs());
-    let minutes = args.minutes.unwrap_or(f64::MAX / 100.0);
+    let time = match args.minutes.map(|minutes| (minutes, 60.0 * minutes)) {
+        None => Duration::MAX,
+        Some((minutes, seconds)) => Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("--minutes {minutes}: give a number of minutes, such as 5"))?,
+    };
     Ok(Options {
         program,
         runs: args.runs,
         seed: args.seed.unwrap_or_else(now),
-        time: Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX),
+        time,
         keep: args.keep,
         limit: Duration::from_secs(args.limit),
         findings: args.findings.max(1),

@@ -37,10 +37,12 @@ impl Signal {
         }
     }
 
-    /// Whether a process ended because of it: by the signal, or in good order, as shells tell it.
+    /// Whether a process ended because of it: by the signal, or in good order with a status that
+    /// shells give for an end by a signal that can be handled.
     fn ended(self, status: ExitStatus) -> bool {
+        let handled = [Self::Interrupt, Self::Terminate].map(|signal| Some(128 + signal.number()));
         status.signal() == Some(self.number())
-            || (self != Self::Kill && status.code() == Some(128 + self.number()))
+            || (self != Self::Kill && handled.contains(&status.code()))
     }
 }
 

@@ -2,7 +2,8 @@
 //! as it is passes.
 //!
 //! The defects are scripts around the program, which `cargo test --workspace` builds beside this
-//! test; where it was not built, tests that need it say so and do nothing.
+//! test (`cargo test -p stepwell-fuzz` alone takes the one that it finds); where it was not built,
+//! tests that need it say so and do nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
