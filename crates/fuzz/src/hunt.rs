@@ -108,12 +108,14 @@ impl Hunt {
         Ok(())
     }
 
-    /// Prints a finding and keeps its folder.
+    /// Prints a finding with its commands, and keeps its folder.
     fn tell(&self, seed: u64, why: &str, folder: Folder) -> Result<(), String> {
         let folder = folder.keep();
         println!("FOUND with seed {seed}: {why}");
         println!("  meet it again: cargo xtask fuzz --seed {seed} --runs 1");
-        println!("  all commands: cd {} && sh {SCRIPT}", folder.display());
+        println!("  all commands, in {} as {SCRIPT}:", folder.display());
+        let script = std::fs::read_to_string(folder.join(SCRIPT)).unwrap_or_default();
+        script.lines().skip(2).for_each(|line| println!("    {line}"));
         Ok(())
     }
 }

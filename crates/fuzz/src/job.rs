@@ -132,7 +132,9 @@ impl<'a> Job<'a> {
             };
             Halt { signal, moment, twice }
         });
-        self.shop.run(call, stop)
+        let ran = self.shop.run(call, stop)?;
+        self.tally.most("milliseconds of a process", ran.wall.as_millis() as u64);
+        Ok(ran)
     }
 
     fn read(&self, report: &str) -> Result<Value> {

@@ -19,6 +19,8 @@ const REFUSED_PERCENT: u64 = 30;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     counts: BTreeMap<String, u64>,
+    /// The most of what is not summed.
+    most: BTreeMap<&'static str, u64>,
     /// What the program refused, numbers left out, and how often.
     refusals: BTreeMap<String, u64>,
 }
@@ -30,12 +32,19 @@ impl Tally {
         }
     }
 
+    /// Remembers a number where it is the largest of its name.
+    pub(crate) fn most(&mut self, name: &'static str, number: u64) {
+        let most = self.most.entry(name).or_default();
+        *most = number.max(*most);
+    }
+
     pub(crate) fn get(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
     pub(crate) fn join(&mut self, other: &Self) {
         other.counts.iter().for_each(|(name, count)| self.add(name, *count));
+        other.most.iter().for_each(|(name, number)| self.most(name, *number));
         for (why, count) in &other.refusals {
             *self.refusals.entry(why.clone()).or_default() += count;
         }
@@ -88,6 +97,9 @@ impl Tally {
         self.add("malformed lines skipped", skipped);
         self.add("caches made", u64::from(said.contains("data cache of ")));
         self.add("caches read", u64::from(said.contains("in the place of the text")));
+        let bytes = |field: &str| report[field].as_u64().unwrap_or(0);
+        let part = 100 * bytes("peak_rss_bytes") / bytes("budget_bytes").max(1);
+        self.most("percent of the planned memory", part);
         for (name, place) in [
             ("evictions", "/tiers/host/evictions"),
             ("refills", "/tiers/host/refilled"),
@@ -150,7 +162,8 @@ impl Tally {
         let counts = self.counts.iter().map(|(name, count)| format!("{count:>9}  {name}"));
         let refusals =
             self.refusals.iter().map(|(why, count)| format!("{count:>9}  refused: {why}"));
-        counts.chain(refusals).collect()
+        let most = self.most.iter().map(|(name, number)| format!("{number:>9}  at most: {name}"));
+        counts.chain(most).chain(refusals).collect()
     }
 }
 
@@ -186,8 +199,11 @@ mod tests {
         }
         assert_eq!(tally.missing(), Vec::<String>::new());
         let mut joined = Tally::default();
-        joined.join(&tally);
-        joined.join(&tally);
-        assert_eq!(joined.get("evictions"), 2);
+        for number in [3, 7, 5] {
+            tally.most("height", number);
+            joined.join(&tally);
+        }
+        assert_eq!(joined.get("evictions"), 3);
+        assert!(joined.lines().contains(&"        7  at most: height".to_owned()));
     }
 }

@@ -137,7 +137,7 @@ impl Case {
         let mini_batch =
             if dice.chance(15) { dice.magnitude(1, 8) } else { dice.magnitude(8, 200) };
         let lines = (steps * mini_batch + dice.below(mini_batch)).clamp(2, LINES_MAX);
-        let data = match dice.below(10) {
+        let data = match dice.below(6) {
             0 => Data::Stream { examples: lines, vocab_scale: dice.pick(&["0.01", "0.2", "1"]) },
             _ => Data::Text(Text::draw(dice, lines)),
         };
@@ -218,7 +218,7 @@ fn forms(dice: &mut Dice, data: &Data) -> (Vec<Form>, bool) {
     if one {
         forms = vec![forms[0]; count];
     }
-    let joined = may_be_packed && parts > 1 && dice.chance(25);
+    let joined = may_be_packed && parts > 1 && dice.chance(40);
     if joined {
         forms[..parts].fill(Form::Packed);
     }

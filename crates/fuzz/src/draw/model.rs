@@ -53,7 +53,7 @@ impl Model {
 
 /// When rows come and go; mostly from their first use and for ever.
 fn life(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
-    match dice.below(6) {
+    match dice.below(5) {
         0 => {
             settings.push(("rows.admit_after", dice.within(2, 4).to_string()));
             settings.push(("rows.sketch", dice.pick(&["64", "4096", "\"1MiB\""]).to_owned()));
