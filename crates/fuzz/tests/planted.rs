@@ -174,7 +174,10 @@ fn a_panic_and_a_hang_are_found() {
 #[test]
 fn a_program_that_refuses_everything_is_noticed_and_a_seed_gives_the_same_commands() {
     let script = r#"
-        [ "$1" = convert ] && : > "$4" && exit 0
+        if [ "$1" != train ]; then
+            while [ $# -gt 0 ]; do [ "$1" = --out ] && : > "$2"; shift; done
+            exit 0
+        fi
         { echo "$@"; cat run.toml data/*.tsv data/*.gz data/*.zst; } 2> /dev/null >> "$LOG"
         echo "stepwell: not today" >&2
         exit 1
