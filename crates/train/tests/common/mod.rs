@@ -60,7 +60,7 @@ pub(crate) fn in_memory(kind: ModelKind) -> Config {
 pub(crate) fn tiny(kind: ModelKind, lookahead: usize) -> Config {
     let mut config = job(kind);
     config.tiers.dram = ByteCount(160 << 10);
-    config.tiers.segment = ByteCount(64 << 10);
+    config.tiers.segment = ByteCount(32 << 10);
     config.pipeline.lookahead = lookahead;
     config.pipeline.horizon = 2 * lookahead;
     config
