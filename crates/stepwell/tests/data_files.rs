@@ -309,68 +309,6 @@ fn nothing_but_empty_files_is_an_error() {
 }
 
 #[test]
-fn what_ends_an_evaluation_ends_the_run_before_it_trains() {
-    let shop = Workshop::new();
-    let data = shop.examples("data.tsv", 3000);
-    let text = fs::read_to_string(&data).unwrap();
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let malformed = [&lines[..2999].concat(), "nonsense\n", lines[2999]].concat();
-    fs::write(shop.path("bad.tsv"), &malformed).unwrap();
-    fs::write(shop.path("bad.gz"), gzip(malformed.as_bytes())).unwrap();
-    shop.ok(&["convert", &data, "--out", "bad.packed"]);
-    let mut packed = fs::read(shop.path("bad.packed")).unwrap();
-    let end = packed.len() - 1000;
-    packed[end] ^= 1;
-    fs::write(shop.path("bad.packed"), packed).unwrap();
-    let kept = ["--checkpoint", "saved", "--checkpoint.every", "5"];
-    let untrained = |data: &[&str], more: &[&str], why: &str| {
-        let error = shop.fails(&args(data, &[&kept[..], more].concat()));
-        assert!(error.contains(why), "{error}");
-        // Nothing was begun, so nothing is there.
-        assert!(!shop.path("saved").exists(), "{data:?} {more:?}");
-    };
-    let line = ": line 3000, column 1: the line has 1 column where 40 are expected";
-    untrained(&["bad.tsv"], &[], line);
-    untrained(&["bad.gz"], &["--data.cache", "cache"], line);
-    untrained(&[&data], &["--data.eval_paths", "bad.tsv"], line);
-    untrained(&[&data], &["--data.eval_paths", "bad.gz", "--data.epochs", "3"], line);
-    untrained(&["bad.packed"], &[], "bad.packed: block 3 (examples 2009 to 3000");
-    untrained(&[&data], &["--data.eval_paths", "bad.packed"], "bad.packed: block 3");
-    assert!(!shop.path("cache").exists() && !shop.path("cache.unfinished").exists());
-    // Lines that may be skipped are counted by the evaluation, once an epoch, and by nobody else.
-    let skip = ["--data.skip_max", "1", "--data.epochs", "2"];
-    let report = train(&shop, &[&data], &[&skip[..], &["--data.eval_paths", "bad.gz"]].concat());
-    assert_eq!(report["skipped_lines"], 2);
-    assert_eq!(report["eval"]["examples"], 3000);
-}
-
-#[test]
-fn a_resumed_run_looks_at_its_evaluation_as_one_that_never_stopped() {
-    let shop = Workshop::new();
-    let data = shop.examples("data.tsv", 1500);
-    let other = shop.examples("other.tsv", 300);
-    let text = fs::read_to_string(&other).unwrap();
-    let more = ["--data.eval_paths", &other, "--data.epochs", "2", "--data.skip_max", "2"];
-    let kept = ["--checkpoint", "saved", "--checkpoint.every", "9", "--checkpoint.keep", "100"];
-    let run = [&more[..], &kept, &TINY].concat();
-    fs::write(&other, format!("bad\n{text}bad\n")).unwrap();
-    let expected = train(&shop, &[&data], &run);
-    assert_eq!(expected["skipped_lines"], 4);
-    let last = fs::read_dir(shop.path("saved")).unwrap().map(|entry| entry.unwrap().path());
-    let last = last.filter(|path| path.to_string_lossy().contains("step-")).max().unwrap();
-    fs::remove_dir_all(last).unwrap();
-    let resume = [&run[..], &["--resume"]].concat();
-    fs::write(&other, format!("bad\n{text}bad\nbad\n")).unwrap();
-    let error = shop.fails(&args(&[&data], &resume));
-    assert!(error.contains("other.tsv: line 303, column 1"), "{error}");
-    fs::write(&other, format!("bad\n{text}bad\n")).unwrap();
-    let found = train(&shop, &[&data], &resume);
-    for figure in ["model_digest", "steps", "eval"] {
-        assert_eq!(found[figure], expected[figure], "{figure}");
-    }
-}
-
-#[test]
 fn numbers_may_be_written_in_any_form() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1000);

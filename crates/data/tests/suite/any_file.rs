@@ -71,7 +71,10 @@ proptest! {
     })]
 
     #[test]
-    fn any_file_is_read_or_refused(bytes in files(), cuts in prop::collection::vec(1usize..600, 3)) {
+    fn any_file_is_read_or_refused(
+        bytes in files(),
+        cuts in prop::collection::vec(1usize..600, 3),
+    ) {
         let folder = tempfile::tempdir().unwrap();
         let file = [write(folder.path(), "any", &bytes)];
         let resolved = resolve(&file);
