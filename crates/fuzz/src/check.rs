@@ -168,6 +168,9 @@ pub(crate) fn store(said: &str) -> Result<()> {
     let value = json(said, "store check")?;
     let stores = value["stores"].as_array().cloned().unwrap_or_default();
     let damaged = |store: &&Value| store["checked"]["damages"] != Value::Array(Vec::new());
+    if value["checkpoint"]["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
+        return Err(found(format!("store check finds errors: {}", value["checkpoint"])));
+    }
     match stores.iter().find(damaged) {
         None if !stores.is_empty() => Ok(()),
         store => Err(found(format!("store check finds damage: {store:?}"))),
@@ -302,6 +305,9 @@ mod tests {
         assert_eq!(store(&said(json!([])).to_string()), Ok(()));
         assert!(store(&said(json!([{"file": "a"}])).to_string()).is_err());
         assert!(store("{\"stores\": []}").is_err());
+        let mut errors: Value = serde_json::from_str(&said(json!([])).to_string()).unwrap();
+        errors["checkpoint"] = json!({"errors": ["dense.bin"]});
+        assert!(store(&errors.to_string()).is_err());
         assert!(store("whole").is_err());
         let shown = json!({"step": 4, "tables": [{"rows": 5}, {"rows": 2}]}).to_string();
         assert_eq!(inspection(&shown, &report()), Ok(()));

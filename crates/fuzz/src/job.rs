@@ -173,15 +173,20 @@ impl<'a> Job<'a> {
         for attempt in 0..MENDS_MAX {
             let report = format!("report-{}-{}.json", course.number, course.started);
             let call = self.call(course, life, &mend).with(&["--report", &report]);
-            let anew = life.anew && attempt == 0 && course.started > 0 && course.variant.saved;
-            let call = match (course.started, course.variant.saved) {
-                (0, _) | (_, false) => call,
-                _ => call.with(&[if anew { "--force" } else { "--resume" }]),
-            };
-            self.tally.add("runs begun anew by force", u64::from(anew));
-            course.started += 1;
             let saved = course.variant.saved.then(|| self.shop.path(&course.saved()));
-            let from = saved.as_deref().filter(|_| !anew).and_then(newest);
+            let mut from = saved.as_deref().and_then(newest);
+            let flag = match (course.started, &saved) {
+                (0, _) | (_, None) => None,
+                _ if life.anew && attempt == 0 => {
+                    self.tally.add("runs begun anew by force", 1);
+                    from = None;
+                    Some("--force")
+                }
+                _ if life.auto || from.is_none() => Some("--resume=auto"),
+                _ => Some("--resume"),
+            };
+            let call = call.with(flag.as_slice());
+            course.started += 1;
             let ran = self.run_call(&call, stop, saved)?;
             match check::end(&ran)? {
                 End::Well if self.refusal.is_some() => {
@@ -217,7 +222,10 @@ impl<'a> Job<'a> {
         let mut call = Call::new(&["train", SETTINGS]);
         call.args.extend(self.files.flags(variant));
         let (dram, index) = (mend.dram(PLENTY), mend.index(PLENTY_INDEX));
-        let mut call = machine(call, &life.machine, &dram, &index);
+        let mut settings = life.machine.clone();
+        settings.settings.retain(|(key, _)| mend.space().is_none_or(|(space, _)| *key != space));
+        settings.settings.extend(mend.space());
+        let mut call = machine(call, &settings, &dram, &index);
         call.engine = mend.engine();
         let cache = match variant.cache {
             Cache::Unused => None,

@@ -34,6 +34,8 @@ pub(crate) struct Mend {
     least: Least,
     dram_bytes: u64,
     index_bytes: u64,
+    /// `tiers.space`, where another one than was drawn is needed.
+    space: Option<String>,
 }
 
 impl Mend {
@@ -45,6 +47,7 @@ impl Mend {
             least,
             dram_bytes: 0,
             index_bytes: INDEX_START,
+            space: None,
         };
         mend.dram_bytes = mend.wanted().max(DRAM_START);
         mend
@@ -68,6 +71,11 @@ impl Mend {
 
     pub(crate) fn engine(&self) -> Option<&'static str> {
         self.engine
+    }
+
+    /// The setting that takes the place of a drawn one.
+    pub(crate) fn space(&self) -> Option<(&'static str, String)> {
+        Some(("tiers.space", self.space.clone()?))
     }
 
     /// What was said so far.
@@ -106,6 +114,13 @@ impl Mend {
         if let Some(bytes) = index {
             self.index = Index::Barely;
             return raise(&mut self.index_bytes, bytes, why);
+        }
+        if let Some(space) = why.split("raise tiers.segment, or tiers.space to ").nth(1) {
+            let before = self.space.replace(space.trim().to_owned());
+            return match before {
+                None => Ok(()),
+                Some(before) => Err(found(format!("had {before} and was refused with: {why}"))),
+            };
         }
         if why.contains("STEPWELL_IO_ENGINE") && self.engine.take().is_some() {
             return Ok(());
@@ -176,6 +191,17 @@ mod tests {
         )
         .unwrap();
         assert_eq!(mend.index("x"), "1048576");
+    }
+
+    #[test]
+    fn space_is_given_once() {
+        let mut mend = mend(Memory::Plenty);
+        let why = "space of 1.1 times the live rows (tiers.space) cannot be kept: rows of 8 bytes \
+                   take 1.31: raise tiers.segment, or tiers.space to 1.31";
+        assert_eq!(mend.space(), None);
+        mend.follow(why).unwrap();
+        assert_eq!(mend.space(), Some(("tiers.space", "1.31".to_owned())));
+        assert!(matches!(mend.follow(why), Err(Fault::Found(_))));
     }
 
     #[test]

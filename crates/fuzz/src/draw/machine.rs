@@ -66,7 +66,10 @@ impl Machine {
             ("threads", dice.pick(&["1", "2", "3", "4", "9"]).to_owned()),
             ("pipeline.lookahead", lookahead.to_string()),
             ("tiers.policy", dice.pick(&POLICIES).to_owned()),
-            ("tiers.segment", dice.pick(&["64KiB", "64KiB", "100000", "256KiB", "1MiB"]).into()),
+            (
+                "tiers.segment",
+                dice.pick(&["16KiB", "20000", "64KiB", "64KiB", "256KiB", "1MiB"]).into(),
+            ),
             ("tiers.page_cache", dice.pick(&["0", "0", "200KiB", "4GiB"]).to_owned()),
         ];
         if dice.chance(60) {

@@ -79,6 +79,8 @@ pub(crate) struct Life {
     pub(crate) machine: Machine,
     /// Whether it begins anew and sets aside what the ones before it left.
     pub(crate) anew: bool,
+    /// Whether it is told to go on if it can, also where it must.
+    pub(crate) auto: bool,
     /// Steps between checkpoints.
     pub(crate) every: u64,
     /// Checkpoints that are kept.
@@ -241,8 +243,8 @@ impl Life {
         };
         let twice = dice.chance(20);
         let stop = stopped.then_some(Stop { signal, when, twice });
-        let (anew, look) = (dice.chance(8), dice.chance(30));
-        Self { machine, anew, every, keep: dice.within(1, 3), stop, look }
+        let (anew, auto, look) = (dice.chance(8), dice.chance(30), dice.chance(30));
+        Self { machine, anew, auto, every, keep: dice.within(1, 3), stop, look }
     }
 }
 

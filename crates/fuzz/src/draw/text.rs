@@ -114,7 +114,7 @@ impl Text {
     /// The fields of an example.
     fn line(&self, dice: &mut Dice) -> Vec<Vec<u8>> {
         let mut fields = vec![Vec::new()];
-        fields.extend((0..DENSE).map(|_| integer(dice)));
+        fields.extend((0..DENSE).map(|_| number(dice)));
         let mut clicks = 20;
         for slot in 0..SLOTS {
             let (number, id) = self.ids.draw_one(dice, slot as u64);
@@ -175,16 +175,18 @@ fn plain(number: u64) -> u8 {
     }
 }
 
-fn integer(dice: &mut Dice) -> Vec<u8> {
+fn number(dice: &mut Dice) -> Vec<u8> {
     let text = match dice.below(20) {
         0..4 => String::new(),
         4..8 => dice.below(10).to_string(),
         8..18 => dice.magnitude(1, 1_000_000).to_string(),
         18 => format!("-{}", dice.below(50)),
-        _ => match dice.below(8) {
+        _ => match dice.below(12) {
             0 => i64::MAX.to_string(),
             1 => i64::MIN.to_string(),
             2 => "-0".to_owned(),
+            3 => "9223372036854775808".to_owned(),
+            4..8 => dice.pick(&["1.5", "+.5", "-2.25e3", "5.0", "+7", "1e-9"]).to_owned(),
             _ => format!("000{}", dice.any() >> 40),
         },
     };
@@ -202,7 +204,7 @@ fn spoil(line: &mut Vec<Vec<u8>>, dice: &mut Dice) {
         }
         4 => line.insert(at, b"7".to_vec()),
         5 | 6 => {
-            let wrong = ["x", "1.5", "9223372036854775808", "-", "+3", " 7", "7 ", "--1", "1e3"];
+            let wrong = ["x", "-", " 7", "7 ", "--1", "nan", "inf", "1e", "0x1", "1,5", "1.5.2"];
             line[1 + at % DENSE] = dice.pick(&wrong).into();
         }
         _ => *line = vec![(0..dice.below(400)).map(|_| plain(dice.any())).collect()],
