@@ -219,10 +219,10 @@ fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
     // Of a hint far above the bound, what the bound allows is kept.
     let mut index = Index::new(2 << 20, u64::MAX, u64::MAX);
     let mut rows = 0;
-    while index.put(Key(rows), Place(rows)).is_ok() {
+    while rows < 1 << 20 && index.put(Key(rows), Place(rows)).is_ok() {
         rows += 1;
     }
-    assert!(rows > 120_000, "{rows} rows");
+    assert!((120_000..240_000).contains(&rows), "{rows} rows");
     assert!(index.bytes_peak() <= 2 << 20);
 }
 
