@@ -1,11 +1,13 @@
-//! How much space a store is held to, so that merging gets there.
+//! How much space a store is held to, and how far merging gets for certain.
 //!
 //! Why      Headers, lists of keys, tails and what is left over on pages and at the ends of
-//!          segments take space that no merge gives back. A target below it would be missed for
-//!          ever, and everybody who waits for it would wait for ever. So it is counted here.
-//! How      The target is the setting times the bytes of live rows as they lie on pages, and never
-//!          below what [`Target::at_rest`] says: the most that a store takes in which no merge
-//!          frees anything any more.
+//!          segments take space that no merge gives back. Who waited for less would wait for ever.
+//!          So it is counted here.
+//! How      [`Target::limit`] is what merges work towards: the setting times the bytes of live rows
+//!          as they lie on pages, and never below what full segments take. They get there, unless
+//!          segments are tiny and do not fit each other: then they end at [`Target::at_rest`], the
+//!          most that a store takes in which no merge frees anything any more. Nobody is kept
+//!          waiting below that.
 //!
 //! Why a store at rest keeps within that. With R the rows of a full segment, two segments whose
 //! live rows fit one are merged, for that frees a header at least. At rest they do not fit: at most
@@ -16,8 +18,8 @@
 //!   an unfinished block of its footer beside the room of its rows.
 //!
 //! Both bound the space, and the lesser of them counts: the first where segments are tiny, the
-//! second where they are large. Deletions are no part of it: a merge that may drop some of them is
-//! due while space is above the target (`victims`).
+//! second where they are large. Deletions are no part of it: above it a merge is due that lets some
+//! of them go (`victims`).
 
 use crate::layout::{Counts, KEY_BYTES, Layout, PAGE_ALIGN_BYTES, RUN_BYTES, TAIL_BYTES};
 
@@ -100,8 +102,8 @@ impl Target {
         held.runs.min(held.rows) as f64 * RUN_BYTES as f64
     }
 
-    /// The most bytes for a `setting` in bytes of live rows, where `free` segments above the live
-    /// rows are always admitted.
+    /// The bytes to work towards for a `setting` in bytes of live rows, where `free` segments above
+    /// the live rows are always admitted.
     pub(crate) fn limit(&self, held: &Held, setting: f64, free: f64) -> f64 {
         let rows = held.rows as f64;
         // They are within the setting once the live rows fill so many, where segments are not
@@ -111,7 +113,7 @@ impl Target {
         let full = rows * self.row_full;
         let stored = setting * rows * self.stride;
         let few = full + free * self.segment;
-        stored.max(FLOOR * (full + self.runs(held))).max(few).max(self.at_rest(held))
+        stored.max(FLOOR * (full + self.runs(held))).max(few)
     }
 
     /// What a large store is held to at least, in bytes of its live rows, whatever the setting.
@@ -185,6 +187,8 @@ mod tests {
         assert_eq!(target.row_full(), 12_288.0 / 170.0);
         let held = Held { rows: 8600, ..Held::default() };
         assert_eq!(target.at_rest(&held), 12_288.0 + 100.0 * 12_288.0);
-        assert_eq!(target.limit(&held, 1.5, 4.0), target.at_rest(&held));
+        // What is left of the limit when merges end is no more than the other half.
+        let limit = target.limit(&held, 1.5, 4.0);
+        assert!(limit < target.at_rest(&held) && 2.0 * limit > target.at_rest(&held));
     }
 }

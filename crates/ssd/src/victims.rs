@@ -48,6 +48,8 @@ pub(crate) struct Choice {
     pub(crate) stale_quarters: u32,
     /// Whether space is above its target: everything that frees some is due.
     pub(crate) over: bool,
+    /// Whether it is above what is left when nothing can be freed: deletions are to blame then.
+    pub(crate) above_rest: bool,
 }
 
 /// A merge that is due.
@@ -74,7 +76,7 @@ pub(crate) fn plan(table: &Table, choice: &Choice) -> Option<Plan> {
     let sealed = Sealed::of(table, choice);
     let stale = sealed.stale();
     let mut victims = if stale.is_empty() { sealed.small() } else { stale };
-    if victims.is_empty() && choice.over {
+    if victims.is_empty() && choice.above_rest {
         victims.extend(sealed.holding_deletions());
     }
     if victims.is_empty() {

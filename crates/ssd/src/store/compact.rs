@@ -57,7 +57,8 @@ impl Core {
 
     fn plan(&self, pace: Pace) -> Option<Plan> {
         let state = self.state();
-        let over = self.pressure(&state).is_over();
+        let pressure = self.pressure(&state);
+        let over = pressure.is_over();
         let stale_quarters = if over { 0 } else { STALE_QUARTERS[usize::from(pace == Pace::Full)] };
         let choice = Choice {
             layout: self.layout,
@@ -67,6 +68,7 @@ impl Core {
             expire_before: state.expire_before,
             stale_quarters,
             over,
+            above_rest: pressure.is_above_rest(),
         };
         victims::plan(&state.table, &choice)
     }

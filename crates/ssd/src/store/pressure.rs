@@ -2,12 +2,12 @@
 //!
 //! Space is the bytes of the sealed segments' files; the share of segments being written counts
 //! as if they were sealed now. The limit is the setting times the bytes of live rows as they lie
-//! on pages. Two things cannot be compacted away and give the limit a floor: what segments take
-//! beside their rows ([`crate::target`]), and the last few segments of a store that has but a few.
+//! on pages. Two things cannot be compacted away and give the limit a floor: the list of keys and
+//! padding of full segments, and the last few segments of a store that has but a few.
 //!
-//! A store above its limit thus always has something to merge, but for segments that cannot be
-//! read. One below it and at its bound has merged files that a commit removes. So nobody waits for
-//! what cannot come.
+//! Where segments are tiny, merges may end above the limit ([`crate::target`]). A store above that
+//! end always has something to merge, but for segments that cannot be read. One below it and above
+//! its bound has merged files that a commit removes. So nobody waits for what cannot come.
 
 use super::{Core, State};
 use crate::options::SPACE_HARD;
@@ -25,13 +25,19 @@ pub(super) struct Pressure {
     used: f64,
     retired: f64,
     limit: f64,
+    rest: f64,
     hard: f64,
 }
 
 impl Pressure {
-    /// Bytes above the setting.
+    /// Bytes above the setting that merging gives back for certain.
     pub(super) fn debt(&self) -> u64 {
-        (self.used - self.limit).max(0.0) as u64
+        (self.used - self.limit.max(self.rest)).max(0.0) as u64
+    }
+
+    /// Whether there is more than a store takes in which no merge frees anything.
+    pub(super) fn is_above_rest(&self) -> bool {
+        self.used > self.limit.max(self.rest)
     }
 
     /// Whether there is more than the setting allows.
@@ -56,13 +62,15 @@ impl Core {
         let unsealed: u64 = state.open.iter().map(|open| u64::from(open.pages.rows())).sum();
         let held = Held { rows: state.index.rows(), runs: state.table.runs(), unsealed };
         let limit = target.limit(&held, self.options.space_max, SEGMENTS_FREE[0]);
-        // What is below it for good may not keep writers waiting at every segment.
-        let above = target.at_rest(&held) + SEGMENTS_ABOVE * segment;
+        let rest = target.at_rest(&held);
+        // What merging cannot give back may not keep writers waiting at every segment.
+        let above = rest + SEGMENTS_ABOVE * segment;
         let hard = target.limit(&held, SPACE_HARD, SEGMENTS_FREE[1]).max(above);
         Pressure {
             used: state.table.bytes() as f64 + unsealed as f64 * target.row_full(),
             retired: state.retired.bytes as f64,
             limit,
+            rest,
             // A merge's new segment is there before the old ones are gone, and so is the next one
             // of the writer that was let go on.
             hard: (hard - SEGMENTS_AHEAD * segment).max(limit),
