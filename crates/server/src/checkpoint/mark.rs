@@ -57,6 +57,14 @@ pub(super) fn is_leased(directory: &Path) -> bool {
     mark.is_ok_and(|mark| matches!(mark.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
+/// Whether a kill ended the marking of `directory`: it holds the first bytes of its mark, or none,
+/// and nothing else.
+pub(super) fn is_half_marked(directory: &Path) -> bool {
+    let alone = files::entries(directory).is_ok_and(|found| found == [directory.join(MARK_FILE)]);
+    let begun = std::fs::read_to_string(directory.join(MARK_FILE));
+    alone && begun.is_ok_and(|mark| identity(directory).is_ok_and(|all| all.starts_with(&mark)))
+}
+
 /// Whether `directory` has a mark, and is what the mark is for.
 pub(super) fn is_marked(directory: &Path) -> bool {
     let found = std::fs::read_to_string(directory.join(MARK_FILE));

@@ -136,7 +136,7 @@ fn remove_incomplete(directory: &Path) -> Result<()> {
         if step.is_none() {
             continue;
         }
-        if mark::is_marked(&path) {
+        if mark::is_marked(&path) || mark::is_half_marked(&path) {
             files::remove_dir_all(&path)?;
         } else {
             // A kill between making it and marking it leaves it empty; others are not ours.

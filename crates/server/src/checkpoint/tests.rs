@@ -193,3 +193,15 @@ fn what_a_user_put_there_is_neither_read_nor_removed() {
     let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [3, 5]);
 }
+
+#[test]
+fn a_directory_that_a_kill_left_half_marked_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let left = directory.path().join(".incomplete-step-000000000009");
+    for (mark, stays) in [("", false), ("made by stepwell: dev", false), ("my own", true)] {
+        std::fs::create_dir_all(&left).unwrap();
+        std::fs::write(left.join(".stepwell"), mark).unwrap();
+        prepare(directory.path(), Placement::ResumeOrStart).unwrap();
+        assert_eq!(left.exists(), stays, "{mark}");
+    }
+}

@@ -63,14 +63,31 @@ impl<'a> Loading<'a> {
         manifest: &Manifest,
         counters: &'a Counters,
     ) -> Result<Self> {
+        let hint = manifest.rows.max(options.rows_hint);
+        match Self::load_for(hint, disks, options, manifest, counters) {
+            // Planned for its rows at once, each shard is rounded up; grown from nothing, as it was
+            // when they were put, it takes what it took then.
+            Err(Error::IndexFull { .. }) => Self::load_for(0, disks, options, manifest, counters),
+            loaded => loaded,
+        }
+    }
+
+    /// Loads into an index that is planned for `hint` rows, or grows row by row where that is 0.
+    fn load_for(
+        hint: u64,
+        disks: &Disks,
+        options: &StoreOptions,
+        manifest: &Manifest,
+        counters: &'a Counters,
+    ) -> Result<Self> {
         let layout = options.layout();
         let rows_most = manifest.segments.iter().map(|entry| entry.rows).max().unwrap_or(0);
         let pages = layout.pages(rows_most.max(options.segment_rows())).max(1);
-        let hint = manifest.rows.max(options.rows_hint);
         let rows_all: u64 = manifest.segments.iter().map(|entry| u64::from(entry.rows)).sum();
         let places = rows_all.max(hint.saturating_mul(2)) / u64::from(layout.rows_per_page);
+        let places = if hint == 0 { 0 } else { places + 8 * u64::from(pages) };
         let mut loading = Self {
-            index: Index::new(options.index_bytes_max, hint, places + 8 * u64::from(pages)),
+            index: Index::new(options.index_bytes_max, hint, places),
             table: Table::new(pages),
             layout,
             counters,

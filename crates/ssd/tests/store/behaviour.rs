@@ -202,3 +202,25 @@ fn every_written_byte_is_counted() {
     };
     assert_eq!(store.stats().bytes_written, bytes + empty);
 }
+
+#[test]
+fn an_index_that_held_the_rows_holds_them_again() {
+    for (count, seed) in [300, 1500, 4000, 8224, 9000].into_iter().zip(1..) {
+        let disk = MemDisk::new();
+        let store = Store::create(Arc::new(disk.clone()), options()).unwrap();
+        let mut dice = Stream::from_state(seed);
+        let mut oracle = Oracle::new();
+        for seq in 0..count {
+            let rows = [(dice.next_u64(), seq)];
+            put(&store, &rows).unwrap();
+            learn(&mut oracle, &rows);
+        }
+        store.commit().unwrap();
+        let taken = store.stats().index_bytes_peak;
+        drop(store);
+        // One step of growth more than it took, as the next row might have needed.
+        let least = stepwell_ssd::StoreOptions { index_bytes_max: taken + 256, ..options() };
+        let store = Store::open(Arc::new(disk), least).unwrap();
+        assert_eq!(store.len(), oracle.len() as u64, "{count} rows");
+    }
+}
