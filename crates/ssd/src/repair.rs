@@ -81,7 +81,8 @@ struct Repair<'a> {
 /// as a snapshot is: nothing but a manifest and segments.
 ///
 /// # Errors
-/// When somebody has the store open; when nothing tells what rows these are; when there is a store in `into`; or a disk refuses.
+/// When somebody has the store open; when nothing tells what rows these are; when there is a store
+/// in `into`; or a disk refuses.
 pub fn repair(
     disks: &[Arc<dyn Disk>],
     into: Arc<dyn Disk>,

@@ -1,8 +1,6 @@
 //! Segments so small that their ends take more than `tiers.space` leaves: a run ends all the same,
 //! and gives the model that any other gives.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use std::process::Stdio;

@@ -60,8 +60,8 @@ impl Store {
     /// are set aside.
     ///
     /// # Errors
-    /// When there is no store, somebody has it open, it holds other rows, a footer is damaged, the index would be too
-    /// large, or the disk refuses.
+    /// When there is no store, somebody has it open, it holds other rows, a footer is damaged, the
+    /// index would be too large, or the disk refuses.
     pub fn open(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
         Self::open_over(vec![disk], options)
     }
