@@ -13,7 +13,6 @@
 //!          counting first:
 //!          - sealed segments of which expired rows are suspected, by the sample in their tails;
 //!          - blocks of all sealed files, and two for every row in them.
-//!
 //!          A merge of what is stale or small frees a block at least: what its victims keep is
 //!          known, but for expired rows, and live ones only grow fewer until it is done. Each
 //!          expired row that it meets leaves a deletion at most: these take one block more at most
