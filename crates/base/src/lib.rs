@@ -17,6 +17,7 @@ pub mod random;
 pub mod rules;
 pub mod slab;
 pub mod stage;
+pub mod stop;
 pub mod tiles;
 
 pub use bytes::ByteCount;

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use memchr::{memchr_iter, memrchr};
+use stepwell_base::stop::StopRequest;
 
 use crate::DataError;
 use crate::compression::{Content, broken, open};
@@ -16,7 +17,15 @@ use crate::lines::{BLOCK_BYTES, too_long};
 /// A file that cannot be read or decompressed, that is damaged, or a line longer than
 /// [`BLOCK_BYTES`], which may have no end.
 pub fn lines_of_each(files: &[PathBuf]) -> Result<Vec<u64>, DataError> {
-    files.iter().map(|path| lines_of(path)).collect()
+    lines_of_each_until(files, &StopRequest::new())
+}
+
+/// As [`lines_of_each`], until somebody asks to `stop`.
+///
+/// # Errors
+/// Those of [`lines_of_each`], and [`DataError::Stopped`].
+pub fn lines_of_each_until(files: &[PathBuf], stop: &StopRequest) -> Result<Vec<u64>, DataError> {
+    files.iter().map(|path| lines_of(path, stop)).collect()
 }
 
 /// Lines of all files together, as [`lines_of_each`].
@@ -27,7 +36,7 @@ pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
     Ok(lines_of_each(files)?.iter().sum())
 }
 
-fn lines_of(path: &Path) -> Result<u64, DataError> {
+fn lines_of(path: &Path, stop: &StopRequest) -> Result<u64, DataError> {
     let mut source = match open(path)? {
         Content::Text(text) => text,
         Content::Packed(file) => return Ok(file.examples()),
@@ -36,6 +45,9 @@ fn lines_of(path: &Path) -> Result<u64, DataError> {
     // Bytes behind the last line end, which are a line where the file ends with them.
     let (mut lines, mut unended) = (0, 0);
     loop {
+        if stop.is_made() {
+            return Err(DataError::Stopped);
+        }
         buffer.clear();
         let read = source.as_mut().take(BLOCK_BYTES as u64).read_to_end(&mut buffer);
         lines += memchr_iter(b'\n', &buffer).count() as u64;

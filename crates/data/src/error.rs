@@ -20,6 +20,9 @@ pub enum DataError {
         /// What is wrong with it.
         why: String,
     },
+    /// Somebody asked to stop before it was through.
+    #[error("stopped, as was asked for")]
+    Stopped,
     /// Reading or decompressing failed on the way.
     #[error("{}: after line {line}: {why}", path.display())]
     Read {

@@ -32,7 +32,7 @@ mod reader;
 
 pub use block::Block;
 pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
-pub use count::{count_lines, lines_of_each};
+pub use count::{count_lines, lines_of_each, lines_of_each_until};
 pub use error::DataError;
 pub use file_reader::FileReader;
 pub use files::{empty_note, resolve};

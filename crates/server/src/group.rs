@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stepwell_base::Key;
 use stepwell_base::rules::Rules;
 use stepwell_base::slab::Slab;
+use stepwell_base::stop::StopRequest;
 use stepwell_mem::Cache;
-use stepwell_ssd::Store;
+use stepwell_ssd::{Error as StoreError, Store};
 
 use crate::staging::{Chunk, Staging};
 use crate::{Error, ModelDigest, Planner, Result, TableSpec};
@@ -112,10 +113,12 @@ impl Group {
     /// slots are full.
     ///
     /// # Errors
-    /// When the store cannot be read, or a key finds no room in the index.
-    pub fn preload(&self, planner: &mut Planner) -> Result<()> {
+    /// When the store cannot be read, a key finds no room in the index, or somebody asks to
+    /// `stop`.
+    pub fn preload(&self, planner: &mut Planner, stop: &StopRequest) -> Result<()> {
         let mut failed = None;
         self.store.scan_live(&mut |key, _used, row| {
+            go_on(stop)?;
             match planner.adopt(key) {
                 Ok(Some(slot)) => {
                     let slots = [slot];
@@ -134,16 +137,23 @@ impl Group {
     /// are there, all others from the store. Nothing may be in flight.
     ///
     /// # Errors
-    /// When the store cannot be read.
-    pub fn digest(&self, cache: &Cache, digest: &mut ModelDigest) -> Result<()> {
+    /// When the store cannot be read, or somebody asks to `stop`.
+    pub fn digest(
+        &self,
+        cache: &Cache,
+        digest: &mut ModelDigest,
+        stop: &StopRequest,
+    ) -> Result<()> {
         assert!(self.staging.is_idle(), "a digest is taken when nothing is in flight");
         for row in cache.existing() {
+            go_on(stop)?;
             let slots = [row.slot];
             let held = self.slab.hold(&slots);
             self.digest_row(row.key, held.row(0), digest);
         }
         let mut lanes = vec![0.0; self.spec.row_lanes()];
         self.store.scan_live(&mut |key, _used, row| {
+            go_on(stop)?;
             if cache.find_existing(key).is_none() {
                 bytemuck::cast_slice_mut(&mut lanes).copy_from_slice(row);
                 self.digest_row(key, &lanes, digest);
@@ -159,4 +169,9 @@ impl Group {
             digest.add_row(self.spec.id, key, bytemuck::cast_slice(model));
         }
     }
+}
+
+/// Ends a visit of rows once somebody asked to stop.
+fn go_on(stop: &StopRequest) -> stepwell_ssd::Result<()> {
+    if stop.is_made() { Err(StoreError::Stopped) } else { Ok(()) }
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Faults, FaultyDisk, MemDisk};
+use stepwell_server::Checkpoint;
+use stepwell_train::Report;
 use tempfile::TempDir;
 
 use crate::dice::Dice;
 use crate::finding::{Finding, compare};
 use crate::job::{Job, Length};
 use crate::life::{Birth, Disks, Life};
-use crate::oracle::{Checker, Oracle};
+use crate::oracle::{Checker, Oracle, Reads};
 use crate::record::record;
 use crate::shape::Shape;
 use crate::tally::Tally;
@@ -21,6 +23,8 @@ use crate::trouble::{Mishap, Uses};
 pub const SCHEDULES_PER_JOB: u64 = 32;
 /// Times that the power goes in one schedule at most.
 const CUTS_MAX: usize = 3;
+/// Times that one is asked to stop at most.
+const STOPS_MAX: usize = 3;
 
 /// Threads that compute, one and two of them, for one schedule at a time.
 pub type Pools = [Arc<ThreadPool>; 2];
@@ -93,7 +97,15 @@ impl Case {
         if fate == 0 {
             shape.keep_some(&mut dice);
         }
+        // With dice of their own, so that all else of a schedule is what it was before.
+        let mut times = Dice::new(seed, "times");
+        shape.keep_at_times(&mut times);
+        let before = tally.turns;
         let uses = self.undisturbed(&shape, seed, rules, tally)?;
+        if times.once_in(4) {
+            let turns = tally.turns - before;
+            self.stopped(&shape, seed, (rules, turns), &mut times, tally)?;
+        }
         match fate {
             0 => {
                 let cut = Mishap::cut(&mut dice, &uses);
@@ -167,7 +179,7 @@ impl Case {
         for life in 0..=CUTS_MAX {
             let faults = mishap.map_or(Faults::default(), |mishap| mishap.faults());
             let disks = Disks::new(disk, faults);
-            let steps = from.as_ref().map(|from: &stepwell_server::Checkpoint| from.step);
+            let steps = from.as_ref().map(|from: &Checkpoint| from.step);
             let checker =
                 Arc::new(Checker::new(Arc::clone(&self.oracle.reads), steps.unwrap_or(0)));
             let name = format!("life-{life}");
@@ -198,6 +210,51 @@ impl Case {
         Ok(())
     }
 
+    /// A run that is asked to stop at some poll, and that goes on from the checkpoint it wrote
+    /// then, until it is through; `turns` is what it takes about.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn stopped(
+        &self,
+        shape: &Shape,
+        seed: u64,
+        (rules, turns): (Rules, u64),
+        dice: &mut Dice,
+        tally: &mut Tally,
+    ) -> Result<(), Finding> {
+        let disks = Disks::new(MemDisk::new(), Faults::default());
+        let mut from: Option<Checkpoint> = None;
+        for life in 0..=STOPS_MAX {
+            let steps = from.as_ref().map(|from| from.step);
+            let checker =
+                Arc::new(Checker::new(Arc::clone(&self.oracle.reads), steps.unwrap_or(0)));
+            let name = format!("life-{life}");
+            let birth = Birth {
+                name: &name,
+                from: from.clone(),
+                seed: seed ^ (life as u64) << 56,
+                stop_after: (life < STOPS_MAX).then(|| dice.below(turns + 1)),
+                ..self.birth(shape, seed, rules, (&disks, &checker))
+            };
+            let lived = birth.live();
+            tally.add(&lived);
+            tally.resumed += u64::from(steps.is_some());
+            self.judge(&lived, &checker, steps)?;
+            let report = lived.result.map_err(Finding::Failed)?;
+            if !report.interrupted || !shape.checkpoints {
+                return Ok(());
+            }
+            from = lived.vault.kept().checkpoints.last().cloned().or(from);
+            let kept = from.as_ref().map_or(0, |from| from.step);
+            if kept != report.steps {
+                let why = format!("{} steps were trained, the last one is of {kept}", report.steps);
+                return Err(Finding::LostCheckpoint(why));
+            }
+        }
+        Ok(())
+    }
+
     /// A first life on `disks`, watched by `checker`.
     pub fn birth<'a>(
         &'a self,
@@ -208,8 +265,8 @@ impl Case {
     ) -> Birth<'a> {
         let witness = Arc::clone(checker) as Arc<_>;
         let pool = &self.pools[shape.config.threads - 1];
-        let (name, from, turns_max) = ("life", None, None);
-        Birth { shape, seed, disks, name, from, rules, witness, turns_max, pool }
+        let (name, from, stop_after, turns_max) = ("life", None, None, None);
+        Birth { shape, seed, disks, name, from, rules, witness, stop_after, turns_max, pool }
     }
 
     /// What is wrong with a life that went on after `from` steps, whatever failed in it.
@@ -233,11 +290,33 @@ impl Case {
             return Err(Finding::Panic(said.clone()));
         }
         let Ok(report) = &life.result else { return Ok(()) };
+        if report.interrupted {
+            return self.judge_interrupted(report, from.unwrap_or(0));
+        }
         compare(report, &self.oracle, from.is_some())?;
         match checker.finish() {
             Some(difference) => Err(Finding::WrongRow(difference)),
             None => Ok(()),
         }
+    }
+}
+
+impl Case {
+    /// A run that was asked to stop knows of no row that it did not train.
+    fn judge_interrupted(&self, report: &Report, from: u64) -> Result<(), Finding> {
+        let trained = |reads: &&Reads| {
+            reads.when.evaluated == 0 && (from..report.steps).contains(&reads.when.steps)
+        };
+        let reads = self.oracle.reads.iter().filter(trained);
+        let (right, uses) =
+            (reads.map(|reads| u64::from(reads.rows)).sum(), report.tiers.host.uses);
+        let life = &self.job.config.life;
+        let admits_all = life.admit_after == 1 && life.admit_probability >= 1.0;
+        if uses > right || (admits_all && uses < right) {
+            let why = format!("stopped after {} steps: {uses} uses, right {right}", report.steps);
+            return Err(Finding::WrongFigures(why));
+        }
+        Ok(())
     }
 }
 

@@ -84,7 +84,8 @@ pub(crate) fn compare(report: &Report, oracle: &Oracle, resumed: bool) -> Result
     let models = [&report.model_digest, &right.model_digest];
     if models[0] != models[1] || report.rows != right.rows {
         let (rows, right) = (report.rows, right.rows);
-        let why = format!("{rows} rows, digest {}; right {right}, {}", models[0], models[1]);
+        let why =
+            format!("{rows:?} rows, digest {:?}; right {right:?}, {:?}", models[0], models[1]);
         return Err(Finding::WrongModel(why));
     }
     let wrong = |what: &str, is: String, right: String| {

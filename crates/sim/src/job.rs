@@ -66,7 +66,7 @@ impl Job {
         config.tiers.index = ByteCount(4 << 20);
         config.tiers.segment = ByteCount(64 << 10);
         (config.pipeline.lookahead, config.pipeline.horizon) = (0, 0);
-        config.checkpoint.every = 1;
+        (config.checkpoint.every, config.checkpoint.minutes) = (1, 0.0);
         let mut lines = lines(examples, &mut dice);
         if dice.once_in(6) {
             config.data.skip_max = spoil(&mut lines, &mut dice);

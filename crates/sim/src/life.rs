@@ -8,6 +8,7 @@ use serde_json::Value;
 use stepwell_base::clock::ManualClock;
 use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
+use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, FaultyDisk, MemDisk};
 use stepwell_server::{Checkpoint, Keep, Placement};
 use stepwell_train::{Report, RowsAtStart, Silence, Surroundings, Witness, World, train};
@@ -47,6 +48,8 @@ pub struct Birth<'a> {
     pub rules: Rules,
     /// Sees every row.
     pub witness: Arc<dyn Witness>,
+    /// Turns after which it is asked to stop.
+    pub stop_after: Option<u64>,
     /// Turns at most, where a job is long.
     pub turns_max: Option<u64>,
     /// Threads that compute. The scheduler runs on one of them, so that with one thread alone
@@ -73,7 +76,12 @@ impl Birth<'_> {
         let clock = Arc::new(ManualClock::default());
         let turns_max = self.turns_max.unwrap_or(TURNS_MAX);
         let style = self.shape.style;
-        let driver = Arc::new(Scheduler::new(style, self.seed, turns_max, Arc::clone(&clock)));
+        let stop = StopRequest::new();
+        let driver = Scheduler::new(style, self.seed, turns_max, Arc::clone(&clock));
+        let driver = Arc::new(match self.stop_after {
+            Some(turns) => driver.stopping(stop.clone(), turns),
+            None => driver,
+        });
         let Disks { faulty, behind } = self.disks;
         let root: Arc<dyn Disk> = Arc::new(faulty.clone());
         let behind: Arc<dyn Disk> = Arc::new(behind.clone());
@@ -101,6 +109,7 @@ impl Birth<'_> {
                 pace: Arc::new(FullSpeed),
                 driver,
                 world: Some(world),
+                stop,
                 placement: Placement::Fresh,
                 rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
                 repaired_rows: false,

@@ -21,7 +21,8 @@ use crate::shape::Shape;
 /// What went wrong with one of them.
 pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Oracle, Finding> {
     let recorder = Arc::new(Recorder::new(each));
-    let [first, second] = [false, true].map(|keeps| Shape::roomy(&job.config, keeps));
+    let [first, mut second] = [false, true].map(|keeps| Shape::roomy(&job.config, keeps));
+    second.config.checkpoint.initial = true;
     let life = live(&first, Arc::clone(&recorder) as Arc<_>, pool);
     if let Some(trouble) = life.log.trouble {
         return Err(trouble.into());
@@ -53,7 +54,9 @@ fn live(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Lif
     let disks = Disks::new(MemDisk::new(), Faults::default());
     let (rules, turns_max) = (Rules::default(), Some(u64::MAX));
     let (seed, name, from) = (0, "oracle", None);
-    Birth { shape, seed, disks: &disks, name, from, rules, witness, turns_max, pool }.live()
+    let stop_after = None;
+    Birth { shape, seed, disks: &disks, name, from, rules, witness, stop_after, turns_max, pool }
+        .live()
 }
 
 /// Checks what an oracle can say of itself.

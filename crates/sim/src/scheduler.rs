@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_base::clock::ManualClock;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Progress, Rhythm, StageTimes, Stop};
+use stepwell_base::stop::StopRequest;
 
 use crate::dice::Dice;
 use crate::quiet::quietly;
@@ -50,13 +51,20 @@ pub struct Scheduler {
     seed: u64,
     turns_max: u64,
     clock: Arc<ManualClock>,
+    /// Asks the pipeline to stop before so many polls.
+    stop: Option<(StopRequest, u64)>,
     log: Mutex<Log>,
 }
 
 impl Scheduler {
     /// A scheduler that makes the choices of `seed` and moves `clock`.
     pub fn new(style: Style, seed: u64, turns_max: u64, clock: Arc<ManualClock>) -> Self {
-        Self { style, seed, turns_max, clock, log: Mutex::default() }
+        Self { style, seed, turns_max, clock, stop: None, log: Mutex::default() }
+    }
+
+    /// The same, which makes the request `stop` after `turns` polls.
+    pub fn stopping(self, stop: StopRequest, turns: u64) -> Self {
+        Self { stop: Some((stop, turns)), ..self }
     }
 
     /// What it saw so far.
@@ -118,6 +126,11 @@ struct Turns {
 impl Turns {
     /// Polls one stage; false where nothing is left to be polled.
     fn take<E>(&mut self, around: &Scheduler, slots: &mut [Slot<E>], rhythm: &Rhythm) -> bool {
+        if let Some((stop, turns)) = &around.stop
+            && *turns == self.log.turns
+        {
+            stop.make();
+        }
         let seen = rhythm.bell.count();
         self.runnable.clear();
         let can_run = |slot: &Slot<E>| {

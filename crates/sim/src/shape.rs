@@ -59,6 +59,12 @@ impl Shape {
         self.config.checkpoint.every = dice.within(1, 7);
     }
 
+    /// Checkpoints at moments of the clock, and before the first step.
+    pub fn keep_at_times(&mut self, dice: &mut Dice) {
+        self.config.checkpoint.minutes = dice.pick(&[0.0, 0.0, 2e-3, 1e-2]);
+        self.config.checkpoint.initial = dice.once_in(4);
+    }
+
     /// A window of `lookahead` mini-batches and `extra` slots more than the largest one needs.
     pub fn tighten(&mut self, lookahead: usize, extra: u64, oracle: &Oracle) {
         self.config.data.batch = self.config.data.mini_batch;

@@ -13,6 +13,8 @@ pub struct Tally {
     pub disturbed: u64,
     /// Times that the power went.
     pub cuts: u64,
+    /// Runs that were asked to stop before they were through.
+    pub stopped: u64,
     /// Runs that went on from a checkpoint.
     pub resumed: u64,
     /// Runs that ended with an error.
@@ -45,6 +47,10 @@ impl Tally {
             return;
         };
         let (host, disk) = (&report.tiers.host, &report.tiers.disk);
+        if report.interrupted {
+            self.stopped += 1;
+            return;
+        }
         self.steps += report.steps;
         self.evictions += host.evictions;
         self.forwarded += host.forwarded;
@@ -59,6 +65,7 @@ impl Tally {
             turns: self.turns + other.turns,
             disturbed: self.disturbed + other.disturbed,
             cuts: self.cuts + other.cuts,
+            stopped: self.stopped + other.stopped,
             resumed: self.resumed + other.resumed,
             errors: self.errors + other.errors,
             checkpoints: self.checkpoints + other.checkpoints,

@@ -103,6 +103,9 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// Somebody asked to stop before it was through.
+    #[error("stopped, as was asked for")]
+    Stopped,
     /// Options that no store can have.
     #[error("{0}")]
     Options(String),

@@ -1,6 +1,7 @@
 //! What a store is told when it is made or opened.
 
 use stepwell_base::budget::Budget;
+use stepwell_base::stop::StopRequest;
 
 use crate::layout::Layout;
 use crate::target::Target;
@@ -44,6 +45,8 @@ pub struct StoreOptions {
     pub read_depth: usize,
     /// Bytes of one reader's reads in flight at most.
     pub read_bytes: usize,
+    /// Ends opening and restoring between two segments.
+    pub stop: StopRequest,
 }
 
 /// Writes under way in one segment at most.
@@ -76,7 +79,16 @@ impl StoreOptions {
             cached_bytes: 0,
             read_depth: 128,
             read_bytes: 4 << 20,
+            stop: StopRequest::new(),
         }
+    }
+
+    /// Whether to go on with the next segment.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], once that was asked for.
+    pub(crate) fn go_on(&self) -> Result<()> {
+        if self.stop.is_made() { Err(Error::Stopped) } else { Ok(()) }
     }
 
     /// Checks that a store can have these settings.

@@ -6,10 +6,12 @@ use stepwell_train::Config;
 use stepwell_train::config::ModelKind;
 
 use crate::cli::{BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs};
+use crate::failure::Failure;
+use crate::say::{self, Page, put};
 use crate::{outputs, settings};
 
 /// Measures a part against the machine's limits.
-pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
+pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.job {
         BenchJob::Ssd(args) => run_ssd(args),
         BenchJob::Mem(args) => run_mem(args),
@@ -18,7 +20,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), String> {
     }
 }
 
-fn run_cpu(args: &BenchCpuArgs) -> Result<(), String> {
+fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
     outputs::check(&[("--json", args.json.as_deref())], &[])?;
     let options = cpu::Options {
         rows: args.rows,
@@ -30,17 +32,18 @@ fn run_cpu(args: &BenchCpuArgs) -> Result<(), String> {
         limits: !args.no_limits,
         config: config(&args.set, &CPU_OWN)?,
     };
-    let figures = cpu::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = cpu::run(&options, &mut |what| say::error(what));
     let figures = figures.map_err(|error| error.to_string())?;
     outputs::write(args.json.as_deref(), &figures)?;
-    print_cpu(&figures);
-    Ok(())
+    show_cpu(&figures).say()
 }
 
-fn print_cpu(figures: &cpu::Figures) {
+fn show_cpu(figures: &cpu::Figures) -> Page {
+    let mut page = Page::default();
     let giga = 1e9;
     for limits in &figures.limits {
-        println!(
+        put!(
+            page,
             "{} threads: {:.1} GFLOP/s in registers, {:.1} in products of matrices, {:.1} in bf16; \
              {:.1} GB/s copied, {:.1} GB/s of rows read at random",
             limits.threads,
@@ -52,7 +55,8 @@ fn print_cpu(figures: &cpu::Figures) {
         );
     }
     for run in &figures.runs {
-        println!(
+        put!(
+            page,
             "{:<10}{} threads {:>9.0} examples/s ({:.0} in the fastest step, {:.0} with grouping \
              and planning) {:>7.1} GFLOP/s, {:.1} % of products; rows {:.1} % of bare loops",
             run.model,
@@ -65,7 +69,8 @@ fn print_cpu(figures: &cpu::Figures) {
             run.rows_over_limit * 100.0,
         );
         for kernel in &run.kernels {
-            println!(
+            put!(
+                page,
                 "    {:<10}{:>9.3} s{:>9.1} GFLOP/s{:>9.1} GB/s",
                 kernel.name,
                 kernel.seconds,
@@ -74,6 +79,7 @@ fn print_cpu(figures: &cpu::Figures) {
             );
         }
     }
+    page
 }
 
 /// Settings that neither `bench train` nor `bench cpu` takes, and what to give instead; a key that
@@ -129,9 +135,9 @@ fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
     Ok(config)
 }
 
-fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
+fn run_train(args: &BenchTrainArgs) -> Result<(), Failure> {
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory: make it first", args.dir.display()));
+        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
     }
     outputs::check(&[("--json", args.json.as_deref())], &[])?;
     let config = config(&args.set, &TRAIN_OWN)?;
@@ -147,30 +153,42 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), String> {
         only_out_of_core: args.only_out_of_core,
         config,
     };
-    let figures = train::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = train::run(&options, &mut |what| say::error(what));
     let figures = figures.map_err(|error| error.to_string())?;
     outputs::write(args.json.as_deref(), &figures)?;
-    print_train(&figures);
-    Ok(())
+    show_train(&figures).say()
 }
 
 fn models(names: &[String]) -> Result<Vec<ModelKind>, String> {
-    let model =
-        |name: &String| settings::model(name).map_err(|why| format!("--models {name}: {why}"));
+    let model = |name: &String| {
+        settings::model(settings::Given::Text(name))
+            .map_err(|why| format!("--models {name}: {why}"))
+    };
     match names {
         [] => Ok(ModelKind::ALL.to_vec()),
         names => names.iter().map(model).collect(),
     }
 }
 
-fn print_train(figures: &train::Figures) {
+fn show_train(figures: &train::Figures) -> Page {
+    let mut page = Page::default();
     let (title, unit) = (["model", "share", "slots", "in memory", "out of core"], "per example");
-    println!(
+    put!(
+        page,
         "{:<10}{:>7}{:>10}{:>11}{:>12}  {unit}: {:>7}{:>8}{:>8}{:>10}",
-        title[0], title[1], title[2], title[3], title[4], "cold", "ideal", "pages", "raw IOPS"
+        title[0],
+        title[1],
+        title[2],
+        title[3],
+        title[4],
+        "cold",
+        "ideal",
+        "pages",
+        "raw IOPS"
     );
     for run in &figures.runs {
-        println!(
+        put!(
+            page,
             "{:<10}{:>6}%{:>10}{:>11.0}{:>12.0}  {unit}: {:>7.3}{:>8.3}{:>8.3}{:>10.0}",
             run.model,
             run.share,
@@ -182,7 +200,8 @@ fn print_train(figures: &train::Figures) {
             run.pages_read_per_example,
             run.raw_read_iops,
         );
-        println!(
+        put!(
+            page,
             "          {:.1} % of the limit, {:.1} % of memory, wall {:.2} times the {}",
             run.over_limit * 100.0,
             run.over_in_memory * 100.0,
@@ -190,9 +209,10 @@ fn print_train(figures: &train::Figures) {
             run.bound_by
         );
     }
+    page
 }
 
-fn run_mem(args: &BenchMemArgs) -> Result<(), String> {
+fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
     let options = mem::Options {
         keys: args.keys,
         slots: args.slots,
@@ -203,31 +223,32 @@ fn run_mem(args: &BenchMemArgs) -> Result<(), String> {
         rounds: args.rounds,
     };
     outputs::check(&[("--json", args.json.as_deref())], &[])?;
-    let figures = mem::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = mem::run(&options, &mut |what| say::error(what));
     let figures = figures.map_err(|error| error.to_string())?;
     outputs::write(args.json.as_deref(), &figures)?;
-    print_mem(&figures);
-    Ok(())
+    show_mem(&figures).say()
 }
 
-fn print_mem(figures: &mem::Figures) {
-    println!("{:<34}{:>12.3} bytes/row", "beside a row", figures.metadata_bytes_per_row);
-    println!("{:<34}{:>12.3} %", "keys that have a row here", figures.hit_rate * 100.0);
+fn show_mem(figures: &mem::Figures) -> Page {
+    let mut page = Page::default();
+    put!(page, "{:<34}{:>12.3} bytes/row", "beside a row", figures.metadata_bytes_per_row);
+    put!(page, "{:<34}{:>12.3} %", "keys that have a row here", figures.hit_rate * 100.0);
     for rates in &figures.threads {
-        let line = |name: &str, rate: f64, ratio: f64| {
+        let mut line = |name: &str, rate: f64, ratio: f64| {
             let name = format!("{name}, {} threads", rates.threads);
             let rate = rate / 1e6;
-            println!("{name:<34}{rate:>12.3} M/s  {:.1} % of a bare loop", ratio * 100.0);
+            put!(page, "{name:<34}{rate:>12.3} M/s  {:.1} % of a bare loop", ratio * 100.0);
         };
         line("look-ups with their rows", rates.lookups, rates.lookup_over_limit);
         line("pooled rows", rates.gather, rates.gather_over_limit);
         line("updated rows", rates.scatter, rates.scatter_over_limit);
     }
+    page
 }
 
-fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
+fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
     if !args.dir.is_dir() {
-        return Err(format!("{} is no directory: make it first", args.dir.display()));
+        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
     }
     outputs::check(&[("--json", args.json.as_deref())], &[])?;
     let options = ssd::Options {
@@ -242,63 +263,72 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), String> {
         rounds: args.rounds,
         index_rows: args.index_rows,
     };
-    let figures = ssd::run(&options, &mut |what| eprintln!("{what}"));
+    let figures = ssd::run(&options, &mut |what| say::error(what));
     let figures = figures.map_err(|error| error.to_string())?;
     outputs::write(args.json.as_deref(), &figures)?;
-    print(&figures);
-    Ok(())
+    show(&figures).say()
 }
 
-fn print(figures: &Figures) {
+fn show(figures: &Figures) -> Page {
+    let mut page = Page::default();
     let million = 1e6;
-    let line = |name: &str, value: f64, unit: &str, limit: &str| {
-        println!("{name:<34}{value:>12.3} {unit:<12}{limit}");
+    let line = |to: &mut Page, name: &str, value: f64, unit: &str, limit: &str| {
+        put!(to, "{name:<34}{value:>12.3} {unit:<12}{limit}");
     };
     let over = |ratio: f64, what: &str| format!("{:.1} % of {what}", ratio * 100.0);
-    let f = figures;
-    line("raw random reads", f.raw_read_iops / 1e3, "K/s", "");
+    let (f, to) = (figures, &mut page);
+    line(to, "raw random reads", f.raw_read_iops / 1e3, "K/s", "");
     let raw = "raw reads";
     line(
+        to,
         "cold rows, four look-ups",
         f.cold_rows_per_second / 1e3,
         "K/s",
         &over(f.read_over_raw, raw),
     );
     let one = over(f.read_over_raw_one, raw);
-    line("cold rows, one look-up", f.cold_rows_per_second_one / 1e3, "K/s", &one);
+    line(to, "cold rows, one look-up", f.cold_rows_per_second_one / 1e3, "K/s", &one);
     let raw_cpu = format!("{:.3} us of a raw read", f.raw_cpu_us_per_read);
-    line("processor time of a cold row", f.cpu_us_per_row, "us", &raw_cpu);
+    line(to, "processor time of a cold row", f.cpu_us_per_row, "us", &raw_cpu);
     let times = |ratio: f64| format!("{ratio:.2} times cold rows");
-    line("rows put together", f.grouped_rows_per_second / 1e3, "K/s", &times(f.grouped_over_cold));
     line(
+        to,
+        "rows put together",
+        f.grouped_rows_per_second / 1e3,
+        "K/s",
+        &times(f.grouped_over_cold),
+    );
+    line(
+        to,
         "half together, half random",
         f.mixed_rows_per_second / 1e3,
         "K/s",
         &times(f.mixed_over_cold),
     );
-    line("raw sequential write", f.raw_write_bytes_per_second / million, "MB/s", "");
+    line(to, "raw sequential write", f.raw_write_bytes_per_second / million, "MB/s", "");
     let load = over(f.load_over_raw, "the raw write");
-    line("bulk load, payload", f.load_bytes_per_second / million, "MB/s", &load);
-    line("bulk load", f.load_rows_per_second / million, "M rows/s", "");
+    line(to, "bulk load, payload", f.load_bytes_per_second / million, "MB/s", &load);
+    line(to, "bulk load", f.load_rows_per_second / million, "M rows/s", "");
     let update = over(f.update_over_raw, "the raw write");
-    line("random updates", f.update_rows_per_second / million, "M rows/s", &update);
-    line("overwriting", f.overwrite_rows_per_second / million, "M rows/s", "");
-    line("space after it, times live", f.space_amplification, "", "");
-    line("  the most", f.space_amplification_most, "", "");
-    line("bytes written, times put", f.write_amplification, "", "");
-    line("head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
-    line("index", f.index_bytes_per_key, "bytes/key", "");
-    line("index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
+    line(to, "random updates", f.update_rows_per_second / million, "M rows/s", &update);
+    line(to, "overwriting", f.overwrite_rows_per_second / million, "M rows/s", "");
+    line(to, "space after it, times live", f.space_amplification, "", "");
+    line(to, "  the most", f.space_amplification_most, "", "");
+    line(to, "bytes written, times put", f.write_amplification, "", "");
+    line(to, "head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
+    line(to, "index", f.index_bytes_per_key, "bytes/key", "");
+    line(to, "index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
     for (name, value, unit) in [
         ("index, the most while growing", f.index_bytes_per_key_growing, "bytes/key"),
         ("  its longest rewrite", f.index_rewrite_ms_longest, "ms"),
         ("  the longest put of 1024", f.growing_put_ms_most, "ms"),
     ] {
         match f.index_bytes_per_key_growing > 0.0 {
-            true => line(name, value, unit, ""),
-            false => println!("{name:<34}{:>12} (not measured: --index-rows)", "-"),
+            true => line(to, name, value, unit, ""),
+            false => put!(to, "{name:<34}{:>12} (not measured: --index-rows)", "-"),
         }
     }
-    line("reopening", f.reopen_seconds, "s", "");
-    line("snapshot", f.snapshot_seconds, "s", "");
+    line(to, "reopening", f.reopen_seconds, "s", "");
+    line(to, "snapshot", f.snapshot_seconds, "s", "");
+    page
 }

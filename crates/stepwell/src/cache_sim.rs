@@ -6,10 +6,12 @@ use std::str::FromStr;
 use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind};
 
 use crate::cli::CacheSimArgs;
+use crate::failure::Failure;
 use crate::outputs;
+use crate::say::{Page, put};
 
 /// Tries policies on traces and prints a table for each.
-pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
+pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     let format = match args.format.as_str() {
         "auto" => None,
         name => Some(name.parse().map_err(|why| format!("--format: {why}"))?),
@@ -37,19 +39,28 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), String> {
     for trace in &args.traces {
         cache_sim::probe(trace, &options).map_err(|error| error.to_string())?;
     }
-    let mut all = Vec::new();
+    let to_files = args.json.is_some() || args.picture.is_some();
+    let (mut all, mut said) = (Vec::new(), Ok(()));
     for trace in &args.traces {
         let figures = cache_sim::run(trace, &options).map_err(|error| error.to_string())?;
+        let mut page = Page::default();
         if !all.is_empty() {
-            println!();
+            put!(page);
         }
-        print(&figures);
+        show(&mut page, &figures);
+        // Where figures go into files, too, somebody wants them whoever reads this.
+        said = match page.say() {
+            Err(failure) if !to_files => return Err(failure),
+            now => said.and(now),
+        };
         all.push(figures);
     }
     if let Some(path) = &args.picture {
-        cache_sim::draw(path, &all).map_err(|error| error.to_string())?;
+        let picture = cache_sim::draw(&all).map_err(|error| error.to_string())?;
+        outputs::write_text(path, &picture)?;
     }
-    outputs::write(args.json.as_deref(), &all)
+    outputs::write(args.json.as_deref(), &all)?;
+    said
 }
 
 /// Refuses what is named twice and would be computed twice.
@@ -74,8 +85,9 @@ where
     values.collect::<Result<_, _>>().map_err(|why: T::Err| format!("{flag}: {why}"))
 }
 
-fn print(figures: &Figures) {
-    println!(
+fn show(page: &mut Page, figures: &Figures) {
+    put!(
+        page,
         "{} ({}): {} accesses, {} look-ups of {} keys",
         figures.trace.display(),
         figures.format,
@@ -85,11 +97,11 @@ fn print(figures: &Figures) {
     );
     if figures.mini_batch > 1 || figures.window > 0 {
         let (mini_batch, window) = (figures.mini_batch, figures.window);
-        println!("mini-batches of {mini_batch} accesses, {window} of them known ahead");
+        put!(page, "mini-batches of {mini_batch} accesses, {window} of them known ahead");
     }
-    let line = |name: &str, cells: Vec<String>| {
+    let mut line = |name: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
-        println!("{name:<16}{cells}");
+        put!(page, "{name:<16}{cells}");
     };
     line("size", figures.sizes.clone());
     line("slots", figures.slots.iter().map(ToString::to_string).collect());

@@ -11,6 +11,8 @@ use clap::{
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs,
 };
+use crate::failure::Failure;
+use crate::say;
 use crate::settings::SETTINGS;
 
 /// Trains click-through models whose embedding tables are larger than memory.
@@ -303,14 +305,28 @@ fn by_key(matches: &ArgMatches, wanted: fn(&str) -> bool) -> Vec<(String, String
         .collect()
 }
 
-/// Reads the command line, or ends the process with help or a message.
-pub(crate) fn parse() -> Cli {
+/// Reads the command line; ends the process where it is wrong, or asks for help alone.
+///
+/// # Errors
+/// Where the help cannot be written.
+pub(crate) fn parse() -> Result<Cli, Failure> {
     let command = Cli::command()
         .mut_subcommand("train", with_setting_flags)
         .mut_subcommand("plan", with_setting_flags)
         .mut_subcommand("eval", |command| with_flags(command, of_machine));
-    let matches = command.get_matches();
-    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let parsed = command.try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((matches, cli))
+    });
+    let (matches, mut cli) = match parsed {
+        Ok(parsed) => parsed,
+        Err(answer) if answer.use_stderr() => answer.exit(),
+        Err(answer) => {
+            // In its colours, where there is a terminal.
+            say::written(answer.print())?;
+            std::process::exit(answer.exit_code());
+        }
+    };
     let given = matches.subcommand().map(|(_, matches)| matches);
     match (&mut cli.job, given) {
         (Job::Train(args), Some(matches)) => args.settings.by_key = by_key(matches, |_| true),
@@ -318,5 +334,5 @@ pub(crate) fn parse() -> Cli {
         (Job::Eval(args), Some(matches)) => args.by_key = by_key(matches, of_machine),
         _ => {}
     }
-    cli
+    Ok(cli)
 }

@@ -18,6 +18,7 @@ use stepwell_data::{
 use crate::cli::ConvertArgs;
 use crate::outputs;
 use crate::progress::Counting;
+use crate::say::say;
 
 /// Threads that parse at most.
 const THREADS_MAX: usize = 1024;
@@ -47,9 +48,9 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), String> {
     let (examples, skipped) = converted?;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
-    println!("{examples} examples in {path}, {}, {rate:.0} examples/s", ByteCount(bytes));
+    say!("{examples} examples in {path}, {}, {rate:.0} examples/s", ByteCount(bytes));
     if skipped > 0 {
-        println!("{skipped} malformed lines were skipped");
+        say!("{skipped} malformed lines were skipped");
     }
     Ok(())
 }

@@ -4,51 +4,66 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stepwell_server::{Checkpoint, Placement, list};
-use stepwell_train::{Config, Report, RunState, Surroundings};
+use stepwell_train::{Config, Error as TrainError, Report, RunState, Surroundings};
 
 use crate::cli::EvalArgs;
+use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::say::{self, say};
+use crate::signals::Signals;
 use crate::train::{data_files, set_all, surroundings};
 use crate::{outputs, settings, table};
 
 /// How often the newest of several checkpoints is looked for, while a run replaces them.
 const TRIES: usize = 5;
 
+/// Settings of training alone; a key that ends in a point stands for all that begin with it.
+const IDLE: [&str; 5] = ["data.epochs", "data.cache", "tiers.ssd", "tiers.space", "checkpoint."];
+
+/// Says which of `KEY=VALUE` change nothing here.
+fn note_idle(pairs: &[String]) {
+    let keys = pairs.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
+    let is_idle = |key: &&str| {
+        IDLE.iter().any(|idle| key == idle || (idle.ends_with('.') && key.starts_with(idle)))
+    };
+    for key in keys.filter(is_idle) {
+        let why = "an evaluation trains and keeps nothing";
+        say::note(format_args!("{key} has no effect, because {why}"));
+    }
+}
+
 /// Scores data with the model of a checkpoint.
-pub(crate) fn run(args: &EvalArgs) -> Result<(), String> {
-    let report = with_newest(&args.checkpoint, |checkpoint| score(args, checkpoint))?;
-    table::print_metrics(&report);
-    outputs::write(args.report.as_deref(), &report)
+pub(crate) fn run(args: &EvalArgs) -> Result<(), Failure> {
+    note_idle(&args.set);
+    let signals = Signals::heed()?;
+    let report = with_newest(&args.checkpoint, |checkpoint| score(args, checkpoint, &signals))?;
+    outputs::write(args.report.as_deref(), &report)?;
+    table::metrics(&report).say()
 }
 
 /// Does `work` with the checkpoint in `path`, or with the newest in it: again where it was removed
 /// meanwhile, as a run does with old ones.
 fn with_newest<T>(
     path: &Path,
-    work: impl Fn(&Checkpoint) -> Result<T, String>,
-) -> Result<T, String> {
+    work: impl Fn(&Checkpoint) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let newest = || list(path).ok().and_then(|mut found| found.pop()).map(|(_, path)| path);
     for _ in 0..TRIES {
         let before = newest();
-        let outcome = Checkpoint::open(path)
-            .map_err(|error| error.to_string())
-            .and_then(|checkpoint| work(&checkpoint));
-        match (outcome, before) {
-            (Err(_), Some(before)) if !before.exists() => {}
-            (Err(error), None) if !path.exists() => {
-                return Err(format!("{error} ({} is there no more)", path.display()));
-            }
-            (outcome, _) => return outcome,
+        let opened = Checkpoint::open(path).map_err(|error| Failure::from(error.to_string()));
+        let outcome = opened.and_then(|checkpoint| work(&checkpoint));
+        if outcome.is_ok() || before.is_none_or(|before| before.exists()) {
+            return outcome;
         }
     }
-    Err(format!(
+    Err(Failure::from(format!(
         "a run removed the newest checkpoint of {} while it was being read, {TRIES} times; name one \
          that stays, or raise checkpoint.keep",
         path.display()
-    ))
+    )))
 }
 
-fn score(args: &EvalArgs, checkpoint: &Checkpoint) -> Result<Report, String> {
+fn score(args: &EvalArgs, checkpoint: &Checkpoint, signals: &Signals) -> Result<Report, Failure> {
     let state = RunState::read(checkpoint).map_err(|error| error.to_string())?;
     let mut config = settings::from_json(&state.config)?;
     if !args.data.is_empty() {
@@ -65,15 +80,21 @@ fn score(args: &EvalArgs, checkpoint: &Checkpoint) -> Result<Report, String> {
     state.check_model(&config, checkpoint).map_err(|error| error.to_string())?;
     let inputs: Vec<_> = data_files(&config).chain([checkpoint.path.clone()]).collect();
     outputs::check(&[("--report", args.report.as_deref())], &inputs)?;
-    println!("evaluating {} after step {}", checkpoint.path.display(), checkpoint.step);
+    say!("evaluating {} after step {}", checkpoint.path.display(), checkpoint.step);
     let progress = Arc::new(Progress::new(&config));
     let around = Surroundings {
         repaired_rows: args.repaired,
-        ..surroundings(&config, Placement::Fresh, Arc::clone(&progress))
+        ..surroundings(&config, Placement::Fresh, Arc::clone(&progress), signals.stop())
     };
     let report = stepwell_train::evaluate(&config, &around, checkpoint);
     progress.finish();
-    report.map_err(|error| error.to_string())
+    match report {
+        Err(TrainError::Interrupted) => {
+            let line = "interrupted: a part of the data has no figures";
+            Err(signals.interrupted(line.to_owned()))
+        }
+        other => Ok(other.map_err(|error| error.to_string())?),
+    }
 }
 
 /// Refuses to score the data that a model was trained on unasked.

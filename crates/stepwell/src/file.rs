@@ -6,7 +6,7 @@ use stepwell_train::Config;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::settings;
+use crate::settings::{self, Given};
 
 /// Reads the settings of `path` into `config`; the keys that it sets.
 ///
@@ -32,14 +32,27 @@ pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<S
     let mut keys = Vec::new();
     for (key, at, value) in found {
         let line = line_of(text, at);
-        let set = || settings::find(&key)?.set(config, &value?);
+        let set = || {
+            let setting = settings::find(&key)?;
+            match value? {
+                Value::One(text) => setting.set(config, &text),
+                Value::List(parts) => setting.give(config, Given::List(&parts)),
+            }
+        };
         set().map_err(|why| format!("{name}:{line}: {why}"))?;
         keys.push(key);
     }
     Ok(keys)
 }
 
-type Found = (String, usize, Result<String, String>);
+/// Key, where it stands, and the value.
+type Found = (String, usize, Result<Value, String>);
+
+/// A value as the file has it.
+enum Value {
+    One(String),
+    List(Vec<String>),
+}
 
 fn flatten(prefix: &str, table: &DeTable<'_>, found: &mut Vec<Found>) {
     for (key, value) in table {
@@ -50,8 +63,19 @@ fn flatten(prefix: &str, table: &DeTable<'_>, found: &mut Vec<Found>) {
         };
         match value.get_ref() {
             DeValue::Table(inner) => flatten(&name, inner, found),
-            other => found.push((name, key.span().start, text_of(other))),
+            other => found.push((name, key.span().start, value_of(other))),
         }
+    }
+}
+
+fn value_of(value: &DeValue<'_>) -> Result<Value, String> {
+    match value {
+        DeValue::Array(values) => {
+            let parts: Result<_, String> =
+                values.iter().map(Spanned::get_ref).map(text_of).collect();
+            Ok(Value::List(parts?))
+        }
+        one => Ok(Value::One(text_of(one)?)),
     }
 }
 
@@ -61,12 +85,7 @@ fn text_of(value: &DeValue<'_>) -> Result<String, String> {
         DeValue::Integer(number) => Ok(number.as_str().to_owned()),
         DeValue::Float(number) => Ok(number.as_str().to_owned()),
         DeValue::Boolean(flag) => Ok(flag.to_string()),
-        DeValue::Array(values) => {
-            let parts: Result<Vec<String>, String> =
-                values.iter().map(Spanned::get_ref).map(text_of).collect();
-            Ok(parts?.join(","))
-        }
-        DeValue::Datetime(_) | DeValue::Table(_) => {
+        DeValue::Datetime(_) | DeValue::Table(_) | DeValue::Array(_) => {
             Err("give a number, a text in quotes, or a list of them".to_owned())
         }
     }
@@ -91,6 +110,15 @@ mod tests {
         let tables = apply_text("[tiers]\ndram = '64MiB'\n[model]\nhidden = [8, 4]").unwrap();
         assert_eq!(dotted, tables);
         assert_eq!(dotted.model.hidden, [8, 4]);
+    }
+
+    #[test]
+    fn lists_are_taken_as_they_are() {
+        let config = apply_text("model.hidden = []\ndata.paths = ['a,b.tsv', 'c.tsv']").unwrap();
+        assert!(config.model.hidden.is_empty());
+        assert_eq!(config.data.paths, ["a,b.tsv", "c.tsv"]);
+        let error = apply_text("seed = [1]").unwrap_err();
+        assert_eq!(error, "run.toml:1: seed = [1]: give one value, not a list");
     }
 
     #[test]

@@ -13,10 +13,12 @@ use stepwell_ssd::{Manifest, Store, StoreOptions};
 use stepwell_train::RunState;
 
 use crate::cli::InspectArgs;
+use crate::failure::Failure;
+use crate::say::{Page, put};
 use crate::settings;
 
 /// Shows what a checkpoint holds.
-pub(crate) fn run(args: &InspectArgs) -> Result<(), String> {
+pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     let mut tables = Vec::new();
     let specs = specs(&checkpoint);
@@ -35,12 +37,13 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), String> {
         "tables": tables,
         "config": checkpoint.run["config"],
     });
+    let mut page = Page::default();
     if args.json {
-        println!("{whole:#}");
+        put!(page, "{whole:#}");
     } else {
-        print(&whole);
+        show(&mut page, &whole);
     }
-    Ok(())
+    page.say()
 }
 
 fn tables_of(checkpoint: &Checkpoint) -> &[Value] {
@@ -175,32 +178,35 @@ impl Longest {
     }
 }
 
-fn print(whole: &Value) {
-    println!(
+fn show(page: &mut Page, whole: &Value) {
+    put!(
+        page,
         "checkpoint of step {} in {}",
         whole["step"],
         whole["checkpoint"].as_str().unwrap_or("")
     );
-    println!("  format version {}, kernels {}", whole["version"], whole["kernels"]);
-    println!("  keys: {}", whole["key_hash"].as_str().unwrap_or(""));
-    println!("  data position: {}", whole["position"]);
-    println!("  dense parameters: {}", whole["dense_parameters"]);
+    put!(page, "  format version {}, kernels {}", whole["version"], whole["kernels"]);
+    put!(page, "  keys: {}", whole["key_hash"].as_str().unwrap_or(""));
+    put!(page, "  data position: {}", whole["position"]);
+    put!(page, "  dense parameters: {}", whole["dense_parameters"]);
     for table in whole["tables"].as_array().into_iter().flatten() {
-        print_table(table);
+        show_table(page, table);
     }
 }
 
-fn print_table(table: &Value) {
+fn show_table(page: &mut Page, table: &Value) {
     let count = |field: &str| table[field].as_u64().unwrap_or(0);
     let bytes = |field: &str| ByteCount(count(field)).to_string();
-    println!(
+    put!(
+        page,
         "table {}: dim {}, weights in {}, rows of {} bytes",
         table["name"],
         table["dim"],
         table["storage"].as_str().unwrap_or(""),
         table["row_bytes"]
     );
-    println!(
+    put!(
+        page,
         "  on disk: {} live rows, {} of them expired, and {} stale in {} segments of {} together",
         count("rows") + count("rows_expired"),
         count("rows_expired"),
@@ -208,19 +214,21 @@ fn print_table(table: &Value) {
         table["segments"],
         bytes("segment_bytes")
     );
-    println!(
+    put!(
+        page,
         "  space: {:.2} times the live rows; segments by live part, in tenths: {}",
         table["space_amplification"].as_f64().unwrap_or(0.0),
         table["segments_by_live"]
     );
-    println!("  in memory when opened: index {}", bytes("index_bytes"));
-    println!(
+    put!(page, "  in memory when opened: index {}", bytes("index_bytes"));
+    put!(
+        page,
         "  probability that two values share a key: {:.1e}",
         table["shared_key_probability"].as_f64().unwrap_or(0.0)
     );
-    println!("  rows with the longest weights:");
+    put!(page, "  rows with the longest weights:");
     for row in table["top"].as_array().into_iter().flatten() {
         let norm = row["norm"].as_f64().unwrap_or(0.0);
-        println!("    key {}  {norm:.4}", row["key"].as_str().unwrap_or(""));
+        put!(page, "    key {}  {norm:.4}", row["key"].as_str().unwrap_or(""));
     }
 }

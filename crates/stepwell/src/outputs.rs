@@ -1,16 +1,17 @@
-//! Files that a command writes its figures to.
+//! Files that a command writes.
 //!
 //! Refused before the work begins where they cannot be written, or where they are something that
-//! the command reads. Written beside their place and moved there, so that a full disk leaves an
-//! older file as it was.
+//! the command reads. Written beside their place, under a name that is nobody's, and moved there,
+//! so that a full disk leaves an older file as it was.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// What follows the name of a file that is being written.
-const UNFINISHED: &str = ".unfinished";
+/// Longest name of which a file that is being written has a part: names have 255 bytes at most.
+const NAME_MAX: usize = 180;
 
 /// Refuses outputs, each with the flag that names it, that cannot be written, that are one file,
 /// or that are one of `inputs` or lie in one.
@@ -43,11 +44,12 @@ pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Re
 /// Refuses two outputs that are one file; none is tried, since another run may be writing one.
 pub(crate) fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), String> {
     let place = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new(".")).canonicalize();
-        path.canonicalize().or_else(|_| Ok(folder?.join(path.file_name().unwrap_or_default())))
+        path.canonicalize().or_else(|_| {
+            let folder = folder_of(path).canonicalize()?;
+            Ok(folder.join(path.file_name().unwrap_or_default()))
+        })
     };
-    let places: [std::io::Result<PathBuf>; 2] = [one.1, other.1].map(place);
+    let places: [io::Result<PathBuf>; 2] = [one.1, other.1].map(place);
     if let [Ok(first), Ok(second)] = places
         && first == second
     {
@@ -57,31 +59,143 @@ pub(crate) fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<()
 }
 
 /// Where `path` really is, after a try to write to it, which changes nothing.
-fn writable(path: &Path) -> std::io::Result<PathBuf> {
-    let existed = path.exists();
-    fs::File::options().append(true).create(true).open(path)?;
-    let real = path.canonicalize()?;
-    if !existed {
-        fs::remove_file(path)?;
+fn writable(path: &Path) -> io::Result<PathBuf> {
+    match File::create_new(path) {
+        Ok(_) => {
+            let real = path.canonicalize();
+            fs::remove_file(path)?;
+            real
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            File::options().append(true).open(path)?;
+            path.canonicalize()
+        }
+        Err(error) => Err(error),
     }
-    Ok(real)
 }
 
 /// Writes figures, where a place for them was named.
 pub(crate) fn write(path: Option<&Path>, figures: &impl Serialize) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())? + "\n";
-    let fail = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
-    // A device or a pipe is written as it is.
-    if path.exists() && !path.is_file() {
-        return fs::write(path, text).map_err(fail);
+    write_text(path, &text)
+}
+
+/// Writes a text.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), String> {
+    let fail = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let mut output = Output::begin(path).map_err(fail)?;
+    output.file.write_all(text.as_bytes()).and_then(|()| output.finish()).map_err(fail)
+}
+
+/// A file that is being written; dropped before [`Output::finish`] it leaves nothing.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) file: File,
+    /// Where it lies, and where it goes; none for a device or a pipe, which is written as it is.
+    moves: Option<(PathBuf, PathBuf)>,
+}
+
+impl Output {
+    /// Begins the file that will be at `path`, or where a link there leads; what is there stays
+    /// until this one is whole.
+    pub(crate) fn begin(path: &Path) -> io::Result<Self> {
+        let there = fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|about| !about.is_file()) {
+            let file = File::options().write(true).open(path)?;
+            return Ok(Self { file, moves: None });
+        }
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (unfinished, file) = create_beside(&target)?;
+        let output = Self { file, moves: Some((unfinished, target)) };
+        if let Some(about) = there {
+            output.file.set_permissions(about.permissions())?;
+        }
+        Ok(output)
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(UNFINISHED);
-    let unfinished = PathBuf::from(unfinished);
-    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&unfinished);
-        fail(error)
-    })
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let Some((unfinished, target)) = &self.moves else { return Ok(()) };
+        fs::rename(unfinished, target)?;
+        self.moves = None;
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some((unfinished, _)) = &self.moves {
+            // Nobody is left to be told that it could not be removed.
+            let _ = fs::remove_file(unfinished);
+        }
+    }
+}
+
+/// A new file beside `target`, under a name that no file had.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let name = if name.len() > NAME_MAX { "" } else { &*name };
+    let process = std::process::id();
+    let mut number = 0u32;
+    loop {
+        let path =
+            folder_of(target).join(format!(".{name}.stepwell-{process}-{number}-unfinished"));
+        match File::create_new(&path) {
+            // A process before this one that had its number.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|file| (path, file)),
+        }
+    }
+}
+
+/// The directory that a file lies in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_taken_are_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("figures.json");
+        let (first, _) = create_beside(&target).unwrap();
+        fs::write(&first, "another's").unwrap();
+        write_text(&target, "{}").unwrap();
+        assert_eq!(fs::read_to_string(&first).unwrap(), "another's");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "{}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        let long = folder.path().join("n".repeat(255));
+        write_text(&long, "{}").unwrap();
+        assert_eq!(fs::read_to_string(&long).unwrap(), "{}");
+    }
+
+    #[test]
+    fn what_is_not_finished_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("figures.json");
+        fs::write(&target, "older").unwrap();
+        let mut output = Output::begin(&target).unwrap();
+        output.file.write_all(b"half").unwrap();
+        drop(output);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "older");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_lead_to_the_file_and_modes_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("real.json"), folder.path().join("link.json"));
+        fs::write(&target, "older").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&target, &link).unwrap();
+        write_text(&link, "newer").unwrap();
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "newer");
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
 }

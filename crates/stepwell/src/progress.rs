@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use stepwell_train::{Config, Metrics, Observer, Purpose, Snapshot};
 
+use crate::say::say;
+
 /// Seconds between plain lines.
 const LINE_SECONDS: u64 = 5;
 
@@ -41,8 +43,8 @@ impl Progress {
 
     fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| println!("{text}")),
-            None => println!("{text}"),
+            Some(bar) => bar.suspend(|| say!("{text}")),
+            None => say!("{text}"),
         }
     }
 }
@@ -96,7 +98,7 @@ impl Counting {
                 self.shown = Instant::now();
             }
         } else if since > Duration::from_secs(LINE_SECONDS) {
-            println!("{examples} examples, {:.0} examples/s", rate());
+            say!("{examples} examples, {:.0} examples/s", rate());
             self.shown = Instant::now();
         }
     }
@@ -125,7 +127,7 @@ impl Observer for Progress {
             }
         } else if state.last_line.elapsed() > Duration::from_secs(LINE_SECONDS) {
             state.last_line = Instant::now();
-            println!("{} examples, {}", snapshot.examples, describe(snapshot, seconds));
+            say!("{} examples, {}", snapshot.examples, describe(snapshot, seconds));
         }
     }
 

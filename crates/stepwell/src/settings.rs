@@ -1,21 +1,27 @@
 //! Settings as text: one table that configuration files, flags, reports and help are made from.
 
+mod given;
+mod idle;
+
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
-use stepwell_base::ByteCount;
-use stepwell_mem::PolicyKind;
-use stepwell_nn::Precision;
-use stepwell_optim::Storage;
 use stepwell_train::Config;
-use stepwell_train::config::{ModelKind, OptimizerConfig, OptimizerKind};
+
+pub(crate) use self::given::{Given, model};
+use self::given::{
+    bytes, list, number, optimizer, optimizer_name, policy, precision, storage, widths,
+};
+use self::idle::Idle;
 
 /// One setting: its key, what it means, how it is read and shown.
 pub(crate) struct Setting {
     pub(crate) key: &'static str,
     pub(crate) help: &'static str,
-    set: fn(&mut Config, &str) -> Result<(), String>,
+    set: fn(&mut Config, Given<'_>) -> Result<(), String>,
     get: fn(&Config) -> Value,
+    /// Why it changes nothing in a run, where it does not.
+    idle: Idle,
 }
 
 macro_rules! setting {
@@ -23,54 +29,61 @@ macro_rules! setting {
         Setting {
             key: $key,
             help: $help,
-            set: |config, text| number(text).map(|value| config.$($field).+ = value),
+            set: |config, given| number(given).map(|value| config.$($field).+ = value),
             get: |config| json!(config.$($field).+),
+            idle: idle::never,
         }
     };
     ($key:literal, $help:literal, policy $($field:ident).+) => {
         Setting {
             key: $key,
             help: $help,
-            set: |config, text| policy(text).map(|value| config.$($field).+ = value),
+            set: |config, given| policy(given).map(|value| config.$($field).+ = value),
             get: |config| json!(config.$($field).+.name()),
+            idle: idle::never,
         }
     };
     ($key:literal, $help:literal, bytes $($field:ident).+) => {
         Setting {
             key: $key,
             help: $help,
-            set: |config, text| bytes(text).map(|value| config.$($field).+ = value),
+            set: |config, given| bytes(given).map(|value| config.$($field).+ = value),
             get: |config| json!(config.$($field).+.0),
+            idle: idle::never,
         }
     };
     ($key:literal, $help:literal, path $($field:ident).+) => {
         Setting {
             key: $key,
             help: $help,
-            set: |config, text| {
+            set: |config, given| {
+                let text = given.text()?;
                 config.$($field).+ = (!text.is_empty()).then(|| PathBuf::from(text));
                 Ok(())
             },
             get: |config| json!(config.$($field).+),
+            idle: idle::never,
         }
     };
     ($key:literal, $help:literal, list $($field:ident).+) => {
         Setting {
             key: $key,
             help: $help,
-            set: |config, text| {
-                config.$($field).+ = list(text);
+            set: |config, given| {
+                config.$($field).+ = list(given);
                 Ok(())
             },
             get: |config| json!(config.$($field).+),
+            idle: idle::never,
         }
     };
     ($key:literal, $help:literal, kind $($field:ident).+) => {
         Setting {
             key: $key,
             help: $help,
-            set: |config, text| optimizer(text).map(|kind| config.$($field).+.kind = kind),
+            set: |config, given| optimizer(given).map(|kind| config.$($field).+.kind = kind),
             get: |config| json!(optimizer_name(&config.$($field).+)),
+            idle: idle::never,
         }
     };
 }
@@ -84,7 +97,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting!("data.eval_paths", "files or globs to evaluate on (empty: the tail of the data)",
         list data.eval_paths),
     setting!("data.eval_fraction", "share of the data, its tail in file order, for evaluation",
-        number data.eval_fraction),
+        number data.eval_fraction)
+    .idle(idle::with_eval_paths),
     setting!("data.epochs", "times the training part is read", number data.epochs),
     setting!("data.mini_batch", "examples per step", number data.mini_batch),
     setting!("data.batch",
@@ -92,40 +106,51 @@ pub(crate) const SETTINGS: &[Setting] = &[
         number data.batch),
     setting!("data.skip_max",
         "malformed lines that are skipped; one more, or one over 256 KiB, stops the run",
-        number data.skip_max),
+        number data.skip_max)
+    .idle(idle::on_the_stream),
     setting!("data.cache",
         "packed file that an epoch makes of text, for later epochs and runs to read (empty: none)",
         path data.cache),
-    setting!("synth.examples", "examples of the built-in stream", number synth.examples),
+    setting!("synth.examples", "examples of the built-in stream",
+        number synth.examples)
+    .idle(idle::on_data),
     setting!("synth.vocab_scale", "vocabulary of the built-in stream, times that of a real sample",
-        number synth.vocab_scale),
+        number synth.vocab_scale)
+    .idle(idle::on_data),
     Setting {
         key: "model.kind",
         help: "lr, wide_deep, deepfm, dcn or dlrm",
-        set: |config, text| model(text).map(|kind| config.model.kind = kind),
+        set: |config, given| model(given).map(|kind| config.model.kind = kind),
         get: |config| json!(config.model.kind.name()),
+        idle: idle::never,
     },
-    setting!("model.dim", "lanes of an embedding", number model.dim),
+    setting!("model.dim", "lanes of an embedding", number model.dim).idle(idle::in_lr),
     Setting {
         key: "model.hidden",
         help: "widths of the hidden layers, such as 512,256,128",
-        set: |config, text| widths(text).map(|hidden| config.model.hidden = hidden),
+        set: |config, given| widths(given).map(|hidden| config.model.hidden = hidden),
         get: |config| json!(config.model.hidden),
+        idle: idle::in_lr,
     },
-    setting!("model.cross_layers", "cross layers of dcn", number model.cross_layers),
+    setting!("model.cross_layers", "cross layers of dcn",
+        number model.cross_layers)
+    .idle(idle::outside_dcn),
     Setting {
         key: "model.bottom",
         help: "widths of the layers of dlrm over the dense features; one of model.dim follows them",
-        set: |config, text| widths(text).map(|bottom| config.model.bottom = bottom),
+        set: |config, given| widths(given).map(|bottom| config.model.bottom = bottom),
         get: |config| json!(config.model.bottom),
+        idle: idle::outside_dlrm,
     },
     setting!("model.init_range", "embeddings begin uniform in plus or minus this",
-        number model.init_range),
+        number model.init_range)
+    .idle(idle::in_lr),
     Setting {
         key: "model.precision",
         help: "f32, or bf16: operands of matrix products are rounded to it, sums stay f32",
-        set: |config, text| precision(text).map(|precision| config.model.precision = precision),
+        set: |config, given| precision(given).map(|precision| config.model.precision = precision),
         get: |config| json!(config.model.precision.name()),
+        idle: idle::never,
     },
     setting!("train.blocks", "blocks of a mini-batch, the unit of summation", number model.blocks),
     setting!("tiers.dram", "bytes of the rows in memory with their index and metadata",
@@ -160,36 +185,69 @@ pub(crate) const SETTINGS: &[Setting] = &[
         number life.expire_after),
     setting!("rows.history",
         "true: rows keep step of last use, examples and importance where nothing else asks",
-        number life.history),
+        number life.history)
+    .idle(idle::with_a_life),
     setting!("rows.sketch",
         "bytes of the sketch that counts for rows.admit_after; with 8 an id, one in forty is early",
-        bytes life.sketch),
+        bytes life.sketch)
+    .idle(idle::without_counting),
     Setting {
         key: "rows.storage",
         help: "f32, f16 or bf16: how rows keep their weights, rounded stochastically to 16 bits",
-        set: |config, text| storage(text).map(|storage| config.storage = storage),
+        set: |config, given| storage(given).map(|storage| config.storage = storage),
         get: |config| json!(config.storage.name()),
+        idle: idle::never,
     },
     setting!("optim.rows.kind", "sgd, adagrad or adam for rows", kind rows),
     setting!("optim.rows.lr", "learning rate of rows", number rows.lr),
     setting!("optim.dense.kind", "sgd, adagrad or adam for dense parameters", kind dense),
     setting!("optim.dense.lr", "learning rate of dense parameters", number dense.lr),
     setting!("checkpoint.dir", "directory of checkpoints (empty: none)", path checkpoint.dir),
-    setting!("checkpoint.every", "steps between checkpoints (0: one at the end)",
-        number checkpoint.every),
-    setting!("checkpoint.keep", "checkpoints of this run that are kept", number checkpoint.keep),
+    setting!("checkpoint.every", "steps between checkpoints (0: no matter); one is at the end",
+        number checkpoint.every)
+    .idle(idle::without_checkpoints),
+    setting!("checkpoint.minutes",
+        "minutes between checkpoints, where there is a directory for them (0: no matter)",
+        number checkpoint.minutes)
+    .idle(idle::without_checkpoints),
+    setting!("checkpoint.initial", "true: a checkpoint is written before the first step, too",
+        number checkpoint.initial)
+    .idle(idle::without_checkpoints),
+    setting!("checkpoint.keep", "checkpoints of this run that are kept",
+        number checkpoint.keep)
+    .idle(idle::without_checkpoints),
 ];
 
 impl Setting {
+    /// The same, which changes nothing where `idle` says why.
+    const fn idle(self, idle: Idle) -> Self {
+        Self { idle, ..self }
+    }
+
     /// Reads `text` into `config`.
     pub(crate) fn set(&self, config: &mut Config, text: &str) -> Result<(), String> {
-        (self.set)(config, text.trim()).map_err(|why| format!("{} = {text}: {why}", self.key))
+        self.give(config, Given::Text(text.trim()))
+    }
+
+    /// Reads what was given into `config`.
+    pub(crate) fn give(&self, config: &mut Config, given: Given<'_>) -> Result<(), String> {
+        (self.set)(config, given).map_err(|why| format!("{} = {given}: {why}", self.key))
     }
 
     /// The value in `config`.
     pub(crate) fn get(&self, config: &Config) -> Value {
         (self.get)(config)
     }
+}
+
+/// What to say of the settings `chosen` by key that change nothing in a run of `config`.
+pub(crate) fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
+    let note = |setting: &Setting| {
+        let why = (setting.idle)(config)?;
+        Some(format!("{} has no effect, because {why}", setting.key))
+    };
+    let is_chosen = |setting: &&Setting| chosen.iter().any(|key| key == setting.key);
+    SETTINGS.iter().filter(is_chosen).filter_map(note).collect()
 }
 
 /// Likeness in millionths from which on a key may have been meant.
@@ -227,7 +285,14 @@ pub(crate) fn to_json(config: &Config) -> Value {
 pub(crate) fn from_json(value: &Value) -> Result<Config, String> {
     let mut config = Config::default();
     for (key, value) in value.as_object().into_iter().flatten() {
-        find(key)?.set(&mut config, &text_of(value))?;
+        let setting = find(key)?;
+        match value {
+            Value::Array(values) => {
+                let parts: Vec<String> = values.iter().map(text_of).collect();
+                setting.give(&mut config, Given::List(&parts))?;
+            }
+            value => setting.set(&mut config, &text_of(value))?,
+        }
     }
     Ok(config)
 }
@@ -236,119 +301,9 @@ fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        Value::Array(values) => values.iter().map(text_of).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     }
 }
 
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    let plain = text.replace('_', "");
-    plain.parse().map_err(|_| {
-        let kind = match std::any::type_name::<T>() {
-            "f64" => "a number",
-            "bool" => "true or false",
-            "u8" => "a whole number up to 255",
-            _ => "a whole number",
-        };
-        format!("give {kind}")
-    })
-}
-
-fn bytes(text: &str) -> Result<ByteCount, String> {
-    text.parse().map_err(|error: stepwell_base::bytes::ByteCountError| error.to_string())
-}
-
-fn list(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
-}
-
-fn widths(text: &str) -> Result<Vec<usize>, String> {
-    list(text).iter().map(|width| number(width)).collect()
-}
-
-const OPTIMIZERS: [(&str, OptimizerKind); 3] = [
-    ("sgd", OptimizerKind::Sgd),
-    ("adagrad", OptimizerKind::Adagrad),
-    ("adam", OptimizerKind::Adam),
-];
-
-pub(crate) fn model(text: &str) -> Result<ModelKind, String> {
-    named(&ModelKind::ALL.map(|kind| (kind.name(), kind)), text)
-}
-
-fn precision(text: &str) -> Result<Precision, String> {
-    named(&Precision::ALL.map(|precision| (precision.name(), precision)), text)
-}
-
-fn policy(text: &str) -> Result<PolicyKind, String> {
-    named(&PolicyKind::ALL.map(|kind| (kind.name(), kind)), text)
-}
-
-fn storage(text: &str) -> Result<Storage, String> {
-    named(&Storage::ALL.map(|storage| (storage.name(), storage)), text)
-}
-
-fn optimizer(text: &str) -> Result<OptimizerKind, String> {
-    named(&OPTIMIZERS, text)
-}
-
-fn optimizer_name(config: &OptimizerConfig) -> &'static str {
-    OPTIMIZERS.iter().find(|(_, known)| *known == config.kind).map_or("", |(name, _)| name)
-}
-
-fn named<T: Copy>(known: &[(&str, T)], text: &str) -> Result<T, String> {
-    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("give one of {}", names.join(", "))
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_setting_survives_its_own_text() {
-        let mut config = Config::default();
-        for (key, text) in [
-            ("data.paths", "a.tsv, b*.tsv"),
-            ("model.kind", "lr"),
-            ("model.hidden", "64,32"),
-            ("model.cross_layers", "2"),
-            ("model.bottom", "32"),
-            ("model.precision", "bf16"),
-            ("tiers.dram", "64MiB"),
-            ("tiers.ssd", "/tmp/x"),
-            ("data.cache", "/tmp/y"),
-            ("optim.rows.kind", "adam"),
-            ("rows.storage", "bf16"),
-            ("data.eval_fraction", "0.25"),
-        ] {
-            find(key).unwrap().set(&mut config, text).unwrap();
-        }
-        assert_eq!(config.tiers.dram, ByteCount(64 << 20));
-        assert_eq!(from_json(&to_json(&config)).unwrap(), config);
-    }
-
-    #[test]
-    fn an_unknown_key_is_answered_with_the_likely_one() {
-        let error = |key| find(key).err().unwrap();
-        assert!(error("tiers.drm").contains("'tiers.dram'"), "{}", error("tiers.drm"));
-        assert!(error("lookahead").contains("'pipeline.lookahead'"), "{}", error("lookahead"));
-        assert!(error("optim.lr").contains("lr'"), "{}", error("optim.lr"));
-        for nothing in ["", "foo", "1", "zzz.qq"] {
-            assert!(!error(nothing).contains("did you mean"), "{}", error(nothing));
-        }
-    }
-
-    #[test]
-    fn a_value_of_the_wrong_kind_names_its_key() {
-        let mut config = Config::default();
-        let mut error = |key: &str, text| find(key).unwrap().set(&mut config, text).unwrap_err();
-        assert_eq!(error("data.epochs", "two"), "data.epochs = two: give a whole number");
-        assert!(error("model.kind", "din").contains("lr, wide_deep, deepfm, dcn, dlrm"));
-        assert!(error("tiers.dram", "lots").contains("64MiB"));
-        let refused = error("rows.storage", "f8");
-        assert_eq!(refused, "rows.storage = f8: give one of f32, f16, bf16");
-    }
-}
+mod tests;

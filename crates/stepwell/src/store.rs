@@ -11,6 +11,8 @@ use stepwell_server::{Checkpoint, Rows};
 use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Salvaged, StoreOptions};
 
 use crate::cli::{StoreArgs, StoreJob};
+use crate::failure::Failure;
+use crate::say::{self, Page, put, say};
 
 /// Files of which a checkpoint has at least one, where not all are lost.
 const OF_CHECKPOINTS: [&str; 3] = ["checkpoint.json", "dense.bin", "CHECKSUMS"];
@@ -22,7 +24,7 @@ const PARTIAL: &str = ".partial";
 const DAMAGES_SHOWN: usize = 50;
 
 /// Checks or repairs stores.
-pub(crate) fn run(args: &StoreArgs) -> Result<(), String> {
+pub(crate) fn run(args: &StoreArgs) -> Result<(), Failure> {
     match &args.job {
         StoreJob::Check { directories, json } => check(directories, *json),
         StoreJob::Repair { directories, into } => repair(directories, into),
@@ -109,7 +111,8 @@ fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, String> {
     opened.map_err(|error| error.to_string())
 }
 
-fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
+fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
+    let mut said = Ok(());
     let Named { checkpoint, stores } = named(directories)?;
     let (mut damaged, mut unchecked) = (0, Vec::new());
     let mut all = Vec::new();
@@ -117,7 +120,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
     if let Some(path) = &checkpoint {
         let opened = Checkpoint::open(path);
         if !json {
-            print_parts(path, &opened);
+            said = said.and(show_parts(path, &opened).say());
         }
         let step = opened.as_ref().ok().map(|checkpoint| checkpoint.step);
         let faults = faults(opened);
@@ -131,7 +134,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
             Ok(checked) => {
                 damaged += checked.damages.len();
                 if !json {
-                    print_checked(&store, &checked);
+                    said = said.and(show_checked(&store, &checked).say());
                 }
                 all.push(json!({ "directories": store, "checked": checked }));
             }
@@ -143,14 +146,16 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), String> {
         }
     }
     if json {
-        println!("{:#}", json!({ "checkpoint": parts, "stores": all }));
+        said = say::whole(&format!("{:#}\n", json!({ "checkpoint": parts, "stores": all })));
     }
     let mend = "`stepwell store repair DIR --into NEW` salvages the rest";
     match (unchecked.is_empty(), damaged) {
-        (true, 0) => Ok(()),
-        (true, count) => Err(format!("{count} damaged places; {mend}")),
-        (false, 0) => Err(unchecked.join("; ")),
-        (false, count) => Err(format!("{}; {count} damaged places; {mend}", unchecked.join("; "))),
+        (true, 0) => said,
+        (true, count) => Err(format!("{count} damaged places; {mend}").into()),
+        (false, 0) => Err(unchecked.join("; ").into()),
+        (false, count) => {
+            Err(format!("{}; {count} damaged places; {mend}", unchecked.join("; ")).into())
+        }
     }
 }
 
@@ -167,23 +172,27 @@ fn faults(opened: stepwell_server::Result<Checkpoint>) -> Vec<String> {
 
 /// A line for each part of a checkpoint that is not rows. What says of one whether it is whole may
 /// be the damaged one: so all of them are, or not.
-fn print_parts(path: &Path, opened: &stepwell_server::Result<Checkpoint>) {
+fn show_parts(path: &Path, opened: &stepwell_server::Result<Checkpoint>) -> Page {
+    let mut page = Page::default();
     let at = |name: &str| path.join(name).display().to_string();
     let [meta, dense, sums] = OF_CHECKPOINTS;
     match opened {
         Ok(checkpoint) => {
             let sections = &checkpoint.dense.sections;
             let values: usize = sections.iter().map(|(_, values)| values.len()).sum();
-            println!("{}: step {}: whole", at(meta), checkpoint.step);
-            println!("{}: {} sections, {values} values: whole", at(dense), sections.len());
-            println!("{}: whole", at(sums));
+            put!(page, "{}: step {}: whole", at(meta), checkpoint.step);
+            put!(page, "{}: {} sections, {values} values: whole", at(dense), sections.len());
+            put!(page, "{}: whole", at(sums));
         }
-        Err(error) => println!("{}, {dense}, {sums}: NOT WHOLE\n  {error}", at(meta)),
+        Err(error) => put!(page, "{}, {dense}, {sums}: NOT WHOLE\n  {error}", at(meta)),
     }
+    page
 }
 
-fn print_checked(store: &[PathBuf], checked: &Checked) {
-    println!(
+fn show_checked(store: &[PathBuf], checked: &Checked) -> Page {
+    let mut page = Page::default();
+    put!(
+        page,
         "{}: commit {}, {} segments, {} pages, {} rows with stale ones, {}: {}",
         name(store),
         checked.commit,
@@ -193,13 +202,15 @@ fn print_checked(store: &[PathBuf], checked: &Checked) {
         ByteCount(checked.bytes),
         if checked.damages.is_empty() { "whole" } else { "DAMAGED" }
     );
-    checked.damages.iter().take(DAMAGES_SHOWN).for_each(print_damage);
+    let shown = checked.damages.iter().take(DAMAGES_SHOWN);
+    shown.for_each(|damage| show_damage(&mut page, damage));
     if checked.damages.len() > DAMAGES_SHOWN {
-        println!("  and {} more (--json has all)", checked.damages.len() - DAMAGES_SHOWN);
+        put!(page, "  and {} more (--json has all)", checked.damages.len() - DAMAGES_SHOWN);
     }
+    page
 }
 
-fn print_damage(damage: &Damage) {
+fn show_damage(page: &mut Page, damage: &Damage) {
     let Damage { path, offset, what, keys } = damage;
     let shown: Vec<String> =
         keys.iter().take(KEYS_SHOWN).map(|key| format!("{:016x}", key.0)).collect();
@@ -207,7 +218,7 @@ fn print_damage(damage: &Damage) {
         0 => String::new(),
         count => format!("; {count} keys lie there: {} …", shown.join(", ")),
     };
-    println!("  {} at offset {offset}: {what}{keys}", path.display());
+    put!(page, "  {} at offset {offset}: {what}{keys}", path.display());
 }
 
 fn name(store: &[PathBuf]) -> String {
@@ -215,11 +226,11 @@ fn name(store: &[PathBuf]) -> String {
     names.join(" + ")
 }
 
-fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
+fn repair(directories: &[PathBuf], into: &Path) -> Result<(), Failure> {
     let Named { checkpoint, stores } = named(directories)?;
     refuse_inside(directories, into)?;
     if stores.is_empty() {
-        return Err(format!("{} holds no rows", directories[0].display()));
+        return Err(format!("{} holds no rows", directories[0].display()).into());
     }
     let mut lost = 0;
     let several = stores.len() > 1 || checkpoint.is_some() || is_below(directories, &stores);
@@ -229,17 +240,20 @@ fn repair(directories: &[PathBuf], into: &Path) -> Result<(), String> {
             _ => into.to_owned(),
         };
         let salvaged = salvage(&store, &target)?;
-        print_salvaged(&store, &target, &salvaged);
+        // The work is the new store: it goes on, whoever listens.
+        say!("{}", show_salvaged(&store, &target, &salvaged).text().trim_end());
         lost += u64::from(!salvaged.is_whole());
     }
     // Rows alone are salvaged: a checkpoint may have lost more.
     let faults = checkpoint.map(|path| faults(Checkpoint::open(&path))).unwrap_or_default();
     if !faults.is_empty() {
-        return Err(format!("rows alone are salvaged: {}", faults.join("; ")));
+        return Err(format!("rows alone are salvaged: {}", faults.join("; ")).into());
     }
     match lost {
         0 => Ok(()),
-        count => Err(format!("of {count} stores not everything could be salvaged, see above")),
+        count => {
+            Err(format!("of {count} stores not everything could be salvaged, see above").into())
+        }
     }
 }
 
@@ -300,8 +314,10 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
     })
 }
 
-fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
-    println!(
+fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page {
+    let mut page = Page::default();
+    put!(
+        page,
         "{}: {} rows salvaged into {}, {} lost on {} damaged pages",
         name(store),
         salvaged.rows,
@@ -311,35 +327,40 @@ fn print_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) {
     );
     if salvaged.rows_named > salvaged.rows {
         let (named, lost) = (salvaged.rows_named, salvaged.rows_named - salvaged.rows);
-        println!("  the manifest says {named} rows: at least {lost} are lost in all");
+        put!(page, "  the manifest says {named} rows: at least {lost} are lost in all");
     }
     for key in salvaged.keys_lost.iter().take(DAMAGES_SHOWN) {
-        println!("  lost: key {:016x}", key.0);
+        put!(page, "  lost: key {:016x}", key.0);
     }
     if salvaged.pages_unknown > 0 {
-        println!(
+        put!(
+            page,
             "  of {} damaged pages nothing tells the keys: older versions of their rows may have \
              been salvaged in their place",
             salvaged.pages_unknown
         );
     }
     if salvaged.manifest_lost {
-        println!(
+        put!(
+            page,
             "  the manifest was damaged or missing: all segments that lie there were taken, those \
              of no commit too"
         );
     }
     if salvaged.segments_unlisted > 0 {
-        println!(
+        put!(
+            page,
             "  {} segments have no whole footer: rows missing at their ends are not counted, and \
              rows deleted by them may be back",
             salvaged.segments_unlisted
         );
     }
     if salvaged.segments_lost > 0 {
-        println!(
+        put!(
+            page,
             "  {} segments are missing: older versions of their rows may have been salvaged",
             salvaged.segments_lost
         );
     }
+    page
 }

@@ -3,6 +3,7 @@
 use stepwell_base::ByteCount;
 use stepwell_train::{Config, Metrics, Report};
 
+use crate::say::{Page, put};
 use crate::settings::SETTINGS;
 
 fn figure(value: Option<f64>) -> String {
@@ -27,18 +28,22 @@ pub(crate) fn metrics_line(metrics: &Metrics) -> String {
 }
 
 /// The final table of a training run.
-pub(crate) fn print_report(report: &Report) {
-    println!();
-    row("examples", &format!("{} in {:.1} s", report.examples, report.train_seconds));
+pub(crate) fn report(report: &Report) -> Page {
+    let mut page = Page::default();
+    let to = &mut page;
+    put!(to);
+    row(to, "examples", &format!("{} in {:.1} s", report.examples, report.train_seconds));
     if report.skipped_lines > 0 {
-        row("skipped lines", &report.skipped_lines.to_string());
+        row(to, "skipped lines", &report.skipped_lines.to_string());
     }
-    row("examples/s", &format!("{:.0}", report.examples_per_second));
-    print_metrics(report);
+    row(to, "examples/s", &format!("{:.0}", report.examples_per_second));
+    put_metrics(to, report);
     let host = &report.tiers.host;
     let planned = (host.hits + host.misses).max(1) as f64;
-    row("rows", &format!("{} exist, {} fit in memory", report.rows, host.slots));
+    let rows = report.rows.map_or_else(|| "not counted".to_owned(), |rows| format!("{rows} exist"));
+    row(to, "rows", &format!("{rows}, {} fit in memory", host.slots));
     row(
+        to,
         "rows planned",
         &format!(
             "{:.1} % were in memory, {:.1} % came from disk, {:.1} % on their way there, {:.1} % \
@@ -49,29 +54,39 @@ pub(crate) fn print_report(report: &Report) {
             100.0 * host.initialized as f64 / planned
         ),
     );
-    print_disk(report);
-    print_stages(report);
+    put_disk(to, report);
+    put_stages(to, report);
     let peak = report.peak_rss_bytes.map_or_else(|| "-".to_owned(), |b| ByteCount(b).to_string());
-    row("peak memory", &format!("{peak} of {} planned", ByteCount(report.budget_bytes)));
-    row("model digest", &format!("{} ({})", report.model_digest, report.kernels));
+    row(to, "peak memory", &format!("{peak} of {} planned", ByteCount(report.budget_bytes)));
+    if let Some(digest) = &report.model_digest {
+        row(to, "model digest", &format!("{digest} ({})", report.kernels));
+    }
+    page
 }
 
 /// The rows of the table that an evaluation has too.
-pub(crate) fn print_metrics(report: &Report) {
+pub(crate) fn metrics(report: &Report) -> Page {
+    let mut page = Page::default();
+    put_metrics(&mut page, report);
+    page
+}
+
+fn put_metrics(to: &mut Page, report: &Report) {
     if report.progressive.examples > 0 {
-        row("progressive", &metrics_line(&report.progressive));
+        row(to, "progressive", &metrics_line(&report.progressive));
     }
     if report.eval.examples > 0 {
-        row("evaluation", &metrics_line(&report.eval));
+        row(to, "evaluation", &metrics_line(&report.eval));
     }
     if let Some(best) = &report.best_possible {
-        row("best reachable", &metrics_line(best));
+        row(to, "best reachable", &metrics_line(best));
     }
 }
 
-fn print_disk(report: &Report) {
+fn put_disk(to: &mut Page, report: &Report) {
     let disk = &report.tiers.disk;
     row(
+        to,
         "disk",
         &format!(
             "{} live and {} stale rows in {} segments ({}); {} read, {} written, {} segments \
@@ -87,23 +102,24 @@ fn print_disk(report: &Report) {
     );
 }
 
-fn print_stages(report: &Report) {
+fn put_stages(to: &mut Page, report: &Report) {
     let stages: Vec<String> = report
         .stages
         .iter()
         .map(|stage| format!("{} {:.1}/{:.1}", stage.name, stage.busy_seconds, stage.wait_seconds))
         .collect();
-    row("busy/waiting s", &stages.join(", "));
+    row(to, "busy/waiting s", &stages.join(", "));
 }
 
-fn row(name: &str, value: &str) {
-    println!("{name:<16}{value}");
+fn row(to: &mut Page, name: &str, value: &str) {
+    put!(to, "{name:<16}{value}");
 }
 
 /// All settings with their meaning and default.
-pub(crate) fn print_settings() {
-    let config = Config::default();
+pub(crate) fn settings() -> Page {
+    let (config, mut page) = (Config::default(), Page::default());
     for setting in SETTINGS {
-        println!("{:<24}{} [{}]", setting.key, setting.help, setting.get(&config));
+        put!(page, "{:<24}{} [{}]", setting.key, setting.help, setting.get(&config));
     }
+    page
 }

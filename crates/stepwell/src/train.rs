@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
+use stepwell_base::stop::StopRequest;
 use stepwell_server::Placement;
-use stepwell_train::{Capacity, Config, Limits, RowsAtStart, Surroundings};
+use stepwell_train::{Capacity, Config, Error as TrainError, Limits, RowsAtStart, Surroundings};
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
+use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::say::{self, Page, put, say};
+use crate::signals::Signals;
 use crate::{file, outputs, settings, table};
 
 /// The job of `stepwell train` without arguments.
@@ -19,8 +23,8 @@ const EMBEDDED: &str = include_str!("../default.toml");
 const PRESETS: [&str; 1] = ["criteo"];
 
 /// Trains.
-pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
-    let config = config(&args.settings)?;
+pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
+    let (config, chosen) = config(&args.settings)?;
     outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
     if let (Some(report), Some(cache)) = (&args.report, &config.data.cache) {
         outputs::check_apart(("--report", report), ("data.cache", cache))?;
@@ -32,25 +36,52 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), String> {
         _ => Placement::Fresh,
     };
     config.check()?;
+    note_idle(args, &config, &chosen);
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     let limits = limits.map_err(|error| error.to_string())?;
-    println!("{}", headline(&config));
+    say!("{}", headline(&config));
+    let signals = Signals::heed()?;
     let progress = Arc::new(Progress::new(&config));
     let around = Surroundings {
         repaired_rows: args.repaired,
-        ..surroundings(&config, placement, Arc::clone(&progress))
+        ..surroundings(&config, placement, Arc::clone(&progress), signals.stop())
     };
     let report = stepwell_train::train(&config, &around);
     progress.finish();
-    let mut report = report.map_err(|error| error.to_string())?;
+    let mut report = match report {
+        Err(TrainError::Interrupted) => {
+            let line = "interrupted before the first step: there is nothing to keep";
+            return Err(signals.interrupted(line.to_owned()));
+        }
+        other => other.map_err(|error| error.to_string())?,
+    };
     if let Some(limits) = limits {
         report.set_limits(&limits, config.model.precision);
     }
-    table::print_report(&report);
-    if config.checkpoint.dir.is_none() {
-        println!("no --checkpoint was given: the model ended with this run");
+    say!("{}", table::report(&report).text().trim_end());
+    let keeps = config.checkpoint.dir.is_some();
+    if !keeps && !report.interrupted {
+        say!("no --checkpoint was given: the model ended with this run");
     }
-    outputs::write(args.report.as_deref(), &report)
+    outputs::write(args.report.as_deref(), &report)?;
+    match report.interrupted {
+        true => Err(signals.interrupted(interrupted(&config, report.steps))),
+        false => Ok(()),
+    }
+}
+
+/// What became of a run that was stopped after so many steps, and how to go on.
+fn interrupted(config: &Config, steps: u64) -> String {
+    match &config.checkpoint.dir {
+        _ if steps == 0 => "interrupted before the first step: there is nothing to keep".to_owned(),
+        Some(directory) => format!(
+            "interrupted after step {steps}: go on with --checkpoint {} --resume",
+            directory.display()
+        ),
+        None => format!(
+            "interrupted after step {steps}: nothing is kept, since no --checkpoint was given"
+        ),
+    }
 }
 
 /// The configuration, the limits, the data, and the checkpoints and stores that lie where a run
@@ -72,11 +103,12 @@ pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Prints the capacity plan.
-pub(crate) fn plan(args: &ConfigArgs) -> Result<(), String> {
-    let config = config(args)?;
+pub(crate) fn plan(args: &ConfigArgs) -> Result<(), Failure> {
+    let (config, chosen) = config(args)?;
+    config.check()?;
+    settings::idle_notes(&chosen, &config).iter().for_each(say::note);
     let capacity = stepwell_train::plan(&config).map_err(|error| error.to_string())?;
-    print_plan(&capacity);
-    Ok(())
+    plan_of(&capacity).say()
 }
 
 /// What surrounds a run on the command line.
@@ -84,6 +116,7 @@ pub(crate) fn surroundings(
     config: &Config,
     placement: Placement,
     progress: Arc<Progress>,
+    stop: StopRequest,
 ) -> Surroundings {
     Surroundings {
         observer: progress,
@@ -91,18 +124,21 @@ pub(crate) fn surroundings(
         pace: Arc::new(FullSpeed),
         driver: Arc::new(Threads),
         world: None,
+        stop,
         rows: RowsAtStart::default(),
         repaired_rows: false,
         digest: true,
         placement,
         settings: settings::to_json(config),
-        on_plan: Box::new(print_plan),
-        on_note: Box::new(|note| println!("{note}")),
+        on_plan: Box::new(|capacity| say!("{}", plan_of(capacity).text().trim_end())),
+        on_note: Box::new(|note| say!("{note}")),
     }
 }
 
-fn print_plan(capacity: &Capacity) {
-    println!("memory at most:\n{}", capacity.budget);
+fn plan_of(capacity: &Capacity) -> Page {
+    let mut page = Page::default();
+    put!(page, "memory at most:\n{}", capacity.budget);
+    page
 }
 
 fn headline(config: &Config) -> String {
@@ -120,8 +156,19 @@ fn headline(config: &Config) -> String {
     )
 }
 
-/// Puts the settings together.
-fn config(args: &ConfigArgs) -> Result<Config, String> {
+/// Says what was chosen and changes nothing.
+fn note_idle(args: &TrainArgs, config: &Config, chosen: &[String]) {
+    settings::idle_notes(chosen, config).iter().for_each(say::note);
+    if args.force && config.checkpoint.dir.is_none() && config.tiers.ssd.is_none() {
+        say::note("--force has no effect, because neither --checkpoint nor tiers.ssd is given");
+    }
+    if args.settings.preset.is_some() && config.data.paths.is_empty() {
+        say::note("--preset has no effect, because no data is given");
+    }
+}
+
+/// Puts the settings together; the keys that somebody chose come with them.
+fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
     let mut config = Config::default();
     let mut chosen = Vec::new();
     match &args.config {
@@ -153,7 +200,7 @@ fn config(args: &ConfigArgs) -> Result<Config, String> {
     let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
     chosen.extend(keys.map(str::to_owned));
     widen_horizon(&mut config, &chosen);
-    Ok(config)
+    Ok((config, chosen))
 }
 
 /// A horizon that is not among the keys that were `chosen` follows the lookahead.

@@ -1,5 +1,7 @@
 //! No command writes over what it reads.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 mod common;
 
 use std::fs;
@@ -42,4 +44,53 @@ fn what_a_run_reads_is_never_written_over() {
     shop.ok(&["inspect", &step]);
     assert_eq!(fs::read(&data).unwrap(), before);
     assert!(!shop.path("new.svg").exists(), "a refused run leaves nothing");
+}
+
+#[test]
+fn files_that_look_unfinished_are_nobodys_to_take() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    let mine = ["r.json.unfinished", "f.json.unfinished", "f.svg.unfinished", "s.tsv.unfinished"];
+    for name in mine {
+        fs::write(shop.path(name), "mine").unwrap();
+    }
+    let mut args = vec!["train", "--data", &data, "--report", "r.json"];
+    args.extend(SMALL);
+    shop.ok(&args);
+    shop.ok(&["cache-sim", &data, "--json", "f.json", "--picture", "f.svg"]);
+    shop.ok(&["synth", "--out", "s.tsv", "--examples", "100"]);
+    for name in mine {
+        assert_eq!(fs::read_to_string(shop.path(name)).unwrap(), "mine", "{name}");
+    }
+    for name in ["r.json", "f.json", "f.svg", "s.tsv"] {
+        assert!(fs::metadata(shop.path(name)).unwrap().len() > 0, "{name}");
+    }
+    assert_eq!(left(&shop), Vec::<String>::new());
+}
+
+/// Files that are called as those that are being written.
+fn left(shop: &Workshop) -> Vec<String> {
+    let names = fs::read_dir(shop.path("")).unwrap().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains("stepwell-")).collect()
+}
+
+#[test]
+fn an_output_that_fails_leaves_the_older_one_and_nothing_else() {
+    let shop = Workshop::new();
+    shop.ok(&["synth", "--out", "s.tsv", "--examples", "100"]);
+    let before = fs::read(shop.path("s.tsv")).unwrap();
+    // A limit on the size of files acts as a full disk does.
+    let output = std::process::Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\""])
+        .args([env!("CARGO_BIN_EXE_stepwell"), "synth", "--out", "s.tsv", "--force"])
+        .args(["--examples", "10000"])
+        .current_dir(shop.path(""))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("s.tsv"), "{error}");
+    assert_eq!(fs::read(shop.path("s.tsv")).unwrap(), before);
+    assert_eq!(left(&shop), Vec::<String>::new());
 }

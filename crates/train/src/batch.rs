@@ -50,8 +50,8 @@ pub(crate) struct GroupPart {
 pub(crate) struct MiniBatch {
     /// Count of mini-batches read before it, evaluated ones included.
     pub(crate) number: u32,
-    /// Steps trained once it is.
-    pub(crate) step: u64,
+    /// Where the training data goes on once it is trained, and how many steps that makes.
+    pub(crate) after: Position,
     /// What is done with it.
     pub(crate) purpose: Purpose,
     /// Labels, 0 or 1. // (examples)
@@ -97,7 +97,7 @@ impl MiniBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// The model as of now is to be written.
-    Checkpoint(Position),
+    Checkpoint,
     /// An epoch's training part is over.
     EpochTrained,
     /// An epoch's evaluation is over.
@@ -120,6 +120,8 @@ pub(crate) struct Unit {
     pub(crate) minis: Vec<MiniBatch>,
     /// What moves, by table group.
     pub(crate) groups: Vec<GroupUnit>,
+    /// Whether one of the mini-batches was trained: none is, once the run is to stop.
+    pub(crate) trained: bool,
     /// A mark; then there are no mini-batches, and a checkpoint's victims stay where they are.
     pub(crate) mark: Option<Mark>,
 }

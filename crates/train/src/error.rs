@@ -16,6 +16,9 @@ pub enum Error {
     /// The store cannot be made.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
+    /// Somebody asked to stop before anything was done that could be reported.
+    #[error("interrupted before anything was done")]
+    Interrupted,
     /// Settings that make no sense.
     #[error("{0}")]
     Config(String),

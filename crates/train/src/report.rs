@@ -15,6 +15,8 @@ use crate::profile::{KernelReport, LayerReport};
 pub struct Report {
     /// Version of the program.
     pub version: String,
+    /// Whether the run was asked to stop before it was through.
+    pub interrupted: bool,
     /// Examples trained on by this process.
     pub examples: u64,
     /// Steps of the model, those before a resume included.
@@ -46,10 +48,11 @@ pub struct Report {
     /// By layer of the graph, in the order in which they run forwards; their seconds sum to about
     /// those of the kernels `forward` and `backward`.
     pub layers: Vec<LayerReport>,
-    /// Rows of the model that exist.
-    pub rows: u64,
-    /// Sum modulo 2^128 of a hash of every row, hashed with the dense part.
-    pub model_digest: String,
+    /// Rows of the model that exist; none where they were not counted.
+    pub rows: Option<u64>,
+    /// Sum modulo 2^128 of a hash of every row, hashed with the dense part; none where the run was
+    /// interrupted before it was computed.
+    pub model_digest: Option<String>,
     /// Instruction sets that the sums were made with; digests compare within one.
     pub kernels: String,
     /// Peak resident memory; none where the system does not tell.

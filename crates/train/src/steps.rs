@@ -11,7 +11,7 @@ use stepwell_disk::{Disk, MemDisk};
 use stepwell_server::{Bags, Fit, Group, GroupUnit, Grouper, Planner, Puller, Staging};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
-use crate::batch::{GroupPart, MiniBatch, Purpose};
+use crate::batch::{GroupPart, MiniBatch, Position, Purpose};
 use crate::config::Config;
 use crate::models::Model;
 use crate::profile::{KernelReport, LayerReport};
@@ -110,7 +110,7 @@ impl Steps {
         let grouped = self.clock.seconds();
         let mut mini = MiniBatch {
             number: self.number,
-            step: self.trainer.steps() + 1,
+            after: Position { step: self.trainer.steps() + 1, ..Position::default() },
             purpose: Purpose::Train,
             labels: examples.labels,
             dense: examples.dense,

@@ -40,13 +40,12 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Axes = Cartesian2d<Sizes, RangedCoordf64>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Axes>;
 
-/// Draws the figures of all traces into one file, whose name ends in `.svg`.
+/// Draws the figures of all traces into one picture, as the text of a file.
 ///
 /// # Errors
-/// Another name, or a file that cannot be written.
-pub fn draw(path: &Path, figures: &[Figures]) -> Result<()> {
-    check_picture(path)?;
-    let fail = |why: String| Error::Arguments(format!("{}: {why}", path.display()));
+/// Figures that cannot be drawn.
+pub fn draw(figures: &[Figures]) -> Result<String> {
+    let fail = |why: String| Error::Arguments(format!("the picture: {why}"));
     let mut text = String::new();
     {
         let height = PANEL_HEIGHT * figures.len().max(1) as u32;
@@ -57,7 +56,7 @@ pub fn draw(path: &Path, figures: &[Figures]) -> Result<()> {
         });
         drawn.and_then(|()| area.present().map_err(|error| error.to_string())).map_err(fail)?;
     }
-    std::fs::write(path, text).map_err(|error| fail(error.to_string()))
+    Ok(text)
 }
 
 /// Refuses names that tell another kind of picture.

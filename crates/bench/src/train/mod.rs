@@ -20,6 +20,7 @@ use serde_json::Value;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
+use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_server::Placement;
 use stepwell_train::config::ModelKind;
@@ -235,6 +236,7 @@ fn train(
         pace: Arc::new(FullSpeed),
         driver: Arc::new(Threads),
         world: None,
+        stop: StopRequest::new(),
         placement: Placement::Fresh,
         rows: RowsAtStart { from: vec![rows.to_owned()], in_memory },
         repaired_rows: false,

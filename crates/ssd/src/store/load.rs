@@ -98,9 +98,11 @@ impl<'a> Loading<'a> {
         };
         let homes = find(disks, manifest)?;
         for (entry, directory) in manifest.segments.iter().zip(homes) {
+            options.go_on()?;
             loading.open(&*disks[directory], directory, entry)?;
         }
         for slot in 0..loading.sources.len() {
+            options.go_on()?;
             loading.add(slot)?;
         }
         if loading.index.rows() != manifest.rows {

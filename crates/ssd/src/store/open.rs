@@ -150,6 +150,7 @@ impl Store {
         set_aside_unnamed(&disks, &[])?;
         let counters = Counters::new(disks.len());
         for (number, entry) in manifest.segments.iter().enumerate() {
+            options.go_on()?;
             let directory = number % disks.len();
             let disk = &disks[directory];
             if source.link_into(&segment::name(entry.segment), disk.path())? == Placed::Copied {

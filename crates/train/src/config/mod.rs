@@ -2,6 +2,7 @@
 //!
 //! This is the meaning; how it is written down (TOML, flags) is the roof's business.
 
+mod checkpoint;
 mod model;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 use stepwell_server::{Admission, Life};
 
+pub use self::checkpoint::CheckpointConfig;
 pub use self::model::{ModelConfig, ModelKind};
 
 /// Everything a run is told.
@@ -195,17 +197,6 @@ pub struct OptimizerConfig {
     pub lr: f64,
 }
 
-/// Where and when checkpoints are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckpointConfig {
-    /// Directory; none for no checkpoints.
-    pub dir: Option<PathBuf>,
-    /// Steps between checkpoints; 0 for one at the end.
-    pub every: u64,
-    /// Checkpoints of this run that are kept.
-    pub keep: usize,
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -253,11 +244,13 @@ impl Default for Config {
             storage: Storage::F32,
             rows: OptimizerConfig { kind: OptimizerKind::Adagrad, lr: 0.02 },
             dense: OptimizerConfig { kind: OptimizerKind::Adam, lr: 0.001 },
-            checkpoint: CheckpointConfig { dir: None, every: 0, keep: 2 },
+            checkpoint: CheckpointConfig::default(),
         }
     }
 }
 
+/// Most threads that compute, and as many that parse.
+const THREADS_MAX: usize = 1024;
 /// Most malformed lines of a pass whose data is cached; training and evaluation may be two parts.
 const CACHED_SKIP_MAX: u64 = stepwell_data::CACHE_MALFORMED_MAX / 2;
 /// Most examples of a mini-batch: occurrences are counted in u32.
@@ -293,11 +286,13 @@ impl Config {
         let positive = |key: &str, value: usize| {
             if value == 0 { Err(format!("{key} is 0: give at least 1")) } else { Ok(()) }
         };
-        positive("threads", self.threads)?;
+        if !(1..=THREADS_MAX).contains(&self.threads) {
+            return Err(format!("threads is {}: give 1 to {THREADS_MAX}", self.threads));
+        }
         self.data.check_cache()?;
         positive("data.mini_batch", self.data.mini_batch)?;
         positive("data.epochs", self.data.epochs as usize)?;
-        positive("checkpoint.keep", self.checkpoint.keep)?;
+        self.checkpoint.check()?;
         positive("model.dim", self.model.dim)?;
         positive("train.blocks", self.model.blocks)?;
         self.check_sizes()?;
@@ -358,8 +353,8 @@ impl Config {
             ));
         }
         for (key, lr) in [("optim.rows.lr", self.rows.lr), ("optim.dense.lr", self.dense.lr)] {
-            if !(0.0..=LR_MAX).contains(&lr) {
-                return Err(format!("{key} is {lr}: give a number from 0 to {LR_MAX}"));
+            if !(lr > 0.0 && lr <= LR_MAX) {
+                return Err(format!("{key} is {lr}: give a number above 0, at most {LR_MAX}"));
             }
         }
         if !(0.0..=INIT_RANGE_MAX).contains(&self.model.init_range) {

@@ -163,7 +163,7 @@ impl BatchStage {
     fn empty_mini(&mut self, purpose: Purpose) -> MiniBatch {
         let fresh = || MiniBatch {
             number: 0,
-            step: 0,
+            after: Position::default(),
             purpose,
             labels: Vec::with_capacity(self.cut.mini_batch),
             dense: Vec::new(),
@@ -196,7 +196,7 @@ impl BatchStage {
             })?;
         let train = mini.purpose == Purpose::Train;
         self.position.step += u64::from(train);
-        mini.step = self.position.step;
+        mini.after = self.position;
         self.batch.push(mini);
         let every = self.cut.checkpoint_every;
         let due = train && every > 0 && self.position.step.is_multiple_of(every);
@@ -204,7 +204,7 @@ impl BatchStage {
             self.close_batch();
         }
         if due {
-            self.outgoing.push_back(Item::Mark(Mark::Checkpoint(self.position)));
+            self.outgoing.push_back(Item::Mark(Mark::Checkpoint));
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ impl BatchStage {
         }
         self.outgoing.push_back(Item::Mark(Mark::EpochTrained));
         if self.cut.checkpoint_at_end && pass.epoch + 1 == self.cut.epochs {
-            self.outgoing.push_back(Item::Mark(Mark::Checkpoint(self.position)));
+            self.outgoing.push_back(Item::Mark(Mark::Checkpoint));
         }
         Ok(())
     }

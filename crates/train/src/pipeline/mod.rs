@@ -15,6 +15,7 @@
 
 mod batch;
 mod cache;
+mod due;
 mod ordered;
 mod parse;
 mod plan;
@@ -35,6 +36,7 @@ use stepwell_server::{Group, GroupUnit, Planner};
 
 use self::batch::{BatchEnds, BatchStage, Cut};
 use self::cache::{Cached, Recorder};
+use self::due::Due;
 use self::ordered::Ordered;
 use self::parse::ParseStage;
 use self::plan::{PlanEnds, PlanStage, handoff};
@@ -49,6 +51,7 @@ use crate::step::Trainer;
 use crate::{Error, Result};
 
 pub(crate) use self::cache::CacheMaking;
+pub(crate) use self::due::Times;
 pub(crate) use self::pull::UNITS_PULLED;
 pub(crate) use self::read::{Pass, Passes};
 pub(crate) use self::spares::SPARES;
@@ -171,6 +174,7 @@ pub(crate) struct Parts {
     pub(crate) planners: Vec<Planner>,
     pub(crate) trainer: Trainer,
     pub(crate) saver: Option<Saver>,
+    pub(crate) times: Times,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) exact_scores: usize,
     pub(crate) counters: Arc<Counters>,
@@ -197,6 +201,7 @@ pub(crate) fn run(
     rhythm: &Rhythm,
 ) -> Result<Outcome> {
     let (planners_done, trained_done) = (handoff(), handoff());
+    parts.times.stop.rings(&rhythm.bell);
     let stages = wire(config, parts, rhythm, (&planners_done, &trained_done));
     let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
@@ -227,15 +232,22 @@ fn wire(
 
     let spares = Arc::new(Spares::default());
     let cut = cut(config, parts.saver.is_some(), parts.group_fields);
+    let stop = parts.times.stop.clone();
+    let due = Due::new(parts.times, Arc::clone(&rhythm.clock));
     let plan_ends = PlanEnds {
+        due,
         input: items_out,
         output: planned_in,
         retired: retired_out,
         spares: Arc::clone(&spares),
         finished: Arc::clone(planners_done),
     };
-    let train_ends =
-        TrainEnds { input: pulled_out, retired: retired_in, finished: Arc::clone(trained_done) };
+    let train_ends = TrainEnds {
+        input: pulled_out,
+        retired: retired_in,
+        bell: Arc::clone(bell),
+        finished: Arc::clone(trained_done),
+    };
     let cached = Cached::default();
     let recorder = |making| Recorder::new(making, &cached, &parts.observer, bell);
     let recorder = parts.cache.map(recorder);
@@ -244,6 +256,7 @@ fn wire(
         clock: Arc::clone(&rhythm.clock),
         exact_scores: parts.exact_scores,
         counters: Arc::clone(&parts.counters),
+        stop,
     };
     let distances = (config.pipeline.lookahead, config.pipeline.horizon);
     let (groups, reading) = (parts.groups, (parts.schema, parts.block_bytes));
@@ -260,7 +273,8 @@ fn wire(
     let plan = PlanStage::new(planners, groups.clone(), distances, counters, plan_ends);
     stages.push(Box::new(plan));
     stages.push(Box::new(PullStage::new(&groups, planned_out, pulled_in, down_in)));
-    let train = TrainStage::new(parts.trainer, groups.clone(), parts.saver, watch, train_ends);
+    let trainer = (parts.trainer, parts.start);
+    let train = TrainStage::new(trainer, groups.clone(), parts.saver, watch, train_ends);
     stages.push(Box::new(train));
     let bell = Arc::clone(bell);
     stages.push(Box::new(WriteStage { groups, input: down_out, bell, rules, late: None }));

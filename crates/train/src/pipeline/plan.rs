@@ -7,6 +7,9 @@
 //! that it holds leave half of the slots to others. Where even less fits, a batch waits for earlier
 //! ones to retire, or is cut between its mini-batches. Only a single mini-batch that does not fit
 //! an empty slab ends the run.
+//!
+//! Asked to stop, it plans no more, lets what is in flight come back, and has a last checkpoint
+//! written where there are any.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +19,7 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
 
+use super::due::Due;
 use super::spares::Spares;
 use super::{Counters, Handoff, rules_of};
 use crate::batch::{Item, Mark, MiniBatch, Unit};
@@ -44,6 +48,7 @@ pub(super) struct PlanStage {
     outgoing: Option<Unit>,
     input_closed: bool,
     counters: Arc<Counters>,
+    due: Due,
     rules: Rules,
     input: Receiver<Item>,
     output: Sender<Unit>,
@@ -58,6 +63,7 @@ pub(super) struct PlanEnds {
     pub(super) output: Sender<Unit>,
     pub(super) retired: Receiver<Unit>,
     pub(super) spares: Arc<Spares>,
+    pub(super) due: Due,
     pub(super) finished: Handoff<Vec<Planner>>,
 }
 
@@ -82,6 +88,7 @@ impl PlanStage {
             outgoing: None,
             input_closed: false,
             counters,
+            due: ends.due,
             input: ends.input,
             output: ends.output,
             retired: ends.retired,
@@ -97,6 +104,7 @@ impl PlanStage {
             any = true;
             self.stuck = false;
             self.in_flight -= 1;
+            self.due.over(&unit);
             if unit.mark.is_some() {
                 self.planners.iter_mut().for_each(Planner::all_clean);
             }
@@ -117,6 +125,10 @@ impl PlanStage {
     /// Looks at keys as far as the horizon.
     fn learn(&mut self) -> bool {
         let mut any = false;
+        if self.due.is_stopping() {
+            self.waiting.clear();
+            return false;
+        }
         while !self.input_closed && self.waiting.len() <= self.horizon {
             match self.input.try_recv() {
                 Received::Item(Item::Mark(mark)) => self.waiting.push_back(Waiting::Mark(mark)),
@@ -138,6 +150,9 @@ impl PlanStage {
 
     /// The next unit, if one can be planned now.
     fn plan(&mut self) -> Result<Option<Unit>> {
+        if self.due.is_now() {
+            return Ok(self.plan_checkpoint());
+        }
         if self.stuck || self.in_flight > self.lookahead || !self.may_widen() {
             return Ok(None);
         }
@@ -145,9 +160,24 @@ impl PlanStage {
             None => Ok(None),
             Some(Waiting::Mark(mark)) => {
                 let mark = *mark;
-                Ok(self.plan_mark(mark))
+                let unit = match mark {
+                    Mark::Checkpoint => self.plan_checkpoint(),
+                    mark => Some(Unit { mark: Some(mark), ..Unit::default() }),
+                };
+                if unit.is_some() {
+                    self.waiting.pop_front();
+                }
+                Ok(unit)
             }
             Some(Waiting::Batch(_)) => self.plan_batch(),
+        }
+    }
+
+    /// Whether nothing more will be planned.
+    fn is_over(&self) -> bool {
+        match self.due.is_stopping() {
+            true => !self.due.is_now(),
+            false => self.input_closed,
         }
     }
 
@@ -157,26 +187,21 @@ impl PlanStage {
         self.in_flight < WINDOW_LEAST || self.planners.iter().all(roomy)
     }
 
-    fn plan_mark(&mut self, mark: Mark) -> Option<Unit> {
-        let mut unit = Unit { mark: Some(mark), ..Unit::default() };
-        if let Mark::Checkpoint(_) = mark {
-            // The model after exactly this step: nothing may be in flight.
-            if self.in_flight > 0 && self.rules.hold(Rule::DrainBeforeCheckpoint) {
-                return None;
-            }
-            unit.groups = self
-                .planners
-                .iter()
-                .map(|planner| {
-                    let mut victims = Vec::with_capacity(planner.cache().dirty().count());
-                    victims.extend(planner.cache().dirty());
-                    GroupUnit { victims, ..GroupUnit::default() }
-                })
-                .collect();
-            self.in_flight += 1;
+    /// A checkpoint, once everything is at rest.
+    fn plan_checkpoint(&mut self) -> Option<Unit> {
+        // The model after exactly this step: nothing may be in flight.
+        if self.in_flight > 0 && self.rules.hold(Rule::DrainBeforeCheckpoint) {
+            return None;
         }
-        self.waiting.pop_front();
-        Some(unit)
+        let dirty = |planner: &Planner| {
+            let mut victims = Vec::with_capacity(planner.cache().dirty().count());
+            victims.extend(planner.cache().dirty());
+            GroupUnit { victims, ..GroupUnit::default() }
+        };
+        let groups = self.planners.iter().map(dirty).collect();
+        self.in_flight += 1;
+        self.due.begun();
+        Some(Unit { mark: Some(Mark::Checkpoint), groups, ..Unit::default() })
     }
 
     fn plan_batch(&mut self) -> Result<Option<Unit>> {
@@ -269,6 +294,7 @@ impl Stage for PlanStage {
     }
 
     fn poll(&mut self) -> Result<Progress> {
+        self.due.look();
         let mut any = self.retire();
         any |= self.learn();
         if self.outgoing.is_none() {
@@ -282,7 +308,7 @@ impl Stage for PlanStage {
             }
         }
         let idle = self.in_flight == 0 && self.waiting.is_empty() && self.outgoing.is_none();
-        if self.input_closed && idle {
+        if idle && self.is_over() {
             let planners = std::mem::take(&mut self.planners);
             *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(planners);
             return Ok(Progress::Done);

@@ -1,10 +1,14 @@
 //! Stage `train`: scores and trains mini-batches in order, measures them, writes checkpoints.
+//!
+//! Asked to stop, it hands the mini-batches that still come back as they are, so that their rows
+//! are let go without a trace, and writes the checkpoint that the planner then sends.
 
 use std::sync::{Arc, PoisonError};
 
 use stepwell_base::clock::Clock;
-use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
+use stepwell_base::stop::StopRequest;
 use stepwell_server::{Group, Keep};
 
 use super::{Counters, Handoff, Observer, Snapshot};
@@ -56,7 +60,14 @@ pub(super) struct TrainStage {
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
+    /// Asks for the end; looked at before each mini-batch.
+    stop: StopRequest,
+    stopping: bool,
+    /// Ends the stages that are left where the run ends early.
+    bell: Arc<Bell>,
     measured: Measured,
+    /// Behind the last mini-batch that was trained.
+    position: Position,
     progressive: Meter,
     eval: Meter,
     best: Meter,
@@ -73,29 +84,35 @@ pub(super) struct Watch {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) exact_scores: usize,
     pub(super) counters: Arc<Counters>,
+    pub(super) stop: StopRequest,
 }
 
 /// Where units come from and where they go.
 pub(super) struct TrainEnds {
     pub(super) input: Receiver<Unit>,
     pub(super) retired: Sender<Unit>,
+    pub(super) bell: Arc<Bell>,
     pub(super) finished: Handoff<Trained>,
 }
 
 impl TrainStage {
     pub(super) fn new(
-        trainer: Trainer,
+        (trainer, start): (Trainer, Position),
         groups: Vec<Arc<Group>>,
         saver: Option<Saver>,
         watch: Watch,
         ends: TrainEnds,
     ) -> Self {
-        let Watch { observer, clock, exact_scores, counters } = watch;
+        let Watch { observer, clock, exact_scores, counters, stop } = watch;
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
         Self {
             measured: Measured { steps, trained_at, ..Measured::default() },
+            position: start,
             clock,
             counters,
+            stop,
+            stopping: false,
+            bell: ends.bell,
             trainer: Some(trainer),
             groups,
             saver,
@@ -115,12 +132,13 @@ impl TrainStage {
         match mini.purpose {
             Purpose::Train => {
                 let sums = trainer.train(mini, &self.groups);
-                self.measured.steps = mini.step;
+                self.position = mini.after;
+                self.measured.steps = mini.after.step;
                 self.measured.examples += mini.examples() as u64;
                 if !sums.loss.is_finite() {
                     let loss = sums.loss / mini.examples().max(1) as f64;
                     let saved = self.measured.saved;
-                    return Err(Error::Diverged { step: mini.step, loss, saved });
+                    return Err(Error::Diverged { step: mini.after.step, loss, saved });
                 }
                 let scores = trainer.scores();
                 self.progressive.add(scores, &mini.labels, sums.loss, sums.probability);
@@ -155,6 +173,8 @@ impl TrainStage {
     /// False while the mark must wait.
     fn pass_mark(&mut self, mark: Mark) -> Result<bool> {
         match mark {
+            // What is measured in part is no figure of an epoch.
+            Mark::EpochTrained | Mark::Evaluated if self.stopping => {}
             Mark::EpochTrained => {
                 let metrics = self.progressive.take();
                 if metrics.examples == 0 && self.measured.steps == 0 {
@@ -174,17 +194,22 @@ impl TrainStage {
                 self.observer.evaluated(&metrics, self.measured.best.as_ref());
                 self.measured.eval.push(metrics);
             }
-            Mark::Checkpoint(position) => {
+            Mark::Checkpoint => {
                 if !self.groups.iter().all(|group| group.staging.is_idle()) {
                     return Ok(false);
                 }
-                self.save(position)?;
+                self.save()?;
             }
         }
         Ok(true)
     }
 
-    fn save(&mut self, position: Position) -> Result<()> {
+    /// Writes the model as it is now, unless that was done.
+    fn save(&mut self) -> Result<()> {
+        let position = self.position;
+        if self.measured.saved == Some(position.step) {
+            return Ok(());
+        }
         let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
             return Ok(());
         };
@@ -219,6 +244,7 @@ impl Stage for TrainStage {
     }
 
     fn poll(&mut self) -> Result<Progress> {
+        self.stopping |= self.stop.is_made();
         let (mut unit, done) = match self.unit.take() {
             Some(at_hand) => at_hand,
             None => match self.input.try_recv() {
@@ -232,12 +258,17 @@ impl Stage for TrainStage {
                 self.unit = Some((unit, done));
                 return Ok(Progress::Blocked);
             }
-            if matches!(mark, Mark::Checkpoint(_)) {
+            if mark == Mark::Checkpoint {
                 self.give_back(unit);
             }
             return Ok(Progress::Progressed);
         }
+        if self.stopping {
+            self.give_back(unit);
+            return Ok(Progress::Progressed);
+        }
         self.run_mini(&mut unit.minis[done])?;
+        unit.trained |= unit.minis[done].purpose == Purpose::Train;
         if done + 1 < unit.minis.len() {
             self.unit = Some((unit, done + 1));
         } else {
@@ -249,6 +280,18 @@ impl Stage for TrainStage {
 
 impl TrainStage {
     fn finish(&mut self) -> Progress {
+        if self.stopping {
+            // The stages before have more, which nobody will take; the one behind has to be
+            // through with what went down.
+            if !self.groups.iter().all(|group| group.staging.is_idle()) {
+                return Progress::Blocked;
+            }
+            let metrics = self.progressive.take();
+            if metrics.examples > 0 {
+                self.measured.progressive.push(metrics);
+            }
+            self.bell.stop();
+        }
         let measured = std::mem::take(&mut self.measured);
         let trained = self.trainer.take().map(|trainer| Trained { trainer, measured });
         *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = trained;

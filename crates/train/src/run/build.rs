@@ -94,7 +94,7 @@ pub(super) fn build(
             Some(_) => Compaction::Inline,
             None => options.compaction,
         };
-        let options = StoreOptions { compaction, ..options };
+        let options = StoreOptions { compaction, stop: around.stop.clone(), ..options };
         let snapshot = around.rows.from.get(number).map(PathBuf::as_path);
         let store = open_store(disk, number, options, (from, snapshot))?;
         let mut group = group(table, &capacity, number, store)?;
@@ -109,7 +109,7 @@ pub(super) fn build(
         .collect();
     if around.rows.in_memory {
         for (planner, group) in planners.iter_mut().zip(&groups) {
-            group.preload(planner)?;
+            group.preload(planner, &around.stop)?;
         }
     }
     let group_fields = model.group_fields().to_vec();

@@ -11,13 +11,14 @@
 //! [`LANES_MAX`] and `threads`, which the plan has for reading.
 
 use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
+use stepwell_base::stop::StopRequest;
 use stepwell_data::{Block, Chunk, DataError, Decoder, Input, ReadOptions, Skips, Source};
 
 use super::sources::{Sources, evaluation_pass};
-use crate::Result;
 use crate::capacity::BLOCK_BYTES;
 use crate::config::Config;
 use crate::step::compute_pool;
+use crate::{Error, Result};
 
 /// Blocks that are parsed at once at most; more are not read in the time that parsing one takes.
 const LANES_MAX: usize = 8;
@@ -25,8 +26,12 @@ const LANES_MAX: usize = 8;
 /// Reads all that an evaluation of this run will read; the built-in stream has nothing to find.
 ///
 /// # Errors
-/// Those of the evaluation, were it now.
-pub(super) fn check_evaluation(config: &Config, sources: &Sources) -> Result<()> {
+/// Those of the evaluation, were it now, and [`Error::Interrupted`].
+pub(super) fn check_evaluation(
+    config: &Config,
+    sources: &Sources,
+    stop: &StopRequest,
+) -> Result<()> {
     let Some(pass) = evaluation_pass(sources, 0) else { return Ok(()) };
     if matches!(*pass.input, Input::Stream(_)) {
         return Ok(());
@@ -43,6 +48,9 @@ pub(super) fn check_evaluation(config: &Config, sources: &Sources) -> Result<()>
     let pool = compute_pool(lanes.len())?;
     let mut skips = Skips::new(config.data.skip_max);
     loop {
+        if stop.is_made() {
+            return Err(Error::Interrupted);
+        }
         let (filled, end) = fill(&mut source, &mut lanes);
         let read = &mut lanes[..filled];
         let parse = |(block, chunk): &mut (Block, Chunk)| decoder.decode(block, chunk).err();

@@ -17,12 +17,13 @@ pub(super) fn assemble(
     groups: &[Arc<Group>],
     counters: &Counters,
     outcome: Outcome,
-    digest: &ModelDigest,
+    digest: Option<&ModelDigest>,
     precision: Precision,
 ) -> Report {
     let measured = outcome.measured;
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        interrupted: false,
         examples: measured.examples,
         steps: measured.steps,
         skipped_lines: counters.count().skipped,
@@ -38,8 +39,8 @@ pub(super) fn assemble(
         profile: outcome.trainer.profile().kernels(),
         layers: outcome.trainer.profile().layers(),
         stages: outcome.times.iter().map(Into::into).collect(),
-        rows: digest.rows(),
-        model_digest: digest.finish(&outcome.trainer.dense()),
+        rows: digest.map(ModelDigest::rows),
+        model_digest: digest.map(|digest| digest.finish(&outcome.trainer.dense())),
         kernels: kernels(precision),
         peak_rss_bytes: None,
         budget_bytes: capacity.budget.total(),

@@ -14,8 +14,12 @@ use serde_json::Value;
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::Bell;
 use stepwell_base::stage::{Driver, Pace, Rhythm};
-use stepwell_data::{Position as Place, Schema};
-use stepwell_server::{Checkpoint, ModelDigest, Placement, TableSpec};
+use stepwell_base::stop::StopRequest;
+use stepwell_data::{DataError, Position as Place, Schema};
+use stepwell_server::{
+    Checkpoint, Error as ServerError, Group, ModelDigest, Placement, Planner, TableSpec,
+};
+use stepwell_ssd::Error as StoreError;
 
 use self::build::{Built, build, capacity, store_options};
 use self::check::check_evaluation;
@@ -26,7 +30,7 @@ use crate::batch::{Position, Purpose};
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::models::Model;
-use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver};
+use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver, Times};
 use crate::report::{self, Report};
 use crate::world::World;
 use crate::{Error, Result};
@@ -43,6 +47,8 @@ pub struct Surroundings {
     pub driver: Arc<dyn Driver<Error>>,
     /// What stands in for the machine; none for the machine itself.
     pub world: Option<World>,
+    /// Asks the run to end soon, with a checkpoint where there are any.
+    pub stop: StopRequest,
     /// What to do with checkpoints and rows that are there already.
     pub placement: Placement,
     /// Rows that the model begins with.
@@ -81,23 +87,44 @@ impl std::fmt::Debug for Surroundings {
 /// # Errors
 /// Everything that the user can mend, and I/O errors.
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
+    run(config, around).map_err(interrupted)
+}
+
+/// What was stopped before its time is no failure of the part that was at work.
+fn interrupted(error: Error) -> Error {
+    match error {
+        Error::Data(DataError::Stopped)
+        | Error::Store(StoreError::Stopped)
+        | Error::Server(ServerError::Store(StoreError::Stopped)) => Error::Interrupted,
+        other => other,
+    }
+}
+
+fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.clock.seconds();
-    let sources = sources(config)?;
-    check_evaluation(config, &sources)?;
+    let sources = sources(config, &around.stop)?;
+    check_evaluation(config, &sources, &around.stop)?;
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = cache::begin(&sources)?;
     let start = checkpoints::start(config, around, &sources)?;
     let notes = sources.notes.iter().cloned();
     let notes = notes.chain(cache::note(config, &sources, start.position));
+    let notes = notes.chain(initial_note(config, start.resumed.as_ref()));
     notes.for_each(|note| (around.on_note)(&note));
     let cache = cache::made_by(config, &sources, begun, start.position);
     let built = build(config, around, &sources, start.resumed.as_ref())?;
+    let initial = config.checkpoint.initial && start.resumed.is_none();
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.resumed);
     let passes = Box::new(training_passes(config, &sources, start.position)) as Passes;
     let reads = Reads { passes, start: start.position, cache };
-    finish(config, around, sources, built, (reads, start.saver), begin)
+    finish(config, around, sources, built, (reads, start.saver, initial), begin)
+}
+
+fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {
+    let step = resumed.filter(|_| config.checkpoint.initial)?.step;
+    Some(format!("checkpoint.initial has no effect: the run goes on after step {step}"))
 }
 
 /// Scores the data of `config` with the model of a checkpoint; nothing is trained or written.
@@ -105,9 +132,13 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
 /// # Errors
 /// Everything that the user can mend, and I/O errors.
 pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
+    score(config, around, checkpoint).map_err(interrupted)
+}
+
+fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.clock.seconds();
-    let sources = sources(config)?;
+    let sources = sources(config, &around.stop)?;
     sources.notes.iter().for_each(|note| (around.on_note)(note));
     let pass = evaluation_pass(&sources, 0).unwrap_or(Pass {
         purpose: Purpose::Evaluate,
@@ -121,7 +152,11 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let reads = Reads { passes, start: Position::default(), cache: None };
-    let report = finish(config, around, sources, built, (reads, None), begin)?;
+    let report = finish(config, around, sources, built, (reads, None, false), begin)?;
+    if report.interrupted {
+        // A part of the data has no figures of its own.
+        return Err(Error::Interrupted);
+    }
     if report.eval.examples == 0 {
         return Err(Error::NothingToEvaluate { skipped: report.skipped_lines });
     }
@@ -134,7 +169,7 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
 /// Settings that make no sense, or unreadable data.
 pub fn plan(config: &Config) -> Result<Capacity> {
     config.check().map_err(Error::Config)?;
-    let sources = sources(config)?;
+    let sources = sources(config, &StopRequest::new())?;
     let model = Model::build(config, sources.schema)?;
     let stores = store_options(config, &model);
     capacity(config, &sources, &model, &stores, None)
@@ -160,7 +195,7 @@ fn finish(
     around: &Surroundings,
     sources: Sources,
     built: Built,
-    (reads, saver): (Reads, Option<Saver>),
+    (reads, saver, initial): (Reads, Option<Saver>, bool),
     begin: f64,
 ) -> Result<Report> {
     let counters = Arc::new(Counters::default());
@@ -180,6 +215,7 @@ fn finish(
         groups: groups.clone(),
         planners,
         trainer,
+        times: times(config, around, (saver.is_some(), initial)),
         saver,
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
@@ -201,18 +237,41 @@ fn finish(
         }
     };
     let wall_seconds = around.clock.seconds() - begin;
-    let mut digest = ModelDigest::default();
-    if around.digest {
-        for (group, planner) in groups.iter().zip(&outcome.planners) {
-            group.digest(planner.cache(), &mut digest)?;
-        }
-    }
+    let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;
-    let mut report = assemble(around, &capacity, &groups, &counters, outcome, &digest, precision);
+    let digest = digest.as_ref();
+    let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
+    report.interrupted = around.stop.is_made();
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;
     report.peak_rss_bytes = report::peak_rss_bytes();
     drop(scratch);
     Ok(report)
+}
+
+/// When checkpoints are written, where the run `saves` any.
+fn times(config: &Config, around: &Surroundings, (saves, initial): (bool, bool)) -> Times {
+    let seconds = config.checkpoint.minutes * 60.0;
+    let seconds = (seconds > 0.0).then_some(seconds);
+    Times { saves, seconds, initial, stop: around.stop.clone() }
+}
+
+/// The digest of the model; none where nobody wants it, or wants to wait for it.
+fn digest(
+    around: &Surroundings,
+    groups: &[Arc<Group>],
+    planners: &[Planner],
+) -> Result<Option<ModelDigest>> {
+    if !around.digest {
+        return Ok(None);
+    }
+    let mut digest = ModelDigest::default();
+    for (group, planner) in groups.iter().zip(planners) {
+        match group.digest(planner.cache(), &mut digest, &around.stop) {
+            Err(ServerError::Store(StoreError::Stopped)) => return Ok(None),
+            other => other?,
+        }
+    }
+    Ok(Some(digest))
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    CacheWriter, Input, Position as Place, Schema, SynthOptions, empty_note, resolve,
+    CacheWriter, Input, Position as Place, Schema, SynthOptions, empty_note, lines_of_each_until,
+    resolve,
 };
 
 use super::cache::{self, Found, Wanted};
@@ -31,7 +33,7 @@ pub(super) struct Sources {
 /// Columns of the data.
 pub(super) const SCHEMA: Schema = Schema::CRITEO;
 
-pub(super) fn sources(config: &Config) -> Result<Sources> {
+pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
     let input = match config.data.paths.as_slice() {
         [] => Input::synth(&synth_options(config))?,
         paths => Input::Files(resolve(paths)?),
@@ -52,7 +54,7 @@ pub(super) fn sources(config: &Config) -> Result<Sources> {
     if eval_input.is_none() && config.data.eval_fraction > 0.0 {
         let lines = match &cache {
             Some(cache) => cache.lines_of_each(),
-            None => input.lines_of_each()?,
+            None => lines(&input, stop)?,
         };
         let total: u64 = lines.iter().sum();
         boundary = Some(place_of(train_part(config, total), &lines));
@@ -73,6 +75,14 @@ pub(super) fn sources(config: &Config) -> Result<Sources> {
     };
     let input = Arc::new(input);
     Ok(Sources { schema: SCHEMA, input, eval_input, boundary, examples, cache: wanted, notes })
+}
+
+/// Lines of each file: counting reads all of them.
+fn lines(input: &Input, stop: &StopRequest) -> Result<Vec<u64>> {
+    Ok(match input {
+        Input::Files(files) => lines_of_each_until(files, stop)?,
+        input => input.lines_of_each()?,
+    })
 }
 
 /// The options of the built-in stream.

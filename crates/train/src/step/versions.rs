@@ -173,7 +173,7 @@ mod tests {
     use stepwell_server::Lookup;
 
     use super::*;
-    use crate::batch::{GroupPart, Purpose};
+    use crate::batch::{GroupPart, Position, Purpose};
 
     fn mini(keys: &[u64]) -> MiniBatch {
         let distinct: Vec<Key> = keys.iter().copied().map(Key).collect();
@@ -181,7 +181,7 @@ mod tests {
         let lookup = Lookup { distinct, slots, ..Lookup::default() };
         MiniBatch {
             number: 0,
-            step: 0,
+            after: Position::default(),
             purpose: Purpose::Train,
             labels: Vec::new(),
             dense: Vec::new(),

@@ -6,6 +6,7 @@ use serde_json::Value;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Pace, Threads};
+use stepwell_base::stop::StopRequest;
 use stepwell_server::Placement;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Report, RowsAtStart, Silence, Surroundings, train};
@@ -18,6 +19,7 @@ pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
         pace,
         driver: Arc::new(Threads),
         world: None,
+        stop: StopRequest::new(),
         rows: RowsAtStart::default(),
         repaired_rows: false,
         digest: true,

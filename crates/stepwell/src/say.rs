@@ -1,0 +1,101 @@
+//! What the program says: the one place that writes to standard output and standard error.
+//!
+//! A run says how it goes with [`line`], and goes on where nobody can hear it. A command whose
+//! output is its job says it with [`whole`], and ends where nobody can. What goes to standard error
+//! ([`error`], [`note`]) is lost where that cannot be written, for there is nobody left to tell.
+
+use std::fmt::{Arguments, Display};
+use std::io::{ErrorKind, Write, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::Failure;
+
+/// Whether standard output has failed.
+static UNHEARD: AtomicBool = AtomicBool::new(false);
+
+/// A line about a run, as `println!` takes it.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::say::line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
+/// Says a line, unless standard output has failed before; that it has is said once, but not where
+/// the reader has simply seen enough.
+pub(crate) fn line(text: Arguments<'_>) {
+    if UNHEARD.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut out = stdout().lock();
+    let said = writeln!(out, "{text}").and_then(|()| out.flush());
+    drop(out);
+    if let Err(why) = said {
+        let first = !UNHEARD.swap(true, Ordering::Relaxed);
+        if first && why.kind() != ErrorKind::BrokenPipe {
+            note(format_args!("standard output cannot be written ({why}): the run goes on"));
+        }
+    }
+}
+
+/// Says all that a command has to say.
+///
+/// # Errors
+/// That nobody reads it any more, or that it cannot be written.
+pub(crate) fn whole(text: &str) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What becomes of a command that has said all.
+///
+/// # Errors
+/// Those of [`whole`].
+pub(crate) fn written(said: std::io::Result<()>) -> Result<(), Failure> {
+    said.map_err(|why| match why.kind() {
+        ErrorKind::BrokenPipe => Failure::Unheard,
+        _ => Failure::Error(format!("cannot write to standard output: {why}")),
+    })
+}
+
+/// Lines that are said together.
+#[derive(Debug, Default)]
+pub(crate) struct Page(String);
+
+impl Page {
+    /// Puts a line below the others.
+    pub(crate) fn line(&mut self, line: Arguments<'_>) {
+        // Text takes whatever is written.
+        let _ = std::fmt::Write::write_fmt(&mut self.0, line);
+        self.0.push('\n');
+    }
+
+    /// All lines.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Says them as a command whose job they are.
+    ///
+    /// # Errors
+    /// Those of [`whole`].
+    pub(crate) fn say(&self) -> Result<(), Failure> {
+        whole(&self.0)
+    }
+}
+
+/// A line of a [`Page`], as `println!` takes it.
+macro_rules! put {
+    ($page:expr) => { $page.line(format_args!("")) };
+    ($page:expr, $($text:tt)*) => { $page.line(format_args!($($text)*)) };
+}
+pub(crate) use put;
+
+/// Says on standard error why the program ends, or how far it is.
+pub(crate) fn error(text: impl Display) {
+    // One write, so that lines of several threads stay apart.
+    let _ = stderr().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Says on standard error what is worth knowing.
+pub(crate) fn note(text: impl Display) {
+    error(format_args!("stepwell: note: {text}"));
+}

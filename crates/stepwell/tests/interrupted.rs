@@ -1,0 +1,218 @@
+//! Signals: the first stops a run after the step at hand, with a checkpoint of exactly that step;
+//! the second ends it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{SMALL, TINY, Workshop};
+
+/// Moments at which a run is stopped.
+const MOMENTS: u64 = 12;
+const MOMENTS_LONG: u64 = 60;
+
+/// The program with the signals that it would have in a terminal, whatever this test has.
+fn start(shop: &Workshop, args: &[&str]) -> Child {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,TERM").arg(env!("CARGO_BIN_EXE_stepwell")).args(args);
+    command.current_dir(shop.path("")).env("TMPDIR", shop.path(""));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).output().unwrap();
+    assert!(sent.status.success(), "{sent:?}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn train<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["train", "--data", data, "--data.epochs", "2"];
+    args.extend(SMALL);
+    args.extend(TINY);
+    args.extend(more);
+    args
+}
+
+/// Waits until `path` is there while `child` runs.
+fn until(child: &mut Child, path: &std::path::Path) {
+    let begun = Instant::now();
+    while !path.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before {}", path.display());
+        assert!(begun.elapsed() < Duration::from_secs(120), "{}", path.display());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn newest(shop: &Workshop) -> Option<String> {
+    let entries = fs::read_dir(shop.path("saved")).ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("step-")).max()
+}
+
+/// What a stopped run says: its status, the step, and how to go on.
+fn check_stopped(shop: &Workshop, output: &Output, status: i32) -> u64 {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{said}{}", text(&output.stdout));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let report = shop.report("report.json");
+    assert_eq!(report["interrupted"], true);
+    let steps = report["steps"].as_u64().unwrap();
+    if steps == 0 {
+        assert!(said.contains("before the first step"), "{said}");
+        return 0;
+    }
+    let line = format!("interrupted after step {steps}: go on with --checkpoint saved --resume");
+    assert!(said.contains(&line), "{said}");
+    assert_eq!(newest(shop), Some(format!("step-{steps:012}")));
+    steps
+}
+
+#[test]
+fn a_run_that_is_stopped_at_any_moment_loses_nothing() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 6000);
+    let begun = Instant::now();
+    shop.ok(&train(&data, &["--report", "whole.json"]));
+    let took = begun.elapsed();
+    let whole = shop.report("whole.json");
+    assert_eq!(whole["interrupted"], false);
+    let moments = if std::env::var_os("STEPWELL_LONG").is_some() { MOMENTS_LONG } else { MOMENTS };
+    let args =
+        train(&data, &["--checkpoint", "saved", "--tiers.ssd", "rows", "--report", "report.json"]);
+    let (mut stopped, mut among) = (0, 0);
+    for moment in 0..moments {
+        let _ = fs::remove_dir_all(shop.path("saved"));
+        let _ = fs::remove_dir_all(shop.path("rows"));
+        let _ = fs::remove_file(shop.path("report.json"));
+        let mut child = start(&shop, &args);
+        until(&mut child, &shop.path("rows/rows-0"));
+        // Spread over the run, and not the same places every time.
+        let part = (moment as f64 * 0.618_034).fract();
+        std::thread::sleep(took.mul_f64(part * 0.9));
+        signal(&child, if moment % 2 == 0 { "INT" } else { "TERM" });
+        let output = child.wait_with_output().unwrap();
+        if output.status.success() {
+            continue;
+        }
+        stopped += 1;
+        let steps = check_stopped(&shop, &output, if moment % 2 == 0 { 130 } else { 143 });
+        among += u64::from(steps > 0 && steps < whole["steps"].as_u64().unwrap());
+        let mut resumed = args.clone();
+        resumed.push("--resume");
+        shop.ok(&resumed);
+        let report = shop.report("report.json");
+        assert_eq!(report["interrupted"], false);
+        for field in ["model_digest", "rows", "eval", "steps"] {
+            assert_eq!(report[field], whole[field], "stopped after step {steps}: {field}");
+        }
+        let before = steps * 64;
+        let trained = report["examples"].as_u64().unwrap();
+        assert!(before + trained >= whole["examples"].as_u64().unwrap());
+    }
+    println!("{stopped} of {moments} runs were stopped, {among} of them among their steps");
+    assert!(stopped > moments / 2 && among > moments / 4, "{stopped} {among}");
+}
+
+#[test]
+fn a_stopped_run_without_checkpoints_says_that_nothing_is_kept() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 20_000);
+    let args = train(&data, &["--data.epochs", "200", "--tiers.ssd", "rows", "--report", "r.json"]);
+    let mut child = start(&shop, &args);
+    until(&mut child, &shop.path("rows/rows-0"));
+    std::thread::sleep(Duration::from_millis(400));
+    signal(&child, "HUP");
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(129), "{said}");
+    assert!(said.contains("nothing is kept") && said.contains("--checkpoint"), "{said}");
+    let report = shop.report("r.json");
+    assert_eq!((&report["interrupted"], &report["model_digest"]), (&true.into(), &().into()));
+}
+
+#[test]
+fn the_checkpoint_of_a_stop_is_that_of_a_run_that_never_stopped() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 6000);
+    let args = train(&data, &["--checkpoint", "saved", "--checkpoint.every", "5", "--report", "r"]);
+    let mut child = start(&shop, &args);
+    until(&mut child, &shop.path("saved/step-000000000010"));
+    signal(&child, "INT");
+    child.wait_with_output().unwrap();
+    let step = newest(&shop).unwrap();
+    let number = step.strip_prefix("step-").unwrap().trim_start_matches('0').to_owned();
+    // A run that writes the checkpoint of that step because it is due, and goes on.
+    let mut other = train(&data, &["--checkpoint", "other", "--checkpoint.every", &number]);
+    other.extend(["--checkpoint.keep", "1000000", "--checkpoint.minutes", "0"]);
+    shop.ok(&other);
+    for report in ["saved", "other"] {
+        let path = format!("{report}/{step}");
+        shop.ok(&["eval", &path, "--report", &format!("{report}.json")]);
+    }
+    let (saved, other) = (shop.report("saved.json"), shop.report("other.json"));
+    for field in ["model_digest", "rows", "eval"] {
+        assert_eq!(saved[field], other[field], "{step}: {field}");
+    }
+    let dense = |name: &str| fs::read(shop.path(&format!("{name}/{step}/dense.bin"))).unwrap();
+    assert!(dense("saved") == dense("other"), "{step}");
+}
+
+#[test]
+fn evaluations_are_stopped_too() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    shop.ok(&train(&data, &["--checkpoint", "saved"]));
+    let more = shop.examples("more.tsv", 100_000);
+    let many = vec![more.as_str(); 40].join(",");
+    // Counting the lines that it evaluates takes a while, too.
+    let paths = format!("data.eval_paths={many}");
+    let child = start(&shop, &["eval", "saved", "--data", &more, "--set", &paths]);
+    std::thread::sleep(Duration::from_millis(700));
+    signal(&child, "INT");
+    let asked = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 2000);
+    // A reader that has nothing to read holds the run up for as long as nobody writes.
+    let made = Command::new("mkfifo").arg(shop.path("pipe.tsv")).status().unwrap();
+    assert!(made.success());
+    let args = train("pipe.tsv", &["--data.eval_fraction", "0", "--data.eval_paths", &data]);
+    let mut child = start(&shop, &args);
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, "TERM");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "it did not wait for its reader");
+    signal(&child, "TERM");
+    let begun = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!((output.status.code(), output.status.signal()), (Some(143), None));
+}
+
+#[test]
+fn signals_that_are_ignored_stay_ignored() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 6000);
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=HUP", env!("CARGO_BIN_EXE_stepwell")]);
+    command.args(train(&data, &["--tiers.ssd", "rows"])).current_dir(shop.path(""));
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    until(&mut child, &shop.path("rows/rows-0"));
+    signal(&child, "HUP");
+    assert!(child.wait().unwrap().success());
+}

@@ -1,0 +1,81 @@
+//! When the model is written although no mark among the batches says so: before the first step,
+//! when the time has come, and when somebody asks to stop.
+//!
+//! The planner asks, because it alone can let everything come to rest (hazard H9). What it then
+//! writes is the model between two mini-batches, wherever in a batch that is: no bit of the model
+//! depends on it.
+
+use std::sync::Arc;
+
+use stepwell_base::clock::Clock;
+use stepwell_base::stop::StopRequest;
+
+use crate::batch::Unit;
+
+/// When checkpoints are written.
+pub(crate) struct Times {
+    /// Whether any are.
+    pub(crate) saves: bool,
+    /// Seconds from one to the next at most; none where time does not count.
+    pub(crate) seconds: Option<f64>,
+    /// Whether one is written before the first step.
+    pub(crate) initial: bool,
+    /// Ends the run, with a checkpoint.
+    pub(crate) stop: StopRequest,
+}
+
+/// Whether a checkpoint is due.
+pub(super) struct Due {
+    times: Times,
+    clock: Arc<dyn Clock>,
+    /// When the last one was complete.
+    since: f64,
+    /// Whether something was trained since.
+    trained: bool,
+    /// Whether one is on its way.
+    writing: bool,
+    stopping: bool,
+}
+
+impl Due {
+    pub(super) fn new(times: Times, clock: Arc<dyn Clock>) -> Self {
+        let since = clock.seconds();
+        Self { times, clock, since, trained: false, writing: false, stopping: false }
+    }
+
+    /// Looks whether the run is to stop.
+    pub(super) fn look(&mut self) {
+        self.stopping |= self.times.stop.is_made();
+    }
+
+    /// Whether the run ends early: nothing more is planned.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Whether a checkpoint comes next, once everything is at rest.
+    pub(super) fn is_now(&self) -> bool {
+        if !self.times.saves || self.writing {
+            return false;
+        }
+        if self.stopping {
+            return self.trained;
+        }
+        let late = |seconds: f64| self.clock.seconds() - self.since >= seconds;
+        self.times.initial || (self.trained && self.times.seconds.is_some_and(late))
+    }
+
+    /// A checkpoint is on its way.
+    pub(super) fn begun(&mut self) {
+        (self.writing, self.times.initial) = (true, false);
+    }
+
+    /// Looks at a unit that is over: what was trained stands after the last checkpoint.
+    pub(super) fn over(&mut self, unit: &Unit) {
+        if unit.mark.is_some() {
+            (self.writing, self.trained) = (false, false);
+            self.since = self.clock.seconds();
+        }
+        self.trained |= unit.trained;
+    }
+}
