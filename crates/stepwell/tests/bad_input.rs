@@ -126,8 +126,8 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     assert!(known.contains("pipeline.horizon"), "{known}");
     let memory = error(&["--set", "tiers.dram=100TiB"]);
     assert!(memory.contains("this machine has") && memory.contains("lower tiers.dram"), "{memory}");
-    let memory = error(&["--set", "threads=1000000"]);
-    assert!(memory.contains("lower threads"), "{memory}");
+    let threads = error(&["--set", "threads=1000000"]);
+    assert!(threads.contains("threads is 1000000: give 1 to 1024"), "{threads}");
     let nothing = error(&["--set", "data.eval_fraction=0.9999"]);
     assert!(nothing.contains("no example") && nothing.contains("eval_fraction"), "{nothing}");
     let fraction = error(&["--set", "data.eval_fraction=1.5"]);
@@ -199,4 +199,39 @@ fn a_full_disk_ends_the_run_with_its_name() {
     assert!(!output.status.success());
     assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     assert!(error.contains("rows"), "{error}");
+}
+
+#[test]
+fn a_run_that_its_process_may_not_hold_is_refused_with_the_numbers() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    let run = |limit: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]);
+        command.args([env!("CARGO_BIN_EXE_stepwell"), "train", "--data", &data]).args(SMALL);
+        let output = command.args(TINY).args(["--threads", "2"]).current_dir(shop.path(""));
+        output.output().unwrap()
+    };
+    let (mut refused, mut passed) = (0, 0);
+    for (kind, limits) in [
+        ("-v", [100_000, 700_000, 1_000_000, 1_200_000, 1_500_000, 1_800_000, 4_000_000]),
+        ("-d", [100_000, 400_000, 700_000, 1_000_000, 1_100_000, 1_300_000, 4_000_000]),
+    ] {
+        for kib in limits {
+            let output = run(&format!("{kind} {kib}"));
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            match output.status.code() {
+                Some(0) => passed += 1,
+                // Never a signal: an allocation that fails aborts.
+                Some(1) => {
+                    refused += 1;
+                    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+                    assert!(error.contains(&format!("(ulimit {kind}): raise it")), "{error}");
+                    assert!(error.contains("threads needs up to"), "{error}");
+                }
+                other => panic!("{kind} {kib}: {other:?}, {error}"),
+            }
+        }
+    }
+    assert!(refused >= 4 && passed >= 2, "{refused} refused, {passed} passed");
 }

@@ -12,11 +12,17 @@ use crate::config::Config;
 use crate::metrics::Auc;
 use crate::models::Model;
 use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER, SPARES, UNITS_PULLED};
+use crate::room::{self, Wants};
 use crate::step::{Sight, Trainer, Versions};
 use crate::{Error, Result};
 
 /// Code, stacks, and what the allocator keeps for itself.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
+
+/// The bound that is mapped from the system, not taken from the allocator.
+const ROWS_IN_MEMORY: &str = "rows in memory";
+/// Stages of the pipeline but those that parse.
+const OTHER_STAGES: u64 = 6;
 
 /// Rows of a staged chunk take about this many bytes.
 const CHUNK_BYTES: usize = 2 << 20;
@@ -98,7 +104,7 @@ impl Capacity {
         };
         capacity.check_index(wanted)?;
         capacity.add_bounds(wanted)?;
-        capacity.check_machine()?;
+        capacity.check_room(wanted)?;
         Ok(capacity)
     }
 
@@ -131,20 +137,21 @@ impl Capacity {
         Ok(())
     }
 
-    /// Refuses what this machine cannot hold, where it says how much it has.
-    fn check_machine(&self) -> Result<()> {
-        let (total, Some(memory)) = (self.budget.total(), memory_bytes()) else { return Ok(()) };
-        if total <= memory {
-            return Ok(());
-        }
-        let largest = self.budget.bounds().iter().max_by_key(|bound| bound.bytes);
-        let (name, part, why) = largest
+    /// Refuses what this machine cannot hold, and what this process may not take.
+    fn check_room(&self, wanted: &Wanted<'_>) -> Result<()> {
+        let bounds = self.budget.bounds();
+        let mapped = bounds.iter().filter(|bound| bound.name == ROWS_IN_MEMORY);
+        let wants = Wants {
+            bytes: self.budget.total(),
+            mapped: mapped.map(|bound| bound.bytes).sum(),
+            threads: threads_of(wanted),
+        };
+        let Some(why) = room::lacks(&wants) else { return Ok(()) };
+        let largest = bounds.iter().max_by_key(|bound| bound.bytes);
+        let (name, part, reason) = largest
             .map_or(("", 0, ""), |bound| (bound.name.as_str(), bound.bytes, bound.why.as_str()));
         Err(Error::Config(format!(
-            "the run may take {} of memory, this machine has {}; the largest part is '{name}' with \
-             {} ({why}); lower {}",
-            ByteCount(total),
-            ByteCount(memory),
+            "{why}; the largest part is '{name}' with {} ({reason}); lower {}",
             ByteCount(part),
             mend(name)
         )))
@@ -156,7 +163,7 @@ impl Capacity {
         let mut budget = Budget::default();
         for (table, slots) in tables.iter().zip(&self.slots) {
             budget.add(
-                "rows in memory",
+                ROWS_IN_MEMORY,
                 slab_bytes(config, table, *slots as u64),
                 format!("tiers.dram: {slots} slots of {} bytes", table.row_bytes()),
             );
@@ -295,7 +302,7 @@ impl Capacity {
 /// The settings that a bound follows from.
 fn mend(bound: &str) -> &'static str {
     match bound {
-        "rows in memory" => "tiers.dram",
+        ROWS_IN_MEMORY => "tiers.dram",
         "store index" => "tiers.index",
         "store row lists" | "store write buffers" | "store compaction" => "tiers.segment",
         "rows going down" => "tiers.dram or model.dim",
@@ -312,12 +319,10 @@ fn mend(bound: &str) -> &'static str {
     }
 }
 
-/// Memory of this machine, as Linux tells it.
-pub fn memory_bytes() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
+/// Threads that a run starts: those that parse and compute, one for each other stage, and one for
+/// each store, which merges segments.
+fn threads_of(wanted: &Wanted<'_>) -> u64 {
+    2 * wanted.config.threads as u64 + OTHER_STAGES + wanted.stores.len() as u64
 }
 
 /// Mini-batches whose keys are known at once.
