@@ -10,15 +10,18 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use stepwell_base::ByteCount;
+use stepwell_base::stop::StopRequest;
 use stepwell_data::{
     Block, Chunk, DataError, Decoder, Input, PackedOptions, PackedWriter, ReadOptions, Schema,
     Skips, Source, SynthOptions, empty_note, resolve,
 };
 
 use crate::cli::ConvertArgs;
+use crate::failure::Failure;
 use crate::outputs;
 use crate::progress::Counting;
 use crate::say::say;
+use crate::signals::Signals;
 
 /// Threads that parse at most.
 const THREADS_MAX: usize = 1024;
@@ -26,10 +29,10 @@ const THREADS_MAX: usize = 1024;
 type Parsed = Result<Box<Chunk>, DataError>;
 
 /// Writes a packed file.
-pub(crate) fn run(args: &ConvertArgs) -> Result<(), String> {
+pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let (path, began) = (args.out.display(), Instant::now());
     if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
-        return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}"));
+        return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}").into());
     }
     let input = input(args).map_err(|error| error.to_string())?;
     let unfinished = PackedWriter::unfinished(&args.out);
@@ -37,14 +40,20 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), String> {
     // What is written beside its place must not be an input either.
     outputs::check(&[out, ("--out", Some(&unfinished))], input.files())?;
     if args.out.exists() && !args.out.is_file() {
-        return Err(format!("{path} is no file: name another place for a packed file"));
+        return Err(format!("{path} is no file: name another place for a packed file").into());
     }
     if args.out.exists() && !args.force {
-        return Err(format!("{path} exists; replace it with --force"));
+        return Err(format!("{path} exists; replace it with --force").into());
     }
     let empty = empty_note(input.files(), "files").map_err(|error| error.to_string())?;
-    empty.iter().for_each(|note| println!("{note}"));
-    let converted = convert(args, &input).map_err(|error| error.to_string())?;
+    empty.iter().for_each(|note| say!("{note}"));
+    let signals = Signals::heed()?;
+    let converted = match convert(args, &input, &signals.stop()) {
+        Err(DataError::Stopped) => {
+            return Err(signals.interrupted(format!("interrupted: nothing is left in {path}")));
+        }
+        other => other.map_err(|error| error.to_string())?,
+    };
     let (examples, skipped) = converted?;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
@@ -68,7 +77,11 @@ fn input(args: &ConvertArgs) -> Result<Input, DataError> {
 }
 
 /// Examples written, and lines skipped; or why there is no file.
-fn convert(args: &ConvertArgs, input: &Input) -> Result<Result<(u64, u64), String>, DataError> {
+fn convert(
+    args: &ConvertArgs,
+    input: &Input,
+    stop: &StopRequest,
+) -> Result<Result<(u64, u64), String>, DataError> {
     // Packed files may be joined and packed again, whatever their bags are like.
     let options = ReadOptions { example_keys_max: usize::MAX, ..ReadOptions::new(Schema::CRITEO) };
     let source = Source::open(input, &options)?;
@@ -91,6 +104,9 @@ fn convert(args: &ConvertArgs, input: &Input) -> Result<Result<(u64, u64), Strin
         // An error returns, which drops the receivers, which ends the other threads.
         let turns = (0..threads).cycle();
         for chunk in turns.map_while(|turn| chunks[turn].recv().ok()) {
+            if stop.is_made() {
+                return Err(DataError::Stopped);
+            }
             let chunk = chunk?;
             skips.add(input.files(), &chunk)?;
             writer.add(&chunk)?;

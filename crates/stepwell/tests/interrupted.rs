@@ -216,3 +216,24 @@ fn signals_that_are_ignored_stay_ignored() {
     signal(&child, "HUP");
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn files_that_are_being_written_go_with_a_signal() {
+    let shop = Workshop::new();
+    for args in [
+        &["synth", "--out", "some.tsv", "--examples", "1000000000"][..],
+        &["convert", "--synth", "--out", "some.packed", "--examples", "1000000000"],
+    ] {
+        let child = start(&shop, args);
+        let begun = Instant::now();
+        while fs::read_dir(shop.path("")).unwrap().count() == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{args:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal(&child, "INT");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("nothing is left"), "{}", text(&output.stderr));
+        assert_eq!(fs::read_dir(shop.path("")).unwrap().count(), 0, "{args:?}");
+    }
+}
