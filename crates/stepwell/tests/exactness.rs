@@ -172,7 +172,7 @@ fn every_policy(case: &Case<'_>, tiny: &[&str], oracle: &Value) -> Vec<u64> {
 
 fn killed_and_resumed(case: &Case<'_>, tiny: &[&str], oracle: &Value) {
     let mut more = tiny.to_vec();
-    more.extend(["--checkpoint", "saved", "--checkpoint.every", "50", "--resume"]);
+    more.extend(["--checkpoint", "saved", "--checkpoint.every", "50", "--resume=auto"]);
     let base = base(&case.data, case.model);
     let args = case.args(&base, &more);
     let mut child = case.shop.command(&args).stdout(Stdio::null()).spawn().unwrap();
