@@ -1,9 +1,9 @@
 //! The published hash functions whose values reach the disk or the model.
 //!
-//! Everything here is XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name and by the test
-//! vectors below, so that a checkpoint written today can be read by any other implementation. Its
-//! seed is not used: XXH3 adds it to short inputs before it mixes them, so that two seeds and two
-//! inputs easily make the same sum. What tells hashes apart goes into the bytes instead.
+//! Everything here is XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name and by the
+//! test vectors below, so that a checkpoint written today can be read by any other implementation.
+//! Its seed is not used: XXH3 adds it to short inputs before it mixes them, so that two seeds and
+//! two inputs easily make the same sum. What tells hashes apart goes into the bytes instead.
 
 use xxhash_rust::xxh3;
 

@@ -10,7 +10,8 @@ use stepwell_base::{Key, TableId};
 
 /// How far the farthest of `sums` normal ones may be from 0.
 ///
-/// P(|Z| > z) is below 2 exp(-z² / 2), so that `sums` of them stay within with probability 1 - 10⁻⁹.
+/// P(|Z| > z) is below 2 exp(-z² / 2), so that `sums` of them stay within with a
+/// probability of 1 - 10⁻⁹.
 fn limit(sums: usize) -> f64 {
     (2.0 * (2.0 * sums as f64 / 1e-9).ln()).sqrt()
 }

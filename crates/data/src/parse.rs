@@ -6,8 +6,8 @@
 //!   empty where it is missing. It is rounded once, to the nearest number of 32 bits (ties to
 //!   even); the model sees [`crate::log1p_of_number`] it, and 0 for a missing one. So `5`, `+5` and
 //!   `5.0` are the same bits;
-//! - an id is any text; its key is [`Namespace::key_of`] it, in the namespace of its slot. The empty
-//!   text is an id like any other, so the missing value of a slot has a row of its own;
+//! - an id is any text; its key is [`Namespace::key_of`] it, in the namespace of its slot. The
+//!   empty text is an id like any other, so the missing value of a slot has a row of its own;
 //! - the line ends with LF or CR LF.
 //!
 //! How: one pass. A line goes straight into the rows where its example will be; a malformed one

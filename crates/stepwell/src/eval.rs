@@ -57,8 +57,8 @@ fn with_newest<T>(
         }
     }
     Err(Failure::from(format!(
-        "a run removed the newest checkpoint of {} while it was being read, {TRIES} times; name one \
-         that stays, or raise checkpoint.keep",
+        "a run removed the newest checkpoint of {} while it was being read, {TRIES} times; name \
+         one that stays, or raise checkpoint.keep",
         path.display()
     )))
 }
@@ -103,8 +103,8 @@ fn has_evaluation(config: &Config, checkpoint: &Checkpoint) -> Result<(), String
         return Ok(());
     }
     Err(format!(
-        "checkpoint {} was trained on all of its data, without an evaluation part; name data to score \
-         with --data",
+        "checkpoint {} was trained on all of its data, without an evaluation part; name data to \
+         score with --data",
         checkpoint.path.display()
     ))
 }

@@ -1,5 +1,7 @@
 //! What a resumed run or an evaluation is refused for: it would be another model without a word.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 mod common;
 
 use std::path::Path;

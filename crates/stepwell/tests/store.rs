@@ -58,7 +58,8 @@ fn what_is_damaged_is_found_and_the_rest_salvaged() {
     assert!(shop.fails(&["eval", "saved"]).contains("cannot be restored"));
     fs::rename(&rows, shop.path("damaged")).unwrap();
     fs::rename(shop.path("new"), &rows).unwrap();
-    assert!(shop.ok(&["eval", "saved"]).contains("evaluating"));
+    assert!(shop.fails(&["eval", "saved"]).contains("--repaired"));
+    assert!(shop.ok(&["eval", "saved", "--repaired"]).contains("evaluating"));
 }
 
 #[test]

@@ -132,8 +132,8 @@ fn check_functions(checkpoint: &Checkpoint) -> Result<()> {
             return Err(Error::Resume {
                 path: checkpoint.path.clone(),
                 why: format!(
-                    "its {what} were made by '{theirs}', this build makes them by '{ours}', so that \
-                     ids would not find their rows; train anew, or use the build that wrote it"
+                    "its {what} were made by '{theirs}', this build makes them by '{ours}', so \
+                     that ids would not find their rows; train anew, or use the build that wrote it"
                 ),
             });
         }

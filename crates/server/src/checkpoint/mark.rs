@@ -4,8 +4,8 @@
 //! under the same name, has another inode, so that nothing of a user's is ever removed or written
 //! into.
 //!
-//! The same file is what a reader locks while it reads the checkpoint: a run that would remove an old
-//! one leaves it until its readers are done.
+//! The same file is what a reader locks while it reads the checkpoint: a run that would remove an
+//! old one leaves it until its readers are done.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;

@@ -101,8 +101,8 @@ fn step_of(name: &str) -> Option<u64> {
 /// Makes `directory` ready for checkpoints and returns the one to resume from, if any.
 ///
 /// # Errors
-/// When it holds checkpoints and `placement` is [`Placement::Fresh`], when it holds none and that is
-/// [`Placement::Resume`], or on I/O errors.
+/// When it holds checkpoints and `placement` is [`Placement::Fresh`], when it holds none and that
+/// is [`Placement::Resume`], or on I/O errors.
 pub fn prepare(directory: &Path, placement: Placement) -> Result<Option<PathBuf>> {
     files::create_dir_all(directory)?;
     remove_incomplete(directory)?;

@@ -87,8 +87,8 @@ impl Checkpoint {
         let wrong = |why| Error::Checkpoint { path: self.path.clone(), why };
         other.map_or(Ok(()), |why| {
             Err(wrong(format!(
-                "its rows are not those that were saved with it ({why}); say --repaired if `stepwell \
-                 store repair` made them, or use an older checkpoint"
+                "its rows are not those that were saved with it ({why}); say --repaired if \
+                 `stepwell store repair` made them, or use an older checkpoint"
             )))
         })
     }
