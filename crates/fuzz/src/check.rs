@@ -43,13 +43,20 @@ pub(crate) fn end(ran: &Ran) -> Result<End> {
     }
     match (ran.status.code(), ran.status.signal()) {
         (Some(0), _) => Ok(End::Well),
-        (Some(1), _) => match ran.err.trim_end().strip_prefix("stepwell: ") {
-            Some(why) if !why.contains('\n') => Ok(End::Refused(why.to_owned())),
-            _ => fail("a failure that is not told in one line"),
+        (Some(1), _) => match refusal(&ran.err) {
+            Some(why) => Ok(End::Refused(why.to_owned())),
+            None => fail("a failure that is not told in one line"),
         },
         (_, Some(_)) => fail("ended by a signal that nobody sent"),
         _ => fail("a status that it has for nothing"),
     }
+}
+
+/// Why a process refused: the one line that is left of `said` without its notes.
+fn refusal(said: &str) -> Option<&str> {
+    let mut lines = said.lines().filter(|line| !line.starts_with("stepwell: note: "));
+    let why = lines.next()?.strip_prefix("stepwell: ")?;
+    lines.next().is_none().then_some(why)
 }
 
 /// The end of a process that has to succeed.

@@ -100,7 +100,7 @@ pub(crate) enum StoreJob {
         json: bool,
     },
     /// Put every intact row into a new store, which no checkpoint names: to train on from it, put
-    /// it in the place of the checkpoint's rows-N and say --repaired; rows that were lost begin anew
+    /// it in the place of the checkpoint's rows-N and say --repaired; lost rows begin anew
     Repair {
         /// The damaged store's directory (all of them, if it has several), or a checkpoint
         #[arg(value_name = "DIR", required = true)]

@@ -39,8 +39,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
     note_idle(args, &config, &chosen);
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     let limits = limits.map_err(|error| error.to_string())?;
-    say!("{}", headline(&config));
     let signals = Signals::heed()?;
+    say!("{}", headline(&config));
     let progress = Arc::new(Progress::new(&config));
     let around = Surroundings {
         repaired_rows: args.repaired,

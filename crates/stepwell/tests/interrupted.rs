@@ -6,6 +6,9 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -106,7 +109,8 @@ fn a_run_that_is_stopped_at_any_moment_loses_nothing() {
         let steps = check_stopped(&shop, &output, if moment % 2 == 0 { 130 } else { 143 });
         among += u64::from(steps > 0 && steps < whole["steps"].as_u64().unwrap());
         let mut resumed = args.clone();
-        resumed.push("--resume");
+        // A run that was stopped before its first step has nothing to go on from.
+        resumed.push(if steps > 0 { "--resume" } else { "--resume=auto" });
         shop.ok(&resumed);
         let report = shop.report("report.json");
         assert_eq!(report["interrupted"], false);
@@ -188,11 +192,13 @@ fn evaluations_are_stopped_too() {
 fn a_second_signal_ends_the_process_at_once() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 2000);
-    // A reader that has nothing to read holds the run up for as long as nobody writes.
-    let made = Command::new("mkfifo").arg(shop.path("pipe.tsv")).status().unwrap();
-    assert!(made.success());
-    let args = train("pipe.tsv", &["--data.eval_fraction", "0", "--data.eval_paths", &data]);
-    let mut child = start(&shop, &args);
+    // An output that is full holds the run up for as long as nobody reads.
+    let (mut output, _reader) = UnixStream::pair().unwrap();
+    output.set_nonblocking(true).unwrap();
+    while output.write(&[b'.'; 4096]).is_ok() {}
+    output.set_nonblocking(false).unwrap();
+    let mut command = shop.command(&train(&data, &[]));
+    let mut child = command.stdout(OwnedFd::from(output)).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(500));
     signal(&child, "TERM");
     std::thread::sleep(Duration::from_millis(500));

@@ -43,6 +43,7 @@ fn resuming_removes_rows_of_runs_alone() {
     assert!(!said.contains("set aside"), "{said}");
     // Without a checkpoint to make them from anew, rows of a run are not removed either.
     fs::rename(shop.path("saved"), shop.path("elsewhere")).unwrap();
+    *resumed.last_mut().unwrap() = "--resume=auto";
     let said = shop.ok(&resumed);
     assert!(said.contains("set aside into rows/set-aside-2"), "{said}");
     assert!(shop.path("rows/set-aside-2/rows-0/manifest.json").exists());
