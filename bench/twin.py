@@ -129,9 +129,14 @@ class Checkpoint:
 
     def __init__(self, path):
         meta, dense = (path / "checkpoint.json").read_bytes(), (path / "dense.bin").read_bytes()
-        sums = f"{xxh3(meta):016x}  checkpoint.json\n{xxh3(dense):016x}  dense.bin\n"
-        demand((path / "CHECKSUMS").read_text() == sums, f"{path}: its sums")
         self.meta = json.loads(meta)
+        rows = f"{self.meta['tables'][0]['rows']}/manifest.json"
+        files = {rows: (path / rows).read_bytes(), "checkpoint.json": meta, "dense.bin": dense}
+        sums = f"stepwell checkpoint 2, step {self.meta['step']}, job {self.meta['run']['job']}\n"
+        for name, data in files.items():
+            sums += f"{xxh3(data):016x}  {len(data)}  {name}\n"
+        sums += f"{xxh3(sums.encode()):016x}  CHECKSUMS\n"
+        demand((path / "CHECKSUMS").read_text() == sums, f"{path}: its sums")
         lanes, at, self.dense = np.frombuffer(dense, "<f4"), 0, {}
         for section in self.meta["dense"]:
             self.dense[section["name"]] = lanes[at:at + section["count"]]
@@ -620,7 +625,7 @@ class Checks:
         """Rows that do not fit into memory, go down, are merged, expire and are deleted."""
         report, saved, _ = self.stepwell(
             "deepfm", 3000, model__dim=8, model__hidden="8", data__mini_batch=64,
-            data__epochs=2, tiers__dram="300KiB", tiers__segment="64KiB", tiers__space=1.1,
+            data__epochs=2, tiers__dram="300KiB", tiers__segment="64KiB", tiers__space=1.5,
             rows__expire_after=20, checkpoint__every=10, pipeline__lookahead=0)
         last = saved[-1]
         digest, rows = last.digest()

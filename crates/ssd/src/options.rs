@@ -138,8 +138,9 @@ impl StoreOptions {
             let rounded_up = (space_least * 100.0).ceil() / 100.0;
             return fail(format!(
                 "space of {} times the live rows (tiers.space) cannot be kept: rows of {} bytes in \
-                 segments of {} bytes (tiers.segment) take {rounded_up} with their keys, headers \
-                 and what is left over on pages: raise tiers.segment, or tiers.space to {}",
+                 segments of {} bytes (tiers.segment) take up to {rounded_up} with their keys, \
+                 headers and what is left over on pages, which only a setting of {SPACE_DEFAULT} \
+                 or more admits on top: raise tiers.segment, or tiers.space to {}",
                 self.space_max,
                 self.row_bytes,
                 self.segment_bytes,
