@@ -12,7 +12,9 @@
 //! vocabulary's: by default the feature's, as `C1` to `C26` in Criteo's layout, and never the
 //! position of a column, so that no key changes when columns move or share a table.
 //!
-//! Cost      3 to 5 ns for an id of up to 32 bytes.
+//! Cost      3.5 ns for an id that is up to 16 bytes long with its namespace, 12 for one of 32.
+
+mod short;
 
 use xxhash_rust::xxh3;
 
@@ -53,6 +55,10 @@ pub struct Namespace {
     name: Box<str>,
     /// The first bytes of what is hashed, filled up with zeros.
     head: [u8; HEAD],
+    /// The first 8 of them, little-endian.
+    word: u64,
+    /// Key of the empty id, which is the missing one.
+    empty: Key,
 }
 
 impl Namespace {
@@ -77,7 +83,8 @@ impl Namespace {
         let mut head = [0; HEAD];
         let ready = name.len().min(HEAD);
         head[..ready].copy_from_slice(&name.as_bytes()[..ready]);
-        Self { name: name.into(), head }
+        let word = head.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        Self { name: name.into(), head, word, empty: key_of(name, b"") }
     }
 
     /// Its name.
@@ -101,7 +108,13 @@ impl Namespace {
     /// As [`key_of`] of `bytes[at..end]`; faster than that where more bytes follow.
     #[inline]
     pub fn key_within(&self, bytes: &[u8], at: usize, end: usize) -> Key {
+        if end == at {
+            return self.empty;
+        }
         let before = self.name.len() + 1;
+        if let Some(hash) = short::xxh3_64(self.word, before, bytes, at, end) {
+            return Key(hash);
+        }
         match bytes.get(at..).and_then(|rest| rest.first_chunk::<SHORT>()) {
             // A copy of fixed length is a move or two, where one of an id's length is a call.
             Some(next) if before <= HEAD && end - at <= SHORT => {
