@@ -207,8 +207,10 @@ def line_count(path):
 
 
 def test_part(lines):
-    """Lines at the end that are only tested on: what the trainer evaluates on."""
-    return math.floor(lines * O.test_fraction)
+    """Lines at the end that are only tested on: what the trainer evaluates on, rounded as it does
+    it, a half up (Python's round goes to the even number)."""
+    whole = math.floor(lines * O.test_fraction)
+    return whole + (lines * O.test_fraction - whole >= 0.5)
 
 
 # ---- rows ----------------------------------------------------------------------------------------

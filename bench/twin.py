@@ -120,8 +120,10 @@ class Examples:
 
 
 def evaluated(count, fraction):
-    """Of so many examples, how many the evaluation part has."""
-    return math.floor(count * fraction)
+    """Of so many examples, how many the evaluation part has: rounded, a half up (Python's round
+    goes to the even number)."""
+    whole = math.floor(count * fraction)
+    return whole + (count * fraction - whole >= 0.5)
 
 
 # ---- checkpoints ---------------------------------------------------------------------------------

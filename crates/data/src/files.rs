@@ -99,13 +99,44 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
 ///
 /// All else is refused: data is read more than once (what it is, how long, and then epoch by
 /// epoch), a device need not end, and opening a pipe would wait for its writer.
-pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
+///
+/// # Errors
+/// [`DataError::Path`], which says what it is and what to do.
+pub fn open_file(path: &Path) -> Result<File, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
     let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
     if !about.is_file() {
         return Err(wrong(no_file(about.file_type()).to_owned()));
     }
     File::open(path).map_err(|e| wrong(explain(&e)))
+}
+
+/// Most bytes of a text that people write by hand, or that lists a few figures.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads a text: settings or figures, not data.
+///
+/// # Errors
+/// [`DataError::Path`]: no file on a disk, more than 16 MiB, no UTF-8.
+pub fn read_text(path: &Path) -> Result<String, DataError> {
+    let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
+    let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
+    if about.is_dir() {
+        return Err(wrong("is a directory: name a file".to_owned()));
+    }
+    if !about.is_file() {
+        return Err(wrong("is a pipe or a device, not a file: name a file on a disk".to_owned()));
+    }
+    if about.len() > TEXT_BYTES_MAX {
+        return Err(wrong(format!(
+            "has {} bytes, and {TEXT_BYTES_MAX} at most are expected: is it the right file?",
+            about.len()
+        )));
+    }
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => wrong("is no text in UTF-8: is it the right file?".to_owned()),
+        _ => wrong(explain(&error)),
+    })
 }
 
 /// What it is that is no file, and what to do.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::check::{self, End};
-use crate::draw::{Cache, Case, Life, Machine, Stop, Variant, When};
+use crate::draw::{Cache, Case, Life, Listener, Machine, Stop, Variant, When};
 use crate::fault::{Fault, Result, broken, found};
 use crate::files::Files;
 use crate::mend::{Least, Mend};
@@ -196,8 +196,9 @@ impl<'a> Job<'a> {
                 End::Well => {
                     self.tally.add(RUNS, 1);
                     let report = self.read(&report).map_err(|fault| fault.of(&ran.line))?;
-                    self.compare(course, life, &report, &ran)
-                        .and_then(|()| check::went_on(&ran.out, from.as_deref()))
+                    let resumed = self.went_on(life, &ran, from.as_deref());
+                    resumed
+                        .and_then(|resumed| self.compare(course, life, &report, (&ran, resumed)))
                         .map_err(|fault| fault.of(&ran.line))?;
                     return Ok(Some(ran));
                 }
@@ -216,6 +217,15 @@ impl<'a> Job<'a> {
         Err(Fault::Refused("a machine asked for more again and again".to_owned()))
     }
 
+    /// Whether a run went on from a checkpoint: from the newest, as far as somebody heard it.
+    fn went_on(&mut self, life: &Life, ran: &Ran, from: Option<&str>) -> Result<bool> {
+        if life.listener != Listener::Attentive {
+            self.tally.add("runs that nobody listened to", 1);
+            return Ok(from.is_some());
+        }
+        check::went_on(&ran.out, from).map(|()| from.is_some())
+    }
+
     /// The command of a life.
     fn call(&self, course: &Course<'_>, life: &Life, mend: &Mend) -> Call {
         let (variant, number) = (course.variant, course.number);
@@ -226,7 +236,7 @@ impl<'a> Job<'a> {
         settings.settings.retain(|(key, _)| mend.space().is_none_or(|(space, _)| *key != space));
         settings.settings.extend(mend.space());
         let mut call = machine(call, &settings, &dram, &index);
-        call.engine = mend.engine();
+        (call.engine, call.listener) = (mend.engine(), life.listener);
         let cache = match variant.cache {
             Cache::Unused => None,
             Cache::Own => Some(format!("own-{number}.cache")),
@@ -239,6 +249,7 @@ impl<'a> Job<'a> {
             let (every, keep) = (life.every.to_string(), life.keep.to_string());
             call = call.with(&["--checkpoint", &course.saved()]);
             call = call.with(&["--checkpoint.every", &every, "--checkpoint.keep", &keep]);
+            call = call.with(&["--checkpoint.minutes", life.minutes]);
         }
         if life.machine.rows_named {
             // A run that keeps nothing cannot go on with the rows of one that was refused.
@@ -254,9 +265,9 @@ impl<'a> Job<'a> {
         course: &Course<'_>,
         life: &Life,
         report: &Value,
-        ran: &Ran,
+        (ran, resumed): (&Ran, bool),
     ) -> Result<()> {
-        if check::resumed_from(&ran.out).is_some() {
+        if resumed {
             self.tally.add("resumes from a checkpoint", 1);
             check::resumed(report, &self.reference)?;
         } else {

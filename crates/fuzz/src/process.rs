@@ -5,13 +5,13 @@
 //!           unsafe code. Everything that is run is also written down as a script that runs it.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::draw::Signal;
+use crate::draw::{Listener, Signal};
 use crate::fault::{Fault, Result, broken, found};
 
 /// How often a process is looked at.
@@ -69,11 +69,12 @@ pub(crate) enum Moment<'a> {
 pub(crate) struct Call {
     pub(crate) args: Vec<String>,
     pub(crate) engine: Option<&'static str>,
+    pub(crate) listener: Listener,
 }
 
 impl Call {
     pub(crate) fn new(args: &[&str]) -> Self {
-        Self { args: args.iter().map(|arg| (*arg).to_owned()).collect(), engine: None }
+        Self { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..Self::default() }
     }
 
     pub(crate) fn with(mut self, args: &[&str]) -> Self {
@@ -144,13 +145,20 @@ impl Shop {
     pub(crate) fn run(&mut self, call: &Call, stop: Option<Halt>) -> Result<Ran> {
         self.calls += 1;
         let [out, err] = ["out", "err"].map(|kind| self.path(&format!("{}.{kind}", self.calls)));
-        let create = |path| File::create(path).map_err(broken("make a file for output"));
+        let create = |path: &Path| File::create(path).map_err(broken("make a file for output"));
         let mut command = self.command();
         command.args(&call.args).current_dir(&self.folder).process_group(0);
         command.env("TMPDIR", self.path("tmp")).env("RUST_BACKTRACE", "1");
         command.env_remove("STEPWELL_IO_ENGINE");
         command.envs(call.engine.map(|engine| ("STEPWELL_IO_ENGINE", engine)));
-        command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?);
+        let heard = create(&out)?;
+        command.stdin(Stdio::null()).stderr(create(&err)?);
+        match call.listener {
+            Listener::Attentive => command.stdout(heard),
+            // A pipe whose reader is dropped here.
+            Listener::Gone => command.stdout(io::pipe().map_err(broken("make a pipe"))?.1),
+            Listener::Full => command.stdout(create(Path::new("/dev/full"))?),
+        };
         let begun = Instant::now();
         let mut child = command.spawn().map_err(broken("start the program"))?;
         let waited = self.wait(&mut child, begun, stop);
@@ -289,6 +297,11 @@ fn line(call: &Call, stopped: Option<(Signal, Duration)>) -> String {
     }
     words.push("\"$P\"".to_owned());
     words.extend(call.args.iter().map(|arg| quoted(arg)));
+    match call.listener {
+        Listener::Attentive => {}
+        Listener::Gone => words.push("| :".to_owned()),
+        Listener::Full => words.push(">/dev/full".to_owned()),
+    }
     words.join(" ")
 }
 
@@ -355,6 +368,21 @@ mod tests {
         let ran = shop.run(&Call::new(&["-c", script]), Some(halt)).unwrap();
         assert!(ran.stopped, "{ran:?}");
         assert!(["step-2", "step-3"].contains(&newest(&saved).unwrap().as_str()));
+    }
+
+    #[test]
+    fn a_program_may_be_unheard() {
+        let (_folder, mut shop) = shop(Duration::from_secs(30));
+        let say = Call::new(&["-c", "trap '' PIPE; sleep 0.05; echo on; echo $? >&2"]);
+        for (listener, code, end) in [
+            (Listener::Attentive, "0", ""),
+            (Listener::Gone, "1", " | :"),
+            (Listener::Full, "1", " >/dev/full"),
+        ] {
+            let ran = shop.run(&Call { listener, ..say.clone() }, None).unwrap();
+            assert_eq!(ran.err.lines().last(), Some(code), "{ran:?}");
+            assert!(ran.line.ends_with(end), "{}", ran.line);
+        }
     }
 
     #[test]

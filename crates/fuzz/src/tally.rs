@@ -131,6 +131,7 @@ impl Tally {
             "data built in",
             "data joined",
             "runs begun anew by force",
+            "runs that nobody listened to",
             "pipeline.staleness",
             "rows.admit_after",
             "rows.expire_after",

@@ -20,21 +20,27 @@ const TRIES: usize = 5;
 /// Settings of training alone; a key that ends in a point stands for all that begin with it.
 const IDLE: [&str; 5] = ["data.epochs", "data.cache", "tiers.ssd", "tiers.space", "checkpoint."];
 
-/// Says which of `KEY=VALUE` change nothing here.
-fn note_idle(pairs: &[String]) {
-    let keys = pairs.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
-    let is_idle = |key: &&str| {
+/// The keys that somebody chose.
+fn chosen(args: &EvalArgs) -> Vec<String> {
+    let pairs = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim().to_owned()));
+    pairs.chain(args.by_key.iter().map(|(key, _)| key.clone())).collect()
+}
+
+/// Says which of the keys that were `chosen` change nothing in an evaluation.
+fn note_idle(chosen: Vec<String>, config: &Config) {
+    let of_training = |key: &String| {
         IDLE.iter().any(|idle| key == idle || (idle.ends_with('.') && key.starts_with(idle)))
     };
-    for key in keys.filter(is_idle) {
+    let (idle, other): (Vec<_>, Vec<_>) = chosen.into_iter().partition(of_training);
+    for key in idle {
         let why = "an evaluation trains and keeps nothing";
         say::note(format_args!("{key} has no effect, because {why}"));
     }
+    settings::idle_notes(&other, config).iter().for_each(say::note);
 }
 
 /// Scores data with the model of a checkpoint.
 pub(crate) fn run(args: &EvalArgs) -> Result<(), Failure> {
-    note_idle(&args.set);
     let signals = Signals::heed()?;
     let report = with_newest(&args.checkpoint, |checkpoint| score(args, checkpoint, &signals))?;
     outputs::write(args.report.as_deref(), &report)?;
@@ -75,6 +81,7 @@ fn score(args: &EvalArgs, checkpoint: &Checkpoint, signals: &Signals) -> Result<
         settings::find(key)?.set(&mut config, value)?;
     }
     has_evaluation(&config, checkpoint)?;
+    note_idle(chosen(args), &config);
     // Nothing of an evaluation is kept, so nothing that lies in a directory is in its way.
     (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
     state.check_model(&config, checkpoint).map_err(|error| error.to_string())?;

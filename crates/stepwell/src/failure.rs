@@ -31,12 +31,12 @@ impl Failure {
     pub(crate) fn end(self) -> ExitCode {
         match self {
             Self::Error(message) => {
-                say::error(format_args!("stepwell: {message}"));
+                say::end(&message);
                 ExitCode::FAILURE
             }
             Self::Unheard => ExitCode::SUCCESS,
             Self::Interrupted { signal, line } => {
-                say::error(format_args!("stepwell: {line}"));
+                say::end(&line);
                 ExitCode::from(status_of(signal))
             }
         }

@@ -13,8 +13,7 @@ use crate::settings::{self, Given};
 /// # Errors
 /// One line with file, line, key and the mend.
 pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let text = stepwell_data::read_text(path).map_err(|error| error.to_string())?;
     apply(&path.display().to_string(), &text, config)
 }
 

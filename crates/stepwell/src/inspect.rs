@@ -157,7 +157,7 @@ impl Longest {
             return;
         }
         self.rows.push((norm, key));
-        if self.rows.len() >= 4 * self.most {
+        if self.rows.len() / 4 >= self.most {
             self.sort();
         }
     }

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -60,6 +61,10 @@ pub(crate) fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<()
 
 /// Where `path` really is, after a try to write to it, which changes nothing.
 fn writable(path: &Path) -> io::Result<PathBuf> {
+    if fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo()) {
+        // Opening it would wait for its reader, and closing it would be the end of what that reads.
+        return path.canonicalize();
+    }
     match File::create_new(path) {
         Ok(_) => {
             let real = path.canonicalize();

@@ -89,13 +89,27 @@ macro_rules! put {
 }
 pub(crate) use put;
 
-/// Says on standard error why the program ends, or how far it is.
+/// Says on standard error how far the program is, or what the two below say.
 pub(crate) fn error(text: impl Display) {
     // One write, so that lines of several threads stay apart.
     let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Says on standard error what is worth knowing.
+/// Says on standard error why the program ends, in one line, whatever names and values are in it.
+pub(crate) fn end(text: &str) {
+    error(format_args!("stepwell: {}", visible(text)));
+}
+
+/// Says on standard error what is worth knowing, in one line.
 pub(crate) fn note(text: impl Display) {
-    error(format_args!("stepwell: note: {text}"));
+    error(format_args!("stepwell: note: {}", visible(&text.to_string())));
+}
+
+/// A text with its control characters as escapes, such as `\n`.
+fn visible(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
 }

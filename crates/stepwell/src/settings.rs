@@ -96,7 +96,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         list data.paths),
     setting!("data.eval_paths", "files or globs to evaluate on (empty: the tail of the data)",
         list data.eval_paths),
-    setting!("data.eval_fraction", "share of the data, its tail in file order, for evaluation",
+    setting!("data.eval_fraction",
+        "share of the data for evaluation: of n lines the last round(n times this), a half up",
         number data.eval_fraction)
     .idle(idle::with_eval_paths),
     setting!("data.epochs", "times the training part is read", number data.epochs),

@@ -132,6 +132,18 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     assert!(nothing.contains("no example") && nothing.contains("eval_fraction"), "{nothing}");
     let fraction = error(&["--set", "data.eval_fraction=1.5"]);
     assert!(fraction.contains("data.eval_fraction"), "{fraction}");
+    for (key, rate) in [("optim.rows.lr", "1e-320"), ("optim.dense.lr", "0.0")] {
+        let error = error(&["--set", &format!("{key}={rate}")]);
+        assert!(error.contains(&format!("{key} is {rate}: give a number above 0")), "{error}");
+    }
+    let known = error(&["--set", "pipeline.lookahead=16384"]);
+    assert!(known.contains("pipeline.lookahead is 16384: give less than 16384"), "{known}");
+    let file = error(&["--set", "tiers.ssd=train.tsv"]);
+    assert!(file.contains("tiers.ssd = train.tsv is no directory"), "{file}");
+    let file = error(&["--checkpoint", "train.tsv"]);
+    assert!(file.contains("checkpoint.dir = train.tsv is no directory"), "{file}");
+    let lines = error(&["--set", "seed=1\n2"]);
+    assert!(lines.contains("seed = 1\\n2: give a whole number"), "{lines}");
     let preset = error(&["--preset", "avazu"]);
     assert!(preset.contains("criteo"), "{preset}");
     std::fs::write(shop.path("run.toml"), "seed = 1\n[tiers]\ndramm = '1MiB'\n").unwrap();

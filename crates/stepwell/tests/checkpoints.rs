@@ -119,6 +119,31 @@ fn settings_that_change_nothing_are_told_where_they_were_given() {
     let said = notes(&["eval", "saved", "--set", "data.epochs=3", "--set", "tiers.ssd=x"]);
     assert!(said.contains("data.epochs has no effect, because"), "{said}");
     assert!(said.contains("tiers.ssd has no effect, because"), "{said}");
+    let given = ["--tiers.space", "2", "--set", "data.eval_fraction=0.3"];
+    let said = notes(&[&["eval", "saved", "--data", &data][..], &given].concat());
+    assert!(said.contains("tiers.space has no effect, because an evaluation trains"), "{said}");
+    let named = "data.eval_fraction has no effect, because data.eval_paths names the data";
+    assert!(said.contains(named) && said.lines().count() == 2, "{said}");
+}
+
+#[test]
+fn a_run_that_is_over_says_that_nothing_is_left() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    let run = |epochs: &str, more: &[&str]| {
+        let given = ["--checkpoint", "saved", "--data.epochs", epochs];
+        shop.ok(&train(&data, &[&given[..], more].concat()))
+    };
+    let over = "nothing was left to train: the run of data.epochs = ";
+    assert!(!run("2", &[]).contains(over));
+    let whole = shop.report("report.json");
+    assert_eq!(whole["config"]["checkpoint.minutes"], 10.0, "where nothing else is asked for");
+    for epochs in ["2", "1"] {
+        let said = run(epochs, &["--resume"]);
+        assert!(said.contains(&format!("{over}{epochs} ended with step")), "{said}");
+        assert_eq!(shop.report("report.json")["model_digest"], whole["model_digest"]);
+    }
+    assert!(!run("3", &["--resume"]).contains(over));
 }
 
 #[test]

@@ -90,3 +90,28 @@ fn a_resumed_run_looks_at_its_evaluation_as_one_that_never_stopped() {
         assert_eq!(found[figure], expected[figure], "{figure}");
     }
 }
+
+#[test]
+fn the_evaluation_part_is_the_tail_rounded_a_half_up() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 9999);
+    let text = fs::read_to_string(&data).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for (count, fraction, tail) in [(9999, "0.2", 2000), (1001, "0.5", 501), (1003, "0.5", 502)] {
+        fs::write(shop.path("some.tsv"), lines[..count].concat()).unwrap();
+        fs::write(shop.path("train.tsv"), lines[..count - tail].concat()).unwrap();
+        fs::write(shop.path("tail.tsv"), lines[count - tail..count].concat()).unwrap();
+        let cut = train(&shop, &["some.tsv"], &["--data.eval_fraction", fraction]);
+        assert_eq!(
+            (&cut["eval"]["examples"], &cut["examples"]),
+            (&tail.into(), &(count - tail).into())
+        );
+        let named = train(&shop, &["train.tsv"], &["--data.eval_paths", "tail.tsv"]);
+        for figure in ["model_digest", "eval"] {
+            assert_eq!(named[figure], cut[figure], "{count} {fraction}: {figure}");
+        }
+    }
+    let listed = shop.ok(&["config"]);
+    let line = listed.lines().find(|line| line.starts_with("data.eval_fraction")).unwrap();
+    assert!(line.contains("of n lines the last round(n times this), a half up"), "{line}");
+}

@@ -19,8 +19,9 @@ fn train<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 const BOTH: [&str; 4] = ["--checkpoint", "saved", "--tiers.ssd", "rows"];
 
 fn newest(shop: &Workshop) -> String {
-    let entries = fs::read_dir(shop.path("saved")).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries = fs::read_dir(shop.path("saved")).unwrap().flatten();
+    let whole = entries.filter(|entry| entry.path().join("checkpoint.json").exists());
+    let names = whole.map(|entry| entry.file_name().into_string().unwrap());
     format!("saved/{}", names.filter(|name| name.starts_with("step-")).max().unwrap())
 }
 
@@ -62,6 +63,35 @@ fn evaluating_leaves_directories_alone() {
     let after: Vec<_> = fs::read_dir(shop.path("rows/rows-0")).unwrap().flatten().collect();
     assert_eq!(before.len(), after.len());
     assert!(!shop.path("rows/set-aside-1").exists());
+}
+
+#[test]
+fn what_a_user_keeps_beside_checkpoints_is_neither_taken_nor_removed() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let users = [".incomplete-old", "step-000000000007", "step-7", "notes"];
+    for name in users {
+        fs::create_dir_all(shop.path(&format!("saved/{name}"))).unwrap();
+        fs::write(shop.path(&format!("saved/{name}/mine")), name).unwrap();
+    }
+    let kept = ["--checkpoint.every", "10", "--checkpoint.keep", "1"];
+    shop.ok(&train(&data, &[&BOTH[..2], &kept].concat()));
+    // A copy by hand, under a name that would make it the newest.
+    let (own, copy) = (newest(&shop), "saved/step-000000009999");
+    let copying = [shop.path(&own), shop.path(copy)];
+    assert!(std::process::Command::new("cp").arg("-r").args(copying).status().unwrap().success());
+    let more = ["--resume", "--data.epochs", "2"];
+    let said = shop.ok(&train(&data, &[&BOTH[..2], &kept, &more].concat()));
+    assert!(said.contains(&format!("from {own}")), "{said}");
+    assert!(shop.ok(&["eval", "saved"]).lines().next().unwrap().contains("saved/step-0000000000"));
+    for name in users {
+        let mine = shop.path(&format!("saved/{name}/mine"));
+        assert_eq!(fs::read_to_string(mine).unwrap(), name);
+    }
+    assert!(shop.path(copy).join("checkpoint.json").exists());
+    assert!(!shop.path(&own).exists(), "its own are kept to their number");
+    // Named, it is what it is.
+    assert!(shop.ok(&["eval", copy]).contains("after step"));
 }
 
 #[test]

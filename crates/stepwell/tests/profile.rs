@@ -128,7 +128,7 @@ fn limits_that_are_not_this_machines_are_refused_before_training() {
     refused(&json!({ "limits": [] }), "missing field `machine`");
     refused(&json!("limits"), "not what `stepwell bench cpu` writes");
     let error = shop.fails(&args(&["--limits", "nowhere.json"]));
-    assert!(error.contains("cannot read nowhere.json"), "{error}");
+    assert!(error.contains("nowhere.json: does not exist"), "{error}");
     assert!(!shop.path("report.json").exists(), "nothing was trained");
 }
 

@@ -148,6 +148,9 @@ fn a_resumed_run_must_be_the_same_run() {
     let more = ["--checkpoint", "saved", "--resume", "--rows.storage", "bf16"];
     let error = shop.fails(&train(&data, &more));
     assert!(error.contains("rows.storage = f32, this run has bf16"), "{error}");
+    let more = ["--checkpoint", "saved", "--resume", "--rows.history", "true"];
+    let error = shop.fails(&train(&data, &more));
+    assert!(error.contains("rows.history = false, this run has true"), "{error}");
     let error = shop.fails(&train(&other, &["--checkpoint", "saved", "--resume"]));
     assert!(error.contains("data.tsv") && error.contains("other.tsv"), "{error}");
     std::fs::create_dir(shop.path("elsewhere")).unwrap();

@@ -125,11 +125,37 @@ fn closed_outputs_are_no_panic() {
         shell.current_dir(shop.path("")).stdout(Stdio::null()).stderr(Stdio::null());
         shell.status().unwrap().code()
     };
+    shop.ok(&train(&data, &["--checkpoint", "saved"]));
+    let step = std::fs::read_dir(shop.path("saved")).unwrap().flatten().map(|entry| entry.path());
+    let step = step.filter(|path| path.is_dir()).max().unwrap().display().to_string();
+    let figures = ["bench", "mem", "--keys", "2000", "--slots", "500", "--batch", "64"];
+    let figures = [&figures[..], &["--lookups", "2000", "--rounds", "1"]].concat();
     for redirect in [">&-", "2>&-", ">&- 2>&-", ">&- 2>&- <&-", "2>/dev/full", ">/dev/full 2>&-"] {
         assert_eq!(run(redirect, &train(&data, &[])), Some(0), "train {redirect}");
         assert_eq!(run(redirect, &["train", "--data", "nowhere"]), Some(1), "{redirect}");
         assert_eq!(run(redirect, &["train", "--nonsense"]), Some(2), "{redirect}");
         let full = redirect.starts_with(">/dev/full");
-        assert_eq!(run(redirect, &["config"]), Some(i32::from(full)), "config {redirect}");
+        // Those whose output is their job, and those that write a file.
+        for args in [
+            &["config"][..],
+            &["plan"],
+            &["inspect", "saved"],
+            &["--version"],
+            &[&figures[..], &["--json", "out"]].concat(),
+            &["eval", "saved", "--report", "out"],
+            &["cache-sim", &data, "--json", "out"],
+        ] {
+            let _ = std::fs::remove_file(shop.path("out"));
+            assert_eq!(run(redirect, args), Some(i32::from(full)), "{args:?} {redirect}");
+            assert_eq!(shop.path("out").exists(), args.contains(&"out"), "{args:?} {redirect}");
+        }
+        for args in [
+            &["synth", "--out", "some.tsv", "--examples", "20", "--force"][..],
+            &["convert", &data, "--out", "packed", "--force"],
+            &["store", "repair", &step, "--into", "new"],
+        ] {
+            let _ = std::fs::remove_dir_all(shop.path("new"));
+            assert_eq!(run(redirect, args), Some(0), "{args:?} {redirect}");
+        }
     }
 }

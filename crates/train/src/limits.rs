@@ -68,11 +68,7 @@ impl Limits {
     /// # Errors
     /// A file that cannot be read, or has no limits of one thread of this processor.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(|source| Error::File {
-            action: "read",
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = stepwell_data::read_text(path)?;
         let fail = |why| Error::Limits { path: path.to_owned(), why };
         Self::of_one_thread(&text, &processor()).map_err(fail)
     }

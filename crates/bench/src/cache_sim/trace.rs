@@ -107,14 +107,22 @@ pub(super) fn probe(path: &Path, format: Option<Format>) -> Result<Format> {
     })
 }
 
+/// Opens a trace, which is read more than once: a pipe or a device is none.
+fn open(path: &Path) -> std::result::Result<File, String> {
+    let kind = std::fs::metadata(path).map_err(explain)?.file_type();
+    if kind.is_dir() {
+        return Err("is a directory, not a trace".to_owned());
+    }
+    if !kind.is_file() {
+        return Err("is a pipe or a device: write the trace to a file and name that".to_owned());
+    }
+    File::open(path).map_err(explain)
+}
+
 /// The first bytes of a file.
 fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let mut head = Vec::new();
-    let file = File::open(path).map_err(explain)?;
-    if file.metadata().map_err(explain)?.is_dir() {
-        return Err("is a directory, not a trace".to_owned());
-    }
-    file.take(PACKED_FIRST.len() as u64).read_to_end(&mut head).map_err(explain)?;
+    open(path)?.take(PACKED_FIRST.len() as u64).read_to_end(&mut head).map_err(explain)?;
     Ok(head)
 }
 
@@ -157,7 +165,7 @@ const PACKED_FIRST: &[u8] = b"STEPWPAK";
 /// All bytes of the file, unpacked where its first bytes say that it is packed.
 fn unpacked(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let mut head = Vec::new();
-    let mut file = File::open(path).map_err(explain)?;
+    let mut file = open(path)?;
     file.by_ref().take(6).read_to_end(&mut head).map_err(explain)?;
     packed_as_named(path, &head)?;
     let whole = BufReader::new(head.as_slice().chain(file));

@@ -73,6 +73,17 @@ pub(crate) enum When {
     Saved(u64, f64),
 }
 
+/// Who reads what a process prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Listener {
+    #[default]
+    Attentive,
+    /// It has gone.
+    Gone,
+    /// It is a disk that is full.
+    Full,
+}
+
 /// One process of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Life {
@@ -83,8 +94,11 @@ pub(crate) struct Life {
     pub(crate) auto: bool,
     /// Steps between checkpoints.
     pub(crate) every: u64,
+    /// Minutes between checkpoints, as the program takes them.
+    pub(crate) minutes: &'static str,
     /// Checkpoints that are kept.
     pub(crate) keep: u64,
+    pub(crate) listener: Listener,
     /// None where it goes on to its end.
     pub(crate) stop: Option<Stop>,
     /// Whether the newest checkpoint is looked at when the process was stopped.
@@ -244,7 +258,14 @@ impl Life {
         let twice = dice.chance(20);
         let stop = stopped.then_some(Stop { signal, when, twice });
         let (anew, auto, look) = (dice.chance(8), dice.chance(30), dice.chance(30));
-        Self { machine, anew, auto, every, keep: dice.within(1, 3), stop, look }
+        let keep = dice.within(1, 3);
+        let minutes = dice.pick(&["10", "10", "0", "0.001", "0.0001"]);
+        let listener = match dice.below(10) {
+            0 => Listener::Gone,
+            1 => Listener::Full,
+            _ => Listener::Attentive,
+        };
+        Self { machine, anew, auto, every, minutes, keep, listener, stop, look }
     }
 }
 

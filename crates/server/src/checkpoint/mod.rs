@@ -71,7 +71,8 @@ pub enum Placement {
     SetAside,
 }
 
-/// The complete checkpoints in `directory`, oldest first.
+/// The complete checkpoints in `directory`, oldest first. A copy under the name of another step is
+/// none of them.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -80,11 +81,19 @@ pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
         .into_iter()
         .filter_map(|path| {
             let step = step_of(path.file_name()?.to_str()?)?;
-            path.join(META_FILE).is_file().then_some((step, path))
+            let meta = path.join(META_FILE);
+            (meta.is_file() && !is_of_another_step(&meta, step)).then_some((step, path))
         })
         .collect();
     found.sort();
     Ok(found)
+}
+
+/// Whether the file says so; one that is damaged says nothing.
+fn is_of_another_step(meta: &Path, step: u64) -> bool {
+    let meta = std::fs::read(meta).ok();
+    let meta = meta.and_then(|meta| serde_json::from_slice::<serde_json::Value>(&meta).ok());
+    meta.and_then(|meta| meta["step"].as_u64()).is_some_and(|named| named != step)
 }
 
 /// Name of the checkpoint of step `step`.

@@ -112,6 +112,13 @@ fn locate(path: &Path) -> Result<PathBuf> {
     if path.join(META_FILE).exists() {
         return Ok(path.to_owned());
     }
+    if !path.is_dir() {
+        let why = if path.exists() { "is no directory" } else { "does not exist" };
+        return Err(Error::Checkpoint {
+            path: path.to_owned(),
+            why: format!("{why}; name a directory that `--checkpoint` wrote"),
+        });
+    }
     match list(path)?.pop() {
         Some((_, newest)) => Ok(newest),
         None => Err(Error::Checkpoint {

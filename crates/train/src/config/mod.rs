@@ -322,12 +322,20 @@ impl Config {
                 self.pipeline.horizon, self.pipeline.lookahead, self.pipeline.lookahead
             ));
         }
+        if self.pipeline.lookahead >= MINI_BATCHES_KNOWN_MAX {
+            return Err(format!(
+                "pipeline.lookahead is {}: give less than {MINI_BATCHES_KNOWN_MAX}, as for \
+                 pipeline.horizon",
+                self.pipeline.lookahead
+            ));
+        }
         let known = self.pipeline.horizon.saturating_add(1);
         let known = known.saturating_mul(self.mini_batches_per_batch());
         if known > MINI_BATCHES_KNOWN_MAX {
             return Err(format!(
                 "pipeline.horizon = {} batches of {} mini-batches are {known} known ahead; lower \
-                 pipeline.horizon or data.batch to {MINI_BATCHES_KNOWN_MAX} in all",
+                 pipeline.horizon, pipeline.lookahead or data.batch to {MINI_BATCHES_KNOWN_MAX} in \
+                 all",
                 self.pipeline.horizon,
                 self.mini_batches_per_batch()
             ));
@@ -353,8 +361,12 @@ impl Config {
             ));
         }
         for (key, lr) in [("optim.rows.lr", self.rows.lr), ("optim.dense.lr", self.dense.lr)] {
-            if !(lr > 0.0 && lr <= LR_MAX) {
-                return Err(format!("{key} is {lr}: give a number above 0, at most {LR_MAX}"));
+            // Steps are taken in f32.
+            if !(lr as f32 > 0.0 && lr <= LR_MAX) {
+                return Err(format!(
+                    "{key} is {lr:?}: give a number above 0 (in f32, from 1e-45 on), at most \
+                     {LR_MAX}"
+                ));
             }
         }
         if !(0.0..=INIT_RANGE_MAX).contains(&self.model.init_range) {

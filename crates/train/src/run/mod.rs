@@ -115,11 +115,20 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let cache = cache::made_by(config, &sources, begun, start.position);
     let built = build(config, around, &sources, start.resumed.as_ref())?;
     let initial = config.checkpoint.initial && start.resumed.is_none();
+    let resumed = start.resumed.as_ref().map(|checkpoint| checkpoint.step);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.resumed);
     let passes = Box::new(training_passes(config, &sources, start.position)) as Passes;
     let reads = Reads { passes, start: start.position, cache };
-    finish(config, around, sources, built, (reads, start.saver, initial), begin)
+    let report = finish(config, around, sources, built, (reads, start.saver, initial), begin)?;
+    if resumed == Some(report.steps) && !report.interrupted {
+        (around.on_note)(&format!(
+            "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
+             data.epochs to go on",
+            config.data.epochs, report.steps
+        ));
+    }
+    Ok(report)
 }
 
 fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {

@@ -95,7 +95,8 @@ pub fn synth_options(config: &Config) -> SynthOptions {
     }
 }
 
-/// Lines of the training part: all but the tail.
+/// Lines of the training part: all but the tail, whose length is rounded, a half up. Scripts that
+/// compare with other trainers use the same rule.
 fn train_part(config: &Config, total: u64) -> u64 {
     total - (total as f64 * config.data.eval_fraction).round() as u64
 }
@@ -149,6 +150,19 @@ pub(super) fn evaluation_pass(sources: &Sources, epoch: u64) -> Option<Pass> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tail_is_rounded_a_half_up() {
+        let tail = |total, eval_fraction| {
+            let mut config = Config::default();
+            config.data.eval_fraction = eval_fraction;
+            total - train_part(&config, total)
+        };
+        assert_eq!((tail(9999, 0.2), tail(9998, 0.2), tail(9997, 0.2)), (2000, 2000, 1999));
+        // To the even number it would be 0, 2, 2.
+        assert_eq!((tail(1, 0.5), tail(3, 0.5), tail(5, 0.5)), (1, 2, 3));
+        assert_eq!((tail(0, 0.5), tail(7, 0.0), tail(1, 0.999)), (0, 0, 1));
+    }
 
     #[test]
     fn places_of_ordinals() {

@@ -26,8 +26,14 @@ pub(super) fn name_of(group: usize) -> String {
     format!("{ROWS}{group}")
 }
 
-/// Refuses a directory, named by `setting`, that is a checkpoint or lies in one.
+/// Refuses a directory, named by `setting`, that is a checkpoint or lies in one, or is none.
 pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
+    if path.exists() && !path.is_dir() {
+        return Err(Error::Config(format!(
+            "{setting} = {} is no directory; name another place",
+            path.display()
+        )));
+    }
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let has = |place: &Path, name: &&str| place.join(name).is_file();
     // One of both files may be damaged or gone; further up, one of the name may be the user's.
