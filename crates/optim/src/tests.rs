@@ -251,6 +251,18 @@ fn state_can_be_read_back_and_split() {
 }
 
 #[test]
+fn rules_and_their_state_are_called_as_checkpoints_say() {
+    assert_eq!(RULES.map(|rule| rule.name()), ["sgd", "adagrad", "adam"]);
+    let of_state: [&[&str]; 3] = [&[], &["sum"], &["exp_avg", "exp_avg_sq"]];
+    for (rule, names) in RULES.iter().zip(of_state) {
+        assert_eq!(rule.state_names(), names);
+        let state = DenseState::new(rule, 3);
+        assert!(state.vectors().map(|(name, _)| name).eq(names.iter().copied()));
+        assert!(state.vectors().all(|(_, lanes)| lanes.len() == 3));
+    }
+}
+
+#[test]
 fn senseless_settings_are_refused() {
     let bad = [
         Rule::sgd(0.0),

@@ -242,6 +242,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_used_again_in_main_is_protected_and_what_only_comes_back_is_not() {
+        let mut driver = driver(4);
+        driver.visit_all(&[0, 1, 2, 0, 1, 2, 3]);
+        assert_eq!(driver.victim(), Some(3));
+        driver.visit_all(&[0]);
+        for planned in [1, 2] {
+            driver.detach(planned);
+            driver.attach(planned);
+        }
+        // The oldest of main is 0, but probation's oldest is 1.
+        assert_eq!(driver.victims(), [1, 2, 0]);
+    }
+
+    #[test]
     fn frequencies_outlive_their_rows() {
         let mut driver = driver(4);
         driver.visit_all(&[0, 1, 2, 3]);

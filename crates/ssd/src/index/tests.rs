@@ -213,6 +213,29 @@ fn wider_places_are_refused_where_their_bits_do_not_fit() {
 }
 
 #[test]
+fn the_bound_is_reached_to_its_last_byte() {
+    let full = |index: &Index, growth| {
+        let (rows, bytes, bytes_max) = (index.rows(), index.bytes(), index.bytes_max);
+        Full { rows, bytes, growth, bytes_max }
+    };
+    // The first key of a shard, which gets one bucket for it.
+    let bucket = Shard::bytes_for(1, 0);
+    let mut index = Index::new(BYTES_MIN + bucket - 1, 0, 0);
+    assert_eq!(index.put(Key(7), Place(0)), Err(full(&index, bucket)));
+    index.bytes_max += 1;
+    assert_eq!(index.put(Key(7), Place(0)), Ok(None));
+    assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
+    // Its place gets all bits: the extra ones are written anew, the words stay.
+    let wide = Place((1 << PLACE_BITS_MAX) - 1);
+    let extra = Shard::bytes_for(1, PLACE_BITS_MAX) - bucket;
+    index.bytes_max += extra - 1;
+    assert_eq!(index.put(Key(7), wide), Err(full(&index, extra)));
+    index.bytes_max += 1;
+    assert_eq!(index.put(Key(7), wide), Ok(Some(Place(0))));
+    assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
+}
+
+#[test]
 fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
     let empty = Index::new(u64::MAX, 100_000_000, 1 << 30).bytes();
     assert_eq!(empty, (SHARDS * size_of::<Shard>()) as u64);
