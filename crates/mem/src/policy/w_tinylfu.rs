@@ -256,6 +256,21 @@ mod tests {
     }
 
     #[test]
+    fn nobody_leaves_main_while_it_has_places() {
+        let mut driver = driver(5);
+        driver.visit_all(&[0, 1, 2, 3, 0, 1, 2, 3, 4]);
+        assert_eq!(driver.victim(), Some(4));
+        // Two rows leave main from elsewhere, and their newcomers win their contests.
+        for (slot, key) in [(0, 200), (1, 201), (4, 202)] {
+            driver.detach(slot);
+            driver.admit(slot, key);
+        }
+        driver.visit_all(&[0, 0, 0, 1, 1, 1, 4]);
+        assert_eq!(driver.victim(), Some(4));
+        assert_eq!(driver.victims(), [2, 3, 0, 1]);
+    }
+
+    #[test]
     fn frequencies_outlive_their_rows() {
         let mut driver = driver(4);
         driver.visit_all(&[0, 1, 2, 3]);
