@@ -44,6 +44,11 @@ fn initial_values_follow_seed_and_name() {
         assert!(values.iter().all(|v| f64::from(v.abs()) <= spec.init_range));
         assert!(values.iter().any(|v| *v != values[0]) || values.len() == 1);
     }
+    let graph = crate::common::dcn::<f32>();
+    for spec in graph.parameters() {
+        let fan_in: f64 = if spec.name.starts_with("logit") { 13.0 } else { 9.0 };
+        assert_eq!(spec.init_range, 1.0 / fan_in.sqrt(), "{}", spec.name);
+    }
     let wide: Vec<f64> = parameters.iter().map(|v| f64::from(*v)).collect();
     assert_eq!(wide, crate::common::wide_deep::<f64>().initial_parameters(5));
 }

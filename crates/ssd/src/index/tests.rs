@@ -275,6 +275,12 @@ fn a_growing_index_takes_twelve_bytes_a_row_at_most() {
 }
 
 #[test]
+fn small_shards_double_and_others_grow_by_three_tenths() {
+    let grown = [1, 2, 4, 7, 8, 11, 100].map(Shard::buckets_grown);
+    assert_eq!(grown, [2, 4, 8, 14, 11, 15, 130]);
+}
+
+#[test]
 fn shards_fill_up_to_their_load_before_they_grow() {
     // Of a hundred shards, the load at which the first key finds no way.
     let mut stream = Stream::from_state(9);
@@ -308,7 +314,7 @@ fn shards_fill_up_to_their_load_before_they_grow() {
 
 #[test]
 fn what_is_said_to_be_enough_is() {
-    for rows in [1, 100, 5_000, 20_000, 150_000, 700_000] {
+    for rows in [1, 100, 3_200, 5_000, 20_000, 150_000, 700_000] {
         for places in [1 << 8, 1 << 20] {
             let enough = bytes_enough(rows, places);
             let mut index = Index::new(enough, 0, 0);
