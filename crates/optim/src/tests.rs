@@ -59,9 +59,13 @@ impl Reference {
 
 #[test]
 fn rows_follow_the_textbook() {
-    for rule in
-        RULES.into_iter().chain([Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 })])
-    {
+    let others = [
+        Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 }),
+        // So large that it shows on which side it is added.
+        Rule::Adagrad(Adagrad { eps: 0.25, ..Adagrad::new(0.1) }),
+        Rule::Adam(Adam { eps: 0.5, ..Adam::new(0.1) }),
+    ];
+    for rule in RULES.into_iter().chain(others) {
         let optimizer = RowOptimizer::new(rule).unwrap();
         for width in [0, 1, 2, 7, 8, 16, 17, 33] {
             let mut weights = numbers(width as u64, width);
@@ -101,6 +105,15 @@ fn two_steps_by_hand() {
             optimizer.update(&mut weights, &mut state, &[gradient]);
             assert!((weights[0] - expected).abs() < 3e-7, "{} {weights:?}", rule.name());
         }
+    }
+}
+
+#[test]
+fn optimizers_are_equal_where_their_rules_are() {
+    let all = RULES.map(|rule| RowOptimizer::new(rule).unwrap());
+    for (number, one) in all.iter().enumerate() {
+        let equal = all.iter().map(|other| one == other);
+        assert!(equal.enumerate().all(|(other, equal)| equal == (other == number)));
     }
 }
 

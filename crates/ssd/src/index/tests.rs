@@ -313,8 +313,44 @@ fn shards_fill_up_to_their_load_before_they_grow() {
 }
 
 #[test]
+fn one_key_makes_way_where_one_is_enough() {
+    let mut stream = Stream::from_state(10);
+    let places = |shard: &Shard, locals: &[u64]| -> Vec<(usize, usize)> {
+        let at = locals.iter().map(|local| shard.find(&shard.probes(*local)).unwrap());
+        at.map(|at| (at.bucket, at.slot)).collect()
+    };
+    let mut ways = [0; 2];
+    for _ in 0..50 {
+        let (mut shard, mut locals) = (Shard::new(20, 20), Vec::new());
+        loop {
+            let local = stream.next_u64() % permute::LOCAL_SPAN;
+            let probes = shard.probes(local);
+            let before = places(&shard, &locals);
+            // Of either bucket, a key whose other bucket has a vacancy.
+            let near = shard.vacancy(&probes).is_none().then(|| {
+                let mut others = probes.iter().flat_map(|probe| shard.others(probe.bucket));
+                others.any(|other| shard.vacant_slot(other.bucket).is_some())
+            });
+            let Some(at) = shard.room(&probes) else { break };
+            let after = places(&shard, &locals);
+            let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+            match near {
+                None => assert_eq!(moved, 0),
+                Some(near) => {
+                    assert_eq!(near, moved == 1, "{moved} keys moved");
+                    ways[usize::from(near)] += 1;
+                }
+            }
+            shard.take(at, &probes, Place(0));
+            locals.push(local);
+        }
+    }
+    assert!(ways[0] > 0 && ways[1] > 100, "{ways:?}");
+}
+
+#[test]
 fn what_is_said_to_be_enough_is() {
-    for rows in [1, 100, 3_200, 5_000, 20_000, 150_000, 700_000] {
+    for rows in [1, 100, 5_000, 20_000, 150_000, 700_000] {
         for places in [1 << 8, 1 << 20] {
             let enough = bytes_enough(rows, places);
             let mut index = Index::new(enough, 0, 0);
@@ -323,15 +359,16 @@ fn what_is_said_to_be_enough_is() {
                 let put = index.put(Key(keys.next_u64()), Place(row % places));
                 assert_eq!(put, Ok(None), "row {row} of {rows}, {enough} bytes");
             }
-            // And not much more than enough: one bucket a shard, where eight slots are.
-            if rows == 100 {
-                let shard = Shard::bytes_for(1, bits_of(places - 1));
-                assert_eq!(enough, BYTES_MIN + (SHARDS as u64 + 1) * shard);
-            }
+            // And not much more than enough.
             if rows > 100_000 {
                 assert!(enough < 20 * rows, "{enough} for {rows}");
             }
         }
+    }
+    // Shards of eight slots a bucket, with room for the fullest of them.
+    for (rows, buckets) in [(1, 1), (100, 1), (3_200, 4), (5_000, 4), (20_000, 8)] {
+        let shard = Shard::bytes_for(buckets, 20);
+        assert_eq!(bytes_enough(rows, 1 << 20), BYTES_MIN + (SHARDS as u64 + 1) * shard);
     }
     assert_eq!(bytes_enough(0, 0), Index::new(0, 0, 0).bytes());
 }
