@@ -233,6 +233,9 @@ fn the_bound_is_reached_to_its_last_byte() {
     index.bytes_max += 1;
     assert_eq!(index.put(Key(7), wide), Ok(Some(Place(0))));
     assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
+    // They are there then: another place of as many takes nothing.
+    let asked = index.ask(Key(7));
+    assert_eq!(index.move_row(&asked, wide, Place(wide.0 - 1)), Ok(true));
 }
 
 #[test]
@@ -247,6 +250,19 @@ fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
     }
     assert!((120_000..240_000).contains(&rows), "{rows} rows");
     assert!(index.bytes_peak() <= 2 << 20);
+}
+
+#[test]
+fn foretold_rows_get_their_buckets_as_far_as_the_bytes_go() {
+    // A load of 0.94 in shards of 1000 buckets.
+    assert_eq!(buckets_planned(7_700_480, 0, u64::MAX), 1000);
+    assert_eq!(buckets_planned(7_700_481, 0, u64::MAX), 1001);
+    for buckets in [2, 63, 1000] {
+        let bytes = Shard::bytes_for(buckets, 0);
+        assert_eq!(buckets_planned(u64::MAX, 0, bytes), buckets);
+        assert_eq!(buckets_planned(u64::MAX, 0, bytes - 1), buckets - 1);
+    }
+    assert_eq!(buckets_planned(u64::MAX, 0, 0), 1);
 }
 
 #[test]
@@ -272,6 +288,7 @@ fn a_growing_index_takes_twelve_bytes_a_row_at_most() {
         peak = index.bytes_peak();
     }
     assert!(worst <= 12.0, "{worst}");
+    assert!(index.rewrite_longest() > Duration::ZERO);
 }
 
 #[test]
@@ -366,7 +383,7 @@ fn what_is_said_to_be_enough_is() {
         }
     }
     // Shards of eight slots a bucket, with room for the fullest of them.
-    for (rows, buckets) in [(1, 1), (100, 1), (3_200, 4), (5_000, 4), (20_000, 8)] {
+    for (rows, buckets) in [(1, 1), (100, 1), (3_200, 4), (5_000, 4), (8_192, 8), (20_000, 8)] {
         let shard = Shard::bytes_for(buckets, 20);
         assert_eq!(bytes_enough(rows, 1 << 20), BYTES_MIN + (SHARDS as u64 + 1) * shard);
     }
