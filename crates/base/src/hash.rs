@@ -98,6 +98,15 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_mixed_as_splitmix64_finalizes() {
+        // Its first outputs from the seeds 0 and 1234567, one golden gamma further on.
+        let gamma = 0x9E37_79B9_7F4A_7C15u64;
+        assert_eq!(mix(Key(gamma)), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(mix(Key(1_234_567 + gamma)), 6_457_827_717_110_365_317);
+        assert_eq!(mix(Key(0)), 0);
+    }
+
+    #[test]
     fn running_checksum_equals_the_whole() {
         let bytes: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
         let mut running = Checksum::new();

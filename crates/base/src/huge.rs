@@ -190,4 +190,22 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_fills_a_huge_page_alone_is_mapped_with_room_to_begin_at_one() {
+        let below = HUGE - SMALL;
+        let sizes = [
+            (0, 1),
+            (1, SMALL),
+            (below, below),
+            (below + 1, 2 * HUGE),
+            (HUGE, 2 * HUGE),
+            (HUGE + 1, 2 * HUGE + SMALL),
+        ];
+        for (bytes, mapped) in sizes {
+            let mapping = Mapping::new(bytes).unwrap();
+            assert_eq!(mapping.memory.len(), mapped, "{bytes}");
+            assert!(mapping.start + bytes <= mapped, "{bytes}");
+        }
+    }
 }

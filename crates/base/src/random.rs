@@ -180,6 +180,12 @@ mod tests {
     }
 
     #[test]
+    fn checkpoints_name_the_initializer() {
+        let name = "splitmix64 from xxh3-64 of (seed u64, 'initial', NUL, table u32, key u64)";
+        assert_eq!(initializer_name(), name);
+    }
+
+    #[test]
     fn streams_start_where_their_names_say() {
         // Made in Python from xxhash.xxh3_64_intdigest and SplitMix64: the first number of each.
         let (table, key) = (TableId(3), Key(0x0123_4567_89AB_CDEF));

@@ -120,6 +120,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_subnormal_is_zero_and_the_least_normal_stays() {
+        let least = f32::MIN_POSITIVE;
+        assert_eq!([least, -least].map(flush), [least, -least]);
+        assert_eq!([least.next_down(), -least.next_down(), 0.0].map(flush), [0.0; 3]);
+    }
+
+    #[test]
     fn moments_of_a_silent_lane_reach_zero() {
         let adam = Adam { beta2: 0.9, ..Adam::new(0.001) };
         let (mut w, mut m, mut v) = ([1.0f32], [0.0f32], [0.0f32]);

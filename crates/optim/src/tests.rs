@@ -59,9 +59,13 @@ impl Reference {
 
 #[test]
 fn rows_follow_the_textbook() {
-    for rule in
-        RULES.into_iter().chain([Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 })])
-    {
+    let others = [
+        Rule::Adagrad(Adagrad { lr: 0.05, eps: 1e-6, initial: 0.1 }),
+        // So large that it shows on which side it is added.
+        Rule::Adagrad(Adagrad { eps: 0.25, ..Adagrad::new(0.1) }),
+        Rule::Adam(Adam { eps: 0.5, ..Adam::new(0.1) }),
+    ];
+    for rule in RULES.into_iter().chain(others) {
         let optimizer = RowOptimizer::new(rule).unwrap();
         for width in [0, 1, 2, 7, 8, 16, 17, 33] {
             let mut weights = numbers(width as u64, width);
@@ -101,6 +105,15 @@ fn two_steps_by_hand() {
             optimizer.update(&mut weights, &mut state, &[gradient]);
             assert!((weights[0] - expected).abs() < 3e-7, "{} {weights:?}", rule.name());
         }
+    }
+}
+
+#[test]
+fn optimizers_are_equal_where_their_rules_are() {
+    let all = RULES.map(|rule| RowOptimizer::new(rule).unwrap());
+    for (number, one) in all.iter().enumerate() {
+        let equal = all.iter().map(|other| one == other);
+        assert!(equal.enumerate().all(|(other, equal)| equal == (other == number)));
     }
 }
 
@@ -248,6 +261,18 @@ fn state_can_be_read_back_and_split() {
     step.apply(&mut parameters[40..], right, &gradient[40..]);
     step.apply(&mut twin.0, twin.1.whole(), &gradient);
     assert_eq!(bits(&parameters), bits(&twin.0));
+}
+
+#[test]
+fn rules_and_their_state_are_called_as_checkpoints_say() {
+    assert_eq!(RULES.map(|rule| rule.name()), ["sgd", "adagrad", "adam"]);
+    let of_state: [&[&str]; 3] = [&[], &["sum"], &["exp_avg", "exp_avg_sq"]];
+    for (rule, names) in RULES.iter().zip(of_state) {
+        assert_eq!(rule.state_names(), names);
+        let state = DenseState::new(rule, 3);
+        assert!(state.vectors().map(|(name, _)| name).eq(names.iter().copied()));
+        assert!(state.vectors().all(|(_, lanes)| lanes.len() == 3));
+    }
 }
 
 #[test]

@@ -22,6 +22,25 @@ fn every_slot_can_hold_a_pinned_row() {
 }
 
 #[test]
+fn many_keys_are_found_as_each_is() {
+    let mut cache = Cache::new(300, 2);
+    for key in 0..250 {
+        placed(&mut cache, key * key);
+    }
+    // What an earlier search found is in the way.
+    let (mut found, mut met) = (vec![Some(SlotIndex(9)); 7], Vec::new());
+    for count in [1000, 100, 64, 1, 0] {
+        let keys: Vec<Key> = (0..count).map(Key).collect();
+        let each: Vec<_> = keys.iter().map(|key| cache.find(*key)).collect();
+        cache.find_many(&keys, &mut found);
+        assert_eq!(found, each);
+        met.clear();
+        cache.find_each(&keys, |slot| met.push(slot));
+        assert_eq!(met, each);
+    }
+}
+
+#[test]
 fn the_farthest_known_use_leaves_first_and_only_after_all_others() {
     let mut cache = Cache::new(4, 6);
     let slots: Vec<_> = (0..4).map(|key| placed(&mut cache, key).slot).collect();

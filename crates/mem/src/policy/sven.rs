@@ -187,6 +187,16 @@ mod tests {
     }
 
     #[test]
+    fn examples_weigh_what_they_are_whether_they_come_at_once_or_one_by_one() {
+        let mut driver = driver(3);
+        let examples = |examples| Occurrence { examples, positives: 0, importance: 0.0 };
+        driver.visit(0, examples(8));
+        driver.visit_all(&[1; 6]);
+        driver.visit(2, examples(4));
+        assert_eq!(driver.victims(), [2, 1, 0]);
+    }
+
+    #[test]
     fn a_row_that_carries_its_history_is_as_heavy_as_it_was() {
         let mut driver = driver(3);
         driver.visit(0, Occurrence { examples: 1, positives: 0, importance: 9.0 });
@@ -212,6 +222,17 @@ mod tests {
         assert_eq!(driver.victims(), [0, 1]);
         driver.visit_all(&[1, 0]);
         assert_eq!(driver.victims(), [1, 0]);
+    }
+
+    #[test]
+    fn the_heaviest_never_comes_round_to_the_lists_of_the_light() {
+        // In two slots, each use is a list further on: the ring is passed among these.
+        for uses in 400..600 {
+            let mut driver = driver(2);
+            driver.visit_all(&[0]);
+            (0..uses).for_each(|_| driver.visit_all(&[1]));
+            assert_eq!(driver.victims(), [0, 1], "{uses} uses");
+        }
     }
 
     #[test]

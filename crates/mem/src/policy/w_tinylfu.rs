@@ -242,6 +242,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_used_again_in_main_is_protected_and_what_only_comes_back_is_not() {
+        let mut driver = driver(4);
+        driver.visit_all(&[0, 1, 2, 0, 1, 2, 3]);
+        assert_eq!(driver.victim(), Some(3));
+        driver.visit_all(&[0]);
+        for planned in [1, 2] {
+            driver.detach(planned);
+            driver.attach(planned);
+        }
+        // The oldest of main is 0, but probation's oldest is 1.
+        assert_eq!(driver.victims(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn nobody_leaves_main_while_it_has_places() {
+        let mut driver = driver(5);
+        driver.visit_all(&[0, 1, 2, 3, 0, 1, 2, 3, 4]);
+        assert_eq!(driver.victim(), Some(4));
+        // Two rows leave main from elsewhere, and their newcomers win their contests.
+        for (slot, key) in [(0, 200), (1, 201), (4, 202)] {
+            driver.detach(slot);
+            driver.admit(slot, key);
+        }
+        driver.visit_all(&[0, 0, 0, 1, 1, 1, 4]);
+        assert_eq!(driver.victim(), Some(4));
+        assert_eq!(driver.victims(), [2, 3, 0, 1]);
+    }
+
+    #[test]
     fn frequencies_outlive_their_rows() {
         let mut driver = driver(4);
         driver.visit_all(&[0, 1, 2, 3]);

@@ -135,6 +135,19 @@ pub(crate) fn forked<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Factorization machines of whole tiles and of lanes beyond one, over the same columns.
+pub(crate) fn factorized<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 64, dense: 0 });
+    let plain = linear(64, 1, Activation::Identity);
+    let plain = builder.add("plain", plain, &[Source::Columns(0..64)]).unwrap();
+    let beyond = FactorizationMachine { slots: 3, dim: 19 };
+    let beyond = builder.add("beyond", beyond, &[Source::Columns(0..57)]).unwrap();
+    let whole = FactorizationMachine { slots: 4, dim: 16 };
+    let whole = builder.add("whole", whole, &[Source::Columns(0..64)]).unwrap();
+    builder.add("logit", Add, &[plain, beyond, whole].map(Source::Node)).unwrap();
+    builder.build().unwrap()
+}
+
 /// Only the sum of wide weights.
 pub(crate) fn wide_only<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 4, dense: 0 });
@@ -155,6 +168,7 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("dlrm of whole tiles", dlrm(5, 16)),
         ("interacting", interacting()),
         ("forked", forked()),
+        ("factorized", factorized()),
         ("wide_only", wide_only()),
     ]
 }

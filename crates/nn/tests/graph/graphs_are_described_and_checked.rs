@@ -44,6 +44,11 @@ fn initial_values_follow_seed_and_name() {
         assert!(values.iter().all(|v| f64::from(v.abs()) <= spec.init_range));
         assert!(values.iter().any(|v| *v != values[0]) || values.len() == 1);
     }
+    let graph = crate::common::dcn::<f32>();
+    for spec in graph.parameters() {
+        let fan_in: f64 = if spec.name.starts_with("logit") { 13.0 } else { 9.0 };
+        assert_eq!(spec.init_range, 1.0 / fan_in.sqrt(), "{}", spec.name);
+    }
     let wide: Vec<f64> = parameters.iter().map(|v| f64::from(*v)).collect();
     assert_eq!(wide, crate::common::wide_deep::<f64>().initial_parameters(5));
 }
@@ -64,6 +69,12 @@ fn work_of_crosses_and_interactions_is_counted() {
     let flops = crate::common::crossed::<f32>().flops_per_example();
     let product = 2 * 4 * 4;
     assert_eq!(flops.forward, 4 * (product + 3 * 4) + 2 * 4 + (2 * 4 + 1));
+    // Of the gradient of the base and of the input, so many columns are wanted.
+    for (node, [base, input]) in [[2, 4], [4, 4], [4, 0], [0, 4]].into_iter().enumerate() {
+        let backward = product + 2 * 4 * input + 2 * 4 + 2 * base + input;
+        let of_node = crate::common::crossed::<f32>().node_flops().nth(node).unwrap();
+        assert_eq!(of_node.backward, backward, "node {node}");
+    }
     let flops = crate::common::interacting::<f32>().flops_per_example();
     assert_eq!(flops.forward, 15 * 2 * 3 + 3 * 2 * 5 + 2 * 18 + 1);
     // Of the columns 8..17 five are embeddings.
@@ -154,7 +165,8 @@ fn wrong_descriptions_are_refused() {
     assert_eq!(error.to_string(), "layer 'a': it takes one input of 5 columns, not [8]");
     assert!(graph.add("a", narrow.clone(), &columns(0..9)).is_err());
     assert!(graph.add("a", narrow.clone(), &[Source::Node(NodeId(0))]).is_err());
-    assert!(graph.add("a", Add, &[]).is_err());
+    let error = graph.add("a", Add, &[]).unwrap_err();
+    assert_eq!(error.to_string(), "layer 'a': a sum has at least one input");
     assert!(graph.add("a", Concat, &[]).is_err());
     let unequal = [Source::Columns(0..2), Source::Columns(0..3)];
     assert!(graph.add("a", Add, &unequal).is_err());

@@ -39,6 +39,11 @@ fn samples(count: usize) -> impl Iterator<Item = (f32, u32)> {
 }
 
 #[test]
+fn names_are_those_that_checkpoints_say() {
+    assert_eq!(Storage::ALL.map(Storage::name), ["f32", "f16", "bf16"]);
+}
+
+#[test]
 fn every_pattern_is_read_as_it_should_be_and_stays() {
     for storage in SMALL {
         for pattern in 0..=u16::MAX {

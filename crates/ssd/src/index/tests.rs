@@ -213,6 +213,32 @@ fn wider_places_are_refused_where_their_bits_do_not_fit() {
 }
 
 #[test]
+fn the_bound_is_reached_to_its_last_byte() {
+    let full = |index: &Index, growth| {
+        let (rows, bytes, bytes_max) = (index.rows(), index.bytes(), index.bytes_max);
+        Full { rows, bytes, growth, bytes_max }
+    };
+    // The first key of a shard, which gets one bucket for it.
+    let bucket = Shard::bytes_for(1, 0);
+    let mut index = Index::new(BYTES_MIN + bucket - 1, 0, 0);
+    assert_eq!(index.put(Key(7), Place(0)), Err(full(&index, bucket)));
+    index.bytes_max += 1;
+    assert_eq!(index.put(Key(7), Place(0)), Ok(None));
+    assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
+    // Its place gets all bits: the extra ones are written anew, the words stay.
+    let wide = Place((1 << PLACE_BITS_MAX) - 1);
+    let extra = Shard::bytes_for(1, PLACE_BITS_MAX) - bucket;
+    index.bytes_max += extra - 1;
+    assert_eq!(index.put(Key(7), wide), Err(full(&index, extra)));
+    index.bytes_max += 1;
+    assert_eq!(index.put(Key(7), wide), Ok(Some(Place(0))));
+    assert_eq!((index.bytes(), index.bytes_peak()), (index.bytes_max, index.bytes_max));
+    // They are there then: another place of as many takes nothing.
+    let asked = index.ask(Key(7));
+    assert_eq!(index.move_row(&asked, wide, Place(wide.0 - 1)), Ok(true));
+}
+
+#[test]
 fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
     let empty = Index::new(u64::MAX, 100_000_000, 1 << 30).bytes();
     assert_eq!(empty, (SHARDS * size_of::<Shard>()) as u64);
@@ -224,6 +250,19 @@ fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
     }
     assert!((120_000..240_000).contains(&rows), "{rows} rows");
     assert!(index.bytes_peak() <= 2 << 20);
+}
+
+#[test]
+fn foretold_rows_get_their_buckets_as_far_as_the_bytes_go() {
+    // A load of 0.94 in shards of 1000 buckets.
+    assert_eq!(buckets_planned(7_700_480, 0, u64::MAX), 1000);
+    assert_eq!(buckets_planned(7_700_481, 0, u64::MAX), 1001);
+    for buckets in [2, 63, 1000] {
+        let bytes = Shard::bytes_for(buckets, 0);
+        assert_eq!(buckets_planned(u64::MAX, 0, bytes), buckets);
+        assert_eq!(buckets_planned(u64::MAX, 0, bytes - 1), buckets - 1);
+    }
+    assert_eq!(buckets_planned(u64::MAX, 0, 0), 1);
 }
 
 #[test]
@@ -249,6 +288,13 @@ fn a_growing_index_takes_twelve_bytes_a_row_at_most() {
         peak = index.bytes_peak();
     }
     assert!(worst <= 12.0, "{worst}");
+    assert!(index.rewrite_longest() > Duration::ZERO);
+}
+
+#[test]
+fn small_shards_double_and_others_grow_by_three_tenths() {
+    let grown = [1, 2, 4, 7, 8, 11, 100].map(Shard::buckets_grown);
+    assert_eq!(grown, [2, 4, 8, 14, 11, 15, 130]);
 }
 
 #[test]
@@ -284,6 +330,42 @@ fn shards_fill_up_to_their_load_before_they_grow() {
 }
 
 #[test]
+fn one_key_makes_way_where_one_is_enough() {
+    let mut stream = Stream::from_state(10);
+    let places = |shard: &Shard, locals: &[u64]| -> Vec<(usize, usize)> {
+        let at = locals.iter().map(|local| shard.find(&shard.probes(*local)).unwrap());
+        at.map(|at| (at.bucket, at.slot)).collect()
+    };
+    let mut ways = [0; 2];
+    for _ in 0..50 {
+        let (mut shard, mut locals) = (Shard::new(20, 20), Vec::new());
+        loop {
+            let local = stream.next_u64() % permute::LOCAL_SPAN;
+            let probes = shard.probes(local);
+            let before = places(&shard, &locals);
+            // Of either bucket, a key whose other bucket has a vacancy.
+            let near = shard.vacancy(&probes).is_none().then(|| {
+                let mut others = probes.iter().flat_map(|probe| shard.others(probe.bucket));
+                others.any(|other| shard.vacant_slot(other.bucket).is_some())
+            });
+            let Some(at) = shard.room(&probes) else { break };
+            let after = places(&shard, &locals);
+            let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+            match near {
+                None => assert_eq!(moved, 0),
+                Some(near) => {
+                    assert_eq!(near, moved == 1, "{moved} keys moved");
+                    ways[usize::from(near)] += 1;
+                }
+            }
+            shard.take(at, &probes, Place(0));
+            locals.push(local);
+        }
+    }
+    assert!(ways[0] > 0 && ways[1] > 100, "{ways:?}");
+}
+
+#[test]
 fn what_is_said_to_be_enough_is() {
     for rows in [1, 100, 5_000, 20_000, 150_000, 700_000] {
         for places in [1 << 8, 1 << 20] {
@@ -294,15 +376,16 @@ fn what_is_said_to_be_enough_is() {
                 let put = index.put(Key(keys.next_u64()), Place(row % places));
                 assert_eq!(put, Ok(None), "row {row} of {rows}, {enough} bytes");
             }
-            // And not much more than enough: one bucket a shard, where eight slots are.
-            if rows == 100 {
-                let shard = Shard::bytes_for(1, bits_of(places - 1));
-                assert_eq!(enough, BYTES_MIN + (SHARDS as u64 + 1) * shard);
-            }
+            // And not much more than enough.
             if rows > 100_000 {
                 assert!(enough < 20 * rows, "{enough} for {rows}");
             }
         }
+    }
+    // Shards of eight slots a bucket, with room for the fullest of them.
+    for (rows, buckets) in [(1, 1), (100, 1), (3_200, 4), (5_000, 4), (8_192, 8), (20_000, 8)] {
+        let shard = Shard::bytes_for(buckets, 20);
+        assert_eq!(bytes_enough(rows, 1 << 20), BYTES_MIN + (SHARDS as u64 + 1) * shard);
     }
     assert_eq!(bytes_enough(0, 0), Index::new(0, 0, 0).bytes());
 }
