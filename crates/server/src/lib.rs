@@ -27,8 +27,8 @@ mod table;
 mod unit;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, Lease, Placement, Rows,
-    Saved, identity, list, prepare,
+    Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, Lease, OLDER, Placement,
+    Rows, Saved, identity, list, passed_over, prepare,
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};

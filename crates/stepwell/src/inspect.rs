@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
 use stepwell_optim::Storage;
-use stepwell_server::{Checkpoint, TableSpec};
+use stepwell_server::{Checkpoint, Saved, TableSpec};
 use stepwell_ssd::{Manifest, Store, StoreOptions};
 use stepwell_train::RunState;
 
@@ -24,7 +24,11 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let specs = specs(&checkpoint);
     for (number, (rows, meta)) in checkpoint.rows.iter().zip(tables_of(&checkpoint)).enumerate() {
         let existing = specs.get(number).map(|spec| (spec, checkpoint.step));
-        tables.push(table(&rows.path, meta, args.top, existing)?);
+        let mut shown = table(&rows.path, meta, args.top, existing)?;
+        if let Saved::No(why) = &rows.saved {
+            shown["not_as_saved"] = json!(why);
+        }
+        tables.push(shown);
     }
     let whole = json!({
         "checkpoint": checkpoint.path,
@@ -205,6 +209,9 @@ fn show_table(page: &mut Page, table: &Value) {
         table["storage"].as_str().unwrap_or(""),
         table["row_bytes"]
     );
+    if let Some(why) = table["not_as_saved"].as_str() {
+        put!(page, "  NOT THE ROWS THAT WERE SAVED: {why}");
+    }
     put!(
         page,
         "  on disk: {} live rows, {} of them expired, and {} stale in {} segments of {} together",

@@ -63,7 +63,8 @@ pub(crate) fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<()
 fn writable(path: &Path) -> io::Result<PathBuf> {
     if fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo()) {
         // Opening it would wait for its reader, and closing it would be the end of what that reads.
-        return path.canonicalize();
+        // One without a name, as /dev/stdout may be, lies nowhere.
+        return path.canonicalize().or_else(|_| Ok(path.to_owned()));
     }
     match File::create_new(path) {
         Ok(_) => {

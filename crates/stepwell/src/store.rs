@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_server::{Checkpoint, Rows};
+use stepwell_server::{Checkpoint, Rows, Saved};
 use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Salvaged, StoreOptions};
 
 use crate::cli::{StoreArgs, StoreJob};
@@ -123,7 +123,8 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
             said = said.and(show_parts(path, &opened).say());
         }
         let step = opened.as_ref().ok().map(|checkpoint| checkpoint.step);
-        let faults = faults(opened);
+        let others = opened.as_ref().map(other_rows).unwrap_or_default();
+        let faults = [faults(opened), others].concat();
         parts = json!({ "directory": path, "step": step, "errors": faults });
         unchecked.extend(faults);
     }
@@ -168,6 +169,20 @@ fn faults(opened: stepwell_server::Result<Checkpoint>) -> Vec<String> {
     let missing = checkpoint.rows.iter().filter(|rows| !rows.path.is_dir());
     let why = |rows: &Rows| format!("{} is missing, a table's rows", rows.path.display());
     missing.map(why).collect()
+}
+
+/// Rows that are not those that were saved with a checkpoint, whole as they may be by themselves.
+fn other_rows(checkpoint: &Checkpoint) -> Vec<String> {
+    let there = checkpoint.rows.iter().filter(|rows| rows.path.is_dir());
+    let why = |rows: &Rows| match &rows.saved {
+        Saved::No(why) => Some(format!(
+            "{} has other rows than were saved ({why}); if `stepwell store repair` made them, say \
+             --repaired to go on from them",
+            rows.path.display()
+        )),
+        Saved::Yes | Saved::Unknown => None,
+    };
+    there.filter_map(why).collect()
 }
 
 /// A line for each part of a checkpoint that is not rows. What says of one whether it is whole may

@@ -94,3 +94,12 @@ fn an_output_that_fails_leaves_the_older_one_and_nothing_else() {
     assert_eq!(fs::read(shop.path("s.tsv")).unwrap(), before);
     assert_eq!(left(&shop), Vec::<String>::new());
 }
+
+#[test]
+fn a_report_goes_into_a_pipe_without_a_name() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    let mut args = vec!["train", "--data", &data, "--report", "/dev/stdout"];
+    args.extend(SMALL);
+    assert!(shop.ok(&args).contains("\"model_digest\": \""));
+}

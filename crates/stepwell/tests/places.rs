@@ -83,6 +83,7 @@ fn what_a_user_keeps_beside_checkpoints_is_neither_taken_nor_removed() {
     let more = ["--resume", "--data.epochs", "2"];
     let said = shop.ok(&train(&data, &[&BOTH[..2], &kept, &more].concat()));
     assert!(said.contains(&format!("from {own}")), "{said}");
+    assert!(said.contains(&format!("{copy} is no whole checkpoint of that step")), "{said}");
     assert!(shop.ok(&["eval", "saved"]).lines().next().unwrap().contains("saved/step-0000000000"));
     for name in users {
         let mine = shop.path(&format!("saved/{name}/mine"));

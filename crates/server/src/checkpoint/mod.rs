@@ -33,7 +33,7 @@ pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
 pub use keep::Keep;
 pub use mark::{Lease, identity};
-pub use reader::{Checkpoint, Saved};
+pub use reader::{Checkpoint, OLDER, Saved};
 pub use writer::CheckpointWriter;
 
 use crate::{Error, Result};
@@ -87,6 +87,22 @@ pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
         .collect();
     found.sort();
     Ok(found)
+}
+
+/// What is called like a checkpoint in `directory` and is none of its step: damaged ones, and those
+/// that somebody copied or renamed. They are passed over.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn passed_over(directory: &Path) -> Result<Vec<PathBuf>> {
+    let listed = list(directory)?;
+    let mut others = files::entries(directory)?;
+    others.retain(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.and_then(step_of).is_some() && listed.iter().all(|(_, known)| known != path)
+    });
+    others.sort();
+    Ok(others)
 }
 
 /// Whether the file says so; one that is damaged says nothing.

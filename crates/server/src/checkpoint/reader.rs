@@ -15,6 +15,9 @@ use crate::{Error, Result};
 /// Bytes of the dense part that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// What to do with a checkpoint that is damaged.
+pub const OLDER: &str = "move it away to go on from the one before it";
+
 /// A checkpoint that was opened: its dense part, what the trainer wrote, where its rows are.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
@@ -57,11 +60,16 @@ impl Checkpoint {
         let path = locate(path)?;
         let wrong = |why: String| Error::Checkpoint { path: path.clone(), why };
         let lease = Lease::take(&path);
+        for name in [META_FILE, DENSE_FILE, SUMS_FILE] {
+            if !path.join(name).is_file() {
+                return Err(wrong(format!("has no {name}: it is damaged, {OLDER}")));
+            }
+        }
         let meta_bytes = files::read(&path.join(META_FILE))?;
         let dense_bytes = files::length(&path.join(DENSE_FILE))?;
         let version = version(&meta_bytes).map_err(wrong)?;
         let sums = files::read(&path.join(SUMS_FILE))?;
-        let damaged = |why| wrong(format!("{why}; the checkpoint is damaged, use an older one"));
+        let damaged = |why| wrong(format!("{why}; the checkpoint is damaged, {OLDER}"));
         let sums = Sums::decode(&sums, version).map_err(damaged)?;
         sums.check(META_FILE, Sum::of(&meta_bytes)).map_err(damaged)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
@@ -88,7 +96,7 @@ impl Checkpoint {
         other.map_or(Ok(()), |why| {
             Err(wrong(format!(
                 "its rows are not those that were saved with it ({why}); say --repaired if \
-                 `stepwell store repair` made them, or use an older checkpoint"
+                 `stepwell store repair` made them, or {OLDER}"
             )))
         })
     }

@@ -1,7 +1,14 @@
+use std::io::ErrorKind;
+use std::sync::Arc;
+
 use serde_json::json;
-use stepwell_base::hash;
+use stepwell_base::{Key, TableId, hash};
+use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk};
+use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_ssd::{Store, StoreOptions};
 
 use super::*;
+use crate::{Group, Staging, TableSpec};
 
 fn dense() -> Dense {
     let sections = vec![("w".to_owned(), vec![1.0, -2.5]), ("m".to_owned(), vec![f32::MIN])];
@@ -206,4 +213,36 @@ fn a_directory_that_a_kill_left_half_marked_is_removed() {
         prepare(directory.path(), Placement::ResumeOrStart).unwrap();
         assert_eq!(left.exists(), stays, "{mark}");
     }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_leaves_nothing() {
+    let disk = Arc::new(FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default()));
+    let spec = TableSpec {
+        id: TableId(0),
+        name: "t".to_owned(),
+        dim: 2,
+        wide: 0,
+        storage: Storage::F32,
+        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
+        init_range: 0.1,
+        seed: 1,
+        life: None,
+    };
+    let options = StoreOptions::new(0, spec.row_bytes());
+    let store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let staging = Staging::new(spec.row_lanes(), 1, 1);
+    let group = Arc::new(Group::new(spec, 4, Arc::new(store), staging).unwrap());
+    group.store.put_many(&[Key(1)], &[1], &[0; 8]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 2);
+    let failure = Failure {
+        operation: None,
+        after: 0,
+        kind: ErrorKind::StorageFull,
+        lasting: Lasting::FromThenOn,
+    };
+    disk.inflict(Faults { failure: Some(failure), ..Faults::default() });
+    writer.write(1, &json!({}), &dense().view(), &[group]).unwrap_err();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -76,10 +76,14 @@ impl Keep for CheckpointWriter {
         }
         let building = self.incomplete(&name);
         files::create_dir(&building)?;
-        mark::mark(&building)?;
-        write_parts(&building, step, run, dense, groups)?;
-        files::sync_dir(&building)?;
-        files::rename(&building, &target)?;
+        let written = mark::mark(&building)
+            .and_then(|()| write_parts(&building, step, run, dense, groups))
+            .and_then(|()| files::sync_dir(&building))
+            .and_then(|()| files::rename(&building, &target));
+        written.inspect_err(|_| {
+            // A full disk gets its space back. What stays is removed by the next run.
+            let _ = files::remove_dir_all(&building);
+        })?;
         files::sync_dir(&self.directory)?;
         self.written.push(target.clone());
         self.drop_old()?;

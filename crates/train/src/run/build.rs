@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_nn::{Precision, bf16_kernel};
-use stepwell_server::{Checkpoint, Group, Placement, Planner, Staging, TableSpec};
+use stepwell_server::{Checkpoint, Group, OLDER, Placement, Planner, Staging, TableSpec};
 use stepwell_ssd::{Compaction, Error as StoreError, Store, StoreOptions};
 
 use super::Surroundings;
@@ -178,10 +178,14 @@ fn open_store(
         why: format!("has no rows of table group {number}"),
     })?;
     Store::restore(disk, &rows.path, options).map_err(|error| match error {
-        StoreError::Disk(_) | StoreError::Damaged { .. } | StoreError::Missing { .. } => {
+        StoreError::Disk(_) => Error::Resume {
+            path: checkpoint.path.clone(),
+            why: format!("its rows cannot be restored ({error})"),
+        },
+        StoreError::Damaged { .. } | StoreError::Missing { .. } | StoreError::Lost { .. } => {
             Error::Resume {
                 path: checkpoint.path.clone(),
-                why: format!("its rows cannot be restored ({error}); use an older checkpoint"),
+                why: format!("its rows cannot be restored ({error}); {OLDER}"),
             }
         }
         other => Error::Store(other),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use stepwell_data::{Position as Place, fingerprints};
-use stepwell_server::{Checkpoint, CheckpointWriter, Placement, Saved, prepare};
+use stepwell_server::{Checkpoint, CheckpointWriter, Placement, Saved, passed_over, prepare};
 
 use super::sources::Sources;
 use super::{Surroundings, World};
@@ -49,6 +49,13 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     let lock = DirectoryLock::take(directory)?;
     let mut state = state(config, around, sources)?;
     let newest = prepare(directory, around.placement)?;
+    for path in passed_over(directory)? {
+        (around.on_note)(&format!(
+            "{} is no whole checkpoint of that step and is passed over; move it away, for a run \
+             that is to write one there ends",
+            path.display()
+        ));
+    }
     let resumed = match &newest {
         Some(path) => Some(open(path, around, &state)?),
         None => {
