@@ -9,28 +9,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{SMALL, TINY, Workshop};
+use common::{TINY, Workshop, args, same};
 use serde_json::Value;
 
 const CACHE: [&str; 2] = ["--data.cache", "all.cache"];
-const FIGURES: [&str; 7] = [
-    "model_digest",
-    "steps",
-    "examples",
-    "skipped_lines",
-    "rows",
-    "eval_by_epoch",
-    "progressive_by_epoch",
-];
-
-fn args<'a>(data: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    let mut args = vec!["train", "--report", "report.json"];
-    args.extend(data.iter().flat_map(|path| ["--data", *path]));
-    args.extend(SMALL);
-    args.extend(more);
-    args
-}
-
 /// What a run says and reports.
 fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> (String, Value) {
     (shop.ok(&args(data, more)), shop.report("report.json"))
@@ -38,12 +20,6 @@ fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> (String, Value) {
 
 fn fails(shop: &Workshop, data: &[&str], more: &[&str]) -> String {
     shop.fails(&args(data, more))
-}
-
-fn same(found: &Value, expected: &Value, what: &str) {
-    for figure in FIGURES {
-        assert_eq!(found[figure], expected[figure], "{what}: {figure}");
-    }
 }
 
 const READS: &str = "in the place of the text";

@@ -10,36 +10,12 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{SMALL, TINY, Workshop};
+use common::{TINY, Workshop, args, same};
 use serde_json::Value;
-
-const FIGURES: [&str; 7] = [
-    "model_digest",
-    "steps",
-    "examples",
-    "skipped_lines",
-    "rows",
-    "eval_by_epoch",
-    "progressive_by_epoch",
-];
-
-fn args<'a>(data: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    let mut args = vec!["train", "--report", "report.json"];
-    args.extend(data.iter().flat_map(|path| ["--data", *path]));
-    args.extend(SMALL);
-    args.extend(more);
-    args
-}
 
 fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> Value {
     shop.ok(&args(data, more));
     shop.report("report.json")
-}
-
-fn same(found: &Value, expected: &Value, what: &str) {
-    for figure in FIGURES {
-        assert_eq!(found[figure], expected[figure], "{what}: {figure}");
-    }
 }
 
 /// The one line that a command fails with, in time: what waits or reads for ever is ended.

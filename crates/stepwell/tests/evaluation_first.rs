@@ -7,16 +7,8 @@ mod common;
 use std::fs;
 use std::io::Write;
 
-use common::{SMALL, TINY, Workshop};
+use common::{TINY, Workshop, args};
 use serde_json::Value;
-
-fn args<'a>(data: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    let mut args = vec!["train", "--report", "report.json"];
-    args.extend(data.iter().flat_map(|path| ["--data", *path]));
-    args.extend(SMALL);
-    args.extend(more);
-    args
-}
 
 fn train(shop: &Workshop, data: &[&str], more: &[&str]) -> Value {
     shop.ok(&args(data, more));
@@ -114,4 +106,14 @@ fn the_evaluation_part_is_the_tail_rounded_a_half_up() {
     let listed = shop.ok(&["config"]);
     let line = listed.lines().find(|line| line.starts_with("data.eval_fraction")).unwrap();
     assert!(line.contains("of n lines the last round(n times this), a half up"), "{line}");
+}
+
+#[test]
+fn an_evaluation_part_without_an_example_is_told() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    fs::write(shop.path("bad.tsv"), "bad\n".repeat(3)).unwrap();
+    let more = ["--data.eval_paths", "bad.tsv", "--data.skip_max", "3"];
+    let said = shop.ok(&args(&[&data], &more));
+    assert!(said.contains("nothing will be evaluated"), "{said}");
 }

@@ -97,3 +97,30 @@ pub(crate) const SMALL: [&str; 10] = [
 /// Tiers so small that rows go down and come up all the time.
 pub(crate) const TINY: [&str; 6] =
     ["--set", "tiers.dram=160KiB", "--set", "tiers.segment=64KiB", "--set", "data.batch=128"];
+
+/// Training on `data` with a small model, and a report.
+pub(crate) fn args<'a>(data: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["train", "--report", "report.json"];
+    args.extend(data.iter().flat_map(|path| ["--data", *path]));
+    args.extend(SMALL);
+    args.extend(more);
+    args
+}
+
+/// What a run reports that may not depend on how it read its data.
+const FIGURES: [&str; 7] = [
+    "model_digest",
+    "steps",
+    "examples",
+    "skipped_lines",
+    "rows",
+    "eval_by_epoch",
+    "progressive_by_epoch",
+];
+
+/// Asserts that two runs report the same of their model and data.
+pub(crate) fn same(found: &Value, expected: &Value, what: &str) {
+    for figure in FIGURES {
+        assert_eq!(found[figure], expected[figure], "{what}: {figure}");
+    }
+}

@@ -23,7 +23,8 @@ use crate::{Error, Result};
 /// Blocks that are parsed at once at most; more are not read in the time that parsing one takes.
 const LANES_MAX: usize = 8;
 
-/// Reads all that an evaluation of this run will read; the built-in stream has nothing to find.
+/// Reads all that an evaluation of this run will read, and counts its examples; the built-in stream
+/// has nothing to find.
 ///
 /// # Errors
 /// Those of the evaluation, were it now, and [`Error::Interrupted`].
@@ -31,10 +32,10 @@ pub(super) fn check_evaluation(
     config: &Config,
     sources: &Sources,
     stop: &StopRequest,
-) -> Result<()> {
-    let Some(pass) = evaluation_pass(sources, 0) else { return Ok(()) };
+) -> Result<Option<u64>> {
+    let Some(pass) = evaluation_pass(sources, 0) else { return Ok(None) };
     if matches!(*pass.input, Input::Stream(_)) {
-        return Ok(());
+        return Ok(None);
     }
     let options = ReadOptions {
         start: pass.start,
@@ -47,6 +48,7 @@ pub(super) fn check_evaluation(
     let mut lanes: Vec<_> = (0..config.threads.min(LANES_MAX)).map(|_| lane()).collect();
     let pool = compute_pool(lanes.len())?;
     let mut skips = Skips::new(config.data.skip_max);
+    let mut examples = 0;
     loop {
         if stop.is_made() {
             return Err(Error::Interrupted);
@@ -59,9 +61,10 @@ pub(super) fn check_evaluation(
         for ((_, chunk), damage) in read.iter().zip(damage) {
             damage.map_or(Ok(()), Err)?;
             skips.add(pass.input.files(), chunk)?;
+            examples += chunk.len() as u64;
         }
         if let Some(outcome) = end {
-            return Ok(outcome?);
+            return Ok(outcome.map(|()| Some(examples))?);
         }
     }
 }

@@ -104,7 +104,9 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.clock.seconds();
     let sources = sources(config, &around.stop)?;
-    check_evaluation(config, &sources, &around.stop)?;
+    if check_evaluation(config, &sources, &around.stop)? == Some(0) {
+        (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
+    }
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = cache::begin(&sources)?;
     let start = checkpoints::start(config, around, &sources)?;
