@@ -52,3 +52,19 @@ fn space_that_cannot_be_kept_is_one_line() {
     let message = shop.fails(&args);
     assert!(message.contains("tiers.space") && message.contains("tiers.segment"), "{message}");
 }
+
+#[test]
+fn a_store_that_is_merging_when_its_run_ends_leaves_nothing() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 6000);
+    let mut args = vec!["train", "--data", &data, "--model", "wide_deep", "--model.dim", "4"];
+    args.extend(["--model.hidden", "8", "--data.eval_fraction", "0", "--data.mini_batch", "64"]);
+    args.extend(["--tiers.dram", "200KiB", "--tiers.segment", "16KiB", "--tiers.space", "2"]);
+    args.extend(["--tiers.index", "8MiB", "--rows.expire_after", "3"]);
+    for run in 0..6 {
+        shop.ok(&args);
+        let listed = std::fs::read_dir(shop.path("")).unwrap().flatten();
+        let left: Vec<_> = listed.map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["data.tsv"], "after run {run}");
+    }
+}

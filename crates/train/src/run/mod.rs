@@ -215,7 +215,8 @@ fn finish(
         clock: Arc::clone(&around.clock),
         pace: Arc::clone(&around.pace),
     };
-    let Built { capacity, groups, planners, trainer, group_fields, mut scratch } = built;
+    // The directory comes first and goes last: stores that merge write into it until they end.
+    let Built { mut scratch, capacity, groups, planners, trainer, group_fields } = built;
     let parts = Parts {
         schema: sources.schema,
         block_bytes: capacity.block_bytes,
@@ -239,14 +240,7 @@ fn finish(
     {
         scratch.keep();
     }
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            // Before their directory goes, the stores do.
-            drop(groups);
-            return Err(error);
-        }
-    };
+    let outcome = outcome?;
     let wall_seconds = around.clock.seconds() - begin;
     let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;
@@ -257,7 +251,6 @@ fn finish(
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;
     report.peak_rss_bytes = report::peak_rss_bytes();
-    drop(scratch);
     Ok(report)
 }
 
