@@ -1,6 +1,6 @@
 //! What the program says: the one place that writes to standard output and standard error.
 //!
-//! A run says how it goes with [`line`], and goes on where nobody can hear it. A command whose
+//! A run says how it goes with [`line()`], and goes on where nobody can hear it. A command whose
 //! output is its job says it with [`whole`], and ends where nobody can. What goes to standard error
 //! ([`error`], [`note`]) is lost where that cannot be written, for there is nobody left to tell.
 

@@ -4,6 +4,8 @@ use stepwell_nn::Precision;
 
 /// Most cross layers; each has the square of the input's columns as parameters.
 const CROSS_LAYERS_MAX: usize = 64;
+/// Greatest embedding dimension.
+const DIM_MAX: usize = 4096;
 /// Widest hidden layer.
 const WIDTH_MAX: usize = 65_536;
 
@@ -62,8 +64,14 @@ pub struct ModelConfig {
 impl ModelConfig {
     pub(super) fn check(&self) -> Result<(), String> {
         let fit = |widths: &[usize]| widths.iter().all(|width| (1..=WIDTH_MAX).contains(width));
-        if self.dim > 4096 || !fit(&self.hidden) {
-            return Err("model.dim is at most 4096 and each of model.hidden 1 to 65536".to_owned());
+        if self.dim > DIM_MAX {
+            return Err(format!("model.dim is {}: give at most {DIM_MAX}", self.dim));
+        }
+        if !fit(&self.hidden) {
+            return Err(format!(
+                "model.hidden is {:?}: give each layer 1 to {WIDTH_MAX}",
+                self.hidden
+            ));
         }
         if !(1..=CROSS_LAYERS_MAX).contains(&self.cross_layers) {
             return Err(format!(
