@@ -99,10 +99,7 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
 ///
 /// All else is refused: data is read more than once (what it is, how long, and then epoch by
 /// epoch), a device need not end, and opening a pipe would wait for its writer.
-///
-/// # Errors
-/// [`DataError::Path`], which says what it is and what to do.
-pub fn open_file(path: &Path) -> Result<File, DataError> {
+pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
     let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
     if !about.is_file() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_server::{Checkpoint, Rows, Saved};
+use stepwell_server::{Checkpoint, Rows};
 use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Salvaged, StoreOptions};
 
 use crate::cli::{StoreArgs, StoreJob};
@@ -123,8 +123,12 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
             said = said.and(show_parts(path, &opened).say());
         }
         let step = opened.as_ref().ok().map(|checkpoint| checkpoint.step);
-        let others = opened.as_ref().map(other_rows).unwrap_or_default();
-        let faults = [faults(opened), others].concat();
+        let mut faults = faults(&opened);
+        if faults.is_empty() {
+            // Whole as the rows may be by themselves, `train` and `eval` refuse other ones.
+            let rows = opened.and_then(|checkpoint| checkpoint.check_rows());
+            faults.extend(rows.err().map(|error| error.to_string()));
+        }
         parts = json!({ "directory": path, "step": step, "errors": faults });
         unchecked.extend(faults);
     }
@@ -161,7 +165,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
 }
 
 /// What is wrong with a checkpoint beside its rows.
-fn faults(opened: stepwell_server::Result<Checkpoint>) -> Vec<String> {
+fn faults(opened: &stepwell_server::Result<Checkpoint>) -> Vec<String> {
     let checkpoint = match opened {
         Ok(checkpoint) => checkpoint,
         Err(error) => return vec![error.to_string()],
@@ -169,20 +173,6 @@ fn faults(opened: stepwell_server::Result<Checkpoint>) -> Vec<String> {
     let missing = checkpoint.rows.iter().filter(|rows| !rows.path.is_dir());
     let why = |rows: &Rows| format!("{} is missing, a table's rows", rows.path.display());
     missing.map(why).collect()
-}
-
-/// Rows that are not those that were saved with a checkpoint, whole as they may be by themselves.
-fn other_rows(checkpoint: &Checkpoint) -> Vec<String> {
-    let there = checkpoint.rows.iter().filter(|rows| rows.path.is_dir());
-    let why = |rows: &Rows| match &rows.saved {
-        Saved::No(why) => Some(format!(
-            "{} has other rows than were saved ({why}); if `stepwell store repair` made them, say \
-             --repaired to go on from them",
-            rows.path.display()
-        )),
-        Saved::Yes | Saved::Unknown => None,
-    };
-    there.filter_map(why).collect()
 }
 
 /// A line for each part of a checkpoint that is not rows. What says of one whether it is whole may
@@ -260,7 +250,7 @@ fn repair(directories: &[PathBuf], into: &Path) -> Result<(), Failure> {
         lost += u64::from(!salvaged.is_whole());
     }
     // Rows alone are salvaged: a checkpoint may have lost more.
-    let faults = checkpoint.map(|path| faults(Checkpoint::open(&path))).unwrap_or_default();
+    let faults = checkpoint.map(|path| faults(&Checkpoint::open(&path))).unwrap_or_default();
     if !faults.is_empty() {
         return Err(format!("rows alone are salvaged: {}", faults.join("; ")).into());
     }

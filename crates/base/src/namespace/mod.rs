@@ -55,8 +55,6 @@ pub struct Namespace {
     name: Box<str>,
     /// The first bytes of what is hashed, filled up with zeros.
     head: [u8; HEAD],
-    /// The first 8 of them, little-endian.
-    word: u64,
     /// Key of the empty id, which is the missing one.
     empty: Key,
 }
@@ -83,8 +81,7 @@ impl Namespace {
         let mut head = [0; HEAD];
         let ready = name.len().min(HEAD);
         head[..ready].copy_from_slice(&name.as_bytes()[..ready]);
-        let word = head.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-        Self { name: name.into(), head, word, empty: key_of(name, b"") }
+        Self { name: name.into(), head, empty: key_of(name, b"") }
     }
 
     /// Its name.
@@ -112,7 +109,7 @@ impl Namespace {
             return self.empty;
         }
         let before = self.name.len() + 1;
-        if let Some(hash) = short::xxh3_64(self.word, before, bytes, at, end) {
+        if let Some(hash) = short::xxh3_64(&self.head, before, bytes, at, end) {
             return Key(hash);
         }
         match bytes.get(at..).and_then(|rest| rest.first_chunk::<SHORT>()) {

@@ -24,7 +24,7 @@ const PRIME_MX2: u64 = 0x9fb2_1c65_1e98_df25;
 /// not empty; `None` where they are too long, too short, or too near to the end of `bytes`.
 #[inline]
 pub(super) fn xxh3_64(
-    head: u64,
+    head: &[u8],
     before: usize,
     bytes: &[u8],
     at: usize,
@@ -36,6 +36,7 @@ pub(super) fn xxh3_64(
     }
     // What follows the id in its word is shifted out below, or beyond what is hashed.
     let value = word(bytes, at)?;
+    let head = word(head, 0)?;
     let first = head | value << (8 * before);
     if len <= WORD {
         return Some(upto_8(first, len));
@@ -86,12 +87,12 @@ mod tests {
             let text: [u64; 4] = std::array::from_fn(|_| random.next_u64());
             let text: Vec<u8> = text.iter().flat_map(|word| word.to_le_bytes()).collect();
             let (at, end) = (before, before + value_len);
-            let head = word(&text, 0).unwrap() & u64::MAX >> (8 * (WORD - before));
-            let found = xxh3_64(head, before, &text, at, end);
+            let head: [u8; WORD] = std::array::from_fn(|i| if i < before { text[i] } else { 0 });
+            let found = xxh3_64(&head, before, &text, at, end);
             let short = before < WORD && (BYTES_MIN..=BYTES_MAX).contains(&end);
             let published = xxhash_rust::xxh3::xxh3_64(&text[..end]);
             assert_eq!(found, short.then_some(published), "{before} {value_len} {text:?}");
-            assert_eq!(xxh3_64(head, before, &text[..at + WORD - 1], at, at + 4), None);
+            assert_eq!(xxh3_64(&head, before, &text[..at + WORD - 1], at, at + 4), None);
         }
     }
 }

@@ -77,15 +77,8 @@ pub enum Placement {
 /// # Errors
 /// When the directory cannot be read.
 pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let mut found: Vec<(u64, PathBuf)> = files::entries(directory)?
-        .into_iter()
-        .filter_map(|path| {
-            let step = step_of(path.file_name()?.to_str()?)?;
-            let meta = path.join(META_FILE);
-            (meta.is_file() && !is_of_another_step(&meta, step)).then_some((step, path))
-        })
-        .collect();
-    found.sort();
+    let mut found = named(directory)?;
+    found.retain(|(step, path)| is_complete(path, *step));
     Ok(found)
 }
 
@@ -95,21 +88,27 @@ pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
 /// # Errors
 /// When the directory cannot be read.
 pub fn passed_over(directory: &Path) -> Result<Vec<PathBuf>> {
-    let listed = list(directory)?;
-    let mut others = files::entries(directory)?;
-    others.retain(|path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.and_then(step_of).is_some() && listed.iter().all(|(_, known)| known != path)
-    });
-    others.sort();
-    Ok(others)
+    let mut found = named(directory)?;
+    found.retain(|(step, path)| !is_complete(path, *step));
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Whether the file says so; one that is damaged says nothing.
-fn is_of_another_step(meta: &Path, step: u64) -> bool {
-    let meta = std::fs::read(meta).ok();
-    let meta = meta.and_then(|meta| serde_json::from_slice::<serde_json::Value>(&meta).ok());
-    meta.and_then(|meta| meta["step"].as_u64()).is_some_and(|named| named != step)
+/// What is called like the checkpoint of a step, and the step, in order.
+fn named(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let step = |path: &PathBuf| step_of(path.file_name()?.to_str()?);
+    let entries = files::entries(directory)?.into_iter();
+    let mut found: Vec<_> = entries.filter_map(|path| Some((step(&path)?, path))).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Whether what lies there is a checkpoint, and of no other step than `step`, as far as it says.
+fn is_complete(path: &Path, step: u64) -> bool {
+    let meta = path.join(META_FILE);
+    let read = std::fs::read(&meta).ok();
+    let read = read.and_then(|meta| serde_json::from_slice::<serde_json::Value>(&meta).ok());
+    let other = read.and_then(|meta| meta["step"].as_u64()).is_some_and(|said| said != step);
+    meta.is_file() && !other
 }
 
 /// Name of the checkpoint of step `step`.

@@ -177,18 +177,16 @@ fn open_store(
         path: checkpoint.path.clone(),
         why: format!("has no rows of table group {number}"),
     })?;
-    Store::restore(disk, &rows.path, options).map_err(|error| match error {
-        StoreError::Disk(_) => Error::Resume {
-            path: checkpoint.path.clone(),
-            why: format!("its rows cannot be restored ({error})"),
-        },
-        StoreError::Damaged { .. } | StoreError::Missing { .. } | StoreError::Lost { .. } => {
-            Error::Resume {
-                path: checkpoint.path.clone(),
-                why: format!("its rows cannot be restored ({error}); {OLDER}"),
+    Store::restore(disk, &rows.path, options).map_err(|error| {
+        let mend = match error {
+            StoreError::Disk(_) => String::new(),
+            StoreError::Damaged { .. } | StoreError::Missing { .. } | StoreError::Lost { .. } => {
+                format!("; {OLDER}")
             }
-        }
-        other => Error::Store(other),
+            other => return Error::Store(other),
+        };
+        let why = format!("its rows cannot be restored ({error}){mend}");
+        Error::Resume { path: checkpoint.path.clone(), why }
     })
 }
 
