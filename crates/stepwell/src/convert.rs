@@ -30,6 +30,8 @@ type Parsed = Result<Box<Chunk>, DataError>;
 
 /// Writes a packed file.
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
+    // From the first file on that is tried: none is left behind.
+    let signals = Signals::heed()?;
     let (path, began) = (args.out.display(), Instant::now());
     if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
         return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}").into());
@@ -47,7 +49,6 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     }
     let empty = empty_note(input.files(), "files").map_err(|error| error.to_string())?;
     empty.iter().for_each(|note| say!("{note}"));
-    let signals = Signals::heed()?;
     let converted = match convert(args, &input, &signals.stop()) {
         Err(DataError::Stopped) => {
             return Err(signals.interrupted(format!("interrupted: nothing is left in {path}")));

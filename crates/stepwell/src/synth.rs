@@ -14,6 +14,8 @@ use crate::signals::Signals;
 
 /// Writes the built-in click stream.
 pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
+    // From the first file on that is tried: none is left behind.
+    let signals = Signals::heed()?;
     let path = args.out.display();
     if args.out.is_file() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
@@ -25,7 +27,6 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
         vocab_scale: args.vocab_scale,
         ..SynthOptions::default()
     };
-    let signals = Signals::heed()?;
     let output = Output::begin(&args.out).map_err(|error| format!("{path}: {error}"))?;
     let out = Stoppable { out: &output.file, stop: signals.stop() };
     let mut out = BufWriter::with_capacity(1 << 20, out);

@@ -24,6 +24,8 @@ const PRESETS: [&str; 1] = ["criteo"];
 
 /// Trains.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
+    // From the first file on that is tried: none is left behind.
+    let signals = Signals::heed()?;
     let (config, chosen) = config(&args.settings)?;
     outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
     if let (Some(report), Some(cache)) = (&args.report, &config.data.cache) {
@@ -39,7 +41,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
     note_idle(args, &config, &chosen);
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     let limits = limits.map_err(|error| error.to_string())?;
-    let signals = Signals::heed()?;
     say!("{}", headline(&config));
     let progress = Arc::new(Progress::new(&config));
     let around = Surroundings {

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use common::{SMALL, TINY, Workshop};
 
-/// Moments at which a run is stopped.
+/// Moments at which a run is stopped, by SIGINT and by SIGTERM in turns.
 const MOMENTS: u64 = 12;
-const MOMENTS_LONG: u64 = 60;
+const MOMENTS_LONG: u64 = 100;
 
 /// The program with the signals that it would have in a terminal, whatever this test has.
 fn start(shop: &Workshop, args: &[&str]) -> Child {
