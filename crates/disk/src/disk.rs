@@ -107,6 +107,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When the name is taken there (`AlreadyExists`), or the system refuses.
     fn link_into(&self, name: &str, directory: &Path) -> Result<Placed>;
 
+    /// Bytes that a caller without privileges may still write here, as far as the system tells.
+    ///
+    /// # Errors
+    /// When it does not.
+    fn bytes_free(&self) -> Result<u64>;
+
     /// Makes the directory's names durable.
     ///
     /// # Errors

@@ -8,11 +8,11 @@ use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
 use stepwell_disk::Disk;
 
-use crate::layout::Layout;
-use crate::lock;
-use crate::segment::{self, Footer, SegmentFile, Tail, page};
+use crate::rule::Lie;
+use crate::segment::reader::Footer;
+use crate::segment::{self, SegmentFile, Tail, page};
 use crate::stats::Counters;
-use crate::{Error, Manifest, Result, SegmentEntry};
+use crate::{Error, Manifest, Result, SegmentEntry, StoreOptions, lock, store};
 
 /// What was checked, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -51,9 +51,11 @@ fn as_text<S: serde::Serializer>(keys: &[Key], to: S) -> std::result::Result<S::
 
 /// Reads everything that the manifest names, over the store's directories, and checks it: each
 /// file's length, header, tail, footer and pages, and the list of keys against the pages. Goes on
-/// after damage, so that all of it is found.
+/// after damage, so that all of it is found. Where there is none, everything that opening verifies
+/// is verified, too.
 ///
-/// Holds 16 bytes for each row of a segment, and a chunk of its file.
+/// Holds 20 bytes for each row of a segment and a chunk of its file, then an index: 9 to 12 bytes
+/// for each row of the store.
 ///
 /// # Errors
 /// When somebody has the store open, or the manifest cannot be read. A segment that cannot be is
@@ -63,15 +65,14 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     let _locks = lock::shared(disks)?;
     let manifest = Manifest::load(&**disks.first().ok_or_else(none)?)?;
     let mut checked = Checked { commit: manifest.commit, ..Checked::default() };
-    let layout = manifest.layout();
     for entry in &manifest.segments {
         checked.segments += 1;
         checked.rows += u64::from(entry.rows);
         checked.bytes = checked.bytes.saturating_add(entry.bytes);
         let path = disks[0].path().join(segment::name(entry.segment));
         let lost = |what: String| Damage { path, offset: 0, what, keys: Vec::new() };
-        match locate(disks, entry.segment) {
-            Ok(Some(file)) => checked.check_segment(&file, &layout, entry)?,
+        match locate(disks, &manifest, entry) {
+            Ok(Some(file)) => checked.check_segment(&file, entry)?,
             Ok(None) => {
                 checked.damages.push(lost("it is in none of the directories".to_owned()));
             }
@@ -79,48 +80,65 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
             Err(error) => return Err(error),
         }
     }
+    if checked.damages.is_empty() {
+        checked.check_whole(disks, &manifest)?;
+    }
     Ok(checked)
 }
 
 /// The file of a segment, wherever it lies.
-pub(crate) fn locate(disks: &[Arc<dyn Disk>], number: u64) -> Result<Option<SegmentFile>> {
+fn locate(
+    disks: &[Arc<dyn Disk>],
+    manifest: &Manifest,
+    entry: &SegmentEntry,
+) -> Result<Option<SegmentFile>> {
     for (directory, disk) in disks.iter().enumerate() {
-        if disk.exists(&segment::name(number))? {
-            return Ok(Some(SegmentFile::open(&**disk, directory, number)?));
+        if disk.exists(&segment::name(entry.segment))? {
+            return Ok(Some(SegmentFile::open(&**disk, &manifest.spot(entry, directory))?));
         }
     }
     Ok(None)
 }
 
 impl Checked {
-    fn check_segment(
-        &mut self,
-        file: &SegmentFile,
-        layout: &Layout,
-        entry: &SegmentEntry,
-    ) -> Result<()> {
+    /// Opens the store as it is opened to be looked at: what that refuses is damage, too.
+    fn check_whole(&mut self, disks: &[Arc<dyn Disk>], manifest: &Manifest) -> Result<()> {
+        let options = StoreOptions {
+            page_bytes: manifest.page_bytes as usize,
+            index_bytes_max: u64::MAX,
+            ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
+        };
+        match store::verify(disks, manifest, &options, &Counters::new(disks.len())) {
+            Err(Error::Damaged { path, offset, why: what }) => {
+                self.damages.push(Damage { path, offset, what, keys: Vec::new() });
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn check_segment(&mut self, file: &SegmentFile, entry: &SegmentEntry) -> Result<()> {
         let counters = Counters::new(file.directory + 1);
         let first = self.damages.len();
-        let tail = self.note(file, file.check(layout, entry, &counters))?;
+        let tail = self.note(file, file.check(entry, &counters))?;
         let header_noted = self.damages[first..].iter().any(|damage| damage.offset == 0);
-        let keys = match tail {
-            Some(tail) => self.keys(file, layout, &tail, &counters)?,
+        let listed = match tail {
+            Some(tail) => self.listed(file, &tail, &counters)?,
             None => None,
         };
         let mut sums = Checksum::new();
-        let length = file.file.len()?;
+        let (length, layout) = (file.file.len()?, &file.layout);
         let pages = 1 + layout.pages(entry.rows);
         let whole_pages = (length / layout.page_bytes as u64).min(u64::from(pages)) as u32;
         let before = self.damages.len();
-        let read =
-            file.for_each_page(layout, whole_pages, &counters, &mut |number, bytes, whole| {
-                self.pages += 1;
-                sums.update(&page::sum(bytes).to_le_bytes());
-                if number > 0 || !header_noted {
-                    self.check_page(file, layout, keys.as_deref(), (number, bytes, whole));
-                }
-                Ok(())
-            });
+        let read = file.for_each_page(whole_pages, &counters, &mut |number, bytes, whole| {
+            self.pages += 1;
+            sums.update(&page::sum(bytes).to_le_bytes());
+            if number > 0 || !header_noted {
+                self.check_page(file, listed.as_ref(), (number, bytes, whole));
+            }
+            Ok(())
+        });
         if self.note(file, read)?.is_none() {
             return Ok(());
         }
@@ -133,48 +151,45 @@ impl Checked {
     }
 
     /// Key and birth of every row, where the footer is whole.
-    fn keys(
+    fn listed(
         &mut self,
         file: &SegmentFile,
-        layout: &Layout,
         tail: &Tail,
         counters: &Counters,
-    ) -> Result<Option<Vec<(Key, u32)>>> {
-        let footer = file.footer(layout, tail, counters);
-        let Some(footer) = self.note(file, footer)? else { return Ok(None) };
-        let keys = entries(file, layout, tail, &footer, counters);
-        self.note(file, keys)
+    ) -> Result<Option<Listed>> {
+        let footer = self.note(file, file.footer(tail, counters))?;
+        Ok(footer.map(|footer| Listed::new(file, tail, footer)))
     }
 
     fn check_page(
         &mut self,
         file: &SegmentFile,
-        layout: &Layout,
-        keys: Option<&[(Key, u32)]>,
+        listed: Option<&Listed>,
         (number, bytes, whole): (u32, &[u8], bool),
     ) {
-        let listed = match (keys, number) {
-            (Some(keys), 1..) => {
+        let layout = &file.layout;
+        let rows = match (listed, number) {
+            (Some(listed), 1..) => {
                 let first = layout.first_row(number) as usize;
-                let end = (first + layout.rows_per_page as usize).min(keys.len());
-                &keys[first.min(end)..end]
+                let end = (first + layout.rows_per_page as usize).min(listed.keys.len());
+                first.min(end)..end
             }
-            _ => &[],
+            _ => 0..0,
         };
-        let fits = |at: usize, listed: &(Key, u32)| {
-            let row = page::row(bytes, layout, at as u32);
-            (row.key, row.birth) == *listed
+        let fits = |(at, row): (u32, usize)| {
+            let found = page::row(bytes, layout, at);
+            listed.is_none_or(|listed| listed.has(row, found.key, found.birth))
         };
         let what = if !whole {
             "the page does not have its checksum"
-        } else if !listed.iter().enumerate().all(|(at, listed)| fits(at, listed)) {
+        } else if !(0..).zip(rows.clone()).all(fits) {
             "the footer names other rows than the page has"
         } else {
             return;
         };
         let offset = layout.page_offset(number);
         let (path, what) = (file.file.path().to_owned(), what.to_owned());
-        let keys = listed.iter().map(|(key, _)| *key).collect();
+        let keys = listed.map_or(Vec::new(), |listed| listed.keys[rows].to_vec());
         self.damages.push(Damage { path, offset, what, keys });
     }
 
@@ -195,18 +210,31 @@ impl Checked {
     }
 }
 
-/// Key and birth of every row of a segment whose footer is whole.
-pub(crate) fn entries(
-    file: &SegmentFile,
-    layout: &Layout,
-    tail: &Tail,
-    footer: &Footer,
-    counters: &Counters,
-) -> Result<Vec<(Key, u32)>> {
-    let mut keys = Vec::with_capacity(tail.counts.rows as usize);
-    file.for_each_key(layout, tail, footer, counters, &mut |_, key, birth| {
-        keys.push((key, birth));
-        Ok(())
-    })?;
-    Ok(keys)
+/// The rows of a segment whose footer is whole.
+pub(crate) struct Listed {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) lie: Lie,
+    /// Of version 2 alone.
+    births: Vec<u32>,
+}
+
+impl Listed {
+    pub(crate) fn new(file: &SegmentFile, tail: &Tail, footer: Footer) -> Self {
+        let (lie, births) = (file.lie(tail, &footer), footer.births().collect());
+        Self { keys: footer.keys, lie, births }
+    }
+
+    /// The birth of a row, where anything but its page tells.
+    pub(crate) fn birth(&self, row: usize) -> Option<u32> {
+        let (least, greatest) = self.lie.births;
+        self.births.get(row).copied().or((least == greatest).then_some(least))
+    }
+
+    /// Whether a row may have such a key and birth.
+    fn has(&self, row: usize, key: Key, birth: u32) -> bool {
+        let (least, greatest) = self.lie.births;
+        self.keys[row] == key
+            && (least..=greatest).contains(&birth)
+            && self.births.get(row).is_none_or(|listed| *listed == birth)
+    }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong with a store.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use stepwell_base::Key;
@@ -125,17 +126,23 @@ pub enum Error {
         /// The bound.
         bytes_max: u64,
     },
-    /// An earlier failure left unknown what is on the disk.
+    /// It is only looked at, or a change of it panicked.
     #[error("{} refuses writes until it is opened again, since: {why}", path.display())]
     Refused {
         /// The store's directory.
         path: PathBuf,
-        /// The failure.
+        /// Why.
         why: String,
     },
 }
 
 impl Error {
+    /// Whether the disk has no room left for it, or no more for its owner.
+    pub(crate) fn is_no_room(&self) -> bool {
+        let Self::Disk(error) = self else { return false };
+        matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    }
+
     /// Of damage, that it lies in the file that this one is a link to or a copy of.
     pub(crate) fn found_in(self, file: PathBuf) -> Self {
         match self {

@@ -252,7 +252,7 @@ impl Fetch {
                 why: why.to_owned(),
                 keys: on_page.iter().map(|row| destination.keys[row.at as usize]).collect(),
             };
-            if !page::is_whole(page, layout.table, source.file.number, number) {
+            if !page::is_whole(page, layout.table, &source.file.origin, number) {
                 return Err(lost("it does not have its checksum"));
             }
             let count = layout.rows_on(number, source.rows);

@@ -4,7 +4,8 @@
 //! segment  [ header page ][ data page 1 ] … [ data page n ][ footer ][ zeros ][ tail: 128 B ]
 //! page     [ row ][ row ] … [ zeros ][ checksum u64 ]       a multiple of 4 KiB, the same for all
 //! row      [ key u64 ][ birth u32 ][ used u32 ][ payload ]  never crosses a page
-//! footer   [ keys: 8 B a row ][ runs: 8 B each ][ deletions: 16 B each ]
+//! footer   [ keys: 8 B a row ][ deletions: 16 B each ][ key shards: 1 B a row ]
+//! version 2 [ keys: 8 B a row ][ runs: 8 B each ][ deletions: 16 B each ]
 //! ```
 //!
 //! Rows of a segment are numbered from 0 in order of appending; pages from 0, the header being 0.
@@ -18,7 +19,9 @@ pub(crate) const PAGE_ALIGN_BYTES: usize = BLOCK_BYTES;
 pub(crate) const ROW_HEAD_BYTES: usize = 16;
 /// A row's key in the footer.
 pub(crate) const KEY_BYTES: u64 = 8;
-/// A run of rows of one birth in the footer.
+/// A row's key shard in the footer.
+pub(crate) const KEY_SHARD_BYTES: u64 = 1;
+/// A run of rows of one birth in a footer of version 2.
 pub(crate) const RUN_BYTES: u64 = 8;
 /// A deletion in the footer.
 pub(crate) const DELETION_BYTES: u64 = 16;
@@ -27,9 +30,27 @@ pub(crate) const PAGE_SUM_BYTES: usize = 8;
 /// The tail at the end of a segment.
 pub(crate) const TAIL_BYTES: usize = 128;
 
-/// Sizes that follow from a row's.
+/// Pages of a new store at most, where that holds a row.
+const PAGE_BYTES_MAX: usize = 64 << 10;
+/// Pages of a full segment at least, for the sake of which they are not made larger.
+const PAGES_MIN: u64 = 8;
+/// What a row may take in a new store, in parts of its payload, or of payload, head and list.
+const ROW_SPACE_MAX: [f64; 2] = [1.10, 1.06];
+
+/// A version of the format, as far as segments differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// Footers list keys in order of the rows, and runs of births.
+    Two,
+    /// Footers list keys by key shard.
+    Three,
+}
+
+/// Sizes that follow from those of a row and a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
+    /// Of the segments that have it.
+    pub(crate) version: Version,
     /// Number of the table.
     pub(crate) table: u32,
     /// Bytes of a payload.
@@ -46,6 +67,7 @@ pub(crate) struct Layout {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) rows: u32,
+    /// Runs of one birth, in version 2 alone.
     pub(crate) runs: u32,
     pub(crate) deletions: u32,
 }
@@ -55,21 +77,75 @@ impl Counts {
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0 && self.deletions == 0
     }
-
-    /// Bytes of a footer before its padding.
-    pub(crate) fn footer_bytes(&self) -> u64 {
-        u64::from(self.rows) * KEY_BYTES
-            + u64::from(self.runs) * RUN_BYTES
-            + u64::from(self.deletions) * DELETION_BYTES
-    }
 }
 
 impl Layout {
+    /// What a new store of large segments has.
+    #[cfg(test)]
     pub(crate) fn new(table: u32, row_bytes: usize) -> Self {
+        Self::for_segments(table, row_bytes, u64::MAX)
+    }
+
+    /// What a new store has, a full segment of which has at least eight pages.
+    pub(crate) fn for_segments(table: u32, row_bytes: usize, segment_bytes: u64) -> Self {
+        let smallest = Self::smallest(table, row_bytes).page_bytes;
+        let most = (PAGE_BYTES_MAX as u64).min(segment_bytes / PAGES_MIN) as usize;
+        let pages = (smallest..=most).step_by(PAGE_ALIGN_BYTES);
+        let layouts = pages.map(|page_bytes| Self::with_page(table, row_bytes, page_bytes));
+        let found = layouts.into_iter().find(Self::is_tight);
+        found.unwrap_or_else(|| Self::with_page(table, row_bytes, smallest))
+    }
+
+    /// What segments of version 2 have: the smallest pages that hold a row.
+    pub(crate) fn old(table: u32, row_bytes: usize) -> Self {
+        Self { version: Version::Two, ..Self::smallest(table, row_bytes) }
+    }
+
+    fn smallest(table: u32, row_bytes: usize) -> Self {
+        let row = row_bytes + ROW_HEAD_BYTES + PAGE_SUM_BYTES;
+        Self::with_page(table, row_bytes, row.next_multiple_of(PAGE_ALIGN_BYTES))
+    }
+
+    /// Pages of a size that holds a row.
+    pub(crate) fn with_page(table: u32, row_bytes: usize, page_bytes: usize) -> Self {
         let stride = row_bytes + ROW_HEAD_BYTES;
-        let page_bytes = (stride + PAGE_SUM_BYTES).next_multiple_of(PAGE_ALIGN_BYTES);
         let rows_per_page = ((page_bytes - PAGE_SUM_BYTES) / stride) as u32;
-        Self { table, row_bytes, stride, page_bytes, rows_per_page }
+        Self { version: Version::Three, table, row_bytes, stride, page_bytes, rows_per_page }
+    }
+
+    /// Whether pages of this size hold rows of this one.
+    pub(crate) fn holds_rows(page_bytes: usize, row_bytes: usize) -> bool {
+        page_bytes.is_multiple_of(PAGE_ALIGN_BYTES)
+            && page_bytes >= row_bytes + ROW_HEAD_BYTES + PAGE_SUM_BYTES
+    }
+
+    /// Whether little of a page is left over.
+    fn is_tight(&self) -> bool {
+        let listed = KEY_BYTES + KEY_SHARD_BYTES;
+        let row = self.page_bytes as f64 / f64::from(self.rows_per_page) + listed as f64;
+        let most = ROW_SPACE_MAX[0] * self.row_bytes as f64;
+        let with_head = (self.stride as u64 + listed) as f64;
+        row <= most.max(ROW_SPACE_MAX[1] * with_head)
+    }
+
+    /// The same rows on the same pages, in segments of version 2.
+    pub(crate) fn of_version_2(&self) -> Self {
+        Self { version: Version::Two, ..*self }
+    }
+
+    /// Bytes of a row in the footer.
+    fn listed_bytes(&self) -> u64 {
+        match self.version {
+            Version::Two => KEY_BYTES,
+            Version::Three => KEY_BYTES + KEY_SHARD_BYTES,
+        }
+    }
+
+    /// Bytes of a footer before its padding.
+    pub(crate) fn footer_bytes(&self, counts: &Counts) -> u64 {
+        u64::from(counts.rows) * self.listed_bytes()
+            + u64::from(counts.runs) * RUN_BYTES
+            + u64::from(counts.deletions) * DELETION_BYTES
     }
 
     /// The page of a row.
@@ -104,14 +180,14 @@ impl Layout {
 
     /// Length of the file of a segment.
     pub(crate) fn file_bytes(&self, counts: &Counts) -> u64 {
-        let footer = counts.footer_bytes() + TAIL_BYTES as u64;
+        let footer = self.footer_bytes(counts) + TAIL_BYTES as u64;
         self.footer_offset(counts.rows) + footer.next_multiple_of(PAGE_ALIGN_BYTES as u64)
     }
 
-    /// Rows that a segment of at most so many bytes holds, in whole pages, all of one birth.
+    /// Rows that a segment of at most so many bytes holds, in whole pages.
     pub(crate) fn rows_max(&self, segment_bytes: u64) -> u32 {
-        let fixed = self.page_bytes as u64 + TAIL_BYTES as u64 + RUN_BYTES;
-        let per_page = self.page_bytes as u64 + u64::from(self.rows_per_page) * KEY_BYTES;
+        let fixed = self.page_bytes as u64 + TAIL_BYTES as u64;
+        let per_page = self.page_bytes as u64 + u64::from(self.rows_per_page) * self.listed_bytes();
         // The padding of the footer takes less than one unit of alignment.
         let room = segment_bytes.saturating_sub(fixed + PAGE_ALIGN_BYTES as u64 - 1);
         let pages = room / per_page;
@@ -124,12 +200,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_the_smallest_that_holds_a_row() {
+    fn a_page_of_version_2_is_the_smallest_that_holds_a_row() {
         for (row_bytes, page_bytes, rows) in
             [(1, 4096, 240), (64, 4096, 51), (256, 4096, 15), (4072, 4096, 1), (4073, 8192, 2)]
         {
-            let layout = Layout::new(0, row_bytes);
+            let layout = Layout::old(0, row_bytes);
             assert_eq!((layout.page_bytes, layout.rows_per_page), (page_bytes, rows));
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_new_store_leaves_little_over() {
+        for (row_bytes, page_kib) in [
+            (1, 4),
+            (64, 4),
+            (136, 4),
+            (256, 4),
+            (300, 8),
+            (512, 8),
+            (576, 12),
+            (2048, 24),
+            (4096, 48),
+            (8192, 52),
+            (16384, 52),
+            (1 << 24, 16388),
+        ] {
+            let layout = Layout::new(0, row_bytes);
+            assert_eq!(layout.page_bytes, page_kib << 10, "rows of {row_bytes} bytes");
+            assert!(Layout::holds_rows(layout.page_bytes, row_bytes));
+        }
+        for row_bytes in (512..=16 << 10).step_by(512) {
+            let layout = Layout::new(0, row_bytes);
+            let rows = layout.rows_max(64 << 20);
+            let bytes = layout.file_bytes(&Counts { rows, ..Counts::default() });
+            let space = bytes as f64 / (f64::from(rows) * row_bytes as f64);
+            assert!(space <= 1.103, "rows of {row_bytes} bytes take {space}");
         }
     }
 
@@ -137,10 +242,10 @@ mod tests {
     fn a_full_segment_keeps_its_bound() {
         for row_bytes in [1, 64, 300, 5000] {
             let layout = Layout::new(0, row_bytes);
-            for segment_bytes in [32_768, 65_536, 1 << 20] {
+            for segment_bytes in [98_304, 1 << 20] {
                 let rows = layout.rows_max(segment_bytes);
                 assert!(rows > 0 && rows.is_multiple_of(layout.rows_per_page));
-                let full = Counts { rows, runs: 1, deletions: 0 };
+                let full = Counts { rows, ..Counts::default() };
                 assert!(layout.file_bytes(&full) <= segment_bytes);
                 let more = Counts { rows: rows + 2 * layout.rows_per_page, ..full };
                 assert!(layout.file_bytes(&more) > segment_bytes - layout.page_bytes as u64);
@@ -152,9 +257,9 @@ mod tests {
     fn what_is_not_payload_stays_below_a_tenth() {
         let layout = Layout::new(0, 256);
         let rows = layout.rows_max(64 << 20);
-        let bytes = layout.file_bytes(&Counts { rows, runs: 1, deletions: 0 });
+        let bytes = layout.file_bytes(&Counts { rows, ..Counts::default() });
         let over = bytes as f64 / (f64::from(rows) * 256.0) - 1.0;
-        assert!(over < 0.1, "{over}");
+        assert!(over < 0.103, "{over}");
     }
 
     #[test]

@@ -13,12 +13,15 @@
 mod check;
 mod error;
 mod fetch;
+mod identity;
 mod index;
+mod key_shard;
 mod layout;
 mod lock;
 mod manifest;
 mod options;
 mod repair;
+mod rule;
 mod segment;
 mod stats;
 mod store;
@@ -29,8 +32,10 @@ mod victims;
 
 pub use check::{Checked, Damage, check};
 pub use error::{Error, Result};
+pub use identity::StoreId;
+pub use key_shard::{KEY_SHARDS, key_shard};
 pub use lock::LOCK_NAME;
-pub use manifest::{FORMAT_VERSION, MANIFEST_NAME, Manifest, SegmentEntry};
+pub use manifest::{FORMAT_VERSION, MANIFEST_NAME, Manifest, SEGMENTS_MAX, SegmentEntry};
 pub use options::{Compaction, SPACE_HARD, StoreOptions, WRITES_MAX};
 pub use repair::{Salvaged, repair};
 pub use stats::{DirectoryStats, LIVE_PARTS, Stats};

@@ -9,30 +9,39 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use stepwell_base::hash;
 use stepwell_disk::Disk;
 
+use crate::identity::{Origin, StoreId};
 use crate::layout::Layout;
 use crate::options::ROW_BYTES_MAX;
+use crate::segment::{NUMBER_END, Spot};
 use crate::stats::Counters;
 use crate::{Error, Result, StoreOptions};
 
-/// Version of the format that this build writes and reads.
-pub const FORMAT_VERSION: u64 = 2;
+/// Version of the format that this build writes; it reads the one before too.
+pub const FORMAT_VERSION: u64 = 3;
+/// The version that stays as it is until the next commit.
+const FORMAT_VERSION_BEFORE: u64 = 2;
 /// Name of the manifest's file.
 pub const MANIFEST_NAME: &str = "manifest.json";
 /// Name of a manifest that is being written; worth nothing.
 const MANIFEST_NEW_NAME: &str = "manifest.json.new";
 const FORMAT_NAME: &str = "stepwell segment store";
-/// The most bytes of a manifest: some hundred thousand segments.
+/// The most bytes of a manifest, written or read.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 64 << 20;
+/// Segments of a store at most: a line of each has at most 136 bytes.
+pub const SEGMENTS_MAX: usize = 480_000;
 
 /// Commits and changes of a store at most: nobody gets there, and counting on stays possible.
 const COUNT_MAX: u64 = 1 << 62;
 
 const HEAD: &str = "{\n  \"checksum\": \"";
 const HEAD_END: &str = "\",\n";
+/// How the list of segments, the last field, is written where it is empty.
+const SEGMENTS_EMPTY: &str = "\"segments\": []\n}";
 
 /// What a commit names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +50,12 @@ pub struct Manifest {
     format: String,
     version: u64,
     checksum_name: String,
+    /// The store's id; one that stands for version 2, until that is opened.
+    #[serde(default = "StoreId::old")]
+    pub(crate) store: StoreId,
+    /// Other stores that segments come from.
+    #[serde(default)]
+    pub(crate) origins: Vec<StoreId>,
     /// Number of the table.
     pub table: u32,
     /// Bytes of a row's payload.
@@ -75,9 +90,33 @@ pub struct SegmentEntry {
     pub bytes: u64,
     /// Checksum of its tail, which covers the sums of all else in it; 16 hexadecimal digits.
     pub checksum: String,
+    /// Where its origin stands among [`Manifest::origins`]; this store made it where it says none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<u32>,
+    /// Its number at its origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) number: Option<u64>,
+}
+
+impl Serialize for StoreId {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StoreId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom("an id has 32 hexadecimal digits"))
+    }
 }
 
 impl SegmentEntry {
+    /// One that is not said to come from elsewhere.
+    pub(crate) fn new(segment: u64, rows: u32, bytes: u64, checksum: String) -> Self {
+        Self { segment, rows, bytes, checksum, origin: None, number: None }
+    }
+
     /// The checksum as a number; no number is none that a tail has.
     pub(crate) fn sum(&self) -> u64 {
         u64::from_str_radix(&self.checksum, 16).unwrap_or_default()
@@ -91,11 +130,13 @@ pub(crate) fn sum_text(sum: u64) -> String {
 
 impl Manifest {
     /// The manifest of an empty store.
-    pub(crate) fn empty(layout: &Layout) -> Self {
+    pub(crate) fn empty(store: StoreId, layout: &Layout) -> Self {
         Self {
             format: FORMAT_NAME.to_owned(),
             version: FORMAT_VERSION,
             checksum_name: hash::CHECKSUM_NAME.to_owned(),
+            store,
+            origins: Vec::new(),
             table: layout.table,
             row_bytes: layout.row_bytes as u64,
             page_bytes: layout.page_bytes as u64,
@@ -109,8 +150,48 @@ impl Manifest {
         }
     }
 
+    /// Pages and rows of new segments.
     pub(crate) fn layout(&self) -> Layout {
-        Layout::new(self.table, self.row_bytes as usize)
+        Layout::with_page(self.table, self.row_bytes as usize, self.page_bytes as usize)
+    }
+
+    /// Who made a segment.
+    pub(crate) fn origin(&self, entry: &SegmentEntry) -> Origin {
+        let store = entry.origin.map_or(self.store, |origin| self.origins[origin as usize]);
+        Origin { store, number: entry.number.unwrap_or(entry.segment) }
+    }
+
+    /// A segment as it is opened, in one of the directories.
+    pub(crate) fn spot(&self, entry: &SegmentEntry, directory: usize) -> Spot {
+        let (origin, layout) = (self.origin(entry), self.layout());
+        let old = origin.store == StoreId::OLD;
+        let layout = if old { layout.of_version_2() } else { layout };
+        Spot { directory, number: entry.segment, cached: false, layout, origin }
+    }
+
+    /// A segment to be named, whoever made it.
+    pub(crate) fn name(&mut self, origin: Origin, mut entry: SegmentEntry) {
+        if origin.store != self.store {
+            let known = self.origins.iter().position(|store| *store == origin.store);
+            let place = known.unwrap_or_else(|| {
+                self.origins.push(origin.store);
+                self.origins.len() - 1
+            });
+            entry.origin = Some(place as u32);
+            entry.number = Some(origin.number);
+        }
+        self.segments.push(entry);
+    }
+
+    /// The same of another store, which adopts all segments.
+    pub(crate) fn adopted_by(&self, store: StoreId) -> Self {
+        let mut manifest =
+            Self { store, origins: Vec::new(), segments: Vec::new(), ..self.clone() };
+        for entry in &self.segments {
+            let entry_alone = SegmentEntry { origin: None, number: None, ..entry.clone() };
+            manifest.name(self.origin(entry), entry_alone);
+        }
+        manifest
     }
 
     /// Reads the manifest of the store in `disk`.
@@ -129,10 +210,11 @@ impl Manifest {
     /// Writes the manifest beside the old one and puts it in its place; the names of all segments
     /// in the directory become durable before.
     pub(crate) fn store(&self, disk: &dyn Disk, counters: &Counters) -> Result<()> {
+        let bytes = self.encode();
+        self.check_bound(bytes.len() as u64)?;
         if disk.exists(MANIFEST_NEW_NAME)? {
             disk.remove(MANIFEST_NEW_NAME)?;
         }
-        let bytes = self.encode();
         let file = disk.create(MANIFEST_NEW_NAME)?;
         file.write_at(0, &bytes)?;
         file.sync()?;
@@ -143,11 +225,32 @@ impl Manifest {
     }
 
     fn encode(&self) -> Vec<u8> {
+        let head = Self { segments: Vec::new(), ..self.clone() };
         #[expect(clippy::expect_used, reason = "numbers, strings and lists always serialize")]
-        let json = serde_json::to_string_pretty(self).expect("a manifest is plain data");
-        let body = format!("{}\n", json.trim_start_matches("{\n"));
+        let head = serde_json::to_string_pretty(&head).expect("a manifest is plain data");
+        let head = head.trim_start_matches("{\n").trim_end_matches(SEGMENTS_EMPTY);
+        let mut body = format!("{head}\"segments\": [");
+        for (number, entry) in self.segments.iter().enumerate() {
+            #[expect(clippy::expect_used, reason = "the same")]
+            let line = serde_json::to_string(entry).expect("an entry is plain data");
+            body.push_str(if number == 0 { "\n    " } else { ",\n    " });
+            body.push_str(&line);
+        }
+        body.push_str(if self.segments.is_empty() { "]\n}\n" } else { "\n  ]\n}\n" });
         let sum = sum_text(hash::checksum(body.as_bytes()));
         format!("{HEAD}{sum}{HEAD_END}{body}").into_bytes()
+    }
+
+    /// Refuses to write what nobody could read.
+    fn check_bound(&self, bytes: u64) -> Result<()> {
+        if bytes <= MANIFEST_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::Options(format!(
+            "a manifest of {} segments takes {bytes} bytes, more than the {MANIFEST_BYTES_MAX} \
+             that are read back: copy the store into one of larger segments (tiers.segment)",
+            self.segments.len()
+        )))
     }
 
     /// Checks that the store holds the rows that `options` describe.
@@ -169,8 +272,11 @@ impl Manifest {
     /// What cannot be although the checksum holds.
     fn fault(&self) -> Option<&'static str> {
         let numbers: BTreeSet<u64> = self.segments.iter().map(|entry| entry.segment).collect();
+        let (row, page) = (self.row_bytes as usize, self.page_bytes as usize);
         let layout_fits = (1..=ROW_BYTES_MAX as u64).contains(&self.row_bytes)
-            && self.layout().page_bytes as u64 == self.page_bytes;
+            && self.page_bytes <= 2 * ROW_BYTES_MAX as u64
+            && Layout::holds_rows(page, row)
+            && (self.version > 2 || page == Layout::old(self.table, row).page_bytes);
         let holds = |entry: &SegmentEntry| self.layout().footer_offset(entry.rows) <= entry.bytes;
         let rows: u64 = self.segments.iter().map(|entry| u64::from(entry.rows)).sum();
         if self.format != FORMAT_NAME || self.checksum_name != hash::CHECKSUM_NAME {
@@ -189,11 +295,38 @@ impl Manifest {
             Some("segments are not in order of their numbers")
         } else if numbers.last().is_some_and(|last| *last >= self.next_segment) {
             Some("a segment has a number that was not given yet")
-        } else if self.next_segment > u64::from(u32::MAX) {
+        } else if self.next_segment > u64::from(NUMBER_END) {
             Some("segment numbers have run out")
+        } else if !self.segments.iter().all(|entry| self.has_origin(entry)) {
+            Some("a segment comes from nowhere")
+        } else if (self.store == StoreId::OLD) != (self.version == FORMAT_VERSION_BEFORE) {
+            Some("a store has an id from version 3 on")
         } else {
             None
         }
+    }
+
+    /// Whether it is said of a segment where it comes from, or that it comes from here.
+    fn has_origin(&self, entry: &SegmentEntry) -> bool {
+        match (entry.origin, entry.number) {
+            (None, None) => true,
+            (Some(origin), Some(number)) => {
+                (origin as usize) < self.origins.len() && number < self.next_segment
+            }
+            _ => false,
+        }
+    }
+
+    /// What a manifest of the version before says, as this one says it.
+    fn upgraded(mut self) -> Self {
+        if self.version == FORMAT_VERSION_BEFORE {
+            self.version = FORMAT_VERSION;
+            self.origins = vec![StoreId::OLD];
+            for entry in &mut self.segments {
+                (entry.origin, entry.number) = (Some(0), Some(entry.segment));
+            }
+        }
+        self
     }
 }
 
@@ -201,7 +334,7 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Manifest> {
     // The version comes first: another one may sum up otherwise.
     let version = serde_json::from_slice::<serde_json::Value>(bytes).ok();
     match version.and_then(|value| value.get("version").and_then(serde_json::Value::as_u64)) {
-        Some(FORMAT_VERSION) | None => {}
+        Some(FORMAT_VERSION | FORMAT_VERSION_BEFORE) | None => {}
         Some(found) => return Err(Error::Version { path, found, known: FORMAT_VERSION }),
     }
     let damaged = |why: &str| Error::Damaged { path: path.clone(), offset: 0, why: why.to_owned() };
@@ -209,7 +342,7 @@ fn decode(bytes: &[u8], path: PathBuf) -> Result<Manifest> {
     let manifest = serde_json::from_str::<Manifest>(&format!("{{\n{body}"));
     let manifest = manifest.map_err(|error| damaged(&error.to_string()))?;
     match manifest.fault() {
-        None => Ok(manifest),
+        None => Ok(manifest.upgraded()),
         Some(why) => Err(damaged(why)),
     }
 }
@@ -226,11 +359,14 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let mut manifest = Manifest::empty(&Layout::new(2, 64));
+        let mut manifest = Manifest::empty(StoreId::from_number(5), &Layout::new(2, 64));
         manifest.next_segment = 9;
-        for segment in [3, 8] {
+        for (segment, store) in [(3, 5), (7, 6), (8, 5)] {
             let checksum = sum_text(segment * 0x1234_5678_9abc);
-            manifest.segments.push(SegmentEntry { segment, rows: 7, bytes: 8304, checksum });
+            let (origin, number) = (None, None);
+            let entry = SegmentEntry { segment, rows: 7, bytes: 8304, checksum, origin, number };
+            let store = StoreId::from_number(store);
+            manifest.name(Origin { store, number: segment - 2 * u64::from(segment == 7) }, entry);
         }
         manifest
     }
@@ -244,7 +380,15 @@ mod tests {
         let bytes = manifest().encode();
         assert_eq!(read(&bytes).unwrap(), manifest());
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(value["segments"][1]["segment"], 8);
+        assert_eq!(value["segments"][2]["segment"], 8);
+        assert_eq!(value["segments"][1]["number"], 5);
+        let origins: Vec<u64> =
+            manifest().segments.iter().map(|entry| manifest().origin(entry).number).collect();
+        assert_eq!(origins, [3, 5, 8]);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("\n    {\"segment\":3,\"rows\":7,"), "a line each: {text}");
+        let empty = Manifest::empty(StoreId::from_number(5), &Layout::new(2, 64));
+        assert_eq!(read(&empty.encode()).unwrap(), empty);
         assert_eq!(value["checksum"].as_str().unwrap().len(), 16);
     }
 
@@ -262,18 +406,43 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_can_be_read() {
+        let mut manifest = manifest();
+        manifest.next_segment = (NUMBER_END).into();
+        let last = SegmentEntry {
+            segment: u64::from(NUMBER_END) - 1,
+            rows: u32::MAX >> 1,
+            bytes: 64 << 30,
+            checksum: sum_text(u64::MAX),
+            origin: Some(u32::MAX),
+            number: Some(u64::from(NUMBER_END) - 1),
+        };
+        let before = manifest.encode().len();
+        manifest.segments.push(last);
+        let line = manifest.encode().len() - before;
+        assert!((line * SEGMENTS_MAX) as u64 + (1 << 20) < MANIFEST_BYTES_MAX, "{line}");
+        assert!(manifest.check_bound(MANIFEST_BYTES_MAX).is_ok());
+        let refused = manifest.check_bound(MANIFEST_BYTES_MAX + 1).unwrap_err().to_string();
+        assert!(refused.contains("(tiers.segment)"), "{refused}");
+    }
+
+    #[test]
     fn another_version_is_said_to_be_one() {
         let bytes = String::from_utf8(manifest().encode()).unwrap();
-        let other = bytes.replace("\"version\": 2", "\"version\": 3");
+        let other = bytes.replace("\"version\": 3", "\"version\": 4");
         let message = read(other.as_bytes()).unwrap_err().to_string();
-        assert!(message.contains("format version 3, this build reads version 2"), "{message}");
+        assert!(message.contains("format version 4, this build reads version 3"), "{message}");
     }
 
     #[test]
     fn impossible_numbers_show() {
         let wrong = [
-            Manifest { page_bytes: 8192, ..manifest() },
+            Manifest { page_bytes: 4097, ..manifest() },
             Manifest { row_bytes: 0, ..manifest() },
+            Manifest { row_bytes: 4090, ..manifest() },
+            Manifest { origins: Vec::new(), ..manifest() },
+            Manifest { store: StoreId::OLD, ..manifest() },
+            Manifest { version: 2, ..manifest() },
             Manifest { next_segment: 8, ..manifest() },
             Manifest { format: "other".to_owned(), ..manifest() },
             Manifest { segments: vec![manifest().segments[0].clone(); 2], ..manifest() },

@@ -3,9 +3,11 @@
 use stepwell_base::budget::Budget;
 use stepwell_base::stop::StopRequest;
 
-use crate::layout::Layout;
+use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
+use crate::segment::Deletion;
+use crate::store::DELETIONS_HELD;
 use crate::target::Target;
-use crate::{Error, Result, index, segment};
+use crate::{Error, Result, StoreId, index, segment};
 
 /// Who compacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,12 @@ pub struct StoreOptions {
     pub table: u32,
     /// Bytes of a row's payload.
     pub row_bytes: usize,
+    /// Bytes of a page of a new store, a multiple of 4096 that holds a row; 0 for those that the
+    /// row asks for. A store keeps the pages that it was made with, whatever this says.
+    pub page_bytes: usize,
+    /// The id of a store that is made or restored, for tests that want the same files every time;
+    /// without it each gets one that no other has.
+    pub id: Option<StoreId>,
     /// The most bytes of a segment's file.
     pub segment_bytes: u64,
     /// The most bytes of one write; up to [`WRITES_MAX`] are under way.
@@ -70,6 +78,8 @@ impl StoreOptions {
         Self {
             table,
             row_bytes,
+            page_bytes: 0,
+            id: None,
             segment_bytes: 64 << 20,
             buffer_bytes: 1 << 20,
             index_bytes_max: 1 << 30,
@@ -101,6 +111,13 @@ impl StoreOptions {
             return fail(format!(
                 "a row of {} bytes is not admitted: 1 to {ROW_BYTES_MAX}",
                 self.row_bytes
+            ));
+        }
+        if self.page_bytes > 0 && !Layout::holds_rows(self.page_bytes, self.row_bytes) {
+            return fail(format!(
+                "pages of {} bytes are not admitted for rows of {} bytes: a multiple of 4096 that \
+                 holds a row, its head of {} bytes and a checksum of {}",
+                self.page_bytes, self.row_bytes, ROW_HEAD_BYTES, PAGE_SUM_BYTES
             ));
         }
         if self.index_bytes_max < index::BYTES_MIN {
@@ -160,7 +177,10 @@ impl StoreOptions {
     }
 
     pub(crate) fn layout(&self) -> Layout {
-        Layout::new(self.table, self.row_bytes)
+        match self.page_bytes {
+            0 => Layout::for_segments(self.table, self.row_bytes, self.segment_bytes),
+            page_bytes => Layout::with_page(self.table, self.row_bytes, page_bytes),
+        }
     }
 
     /// What space is held to.
@@ -212,8 +232,8 @@ impl StoreOptions {
     /// Bytes of a segment's footer and list of keys at most, once it has so many rows.
     fn list_bytes(&self) -> u64 {
         let rows = u64::from(self.segment_rows());
-        // Keys in a list and in the footer; runs and deletions likewise.
-        rows * (2 * 8 + 2 * 8) + u64::from(self.segment_deletions()) * 2 * 16
+        // Keys and key shards in a list and in the footer, and keys decoded; deletions likewise.
+        rows * (2 * 9 + 8) + u64::from(self.segment_deletions()) * 2 * 16
     }
 
     /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
@@ -229,6 +249,8 @@ impl StoreOptions {
         budget.add("store row lists", 2 * self.list_bytes(), why("open and closing segment"));
         budget.add("store compaction", merge, why("reads, writes and lists of a merge"));
         let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
+        let deletions = (DELETIONS_HELD * size_of::<Deletion>()) as u64;
+        budget.add("store opening", deletions + self.list_bytes(), why("deletions, a footer"));
         budget.add("store read queues", reads, why("readers, footers"));
     }
 }
@@ -272,7 +294,7 @@ mod tests {
     fn every_bound_is_stated() {
         let mut budget = Budget::default();
         StoreOptions::new(3, 256).add_bounds(2, &mut budget);
-        assert_eq!(budget.bounds().len(), 5);
+        assert_eq!(budget.bounds().len(), 6);
         assert!(budget.bounds().iter().all(|bound| bound.bytes > 0));
     }
 }

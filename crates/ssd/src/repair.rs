@@ -11,17 +11,18 @@
 //!          that store where nobody takes it for the whole.
 //! Bounds   A map of all keys: about 50 bytes each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
 use stepwell_base::Key;
 use stepwell_disk::{Disk, Error as DiskError, Operation};
 
-use crate::check::{entries, locate};
+use crate::check::Listed;
 use crate::layout::Layout;
 use crate::lock;
-use crate::segment::{self, Deletion, SegmentFile, page};
+use crate::rule::Lie;
+use crate::segment::{self, Deletion, Header, SegmentFile, Spot, page};
 use crate::stats::Counters;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, Store, StoreOptions};
 
@@ -59,20 +60,27 @@ const KEYS_LOST_MAX: usize = 100_000;
 /// The newest version of a key that was seen.
 #[derive(Clone, Copy)]
 struct Version {
-    birth: u32,
-    number: u64,
+    /// Place of its segment in [`Repair::segments`].
+    segment: u32,
     page: u32,
-    /// Of two on one page, or in one segment, the later counts.
     row: u32,
+    /// Unknown on a damaged page.
+    birth: Option<u32>,
+}
+
+/// A segment, as far as anything tells.
+#[derive(Clone, Copy)]
+struct Found {
+    spot: Spot,
+    lie: Lie,
 }
 
 struct Repair<'a> {
-    layout: Layout,
     disks: &'a [Arc<dyn Disk>],
-    numbers: Vec<u64>,
+    segments: Vec<Found>,
     newest: HashMap<Key, Version>,
     deletions: Vec<Deletion>,
-    damaged: HashMap<(u64, u32), ()>,
+    damaged: HashSet<(u32, u32)>,
     salvaged: Salvaged,
 }
 
@@ -92,29 +100,35 @@ pub fn repair(
     let home = disks.first().ok_or_else(none)?;
     refuse_source(disks, &*into)?;
     let _locks = lock::shared(disks)?;
-    let (mut manifest_lost, mut rows_named) = (false, 0);
-    let (layout, numbers, expire_before) = match Manifest::load(&**home) {
+    let mut salvaged = Salvaged::default();
+    let (table, row_bytes, spots, expire_before) = match Manifest::load(&**home) {
         Ok(manifest) => {
-            rows_named = manifest.rows;
-            let numbers = manifest.segments.iter().map(|entry| entry.segment).collect();
-            (manifest.layout(), numbers, manifest.expire_before)
+            salvaged.rows_named = manifest.rows;
+            let spots = spots_named(disks, &manifest, &mut salvaged)?;
+            (manifest.table, manifest.row_bytes as usize, spots, manifest.expire_before)
         }
         // What is damaged or missing can be done without; what cannot be read may be read later.
         Err(error @ (Error::Version { .. } | Error::Disk(_))) => return Err(error),
         Err(_) => {
-            manifest_lost = true;
-            (layout_of_any(disks)?, numbers_of_all(disks)?, 0)
+            salvaged.manifest_lost = true;
+            let spots = spots_of_all(disks, &mut salvaged)?;
+            let layout = spots.first().map(|spot| spot.layout);
+            let layout = layout.ok_or_else(|| nothing_tells(&**home))?;
+            (layout.table, layout.row_bytes, spots, 0)
         }
     };
-    let store = Store::create(Arc::clone(&into), options(layout.table, layout.row_bytes))?;
+    let store = Store::create(Arc::clone(&into), options(table, row_bytes))?;
+    let lie = |spot: &Spot| {
+        let number = spot.origin.number as u32;
+        Lie { number, merged: true, births: (0, number) }
+    };
     let mut repair = Repair {
-        layout,
         disks,
-        numbers,
+        segments: spots.into_iter().map(|spot| Found { spot, lie: lie(&spot) }).collect(),
         newest: HashMap::new(),
         deletions: Vec::new(),
-        damaged: HashMap::new(),
-        salvaged: Salvaged { manifest_lost, rows_named, ..Salvaged::default() },
+        damaged: HashSet::new(),
+        salvaged,
     };
     repair.look()?;
     repair.delete();
@@ -138,20 +152,22 @@ impl Salvaged {
 impl Repair<'_> {
     /// Finds the newest version of every key, and the damaged pages.
     fn look(&mut self) -> Result<()> {
-        for number in self.numbers.clone() {
-            let Some(file) = readable(self.disks, number)? else {
+        for number in 0..self.segments.len() as u32 {
+            let Some(file) = self.file(number)? else {
                 self.salvaged.segments_lost += 1;
                 continue;
             };
             let counters = Counters::new(self.disks.len());
             let listed = self.listed(&file, &counters)?;
             self.salvaged.segments_unlisted += u64::from(listed.is_none());
-            let (layout, listed_rows) = (self.layout, listed.as_ref().map(Vec::len));
-            let pages = pages_in(&file, &layout, listed_rows)?;
+            if let Some(listed) = &listed {
+                self.segments[number as usize].lie = listed.lie;
+            }
+            let pages = pages_in(&file, listed.as_ref().map(|listed| listed.keys.len()))?;
             let mut unlisted = 0;
-            file.for_each_page(&layout, pages, &counters, &mut |page, bytes, whole| {
+            file.for_each_page(pages, &counters, &mut |page, bytes, whole| {
                 if page > 0 {
-                    self.look_at((number, page), bytes, whole, listed.as_deref());
+                    self.look_at(&file, (number, page), (bytes, whole), listed.as_ref());
                 }
                 // Behind the last whole page of a segment without a list lies what is left of it.
                 unlisted += u64::from(!whole && listed.is_none());
@@ -166,21 +182,25 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Keys and births as the footer says, where it is whole; notes its deletions.
-    fn listed(
-        &mut self,
-        file: &SegmentFile,
-        counters: &Counters,
-    ) -> Result<Option<Vec<(Key, u32)>>> {
+    /// The file of a segment, where there is one that can be opened.
+    fn file(&self, number: u32) -> Result<Option<SegmentFile>> {
+        let spot = &self.segments[number as usize].spot;
+        match SegmentFile::open(&*self.disks[spot.directory], spot) {
+            Err(Error::Disk(_)) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// What the footer says, where it is whole; notes its deletions.
+    fn listed(&mut self, file: &SegmentFile, counters: &Counters) -> Result<Option<Listed>> {
         let read = || -> Result<_> {
-            let tail = file.tail(&self.layout, file.file.len()?, counters)?;
-            let footer = file.footer(&self.layout, &tail, counters)?;
-            Ok((entries(file, &self.layout, &tail, &footer, counters)?, footer))
+            let tail = file.tail(file.file.len()?, counters)?;
+            Ok((tail, file.footer(&tail, counters)?))
         };
         match read() {
-            Ok((keys, footer)) => {
-                self.deletions.extend(footer.deletions);
-                Ok(Some(keys))
+            Ok((tail, mut footer)) => {
+                self.deletions.append(&mut footer.deletions);
+                Ok(Some(Listed::new(file, &tail, footer)))
             }
             Err(Error::Damaged { .. } | Error::Disk(_)) => Ok(None),
             Err(error) => Err(error),
@@ -189,43 +209,61 @@ impl Repair<'_> {
 
     fn look_at(
         &mut self,
-        (number, page): (u64, u32),
-        bytes: &[u8],
-        whole: bool,
-        listed: Option<&[(Key, u32)]>,
+        file: &SegmentFile,
+        (segment, page): (u32, u32),
+        (bytes, whole): (&[u8], bool),
+        listed: Option<&Listed>,
     ) {
-        let first = self.layout.first_row(page);
+        let layout = &file.layout;
         if !whole && listed.is_some() {
-            self.damaged.insert((number, page), ());
+            self.damaged.insert((segment, page));
             self.salvaged.pages_damaged += 1;
         }
         let rows = match listed {
-            Some(listed) => self.layout.rows_on(page, listed.len() as u32),
-            None if whole => rows_on_whole(bytes, &self.layout),
+            Some(listed) => layout.rows_on(page, listed.keys.len() as u32),
+            None if whole => rows_on_whole(bytes, layout),
             None => 0,
         };
         for at in 0..rows {
-            let row = first + at;
+            let row = layout.first_row(page) + at;
+            let found = whole.then(|| page::row(bytes, layout, at));
+            let birth = found.map(|found| found.birth);
             let (key, birth) = match listed {
-                Some(listed) => listed[row as usize],
-                None => {
-                    let row = page::row(bytes, &self.layout, at);
-                    (row.key, row.birth)
+                Some(listed) => {
+                    (listed.keys[row as usize], birth.or_else(|| listed.birth(row as usize)))
                 }
+                None => (found.map_or(Key(0), |found| found.key), birth),
             };
-            let version = Version { birth, number, page, row };
-            let newest = self.newest.entry(key).or_insert(version);
-            if (newest.birth, newest.number, newest.row) <= (birth, number, row) {
-                *newest = version;
+            let version = Version { segment, page, row, birth };
+            match self.newest.get(&key) {
+                Some(newest) if self.is_newer(newest, &version) => {}
+                _ => drop(self.newest.insert(key, version)),
             }
+        }
+    }
+
+    /// Whether a version is newer than another one of its key.
+    fn is_newer(&self, one: &Version, other: &Version) -> bool {
+        let lie = |version: &Version| &self.segments[version.segment as usize].lie;
+        match (one.birth, other.birth) {
+            _ if one.segment == other.segment => one.row > other.row,
+            (Some(one_birth), Some(other_birth)) if one_birth != other_birth => {
+                one_birth > other_birth
+            }
+            _ => lie(one).is_newer(lie(other)),
         }
     }
 
     fn delete(&mut self) {
         for deletion in std::mem::take(&mut self.deletions) {
             let Some(newest) = self.newest.get(&deletion.key) else { continue };
-            let own = newest.birth == deletion.birth && newest.number == u64::from(newest.birth);
-            if newest.birth < deletion.birth || (own && newest.row < deletion.row) {
+            let Version { segment, row, birth, .. } = *newest;
+            let lie = &self.segments[segment as usize].lie;
+            let dead = match birth {
+                Some(birth) => lie.is_dead_version(birth, row, &deletion),
+                None => lie.is_dead((row, row), &deletion).unwrap_or(false),
+            };
+            if dead {
                 self.newest.remove(&deletion.key);
             }
         }
@@ -233,7 +271,7 @@ impl Repair<'_> {
 
     fn count_lost(&mut self) {
         let damaged = &self.damaged;
-        let lost = |version: &Version| damaged.contains_key(&(version.number, version.page));
+        let lost = |version: &Version| damaged.contains(&(version.segment, version.page));
         let keys = self.newest.iter().filter(|(_, version)| lost(version)).map(|(key, _)| *key);
         let mut keys: Vec<Key> = keys.collect();
         keys.sort_unstable();
@@ -246,17 +284,15 @@ impl Repair<'_> {
     fn put(&mut self, store: &Store, expire_before: u32) -> Result<()> {
         store.expire_before(expire_before)?;
         let mut batch = Batch::default();
-        let layout = self.layout;
-        for number in &self.numbers {
-            let Some(file) = readable(self.disks, *number)? else { continue };
-            let counters = Counters::new(self.disks.len());
-            let pages = pages_in(&file, &layout, None)?;
-            file.for_each_page(&layout, pages, &counters, &mut |page, bytes, whole| {
+        for number in 0..self.segments.len() as u32 {
+            let Some(file) = self.file(number)? else { continue };
+            let (layout, counters) = (file.layout, Counters::new(self.disks.len()));
+            file.for_each_page(pages_in(&file, None)?, &counters, &mut |page, bytes, whole| {
                 let rows = if whole && page > 0 { layout.rows_per_page } else { 0 };
                 for at in 0..rows {
                     let row = page::row(bytes, &layout, at);
                     let here = |newest: &&Version| {
-                        (newest.number, newest.page) == (*number, page)
+                        (newest.segment, newest.page) == (number, page)
                             && newest.row == layout.first_row(page) + at
                     };
                     if self.newest.get(&row.key).filter(here).is_some() {
@@ -297,9 +333,9 @@ impl Batch {
 
 /// Pages that may be read of a file, its footer taken for pages where nothing says better: those
 /// then do not have their checksums, or hold rows that no version names.
-fn pages_in(file: &SegmentFile, layout: &Layout, rows: Option<usize>) -> Result<u32> {
-    let most = file.file.len()? / layout.page_bytes as u64;
-    let known = rows.map_or(u64::MAX, |rows| 1 + u64::from(layout.pages(rows as u32)));
+fn pages_in(file: &SegmentFile, rows: Option<usize>) -> Result<u32> {
+    let most = file.file.len()? / file.layout.page_bytes as u64;
+    let known = rows.map_or(u64::MAX, |rows| 1 + u64::from(file.layout.pages(rows as u32)));
     Ok(most.min(known) as u32)
 }
 
@@ -307,14 +343,6 @@ fn pages_in(file: &SegmentFile, layout: &Layout, rows: Option<usize>) -> Result<
 fn rows_on_whole(bytes: &[u8], layout: &Layout) -> u32 {
     let is_row = |at: &u32| page::row(bytes, layout, *at).birth != 0;
     (0..layout.rows_per_page).take_while(is_row).count() as u32
-}
-
-/// The file of a segment, where there is one that can be opened.
-fn readable(disks: &[Arc<dyn Disk>], number: u64) -> Result<Option<SegmentFile>> {
-    match locate(disks, number) {
-        Err(Error::Disk(_)) => Ok(None),
-        located => located,
-    }
 }
 
 /// Refuses to salvage a store into one of its own directories.
@@ -330,24 +358,66 @@ fn refuse_source(disks: &[Arc<dyn Disk>], into: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
+/// The segments that the manifest names, wherever they lie; those that lie nowhere are counted.
+fn spots_named(
+    disks: &[Arc<dyn Disk>],
+    manifest: &Manifest,
+    salvaged: &mut Salvaged,
+) -> Result<Vec<Spot>> {
+    let mut spots = Vec::new();
+    for entry in &manifest.segments {
+        match directory_of(disks, entry.segment)? {
+            Some(directory) => spots.push(manifest.spot(entry, directory)),
+            None => salvaged.segments_lost += 1,
+        }
+    }
+    Ok(spots)
+}
+
+/// All segments that lie in the directories, of one table and row size, in order of their numbers;
+/// those whose headers do not tell what they are are counted.
+fn spots_of_all(disks: &[Arc<dyn Disk>], salvaged: &mut Salvaged) -> Result<Vec<Spot>> {
+    let mut spots: Vec<Spot> = Vec::new();
+    for number in numbers_of_all(disks)? {
+        let Some(directory) = directory_of(disks, number)? else { continue };
+        let file = disks[directory].open(&segment::name(number));
+        let header = file.ok().map(|file| segment::reader::header_of(&*file)).transpose()?;
+        let Some(Header { layout, origin }) = header.flatten() else {
+            salvaged.segments_lost += 1;
+            continue;
+        };
+        let first = spots.first().map_or(layout, |spot| spot.layout);
+        if (first.table, first.row_bytes) == (layout.table, layout.row_bytes) {
+            spots.push(Spot { directory, number, cached: false, layout, origin });
+        } else {
+            salvaged.segments_lost += 1;
+        }
+    }
+    Ok(spots)
+}
+
+fn directory_of(disks: &[Arc<dyn Disk>], number: u64) -> Result<Option<usize>> {
+    for (directory, disk) in disks.iter().enumerate() {
+        if disk.exists(&segment::name(number))? {
+            return Ok(Some(directory));
+        }
+    }
+    Ok(None)
+}
+
 fn numbers_of_all(disks: &[Arc<dyn Disk>]) -> Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for disk in disks {
         numbers.extend(disk.list()?.iter().filter_map(|name| segment::number(name)));
     }
     numbers.sort_unstable();
+    numbers.dedup();
     Ok(numbers)
 }
 
-/// Table and row size as the first whole header says.
-fn layout_of_any(disks: &[Arc<dyn Disk>]) -> Result<Layout> {
-    for number in numbers_of_all(disks)? {
-        let Some(file) = readable(disks, number)? else { continue };
-        if let Some(layout) = segment::reader::layout_of(&file)? {
-            return Ok(layout);
-        }
-    }
-    let path = disks[0].path().join(MANIFEST_NAME);
+/// Neither a manifest nor a header says what rows these are.
+fn nothing_tells(home: &dyn Disk) -> Error {
+    let path = home.path().join(MANIFEST_NAME);
     let error = std::io::Error::other("neither a manifest nor a segment's header is whole");
-    Err(DiskError::io(Operation::Read, &path, error).into())
+    DiskError::io(Operation::Read, &path, error).into()
 }

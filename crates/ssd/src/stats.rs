@@ -82,6 +82,13 @@ pub struct Stats {
     pub compactions: u64,
     /// Segments merged away.
     pub segments_merged: u64,
+    /// Merges that came to nothing: a segment could not be read, the disk refused, or the index had
+    /// no room.
+    pub merges_failed: u64,
+    /// Segments that merges pass over since, until the store is opened again.
+    pub segments_left_alone: u64,
+    /// Deletions in sealed segments.
+    pub deletions: u64,
     /// Manifests written.
     pub commits: u64,
     /// Times that a writer waited for compaction.
@@ -121,6 +128,7 @@ pub(crate) struct Counters {
     pub(crate) rows_moved: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) segments_merged: AtomicU64,
+    pub(crate) merges_failed: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) writer_waits: AtomicU64,
     latency: Mutex<Histogram<u64>>,
@@ -161,6 +169,7 @@ impl Counters {
             rows_moved: zero(),
             compactions: zero(),
             segments_merged: zero(),
+            merges_failed: zero(),
             commits: zero(),
             writer_waits: zero(),
             latency: Mutex::new(latency),
@@ -219,6 +228,7 @@ impl Counters {
             write_amplification: ratio(bytes_written, get(&self.rows_put) * stride),
             compactions: get(&self.compactions),
             segments_merged: get(&self.segments_merged),
+            merges_failed: get(&self.merges_failed),
             commits: get(&self.commits),
             writer_waits: get(&self.writer_waits),
             ..Stats::default()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::index::Place;
 use crate::layout::Counts;
+use crate::rule::Lie;
 use crate::segment::{SegmentFile, Tail};
 
 /// A segment in use.
@@ -15,8 +16,8 @@ pub(crate) struct Segment {
     /// Rows in it; those that the index does not point at are stale.
     pub(crate) rows: u32,
     pub(crate) live: u32,
-    /// The earliest birth of its rows.
-    pub(crate) birth_min: u32,
+    /// What the rule of versions needs of it; of an open one as if it were sealed now.
+    pub(crate) lie: Lie,
     /// Rows that the store had been given when it was sealed: its age.
     pub(crate) sealed_at: u64,
     /// Its end, once it can no longer change.
@@ -36,9 +37,14 @@ pub(crate) struct Sealed {
 
 impl Segment {
     /// A segment without a row.
-    pub(crate) fn new(file: Arc<SegmentFile>, birth_min: u32) -> Self {
+    pub(crate) fn new(file: Arc<SegmentFile>, lie: Lie) -> Self {
         let (rows, live, sealed_at) = (0, 0, 0);
-        Self { file, rows, live, birth_min, sealed_at, sealed: None, left_alone: false }
+        Self { file, rows, live, lie, sealed_at, sealed: None, left_alone: false }
+    }
+
+    /// The earliest birth that one of its rows may have.
+    pub(crate) fn birth_min(&self) -> u32 {
+        self.lie.births.0
     }
 
     /// Rows that the index does not point at.
@@ -71,10 +77,10 @@ impl Segment {
         let rows = self.live_unexpired(expire_before);
         let carried = self.deleted_last().is_some_and(|birth| oldest <= birth);
         // An expired row leaves a deletion where an older version may lie elsewhere.
-        let replaced = u64::from(oldest) <= self.file.number;
+        let replaced = oldest <= self.lie.births.1;
         let deletions = if carried { counts.deletions } else { 0 }
             + if replaced { self.live - rows } else { 0 };
-        Counts { rows, runs: counts.runs.min(rows), deletions }
+        Counts { rows, runs: 0, deletions }
     }
 
     /// Bytes of its file, 0 while it is being written.
@@ -92,12 +98,19 @@ pub(crate) struct Table {
     pages_per_slot: u32,
     rows: u64,
     bytes: u64,
-    runs: u64,
+    deletions: u64,
 }
 
 impl Table {
     pub(crate) fn new(pages_per_slot: u32) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), pages_per_slot, rows: 0, bytes: 0, runs: 0 }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            pages_per_slot,
+            rows: 0,
+            bytes: 0,
+            deletions: 0,
+        }
     }
 
     /// Rows in all segments, live and stale.
@@ -110,9 +123,9 @@ impl Table {
         self.bytes
     }
 
-    /// Runs in all sealed segments' footers.
-    pub(crate) fn runs(&self) -> u64 {
-        self.runs
+    /// Deletions in all sealed segments.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.deletions
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -179,13 +192,20 @@ impl Table {
         segment.live -= 1;
     }
 
+    /// Counts a row of `slot` that the index points at again.
+    pub(crate) fn came_back(&mut self, slot: u32) {
+        let segment = self.get_mut(slot);
+        assert!(segment.live < segment.rows, "only a stale row comes back");
+        segment.live += 1;
+    }
+
     /// The segment of `slot` can no longer change.
-    pub(crate) fn seal(&mut self, slot: u32, sealed: Sealed, birth_min: u32, sealed_at: u64) {
+    pub(crate) fn seal(&mut self, slot: u32, sealed: Sealed, lie: Lie, sealed_at: u64) {
         self.bytes += sealed.bytes;
-        self.runs += u64::from(sealed.tail.counts.runs);
+        self.deletions += u64::from(sealed.tail.counts.deletions);
         let segment = self.get_mut(slot);
         assert!(segment.rows == sealed.tail.counts.rows, "the tail counts every row");
-        segment.birth_min = birth_min;
+        segment.lie = lie;
         segment.sealed_at = sealed_at;
         segment.sealed = Some(sealed);
     }
@@ -193,12 +213,18 @@ impl Table {
     /// Takes a segment without live rows out; its slot is free.
     pub(crate) fn remove(&mut self, slot: u32) -> Segment {
         assert!(self.get(slot).live == 0, "a segment with live rows stays");
-        #[expect(clippy::expect_used, reason = "the line above found it in use")]
+        self.discard(slot)
+    }
+
+    /// Takes a segment out that nothing points at, whatever it counts; its slot is free.
+    pub(crate) fn discard(&mut self, slot: u32) -> Segment {
+        #[expect(clippy::expect_used, reason = "a caller names a slot in use")]
         let segment = self.slots[slot as usize].take().expect("a slot in use");
         self.free.push(slot);
         self.rows -= u64::from(segment.rows);
         self.bytes -= segment.bytes();
-        self.runs -= segment.sealed.map_or(0, |sealed| u64::from(sealed.tail.counts.runs));
+        let deletions = segment.sealed.map_or(0, |sealed| sealed.tail.counts.deletions);
+        self.deletions -= u64::from(deletions);
         segment
     }
 

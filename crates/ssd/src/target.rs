@@ -21,7 +21,7 @@
 //! second where they are large. Deletions are no part of it: above it a merge is due that lets some
 //! of them go (`victims`).
 
-use crate::layout::{Counts, KEY_BYTES, Layout, PAGE_ALIGN_BYTES, RUN_BYTES, TAIL_BYTES};
+use crate::layout::{Counts, KEY_BYTES, KEY_SHARD_BYTES, Layout, PAGE_ALIGN_BYTES, TAIL_BYTES};
 
 /// Space over that of full segments without a stale row that is always admitted.
 const FLOOR: f64 = 1.15;
@@ -33,8 +33,6 @@ const SEGMENTS_ENOUGH: f64 = 8.0;
 pub(crate) struct Held {
     /// Live rows.
     pub(crate) rows: u64,
-    /// Runs of rows in the footers of sealed segments.
-    pub(crate) runs: u64,
     /// Rows of segments that are being written.
     pub(crate) unsealed: u64,
 }
@@ -61,23 +59,23 @@ impl Target {
     /// For segments of at most so many bytes.
     pub(crate) fn new(layout: &Layout, segment_bytes: u64) -> Self {
         let rows = layout.rows_max(segment_bytes);
-        let bytes =
-            |rows: u32, runs: u32| layout.file_bytes(&Counts { rows, runs, deletions: 0 }) as f64;
+        let bytes = |rows: u32| layout.file_bytes(&Counts { rows, ..Counts::default() }) as f64;
         let half = rows / 2;
         // The worst come right after the half, and after each page that is full.
         let pages = half / layout.rows_per_page..layout.pages(rows);
         let starts = pages.map(|page| page * layout.rows_per_page + 1).chain([half + 1]);
         let starts = starts.filter(|start| (half + 1..=rows).contains(start));
-        let worst = starts.map(|rows| bytes(rows, rows) / f64::from(rows)).fold(0.0, f64::max);
+        let worst = starts.map(|rows| bytes(rows) / f64::from(rows)).fold(0.0, f64::max);
         let page = layout.page_bytes as f64;
         Self {
             stride: layout.stride as f64,
-            segment: bytes(rows, 1),
+            segment: bytes(rows),
             rows_max: f64::from(rows),
-            row_full: bytes(rows, 1) / f64::from(rows),
-            row_alone: page / f64::from(layout.rows_per_page) + KEY_BYTES as f64,
+            row_full: bytes(rows) / f64::from(rows),
+            row_alone: page / f64::from(layout.rows_per_page)
+                + (KEY_BYTES + KEY_SHARD_BYTES) as f64,
             row_worst: worst,
-            half: bytes(half, half),
+            half: bytes(half),
             ends: 2.0 * page + (TAIL_BYTES + PAGE_ALIGN_BYTES - 1) as f64,
         }
     }
@@ -92,14 +90,9 @@ impl Target {
         let rows = held.rows as f64;
         let worst = self.half + rows * self.row_worst;
         let segments = 1.0 + 2.0 * rows / (self.rows_max + 1.0);
-        let listed = rows * self.row_alone + self.runs(held) + segments * self.ends;
+        let listed = rows * self.row_alone + segments * self.ends;
         // Of what is being written nothing can be merged yet.
         worst.min(listed) + held.unsealed as f64 * self.row_full
-    }
-
-    /// Runs that a store without a stale row may have at most.
-    fn runs(&self, held: &Held) -> f64 {
-        held.runs.min(held.rows) as f64 * RUN_BYTES as f64
     }
 
     /// The bytes to work towards for a `setting` in bytes of live rows, where `free` segments above
@@ -113,7 +106,7 @@ impl Target {
         let full = rows * self.row_full;
         let stored = setting * rows * self.stride;
         let few = full + free * self.segment;
-        stored.max(FLOOR * (full + self.runs(held))).max(few)
+        stored.max(FLOOR * full).max(few)
     }
 
     /// What a large store is held to at least, in bytes of its live rows, whatever the setting.
@@ -130,10 +123,9 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of segments of so many live rows, each as long as its rows ask for, each row with a
-    /// run of its own.
+    /// Bytes of segments of so many live rows, each as long as its rows ask for.
     fn bytes(layout: &Layout, segments: &[u32]) -> u64 {
-        let of = |rows: &u32| layout.file_bytes(&Counts { rows: *rows, runs: *rows, deletions: 0 });
+        let of = |rows: &u32| layout.file_bytes(&Counts { rows: *rows, ..Counts::default() });
         segments.iter().map(of).sum()
     }
 
@@ -161,7 +153,7 @@ mod tests {
             let mut segments: Vec<u32> = (0..count).map(|_| rest(&mut dice) as u32).collect();
             segments.push(small as u32);
             let rows = segments.iter().map(|rows| u64::from(*rows)).sum();
-            let held = Held { rows, runs: rows, unsealed: 0 };
+            let held = Held { rows, unsealed: 0 };
             let (taken, bound) = (bytes(&layout, &segments) as f64, target.at_rest(&held));
             assert!(taken <= bound, "{taken} above {bound}: {layout:?}, {segments:?}");
             most = most.max(taken / bound);
@@ -173,7 +165,7 @@ mod tests {
     fn large_segments_leave_the_setting_alone() {
         for row_bytes in [64, 256, 1000] {
             let target = Target::new(&Layout::new(0, row_bytes), 16 << 20);
-            let held = Held { rows: 10_000_000, runs: 1_000_000, unsealed: 1000 };
+            let held = Held { rows: 10_000_000, unsealed: 1000 };
             let stored = 1.5 * 10_000_000.0 * (row_bytes as f64 + 16.0);
             assert_eq!(target.limit(&held, 1.5, 4.0), stored);
             assert!((1.1..1.4).contains(&target.least()), "{}", target.least());

@@ -12,10 +12,11 @@ use serde::Deserialize;
 use stepwell_base::Key;
 use stepwell_disk::Disk;
 
+use crate::identity::{Origin, StoreId};
 use crate::layout::Layout;
 use crate::manifest::{MANIFEST_BYTES_MAX, checked_body};
 use crate::options::ROW_BYTES_MAX;
-use crate::segment::{SegmentFile, page};
+use crate::segment::{SegmentFile, Spot, page};
 use crate::stats::Counters;
 use crate::{Error, MANIFEST_NAME, Result, SegmentEntry, Store};
 
@@ -49,7 +50,7 @@ impl OldManifest {
         let Some(body) = checked_body(&bytes) else { return Ok(None) };
         let manifest = serde_json::from_str::<Self>(&format!("{{\n{body}")).ok();
         let fits = |manifest: &Self| {
-            let layout = Layout::new(manifest.table, manifest.row_bytes as usize);
+            let layout = Layout::old(manifest.table, manifest.row_bytes as usize);
             let holds = |entry: &SegmentEntry| layout.footer_offset(entry.rows) <= entry.bytes;
             manifest.version == VERSION
                 && layout.page_bytes as u64 == manifest.page_bytes
@@ -104,17 +105,20 @@ impl OldManifest {
 
     /// Visits segment, row number, key, sequence number and payload of every row.
     fn for_each_row(&self, disk: &dyn Disk, visit: &mut VisitRow<'_>) -> Result<()> {
-        let layout = Layout::new(self.table, self.row_bytes as usize);
+        let layout = Layout::old(self.table, self.row_bytes as usize);
         let counters = Counters::new(1);
         for entry in &self.segments {
-            let file = SegmentFile::open(disk, 0, entry.segment)?;
+            let number = entry.segment;
+            let origin = Origin { store: StoreId::OLD, number };
+            let spot = Spot { directory: 0, number, cached: false, layout, origin };
+            let file = SegmentFile::open(disk, &spot)?;
             let bytes = file.file.len()?;
             if bytes != entry.bytes {
                 let why = format!("the file has {bytes} bytes, the manifest says {}", entry.bytes);
                 return Err(file.damaged(bytes.min(entry.bytes), why));
             }
             let pages = 1 + layout.pages(entry.rows);
-            file.for_each_page(&layout, pages, &counters, &mut |number, page, whole| {
+            file.for_each_page(pages, &counters, &mut |number, page, whole| {
                 if !whole {
                     let offset = layout.page_offset(number);
                     return Err(file.damaged(offset, "the page does not have its checksum"));

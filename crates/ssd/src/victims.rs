@@ -90,11 +90,18 @@ pub(crate) fn plan(table: &Table, choice: &Choice) -> Option<Plan> {
     })
 }
 
+/// A merge of one segment alone, whatever it frees.
+pub(crate) fn alone(table: &Table, slot: u32) -> Plan {
+    let victims = vec![slot];
+    let (oldest, weight) = (oldest_elsewhere(table, &victims), 0);
+    Plan { victims, oldest, weight, guess: true }
+}
+
 /// The earliest birth of a stale row in a segment that is not among `except`.
 fn oldest_elsewhere(table: &Table, except: &[u32]) -> u32 {
     let others = table.in_order().into_iter().filter(|slot| !except.contains(slot));
     let others = others.map(|slot| table.get(slot)).filter(|other| other.stale() > 0);
-    others.map(|other| other.birth_min).min().unwrap_or(u32::MAX)
+    others.map(|other| other.birth_min()).min().unwrap_or(u32::MAX)
 }
 
 /// A sealed segment that can be read.
@@ -120,7 +127,7 @@ impl<'a> Sealed<'a> {
         let mut births: Vec<(u32, u32)> = all
             .iter()
             .filter(|slot| table.get(**slot).stale() > 0)
-            .map(|slot| (table.get(*slot).birth_min, *slot))
+            .map(|slot| (table.get(*slot).birth_min(), *slot))
             .collect();
         births.sort_unstable();
         let oldest_beside = |slot: u32| {
@@ -204,10 +211,10 @@ impl<'a> Sealed<'a> {
         let holds = |candidate: &&Candidate<'_>| {
             let other = deleted.iter().find(|(_, slot)| *slot != candidate.slot);
             candidate.segment.stale() > 0
-                && other.is_some_and(|(birth, _)| candidate.segment.birth_min <= *birth)
+                && other.is_some_and(|(birth, _)| candidate.segment.birth_min() <= *birth)
         };
         let holding = self.segments.iter().filter(holds);
-        holding.min_by_key(|candidate| candidate.segment.birth_min).map(|holding| holding.slot)
+        holding.min_by_key(|candidate| candidate.segment.birth_min()).map(|holding| holding.slot)
     }
 
     /// The first of `candidates`, and of the others those that fit beside it, so many at most.

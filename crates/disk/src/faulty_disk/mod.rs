@@ -141,6 +141,11 @@ impl Disk for FaultyDisk {
         self.inner.link_into(name, directory)
     }
 
+    fn bytes_free(&self) -> Result<u64> {
+        self.before(Operation::Measure, "")?;
+        self.inner.bytes_free()
+    }
+
     fn sync_directory(&self) -> Result<()> {
         self.before(Operation::SyncDirectory, "")?;
         self.inner.sync_directory()

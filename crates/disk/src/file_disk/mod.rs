@@ -209,6 +209,12 @@ impl Disk for FileDisk {
         }
     }
 
+    fn bytes_free(&self) -> Result<u64> {
+        let found = rustix::fs::statvfs(&self.path).map_err(io::Error::from);
+        let found = named(Operation::Measure, &self.path, found)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     fn sync_directory(&self) -> Result<()> {
         sync_directory(&self.path)
     }

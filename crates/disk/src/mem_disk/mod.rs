@@ -314,6 +314,10 @@ impl Disk for MemDisk {
         Ok(Placed::Linked)
     }
 
+    fn bytes_free(&self) -> Result<u64> {
+        Ok(FILE_BYTES_MAX)
+    }
+
     fn sync_directory(&self) -> Result<()> {
         if let Some(directory) = lock(&self.world).get_mut(&self.path) {
             directory.sync();

@@ -1,18 +1,20 @@
 //! What a segment's footer and tail will say, collected while its rows are written.
 //!
-//! Bounds   8 bytes for each row, 8 for each run, 16 for each deletion, a sample of
+//! Bounds   9 bytes for each row, 16 for each deletion, a sample of
 //!          [`SAMPLE_ROWS`] uses; and once, at the end, the footer as it will lie in the file.
 
 use stepwell_base::{Key, hash};
 use stepwell_disk::Buffer;
 
 use super::marks::{Tail, USED_PARTS};
-use crate::layout::{Counts, Layout, TAIL_BYTES};
+use crate::identity::Origin;
+use crate::key_shard::{KEY_SHARDS, key_shard};
+use crate::layout::{Counts, DELETION_BYTES, KEY_BYTES, Layout, TAIL_BYTES};
 
 /// Rows whose last use goes into the sample, or up to twice as many.
 const SAMPLE_ROWS: u32 = 1024;
 
-/// Neighbouring rows of one birth.
+/// Neighbouring rows of one birth, in version 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) birth: u32,
@@ -25,15 +27,17 @@ pub(crate) struct Deletion {
     pub(crate) key: Key,
     /// Number of the segment that was open then.
     pub(crate) birth: u32,
-    /// Rows that this segment had then; once the deletion lies in another segment 0 or, where rows
-    /// of its birth may still lie in theirs, the largest number.
+    /// Rows that this segment had then, or what [`rule`](crate::rule) reads there instead.
     pub(crate) row: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Draft {
     keys: Vec<Key>,
-    runs: Vec<Run>,
+    /// The key shard of each.
+    key_shards: Vec<u8>,
+    /// The least and the greatest birth so far.
+    births: (u32, u32),
     deletions: Vec<Deletion>,
     generation: u32,
     sample: Vec<u32>,
@@ -43,18 +47,20 @@ pub(crate) struct Draft {
 impl Draft {
     /// A segment of at most `rows_max` rows.
     pub(crate) fn new(rows_max: u32, generation: u32) -> Self {
-        let sample_every = (rows_max / SAMPLE_ROWS).max(1);
-        let keys = Vec::with_capacity(rows_max as usize);
-        let (runs, deletions, sample) = (Vec::new(), Vec::new(), Vec::new());
-        Self { keys, runs, deletions, generation, sample, sample_every }
+        Self {
+            keys: Vec::with_capacity(rows_max as usize),
+            key_shards: Vec::with_capacity(rows_max as usize),
+            births: (u32::MAX, 0),
+            deletions: Vec::new(),
+            generation,
+            sample: Vec::new(),
+            sample_every: (rows_max / SAMPLE_ROWS).max(1),
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        Counts {
-            rows: self.keys.len() as u32,
-            runs: self.runs.len() as u32,
-            deletions: self.deletions.len() as u32,
-        }
+        let (rows, deletions) = (self.keys.len() as u32, self.deletions.len() as u32);
+        Counts { rows, runs: 0, deletions }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -65,11 +71,6 @@ impl Draft {
         &self.keys
     }
 
-    /// The earliest birth of its rows, the largest number where there is none.
-    pub(crate) fn birth_min(&self) -> u32 {
-        self.runs.iter().map(|run| run.birth).min().unwrap_or(u32::MAX)
-    }
-
     /// The latest birth that one of its deletions has, 0 where there is none.
     pub(crate) fn deleted_last(&self) -> u32 {
         self.deletions.iter().map(|deletion| deletion.birth).max().unwrap_or(0)
@@ -78,13 +79,11 @@ impl Draft {
     /// Notes the next row.
     #[inline]
     pub(crate) fn note(&mut self, key: Key, birth: u32, used: u32) {
-        match self.runs.last_mut() {
-            Some(run) if run.birth == birth => run.rows += 1,
-            _ => self.runs.push(Run { birth, rows: 1 }),
-        }
         if (self.keys.len() as u32).is_multiple_of(self.sample_every) {
             self.sample.push(used);
         }
+        self.births = (self.births.0.min(birth), self.births.1.max(birth));
+        self.key_shards.push(key_shard(key));
         self.keys.push(key);
     }
 
@@ -100,39 +99,56 @@ impl Draft {
         let part = |part: usize| self.sample.get(last * (part + 1) / USED_PARTS).copied();
         let used = std::array::from_fn(|number| part(number).unwrap_or(0));
         let (counts, generation) = (self.counts(), self.generation);
-        Tail { counts, generation, footer_sum, pages_sum, used }
+        let births = if counts.rows == 0 { (0, 0) } else { self.births };
+        Tail { counts, births, generation, footer_sum, pages_sum, used }
     }
 
     /// Footer, padding and tail as they will lie in the file, and the tail.
     pub(crate) fn finish(
         &mut self,
         layout: &Layout,
-        segment: u64,
+        origin: &Origin,
         pages_sum: u64,
     ) -> (Buffer, Tail) {
         let counts = self.counts();
         let bytes = layout.file_bytes(&counts) - layout.footer_offset(counts.rows);
         let mut buffer = Buffer::new(bytes as usize);
-        let footer = counts.footer_bytes() as usize;
-        let mut rest = &mut buffer[..footer];
-        let mut put = |bytes: &[u8]| {
-            let (place, after) = std::mem::take(&mut rest).split_at_mut(bytes.len());
-            place.copy_from_slice(bytes);
-            rest = after;
-        };
-        self.keys.iter().for_each(|key| put(&key.0.to_le_bytes()));
-        for Run { birth, rows } in &self.runs {
-            put(&birth.to_le_bytes());
-            put(&rows.to_le_bytes());
+        let footer = layout.footer_bytes(&counts) as usize;
+        let (keys, rest) = buffer[..footer].split_at_mut(self.keys.len() * KEY_BYTES as usize);
+        let (deletions, key_shards) = rest.split_at_mut(rest.len() - self.keys.len());
+        self.put_keys(keys);
+        let places = deletions.chunks_exact_mut(DELETION_BYTES as usize);
+        for (place, Deletion { key, birth, row }) in places.zip(&self.deletions) {
+            place[..8].copy_from_slice(&key.0.to_le_bytes());
+            place[8..12].copy_from_slice(&birth.to_le_bytes());
+            place[12..].copy_from_slice(&row.to_le_bytes());
         }
-        for Deletion { key, birth, row } in &self.deletions {
-            put(&key.0.to_le_bytes());
-            put(&birth.to_le_bytes());
-            put(&row.to_le_bytes());
-        }
+        key_shards.copy_from_slice(&self.key_shards);
         let tail = self.tail(pages_sum, hash::checksum(&buffer[..footer]));
         let at = buffer.len() - TAIL_BYTES;
-        buffer[at..].copy_from_slice(&tail.encode(layout, segment));
+        buffer[at..].copy_from_slice(&tail.encode(layout, origin));
         (buffer, tail)
     }
+
+    /// Writes the keys, those of each key shard together.
+    fn put_keys(&self, bytes: &mut [u8]) {
+        let (places, _) = bytes.as_chunks_mut::<{ KEY_BYTES as usize }>();
+        let mut next = first_of_shards(&self.key_shards);
+        for (key, shard) in self.keys.iter().zip(&self.key_shards) {
+            let next = &mut next[usize::from(*shard)];
+            places[*next] = key.0.to_le_bytes();
+            *next += 1;
+        }
+    }
+}
+
+/// Where in a list by key shard the keys of each begin.
+pub(crate) fn first_of_shards(key_shards: &[u8]) -> [usize; KEY_SHARDS] {
+    let mut counts = [0; KEY_SHARDS];
+    key_shards.iter().for_each(|shard| counts[usize::from(*shard)] += 1);
+    let mut first = 0;
+    counts.map(|count| {
+        first += count;
+        first - count
+    })
 }

@@ -10,12 +10,15 @@ pub(crate) mod pages;
 pub(crate) mod reader;
 
 pub(crate) use draft::{Deletion, Draft};
-pub(crate) use marks::Tail;
+pub(crate) use marks::{Header, Tail};
 pub(crate) use pages::PageBuffer;
-pub(crate) use reader::{Footer, SegmentFile};
+pub(crate) use reader::{SegmentFile, Spot};
 
 /// The most bytes of footers and pages that are read one after the other.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
+
+/// Above all numbers of segments.
+pub(crate) const NUMBER_END: u32 = (1 << 31) - 1;
 
 const NAME_PREFIX: &str = "segment-";
 const NAME_SUFFIX: &str = ".rows";
@@ -34,5 +37,5 @@ pub(crate) fn number(name: &str) -> Option<u64> {
 /// The number of the segment whose file is or was called so: one set aside may have got a suffix.
 pub(crate) fn number_of_any(name: &str) -> Option<u64> {
     let (number, _) = name.strip_prefix(NAME_PREFIX)?.split_once(NAME_SUFFIX)?;
-    number.parse().ok().filter(|number| *number < u64::from(u32::MAX))
+    number.parse().ok().filter(|number| *number < u64::from(NUMBER_END))
 }

@@ -7,7 +7,7 @@
 //! i * stride + 12   4       used: step of the last use of row i
 //! i * stride + 16   row     payload of row i
 //! …                         zeros after the last row
-//! page - 8          8       XXH3-64 of all before, xor XXH3-64 of (table, segment, page)
+//! page - 8          8       XXH3-64 of all before, xor that of (id, table, segment, page)
 //! ```
 //!
 //! The second term makes a page that was written to, or read from, a wrong place as visible as a
@@ -15,6 +15,7 @@
 
 use stepwell_base::{Key, hash};
 
+use crate::identity::Origin;
 use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
 
 /// A row as it lies on a page.
@@ -26,19 +27,10 @@ pub(crate) struct Row<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// What a checksum owes to its place.
-pub(crate) fn place_sum(table: u32, segment: u64, page: u32) -> u64 {
-    let mut place = [0; 16];
-    place[..4].copy_from_slice(&table.to_le_bytes());
-    place[4..12].copy_from_slice(&segment.to_le_bytes());
-    place[12..].copy_from_slice(&page.to_le_bytes());
-    hash::checksum(&place)
-}
-
 /// Writes a page's checksum and returns it.
-pub(crate) fn seal(page: &mut [u8], table: u32, segment: u64, number: u32) -> u64 {
+pub(crate) fn seal(page: &mut [u8], table: u32, origin: &Origin, number: u32) -> u64 {
     let (body, sum) = page.split_at_mut(page.len() - PAGE_SUM_BYTES);
-    let value = hash::checksum(body) ^ place_sum(table, segment, number);
+    let value = hash::checksum(body) ^ origin.place_sum(table, number);
     sum.copy_from_slice(&value.to_le_bytes());
     value
 }
@@ -49,9 +41,9 @@ pub(crate) fn sum(page: &[u8]) -> u64 {
 }
 
 /// Whether a page is what was written at this place.
-pub(crate) fn is_whole(page: &[u8], table: u32, segment: u64, number: u32) -> bool {
+pub(crate) fn is_whole(page: &[u8], table: u32, origin: &Origin, number: u32) -> bool {
     let Some((body, sum)) = page.split_last_chunk::<PAGE_SUM_BYTES>() else { return false };
-    u64::from_le_bytes(*sum) == hash::checksum(body) ^ place_sum(table, segment, number)
+    u64::from_le_bytes(*sum) == hash::checksum(body) ^ origin.place_sum(table, number)
 }
 
 /// Writes the row number `at` of a page that is long enough.
@@ -100,6 +92,7 @@ pub(crate) fn u32_and_rest(bytes: &[u8]) -> (u32, &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::StoreId;
 
     #[test]
     fn any_changed_byte_and_any_other_place_shows() {
@@ -110,23 +103,27 @@ mod tests {
             let key = Key(u64::from(at) * 77);
             put_row(&mut page, &layout, at, &Row { key, birth: 5, used: at, payload: &payload });
         }
-        let value = seal(&mut page, 3, 9, 2);
+        let origin = |store, number| Origin { store: StoreId::from_number(store), number };
+        let here = origin(8, 9);
+        let value = seal(&mut page, 3, &here, 2);
         assert_eq!(sum(&page), value);
-        assert!(is_whole(&page, 3, 9, 2));
+        assert!(is_whole(&page, 3, &here, 2));
         let third = row(&page, &layout, 2);
         assert_eq!((third.key, third.birth, third.used), (Key(154), 5, 2));
         assert_eq!(third.payload, [3; 1000]);
         assert_eq!(find(&page, &layout, 4, Key(154)), Some((2, third)));
         assert_eq!(find(&page, &layout, 2, Key(154)), None);
-        for (table, segment, number) in [(4, 9, 2), (3, 8, 2), (3, 9, 3)] {
-            assert!(!is_whole(&page, table, segment, number));
+        for (table, origin, number) in
+            [(4, here, 2), (3, origin(8, 8), 2), (3, origin(7, 9), 2), (3, here, 3)]
+        {
+            assert!(!is_whole(&page, table, &origin, number));
         }
         for at in 0..page.len() {
             page[at] ^= 0x10;
-            assert!(!is_whole(&page, 3, 9, 2), "byte {at}");
+            assert!(!is_whole(&page, 3, &here, 2), "byte {at}");
             page[at] ^= 0x10;
         }
-        assert!(!is_whole(&page[..7], 3, 9, 2));
-        assert!(!is_whole(&[], 3, 9, 2));
+        assert!(!is_whole(&page[..7], 3, &here, 2));
+        assert!(!is_whole(&[], 3, &here, 2));
     }
 }

@@ -21,12 +21,13 @@ use stepwell_disk::Buffer;
 
 use super::marks;
 use super::page::{self, Row};
+use crate::identity::Origin;
 use crate::layout::{Layout, PAGE_SUM_BYTES};
 
 #[derive(Debug)]
 pub(crate) struct PageBuffer {
     layout: Layout,
-    segment: u64,
+    origin: Origin,
     chunk_pages: u32,
     /// Rows of the whole segment so far.
     rows: u32,
@@ -57,7 +58,7 @@ impl PageBuffer {
     pub(crate) fn new(
         mut spare: Vec<Buffer>,
         layout: Layout,
-        segment: u64,
+        origin: Origin,
         chunk_pages: u32,
     ) -> Self {
         assert!(chunk_pages > 1, "a chunk holds the header page and another");
@@ -65,12 +66,12 @@ impl PageBuffer {
         let mut current = spare.pop().unwrap_or_else(|| Buffer::new(bytes));
         let header = &mut current[..layout.page_bytes];
         header.fill(0);
-        let sum = marks::put_header(header, &layout, segment);
+        let sum = marks::put_header(header, &layout, &origin);
         let mut sums = Checksum::new();
         sums.update(&sum.to_le_bytes());
         Self {
             layout,
-            segment,
+            origin,
             chunk_pages,
             rows: 0,
             current,
@@ -136,13 +137,13 @@ impl PageBuffer {
 
     fn seal_last(&mut self) {
         let number = self.first_page + self.pages - 1;
-        let (layout, segment) = (self.layout, self.segment);
+        let (layout, origin) = (self.layout, self.origin);
         let used = self.last_rows as usize * layout.stride;
         let page = self.last_page();
         let sum_at = page.len() - PAGE_SUM_BYTES;
         // The buffer was used before.
         page[used..sum_at].fill(0);
-        let sum = page::seal(page, layout.table, segment, number);
+        let sum = page::seal(page, layout.table, &origin, number);
         self.sums.update(&sum.to_le_bytes());
     }
 
@@ -224,11 +225,14 @@ impl PageBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::StoreId;
+
+    const ORIGIN: Origin = Origin { store: StoreId::OLD, number: 4 };
 
     #[test]
     fn rows_are_readable_until_they_are_written() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(Vec::new(), layout, 4, 2);
+        let mut pages = PageBuffer::new(Vec::new(), layout, ORIGIN, 2);
         let mut file = Vec::new();
         let mut taken = Vec::new();
         let payload = |row: u32| vec![row as u8; 1000];
@@ -263,7 +267,7 @@ mod tests {
         assert_eq!((pages.rows(), file.len() as u64), (30, layout.footer_offset(30)));
         let mut sums = Checksum::new();
         for (number, page) in (0..).zip(file.chunks_exact(layout.page_bytes)) {
-            assert!(page::is_whole(page, 1, 4, number));
+            assert!(page::is_whole(page, 1, &ORIGIN, number));
             sums.update(&page::sum(page).to_le_bytes());
             for row in (0..30).filter(|row| number > 0 && layout.page_of(*row) == number) {
                 let (_, found) = page::find(page, &layout, 4, Key(row.into())).unwrap();
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn a_row_on_the_unfinished_page_is_replaced() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(Vec::new(), layout, 4, 3);
+        let mut pages = PageBuffer::new(Vec::new(), layout, ORIGIN, 3);
         let row = |key: u64, used: u32| Row { key: Key(key), birth: 4, used, payload: &[7; 1000] };
         assert!(!pages.replace(&row(1, 1)));
         pages.push(&row(1, 1));

@@ -11,7 +11,7 @@ use stepwell_disk::Placed;
 
 use super::{Core, Space, Store, Writer};
 use crate::manifest::sum_text;
-use crate::segment;
+use crate::segment::{self, SegmentFile};
 use crate::stats::add;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry};
 
@@ -22,9 +22,9 @@ impl Store {
     /// since.
     ///
     /// # Errors
-    /// When the disk refuses: the last commit stays the last one, and all writes are refused. When
-    /// only the file of a merged segment cannot be removed, the commit is made, and the next one
-    /// tries again.
+    /// When the disk refuses: the last commit stays the last one, nothing is lost, and the next one
+    /// tries again. When only the file of a merged segment cannot be removed, the commit is made,
+    /// and the next one removes it.
     pub fn commit(&self) -> Result<Manifest> {
         self.core.ease()?;
         let mut writer = self.core.writer()?;
@@ -75,33 +75,51 @@ impl Core {
     fn write_commit(&self, writer: &mut Writer) -> Result<()> {
         self.seal(writer)?;
         self.drain(writer)?;
-        let synced = self.sync(writer);
-        writer.guard(synced)?;
-        let manifest = self.next_manifest(writer);
-        let stored = manifest.store(&**self.home(), &self.counters);
-        writer.guard(stored)?;
+        let manifest = self.next_manifest(writer)?;
+        self.sync(writer, &manifest)?;
+        manifest.store(&**self.home(), &self.counters)?;
         writer.unsynced.clear();
         writer.manifest = manifest;
         writer.changed = false;
+        writer.retired.append(&mut writer.leaving);
         Ok(())
     }
 
     /// Makes what is in new segments durable, and their names in directories without a manifest.
-    fn sync(&self, writer: &Writer) -> Result<()> {
-        for file in &writer.unsynced {
-            file.file.sync()?;
+    fn sync(&self, writer: &mut Writer, manifest: &Manifest) -> Result<()> {
+        // Some were merged away already.
+        let named = |number: u64| {
+            manifest.segments.binary_search_by_key(&number, |entry| entry.segment).is_ok()
+        };
+        writer.unsynced.retain(|file| named(file.number));
+        writer.unsound.retain(|number| named(*number));
+        if let Some(number) = writer.unsound.first() {
+            let why = format!("{} could not be synced, and not be copied", segment::name(*number));
+            return Err(self.refusal(&why));
         }
-        for (number, disk) in self.disks.iter().enumerate().skip(1) {
-            if writer.unsynced.iter().any(|file| file.directory == number) {
-                disk.sync_directory()?;
+        for file in &writer.unsynced {
+            // Once a sync has failed, another that does not says nothing of what was written before.
+            file.file.sync().inspect_err(|_| writer.unsound.push(file.number))?;
+        }
+        for (directory, disk) in self.disks.iter().enumerate().skip(1) {
+            let here = || writer.unsynced.iter().filter(|file| file.directory == directory);
+            if here().next().is_some() {
+                let numbers = here().map(|file| file.number);
+                disk.sync_directory().inspect_err(|_| writer.unsound.extend(numbers))?;
             }
         }
         Ok(())
     }
 
-    fn next_manifest(&self, writer: &Writer) -> Manifest {
+    /// What the next commit names; merged segments that it does not are noted in `writer`.
+    fn next_manifest(&self, writer: &mut Writer) -> Result<Manifest> {
+        // I7: a merge is there wholly or not at all.
+        let settling = self.settling.lock();
+        let _settling = settling.map_err(|_| self.refusal("a merge panicked"))?;
+        writer.leaving.append(&mut self.state_mut().retiring);
         let state = self.state();
-        let mut manifest = Manifest::empty(&self.layout);
+        let mut manifest = Manifest::empty(self.id, &self.layout);
+        manifest.origins.clone_from(&writer.manifest.origins);
         manifest.commit = writer.manifest.commit + 1;
         manifest.next_seq = state.next_seq;
         manifest.expire_before = state.expire_before;
@@ -114,15 +132,11 @@ impl Core {
                 assert!(segment.rows == 0, "a commit seals whatever has rows");
                 continue;
             };
-            let number = segment.file.number;
-            manifest.segments.push(SegmentEntry {
-                segment: number,
-                rows: segment.rows,
-                bytes: sealed.bytes,
-                checksum: sum_text(sealed.tail.sum(&self.layout, number)),
-            });
+            let SegmentFile { number, origin, layout, .. } = *segment.file;
+            let checksum = sum_text(sealed.tail.sum(&layout, &origin));
+            manifest.name(origin, SegmentEntry::new(number, segment.rows, sealed.bytes, checksum));
         }
-        manifest
+        Ok(manifest)
     }
 
     /// What messages call the directories.

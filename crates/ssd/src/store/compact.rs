@@ -4,11 +4,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::compactor::Pace;
+use super::merge::Failed;
 use super::{Core, Store};
+use crate::Result;
 use crate::options::Compaction;
 use crate::stats::add;
 use crate::victims::{self, Choice, Plan};
-use crate::{Error, Result};
 
 /// A victim's least stale part, in quarters, while space is within the setting: of merges nobody
 /// waits for, and of those asked for.
@@ -36,17 +37,17 @@ impl Store {
     /// where there is nothing to do.
     ///
     /// # Errors
-    /// When a page cannot be read or is damaged, which changes nothing; or when the disk refuses a
-    /// write, after which all writes are refused.
+    /// When a page cannot be read or is damaged, the disk refuses, or the index has no room: none
+    /// of that changes anything. What cannot be read, or has no room, later merges pass over.
     pub fn compact(&self) -> Result<usize> {
         drop(self.core.writer()?);
-        self.core.merge_once(Pace::Full)
+        self.core.merge_once(Pace::Full).map_err(|failed| failed.error)
     }
 }
 
 impl Core {
     /// One merge, if one is due. Returns how many segments it took.
-    pub(super) fn merge_once(&self, pace: Pace) -> Result<usize> {
+    pub(super) fn merge_once(&self, pace: Pace) -> std::result::Result<usize, Failed> {
         let _merging = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
         let Some(plan) = self.plan(pace) else { return Ok(0) };
         self.merge(&plan, pace)?;
@@ -73,27 +74,49 @@ impl Core {
         victims::plan(&state.table, &choice)
     }
 
-    /// Merges until space is within the setting, or nothing is left to merge.
+    /// Merges until space is within the setting, or nothing is left to merge, or the disk refuses:
+    /// a commit goes on then, for it may be what gives room.
     pub(super) fn ease(&self) -> Result<()> {
+        self.renew_unsound()?;
         let _waiting = Waiting::new(&self.waiting);
         while self.pressure(&self.state()).is_over() {
-            if self.merge_or_skip()? == 0 {
+            if self.merge_or_skip()?.unwrap_or(0) == 0 {
                 break;
             }
         }
         Ok(())
     }
 
-    /// One merge for somebody who waits; a segment that cannot be read is no failure of theirs:
-    /// it is left alone from then on, and whoever wants its rows is told.
-    fn merge_or_skip(&self) -> Result<usize> {
+    /// One merge for somebody who waits; a segment that cannot be read, or has no room in the index,
+    /// is no failure of theirs: it is left alone from then on. Where the disk refuses, says that.
+    fn merge_or_skip(&self) -> Result<Result<usize>> {
         drop(self.writer()?);
         match self.merge_once(Pace::Full) {
-            Err(Error::Page { .. } | Error::Damaged { .. } | Error::Disk(_)) => {
-                self.writer().map(|_| 1)
-            }
-            outcome => outcome,
+            Ok(merged) => Ok(Ok(merged)),
+            Err(Failed { left_alone, .. }) if !left_alone.is_empty() => Ok(Ok(1)),
+            Err(Failed { error, .. }) => Ok(Err(error)),
         }
+    }
+
+    /// Writes segments anew whose sync failed, of which nobody knows what the disk has.
+    fn renew_unsound(&self) -> Result<()> {
+        let unsound = self.writer()?.unsound.clone();
+        if unsound.is_empty() {
+            return Ok(());
+        }
+        let _merging = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
+        for number in unsound {
+            let slot = {
+                let state = self.state();
+                let of = |slot: &u32| state.table.get(*slot).file.number == number;
+                state.table.sealed().into_iter().find(of)
+            };
+            if let Some(slot) = slot {
+                let plan = victims::alone(&self.state().table, slot);
+                self.merge(&plan, Pace::Full).map_err(|failed| failed.error)?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets a writer go on once there is space for what it puts.
@@ -112,10 +135,11 @@ impl Core {
                 return Ok(());
             }
             // Removing what was merged already is cheaper than merging more.
-            if pressure.is_retired_alone() || self.merge_or_skip()? == 0 {
+            let merged = if pressure.is_retired_alone() { Ok(0) } else { self.merge_or_skip()? };
+            if !matches!(merged, Ok(1..)) {
                 let mut writer = self.writer()?;
-                if writer.retired.is_empty() {
-                    return Ok(());
+                if self.state().retired.segments == 0 {
+                    return merged.map(drop);
                 }
                 self.commit_locked(&mut writer)?;
             }

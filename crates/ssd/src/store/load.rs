@@ -1,64 +1,46 @@
 //! Building the index from footers.
 //!
-//! Which version of a row counts: the one with the highest birth, that is of the segment it was
-//! first put into; of two with one birth the one in the segment with the higher number, and there
-//! the later one. A deletion counts against the rows of earlier births, and of its own birth
-//! against those before it. The rule does not ask in which order segments are read.
-//!
-//! Bounds   4 bytes for each page, and the deletions, until the store is open.
+//! How      Segment after segment, each row is pointed at unless what is pointed at already is
+//!          newer; then the deletions, which kill what is left. Which of two versions counts and
+//!          what a deletion kills is [`rule`](crate::rule)'s to say.
+//! Bounds   The footer of one segment, and [`DELETIONS_HELD`] deletions; those of more segments are
+//!          read a second time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use stepwell_base::Key;
-use stepwell_disk::Disk;
+use stepwell_disk::{Buffer, Disk};
 
-use super::open::Disks;
-use crate::index::{Ahead, Asked, Index, Place};
-use crate::layout::Layout;
-use crate::segment::{self, Deletion, Footer, SegmentFile, Tail};
+use crate::index::{Ahead, Index};
+use crate::segment::reader::row_of;
+use crate::segment::{self, Deletion, SegmentFile, Spot};
 use crate::stats::Counters;
 use crate::table::{Sealed, Segment, Table};
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
 
-/// Stands for the birth of a page whose rows have several.
-const MIXED: u32 = u32::MAX;
-
 /// Rows that are added together.
 const ROWS_AT_ONCE: usize = 4096;
-
-/// A row as a footer lists it.
-struct Listed {
-    row: u32,
-    key: Key,
-    birth: u32,
-}
+/// Deletions that are kept from the first time that footers are read.
+pub(crate) const DELETIONS_HELD: usize = 1 << 20;
 
 /// An index being built.
 pub(super) struct Loading<'a> {
     pub(super) index: Index,
     pub(super) table: Table,
-    layout: Layout,
     counters: &'a Counters,
     /// Bytes of segments that may yet go through the page cache.
     cached_left: u64,
-    /// The one birth of the rows on each page of each slot, or [`MIXED`].
-    births: Vec<Vec<u32>>,
-    sources: Vec<Source>,
-    deletions: HashMap<Key, Deletion>,
-}
-
-/// A segment and the end of its footer.
-struct Source {
-    file: Arc<SegmentFile>,
-    bytes: u64,
-    tail: Tail,
-    footer: Footer,
+    /// Deletions of some slots.
+    deletions: Vec<Option<Vec<Deletion>>>,
+    deletions_held: usize,
+    /// The page that was read last to tell whether a row is dead.
+    page: Option<((u32, u32), Buffer)>,
 }
 
 impl<'a> Loading<'a> {
     pub(super) fn load(
-        disks: &Disks,
+        disks: &[Arc<dyn Disk>],
         options: &StoreOptions,
         manifest: &Manifest,
         counters: &'a Counters,
@@ -75,12 +57,12 @@ impl<'a> Loading<'a> {
     /// Loads into an index that is planned for `hint` rows, or grows row by row where that is 0.
     fn load_for(
         hint: u64,
-        disks: &Disks,
+        disks: &[Arc<dyn Disk>],
         options: &StoreOptions,
         manifest: &Manifest,
         counters: &'a Counters,
     ) -> Result<Self> {
-        let layout = options.layout();
+        let layout = manifest.layout();
         let rows_most = manifest.segments.iter().map(|entry| entry.rows).max().unwrap_or(0);
         let pages = layout.pages(rows_most.max(options.segment_rows())).max(1);
         let rows_all: u64 = manifest.segments.iter().map(|entry| u64::from(entry.rows)).sum();
@@ -89,21 +71,20 @@ impl<'a> Loading<'a> {
         let mut loading = Self {
             index: Index::new(options.index_bytes_max, hint, places),
             table: Table::new(pages),
-            layout,
             counters,
             cached_left: options.cached_bytes,
-            births: Vec::new(),
-            sources: Vec::new(),
-            deletions: HashMap::new(),
+            deletions: Vec::new(),
+            deletions_held: 0,
+            page: None,
         };
         let homes = find(disks, manifest)?;
         for (entry, directory) in manifest.segments.iter().zip(homes) {
             options.go_on()?;
-            loading.open(&*disks[directory], directory, entry)?;
+            loading.add(&*disks[directory], manifest.spot(entry, directory), entry)?;
         }
-        for slot in 0..loading.sources.len() {
+        for slot in 0..loading.deletions.len() as u32 {
             options.go_on()?;
-            loading.add(slot)?;
+            loading.delete(slot)?;
         }
         if loading.index.rows() != manifest.rows {
             let found = loading.index.rows();
@@ -114,103 +95,106 @@ impl<'a> Loading<'a> {
         Ok(loading)
     }
 
-    /// Reads the ends of a segment; slots are given in order of segment numbers.
-    fn open(&mut self, disk: &dyn Disk, directory: usize, entry: &SegmentEntry) -> Result<()> {
+    /// Adds a segment; slots are given in order of segment numbers.
+    fn add(&mut self, disk: &dyn Disk, spot: Spot, entry: &SegmentEntry) -> Result<()> {
         let cached = self.cached_left >= entry.bytes;
         self.cached_left -= if cached { entry.bytes } else { 0 };
-        let file = Arc::new(SegmentFile::open_as(disk, directory, entry.segment, cached)?);
-        let tail = file.check(&self.layout, entry, self.counters)?;
-        let footer = file.footer(&self.layout, &tail, self.counters)?;
-        for deletion in &footer.deletions {
-            let newest = self.deletions.entry(deletion.key).or_insert(*deletion);
-            if (newest.birth, newest.row) < (deletion.birth, deletion.row) {
-                *newest = *deletion;
-            }
+        let file = Arc::new(SegmentFile::open(disk, &Spot { cached, ..spot })?);
+        let tail = file.check(entry, self.counters)?;
+        let footer = file.footer(&tail, self.counters)?;
+        let lie = file.lie(&tail, &footer);
+        let slot = self.table.insert(Segment::new(Arc::clone(&file), lie));
+        for (rows, first) in footer.keys.chunks(ROWS_AT_ONCE).zip((0..).step_by(ROWS_AT_ONCE)) {
+            self.add_rows(slot, first, rows)?;
         }
-        self.sources.push(Source { file, bytes: entry.bytes, tail, footer });
+        let deleted_last = footer.deletions.iter().map(|deletion| deletion.birth).max();
+        let sealed = Sealed { bytes: entry.bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
+        self.table.seal(slot, sealed, lie, 0);
+        self.hold(footer.deletions);
         Ok(())
     }
 
-    /// Adds the rows of a segment.
-    fn add(&mut self, at: usize) -> Result<()> {
-        let Source { file, bytes, tail, footer } = &self.sources[at];
-        let (file, bytes, tail, footer) = (Arc::clone(file), *bytes, *tail, footer.clone());
-        let birth_min = footer.runs.iter().map(|run| run.birth).min().unwrap_or(u32::MAX);
-        let slot = self.table.insert(Segment::new(Arc::clone(&file), birth_min));
-        assert!(slot as usize == at, "slots are given in order");
-        self.births.push(Vec::with_capacity(self.layout.pages(tail.counts.rows) as usize));
-        let (layout, counters) = (self.layout, self.counters);
-        let mut rows = Vec::with_capacity(ROWS_AT_ONCE);
-        file.for_each_key(&layout, &tail, &footer, counters, &mut |row, key, birth| {
-            rows.push(Listed { row, key, birth });
-            if rows.len() == ROWS_AT_ONCE { self.add_rows(slot, &mut rows) } else { Ok(()) }
-        })?;
-        self.add_rows(slot, &mut rows)?;
-        let deleted_last = footer.deletions.iter().map(|deletion| deletion.birth).max();
-        let sealed = Sealed { bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
-        self.table.seal(slot, sealed, birth_min, 0);
-        Ok(())
+    /// Keeps a segment's deletions until all rows were added, as far as there is room.
+    fn hold(&mut self, deletions: Vec<Deletion>) {
+        let room = DELETIONS_HELD - self.deletions_held;
+        let held = Some(deletions).filter(|deletions| deletions.len() <= room);
+        self.deletions_held += held.as_ref().map_or(0, Vec::len);
+        self.deletions.push(held);
     }
 
     /// Adds rows of one segment, asking for what they will need ahead.
-    fn add_rows(&mut self, slot: u32, rows: &mut Vec<Listed>) -> Result<()> {
-        let number = self.sources[slot as usize].file.number;
-        let mut ahead = Ahead::new(&self.index, rows.len(), |at| rows[at].key);
-        for listed in rows.iter() {
+    fn add_rows(&mut self, slot: u32, first: u32, keys: &[Key]) -> Result<()> {
+        let segment = self.table.get(slot);
+        let (layout, lie) = (segment.file.layout, segment.lie);
+        let mut ahead = Ahead::new(&self.index, keys.len(), |at| keys[at]);
+        for row in (first..).take(keys.len()) {
             let asked = ahead.next(&self.index);
-            self.add_row(slot, number, listed, &asked)?;
+            self.table.appended(slot, 1);
+            let place = self.table.place(slot, layout.page_of(row));
+            let Some(old) = self.index.put_asked(&asked, place)? else { continue };
+            let (of, _) = self.table.page(old);
+            if of != slot && self.table.get(of).lie.is_newer(&lie) {
+                self.index.put_asked(&asked, old)?;
+                self.table.went_stale(slot);
+            } else {
+                self.table.went_stale(of);
+            }
         }
-        rows.clear();
         Ok(())
     }
 
-    fn add_row(&mut self, slot: u32, number: u64, listed: &Listed, asked: &Asked) -> Result<()> {
-        let Listed { row, key, birth } = *listed;
-        let page = self.layout.page_of(row);
-        self.note_birth(slot, page, birth);
-        self.table.appended(slot, 1);
-        let dead = |deletion: &Deletion| {
-            let own = deletion.birth == birth && number == u64::from(birth);
-            birth < deletion.birth || (own && row < deletion.row)
+    /// Lets the deletions of a segment kill what they do.
+    fn delete(&mut self, slot: u32) -> Result<()> {
+        let held = self.deletions[slot as usize].take();
+        let deletions = match held {
+            Some(deletions) => deletions,
+            None => {
+                let segment = self.table.get(slot);
+                let tail = segment.sealed.map(|sealed| sealed.tail).unwrap_or_default();
+                segment.file.deletions(&tail, self.counters)?
+            }
         };
-        if !self.deletions.is_empty() && self.deletions.get(&key).is_some_and(dead) {
-            self.table.went_stale(slot);
-            return Ok(());
-        }
-        let place = self.table.place(slot, page);
-        let Some(old) = self.index.put_asked(asked, place)? else { return Ok(()) };
-        if self.birth(old, key)? > birth {
-            // The one that was there is newer after all.
-            self.index.put_asked(asked, old)?;
-            self.table.went_stale(slot);
-        } else {
-            let old = self.table.page(old).0;
-            self.table.went_stale(old);
+        for deletion in deletions {
+            let Some(place) = self.index.get(deletion.key) else { continue };
+            let (of, page) = self.table.page(place);
+            if self.is_dead(of, page, &deletion)? {
+                self.index.remove(deletion.key);
+                self.table.went_stale(of);
+            }
         }
         Ok(())
     }
 
-    fn note_birth(&mut self, slot: u32, page: u32, birth: u32) {
-        let births = &mut self.births[slot as usize];
-        match births.get_mut(page as usize - 1) {
-            None => births.push(birth),
-            Some(noted) if *noted != birth => *noted = MIXED,
-            Some(_) => {}
+    /// Whether the version of a deletion's key on a page is dead by it.
+    fn is_dead(&mut self, slot: u32, page: u32, deletion: &Deletion) -> Result<bool> {
+        let segment = self.table.get(slot);
+        let (file, lie, rows) = (Arc::clone(&segment.file), segment.lie, segment.rows);
+        let first = file.layout.first_row(page);
+        let last = first + file.layout.rows_on(page, rows).saturating_sub(1);
+        if let Some(dead) = lie.is_dead((first, last), deletion) {
+            return Ok(dead);
         }
+        let bytes = match self.page.take().filter(|(of, _)| *of == (slot, page)) {
+            Some((_, bytes)) => bytes,
+            None => file.page(page, self.counters)?,
+        };
+        let found = row_of(&bytes, &file.layout, page, rows, deletion.key);
+        let found = found.map(|(at, row)| lie.is_dead_version(row.birth, at, deletion));
+        let offset = file.layout.page_offset(page);
+        let dead = found.ok_or_else(|| file.damaged(offset, "a row is not on its page"))?;
+        self.page = Some(((slot, page), bytes));
+        Ok(dead)
     }
+}
 
-    /// The birth of the row of `key` at a place.
-    fn birth(&self, place: Place, key: Key) -> Result<u32> {
-        let (slot, page) = self.table.page(place);
-        let noted = self.births[slot as usize][page as usize - 1];
-        if noted != MIXED {
-            return Ok(noted);
-        }
-        let Source { file, tail, footer, .. } = &self.sources[slot as usize];
-        let rows = file.keys_of_page(&self.layout, tail, footer, page, self.counters)?;
-        let birth = rows.iter().rev().find(|(of, _)| *of == key).map(|(_, birth)| *birth);
-        birth.ok_or_else(|| file.damaged(0, "the footer changed while it was read"))
-    }
+/// What a reader of a manifest finds wrong, as opening would: everything but pages is read.
+pub(crate) fn verify(
+    disks: &[Arc<dyn Disk>],
+    manifest: &Manifest,
+    options: &StoreOptions,
+    counters: &Counters,
+) -> Result<()> {
+    Loading::load(disks, options, manifest, counters).map(drop)
 }
 
 /// The directory of each segment that the manifest names.

@@ -2,12 +2,15 @@
 //!
 //! How      Rows are copied as they are, with their births and last uses, in the order of their
 //!          segments; expired ones are left out. The index follows when all of them are in the new
-//!          file, and only where it still points at the old place: puts go on meanwhile. The
-//!          merged segments are retired: readers that found a row there before go on reading it,
-//!          and the files are removed after a commit that no longer names them.
-//!          Deletions go along while an older version of a row may still lie in a segment, and so
-//!          does one for each expired row.
-//! Failure  What cannot be read changes nothing, and its segment is left alone from then on.
+//!          file, and only where it still points at the old place: puts go on meanwhile. Commits
+//!          wait for as long as it follows, so that none names both the new segment and an old one.
+//!          The merged segments are retired then: readers that found a row there before go on
+//!          reading it, and the files are removed after a commit that no longer names them.
+//!          Deletions go along while an older version of a row may still lie in a segment and the
+//!          key has no newer one, and so does one for each expired row.
+//! Failure  What cannot be read or written changes nothing, and the new file goes. A segment that
+//!          cannot be read is left alone from then on. Where the index has no room for the new
+//!          places, rows that moved go back, and the segments are left alone, too.
 //! Bounds   One chunk being read, those being written, and the lists of the new segment's rows.
 
 use std::sync::Arc;
@@ -17,13 +20,14 @@ use stepwell_base::Key;
 use stepwell_disk::{Queue, QueueOptions};
 
 use super::compactor::Pace;
-use super::{Core, Retired, write};
-use crate::index::{Ahead, Place};
-use crate::layout::Counts;
+use super::{Core, Retired, State, write};
+use crate::index::{Ahead, Full, Place};
+use crate::layout::{Counts, Layout};
 use crate::options::WRITES_MAX;
+use crate::rule::{Lie, ROW_DROPPED};
 use crate::segment::page::Row;
 use crate::segment::{self, Deletion, Draft, PageBuffer, SegmentFile, Tail};
-use crate::stats::add;
+use crate::stats::{Counters, add};
 use crate::table::{Sealed, Segment};
 use crate::victims::{self, Plan};
 use crate::{Error, Result};
@@ -53,41 +57,39 @@ struct Merged {
 }
 
 /// Why a merge came to nothing.
-struct Failed {
-    victim: u32,
-    error: Error,
-    /// Whether a write failed, and not a read.
-    write: bool,
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// What later ones pass over therefore: where that is nothing, the next one does the same.
+    pub(super) left_alone: Vec<u32>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, left_alone: Vec::new() }
+    }
 }
 
 impl Core {
     /// Merges what `plan` says; the caller holds `merging`.
-    pub(super) fn merge(&self, plan: &Plan, pace: Pace) -> Result<()> {
+    pub(super) fn merge(&self, plan: &Plan, pace: Pace) -> std::result::Result<(), Failed> {
         let victims = &plan.victims;
         let mut merge = None;
-        match self.copy(plan, &mut merge, pace) {
-            Ok(tail) => {
-                let of = |tail: Tail| {
-                    victims::weight(self.layout.file_bytes(&tail.counts), tail.counts.rows)
-                };
-                assert!(plan.guess || tail.map_or(0, of) < plan.weight, "a merge frees something");
-                let merged = self.merged(merge, tail);
-                if let Some((merge, tail)) = merged.new {
-                    self.finish_merge(merge, tail).inspect_err(|_| self.leave_alone(victims))?;
-                }
-                self.retire(victims, &merged.expired)
-            }
-            Err(Failed { victim, error, write }) => {
-                if let Some(merge) = merge {
-                    self.abandon(merge);
-                }
-                if write {
-                    return self.writer()?.guard(Err(error));
-                }
-                self.leave_alone(&[victim]);
-                Err(error)
-            }
+        let merged = self.copy(plan, &mut merge, pace).map(|tail| {
+            let of = |tail: Tail| {
+                victims::weight(self.layout.file_bytes(&tail.counts), tail.counts.rows)
+            };
+            assert!(plan.guess || tail.map_or(0, of) < plan.weight, "a merge frees something");
+            self.merged(merge.take(), tail)
+        });
+        let settled = merged.and_then(|merged| self.settle(victims, merged));
+        if let Some(merge) = merge {
+            self.abandon(merge);
         }
+        settled.inspect_err(|failed| {
+            let mut state = self.state_mut();
+            failed.left_alone.iter().for_each(|slot| state.table.leave_alone(*slot));
+            add(&self.counters.merges_failed, 1);
+        })
     }
 
     /// What came of a merge; a segment without a row or deletion is none.
@@ -103,12 +105,6 @@ impl Core {
         }
     }
 
-    /// Merges pass over these from now on: what came to nothing would do so again.
-    fn leave_alone(&self, slots: &[u32]) {
-        let mut state = self.state_mut();
-        slots.iter().for_each(|slot| state.table.leave_alone(*slot));
-    }
-
     fn copy(
         &self,
         plan: &Plan,
@@ -116,21 +112,21 @@ impl Core {
         pace: Pace,
     ) -> std::result::Result<Option<Tail>, Failed> {
         let Plan { victims, oldest, .. } = plan;
-        let (first, oldest) = (victims.first().copied().unwrap_or_default(), *oldest);
-        let failed = |victim, error, write| Failed { victim, error, write };
+        let unreadable = |victim: u32| move |error| Failed { error, left_alone: vec![victim] };
         let mut lives = Vec::new();
         for victim in victims {
-            lives.push(self.live(*victim, None).map_err(|error| failed(*victim, error, false))?);
+            lives.push(self.live(*victim, None).map_err(unreadable(*victim))?);
         }
         let rows = lives.iter().map(|live| live.rows.len()).sum::<usize>() as u32;
-        let deletions: Vec<_> =
-            lives.iter().flat_map(|live| live.deletions_since(oldest)).collect();
+        let mut deletions: Vec<_> =
+            lives.iter().flat_map(|live| live.deletions_since(*oldest)).collect();
+        self.drop_superseded(&mut deletions);
         if rows == 0 && deletions.is_empty() {
             return Ok(None);
         }
-        let counts = Counts { rows, runs: rows, deletions: deletions.len() as u32 };
+        let counts = Counts { rows, runs: 0, deletions: deletions.len() as u32 };
         let started = self.start_merge(victims, &counts);
-        let merge = merge.insert(started.map_err(|error| failed(first, error, true))?);
+        let merge = merge.insert(started?);
         deletions.into_iter().for_each(|deletion| merge.draft.delete(deletion));
         let expire_before = self.state().expire_before;
         for live in lives {
@@ -138,7 +134,7 @@ impl Core {
             let mut since = Instant::now();
             let copied = self.visit(&live, &mut |place, row| {
                 if row.used < expire_before {
-                    merge.expire(place, row, oldest, live.number());
+                    merge.expire(place, row, *oldest);
                     return Ok(());
                 }
                 let pushed = self.push_merged(merge, place, row);
@@ -149,13 +145,25 @@ impl Core {
                 }
                 pushed
             });
-            copied.map_err(|error| failed(live.slot, error, failed_write))?;
+            let left_alone = if failed_write { Vec::new() } else { vec![live.slot] };
+            copied.map_err(|error| Failed { error, left_alone })?;
         }
         if merge.draft.is_empty() {
             return Ok(None);
         }
-        let ended = self.end_merge(merge);
-        ended.map(Some).map_err(|error| failed(first, error, true))
+        Ok(Some(self.end_merge(merge)?))
+    }
+
+    /// Leaves out deletions of keys that have a version that counts: it is newer, and what is older
+    /// than the deletion is older than it.
+    fn drop_superseded(&self, deletions: &mut Vec<Deletion>) {
+        let mut superseded = Vec::with_capacity(deletions.len());
+        for piece in deletions.chunks(MOVES_MAX) {
+            let keys: Vec<Key> = piece.iter().map(|deletion| deletion.key).collect();
+            self.state().index.get_many(&keys, |_, place| superseded.push(place.is_some()));
+        }
+        let mut superseded = superseded.into_iter();
+        deletions.retain(|_| superseded.next() != Some(true));
     }
 
     fn start_merge(&self, victims: &[u32], counts: &Counts) -> Result<Merge> {
@@ -166,17 +174,13 @@ impl Core {
             victims.iter().filter_map(of).max().unwrap_or(0)
         };
         let file = self.create_file(number, counts)?;
+        let origin = file.origin;
         let options = QueueOptions { depth: WRITES_MAX, read_bytes: self.layout.page_bytes };
         Ok(Merge {
             queue: self.home().queue(options)?,
             file,
             draft: Draft::new(counts.rows, generation.saturating_add(1).min(GENERATION_MAX)),
-            pages: PageBuffer::new(
-                Vec::new(),
-                self.layout,
-                number.into(),
-                self.options.chunk_pages(),
-            ),
+            pages: PageBuffer::new(Vec::new(), self.layout, origin, self.options.chunk_pages()),
             moves: Vec::with_capacity(counts.rows as usize),
             expired: Vec::new(),
         })
@@ -210,7 +214,7 @@ impl Core {
             merge.reap(true)?;
         }
         let sum = merge.pages.pages_sum();
-        let (footer, tail) = merge.draft.finish(&self.layout, merge.file.number, sum);
+        let (footer, tail) = merge.draft.finish(&self.layout, &merge.file.origin, sum);
         let offset = self.layout.footer_offset(tail.counts.rows);
         merge.file.file.write_at(offset, &footer)?;
         self.counters.wrote(merge.file.directory, footer.len());
@@ -226,79 +230,123 @@ impl Core {
         let _ = self.disks[file.directory].remove(&segment::name(file.number));
     }
 
-    /// Points the index at the new segment. Where the index has no room for a place, its row stays
-    /// where it was, and the merged segments are left alone: each try would leave one more file.
-    fn finish_merge(&self, merge: Merge, tail: Tail) -> Result<()> {
+    /// Puts what a merge made in the place of what it was made of, at once for every commit. The
+    /// next one removes the old files.
+    fn settle(&self, victims: &[u32], merged: Merged) -> std::result::Result<(), Failed> {
         let mut writer = self.writer()?;
-        writer.unsynced.push(Arc::clone(&merge.file));
+        // Commits wait from here on (I7); puts do not.
+        let settling = self.settling.lock();
+        let _settling = settling.map_err(|_| self.refusal("a merge panicked"))?;
         writer.changed = true;
-        let birth_min = merge.draft.birth_min();
-        let slot = {
-            let mut state = self.state_mut();
-            let file = Arc::clone(&merge.file);
-            let segment = Segment::new(file, birth_min);
-            let slot = state.table.insert(segment);
-            state.table.appended(slot, tail.counts.rows);
-            let (bytes, now) = (self.layout.file_bytes(&tail.counts), state.next_seq);
-            let sealed = Sealed { bytes, tail, deleted_last: merge.draft.deleted_last() };
-            state.table.seal(slot, sealed, birth_min, now);
-            slot
-        };
-        // A commit from here on names the new segment and the old ones: the same rows twice.
+        writer.unsynced.extend(merged.new.iter().map(|(merge, _)| Arc::clone(&merge.file)));
         drop(writer);
-        let mut full = Ok(());
-        for (piece, first) in merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX)) {
-            let mut state = self.state_mut();
-            let mut ahead = Ahead::new(&state.index, piece.len(), |at| piece[at].0);
-            for ((_, from), row) in piece.iter().zip(first..) {
-                let asked = ahead.next(&state.index);
-                let to = state.table.place(slot, self.layout.page_of(row));
-                let moved = state.index.move_row(&asked, *from, to);
-                let stale = if moved == Ok(true) { state.table.page(*from).0 } else { slot };
-                state.table.went_stale(stale);
-                full = full.and(moved.map(drop));
-            }
+        if let Some((merge, tail)) = merged.new
+            && let Err((merge, full)) = self.install(merge, tail)
+        {
+            self.abandon(merge);
+            return Err(Failed { error: full.into(), left_alone: victims.to_vec() });
         }
-        add(&self.counters.rows_moved, merge.moves.len() as u64);
-        // Rows that could not be moved are where they were.
-        Ok(full?)
+        let mut state = self.state_mut();
+        state.drop_expired(&merged.expired, &self.counters);
+        victims.iter().for_each(|victim| state.retire(*victim));
+        Ok(())
     }
 
-    /// Takes merged segments and expired rows out of use, at once for every commit; the next one
-    /// removes the files.
-    fn retire(&self, victims: &[u32], expired: &[(Key, Place)]) -> Result<()> {
-        let mut writer = self.writer()?;
-        writer.changed = true;
-        let mut state = self.state_mut();
-        for (key, place) in expired {
-            if state.index.get(*key) == Some(*place) {
-                state.index.remove(*key);
-                let slot = state.table.page(*place).0;
-                state.table.went_stale(slot);
-                add(&self.counters.rows_expired, 1);
+    /// Points the index at the new segment. Where it has no room for that, all is as it was.
+    fn install(&self, merge: Merge, tail: Tail) -> std::result::Result<(), (Merge, Full)> {
+        let slot = self.insert_merged(&merge, tail);
+        let pieces = || merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX));
+        for (number, (piece, first)) in pieces().enumerate() {
+            let moved = self.state_mut().move_rows(piece, first, slot, &self.layout);
+            let Err(full) = moved else { continue };
+            for (piece, first) in pieces().take(number + 1) {
+                self.state_mut().move_back(piece, first, slot, &self.layout);
             }
+            self.state_mut().table.discard(slot);
+            return Err((merge, full));
         }
-        for victim in victims {
-            let segment = state.table.remove(*victim);
-            let (rows, bytes) = (segment.rows, segment.bytes());
-            state.retired.segments += 1;
-            state.retired.rows += u64::from(rows);
-            state.retired.bytes += bytes;
-            writer.retired.push(Retired { file: segment.file, rows, bytes });
+        add(&self.counters.rows_moved, merge.moves.len() as u64);
+        Ok(())
+    }
+
+    /// Puts the new segment into a slot, all of its rows live.
+    fn insert_merged(&self, merge: &Merge, tail: Tail) -> u32 {
+        let mut state = self.state_mut();
+        let number = merge.file.number as u32;
+        let lie = Lie { number, merged: true, births: tail.births };
+        let slot = state.table.insert(Segment::new(Arc::clone(&merge.file), lie));
+        state.table.appended(slot, tail.counts.rows);
+        let (bytes, now) = (self.layout.file_bytes(&tail.counts), state.next_seq);
+        let sealed = Sealed { bytes, tail, deleted_last: merge.draft.deleted_last() };
+        state.table.seal(slot, sealed, lie, now);
+        slot
+    }
+}
+
+impl State {
+    /// Points the index at rows of the segment of `slot`, the first of which is number `first`, where
+    /// it points at their old places still.
+    fn move_rows(
+        &mut self,
+        piece: &[(Key, Place)],
+        first: u32,
+        slot: u32,
+        layout: &Layout,
+    ) -> std::result::Result<(), Full> {
+        let mut ahead = Ahead::new(&self.index, piece.len(), |at| piece[at].0);
+        for ((_, from), row) in piece.iter().zip(first..) {
+            let asked = ahead.next(&self.index);
+            let to = self.table.place(slot, layout.page_of(row));
+            let moved = self.index.move_row(&asked, *from, to)?;
+            let stale = if moved { self.table.page(*from).0 } else { slot };
+            self.table.went_stale(stale);
         }
         Ok(())
+    }
+
+    /// Undoes [`State::move_rows`], of which any part was done: no row of the piece is looked for
+    /// in `slot` afterwards.
+    fn move_back(&mut self, piece: &[(Key, Place)], first: u32, slot: u32, layout: &Layout) {
+        let mut ahead = Ahead::new(&self.index, piece.len(), |at| piece[at].0);
+        for ((_, from), row) in piece.iter().zip(first..) {
+            let asked = ahead.next(&self.index);
+            let to = self.table.place(slot, layout.page_of(row));
+            // Places only ever get more bits, so those from before have room.
+            if self.index.move_row(&asked, to, *from) == Ok(true) {
+                self.table.came_back(self.table.page(*from).0);
+            }
+        }
+    }
+
+    fn drop_expired(&mut self, expired: &[(Key, Place)], counters: &Counters) {
+        for (key, place) in expired {
+            if self.index.get(*key) == Some(*place) {
+                self.index.remove(*key);
+                self.table.went_stale(self.table.page(*place).0);
+                add(&counters.rows_expired, 1);
+            }
+        }
+    }
+
+    /// Takes a merged segment out of use; the next commit but one that fails removes its file.
+    fn retire(&mut self, victim: u32) {
+        let segment = self.table.remove(victim);
+        let (rows, bytes) = (segment.rows, segment.bytes());
+        self.retired.segments += 1;
+        self.retired.rows += u64::from(rows);
+        self.retired.bytes += bytes;
+        self.retiring.push(Retired { file: segment.file, rows, bytes });
     }
 }
 
 impl Merge {
-    /// Leaves an expired row of a segment out; older versions of it stay as dead as they are.
-    fn expire(&mut self, place: Place, row: &Row<'_>, oldest: u32, segment: u64) {
+    /// Leaves an expired row out; older versions of it stay as dead as they are.
+    fn expire(&mut self, place: Place, row: &Row<'_>, oldest: u32) {
         self.expired.push((row.key, place));
         if oldest <= row.birth {
-            // After a crash in the middle of a merge the row may still lie where it was born, too.
-            let moved = segment != u64::from(row.birth);
-            let born = if moved { u32::MAX } else { 0 };
-            self.draft.delete(Deletion { key: row.key, birth: row.birth, row: born });
+            // It is the last of its birth, as only sealed segments are merged.
+            let dropped = ROW_DROPPED + self.file.number as u32;
+            self.draft.delete(Deletion { key: row.key, birth: row.birth, row: dropped });
         }
     }
 

@@ -6,15 +6,18 @@
 //! field     under            touched by
 //! merging   Mutex            whoever merges, and scans, which want segments to stay. Held across
 //!                            I/O; one merge at a time.
-//! writer    Mutex            whoever changes the store: put, delete, commit, snapshot, the end of
-//!                            a merge; and scans. Held across I/O.
+//! writer    Mutex            whoever changes the store: put, delete, commit, snapshot, the
+//!                            beginning of a merge's end; and scans. Held across I/O.
+//! settling  Mutex            a merge while its new segment takes the place of the old ones, and
+//!                            commits while they look at what there is to name. Not held across
+//!                            I/O.
 //! state     RwLock           everybody, for moments: look-ups read it, changes write it.
 //!                            Never held across I/O.
 //! readers   Mutex            idle queues of `get_many`
 //! counters  atomics          everybody; they reach reports alone
 //! ```
 //!
-//! Order of locks: merging, writer, state.
+//! Order of locks: merging, writer, settling, state.
 //!
 //! How a row moves
 //!
@@ -31,12 +34,17 @@
 //! - I3 Every segment's live count is the number of keys that point at it.
 //! - I4 A commit names a prefix of all rows that were put and keys that were deleted, in order.
 //! - I5 No file is removed that the last commit names.
+//! - I7 A commit names what a merge made or what it was made of, never both.
 //! - I6 A page holds two rows of one key only where it was deleted in between: the last counts.
 //!
-//! Failure   A failed write or sync leaves unknown what is on the disk: from then on writes are
-//!           refused until the store is opened again, and look-ups go on. A failed read is the
+//! Failure   What failed before anything of a segment was written is the failure of that call: the
+//!           next one tries again. Rows whose write failed stay in memory, and the write is tried
+//!           again before the next change; a segment whose sync failed, of which nobody knows what
+//!           the disk has, is read back, checked and written anew before the next commit. A merge
+//!           that fails leaves nothing behind and its segments as they were. A failed read is the
 //!           failure of the call that wanted it; a merge leaves a segment alone from then on
-//!           that it could not read. A panic inside a change refuses writes too.
+//!           that it could not read. A panic inside a change refuses writes until the store is
+//!           opened again.
 //! Cost      A row is written once when it is put and about once more when its segment is merged;
 //!           a look-up reads its page.
 
@@ -54,6 +62,7 @@ mod reader;
 mod scan;
 mod write;
 
+pub(crate) use load::{DELETIONS_HELD, verify};
 pub use reader::{Lookup, Reader, Ticket};
 pub use scan::Visit;
 
@@ -69,11 +78,11 @@ use stepwell_disk::{Buffer, Disk, Queue};
 use crate::index::Index;
 use crate::layout::Layout;
 use crate::lock::Locks;
-use crate::segment::{Draft, PageBuffer, SegmentFile, Tail};
+use crate::segment::{Draft, NUMBER_END, PageBuffer, SegmentFile, Tail};
 use crate::stats::{Counters, LIVE_PARTS};
 use crate::table::Table;
 use crate::target::Target;
-use crate::{Error, Manifest, Result, Stats, StoreOptions};
+use crate::{Error, Manifest, Result, Stats, StoreId, StoreOptions};
 
 /// A store of fixed-size rows under u64 keys; shared by any number of threads.
 pub struct Store {
@@ -89,10 +98,12 @@ struct Core {
     /// Those of the directories, for as long as anybody has the store or a reader of it.
     _locks: Locks,
     options: StoreOptions,
+    id: StoreId,
     layout: Layout,
     target: Target,
     merging: Mutex<()>,
     writer: Mutex<Writer>,
+    settling: Mutex<()>,
     state: RwLock<State>,
     /// Idle queues of `get_many`.
     readers: Mutex<Vec<Box<dyn Queue>>>,
@@ -115,7 +126,10 @@ struct State {
     /// Rows put and keys deleted so far.
     next_seq: u64,
     expire_before: u32,
+    /// What merged segments take until they are removed.
     retired: Space,
+    /// Those that the last commit may name.
+    retiring: Vec<Retired>,
 }
 
 /// The pages of a segment that are not all in its file yet.
@@ -140,16 +154,24 @@ struct Writer {
     spare: Vec<Buffer>,
     /// Segments whose last writes are under way, in order.
     ending: VecDeque<Ending>,
+    /// Writes to be started, in order: those that failed are tried again.
+    unwritten: Vec<Write>,
+    /// Writes under way.
+    writing: Vec<Write>,
     /// Sealed segments that were not synced yet.
     unsynced: Vec<Arc<SegmentFile>>,
-    /// Merged segments, named by the last commit perhaps.
+    /// Those of them whose sync failed, by number: they are written anew.
+    unsound: Vec<u64>,
+    /// Merged segments that the next commit no longer names.
+    leaving: Vec<Retired>,
+    /// Merged segments that no commit names any longer.
     retired: Vec<Retired>,
     next_segment: u64,
     /// The last commit.
     manifest: Manifest,
     /// Whether there is anything that the last commit does not name.
     changed: bool,
-    /// Why writes are refused, if they are.
+    /// Why writes are refused, if they are: a store that is looked at.
     refused: Option<String>,
 }
 
@@ -169,7 +191,18 @@ struct Ending {
     writes_left: usize,
 }
 
+/// A write of a part of a segment, and its bytes.
+struct Write {
+    slot: u32,
+    first_page: u32,
+    file: Arc<SegmentFile>,
+    offset: u64,
+    buffer: Arc<Buffer>,
+    bytes: usize,
+}
+
 /// A segment that was merged away.
+#[derive(Debug)]
 struct Retired {
     file: Arc<SegmentFile>,
     rows: u32,
@@ -260,6 +293,7 @@ impl Core {
         stats.bytes_debt = self.pressure(&state).debt();
         stats.segments = state.table.len() as u64;
         stats.segments_retired = state.retired.segments;
+        stats.deletions = state.table.deletions();
         stats.index_bytes = state.index.bytes();
         stats.index_bytes_peak = state.index.bytes_peak();
         stats.index_rewrite_ms_longest = state.index.rewrite_longest().as_secs_f64() * 1e3;
@@ -268,6 +302,7 @@ impl Core {
             let part = u64::from(segment.live) * LIVE_PARTS as u64 / u64::from(segment.rows.max(1));
             stats.segments_by_live[(part as usize).min(LIVE_PARTS - 1)] += 1;
             stats.directories[segment.file.directory].segments += 1;
+            stats.segments_left_alone += u64::from(segment.left_alone);
         }
         stats
     }
@@ -287,6 +322,9 @@ impl Core {
     /// The writer, unless writes are refused.
     fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
         let writer = self.writer.lock().map_err(|_| self.refusal("a change of it panicked"))?;
+        if self.settling.is_poisoned() {
+            return Err(self.refusal("a merge panicked"));
+        }
         match &writer.refused {
             Some(why) => Err(self.refusal(why)),
             None => Ok(writer),
@@ -295,20 +333,12 @@ impl Core {
 }
 
 impl Writer {
-    /// Passes the outcome of a write on; after a failed one all later ones are refused.
-    fn guard<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        if let Err(error) = &outcome {
-            self.refused.get_or_insert_with(|| error.to_string());
-        }
-        outcome
-    }
-
     /// A number for the next segment; numbers are never given twice, and births have 32 bits.
     fn number(&mut self) -> Result<u32> {
-        let number = u32::try_from(self.next_segment).ok().filter(|number| *number < u32::MAX);
+        let number = u32::try_from(self.next_segment).ok().filter(|number| *number < NUMBER_END);
         let number = number.ok_or_else(|| {
             Error::Options(
-                "this store has written 2^32 segments: copy it into a new one".to_owned(),
+                "this store has written 2^31 segments: copy it into a new one".to_owned(),
             )
         })?;
         self.next_segment += 1;

@@ -15,10 +15,11 @@ use super::{Core, Space, State, Store, Writer};
 use crate::lock::{self, Locks};
 use crate::manifest::MANIFEST_NAME;
 use crate::options::{Compaction, WRITES_MAX};
+use crate::segment::reader::header_of;
 use crate::segment::{self, SegmentFile};
 use crate::stats::Counters;
 use crate::v1::OldManifest;
-use crate::{Error, Manifest, Result, SegmentEntry, StoreOptions};
+use crate::{Error, Manifest, Result, SegmentEntry, StoreId, StoreOptions};
 
 /// Where files go that no manifest names.
 const SET_ASIDE: &str = "set-aside";
@@ -45,8 +46,9 @@ impl Store {
         options.check()?;
         refuse_twice(&disks)?;
         let locks = lock_new(&disks)?;
-        set_aside_unnamed(&disks, &[])?;
-        let mut manifest = Manifest::empty(&options.layout());
+        set_aside_unnamed(&disks, &[], &[])?;
+        let id = options.id.unwrap_or_else(StoreId::drawn);
+        let mut manifest = Manifest::empty(id, &options.layout());
         manifest.next_segment = number_free(&disks)?;
         let counters = Counters::new(disks.len());
         manifest.store(home(&disks)?, &counters)?;
@@ -85,7 +87,7 @@ impl Store {
     fn open_locked((disks, locks): (Disks, Locks), options: StoreOptions) -> Result<Self> {
         if let Some(old) = OldManifest::load(home(&disks)?)? {
             old.check(home(&disks)?, options.table, options.row_bytes)?;
-            set_aside_unnamed(&disks, &old.segments)?;
+            set_aside_unnamed(&disks, &old.segments, &[])?;
             // Its manifest is replaced by the first commit of the new one, at one stroke.
             Self::rewrite(&disks, home(&disks)?, &old, &options)?;
         }
@@ -94,7 +96,12 @@ impl Store {
         // Before anything moves: a directory of another store is no place to set files aside.
         refuse_existing(&disks[1..])?;
         load::find(&disks, &manifest)?;
-        set_aside_unnamed(&disks, &manifest.segments)?;
+        if manifest.store == StoreId::OLD {
+            manifest.store = options.id.unwrap_or_else(StoreId::drawn);
+        }
+        let mut ours = manifest.origins.clone();
+        ours.push(manifest.store);
+        set_aside_unnamed(&disks, &manifest.segments, &ours)?;
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
         let counters = Counters::new(disks.len());
         Self::assemble((disks, locks), options, manifest, counters)
@@ -140,14 +147,16 @@ impl Store {
         let locks = lock_new(&disks)?;
         if let Some(old) = OldManifest::load(&*source)? {
             old.check(&*source, options.table, options.row_bytes)?;
-            set_aside_unnamed(&disks, &[])?;
+            set_aside_unnamed(&disks, &[], &[])?;
             Self::rewrite(&disks, &*source, &old, &options)?;
             return Self::open_locked((disks, locks), options);
         }
         let mut manifest = Manifest::load(&*source)?;
         manifest.check(&options, &*source)?;
+        // What it writes from now on is its own, and no other store's that has these segments.
+        manifest = manifest.adopted_by(options.id.unwrap_or_else(StoreId::drawn));
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
-        set_aside_unnamed(&disks, &[])?;
+        set_aside_unnamed(&disks, &[], &[])?;
         let counters = Counters::new(disks.len());
         for (number, entry) in manifest.segments.iter().enumerate() {
             options.go_on()?;
@@ -156,9 +165,9 @@ impl Store {
             if source.link_into(&segment::name(entry.segment), disk.path())? == Placed::Copied {
                 counters.wrote(directory, entry.bytes as usize);
             }
-            let file = SegmentFile::open(&**disk, directory, entry.segment)?;
+            let file = SegmentFile::open(&**disk, &manifest.spot(entry, directory))?;
             let from = source.path().join(segment::name(entry.segment));
-            let checked = file.check_all(&manifest.layout(), entry, &counters);
+            let checked = file.check_all(entry, &counters);
             checked.map_err(|error| error.found_in(from))?;
         }
         for disk in disks.iter().skip(1) {
@@ -181,7 +190,7 @@ impl Store {
             move_aside(disk, MANIFEST_NAME)?;
             moved += 1;
         }
-        Ok(moved + set_aside_of(disk, &[])?)
+        Ok(moved + set_aside_of(disk, &[], &[])?)
     }
 
     /// Writes the rows of a store of version 1, which lies in `source`, into one of this version.
@@ -193,7 +202,8 @@ impl Store {
     ) -> Result<()> {
         // Nothing is merged on the way, so nothing is committed before everything is there.
         let options = StoreOptions { compaction: Compaction::Inline, ..options.clone() };
-        let mut manifest = Manifest::empty(&options.layout());
+        let id = options.id.unwrap_or_else(StoreId::drawn);
+        let mut manifest = Manifest::empty(id, &options.layout());
         manifest.next_segment = old.next_segment.max(number_free(disks)?);
         let counters = Counters::new(disks.len());
         // The caller has the locks.
@@ -212,7 +222,10 @@ impl Store {
         manifest: Manifest,
         counters: Counters,
     ) -> Result<Self> {
-        let layout = options.layout();
+        // A store keeps the pages that it was made with.
+        let options = StoreOptions { page_bytes: manifest.page_bytes as usize, ..options };
+        options.check()?;
+        let (layout, id) = (options.layout(), manifest.store);
         let loaded = Loading::load(&disks, &options, &manifest, &counters)?;
         let state = State {
             index: loaded.index,
@@ -221,6 +234,7 @@ impl Store {
             next_seq: manifest.next_seq,
             expire_before: manifest.expire_before,
             retired: Space::default(),
+            retiring: Vec::new(),
         };
         let of_writer = QueueOptions { depth: WRITES_MAX, read_bytes: layout.page_bytes };
         let writer = Writer {
@@ -228,7 +242,11 @@ impl Store {
             open: None,
             spare: Vec::new(),
             ending: std::collections::VecDeque::new(),
+            unwritten: Vec::new(),
+            writing: Vec::new(),
             unsynced: Vec::new(),
+            unsound: Vec::new(),
+            leaving: Vec::new(),
             retired: Vec::new(),
             next_segment: manifest.next_segment,
             manifest,
@@ -239,11 +257,13 @@ impl Store {
         let core = Arc::new(Core {
             disks,
             _locks: locks,
+            id,
             layout,
             target: options.target(),
             options,
             merging: Mutex::new(()),
             writer: Mutex::new(writer),
+            settling: Mutex::new(()),
             state: RwLock::new(state),
             readers: Mutex::new(Vec::new()),
             looking: AtomicUsize::new(0),
@@ -308,25 +328,39 @@ fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
     Ok(highest + 1)
 }
 
-fn set_aside_unnamed(disks: &[Arc<dyn Disk>], named: &[SegmentEntry]) -> Result<()> {
+fn set_aside_unnamed(
+    disks: &[Arc<dyn Disk>],
+    named: &[SegmentEntry],
+    ours: &[StoreId],
+) -> Result<()> {
     for disk in disks {
-        set_aside_of(&**disk, named)?;
+        set_aside_of(&**disk, named, ours)?;
     }
     Ok(())
 }
 
 /// Sets aside the files that are called like segments and are not named; returns their number.
-fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry]) -> Result<usize> {
+/// Where it is known whose are ours, others' segments are left alone.
+fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry], ours: &[StoreId]) -> Result<usize> {
     let mut numbers: Vec<u64> = named.iter().map(|entry| entry.segment).collect();
     numbers.sort_unstable();
     let mut moved = 0;
     for name in disk.list()? {
-        if segment::number(&name).is_some_and(|number| numbers.binary_search(&number).is_err()) {
+        let unnamed =
+            segment::number(&name).is_some_and(|number| numbers.binary_search(&number).is_err());
+        if unnamed && (ours.is_empty() || !is_foreign(disk, &name, ours)) {
             move_aside(disk, &name)?;
             moved += 1;
         }
     }
     Ok(moved)
+}
+
+/// Whether a file is a segment of a store that is none of `ours`; one whose header is not whole is
+/// what a killed process left.
+fn is_foreign(disk: &dyn Disk, name: &str, ours: &[StoreId]) -> bool {
+    let header = disk.open(name).ok().and_then(|file| header_of(&*file).ok().flatten());
+    header.is_some_and(|header| !ours.contains(&header.origin.store))
 }
 
 fn move_aside(disk: &dyn Disk, name: &str) -> Result<()> {

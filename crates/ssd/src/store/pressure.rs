@@ -60,7 +60,7 @@ impl Core {
     pub(super) fn pressure(&self, state: &State) -> Pressure {
         let (target, segment) = (&self.target, self.options.segment_bytes as f64);
         let unsealed: u64 = state.open.iter().map(|open| u64::from(open.pages.rows())).sum();
-        let held = Held { rows: state.index.rows(), runs: state.table.runs(), unsealed };
+        let held = Held { rows: state.index.rows(), unsealed };
         let limit = target.limit(&held, self.options.space_max, SEGMENTS_FREE[0]);
         let rest = target.at_rest(&held);
         // What merging cannot give back may not keep writers waiting at every segment.

@@ -27,14 +27,29 @@ impl Store {
     /// step of each row's last use: what [`Store::expire_before`] goes by.
     ///
     /// Waits where more than twice the space of the live rows is taken, until compaction has made
-    /// room. Rows before a failure may have been put.
+    /// room. Rows before a failure may have been put: [`Store::put_some`] says how many.
     ///
     /// # Errors
-    /// When the index is full or the disk refuses; after the latter all writes are refused.
+    /// When the index is full or the disk refuses; the store goes on once it does not.
     ///
     /// # Panics
     /// When the lengths do not fit each other.
     pub fn put_many(&self, keys: &[Key], used: &[u32], rows: &[u8]) -> Result<()> {
+        self.put_some(keys, used, rows).1
+    }
+
+    /// [`Store::put_many`], which also says how many rows were put, the first ones: all, unless it
+    /// failed. What is left can be put again.
+    ///
+    /// # Panics
+    /// When the lengths do not fit each other.
+    pub fn put_some(&self, keys: &[Key], used: &[u32], rows: &[u8]) -> (usize, Result<()>) {
+        let mut put = 0;
+        let outcome = self.put_counted(keys, used, rows, &mut put);
+        (put, outcome)
+    }
+
+    fn put_counted(&self, keys: &[Key], used: &[u32], rows: &[u8], put: &mut usize) -> Result<()> {
         let row_bytes = self.core.layout.row_bytes;
         assert!(keys.len() == used.len(), "a step of last use for every key");
         assert!(rows.len() == keys.len() * row_bytes, "{row_bytes} bytes for every key");
@@ -44,7 +59,7 @@ impl Store {
             let rows = &rows[start * row_bytes..end * row_bytes];
             let portion = Piece { keys: &keys[start..end], used: &used[start..end], rows };
             self.core.make_space()?;
-            self.core.put_portion(&portion)?;
+            self.core.put_portion(&portion, put)?;
             start = end;
         }
         Ok(())
@@ -52,7 +67,7 @@ impl Store {
 }
 
 impl Core {
-    fn put_portion(&self, portion: &Piece<'_>) -> Result<()> {
+    fn put_portion(&self, portion: &Piece<'_>, put: &mut usize) -> Result<()> {
         let row_bytes = self.layout.row_bytes;
         let mut writer = self.writer()?;
         let mut start = 0;
@@ -62,7 +77,12 @@ impl Core {
             let rows = &portion.rows[piece.start * row_bytes..piece.end * row_bytes];
             let (keys, used) = (&portion.keys[piece.clone()], &portion.used[piece]);
             writer.changed = true;
-            self.state_mut().append(&mut writer, &Piece { keys, used, rows }, self)?;
+            let mut state = self.state_mut();
+            let before = state.next_seq;
+            let appended = state.append(&mut writer, &Piece { keys, used, rows }, self);
+            *put += (state.next_seq - before) as usize;
+            drop(state);
+            appended?;
             start += count;
         }
         Ok(())
@@ -70,9 +90,11 @@ impl Core {
 
     /// Rows that can be appended next, at least one; flushes, seals and starts what it must.
     pub(super) fn room(&self, writer: &mut Writer) -> Result<u32> {
+        // What could not be written is in memory, and comes first: so no more than that is there.
+        self.write_again(writer)?;
         loop {
             let Some(open) = &writer.open else {
-                if writer.retired.len() >= RETIRED_MAX {
+                if self.state().retiring.len() >= RETIRED_MAX {
                     // No segment is open: this commit costs no small one.
                     self.commit_locked(writer)?;
                 }

@@ -8,6 +8,7 @@ use stepwell_disk::Buffer;
 
 use super::{Core, Store, Writer};
 use crate::index::Place;
+use crate::rule::ROW_UNMOVED;
 use crate::segment::page::{self, Row};
 use crate::segment::{CHUNK_BYTES, Deletion, SegmentFile};
 use crate::{Error, Result};
@@ -100,12 +101,8 @@ impl Core {
         };
         match (sealed, writer) {
             (Some(sealed), _) => {
-                let footer = file.footer(&self.layout, &sealed.tail, &self.counters)?;
-                let visit = &mut |row, key, _| {
-                    look(row, key);
-                    Ok(())
-                };
-                file.for_each_key(&self.layout, &sealed.tail, &footer, &self.counters, visit)?;
+                let footer = file.footer(&sealed.tail, &self.counters)?;
+                footer.keys.iter().zip(0..).for_each(|(key, row)| look(row, *key));
                 live.deletions = footer.deletions;
             }
             (None, Some(writer)) => {
@@ -188,7 +185,7 @@ impl Core {
                 let keys = on_page.iter().map(|(_, key)| *key).collect();
                 Err(self.page_lost(file, number, why, keys))
             };
-            if !page::is_whole(bytes, layout.table, file.number, number) {
+            if !page::is_whole(bytes, layout.table, &file.origin, number) {
                 return lost(NOT_WHOLE);
             }
             for (_, key) in on_page {
@@ -223,15 +220,9 @@ impl Live {
     /// Deletions that a version of such a birth or a later one in another segment may still need.
     pub(super) fn deletions_since(&self, oldest: u32) -> impl Iterator<Item = Deletion> {
         let needed = self.deletions.iter().filter(move |deletion| oldest <= deletion.birth);
-        // One that goes along already keeps what it says of its birth's own segment.
-        let own = |deletion: &Deletion| self.file.number == u64::from(deletion.birth);
-        let row = move |deletion: &Deletion| if own(deletion) { 0 } else { deletion.row };
+        // What lies in its birth's own segment goes with that, or is told by the deletions there.
+        let row = |deletion: &Deletion| if deletion.row < ROW_UNMOVED { 0 } else { deletion.row };
         needed.map(move |deletion| Deletion { row: row(deletion), ..*deletion })
-    }
-
-    /// Number of the segment.
-    pub(super) fn number(&self) -> u64 {
-        self.file.number
     }
 
     /// Keeps what the index points at.

@@ -3,50 +3,92 @@
 
 use std::sync::Arc;
 
-use stepwell_disk::Buffer;
-
-use super::{Core, Ending, OpenPages, OpenSegment, State, Writer};
-use crate::Result;
+use super::{Core, Ending, OpenPages, OpenSegment, State, Write, Writer};
+use crate::identity::Origin;
 use crate::layout::Counts;
 use crate::options::WRITES_MAX;
-use crate::segment::{Draft, PageBuffer, SegmentFile};
+use crate::rule::Lie;
+use crate::segment::pages::Chunk;
+use crate::segment::{Draft, PageBuffer, SegmentFile, Spot};
 use crate::table::{Sealed, Segment};
+use crate::{Error, Result, SEGMENTS_MAX};
 
 /// Stands for the footer where writes have the first page of their chunk.
 const FOOTER: u32 = u32::MAX;
 
 impl Core {
-    /// Makes a file for a segment of at most `counts`, in the directory with the fewest segments.
+    /// Makes a file for a segment of at most `counts`, in the directory that is the emptiest of
+    /// those that take it. Where it fails nothing was written.
     pub(super) fn create_file(&self, number: u32, counts: &Counts) -> Result<Arc<SegmentFile>> {
-        let directory = self.emptiest();
         let bytes = self.layout.file_bytes(counts);
-        let cached = self.state().cached_bytes() + bytes <= self.options.cached_bytes;
-        let disk = &*self.disks[directory];
-        Ok(Arc::new(SegmentFile::create(disk, directory, number.into(), bytes, cached)?))
+        let (cached, segments) = {
+            let state = self.state();
+            (state.cached_bytes() + bytes <= self.options.cached_bytes, state.table.len())
+        };
+        if segments >= SEGMENTS_MAX {
+            return Err(Error::Options(format!(
+                "a store of {SEGMENTS_MAX} segments begins no other: copy it into one of larger \
+                 segments (tiers.segment)"
+            )));
+        }
+        let origin = Origin { store: self.id, number: number.into() };
+        let mut outcome = None;
+        for directory in self.directories(bytes) {
+            let (number, layout) = (number.into(), self.layout);
+            let spot = Spot { directory, number, cached, layout, origin };
+            match SegmentFile::create(&*self.disks[directory], &spot, bytes) {
+                Ok(file) => return Ok(Arc::new(file)),
+                Err(error) => {
+                    outcome.get_or_insert(error);
+                }
+            }
+        }
+        Err(outcome.unwrap_or_else(|| self.refusal("it has no directory")))
     }
 
-    fn emptiest(&self) -> usize {
+    /// The directories by how full they are; those that have less than `bytes` left come last.
+    fn directories(&self, bytes: u64) -> Vec<usize> {
         if self.disks.len() == 1 {
-            return 0;
+            return vec![0];
         }
-        let mut segments = vec![0u64; self.disks.len()];
+        let mut taken = vec![(0u64, 0u64); self.disks.len()];
         let state = self.state();
         for slot in state.table.in_order() {
-            segments[state.table.get(slot).file.directory] += 1;
+            let segment = state.table.get(slot);
+            let taken = &mut taken[segment.file.directory];
+            *taken = (taken.0 + segment.bytes(), taken.1 + 1);
         }
-        (0..segments.len()).min_by_key(|directory| segments[*directory]).unwrap_or(0)
+        drop(state);
+        let fullness = |directory: &usize| {
+            let (ours, segments) = taken[*directory];
+            // Where the system cannot tell, creating will.
+            let free = self.disks[*directory].bytes_free().unwrap_or(u64::MAX);
+            let part = ours as f64 / (ours as f64 + free as f64).max(1.0);
+            // In thousandths: files of other programs on one disk are no reason to choose another.
+            (free < bytes, (part * 1e3) as u64, segments)
+        };
+        let mut directories: Vec<usize> = (0..self.disks.len()).collect();
+        directories.sort_by_cached_key(fullness);
+        directories
     }
 
     /// Starts a segment that rows are put into.
     pub(super) fn start_segment(&self, writer: &mut Writer) -> Result<()> {
         let birth = writer.number()?;
         let rows = self.options.segment_rows();
-        let file = self.create_file(birth, &Counts { rows, runs: 1, deletions: 0 });
-        let file = writer.guard(file)?;
+        let counts = Counts { rows, ..Counts::default() };
+        let file = match self.create_file(birth, &counts) {
+            // What was merged away is only waiting for a commit.
+            Err(error) if error.is_no_room() && !self.state().retiring.is_empty() => {
+                self.commit_locked(writer)?;
+                self.create_file(birth, &counts)?
+            }
+            made => made?,
+        };
         let spare = std::mem::take(&mut writer.spare);
         let chunk_pages = self.options.chunk_pages();
-        let pages = PageBuffer::new(spare, self.layout, birth.into(), chunk_pages);
-        let segment = Segment::new(Arc::clone(&file), birth);
+        let pages = PageBuffer::new(spare, self.layout, file.origin, chunk_pages);
+        let segment = Segment::new(Arc::clone(&file), Lie::put(birth));
         let mut state = self.state_mut();
         let slot = state.table.insert(segment);
         state.open.push(OpenPages { slot, pages });
@@ -58,38 +100,37 @@ impl Core {
     pub(super) fn flush(&self, writer: &mut Writer) -> Result<()> {
         let Some(open) = &writer.open else { return Ok(()) };
         let (slot, file) = (open.slot, Arc::clone(&open.file));
-        let Some(chunk) = self.state_mut().pages_mut(slot).take() else { return Ok(()) };
-        let offset = self.layout.page_offset(chunk.first_page);
-        self.start_write(
-            writer,
-            (slot, chunk.first_page),
-            &file,
-            offset,
-            &chunk.buffer,
-            chunk.bytes,
-        )
+        let chunk = self.state_mut().pages_mut(slot).take();
+        writer.unwritten.extend(chunk.map(|chunk| self.write_of(slot, &file, chunk)));
+        self.write_on(writer)
     }
 
-    fn start_write(
-        &self,
-        writer: &mut Writer,
-        (slot, first_page): (u32, u32),
-        file: &SegmentFile,
-        offset: u64,
-        buffer: &Arc<Buffer>,
-        bytes: usize,
-    ) -> Result<()> {
-        let token = u64::from(slot) << 32 | u64::from(first_page);
-        loop {
-            let started = writer.queue.write(token, &file.file, offset, buffer, bytes);
-            if writer.guard(started.map_err(Into::into))? {
-                break;
-            }
-            self.reap(writer, true)?;
-        }
-        self.counters.wrote(file.directory, bytes);
-        // Whatever is finished makes room for the next one.
+    fn write_of(&self, slot: u32, file: &Arc<SegmentFile>, chunk: Chunk) -> Write {
+        let Chunk { first_page, buffer, bytes } = chunk;
+        let offset = self.layout.page_offset(first_page);
+        Write { slot, first_page, file: Arc::clone(file), offset, buffer, bytes }
+    }
+
+    /// Starts what is to be written, and takes note of what is: that makes room for the next one.
+    fn write_on(&self, writer: &mut Writer) -> Result<()> {
+        self.write_again(writer)?;
         self.reap(writer, false)
+    }
+
+    /// Starts the writes that have not been, or that failed, in order.
+    pub(super) fn write_again(&self, writer: &mut Writer) -> Result<()> {
+        while let Some(write) = writer.unwritten.first() {
+            let Write { slot, first_page, file, offset, buffer, bytes } = write;
+            let token = u64::from(*slot) << 32 | u64::from(*first_page);
+            if !writer.queue.write(token, &file.file, *offset, buffer, *bytes)? {
+                self.reap(writer, true)?;
+                continue;
+            }
+            self.counters.wrote(file.directory, *bytes);
+            let write = writer.unwritten.remove(0);
+            writer.writing.push(write);
+        }
+        Ok(())
     }
 
     /// Takes note of finished writes; waits for one where asked and any is under way.
@@ -98,11 +139,19 @@ impl Core {
         let completed = writer.queue.complete(wait, &mut |done| {
             finished.push((done.token, done.outcome.map(|_| ())));
         });
-        writer.guard(completed.map_err(Into::into))?;
-        for (token, outcome) in finished {
-            // The pages stay readable in memory if this failed.
-            writer.guard(outcome.map_err(Into::into))?;
+        let mut outcome = completed.map(drop).map_err(Error::from);
+        for (token, written) in finished {
             let (slot, first_page) = ((token >> 32) as u32, token as u32);
+            let of = |write: &Write| (write.slot, write.first_page) == (slot, first_page);
+            let at = writer.writing.iter().position(of);
+            let write = at.map(|at| writer.writing.swap_remove(at));
+            if let Err(error) = written {
+                // Its bytes stay readable in memory, and are written again.
+                writer.unwritten.extend(write);
+                outcome = outcome.and(Err(error.into()));
+                continue;
+            }
+            drop(write);
             if first_page != FOOTER {
                 self.state_mut().pages_mut(slot).landed(first_page);
             }
@@ -110,10 +159,10 @@ impl Core {
                 ending.writes_left -= 1;
             }
         }
+        outcome?;
         while let Some(ending) = writer.ending.front().filter(|ending| ending.writes_left == 0) {
             // Its list of keys is needed for as long as it is not sealed.
-            let cut = cut_to(&ending.file, self.layout.file_bytes(&ending.tail.counts));
-            writer.guard(cut)?;
+            cut_to(&ending.file, self.layout.file_bytes(&ending.tail.counts))?;
             if let Some(ending) = writer.ending.pop_front() {
                 self.end(writer, ending);
             }
@@ -128,7 +177,8 @@ impl Core {
         let deleted_last = ending.draft.deleted_last();
         let sealed = Sealed { bytes, tail: ending.tail, deleted_last };
         let now = state.next_seq;
-        state.table.seal(ending.slot, sealed, ending.draft.birth_min(), now);
+        let lie = state.table.get(ending.slot).lie;
+        state.table.seal(ending.slot, sealed, lie, now);
         let pages = state.open.extract_if(.., |open| open.slot == ending.slot).next();
         drop(state);
         writer.spare.extend(pages.into_iter().flat_map(|open| open.pages.into_buffers()));
@@ -137,38 +187,44 @@ impl Core {
         self.bell.ring();
     }
 
-    /// Starts the last writes of the open segment, if it holds anything.
+    /// Starts the last writes of the open segment, if it holds anything. Where that fails, no row is
+    /// put into it any more, and they are tried again.
     pub(super) fn seal(&self, writer: &mut Writer) -> Result<()> {
         if writer.open.as_ref().is_none_or(|open| open.draft.is_empty()) {
             return Ok(());
         }
-        self.flush(writer)?;
         let Some(mut open) = writer.open.take() else { return Ok(()) };
-        let (pages_sum, in_flight) = {
-            let mut state = self.state_mut();
-            let pages = state.pages_mut(open.slot);
-            (pages.pages_sum(), pages.in_flight())
-        };
-        let (footer, tail) = open.draft.finish(&self.layout, open.file.number, pages_sum);
         let (slot, file) = (open.slot, open.file);
-        let writes_left = in_flight + 1;
-        writer.ending.push_back(Ending {
+        let (last, pages_sum, in_flight) = {
+            let mut state = self.state_mut();
+            let pages = state.pages_mut(slot);
+            (pages.take(), pages.pages_sum(), pages.in_flight())
+        };
+        writer.unwritten.extend(last.map(|chunk| self.write_of(slot, &file, chunk)));
+        let (footer, tail) = open.draft.finish(&self.layout, &file.origin, pages_sum);
+        let (offset, bytes) = (self.layout.footer_offset(tail.counts.rows), footer.len());
+        writer.unwritten.push(Write {
             slot,
+            first_page: FOOTER,
             file: Arc::clone(&file),
-            draft: open.draft,
-            tail,
-            writes_left,
+            offset,
+            buffer: Arc::new(footer),
+            bytes,
         });
-        let offset = self.layout.footer_offset(tail.counts.rows);
-        let bytes = footer.len();
-        self.start_write(writer, (slot, FOOTER), &file, offset, &Arc::new(footer), bytes)
+        // The footer and the chunks, those among them whose writes failed before.
+        let writes_left = in_flight + 1;
+        writer.ending.push_back(Ending { slot, file, draft: open.draft, tail, writes_left });
+        self.write_on(writer)
     }
 
     /// Waits for all writes that are under way.
     pub(super) fn drain(&self, writer: &mut Writer) -> Result<()> {
+        self.write_again(writer)?;
         while writer.queue.in_flight() > 0 {
             self.reap(writer, true)?;
         }
+        // Those that could not be cut to their lengths before.
+        self.reap(writer, false)?;
         assert!(writer.ending.is_empty(), "a segment whose writes are done has ended");
         Ok(())
     }

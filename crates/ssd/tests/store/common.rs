@@ -15,6 +15,7 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Segments of a header, three pages of 12 rows and a footer; writes of two pages.
 pub(crate) fn options() -> StoreOptions {
     StoreOptions {
+        page_bytes: PAGE_BYTES as usize,
         segment_bytes: 24_576,
         buffer_bytes: 2 * PAGE_BYTES,
         index_bytes_max: 2 << 20,
