@@ -249,7 +249,9 @@ impl StoreOptions {
         budget.add("store row lists", 2 * self.list_bytes(), why("open and closing segment"));
         budget.add("store compaction", merge, why("reads, writes and lists of a merge"));
         let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
-        let deletions = (DELETIONS_HELD * size_of::<Deletion>()) as u64;
+        // A map of one segment's deletions takes half as much again, and is half full.
+        let deletions = DELETIONS_HELD as u64 + 3 * u64::from(self.segment_deletions());
+        let deletions = deletions * size_of::<Deletion>() as u64;
         budget.add("store opening", deletions + self.list_bytes(), why("deletions, a footer"));
         budget.add("store read queues", reads, why("readers, footers"));
     }

@@ -19,6 +19,7 @@ use stepwell_base::Key;
 use stepwell_disk::{Disk, Error as DiskError, Operation};
 
 use crate::check::Listed;
+use crate::identity::Origin;
 use crate::layout::Layout;
 use crate::lock;
 use crate::rule::Lie;
@@ -374,20 +375,25 @@ fn spots_named(
     Ok(spots)
 }
 
-/// All segments that lie in the directories, of one table and row size, in order of their numbers;
-/// those whose headers do not tell what they are are counted.
+/// All segments that lie in the directories, of the table and row size of the first that says what
+/// they are. One whose header is lost is taken for the same store's.
 fn spots_of_all(disks: &[Arc<dyn Disk>], salvaged: &mut Salvaged) -> Result<Vec<Spot>> {
-    let mut spots: Vec<Spot> = Vec::new();
+    let mut found = Vec::new();
     for number in numbers_of_all(disks)? {
         let Some(directory) = directory_of(disks, number)? else { continue };
         let file = disks[directory].open(&segment::name(number));
         let header = file.ok().map(|file| segment::reader::header_of(&*file)).transpose()?;
-        let Some(Header { layout, origin }) = header.flatten() else {
-            salvaged.segments_lost += 1;
-            continue;
-        };
-        let first = spots.first().map_or(layout, |spot| spot.layout);
-        if (first.table, first.row_bytes) == (layout.table, layout.row_bytes) {
+        found.push((number, directory, header.flatten()));
+    }
+    let Some(first) = found.iter().find_map(|(_, _, header)| *header) else {
+        return Ok(Vec::new());
+    };
+    let mut spots = Vec::new();
+    for (number, directory, header) in found {
+        let like_first = Header { origin: Origin { number, ..first.origin }, ..first };
+        let Header { layout, origin } = header.unwrap_or(like_first);
+        let of_table = |layout: Layout| (layout.table, layout.row_bytes);
+        if of_table(layout) == of_table(first.layout) {
             spots.push(Spot { directory, number, cached: false, layout, origin });
         } else {
             salvaged.segments_lost += 1;

@@ -1,10 +1,11 @@
 //! Building the index from footers.
 //!
 //! How      Segment after segment, each row is pointed at unless what is pointed at already is
-//!          newer; then the deletions, which kill what is left. Which of two versions counts and
-//!          what a deletion kills is [`rule`](crate::rule)'s to say.
-//! Bounds   The footer of one segment, and [`DELETIONS_HELD`] deletions; those of more segments are
-//!          read a second time.
+//!          newer, or a deletion of the same segment killed it; then the other deletions, which
+//!          kill what is left. Which of two versions counts and what a deletion kills is
+//!          [`rule`](crate::rule)'s to say.
+//! Bounds   The footer of one segment and a map of its deletions, and [`DELETIONS_HELD`] deletions
+//!          of all; those of more segments are read a second time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use stepwell_base::Key;
 use stepwell_disk::{Buffer, Disk};
 
 use crate::index::{Ahead, Index};
+use crate::rule::{Lie, ROW_UNMOVED};
 use crate::segment::reader::row_of;
 use crate::segment::{self, Deletion, SegmentFile, Spot};
 use crate::stats::Counters;
@@ -104,8 +106,9 @@ impl<'a> Loading<'a> {
         let footer = file.footer(&tail, self.counters)?;
         let lie = file.lie(&tail, &footer);
         let slot = self.table.insert(Segment::new(Arc::clone(&file), lie));
+        let own = own_deletions(&footer.deletions, &lie);
         for (rows, first) in footer.keys.chunks(ROWS_AT_ONCE).zip((0..).step_by(ROWS_AT_ONCE)) {
-            self.add_rows(slot, first, rows)?;
+            self.add_rows(slot, first, rows, &own)?;
         }
         let deleted_last = footer.deletions.iter().map(|deletion| deletion.birth).max();
         let sealed = Sealed { bytes: entry.bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
@@ -123,13 +126,23 @@ impl<'a> Loading<'a> {
     }
 
     /// Adds rows of one segment, asking for what they will need ahead.
-    fn add_rows(&mut self, slot: u32, first: u32, keys: &[Key]) -> Result<()> {
+    fn add_rows(
+        &mut self,
+        slot: u32,
+        first: u32,
+        keys: &[Key],
+        own: &HashMap<Key, u32>,
+    ) -> Result<()> {
         let segment = self.table.get(slot);
         let (layout, lie) = (segment.file.layout, segment.lie);
         let mut ahead = Ahead::new(&self.index, keys.len(), |at| keys[at]);
-        for row in (first..).take(keys.len()) {
+        for (row, key) in (first..).zip(keys) {
             let asked = ahead.next(&self.index);
             self.table.appended(slot, 1);
+            if !own.is_empty() && own.get(key).is_some_and(|before| row < *before) {
+                self.table.went_stale(slot);
+                continue;
+            }
             let place = self.table.place(slot, layout.page_of(row));
             let Some(old) = self.index.put_asked(&asked, place)? else { continue };
             let (of, _) = self.table.page(old);
@@ -169,22 +182,37 @@ impl<'a> Loading<'a> {
     fn is_dead(&mut self, slot: u32, page: u32, deletion: &Deletion) -> Result<bool> {
         let segment = self.table.get(slot);
         let (file, lie, rows) = (Arc::clone(&segment.file), segment.lie, segment.rows);
-        let first = file.layout.first_row(page);
-        let last = first + file.layout.rows_on(page, rows).saturating_sub(1);
-        if let Some(dead) = lie.is_dead((first, last), deletion) {
+        // What a deletion of the same segment kills was left out.
+        if let Some(dead) = lie.is_dead((u32::MAX, u32::MAX), deletion) {
             return Ok(dead);
         }
         let bytes = match self.page.take().filter(|(of, _)| *of == (slot, page)) {
             Some((_, bytes)) => bytes,
-            None => file.page(page, self.counters)?,
+            None => match file.page(page, self.counters) {
+                Ok(bytes) => bytes,
+                // Whoever wants the row is told; whether it is there, counting tells.
+                Err(Error::Damaged { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            },
         };
         let found = row_of(&bytes, &file.layout, page, rows, deletion.key);
-        let found = found.map(|(at, row)| lie.is_dead_version(row.birth, at, deletion));
-        let offset = file.layout.page_offset(page);
-        let dead = found.ok_or_else(|| file.damaged(offset, "a row is not on its page"))?;
+        let dead = found.is_some_and(|(at, row)| lie.is_dead_version(row.birth, at, deletion));
         self.page = Some(((slot, page), bytes));
         Ok(dead)
     }
+}
+
+/// Of each key the row before which a deletion in the segment that rows were put into killed what
+/// lies there.
+fn own_deletions(deletions: &[Deletion], lie: &Lie) -> HashMap<Key, u32> {
+    let mut own: HashMap<Key, u32> = HashMap::new();
+    for Deletion { key, birth, row } in deletions {
+        if !lie.merged && *birth == lie.number && *row < ROW_UNMOVED {
+            let before = own.entry(*key).or_insert(*row);
+            *before = (*before).max(*row);
+        }
+    }
+    own
 }
 
 /// What a reader of a manifest finds wrong, as opening would: everything but pages is read.

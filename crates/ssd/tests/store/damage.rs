@@ -46,9 +46,9 @@ fn assert_names(error: &Error, name: &str, at: usize) {
 }
 
 /// Bytes between footer and tail say nothing, and may say anything.
-fn is_padding(whole: &[u8], rows: usize, runs: usize, deletions: usize, at: usize) -> bool {
+fn is_padding(whole: &[u8], rows: usize, deletions: usize, at: usize) -> bool {
     let footer = (1 + rows.div_ceil(ROWS_PER_PAGE)) * PAGE;
-    let end = footer + 8 * rows + 8 * runs + 16 * deletions;
+    let end = footer + 9 * rows + 16 * deletions;
     (end..whole.len() - 128).contains(&at)
 }
 
@@ -64,7 +64,7 @@ fn checking_finds_every_byte() {
             flip(&disk, name, at);
             let found = checked(&disk);
             flip(&disk, name, at);
-            if is_padding(&whole, rows, 1, deletions, at) {
+            if is_padding(&whole, rows, deletions, at) {
                 assert_eq!(found, before);
                 continue;
             }
@@ -226,7 +226,7 @@ fn opening_finds_damaged_ends() {
         let whole = bytes_of(&disk, name);
         let header = [0, 7, 12, 31, 2000, 4095];
         let tail = whole.len() - 128..whole.len();
-        let list = footer..footer + 8 * rows + 8 + 16 * deletions;
+        let list = footer..footer + 9 * rows + 16 * deletions;
         for at in header.into_iter().chain(list).chain(tail) {
             flip(&disk, name, at);
             assert_names(&reopen(&disk).unwrap_err(), name, at);
@@ -263,17 +263,17 @@ fn another_version_is_one_clear_line() {
     let (disk, _) = committed();
     disk.edit(FIRST, &mut |bytes| bytes[8] = 9).unwrap();
     let message = reopen(&disk).unwrap_err().to_string();
-    assert!(message.contains("is of format version 9, this build reads version 2"), "{message}");
+    assert!(message.contains("is of format version 9, this build reads version 3"), "{message}");
     disk.edit(MANIFEST_NAME, &mut |bytes| {
         let text = String::from_utf8(bytes.clone()).unwrap();
-        *bytes = text.replace("\"version\": 2", "\"version\": 3").into_bytes();
+        *bytes = text.replace("\"version\": 3", "\"version\": 4").into_bytes();
     })
     .unwrap();
     let snapshot = disk.path().to_owned();
     let other = disk.create_directory(&snapshot.join("other")).unwrap();
     for outcome in [reopen(&disk), Store::restore(other, &snapshot, options())] {
         let message = outcome.unwrap_err().to_string();
-        assert!(message.contains("is of format version 3, this build reads"), "{message}");
+        assert!(message.contains("is of format version 4, this build reads"), "{message}");
         assert!(!message.contains('\n'));
     }
 }

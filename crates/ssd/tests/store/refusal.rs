@@ -1,4 +1,5 @@
-//! Disks that refuse: writes stop, reads go on, and reopening gives a commit.
+//! Disks that refuse: the call fails and says why, nothing is lost, and the store goes on once the
+//! cause is gone.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -9,12 +10,15 @@ use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operati
 use stepwell_ssd::{Compaction, Error, Result, Store, StoreOptions};
 
 use crate::common::{assert_whole, get, keys, new_store, options, payload, put, reopen};
-use crate::harness::{Told, bytes_of, shared};
+use crate::harness::{Told, bytes_of, in_threads, shared};
 use crate::history::History;
 
 fn failing(operation: Operation, after: u64, lasting: Lasting) -> Faults {
-    let failure =
-        Failure { operation: Some(operation), after, kind: ErrorKind::StorageFull, lasting };
+    failing_as(operation, after, lasting, ErrorKind::StorageFull)
+}
+
+fn failing_as(operation: Operation, after: u64, lasting: Lasting, kind: ErrorKind) -> Faults {
+    let failure = Failure { operation: Some(operation), after, kind, lasting };
     Faults { failure: Some(failure), ..Faults::default() }
 }
 
@@ -24,57 +28,89 @@ fn faulty() -> (MemDisk, FaultyDisk) {
     (memory.clone(), FaultyDisk::new(Arc::new(memory), Faults::default()))
 }
 
-/// A run of puts, deletions, merges and commits; keeps what is known to be in the store.
-#[derive(Default)]
-struct Run {
+/// A run of puts, deletions, merges, commits and an expiry, which goes on after what fails.
+struct Run<'a> {
+    disk: &'a FaultyDisk,
     store: Option<Store>,
     history: History,
+    failures: u32,
+    /// Failures after which the cause is gone.
+    failures_max: u32,
 }
 
-impl Run {
-    fn go(&mut self, disk: &FaultyDisk) -> Result<()> {
-        let store = self.store.insert(Store::create(Arc::new(disk.clone()), options())?);
-        let mut dice = Stream::from_state(8);
-        for round in 0..16 {
-            let rows: Vec<(u64, u32)> =
-                keys(&mut dice, 70).into_iter().map(|key| (key, round)).collect();
-            self.history.put(store, &rows)?;
-            self.history.delete(store, &keys(&mut dice, 6))?;
-            store.compact()?;
-            if round == 9 {
-                self.history.expire(store, 3)?;
-            }
-            if round % 5 == 3 {
-                self.history.commit(store)?;
-            }
-        }
-        Ok(())
+impl<'a> Run<'a> {
+    fn new(disk: &'a FaultyDisk, failures_max: u32) -> Self {
+        Self { disk, store: None, history: History::default(), failures: 0, failures_max }
     }
 
-    /// The store refuses writes and serves what it had; the disk holds a commit.
-    fn check(&mut self, memory: &MemDisk) {
+    /// Does something until it does not fail.
+    fn until_done(&mut self, attempt: &mut dyn FnMut(&mut History, &Store) -> Result<()>) {
         let Some(store) = &self.store else { return };
-        let mut history = self.history.clone();
-        history.stop(store);
-        history.assert_held(store);
-        for outcome in [
-            put(store, &[(1, 1_000_000)]),
-            store.delete_many(&[Key(1)]).map(drop),
-            store.expire_before(1_000_000),
-            store.commit().map(drop),
-            store.compact().map(drop),
-            store.snapshot(memory.path()).map(drop),
-        ] {
-            let Err(Error::Refused { why, .. }) = outcome else { panic!("{outcome:?}") };
-            assert!(why.contains("cannot"), "the first failure is named: {why}");
+        while let Err(error) = attempt(&mut self.history, store) {
+            let message = error.to_string();
+            assert!(message.contains("cannot") && !message.contains('\n'), "{message}");
+            self.history.stop(store);
+            self.failures += 1;
+            if self.failures == self.failures_max {
+                self.disk.inflict(Faults::default());
+            }
+            assert!(self.failures < 40, "it does not go on: {message}");
         }
-        history.assert_held(store);
-        self.store = None;
+    }
+
+    fn create(&mut self) {
+        while self.store.is_none() {
+            match Store::create(Arc::new(self.disk.clone()), options()) {
+                Ok(store) => self.store = Some(store),
+                Err(error) => {
+                    self.failures += 1;
+                    // It may have been made when it failed.
+                    if matches!(error, Error::Exists { .. }) {
+                        self.store = Store::open(Arc::new(self.disk.clone()), options()).ok();
+                    }
+                    self.disk.inflict(Faults::default());
+                }
+            }
+        }
+    }
+
+    fn go(&mut self) {
+        self.create();
+        let mut dice = Stream::from_state(8);
+        for round in 0..16 {
+            // In pieces, so that a part may be put before a failure.
+            for piece in keys(&mut dice, 70).chunks(30) {
+                let rows: Vec<(u64, u32)> = piece.iter().map(|key| (*key, round)).collect();
+                self.until_done(&mut |history, store| history.put(store, &rows));
+            }
+            let deleted = keys(&mut dice, 6);
+            self.until_done(&mut |history, store| history.delete(store, &deleted));
+            self.until_done(&mut |_, store| store.compact().map(drop));
+            if round == 9 {
+                self.until_done(&mut |history, store| history.expire(store, 3));
+            }
+            if round % 5 == 3 {
+                self.until_done(&mut |history, store| history.commit(store).map(drop));
+            }
+            if round % 4 == 1
+                && let Some(store) = &self.store
+            {
+                self.history.assert_held(store);
+            }
+        }
+        self.until_done(&mut |history, store| history.commit(store).map(drop));
+    }
+
+    /// Nothing is lost: not in the store, not on the disk.
+    fn check(mut self, memory: &MemDisk) {
+        let Some(store) = self.store.take() else { panic!("it was made") };
+        self.history.assert_held(&store);
+        drop(store);
+        let changes = self.history.len();
         let reopened = reopen(memory).unwrap();
         self.history.resume(&reopened, &shared(memory));
+        assert_eq!(self.history.len(), changes, "all of it was committed");
         assert_whole(memory);
-        self.history.put(&reopened, &[(1, 16), (2, 16)]).unwrap();
-        self.history.commit(&reopened).unwrap();
     }
 }
 
@@ -87,24 +123,32 @@ fn wherever_the_disk_refuses_a_change() {
         (Operation::Sync, 8),
         (Operation::SyncDirectory, 3),
         (Operation::Rename, 3),
+        (Operation::Remove, 3),
+        (Operation::Measure, 1),
     ];
+    let (_, whole) = faulty();
+    Run::new(&whole, 1).go();
+    let mut cases = Vec::new();
     for (operation, least) in kinds {
-        let (_, whole) = faulty();
-        Run::default().go(&whole).unwrap();
         let count = whole.count(operation);
         assert!(count >= least, "{operation}: {count}");
-        for after in 0..count {
-            let _told = Told(format!("{operation} number {after}"));
-            let lasting = if after % 2 == 0 { Lasting::Once } else { Lasting::FromThenOn };
+        for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::Other] {
+            cases.extend((0..count).map(|after| (operation, after, kind)));
+        }
+    }
+    in_threads(&cases, &|(operation, after, kind)| {
+        for (lasting, failures_max) in
+            [(Lasting::Once, 1), (Lasting::FromThenOn, 1), (Lasting::FromThenOn, 4)]
+        {
+            let _told = Told(format!("{operation} number {after}, {kind}, {lasting:?}"));
             let (memory, disk) = faulty();
-            disk.inflict(failing(operation, after, lasting));
-            let mut run = Run::default();
-            let message = run.go(&disk).unwrap_err().to_string();
-            assert!(message.contains("cannot") && !message.contains('\n'), "{message}");
+            disk.inflict(failing_as(*operation, *after, lasting, *kind));
+            let mut run = Run::new(&disk, failures_max);
+            run.go();
             disk.inflict(Faults::default());
             run.check(&memory);
         }
-    }
+    });
 }
 
 #[test]
@@ -217,7 +261,7 @@ fn a_full_index_is_an_error_with_its_arithmetic() {
 }
 
 #[test]
-fn what_a_compactor_meets_is_told_to_the_next_writer() {
+fn what_a_compactor_meets_loses_nothing() {
     for operation in [Operation::Write, Operation::Create, Operation::Read] {
         for after in [0, 1, 3, 10] {
             let _told = Told(format!("{operation} number {after}"));
@@ -235,19 +279,23 @@ fn what_a_compactor_meets_is_told_to_the_next_writer() {
             disk.inflict(failing(operation, after, Lasting::FromThenOn));
             // Waits for nobody that does not come.
             let outcome = (0..60).try_for_each(|_| history.put(&store, &rows()));
-            disk.inflict(Faults::default());
             if operation == Operation::Read {
-                // Its segment is left alone; nothing is lost.
+                // Its segment is left alone.
                 outcome.unwrap();
-                history.assert_held(&store);
-                history.commit(&store).unwrap();
+                assert!(store.stats().segments_left_alone > 0 || after > 3);
             } else {
                 assert!(outcome.unwrap_err().to_string().contains("cannot"));
-                let refused = store.commit().map(drop);
-                assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
                 history.stop(&store);
-                history.assert_held(&store);
+                assert!(store.commit().is_err());
             }
+            disk.inflict(Faults::default());
+            history.assert_held(&store);
+            // A write that had failed before may only be told of now.
+            if history.put(&store, &rows()).is_err() {
+                history.stop(&store);
+            }
+            history.put(&store, &rows()).unwrap();
+            history.commit(&store).unwrap();
             drop(store);
             history.resume(&reopen(&memory).unwrap(), &shared(&memory));
         }

@@ -273,7 +273,7 @@ fn a_store_is_never_repaired_over_another() {
     assert_eq!(disk.list().unwrap(), names);
     disk.edit(MANIFEST_NAME, &mut |bytes| {
         let text = String::from_utf8(bytes.clone()).unwrap();
-        *bytes = text.replace("\"version\": 2", "\"version\": 9").into_bytes();
+        *bytes = text.replace("\"version\": 3", "\"version\": 9").into_bytes();
     })
     .unwrap();
     let newer = repair(&[shared(&disk)], empty(), |_, _| options());
