@@ -8,11 +8,11 @@
 //!           by: it is read and written in whole blocks of [`BLOCK_BYTES`], from and to a
 //!           [`Buffer`](crate::Buffer).
 //!
-//! Durability  What was written survives a crash once [`File::sync`] returned; a new name, of a file
-//!           or of a directory, survives once [`Disk::sync_directory`] or a [`Disk::rename`] in the
-//!           directory that it is in returned. Before that, all, parts or none of it may survive,
-//!           and whatever lies below a directory whose name is lost is lost with it. This holds
-//!           for direct files too. [`Disk::create_directory`] has synced all that it made.
+//! Durability  What was written survives a crash once [`File::sync`] returned; a new name, that of
+//!           a file or of a directory, survives once [`Disk::sync_directory`] or a [`Disk::rename`]
+//!           in the directory that it is in returned. Before that, all, parts or none of it may
+//!           survive, and whatever lies below a directory whose name is lost is lost with it. This
+//!           holds for direct files too. [`Disk::create_directory`] has synced all that it made.
 //! Locks     are advice among programs: [`Disk::lock`] says who has a directory in use and keeps
 //!           nobody from its files. They end with their holder, also where its process is killed.
 //! Names     Files are called by their name in the directory, directories by their path.

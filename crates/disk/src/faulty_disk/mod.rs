@@ -14,10 +14,10 @@
 //! - *lost write*: the n-th write does nothing and says nothing.
 //! - *delay*: every operation takes so much longer.
 //!
-//! What is made of several operations, a directory with its parents and the removal of a tree,
-//! counts as these. Counts go on over all directories reached from one faulty disk, from the time it was made or
-//! [`FaultyDisk::inflict`] was last called. A queue's operations count as reads and writes, in the
-//! order in which they are started.
+//! What is done in several operations, making a directory with its parents and removing a tree,
+//! counts as these. Counts go on over all directories reached from one faulty disk, from the time
+//! it was made or [`FaultyDisk::inflict`] was last called. A queue's operations count as reads and
+//! writes, in the order in which they are started.
 
 mod faults;
 mod file;
