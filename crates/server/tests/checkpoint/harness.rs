@@ -11,6 +11,7 @@ impl Drop for Told {
         if thread::panicking() {
             #[expect(clippy::print_stderr, reason = "a panic is being reported")]
             {
+                eprintln!("this was {}", self.0);
             }
         }
     }
