@@ -211,10 +211,13 @@ impl Disk for FileDisk {
         let mut found = Vec::new();
         for entry in named(Operation::List, &self.path, fs::read_dir(&self.path))? {
             let entry = named(Operation::List, &self.path, entry)?;
-            let kind = match named(Operation::List, &entry.path(), entry.file_type())? {
-                kind if kind.is_file() => EntryKind::File,
-                kind if kind.is_dir() => EntryKind::Directory,
-                _ => EntryKind::Other,
+            let kind = match entry.file_type() {
+                Ok(kind) if kind.is_file() => EntryKind::File,
+                Ok(kind) if kind.is_dir() => EntryKind::Directory,
+                Ok(_) => EntryKind::Other,
+                // Somebody removed it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::io(Operation::List, &entry.path(), error)),
             };
             found.push((entry.file_name().to_string_lossy().into_owned(), kind));
         }
