@@ -8,28 +8,32 @@
 //!           by: it is read and written in whole blocks of [`BLOCK_BYTES`], from and to a
 //!           [`Buffer`](crate::Buffer).
 //!
-//! Durability  What was written survives a crash once [`File::sync`] returned; a new name survives
-//!           once [`Disk::sync_directory`] or a [`Disk::rename`] in that directory returned.
-//!           Before that, all, parts or none of it may survive. This holds for direct files too.
+//! Durability  What was written survives a crash once [`File::sync`] returned; a new name, that of
+//!           a file or of a directory, survives once [`Disk::sync_directory`] or a [`Disk::rename`]
+//!           in the directory that it is in returned. Before that, all, parts or none of it may
+//!           survive, and whatever lies below a directory whose name is lost is lost with it. This
+//!           holds for direct files too. [`Disk::create_directory`] has synced all that it made.
 //! Locks     are advice among programs: [`Disk::lock`] says who has a directory in use and keeps
 //!           nobody from its files. They end with their holder, also where its process is killed.
-//! Not here  Appending, permissions, directory trees: nothing above needs them.
+//! Names     Files are called by their name in the directory, directories by their path.
+//! Not here  Appending, permissions, making links: nothing above needs them.
 //! Failure   Every error names operation, path and place. A short read is an error. An operation
 //!           that failed may have done a part of its work.
 //! Bounds    Buffers are the caller's; a queue states its own bounds.
 
 use std::fmt;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(doc)]
 use crate::BLOCK_BYTES;
-use crate::{Queue, QueueOptions, Result};
+use crate::{Queue, QueueOptions, Result, name};
 
 /// One directory of files, and the way to others of the same world.
 ///
-/// Names are relative to the directory; `rename` alone may name a file in a directory below it.
+/// Names are relative to the directory; `rename` alone may name what is in a directory below it.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// The directory.
     fn path(&self) -> &Path;
@@ -40,11 +44,60 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When there is no directory at `path`.
     fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>>;
 
-    /// Another directory, made with its parents where it does not exist.
+    /// Another directory, made with its parents where it does not exist. What was made survives a
+    /// crash: each new name was synced before anything was put below it.
     ///
     /// # Errors
-    /// When it cannot be made.
-    fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>>;
+    /// When it cannot be made, or made durable; it is gone again then, its parents may stay.
+    fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+        match (self.directory(path), parent(path)) {
+            (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
+                let above = self.create_directory(above)?;
+                make_below(self, &*above, path)?;
+                self.directory(path)
+            }
+            (found, _) => found,
+        }
+    }
+
+    /// Makes a new, empty directory in one that exists. Its name survives a crash once the
+    /// directory that it is in is synced.
+    ///
+    /// # Errors
+    /// When the name is taken (`AlreadyExists`), there is nothing to make it in (`NotFound`), or
+    /// the system refuses.
+    fn make_directory(&self, path: &Path) -> Result<()>;
+
+    /// Removes a directory that is empty. The removal need not survive a crash before the directory
+    /// that it was in is synced.
+    ///
+    /// # Errors
+    /// When there is none (`NotFound`), it is no directory (`NotADirectory`) or not empty
+    /// (`DirectoryNotEmpty`), or the system refuses.
+    fn remove_directory(&self, path: &Path) -> Result<()>;
+
+    /// Removes a directory with all in it, in no order: after a crash any part of it may be there
+    /// until the directory that it was in is synced. Of links, what they lead to stays.
+    ///
+    /// # Errors
+    /// When there is none (`NotFound`), or the system refuses; a part may be gone then.
+    fn remove_tree(&self, path: &Path) -> Result<()> {
+        let inside = self.directory(path)?;
+        for (name, kind) in inside.entries()? {
+            match kind {
+                EntryKind::Directory => inside.remove_tree(&inside.path().join(name))?,
+                EntryKind::File | EntryKind::Other => inside.remove(&name)?,
+            }
+        }
+        self.remove_directory(path)
+    }
+
+    /// What tells a directory from all others there are, as long as it exists: it keeps it under
+    /// every name, and a copy of it has another. A link to it counts as itself.
+    ///
+    /// # Errors
+    /// When there is none at `path` (`NotFound`), or the system refuses.
+    fn identity(&self, path: &Path) -> Result<Identity>;
 
     /// Makes a new, empty file for reading and writing.
     ///
@@ -86,11 +139,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When there is no such file (`NotFound`), or the system refuses.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Gives a file another name, replacing what had it: after a crash there is the old state or
-    /// the new one. Makes the directory below where `to` names one; syncs both directories.
+    /// Gives a file, or a directory with all in it, another name: after a crash there is the old
+    /// state or the new one. A file replaces a file, a directory an empty one. Makes the directory
+    /// below where `to` names one, as `create_directory` does, and syncs both directories.
     ///
     /// # Errors
-    /// When there is no such file (`NotFound`), or the system refuses.
+    /// When there is nothing of the name (`NotFound`), a directory is not empty
+    /// (`DirectoryNotEmpty`), or the system refuses.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Names of the files in the directory, sorted; directories are left out.
@@ -98,6 +153,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// When the directory cannot be read.
     fn list(&self) -> Result<Vec<String>>;
+
+    /// Names of all there is in the directory, sorted; what of a name is not UTF-8 is replaced.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    fn entries(&self) -> Result<Vec<(String, EntryKind)>>;
 
     /// Puts the file under the same name into `directory`, which exists: as a hard link where the
     /// file system can, as a synced copy otherwise. The name is durable once that directory is
@@ -113,7 +174,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When it does not.
     fn bytes_free(&self) -> Result<u64>;
 
-    /// Makes the directory's names durable.
+    /// Makes the directory's names durable, those of files and those of directories.
     ///
     /// # Errors
     /// When the system refuses.
@@ -161,6 +222,58 @@ pub trait Disk: Send + Sync + fmt::Debug {
         file.read_at(0, &mut whole)?;
         Ok(whole)
     }
+}
+
+/// The directory that `path` lies in; none of a root.
+fn parent(path: &Path) -> Option<&Path> {
+    let here = Path::new(".");
+    let above = path.parent()?;
+    match above.as_os_str().is_empty() {
+        true => (path != here).then_some(here),
+        false => Some(above),
+    }
+}
+
+/// Makes a directory of which `above` is the parent, and its name durable.
+fn make_below<D: Disk + ?Sized>(disk: &D, above: &dyn Disk, path: &Path) -> Result<()> {
+    match disk.make_directory(path) {
+        // Whoever was faster need not have synced it yet.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => above.sync_directory(),
+        Err(error) => Err(error),
+        Ok(()) => above.sync_directory().inspect_err(|_| {
+            // The first error is the one to report. A second try must sync, so must make it.
+            let _ = disk.remove_directory(path);
+        }),
+    }
+}
+
+/// The directory below `disk` that a new name lies in, made where it does not exist.
+pub(crate) fn create_for(disk: &dyn Disk, name: &str) -> Result<()> {
+    let path = name::resolve(disk.path(), name)?;
+    match path.parent() {
+        Some(below) if below != disk.path() => disk.create_directory(below).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// What a name in a directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Neither: a link, a pipe, a device.
+    Other,
+}
+
+/// What tells one directory from another, see [`Disk::identity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The device that it lies on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
 }
 
 /// A lock that was taken; it is free again when this is dropped.

@@ -28,12 +28,14 @@ pub enum Operation {
     Sync,
     /// Asking for a file's length.
     Measure,
-    /// Giving a file another name.
+    /// Giving a file or a directory another name.
     Rename,
-    /// Removing a name.
+    /// Removing a file or a directory.
     Remove,
     /// Listing a directory, or asking it for a name.
     List,
+    /// Asking which directory it is.
+    Identify,
     /// Linking or copying a file into another directory.
     Link,
     /// Making a directory's names durable.
@@ -51,7 +53,13 @@ impl Operation {
     pub fn mutates(self) -> bool {
         !matches!(
             self,
-            Self::Open | Self::Read | Self::Measure | Self::List | Self::Lock | Self::Submit
+            Self::Open
+                | Self::Read
+                | Self::Measure
+                | Self::List
+                | Self::Identify
+                | Self::Lock
+                | Self::Submit
         )
     }
 }
@@ -69,6 +77,7 @@ impl fmt::Display for Operation {
             Self::Rename => "rename",
             Self::Remove => "remove",
             Self::List => "list",
+            Self::Identify => "look at",
             Self::Link => "link",
             Self::SyncDirectory => "sync directory",
             Self::CreateDirectory => "create directory",

@@ -24,7 +24,7 @@ mod task;
 mod uring;
 
 pub use buffer::{BLOCK_BYTES, Buffer};
-pub use disk::{Disk, File, Lock, Placed};
+pub use disk::{Disk, EntryKind, File, Identity, Lock, Placed};
 pub use error::{Error, Extent, Operation, Result};
 pub use faulty_disk::{Failure, Faults, FaultyDisk, Flip, Lasting};
 pub use file_disk::{Engine, FileDisk};

@@ -46,16 +46,9 @@ pub enum Error {
         /// Bytes that would hold any of its size, every id being distinct.
         needed_most: u64,
     },
-    /// A file of a checkpoint could not be read or written.
-    #[error("cannot {action} {}: {source}", path.display())]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
+    /// A file or directory of a checkpoint could not be read or written; the message names it.
+    #[error(transparent)]
+    Disk(#[from] stepwell_disk::Error),
     /// A checkpoint is not what it should be.
     #[error("checkpoint {}: {why}", path.display())]
     Checkpoint {

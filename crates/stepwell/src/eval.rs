@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use stepwell_disk::FileDisk;
 use stepwell_server::{Checkpoint, Placement, list};
 use stepwell_train::{Config, Error as TrainError, Report, RunState, Surroundings};
 
@@ -53,7 +54,7 @@ fn with_newest<T>(
     path: &Path,
     work: impl Fn(&Checkpoint) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let newest = || list(path).ok().and_then(|mut found| found.pop()).map(|(_, path)| path);
+    let newest = || list(&FileDisk::open(path).ok()?).ok()?.pop().map(|(_, path)| path);
     for _ in 0..TRIES {
         let before = newest();
         let opened = Checkpoint::open(path).map_err(|error| Failure::from(error.to_string()));

@@ -11,7 +11,8 @@ use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use stepwell_server::Placement;
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_server::{Error as ServerError, Placement};
 
 use crate::{Error, Result};
 
@@ -80,7 +81,7 @@ impl Scratch {
 
     fn named(path: &Path, placement: Placement) -> Result<Self> {
         refuse_checkpoint("tiers.ssd", path)?;
-        fs::create_dir_all(path).map_err(file_error("create directory", path))?;
+        FileDisk::create(path).map_err(ServerError::from)?;
         let lock = DirectoryLock::take(path)?;
         let old = left::find(path)?;
         let aside = match placement {
@@ -145,6 +146,8 @@ impl Scratch {
                 made.map_err(file_error("create directory", &path))?;
                 if !self.temporary {
                     left::mark(&path)?;
+                    let disk = FileDisk::open(&self.path).map_err(ServerError::from)?;
+                    disk.sync_directory().map_err(ServerError::from)?;
                 }
             }
         }

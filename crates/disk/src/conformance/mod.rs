@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic")]
 
 mod direct;
+mod directories;
 mod locks;
 mod order;
 mod queues;
@@ -23,6 +24,7 @@ pub fn run(disk: &dyn Disk) {
     a_rename_replaces(disk);
     files_go_into_other_directories(disk);
     lengths_are_set(disk);
+    directories::run(disk);
     locks::run(disk);
     direct::run(disk);
     queues::run(disk);

@@ -14,9 +14,10 @@
 //! - *lost write*: the n-th write does nothing and says nothing.
 //! - *delay*: every operation takes so much longer.
 //!
-//! Counts go on over all directories reached from one faulty disk, from the time it was made or
-//! [`FaultyDisk::inflict`] was last called. A queue's operations count as reads and writes, in the
-//! order in which they are started.
+//! What is done in several operations, making a directory with its parents and removing a tree,
+//! counts as these. Counts go on over all directories reached from one faulty disk, from the time
+//! it was made or [`FaultyDisk::inflict`] was last called. A queue's operations count as reads and
+//! writes, in the order in which they are started.
 
 mod faults;
 mod file;
@@ -28,8 +29,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use self::faults::{Failure, Faults, Flip, Lasting};
 use self::faults::{Fate, Fates};
 use self::file::FaultyFile;
+use crate::disk::create_for;
 use crate::immediate::ImmediateQueue;
-use crate::{Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result};
+use crate::{
+    Disk, EntryKind, Error, File, Identity, Lock, Operation, Placed, Queue, QueueOptions, Result,
+};
 
 /// A disk that fails on demand.
 #[derive(Clone, Debug)]
@@ -70,12 +74,15 @@ impl FaultyDisk {
     }
 
     fn before(&self, operation: Operation, name: &str) -> Result<()> {
+        match name.is_empty() {
+            true => self.before_at(operation, self.path()),
+            false => self.before_at(operation, &self.path().join(name)),
+        }
+    }
+
+    fn before_at(&self, operation: Operation, path: &Path) -> Result<()> {
         match self.fates.next(operation) {
-            Fate::Torn(error) | Fate::Fails(error) => {
-                let path =
-                    if name.is_empty() { self.path().to_owned() } else { self.path().join(name) };
-                Err(Error::io(operation, &path, error))
-            }
+            Fate::Torn(error) | Fate::Fails(error) => Err(Error::io(operation, path, error)),
             _ => Ok(()),
         }
     }
@@ -87,13 +94,23 @@ impl Disk for FaultyDisk {
     }
 
     fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
-        self.before(Operation::Open, "")?;
+        self.before_at(Operation::Open, path)?;
         Ok(self.wrap(self.inner.directory(path)?))
     }
 
-    fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
-        self.before(Operation::CreateDirectory, "")?;
-        Ok(self.wrap(self.inner.create_directory(path)?))
+    fn make_directory(&self, path: &Path) -> Result<()> {
+        self.before_at(Operation::CreateDirectory, path)?;
+        self.inner.make_directory(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<()> {
+        self.before_at(Operation::Remove, path)?;
+        self.inner.remove_directory(path)
+    }
+
+    fn identity(&self, path: &Path) -> Result<Identity> {
+        self.before_at(Operation::Identify, path)?;
+        self.inner.identity(path)
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
@@ -127,6 +144,7 @@ impl Disk for FaultyDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        create_for(self, to)?;
         self.before(Operation::Rename, from)?;
         self.inner.rename(from, to)
     }
@@ -134,6 +152,11 @@ impl Disk for FaultyDisk {
     fn list(&self) -> Result<Vec<String>> {
         self.before(Operation::List, "")?;
         self.inner.list()
+    }
+
+    fn entries(&self) -> Result<Vec<(String, EntryKind)>> {
+        self.before(Operation::List, "")?;
+        self.inner.entries()
     }
 
     fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {

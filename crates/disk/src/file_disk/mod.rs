@@ -10,13 +10,18 @@ mod file;
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::engine::Engine;
 use self::engine::Engines;
 use self::file::SystemFile;
-use crate::{Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result, name};
+use crate::disk::create_for;
+use crate::{
+    Disk, EntryKind, Error, File, Identity, Lock, Operation, Placed, Queue, QueueOptions, Result,
+    name,
+};
 
 /// A directory of the machine's file system.
 #[derive(Clone, Debug)]
@@ -40,8 +45,9 @@ impl FileDisk {
     /// # Errors
     /// When it cannot be made, or the engine cannot be had.
     pub fn create(path: &Path) -> Result<Self> {
-        make_directory(path)?;
-        Self::open(path)
+        let here = Self { path: path.to_owned(), engines: Arc::new(Engines::new(Engine::Auto)?) };
+        here.create_directory(path)?;
+        Ok(here)
     }
 
     /// [`FileDisk::open`] with an engine of the caller's choice.
@@ -104,10 +110,6 @@ fn named<T>(operation: Operation, path: &Path, result: io::Result<T>) -> Result<
     result.map_err(|source| Error::io(operation, path, source))
 }
 
-fn make_directory(path: &Path) -> Result<()> {
-    named(Operation::CreateDirectory, path, fs::create_dir_all(path))
-}
-
 fn sync_directory(path: &Path) -> Result<()> {
     let synced = fs::File::open(path).and_then(|directory| directory.sync_all());
     named(Operation::SyncDirectory, path, synced)
@@ -122,9 +124,21 @@ impl Disk for FileDisk {
         Ok(Arc::new(Self::over(path, Arc::clone(&self.engines))?))
     }
 
-    fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
-        make_directory(path)?;
-        self.directory(path)
+    fn make_directory(&self, path: &Path) -> Result<()> {
+        named(Operation::CreateDirectory, path, fs::create_dir(path))
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<()> {
+        named(Operation::Remove, path, fs::remove_dir(path))
+    }
+
+    fn remove_tree(&self, path: &Path) -> Result<()> {
+        named(Operation::Remove, path, fs::remove_dir_all(path))
+    }
+
+    fn identity(&self, path: &Path) -> Result<Identity> {
+        let about = named(Operation::Identify, path, fs::symlink_metadata(path))?;
+        Ok(Identity { device: about.dev(), inode: about.ino() })
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
@@ -169,16 +183,13 @@ impl Disk for FileDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        create_for(self, to)?;
         let (from, to) = (self.resolve(from)?, self.resolve(to)?);
-        let into = to.parent().unwrap_or(&self.path);
-        if into != self.path {
-            make_directory(into)?;
-        }
         named(Operation::Rename, &from, fs::rename(&from, &to))?;
-        if into != self.path {
-            sync_directory(into)?;
-        }
-        sync_directory(&self.path)
+        let parent = |path: &Path| path.parent().unwrap_or(&self.path).to_owned();
+        let (out_of, into) = (parent(&from), parent(&to));
+        sync_directory(&into)?;
+        if into != out_of { sync_directory(&out_of) } else { Ok(()) }
     }
 
     fn list(&self) -> Result<Vec<String>> {
@@ -194,6 +205,24 @@ impl Disk for FileDisk {
         }
         names.sort();
         Ok(names)
+    }
+
+    fn entries(&self) -> Result<Vec<(String, EntryKind)>> {
+        let mut found = Vec::new();
+        for entry in named(Operation::List, &self.path, fs::read_dir(&self.path))? {
+            let entry = named(Operation::List, &self.path, entry)?;
+            let kind = match entry.file_type() {
+                Ok(kind) if kind.is_file() => EntryKind::File,
+                Ok(kind) if kind.is_dir() => EntryKind::Directory,
+                Ok(_) => EntryKind::Other,
+                // Somebody removed it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::io(Operation::List, &entry.path(), error)),
+            };
+            found.push((entry.file_name().to_string_lossy().into_owned(), kind));
+        }
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(found)
     }
 
     fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
@@ -274,6 +303,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
@@ -297,6 +328,41 @@ mod tests {
         assert_eq!(
             FileDisk::open(&directory.path().join("none")).unwrap_err().kind(),
             io::ErrorKind::NotFound
+        );
+    }
+
+    #[test]
+    fn links_are_themselves() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = FileDisk::open(directory.path()).unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("target")).unwrap();
+        fs::write(at("target/file"), b"x").unwrap();
+        fs::create_dir(at("tree")).unwrap();
+        for link in ["link", "tree/link"] {
+            std::os::unix::fs::symlink(at("target"), at(link)).unwrap();
+        }
+        let kinds = disk.entries().unwrap().into_iter().map(|(_, kind)| kind);
+        let expected = [EntryKind::Other, EntryKind::Directory, EntryKind::Directory];
+        assert!(kinds.eq(expected), "{:?}", disk.entries());
+        let identities = ["link", "target"].map(|name| disk.identity(&at(name)).unwrap());
+        assert_ne!(identities[0], identities[1]);
+        disk.remove_tree(&at("tree")).unwrap();
+        assert!(at("target/file").exists(), "what a link leads to stays");
+    }
+
+    #[test]
+    fn a_directory_is_made_wherever_its_path_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/../b/./c");
+        assert_eq!(FileDisk::create(&path).unwrap().path(), path);
+        assert!(directory.path().join("a").is_dir() && directory.path().join("b/c").is_dir());
+        let odd = Path::new(std::ffi::OsStr::from_bytes(b"\xff/\xfe"));
+        FileDisk::create(&directory.path().join(odd)).unwrap();
+        assert!(directory.path().join(odd).is_dir());
+        assert!(FileDisk::create(Path::new("")).is_err());
+        assert!(
+            FileDisk::create(Path::new(".")).is_ok() && FileDisk::create(Path::new("/")).is_ok()
         );
     }
 }

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{FILE_BYTES_MAX, Inode, lock, refuse};
+use super::world::Inode;
+use super::{FILE_BYTES_MAX, lock, refuse};
 use crate::queue::check_direct;
 use crate::{Error, File, Operation, Result};
 

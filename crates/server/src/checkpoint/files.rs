@@ -1,86 +1,69 @@
-//! Files of a checkpoint, with errors that name them.
+//! Files of a checkpoint.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use stepwell_disk::{Disk, EntryKind};
 
 use super::dense::Piece;
-use crate::{Error, Result};
+use crate::Result;
 
-fn named<T>(action: &'static str, path: &Path, result: std::io::Result<T>) -> Result<T> {
-    result.map_err(|source| Error::File { action, path: path.to_owned(), source })
+/// More than any file but the dense part holds.
+const TEXT_BYTES_MAX: u64 = 1 << 30;
+
+/// Whether there is a file of the name; a link to one counts.
+pub(super) fn is_there(disk: &dyn Disk, name: &str) -> Result<bool> {
+    let mut entries = disk.entries()?.into_iter();
+    Ok(match entries.find(|(found, _)| found == name) {
+        Some((_, EntryKind::File)) => true,
+        Some((_, EntryKind::Other)) => disk.open(name).is_ok(),
+        Some((_, EntryKind::Directory)) | None => false,
+    })
 }
 
-pub(super) fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
-    let read = named("list", directory, fs::read_dir(directory))?;
-    read.map(|entry| named("list", directory, entry.map(|entry| entry.path()))).collect()
-}
-
-pub(super) fn create_dir_all(path: &Path) -> Result<()> {
-    named("create directory", path, fs::create_dir_all(path))
-}
-
-/// Makes a directory that is not there.
-pub(super) fn create_dir(path: &Path) -> Result<()> {
-    named("create directory", path, fs::create_dir(path))
-}
-
-pub(super) fn remove_dir_all(path: &Path) -> Result<()> {
-    named("remove", path, fs::remove_dir_all(path))
-}
-
-pub(super) fn rename(from: &Path, to: &Path) -> Result<()> {
-    named("rename", from, fs::rename(from, to))
-}
-
-pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    named("read", path, fs::read(path))
+/// The whole of a file that is not the dense part.
+pub(super) fn read(disk: &dyn Disk, name: &str) -> Result<Vec<u8>> {
+    Ok(disk.read(name, TEXT_BYTES_MAX)?)
 }
 
 /// Writes a new file and syncs it.
-pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = named("create", path, File::create_new(path))?;
-    named("write", path, file.write_all(bytes))?;
-    named("sync", path, file.sync_all())
+pub(super) fn write_synced(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
+    let file = disk.create(name)?;
+    file.write_at(0, bytes)?;
+    Ok(file.sync()?)
 }
 
 /// Writes a new file piece by piece and syncs it.
-pub(super) fn write_pieces_synced(path: &Path, pieces: impl Iterator<Item = Piece>) -> Result<()> {
-    let mut file = named("create", path, File::create_new(path))?;
+pub(super) fn write_pieces_synced(
+    disk: &dyn Disk,
+    name: &str,
+    pieces: impl Iterator<Item = Piece>,
+) -> Result<()> {
+    let (file, mut written) = (disk.create(name)?, 0);
     for piece in pieces {
-        named("write", path, file.write_all(piece.bytes()))?;
+        file.write_at(written, piece.bytes())?;
+        written += piece.bytes().len() as u64;
     }
-    named("sync", path, file.sync_all())
+    Ok(file.sync()?)
 }
 
 /// Reads a file piece by piece; all but the last piece are `piece_bytes` long.
 pub(super) fn read_pieces(
-    path: &Path,
+    disk: &dyn Disk,
+    name: &str,
     piece_bytes: usize,
     mut take: impl FnMut(&[u8]),
 ) -> Result<()> {
-    let mut file = named("open", path, File::open(path))?;
-    let mut piece = Vec::with_capacity(piece_bytes);
-    loop {
-        piece.clear();
-        named(
-            "read",
-            path,
-            Read::by_ref(&mut file).take(piece_bytes as u64).read_to_end(&mut piece),
-        )?;
-        if piece.is_empty() {
-            return Ok(());
-        }
-        take(&piece);
+    let file = disk.open(name)?;
+    let (bytes, mut read) = (file.len()?, 0);
+    let mut piece = vec![0; piece_bytes];
+    while read < bytes {
+        let length = (bytes - read).min(piece_bytes as u64) as usize;
+        file.read_at(read, &mut piece[..length])?;
+        take(&piece[..length]);
+        read += length as u64;
     }
+    Ok(())
 }
 
 /// Length of a file.
-pub(super) fn length(path: &Path) -> Result<u64> {
-    Ok(named("look at", path, fs::metadata(path))?.len())
-}
-
-pub(super) fn sync_dir(path: &Path) -> Result<()> {
-    let directory = named("open", path, File::open(path))?;
-    named("sync", path, directory.sync_all())
+pub(super) fn length(disk: &dyn Disk, name: &str) -> Result<u64> {
+    Ok(disk.open(name)?.len()?)
 }

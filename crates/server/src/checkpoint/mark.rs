@@ -4,69 +4,109 @@
 //! under the same name, has another inode, so that nothing of a user's is ever removed or written
 //! into.
 //!
+//! A directory has its mark before anything else is put into it, and loses it after everything
+//! else: whatever a crash leaves of one that was being written or removed has a mark, or the
+//! beginning of one and nothing else, or is empty.
+//!
 //! The same file is what a reader locks while it reads the checkpoint: a run that would remove an
 //! old one leaves it until its readers are done.
 
-use std::fs::{File, TryLockError};
-use std::os::unix::fs::MetadataExt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::files;
-use crate::{Error, Result};
+use stepwell_disk::{Disk, EntryKind, Identity, Lock};
+
+use crate::Result;
 
 /// Name of the mark within the directory that it is for.
 const MARK_FILE: &str = ".stepwell";
+/// More than a mark holds.
+const MARK_BYTES_MAX: u64 = 256;
 
-/// What `directory` alone has. A link counts as itself.
+/// What the directory at `path` alone has, as text. A link counts as itself.
 ///
 /// # Errors
 /// When it cannot be looked at.
-pub fn identity(directory: &Path) -> Result<String> {
-    let about = std::fs::symlink_metadata(directory).map_err(|source| Error::File {
-        action: "look at",
-        path: directory.to_owned(),
-        source,
-    })?;
-    Ok(format!("made by stepwell: device {} inode {}\n", about.dev(), about.ino()))
+pub fn identity(disk: &dyn Disk, path: &Path) -> Result<String> {
+    let Identity { device, inode } = disk.identity(path)?;
+    Ok(format!("made by stepwell: device {device} inode {inode}\n"))
 }
 
-/// Marks `directory` as made by this program.
-pub(super) fn mark(directory: &Path) -> Result<()> {
-    files::write_synced(&directory.join(MARK_FILE), identity(directory)?.as_bytes())
+/// Marks `directory`, which is empty, as made by this program.
+pub(super) fn mark(directory: &dyn Disk) -> Result<()> {
+    let identity = identity(directory, directory.path())?;
+    super::files::write_synced(directory, MARK_FILE, identity.as_bytes())?;
+    Ok(directory.sync_directory()?)
+}
+
+/// Removes the directory at `path`, which is marked; a part that a crash leaves is marked too.
+pub(super) fn remove_marked(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let inside = disk.directory(path)?;
+    for (name, kind) in inside.entries()? {
+        let removed = match kind {
+            _ if name == MARK_FILE => Ok(()),
+            EntryKind::Directory => inside.remove_tree(&path.join(&name)),
+            EntryKind::File | EntryKind::Other => inside.remove(&name),
+        };
+        match removed {
+            // What has a name that no text can say goes with the directory.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+    }
+    inside.sync_directory()?;
+    Ok(disk.remove_tree(path)?)
 }
 
 /// Keeps a checkpoint from being removed while it lives; what bears no mark is removed by nobody.
 #[derive(Clone, Debug, Default)]
 pub struct Lease {
-    _file: Option<Arc<File>>,
+    _lock: Option<Arc<dyn Lock>>,
 }
 
 impl Lease {
     /// On the checkpoint in `directory`.
-    pub(super) fn take(directory: &Path) -> Self {
+    pub(super) fn take(directory: &dyn Disk) -> Self {
         // Where it cannot be locked, as on some network file systems, it is read without.
-        let file = File::open(directory.join(MARK_FILE)).ok();
-        Self { _file: file.filter(|file| file.try_lock_shared().is_ok()).map(Arc::new) }
+        let lock = directory.lock_shared(MARK_FILE).ok().flatten();
+        Self { _lock: lock.map(Arc::from) }
     }
 }
 
 /// Whether somebody has a [`Lease`] on `directory`.
-pub(super) fn is_leased(directory: &Path) -> bool {
-    let mark = File::open(directory.join(MARK_FILE));
-    mark.is_ok_and(|mark| matches!(mark.try_lock(), Err(TryLockError::WouldBlock)))
+pub(super) fn is_leased(directory: &dyn Disk) -> bool {
+    // Taking the lock would make the file.
+    let there = directory.exists(MARK_FILE).unwrap_or(false);
+    there && matches!(directory.lock(MARK_FILE), Ok(None))
 }
 
-/// Whether a kill ended the marking of `directory`: it holds the first bytes of its mark, or none,
-/// and nothing else.
-pub(super) fn is_half_marked(directory: &Path) -> bool {
-    let alone = files::entries(directory).is_ok_and(|found| found == [directory.join(MARK_FILE)]);
-    let begun = std::fs::read_to_string(directory.join(MARK_FILE));
-    alone && begun.is_ok_and(|mark| identity(directory).is_ok_and(|all| all.starts_with(&mark)))
+/// Whether the marking of `directory` was never ended: it holds the first bytes of its mark, or
+/// none, or zeros for those that were lost, and nothing else.
+pub(super) fn is_half_marked(directory: &dyn Disk) -> Result<bool> {
+    let mut entries = directory.entries()?.into_iter();
+    if !entries.all(|(name, kind)| name == MARK_FILE && kind == EntryKind::File) {
+        return Ok(false);
+    }
+    let identity = identity(directory, directory.path())?;
+    Ok(text(directory)?.is_some_and(|mark| identity.starts_with(mark.trim_end_matches('\0'))))
 }
 
 /// Whether `directory` has a mark, and is what the mark is for.
-pub(super) fn is_marked(directory: &Path) -> bool {
-    let found = std::fs::read_to_string(directory.join(MARK_FILE));
-    found.is_ok_and(|mark| identity(directory).is_ok_and(|identity| mark == identity))
+pub(super) fn is_marked(directory: &dyn Disk) -> Result<bool> {
+    let identity = identity(directory, directory.path())?;
+    Ok(text(directory)?.is_some_and(|mark| mark == identity))
+}
+
+/// The text of the mark in `directory`; none where there is no file that could be one.
+fn text(directory: &dyn Disk) -> Result<Option<String>> {
+    use ErrorKind::{InvalidData, InvalidInput, NotFound, PermissionDenied};
+    match directory.read(MARK_FILE, MARK_BYTES_MAX) {
+        Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
+        Err(error) => match error.kind() {
+            // Missing, not of this program's making, or not this user's.
+            NotFound | InvalidInput | InvalidData | PermissionDenied => Ok(None),
+            _ => Err(error.into()),
+        },
+    }
 }

@@ -13,7 +13,12 @@
 //! ```
 //!
 //! Crash by case: before the rename the directory is `.incomplete-…` and the previous checkpoint
-//! is the last one; after it the new one is. There is no moment in between.
+//! is the last one; after it the new one is. There is no moment in between. An old one is renamed
+//! back to `.incomplete-…` before it is removed, when the new one is durable. What is set aside is
+//! moved one by one, into a directory that is durable before.
+//!
+//! All of it goes through [`stepwell_disk::Disk`]: `tests/checkpoint` cuts it off at every change
+//! of the disk and has every operation fail.
 //!
 //! Only what a run made is ever removed: the oldest checkpoints, when newer ones are complete, and
 //! what a killed run left. Whatever else lies there under such a name stays, and is refused where
@@ -27,7 +32,10 @@ mod reader;
 mod sums;
 mod writer;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use stepwell_disk::{Disk, EntryKind};
 
 pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
@@ -76,10 +84,8 @@ pub enum Placement {
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let mut found = named(directory)?;
-    found.retain(|(step, path)| is_complete(path, *step));
-    Ok(found)
+pub fn list(directory: &dyn Disk) -> Result<Vec<(u64, PathBuf)>> {
+    told_apart(directory, true)
 }
 
 /// What is called like a checkpoint in `directory` and is none of its step: damaged ones, and those
@@ -87,28 +93,44 @@ pub fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub fn passed_over(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = named(directory)?;
-    found.retain(|(step, path)| !is_complete(path, *step));
-    Ok(found.into_iter().map(|(_, path)| path).collect())
+pub fn passed_over(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
+    Ok(told_apart(directory, false)?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// What is called like the checkpoint of a step, and the step, in order.
-fn named(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let step = |path: &PathBuf| step_of(path.file_name()?.to_str()?);
-    let entries = files::entries(directory)?.into_iter();
-    let mut found: Vec<_> = entries.filter_map(|path| Some((step(&path)?, path))).collect();
+/// What is called like the checkpoint of a step, and the step, in order: those that are complete,
+/// or those that are not.
+fn told_apart(directory: &dyn Disk, complete: bool) -> Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    for (name, _) in directory.entries()? {
+        let Some(step) = step_of(&name) else { continue };
+        let path = directory.path().join(name);
+        if is_complete(directory, &path, step)? == complete {
+            found.push((step, path));
+        }
+    }
     found.sort();
     Ok(found)
 }
 
 /// Whether what lies there is a checkpoint, and of no other step than `step`, as far as it says.
-fn is_complete(path: &Path, step: u64) -> bool {
-    let meta = path.join(META_FILE);
-    let read = std::fs::read(&meta).ok();
-    let read = read.and_then(|meta| serde_json::from_slice::<serde_json::Value>(&meta).ok());
-    let other = read.and_then(|meta| meta["step"].as_u64()).is_some_and(|said| said != step);
-    meta.is_file() && !other
+fn is_complete(directory: &dyn Disk, path: &Path, step: u64) -> Result<bool> {
+    use ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    let opened = directory.directory(path).map_err(Error::from);
+    let found = opened.and_then(|inside| Ok((files::is_there(&*inside, META_FILE)?, inside)));
+    let inside = match found {
+        Ok((true, inside)) => inside,
+        Ok((false, _)) => return Ok(false),
+        Err(Error::Disk(error))
+            if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) =>
+        {
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
+    // One that cannot be read is refused when it is opened.
+    let meta = files::read(&*inside, META_FILE).ok();
+    let meta = meta.and_then(|meta| serde_json::from_slice::<serde_json::Value>(&meta).ok());
+    Ok(meta.and_then(|meta| meta["step"].as_u64()).is_none_or(|said| said == step))
 }
 
 /// Name of the checkpoint of step `step`.
@@ -127,61 +149,59 @@ fn step_of(name: &str) -> Option<u64> {
 /// # Errors
 /// When it holds checkpoints and `placement` is [`Placement::Fresh`], when it holds none and that
 /// is [`Placement::Resume`], or on I/O errors.
-pub fn prepare(directory: &Path, placement: Placement) -> Result<Option<PathBuf>> {
-    files::create_dir_all(directory)?;
+pub fn prepare(directory: &dyn Disk, placement: Placement) -> Result<Option<PathBuf>> {
     remove_incomplete(directory)?;
+    let refused = |why| Err(Error::Checkpoint { path: directory.path().to_owned(), why });
     let newest = list(directory)?.pop();
     match (newest, placement) {
-        (None, Placement::Resume) => Err(Error::Checkpoint {
-            path: directory.to_owned(),
-            why:
-                "holds no checkpoint to resume from; look at the directory's name, or start a run \
-                  that will be resumed with --resume=auto"
-                    .to_owned(),
-        }),
+        (None, Placement::Resume) => refused(
+            "holds no checkpoint to resume from; look at the directory's name, or start a run \
+             that will be resumed with --resume=auto"
+                .to_owned(),
+        ),
         (None, _) => Ok(None),
         (Some((_, path)), Placement::Resume | Placement::ResumeOrStart) => Ok(Some(path)),
-        (Some((step, _)), Placement::Fresh) => Err(Error::Checkpoint {
-            path: directory.to_owned(),
-            why: format!(
-                "holds checkpoints already (the last of step {step}); go on from it with \
-                 --resume, set them aside with --force, or name another directory"
-            ),
-        }),
+        (Some((step, _)), Placement::Fresh) => refused(format!(
+            "holds checkpoints already (the last of step {step}); go on from it with --resume, \
+             set them aside with --force, or name another directory"
+        )),
         (Some(_), Placement::SetAside) => set_aside(directory).map(|()| None),
     }
 }
 
 /// Directories of checkpoints that were never completed hold nothing that anybody was promised.
-fn remove_incomplete(directory: &Path) -> Result<()> {
-    for path in files::entries(directory)? {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let step = name.as_deref().and_then(|name| step_of(name.strip_prefix(INCOMPLETE_PREFIX)?));
-        if step.is_none() {
+fn remove_incomplete(directory: &dyn Disk) -> Result<()> {
+    for (name, kind) in directory.entries()? {
+        let step = name.strip_prefix(INCOMPLETE_PREFIX).and_then(step_of);
+        if step.is_none() || kind != EntryKind::Directory {
             continue;
         }
-        if mark::is_marked(&path) || mark::is_half_marked(&path) {
-            files::remove_dir_all(&path)?;
+        let path = directory.path().join(name);
+        let inside = directory.directory(&path)?;
+        if mark::is_marked(&*inside)? {
+            mark::remove_marked(directory, &path)?;
+        } else if mark::is_half_marked(&*inside)? {
+            directory.remove_tree(&path)?;
         } else {
             // A kill between making it and marking it leaves it empty; others are not ours.
-            let _ = std::fs::remove_dir(&path);
+            let _ = directory.remove_directory(&path);
         }
     }
     Ok(())
 }
 
-fn set_aside(directory: &Path) -> Result<()> {
-    let aside = (1..)
-        .map(|number| directory.join(format!("set-aside-{number}")))
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| directory.join("set-aside"));
-    files::create_dir_all(&aside)?;
-    for (_, path) in list(directory)? {
-        if let Some(name) = path.file_name() {
-            files::rename(&path, &aside.join(name))?;
-        }
+/// Moves all checkpoints out of the way, oldest first: the newest of those that are left is the
+/// newest there was.
+fn set_aside(directory: &dyn Disk) -> Result<()> {
+    let mut number = 1;
+    while directory.exists(&format!("set-aside-{number}"))? {
+        number += 1;
     }
-    files::sync_dir(directory)
+    for (step, _) in list(directory)? {
+        let name = name_of(step);
+        directory.rename(&name, &format!("set-aside-{number}/{name}"))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Reading a checkpoint: checksums and version first, then its parts.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use stepwell_base::hash;
+use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::MANIFEST_NAME;
 
 use super::mark::Lease;
@@ -49,37 +52,54 @@ pub enum Saved {
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint, or the newest one in a directory of checkpoints.
+    /// Opens a checkpoint, or the newest one in a directory of checkpoints, in the machine's file
+    /// system.
+    ///
+    /// # Errors
+    /// Those of [`Checkpoint::open_in`].
+    pub fn open(path: &Path) -> Result<Self> {
+        let why = match FileDisk::open(path) {
+            Ok(disk) => return Self::open_in(&disk),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => "is no directory",
+            Err(error) if error.kind() == ErrorKind::NotFound => "does not exist",
+            Err(error) => return Err(error.into()),
+        };
+        let why = format!("{why}; name a directory that `--checkpoint` wrote");
+        Err(Error::Checkpoint { path: path.to_owned(), why })
+    }
+
+    /// Opens the checkpoint that `disk` is, or the newest one in it.
     ///
     /// Of the rows it is looked at whether they are those that were saved ([`Rows::saved`]); their
     /// own checksums are checked when their store is restored.
     ///
     /// # Errors
     /// When there is none, when it is of another version, or when a byte of it changed.
-    pub fn open(path: &Path) -> Result<Self> {
-        let path = locate(path)?;
+    pub fn open_in(disk: &dyn Disk) -> Result<Self> {
+        let disk = &*locate(disk)?;
+        let path = disk.path().to_owned();
         let wrong = |why: String| Error::Checkpoint { path: path.clone(), why };
-        let lease = Lease::take(&path);
+        let lease = Lease::take(disk);
         for name in [META_FILE, DENSE_FILE, SUMS_FILE] {
-            if !path.join(name).is_file() {
+            if !files::is_there(disk, name)? {
                 return Err(wrong(format!("has no {name}: it is damaged, {OLDER}")));
             }
         }
-        let meta_bytes = files::read(&path.join(META_FILE))?;
-        let dense_bytes = files::length(&path.join(DENSE_FILE))?;
+        let meta_bytes = files::read(disk, META_FILE)?;
+        let dense_bytes = files::length(disk, DENSE_FILE)?;
         let version = version(&meta_bytes).map_err(wrong)?;
-        let sums = files::read(&path.join(SUMS_FILE))?;
+        let sums = files::read(disk, SUMS_FILE)?;
         let damaged = |why| wrong(format!("{why}; the checkpoint is damaged, {OLDER}"));
         let sums = Sums::decode(&sums, version).map_err(damaged)?;
         sums.check(META_FILE, Sum::of(&meta_bytes)).map_err(damaged)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
         let step = meta["step"].as_u64().ok_or_else(|| wrong("has no step".to_owned()))?;
-        let (dense, checksum) = read_dense(&meta, &path.join(DENSE_FILE), dense_bytes)?;
+        let (dense, checksum) = read_dense(&meta, disk, dense_bytes)?;
         let sum = Sum { checksum, bytes: dense_bytes };
         sums.check(DENSE_FILE, sum).map_err(damaged)?;
         let dense = dense.map_err(wrong)?;
         let tables = meta["tables"].as_array().map_or(0, Vec::len);
-        let rows = (0..tables).map(|group| rows(&path, group, &sums)).collect();
+        let rows = (0..tables).map(|group| rows(disk, group, &sums)).collect();
         Ok(Self { step, run: meta["run"].clone(), dense, rows, meta, path, lease })
     }
 
@@ -102,11 +122,13 @@ impl Checkpoint {
     }
 }
 
-fn rows(checkpoint: &Path, group: usize, sums: &Sums) -> Rows {
+fn rows(checkpoint: &dyn Disk, group: usize, sums: &Sums) -> Rows {
     let name = rows_name(group);
-    let path = checkpoint.join(&name);
+    let path = checkpoint.path().join(&name);
     let saved = if sums.binds_rows() {
-        let manifest = files::read(&path.join(MANIFEST_NAME)).map_err(|error| error.to_string());
+        let opened = checkpoint.directory(&path).map_err(Error::from);
+        let manifest = opened.and_then(|rows| files::read(&*rows, MANIFEST_NAME));
+        let manifest = manifest.map_err(|error| error.to_string());
         let listed = format!("{name}/{MANIFEST_NAME}");
         let checked = manifest.and_then(|manifest| sums.check(&listed, Sum::of(&manifest)));
         checked.map_or_else(Saved::No, |()| Saved::Yes)
@@ -116,19 +138,13 @@ fn rows(checkpoint: &Path, group: usize, sums: &Sums) -> Rows {
     Rows { group, path, saved }
 }
 
-fn locate(path: &Path) -> Result<PathBuf> {
-    if path.join(META_FILE).exists() {
-        return Ok(path.to_owned());
+fn locate(disk: &dyn Disk) -> Result<Arc<dyn Disk>> {
+    let path = disk.path();
+    if disk.exists(META_FILE)? {
+        return Ok(disk.directory(path)?);
     }
-    if !path.is_dir() {
-        let why = if path.exists() { "is no directory" } else { "does not exist" };
-        return Err(Error::Checkpoint {
-            path: path.to_owned(),
-            why: format!("{why}; name a directory that `--checkpoint` wrote"),
-        });
-    }
-    match list(path)?.pop() {
-        Some((_, newest)) => Ok(newest),
+    match list(disk)?.pop() {
+        Some((_, newest)) => Ok(disk.directory(&newest)?),
         None => Err(Error::Checkpoint {
             path: path.to_owned(),
             why: "holds no checkpoint; name a directory that `--checkpoint` wrote".to_owned(),
@@ -153,7 +169,7 @@ fn version(meta: &[u8]) -> std::result::Result<u64, String> {
 /// piece: no second copy of it is ever in memory.
 fn read_dense(
     meta: &Value,
-    path: &Path,
+    disk: &dyn Disk,
     bytes: u64,
 ) -> Result<(std::result::Result<Dense, String>, u64)> {
     let mut dense = Dense::default();
@@ -172,7 +188,7 @@ fn read_dense(
         dense.sections.push((name, Vec::with_capacity(count as usize)));
     }
     let (mut sum, mut at) = (hash::Checksum::new(), 0);
-    files::read_pieces(path, PIECE_BYTES, |piece| {
+    files::read_pieces(disk, DENSE_FILE, PIECE_BYTES, |piece| {
         sum.update(piece);
         let mut values = piece
             .chunks_exact(size_of::<f32>())

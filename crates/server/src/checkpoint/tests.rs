@@ -3,12 +3,16 @@ use std::sync::Arc;
 
 use serde_json::json;
 use stepwell_base::{Key, TableId, hash};
-use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk};
+use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, FileDisk, Lasting, MemDisk};
 use stepwell_optim::{RowOptimizer, Rule, Storage};
 use stepwell_ssd::{Store, StoreOptions};
 
 use super::*;
 use crate::{Group, Staging, TableSpec};
+
+fn disk(directory: &Path) -> Arc<dyn Disk> {
+    Arc::new(FileDisk::open(directory).unwrap())
+}
 
 fn dense() -> Dense {
     let sections = vec![("w".to_owned(), vec![1.0, -2.5]), ("m".to_owned(), vec![f32::MIN])];
@@ -16,7 +20,7 @@ fn dense() -> Dense {
 }
 
 fn write(directory: &Path, step: u64) -> PathBuf {
-    let mut writer = CheckpointWriter::new(directory.to_owned(), 2);
+    let mut writer = CheckpointWriter::new(disk(directory), 2);
     writer.write(step, &json!({ "at": step }), &dense().view(), &[]).unwrap()
 }
 
@@ -41,7 +45,7 @@ fn sections_larger_than_a_piece_keep_every_bit() {
         .map(|count| (format!("of {count}"), values(count)))
         .collect();
     let dense = Dense { sections };
-    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 1);
+    let mut writer = CheckpointWriter::new(disk(directory.path()), 1);
     writer.write(1, &json!({}), &dense.view(), &[]).unwrap();
     let read = Checkpoint::open(directory.path()).unwrap().dense;
     assert_eq!(read.sections.len(), dense.sections.len());
@@ -56,30 +60,32 @@ fn sections_larger_than_a_piece_keep_every_bit() {
 fn the_newest_few_of_this_run_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), 1);
-    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 2);
+    let mut writer = CheckpointWriter::new(disk(directory.path()), 2);
     for step in [2, 3, 4] {
         writer.write(step, &json!({}), &dense().view(), &[]).unwrap();
     }
     // Step 1 is of an earlier run and not this one's to remove.
-    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    let steps: Vec<u64> =
+        list(&*disk(directory.path())).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [1, 3, 4]);
-    let mut writer = CheckpointWriter::resume(directory.path().to_owned(), 2).unwrap();
+    let mut writer = CheckpointWriter::resume(disk(directory.path()), 2).unwrap();
     writer.write(5, &json!({}), &dense().view(), &[]).unwrap();
-    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    let steps: Vec<u64> =
+        list(&*disk(directory.path())).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [4, 5]);
 }
 
 #[test]
 fn what_is_there_is_refused_resumed_or_set_aside() {
     let directory = tempfile::tempdir().unwrap();
-    assert_eq!(prepare(directory.path(), Placement::Fresh).unwrap(), None);
+    assert_eq!(prepare(&*disk(directory.path()), Placement::Fresh).unwrap(), None);
     let path = write(directory.path(), 5);
-    let refused = prepare(directory.path(), Placement::Fresh).unwrap_err().to_string();
+    let refused = prepare(&*disk(directory.path()), Placement::Fresh).unwrap_err().to_string();
     assert!(refused.contains("step 5") && refused.contains("--resume"), "{refused}");
-    assert_eq!(prepare(directory.path(), Placement::Resume).unwrap(), Some(path));
-    assert_eq!(prepare(directory.path(), Placement::SetAside).unwrap(), None);
+    assert_eq!(prepare(&*disk(directory.path()), Placement::Resume).unwrap(), Some(path));
+    assert_eq!(prepare(&*disk(directory.path()), Placement::SetAside).unwrap(), None);
     assert!(directory.path().join("set-aside-1/step-000000000005").is_dir());
-    assert_eq!(list(directory.path()).unwrap(), []);
+    assert_eq!(list(&*disk(directory.path())).unwrap(), []);
 }
 
 #[test]
@@ -89,11 +95,11 @@ fn an_incomplete_checkpoint_is_never_read() {
     std::fs::rename(&path, directory.path().join(".incomplete-step-000000000005")).unwrap();
     let error = Checkpoint::open(directory.path()).unwrap_err().to_string();
     assert!(error.contains("holds no checkpoint"), "{error}");
-    let error = prepare(directory.path(), Placement::Resume).unwrap_err().to_string();
+    let error = prepare(&*disk(directory.path()), Placement::Resume).unwrap_err().to_string();
     assert!(error.contains("no checkpoint to resume from") && error.contains("=auto"), "{error}");
     // It had the mark of this program, and is gone.
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-    assert_eq!(prepare(directory.path(), Placement::ResumeOrStart).unwrap(), None);
+    assert_eq!(prepare(&*disk(directory.path()), Placement::ResumeOrStart).unwrap(), None);
 }
 
 #[test]
@@ -127,10 +133,14 @@ fn another_version_is_named() {
 #[test]
 fn a_checkpoint_that_is_read_stays_until_it_is_not() {
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 1);
+    let mut writer = CheckpointWriter::new(disk(directory.path()), 1);
     let mut write = |step| {
         writer.write(step, &json!({}), &dense().view(), &[]).unwrap();
-        list(directory.path()).unwrap().into_iter().map(|(step, _)| step).collect::<Vec<_>>()
+        list(&*disk(directory.path()))
+            .unwrap()
+            .into_iter()
+            .map(|(step, _)| step)
+            .collect::<Vec<_>>()
     };
     assert_eq!(write(1), [1]);
     let read = Checkpoint::open(directory.path()).unwrap();
@@ -179,11 +189,12 @@ fn what_a_user_put_there_is_neither_read_nor_removed() {
         let file = file.unwrap();
         std::fs::copy(file.path(), at("step-000000000003").join(file.file_name())).unwrap();
     }
-    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    let steps: Vec<u64> =
+        list(&*disk(directory.path())).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [1], "what is called step 3 is step 1");
-    let newest = prepare(directory.path(), Placement::Resume).unwrap();
+    let newest = prepare(&*disk(directory.path()), Placement::Resume).unwrap();
     assert_eq!(newest, Some(at("step-000000000001")));
-    let mut writer = CheckpointWriter::resume(directory.path().to_owned(), 1).unwrap();
+    let mut writer = CheckpointWriter::resume(disk(directory.path()), 1).unwrap();
     let mut write = |step| {
         let path = writer.write(step, &json!({}), &dense().view(), &[]);
         path.map(drop).map_err(|error| error.to_string())
@@ -198,7 +209,8 @@ fn what_a_user_put_there_is_neither_read_nor_removed() {
     for name in users {
         assert_eq!(std::fs::read_to_string(at(name).join("notes")).unwrap(), name);
     }
-    let steps: Vec<u64> = list(directory.path()).unwrap().into_iter().map(|(s, _)| s).collect();
+    let steps: Vec<u64> =
+        list(&*disk(directory.path())).unwrap().into_iter().map(|(s, _)| s).collect();
     assert_eq!(steps, [5]);
     assert!(at("step-000000000003").join(META_FILE).exists());
 }
@@ -210,14 +222,14 @@ fn a_directory_that_a_kill_left_half_marked_is_removed() {
     for (mark, stays) in [("", false), ("made by stepwell: dev", false), ("my own", true)] {
         std::fs::create_dir_all(&left).unwrap();
         std::fs::write(left.join(".stepwell"), mark).unwrap();
-        prepare(directory.path(), Placement::ResumeOrStart).unwrap();
+        prepare(&*disk(directory.path()), Placement::ResumeOrStart).unwrap();
         assert_eq!(left.exists(), stays, "{mark}");
     }
 }
 
 #[test]
 fn a_checkpoint_that_cannot_be_written_leaves_nothing() {
-    let disk = Arc::new(FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default()));
+    let faulty = Arc::new(FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default()));
     let spec = TableSpec {
         id: TableId(0),
         name: "t".to_owned(),
@@ -230,19 +242,19 @@ fn a_checkpoint_that_cannot_be_written_leaves_nothing() {
         life: None,
     };
     let options = StoreOptions::new(0, spec.row_bytes());
-    let store = Store::create(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    let store = Store::create(Arc::clone(&faulty) as Arc<dyn Disk>, options).unwrap();
     let staging = Staging::new(spec.row_lanes(), 1, 1);
     let group = Arc::new(Group::new(spec, 4, Arc::new(store), staging).unwrap());
     group.store.put_many(&[Key(1)], &[1], &[0; 8]).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let mut writer = CheckpointWriter::new(directory.path().to_owned(), 2);
+    let mut writer = CheckpointWriter::new(disk(directory.path()), 2);
     let failure = Failure {
         operation: None,
         after: 0,
         kind: ErrorKind::StorageFull,
         lasting: Lasting::FromThenOn,
     };
-    disk.inflict(Faults { failure: Some(failure), ..Faults::default() });
+    faulty.inflict(Faults { failure: Some(failure), ..Faults::default() });
     writer.write(1, &json!({}), &dense().view(), &[group]).unwrap_err();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

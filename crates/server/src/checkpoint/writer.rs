@@ -1,10 +1,11 @@
 //! Writing a checkpoint: everything into a directory without a valid name, synced, then renamed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use stepwell_base::{KEY_HASH_NAME, hash, random};
+use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
 
 use super::sums::{self, Sum};
@@ -17,15 +18,15 @@ use crate::{Error, Group, Result};
 /// Writes the checkpoints of one run into one directory and keeps the newest few.
 #[derive(Debug)]
 pub struct CheckpointWriter {
-    directory: PathBuf,
+    directory: Arc<dyn Disk>,
     keep: usize,
-    /// Those of this run, oldest first; no others are ever removed.
-    written: Vec<PathBuf>,
+    /// Names of those of this run, oldest first; no others are ever removed.
+    written: Vec<String>,
 }
 
 impl CheckpointWriter {
     /// Checkpoints go to `directory`, which was prepared; the newest `keep` of them stay.
-    pub fn new(directory: PathBuf, keep: usize) -> Self {
+    pub fn new(directory: Arc<dyn Disk>, keep: usize) -> Self {
         Self { directory, keep: keep.max(1), written: Vec::new() }
     }
 
@@ -34,31 +35,43 @@ impl CheckpointWriter {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn resume(directory: PathBuf, keep: usize) -> Result<Self> {
-        let made = list(&directory)?.into_iter().map(|(_, path)| path);
-        let written = made.filter(|path| mark::is_marked(path)).collect();
+    pub fn resume(directory: Arc<dyn Disk>, keep: usize) -> Result<Self> {
+        let mut written = Vec::new();
+        for (step, path) in list(&*directory)? {
+            if mark::is_marked(&*directory.directory(&path)?)? {
+                written.push(name_of(step));
+            }
+        }
         Ok(Self { written, ..Self::new(directory, keep) })
     }
 
-    fn incomplete(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{INCOMPLETE_PREFIX}{name}"))
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     fn drop_old(&mut self) -> Result<()> {
         let many = self.written.len().saturating_sub(self.keep);
-        // One that is being read goes when a later one is written.
-        let free = |path: &&PathBuf| !mark::is_leased(path);
-        let doomed: Vec<_> = self.written[..many].iter().filter(free).cloned().collect();
-        self.written.retain(|path| !doomed.contains(path));
+        let mut doomed = Vec::new();
+        for name in &self.written[..many] {
+            // One that is being read goes when a later one is written.
+            if !mark::is_leased(&*self.directory.directory(&self.path(name))?) {
+                doomed.push(name.clone());
+            }
+        }
+        self.written.retain(|name| !doomed.contains(name));
         for oldest in doomed {
-            let Some(name) = oldest.file_name() else { continue };
             // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
-            let doomed = self.incomplete(&name.to_string_lossy());
-            files::rename(&oldest, &doomed)?;
-            files::remove_dir_all(&doomed)?;
+            let doomed = incomplete(&oldest);
+            self.directory.rename(&oldest, &doomed)?;
+            mark::remove_marked(&*self.directory, &self.path(&doomed))?;
         }
         Ok(())
     }
+}
+
+/// What the directory of a checkpoint is called while it is written or removed.
+fn incomplete(name: &str) -> String {
+    format!("{INCOMPLETE_PREFIX}{name}")
 }
 
 impl Keep for CheckpointWriter {
@@ -70,22 +83,21 @@ impl Keep for CheckpointWriter {
         groups: &[Arc<Group>],
     ) -> Result<PathBuf> {
         let name = name_of(step);
-        let target = self.directory.join(&name);
-        if target.exists() {
+        let target = self.path(&name);
+        if self.directory.exists(&name)? {
             return self.written_before(target, step, run);
         }
-        let building = self.incomplete(&name);
-        files::create_dir(&building)?;
-        let written = mark::mark(&building)
-            .and_then(|()| write_parts(&building, step, run, dense, groups))
-            .and_then(|()| files::sync_dir(&building))
-            .and_then(|()| files::rename(&building, &target));
+        let building = self.path(&incomplete(&name));
+        self.directory.make_directory(&building)?;
+        let inside = self.directory.directory(&building).map_err(Error::from);
+        let written = inside.and_then(|inside| write_all(&*inside, step, run, dense, groups));
+        let written =
+            written.and_then(|()| Ok(self.directory.rename(&incomplete(&name), &name)?));
         written.inspect_err(|_| {
             // A full disk gets its space back. What stays is removed by the next run.
-            let _ = files::remove_dir_all(&building);
+            let _ = mark::remove_marked(&*self.directory, &building);
         })?;
-        files::sync_dir(&self.directory)?;
-        self.written.push(target.clone());
+        self.written.push(name);
         self.drop_old()?;
         Ok(target)
     }
@@ -95,7 +107,9 @@ impl CheckpointWriter {
     /// The checkpoint that lies in `target` already, if it is this one: that which the run was
     /// resumed from, or has just written.
     fn written_before(&self, target: PathBuf, step: u64, run: &Value) -> Result<PathBuf> {
-        let same = Checkpoint::open(&target)
+        let opened = self.directory.directory(&target).map_err(Error::from);
+        let same = opened
+            .and_then(|disk| Checkpoint::open_in(&*disk))
             .is_ok_and(|found| found.step == step && found.run["job"] == run["job"]);
         if same {
             return Ok(target);
@@ -108,8 +122,21 @@ impl CheckpointWriter {
     }
 }
 
+/// Writes a checkpoint into an empty directory and syncs all of it but its name.
+fn write_all(
+    building: &dyn Disk,
+    step: u64,
+    run: &Value,
+    dense: &DenseView<'_>,
+    groups: &[Arc<Group>],
+) -> Result<()> {
+    mark::mark(building)?;
+    write_parts(building, step, run, dense, groups)?;
+    Ok(building.sync_directory()?)
+}
+
 fn write_parts(
-    building: &Path,
+    building: &dyn Disk,
     step: u64,
     run: &Value,
     dense: &DenseView<'_>,
@@ -117,15 +144,15 @@ fn write_parts(
 ) -> Result<()> {
     let mut files_listed = Vec::new();
     for (number, group) in groups.iter().enumerate() {
-        let rows = building.join(rows_name(number));
-        files::create_dir_all(&rows)?;
+        let rows = building.path().join(rows_name(number));
+        building.make_directory(&rows)?;
         group.store.snapshot(&rows)?;
-        let manifest = files::read(&rows.join(MANIFEST_NAME))?;
+        let manifest = files::read(&*building.directory(&rows)?, MANIFEST_NAME)?;
         files_listed.push((format!("{}/{MANIFEST_NAME}", rows_name(number)), Sum::of(&manifest)));
     }
     let meta = meta(step, run, dense, groups);
     let meta = format!("{meta:#}\n").into_bytes();
-    files::write_synced(&building.join(META_FILE), &meta)?;
+    files::write_synced(building, META_FILE, &meta)?;
     files_listed.push((META_FILE.to_owned(), Sum::of(&meta)));
     let (mut values, mut bytes) = (hash::Checksum::new(), 0);
     let sections = dense.sections.iter().flat_map(|(_, values)| pieces(values));
@@ -133,11 +160,11 @@ fn write_parts(
         values.update(piece.bytes());
         bytes += piece.bytes().len() as u64;
     });
-    files::write_pieces_synced(&building.join(DENSE_FILE), summed)?;
+    files::write_pieces_synced(building, DENSE_FILE, summed)?;
     files_listed.push((DENSE_FILE.to_owned(), Sum { checksum: values.value(), bytes }));
     let job = run["job"].as_str().unwrap_or("unnamed");
     let list = sums::encode(step, job, &files_listed);
-    files::write_synced(&building.join(SUMS_FILE), list.as_bytes())
+    files::write_synced(building, SUMS_FILE, list.as_bytes())
 }
 
 fn meta(step: u64, run: &Value, dense: &DenseView<'_>, groups: &[Arc<Group>]) -> Value {

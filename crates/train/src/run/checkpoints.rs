@@ -1,9 +1,13 @@
 //! Going on from a checkpoint, and writing new ones.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use stepwell_data::{Position as Place, fingerprints};
-use stepwell_server::{Checkpoint, CheckpointWriter, Placement, Saved, passed_over, prepare};
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_server::{
+    Checkpoint, CheckpointWriter, Error as ServerError, Placement, Saved, passed_over, prepare,
+};
 
 use super::sources::Sources;
 use super::{Surroundings, World};
@@ -37,7 +41,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     };
     refuse_checkpoint("checkpoint.dir", directory)?;
     if around.placement != Placement::Resume {
-        std::fs::create_dir_all(directory).map_err(file_error("create directory", directory))?;
+        FileDisk::create(directory).map_err(ServerError::from)?;
     } else if !directory.is_dir() {
         return Err(Error::Config(format!(
             "--resume: there is no directory {}; look at its name, or start a run that will be \
@@ -48,8 +52,9 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     keep_apart(directory, config.tiers.ssd.as_deref())?;
     let lock = DirectoryLock::take(directory)?;
     let mut state = state(config, around, sources)?;
-    let newest = prepare(directory, around.placement)?;
-    for path in passed_over(directory)? {
+    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory).map_err(ServerError::from)?);
+    let newest = prepare(&*disk, around.placement)?;
+    for path in passed_over(&*disk)? {
         (around.on_note)(&format!(
             "{} is no whole checkpoint of that step and is passed over; move it away, for a run \
              that is to write one there ends",
@@ -73,8 +78,8 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     state.position = position;
     let keep = config.checkpoint.keep;
     let writer = match resumed {
-        Some(_) => CheckpointWriter::resume(directory.clone(), keep)?,
-        None => CheckpointWriter::new(directory.clone(), keep),
+        Some(_) => CheckpointWriter::resume(disk, keep)?,
+        None => CheckpointWriter::new(disk, keep),
     };
     let saver = Saver { writer: Box::new(writer), state, _lock: Some(lock) };
     Ok(Start { resumed, position, saver: Some(saver) })

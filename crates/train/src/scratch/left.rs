@@ -14,6 +14,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_server::Error as ServerError;
+
 use super::file_error;
 use crate::{Error, Result};
 
@@ -54,7 +57,7 @@ pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
 
 /// Marks `rows` as made by a run.
 pub(super) fn mark(rows: &Path) -> Result<()> {
-    let (mark, identity) = (mark_of(rows), stepwell_server::identity(rows)?);
+    let (mark, identity) = (mark_of(rows), identity(rows)?);
     fs::write(&mark, identity).map_err(file_error("write", &mark))
 }
 
@@ -95,22 +98,27 @@ pub(super) fn remove_marked(old: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
 /// Moves `old` out of the way within `path`; where to.
 pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
     let aside = (1u64..)
-        .map(|number| path.join(format!("set-aside-{number}")))
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| path.join("set-aside"));
-    fs::create_dir(&aside).map_err(file_error("create directory", &aside))?;
+        .map(|number| format!("set-aside-{number}"))
+        .find(|name| !path.join(name).exists())
+        .unwrap_or_else(|| "set-aside".to_owned());
+    let disk = FileDisk::open(path).map_err(ServerError::from)?;
     for from in old {
-        if let Some(name) = from.file_name() {
-            fs::rename(from, aside.join(name)).map_err(file_error("set aside", from))?;
+        if let Some(name) = from.file_name().and_then(|name| name.to_str()) {
+            disk.rename(name, &format!("{aside}/{name}")).map_err(ServerError::from)?;
             unmark(from)?;
         }
     }
-    Ok(aside)
+    Ok(path.join(aside))
 }
 
 fn is_marked(rows: &Path) -> Result<bool> {
     let Ok(mark) = fs::read_to_string(mark_of(rows)) else { return Ok(false) };
-    Ok(rows.is_dir() && mark == stepwell_server::identity(rows)?)
+    Ok(rows.is_dir() && mark == identity(rows)?)
+}
+
+fn identity(rows: &Path) -> Result<String> {
+    let disk = FileDisk::open(rows).map_err(ServerError::from)?;
+    Ok(stepwell_server::identity(&disk, rows)?)
 }
 
 fn unmark(rows: &Path) -> Result<()> {

@@ -1,0 +1,78 @@
+//! Every operation fails in turn, once or from then on: what was promised stays, a checkpoint that
+//! failed leaves nothing behind, and the next run goes on.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation, Survival};
+
+use crate::harness::{Told, in_threads};
+use crate::judge::{go_on, judge};
+use crate::life::{Ledger, SAVED, script};
+
+const OPERATIONS: [Operation; 16] = [
+    Operation::Create,
+    Operation::Open,
+    Operation::Read,
+    Operation::Write,
+    Operation::Truncate,
+    Operation::Sync,
+    Operation::Measure,
+    Operation::Rename,
+    Operation::Remove,
+    Operation::List,
+    Operation::Identify,
+    Operation::Link,
+    Operation::SyncDirectory,
+    Operation::CreateDirectory,
+    Operation::Lock,
+    Operation::Submit,
+];
+
+/// Lets one operation fail; whether the run noticed.
+fn fail(after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
+    let (world, mut ledger) = (MemDisk::new(), Ledger::default());
+    let failure = Some(Failure { operation: None, after, kind, lasting });
+    let faults = Faults { failure, ..Faults::default() };
+    let outcome = script(&FaultyDisk::new(Arc::new(world.clone()), faults), &mut ledger);
+    let _told = Told(format!("operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"));
+    if let Err(error) = &outcome {
+        let error = error.to_string();
+        assert!(!error.contains('\n') && error.contains('/'), "{error}");
+    }
+    world.free_locks();
+    if let (Some(step), Lasting::Once) = (ledger.writing, lasting) {
+        let saved = world.directory(Path::new(SAVED)).unwrap();
+        let left = format!(".incomplete-step-{step:012}");
+        assert!(!saved.exists(&left).unwrap(), "a failed checkpoint leaves nothing");
+    }
+    for survival in [Survival::SyncedAlone, Survival::Torn(after)] {
+        let crashed = world.crash(survival);
+        go_on(&crashed, &judge(&crashed, &ledger));
+    }
+    go_on(&world, &judge(&world, &ledger));
+    outcome.is_err()
+}
+
+#[test]
+fn every_operation_may_fail() {
+    let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
+    script(&whole, &mut Ledger::default()).unwrap();
+    let operations: u64 = OPERATIONS.iter().map(|operation| whole.count(*operation)).sum();
+    assert!(operations > 800, "{operations}");
+    let noticed = AtomicU64::new(0);
+    in_threads(&(0..operations).collect::<Vec<_>>(), &|after| {
+        for (kind, lasting) in [
+            (ErrorKind::StorageFull, Lasting::FromThenOn),
+            (ErrorKind::StorageFull, Lasting::Once),
+            (ErrorKind::Other, Lasting::Once),
+        ] {
+            noticed.fetch_add(fail(*after, kind, lasting).into(), Ordering::Relaxed);
+        }
+    });
+    // Of what is only tried, a failure says nothing.
+    let noticed = noticed.into_inner();
+    assert!(noticed > operations * 5 / 2, "{noticed} of {operations}, three times");
+}

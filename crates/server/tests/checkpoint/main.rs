@@ -1,0 +1,9 @@
+//! Checkpoints on a disk that loses power or fails, at every place where it can happen.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod crash;
+mod faults;
+mod harness;
+mod judge;
+mod life;
