@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic")]
 
 mod direct;
+mod handles;
 mod locks;
 mod order;
 mod queues;
@@ -27,6 +28,7 @@ pub fn run(disk: &dyn Disk) {
     direct::run(disk);
     queues::run(disk);
     order::run(disk);
+    handles::run(disk);
     assert_eq!(disk.list().unwrap(), Vec::<String>::new(), "every test cleans up");
 }
 

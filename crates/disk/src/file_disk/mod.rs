@@ -22,7 +22,9 @@ use self::file::SystemFile;
 pub(crate) use self::open_files::Place;
 use self::open_files::{Lodger, Mode, set_direct};
 pub use self::open_files::{OpenFiles, OpenFilesStats};
-use crate::{Access, Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result, name};
+use crate::{
+    Access, Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result, name,
+};
 
 /// A directory of the machine's file system.
 #[derive(Clone, Debug)]
@@ -282,9 +284,7 @@ impl Disk for FileDisk {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                 Ok(Some(Box::new(SystemLock { _file: None })))
             }
-            Err(TryLockError::Error(error)) => {
-                Err(Error::io(Operation::Lock, &path, error))
-            }
+            Err(TryLockError::Error(error)) => Err(Error::io(Operation::Lock, &path, error)),
         }
     }
 
