@@ -28,7 +28,7 @@ pub use buffer::{BLOCK_BYTES, Buffer};
 pub use descriptor::{Access, Descriptor};
 pub use disk::{Disk, File, Lock, Placed};
 pub use error::{Error, Extent, Operation, Result};
-pub use faulty_disk::{Failure, Faults, FaultyDisk, Flip, Lasting};
+pub use faulty_disk::{Failure, Faults, FaultyDisk, Flip, Lasting, Reason, Refusal};
 pub use file_disk::{Engine, FileDisk, OpenFiles, OpenFilesStats};
 pub use mem_disk::{MemDisk, Survival};
 pub use queue::{Done, Queue, QueueOptions};
