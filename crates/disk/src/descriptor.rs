@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::file_disk::Place;
+use crate::file_disk::Permit;
 
 /// What a descriptor is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub enum Access {
     Write,
 }
 
-/// A file of the system that stays open while this is held, whatever becomes of its [`crate::File`].
+/// A file of the system that stays open while this is held, whatever becomes of its
+/// [`File`](crate::File).
 #[derive(Debug)]
 pub struct Descriptor {
     opened: Arc<Opened>,
@@ -30,7 +31,7 @@ pub(crate) struct Opened {
     /// Whether closing it now could lose an error of a write.
     unsynced: AtomicBool,
     /// Given back after the file was closed.
-    _place: Place,
+    _permit: Permit,
 }
 
 impl Descriptor {
@@ -63,8 +64,8 @@ impl Drop for Descriptor {
 }
 
 impl Opened {
-    pub(crate) fn new(file: fs::File, place: Place, unsynced: bool) -> Self {
-        Self { file, unsynced: AtomicBool::new(unsynced), _place: place }
+    pub(crate) fn new(file: fs::File, permit: Permit, unsynced: bool) -> Self {
+        Self { file, unsynced: AtomicBool::new(unsynced), _permit: permit }
     }
 
     pub(crate) fn is_unsynced(&self) -> bool {

@@ -41,7 +41,7 @@ fn of_few_open_files(engine: Engine, bound: usize) {
         Err(error) => panic!("{error}"),
     }
     let stats = open_files.stats();
-    assert_eq!((stats.open, stats.pinned, stats.handles), (0, 0, 0), "all were dropped");
+    assert_eq!((stats.open, stats.kept, stats.handles), (0, 0, 0), "all were dropped");
     assert!(stats.opened_again > 100, "{stats}");
 }
 

@@ -122,9 +122,9 @@ fn disks_that_share_their_open_files_know_each_others_handles() {
     one.remove("a").unwrap();
     use_others(&one);
     file.read_at(0, &mut [0; 5]).unwrap();
-    assert_eq!(shared.stats().pinned, 1);
+    assert_eq!(shared.stats().kept, 1);
     drop(file);
-    assert_eq!((shared.stats().pinned, shared.stats().open), (0, 0));
+    assert_eq!((shared.stats().kept, shared.stats().open), (0, 0));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_snapshots_files_are_not_kept_open_when_the_store_loses_its_own() {
     disk.link_into("a", snapshot.path()).unwrap();
     let file = snapshot.open("a").unwrap();
     disk.remove("a").unwrap();
-    assert_eq!(disk.open_files().unwrap().pinned, 0);
+    assert_eq!(disk.open_files().unwrap().kept, 0);
     use_others(&disk);
     file.read_at(0, &mut [0; 5]).unwrap();
 }

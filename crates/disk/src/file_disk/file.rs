@@ -9,7 +9,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use super::named;
-use super::open_files::Lodger;
+use super::open_files::Holder;
 use crate::progress::{Next, Progress};
 use crate::queue::check_direct;
 use crate::{Access, BLOCK_BYTES, Buffer, Descriptor, Error, File, Operation, Result};
@@ -20,17 +20,17 @@ const DETOUR_BYTES: usize = 1 << 20;
 /// A file that is open while it is used, and otherwise as the bound on open files allows.
 #[derive(Debug)]
 pub(super) struct SystemFile {
-    lodger: Lodger,
+    holder: Holder,
 }
 
 impl SystemFile {
-    pub(super) fn new(lodger: Lodger) -> Self {
-        Self { lodger }
+    pub(super) fn new(holder: Holder) -> Self {
+        Self { holder }
     }
 
     /// Its descriptor, for the time of an operation.
     fn file(&self, access: Access) -> Result<Descriptor> {
-        named(Operation::Open, self.path(), self.lodger.descriptor(access))
+        named(Operation::Open, self.path(), self.holder.descriptor(access))
     }
 
     /// Sets room aside for a new file.
@@ -122,7 +122,7 @@ fn places(offset: u64) -> impl Iterator<Item = u64> {
 
 impl File for SystemFile {
     fn path(&self) -> &Path {
-        self.lodger.path()
+        self.holder.path()
     }
 
     fn len(&self) -> Result<u64> {
@@ -159,11 +159,11 @@ impl File for SystemFile {
     }
 
     fn sync(&self) -> Result<()> {
-        named(Operation::Sync, self.path(), self.lodger.sync())
+        named(Operation::Sync, self.path(), self.holder.sync())
     }
 
     fn is_direct(&self) -> bool {
-        self.lodger.mode().direct
+        self.holder.mode().direct
     }
 
     fn has_descriptor(&self) -> bool {
@@ -171,6 +171,6 @@ impl File for SystemFile {
     }
 
     fn descriptor(&self, access: Access) -> Result<Option<Descriptor>> {
-        named(Operation::Open, self.path(), self.lodger.descriptor_if_idle(access))
+        named(Operation::Open, self.path(), self.holder.descriptor_if_idle(access))
     }
 }

@@ -19,8 +19,8 @@ use std::sync::Arc;
 pub use self::engine::Engine;
 use self::engine::Engines;
 use self::file::SystemFile;
-pub(crate) use self::open_files::Place;
-use self::open_files::{Lodger, Mode, set_direct};
+pub(crate) use self::open_files::Permit;
+use self::open_files::{Holder, Mode, set_direct};
 pub use self::open_files::{OpenFiles, OpenFilesStats};
 use crate::{
     Access, Disk, Error, File, Lock, Operation, Placed, Queue, QueueOptions, Result, name,
@@ -89,16 +89,17 @@ impl FileDisk {
         name::resolve(&self.path, name)
     }
 
-    fn make(&self, name: &str, direct: bool) -> Result<Lodger> {
+    fn make(&self, name: &str, direct: bool) -> Result<Holder> {
         let path = self.resolve(name)?;
         let mode = Mode { writable: true, direct };
-        let options = || OpenOptions::new().read(true).write(true).create_new(true).clone();
-        let made = self.open_files.admit(path.clone(), mode, |path| options().open(path));
+        let made = self.open_files.open_with(path.clone(), mode, |path| {
+            OpenOptions::new().read(true).write(true).create_new(true).open(path)
+        });
         named(Operation::Create, &path, made)
     }
 
-    /// Makes a direct file whose room is set aside; what fails leaves it there.
-    fn make_room(&self, made: Lodger, bytes: u64) -> Result<SystemFile> {
+    /// Makes a new file direct and sets room aside for it; where that fails its name stays.
+    fn make_room(&self, made: Holder, bytes: u64) -> Result<SystemFile> {
         let descriptor = made.descriptor(Access::Write);
         let direct = descriptor.and_then(|descriptor| set_direct(descriptor.file()));
         named(Operation::Open, made.path(), direct)?;
@@ -107,10 +108,10 @@ impl FileDisk {
         Ok(file)
     }
 
-    fn find(&self, name: &str, direct: bool) -> Result<Lodger> {
+    fn find(&self, name: &str, direct: bool) -> Result<Holder> {
         let path = self.resolve(name)?;
         let mode = Mode { writable: false, direct };
-        let found = self.open_files.admit(path.clone(), mode, |path| {
+        let found = self.open_files.open_with(path.clone(), mode, |path| {
             let file = open_regular(path)?;
             if direct {
                 set_direct(&file)?;

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(super) struct Gauge {
     open: AtomicUsize,
     most: AtomicUsize,
-    pub(super) pinned: AtomicUsize,
+    pub(super) kept: AtomicUsize,
     pub(super) opened_again: AtomicU64,
 }
 
 /// One of the files that may be open; free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Gauge>);
+pub(crate) struct Permit(Arc<Gauge>);
 
 impl Gauge {
     pub(super) fn open(&self) -> usize {
@@ -25,8 +25,8 @@ impl Gauge {
     }
 }
 
-impl Place {
-    /// A place if fewer than `bound` are taken.
+impl Permit {
+    /// A permit if fewer than `bound` are taken.
     pub(super) fn take(gauge: &Arc<Gauge>, bound: usize) -> Option<Self> {
         let add = |open: usize| (open < bound).then_some(open + 1);
         let before = gauge.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
@@ -34,7 +34,7 @@ impl Place {
         Some(Self(Arc::clone(gauge)))
     }
 
-    /// A place, however many are taken.
+    /// A permit, however many are taken.
     pub(super) fn take_beyond(gauge: &Arc<Gauge>) -> Self {
         let before = gauge.open.fetch_add(1, Ordering::Relaxed);
         gauge.most.fetch_max(before + 1, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }

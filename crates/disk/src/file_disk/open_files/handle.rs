@@ -43,10 +43,10 @@ pub(super) struct Handle {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) opened: Option<Arc<Opened>>,
-    /// Where it sits on the clock: while it is open and not pinned.
+    /// Where it sits on the circle: while it is open and not kept.
     pub(super) seat: Option<usize>,
     /// While there are some it stays open.
-    pub(super) pins: usize,
+    pub(super) keepers: usize,
     /// Its name now, where that is another one.
     pub(super) renamed: Option<Box<Path>>,
     /// Why it could not be synced when it was closed; the next sync says so.
@@ -137,7 +137,7 @@ impl Handle {
 impl State {
     /// The open file, if nothing is under way with it and it need not stay open.
     pub(super) fn idle(&mut self) -> Option<&Opened> {
-        if self.pins > 0 {
+        if self.keepers > 0 {
             return None;
         }
         Some(Arc::get_mut(self.opened.as_mut()?)?)

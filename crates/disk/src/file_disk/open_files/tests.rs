@@ -5,14 +5,14 @@ use super::*;
 
 const PLAIN: Mode = Mode { writable: true, direct: false };
 
-fn make(files: &OpenFiles, path: PathBuf) -> Lodger {
-    files.admit(path, PLAIN, |path| fs::File::create_new(path)).unwrap()
+fn make(files: &OpenFiles, path: PathBuf) -> Holder {
+    files.open_with(path, PLAIN, |path| fs::File::create_new(path)).unwrap()
 }
 
 /// A file that takes writes and refuses to be synced.
-fn unsyncable(files: &OpenFiles) -> Lodger {
+fn unsyncable(files: &OpenFiles) -> Holder {
     let open = |_: &Path| UnixStream::pair().map(|(one, _)| OwnedFd::from(one).into());
-    files.admit(PathBuf::from("unsyncable"), PLAIN, open).unwrap()
+    files.open_with(PathBuf::from("unsyncable"), PLAIN, open).unwrap()
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn no_handle_is_left_behind() {
         }
         drop(file);
     }
-    let OpenFilesStats { open, pinned, handles, most, .. } = files.stats();
-    assert_eq!((open, pinned, handles, most), (0, 0, 0, 1));
-    assert!(lock(&files.0.clock).victim().is_none());
+    let OpenFilesStats { open, kept, handles, most, .. } = files.stats();
+    assert_eq!((open, kept, handles, most), (0, 0, 0, 1));
+    assert!(lock(&files.0.circle).idle().is_none());
 }

@@ -11,21 +11,21 @@ use super::handle::Handle;
 use crate::descriptor::Opened;
 
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(super) struct Circle {
     seats: Vec<Option<Arc<Handle>>>,
     free: Vec<usize>,
     hand: usize,
 }
 
 /// What may be closed.
-pub(super) enum Victim {
+pub(super) enum Idle {
     /// It goes when this is dropped.
     Closed(#[expect(dead_code, reason = "held for its end alone")] Arc<Opened>),
     /// It must be synced before.
     Unsynced(Arc<Handle>),
 }
 
-impl Clock {
+impl Circle {
     /// Takes an open file into the circle; the seat that it has from now on.
     pub(super) fn seat(&mut self, handle: &Arc<Handle>) -> usize {
         let seat = self.free.pop().unwrap_or_else(|| {
@@ -42,7 +42,7 @@ impl Clock {
     }
 
     /// A file that may be closed, if there is one.
-    pub(super) fn victim(&mut self) -> Option<Victim> {
+    pub(super) fn idle(&mut self) -> Option<Idle> {
         let mut unsynced = None;
         for _ in 0..2 * self.seats.len() {
             let seat = self.hand;
@@ -60,13 +60,13 @@ impl Clock {
                 }
                 Some(false) => {
                     state.seat = None;
-                    let closed = state.opened.take().map(Victim::Closed);
+                    let closed = state.opened.take().map(Idle::Closed);
                     drop(state);
                     self.vacate(seat);
                     return closed;
                 }
             }
         }
-        unsynced.map(Victim::Unsynced)
+        unsynced.map(Idle::Unsynced)
     }
 }
