@@ -107,7 +107,7 @@ fn work(path: &Path, segments: u64) {
     let changed = keys / 10;
     put(&store, 0..changed, 2);
     let mut merged = 0;
-    while merged < 200 {
+    while merged < 100 {
         let some = store.compact().unwrap();
         assert!(some > 0, "there is something to merge after {merged}");
         merged += some;
