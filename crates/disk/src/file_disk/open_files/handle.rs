@@ -26,7 +26,7 @@ pub(in crate::file_disk) struct Mode {
 pub(super) struct Identity {
     pub(super) device: u64,
     pub(super) inode: u64,
-    born: Option<SystemTime>,
+    pub(super) born: Option<SystemTime>,
 }
 
 /// A file that was made or opened and is still held.

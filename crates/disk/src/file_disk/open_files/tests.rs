@@ -101,3 +101,40 @@ fn no_handle_is_left_behind() {
     assert_eq!((open, kept, handles, most), (0, 0, 0, 1));
     assert!(lock(&files.0.circle).idle().is_none());
 }
+
+#[test]
+fn a_write_counts_as_unsynced_from_its_end_to_a_sync() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = OpenFiles::new(2);
+    let path = directory.path().join("a");
+    let file = make(&files, path.clone());
+    let is_unsynced = |file: &Holder| file.handle.lock().opened.as_ref().unwrap().is_unsynced();
+    assert!(is_unsynced(&file), "it is new");
+    file.sync().unwrap();
+    assert!(!is_unsynced(&file));
+    let writing = file.descriptor(Access::Write).unwrap();
+    // A sync meanwhile may miss it.
+    file.sync().unwrap();
+    drop(writing);
+    assert!(is_unsynced(&file));
+    file.sync().unwrap();
+    drop(file.descriptor(Access::Read).unwrap());
+    assert!(!is_unsynced(&file));
+    let mode = Mode { writable: false, ..PLAIN };
+    let reader = files.open_with(path, mode, |path| fs::File::open(path)).unwrap();
+    drop(reader.descriptor(Access::Write).unwrap());
+    assert!(!is_unsynced(&reader), "nothing can be written through it");
+}
+
+#[test]
+fn a_number_that_is_given_again_makes_no_other_file_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let file = make(&OpenFiles::new(1), path.clone());
+    let mut found = Identity::at(&path).unwrap();
+    assert!(
+        found == file.handle.identity && found.born == fs::metadata(path).unwrap().created().ok()
+    );
+    found.born = Some(std::time::SystemTime::UNIX_EPOCH);
+    assert!(found != file.handle.identity);
+}
