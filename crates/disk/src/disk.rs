@@ -19,17 +19,17 @@
 //! Not here  Appending, permissions, making links: nothing above needs them.
 //! Failure   Every error names operation, path and place. A short read is an error. An operation
 //!           that failed may have done a part of its work.
-//! Bounds    Buffers are the caller's; a queue states its own bounds.
+//! Bounds    Buffers are the caller's; a queue states its own bounds. Any number of [`File`]s may
+//!           be held: how many of them the system has open at once is a matter of the disk's.
 
 use std::fmt;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(doc)]
 use crate::BLOCK_BYTES;
-use crate::{Queue, QueueOptions, Result, name};
+use crate::{Access, Descriptor, OpenFilesStats, Queue, QueueOptions, Result, name};
 
 /// One directory of files, and the way to others of the same world.
 ///
@@ -207,6 +207,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When the depth is 0.
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>>;
 
+    /// How many files are open, where the system bounds that.
+    fn open_files(&self) -> Option<OpenFilesStats> {
+        None
+    }
+
     /// The whole of a small file.
     ///
     /// # Errors
@@ -333,9 +338,18 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Whether it was made or opened direct.
     fn is_direct(&self) -> bool;
 
-    /// The system's descriptor, where there is one to give to an engine. A wrapper that must see
-    /// every operation gives none, and every engine goes through `read_at` and `write_at` then.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
+    /// Whether engines may go to the system's descriptor. A wrapper that must see every operation
+    /// says no, and every engine goes through `read_at` and `write_at` then.
+    fn has_descriptor(&self) -> bool {
+        false
+    }
+
+    /// The system's descriptor, open for as long as it is held; none where there is none, or where
+    /// so many files are in use that this one should be opened later.
+    ///
+    /// # Errors
+    /// When it had to be opened again, and the system refuses or its name leads to another file.
+    fn descriptor(&self, _access: Access) -> Result<Option<Descriptor>> {
+        Ok(None)
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -101,7 +103,7 @@ pub struct Extent {
 #[non_exhaustive]
 pub enum Error {
     /// The system refused an operation.
-    #[error("cannot {operation} {}{}: {source}", path.display(), place(extent))]
+    #[error("cannot {operation} {}{}: {source}{}", path.display(), place(extent), mend(source))]
     Io {
         /// What was tried.
         operation: Operation,
@@ -157,6 +159,16 @@ fn place(extent: &Option<Extent>) -> String {
     extent.map_or_else(String::new, |Extent { offset, bytes }| {
         format!(" at offset {offset} ({bytes} bytes)")
     })
+}
+
+fn mend(source: &io::Error) -> &'static str {
+    if is_exhausted(source) { "; raise the bound on open files (ulimit -n)" } else { "" }
+}
+
+/// Whether the process or the system has no descriptor left.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    let exhausted = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| exhausted.contains(&number))
 }
 
 impl Error {

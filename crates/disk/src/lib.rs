@@ -9,6 +9,7 @@
 
 mod buffer;
 pub mod conformance;
+mod descriptor;
 mod disk;
 mod error;
 mod faulty_disk;
@@ -24,9 +25,10 @@ mod task;
 mod uring;
 
 pub use buffer::{BLOCK_BYTES, Buffer};
+pub use descriptor::{Access, Descriptor};
 pub use disk::{Disk, EntryKind, File, Identity, Lock, Placed};
 pub use error::{Error, Extent, Operation, Result};
-pub use faulty_disk::{Failure, Faults, FaultyDisk, Flip, Lasting};
-pub use file_disk::{Engine, FileDisk};
+pub use faulty_disk::{Failure, Faults, FaultyDisk, Flip, Lasting, Reason, Refusal};
+pub use file_disk::{Engine, FileDisk, OpenFiles, OpenFilesStats};
 pub use mem_disk::{MemDisk, Survival};
 pub use queue::{Done, Queue, QueueOptions};

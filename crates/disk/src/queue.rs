@@ -19,8 +19,9 @@
 //!           (the system takes no more) leaves what is under way where it is.
 //!           Dropping a queue waits for what the system has of it and forgets the rest.
 //! Bounds    `depth` operations and `read_bytes` bytes of reads; `read` and `write` say false
-//!           beyond, or where no gap among the reads under way is large enough. With nothing
-//!           under way, any admitted operation has room.
+//!           beyond, where no gap among the reads under way is large enough, or where too many
+//!           files are in use to open another. With nothing under way, any admitted operation has
+//!           room.
 
 use std::fmt::Debug;
 use std::sync::Arc;

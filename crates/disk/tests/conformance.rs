@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stepwell_disk::{Engine, Faults, FaultyDisk, FileDisk, MemDisk, conformance};
+use stepwell_disk::{Engine, Faults, FaultyDisk, FileDisk, MemDisk, OpenFiles, conformance};
 
 /// Runs the suite on a directory with this engine; says so where the system admits no rings.
 fn of_files(engine: Engine, expected: &str) {
@@ -29,6 +29,30 @@ fn of_files_with_rings() {
 #[test]
 fn of_files_with_threads() {
     of_files(Engine::Pool, "threads");
+}
+
+/// The suite where hardly any file may be open.
+fn of_few_open_files(engine: Engine, bound: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let open_files = OpenFiles::new(bound);
+    match FileDisk::with_open_files(directory.path(), engine, open_files.clone()) {
+        Ok(disk) => conformance::run(&disk),
+        Err(error) if engine == Engine::Uring => return eprintln!("skipped: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+    let stats = open_files.stats();
+    assert_eq!((stats.open, stats.kept, stats.handles), (0, 0, 0), "all were dropped");
+    assert!(stats.opened_again > 100, "{stats}");
+}
+
+#[test]
+fn of_few_open_files_with_rings() {
+    [2, 3].iter().for_each(|bound| of_few_open_files(Engine::Uring, *bound));
+}
+
+#[test]
+fn of_few_open_files_with_threads() {
+    [2, 3].iter().for_each(|bound| of_few_open_files(Engine::Pool, *bound));
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn failures(queue: &mut dyn Queue) -> Vec<(u64, ErrorKind)> {
 fn files_of_other_worlds_are_read_and_written_too() {
     for_each_engine(|disk| {
         let own = numbered(&disk, "own", 16);
-        assert!(own.descriptor().is_some());
+        assert!(own.has_descriptor());
         let memory = numbered(&MemDisk::new(), "memory", 16);
         let failure = Failure {
             operation: Some(Operation::Read),

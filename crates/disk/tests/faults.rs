@@ -6,7 +6,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use stepwell_disk::{
-    Disk, Failure, Faults, FaultyDisk, File, Lasting, MemDisk, Operation, Survival,
+    Disk, Error, Failure, Faults, FaultyDisk, File, Lasting, MemDisk, Operation, Reason, Refusal,
+    Survival,
 };
 
 fn write(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Arc<dyn File> {
@@ -122,4 +123,97 @@ fn after_the_cut_nothing_happens() {
     assert!(disk.list().is_err());
     assert!(disk.remove("a").is_err());
     assert_eq!(memory.read("a", 99).unwrap(), b"wholeha");
+}
+
+fn refusing(operation: Operation, reason: Reason) -> FaultyDisk {
+    let lasting = Lasting::Once;
+    let refusal = Refusal { operation: Some(operation), after: 0, reason, lasting };
+    let disk = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
+    for name in ["a", "b"] {
+        disk.create(name).unwrap().write_at(0, b"before").unwrap();
+    }
+    disk.create_directory(&disk.path().join("other")).unwrap();
+    disk.inflict(Faults { refusal: Some(refusal), ..Faults::default() });
+    disk
+}
+
+/// One operation of each kind that a fault can meet.
+fn perform(disk: &FaultyDisk, operation: Operation) -> stepwell_disk::Result<()> {
+    let other = disk.path().join("other");
+    let file = || disk.open("a").unwrap();
+    let new = || disk.create("c").unwrap();
+    match operation {
+        Operation::Create => disk.create("c").map(drop),
+        Operation::Open => disk.open("a").map(drop),
+        Operation::Read => file().read_at(0, &mut [0; 3]),
+        Operation::Write => new().write_at(0, b"new"),
+        Operation::Truncate => new().truncate(0),
+        Operation::Sync => file().sync(),
+        Operation::Measure => file().len().map(drop),
+        Operation::Rename => disk.rename("a", "c"),
+        Operation::Remove => disk.remove("a"),
+        Operation::List => disk.list().map(drop),
+        Operation::Link => disk.link_into("a", &other).map(drop),
+        Operation::SyncDirectory => disk.sync_directory(),
+        Operation::CreateDirectory => disk.create_directory(&disk.path().join("new")).map(drop),
+        Operation::Lock => disk.lock("lock").map(drop),
+        Operation::Identify => disk.identity(&other).map(drop),
+        Operation::Submit => unreachable!("queues of this disk submit nothing"),
+    }
+}
+
+const OPERATIONS: [Operation; 15] = [
+    Operation::Create,
+    Operation::Open,
+    Operation::Read,
+    Operation::Write,
+    Operation::Truncate,
+    Operation::Sync,
+    Operation::Measure,
+    Operation::Rename,
+    Operation::Remove,
+    Operation::List,
+    Operation::Link,
+    Operation::SyncDirectory,
+    Operation::CreateDirectory,
+    Operation::Lock,
+    Operation::Identify,
+];
+
+#[test]
+fn any_single_operation_is_refused_with_the_systems_number() {
+    for reason in Reason::ALL {
+        for operation in OPERATIONS {
+            let disk = refusing(operation, reason);
+            let error = perform(&disk, operation).expect_err("it is refused");
+            let Error::Io { operation: named, source, .. } = &error else { panic!("{error}") };
+            assert_eq!(*named, operation);
+            assert_eq!(source.raw_os_error(), reason.error().raw_os_error(), "{error}");
+            // Once, and it did nothing: the same succeeds now.
+            if operation != Operation::Write && operation != Operation::Truncate {
+                perform(&disk, operation).unwrap();
+            }
+        }
+    }
+    let [full, quota, files, device] = Reason::ALL.map(Reason::error);
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
+    assert_eq!(quota.kind(), ErrorKind::QuotaExceeded);
+    assert_eq!((files.raw_os_error(), device.raw_os_error()), (Some(24), Some(5)));
+}
+
+#[test]
+fn so_many_files_are_held_and_no_more() {
+    let disk = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
+    let mut files: Vec<_> = ["a", "b"].iter().map(|name| disk.create(name).unwrap()).collect();
+    disk.inflict(Faults { files_max: Some(3), ..Faults::default() });
+    files.push(disk.open_direct("a").unwrap());
+    assert_eq!(disk.files_held(), 3);
+    let error = disk.open("b").unwrap_err().to_string();
+    assert!(error.contains("cannot open /memory/b") && error.contains("ulimit -n"), "{error}");
+    assert!(disk.create("c").is_err() && disk.create_direct("c", 0).is_err());
+    assert!(!disk.exists("c").unwrap());
+    files.remove(0);
+    drop(disk.create("c").unwrap());
+    drop(disk.open("c").unwrap());
+    assert_eq!(disk.files_held(), 2);
 }

@@ -140,7 +140,7 @@ fn direct_files_are_made_and_opened_as_others_are() {
     disk.inflict(failing(Operation::Open));
     assert!(disk.open_direct("a").is_err());
     let file = disk.open_direct("a").unwrap();
-    assert!(file.is_direct() && file.descriptor().is_none());
+    assert!(file.is_direct() && !file.has_descriptor());
 }
 
 #[test]

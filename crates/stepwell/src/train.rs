@@ -6,6 +6,7 @@ use std::sync::Arc;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
+use stepwell_disk::OpenFiles;
 use stepwell_server::Placement;
 use stepwell_train::{Capacity, Config, Error as TrainError, Limits, RowsAtStart, Surroundings};
 
@@ -139,6 +140,8 @@ pub(crate) fn surroundings(
 fn plan_of(capacity: &Capacity) -> Page {
     let mut page = Page::default();
     put!(page, "memory at most:\n{}", capacity.budget);
+    let open = OpenFiles::of_process().stats().bound;
+    put!(page, "  {:<22}{open:>12}  of the stores; ulimit -n bounds it", "files open at once");
     page
 }
 

@@ -4,6 +4,7 @@
 
 mod direct;
 mod directories;
+mod handles;
 mod locks;
 mod order;
 mod queues;
@@ -29,6 +30,7 @@ pub fn run(disk: &dyn Disk) {
     direct::run(disk);
     queues::run(disk);
     order::run(disk);
+    handles::run(disk);
     assert_eq!(disk.list().unwrap(), Vec::<String>::new(), "every test cleans up");
 }
 

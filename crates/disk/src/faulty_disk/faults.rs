@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::Operation;
 
 /// Whether a failure goes away.
@@ -30,6 +32,49 @@ pub struct Failure {
     pub lasting: Lasting,
 }
 
+/// An operation that the system refuses, with the error that it gives then.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    /// The kind to count; all kinds where there is none.
+    pub operation: Option<Operation>,
+    /// How many of the kind succeed before.
+    pub after: u64,
+    /// What the system says.
+    pub reason: Reason,
+    /// Whether it goes away.
+    pub lasting: Lasting,
+}
+
+/// Why the system refuses an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// `ENOSPC`: the disk is full.
+    DiskFull,
+    /// `EDQUOT`: a user's part of the disk is.
+    QuotaUsedUp,
+    /// `EMFILE`: the process has as many files open as it may.
+    TooManyOpenFiles,
+    /// `EIO`: the device failed.
+    DeviceError,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::DiskFull, Self::QuotaUsedUp, Self::TooManyOpenFiles, Self::DeviceError];
+
+    /// The system's error, by its number.
+    pub fn error(self) -> io::Error {
+        let number = match self {
+            Self::DiskFull => Errno::NOSPC,
+            Self::QuotaUsedUp => Errno::DQUOT,
+            Self::TooManyOpenFiles => Errno::MFILE,
+            Self::DeviceError => Errno::IO,
+        };
+        number.into()
+    }
+}
+
 /// A read that returns a wrong bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flip {
@@ -44,6 +89,11 @@ pub struct Flip {
 pub struct Faults {
     /// An operation that fails.
     pub failure: Option<Failure>,
+    /// An operation that the system refuses.
+    pub refusal: Option<Refusal>,
+    /// How many files may be held at once: making or opening one more is refused as it is where
+    /// the process has too many open.
+    pub files_max: Option<u64>,
     /// After how many mutating operations the power is gone.
     pub cut_after: Option<u64>,
     /// After how many reads one finds the file's end half way.
@@ -83,11 +133,12 @@ pub(super) struct Fates(Arc<Mutex<State>>);
 struct State {
     faults: Faults,
     counts: BTreeMap<Operation, u64>,
+    held: u64,
 }
 
 impl Fates {
     pub(super) fn new(faults: Faults) -> Self {
-        Self(Arc::new(Mutex::new(State { faults, counts: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(State { faults, ..State::default() })))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -95,7 +146,22 @@ impl Fates {
     }
 
     pub(super) fn begin_anew(&self, faults: Faults) {
-        *self.lock() = State { faults, counts: BTreeMap::new() };
+        let mut state = self.lock();
+        (state.faults, state.counts) = (faults, BTreeMap::new());
+    }
+
+    /// Room for another file that is held, unless there are as many as may be.
+    pub(super) fn hold(&self) -> io::Result<Held> {
+        let mut state = self.lock();
+        if state.faults.files_max.is_some_and(|max| state.held >= max) {
+            return Err(Reason::TooManyOpenFiles.error());
+        }
+        state.held += 1;
+        Ok(Held(self.clone()))
+    }
+
+    pub(super) fn held(&self) -> u64 {
+        self.lock().held
     }
 
     pub(super) fn count(&self, operation: Operation) -> u64 {
@@ -140,8 +206,12 @@ impl State {
         let of_kind = self.counts.entry(operation).or_default();
         let before = *of_kind;
         *of_kind += 1;
-        if let Some(failure) = self.faults.failure.filter(|it| it.is_due(operation, all, before)) {
-            return Fate::Fails(failure.kind.into());
+        let (failure, refusal) = (self.faults.failure, self.faults.refusal);
+        if let Some(it) = failure.filter(|it| it.due().meets(operation, all, before)) {
+            return Fate::Fails(it.kind.into());
+        }
+        if let Some(it) = refusal.filter(|it| it.due().meets(operation, all, before)) {
+            return Fate::Fails(it.reason.error());
         }
         match operation {
             Operation::Read => self.of_read(before),
@@ -171,9 +241,29 @@ impl State {
     }
 }
 
+/// Which operations are met.
+#[derive(Clone, Copy)]
+struct Due {
+    operation: Option<Operation>,
+    after: u64,
+    lasting: Lasting,
+}
+
 impl Failure {
+    fn due(&self) -> Due {
+        Due { operation: self.operation, after: self.after, lasting: self.lasting }
+    }
+}
+
+impl Refusal {
+    fn due(&self) -> Due {
+        Due { operation: self.operation, after: self.after, lasting: self.lasting }
+    }
+}
+
+impl Due {
     /// Whether it meets an operation with `all` before it, `of_kind` of its own kind.
-    fn is_due(&self, operation: Operation, all: u64, of_kind: u64) -> bool {
+    fn meets(&self, operation: Operation, all: u64, of_kind: u64) -> bool {
         let count = match self.operation {
             None => all,
             Some(kind) if kind == operation => of_kind,
@@ -183,5 +273,15 @@ impl Failure {
             Lasting::Once => count == self.after,
             Lasting::FromThenOn => count >= self.after,
         }
+    }
+}
+
+/// One of the files that are held; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Held(Fates);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.lock().held -= 1;
     }
 }

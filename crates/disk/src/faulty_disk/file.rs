@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::faults::{Fate, Fates};
+use super::faults::{Fate, Fates, Held};
 use crate::{BLOCK_BYTES, Buffer, Error, File, Operation, Result};
 
 /// What a cut leaves whole.
@@ -13,6 +13,7 @@ const SECTOR_BYTES: usize = 512;
 pub(super) struct FaultyFile {
     pub(super) inner: Arc<dyn File>,
     pub(super) fates: Fates,
+    pub(super) _held: Held,
 }
 
 impl FaultyFile {

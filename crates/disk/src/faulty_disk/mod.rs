@@ -4,6 +4,9 @@
 //! - *failure*: the n-th operation, of one kind or of all, returns an error of a given kind and
 //!   does nothing; once, or from then on (a full disk is `StorageFull` on every write from then
 //!   on). Operations before and other operations after are untouched.
+//! - *refusal*: the same, with an error of the system by its number: `ENOSPC`, `EDQUOT`, `EMFILE`
+//!   or `EIO`.
+//! - *too many files*: while so many files are held, making or opening another one is `EMFILE`.
 //! - *cut*: after n operations that mutate, the power is gone. If the next one is a write, the
 //!   first half of its bytes still reach the file, whole sectors of it if the file is direct. From
 //!   then on every operation fails. What of the written bytes survives is then the question to
@@ -26,13 +29,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use self::faults::{Failure, Faults, Flip, Lasting};
-use self::faults::{Fate, Fates};
+pub use self::faults::{Failure, Faults, Flip, Lasting, Reason, Refusal};
+use self::faults::{Fate, Fates, Held};
 use self::file::FaultyFile;
 use crate::disk::create_for;
 use crate::immediate::ImmediateQueue;
 use crate::{
-    Disk, EntryKind, Error, File, Identity, Lock, Operation, Placed, Queue, QueueOptions, Result,
+    Disk, EntryKind, Error, File, Identity, Lock, OpenFilesStats, Operation, Placed, Queue,
+    QueueOptions, Result,
 };
 
 /// A disk that fails on demand.
@@ -69,8 +73,20 @@ impl FaultyDisk {
         Arc::new(Self { inner, ..self.clone() })
     }
 
-    fn file(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(FaultyFile { inner, fates: self.fates.clone() })
+    /// Files that are held.
+    pub fn files_held(&self) -> u64 {
+        self.fates.held()
+    }
+
+    fn file(&self, inner: Arc<dyn File>, held: Held) -> Arc<dyn File> {
+        Arc::new(FaultyFile { inner, fates: self.fates.clone(), _held: held })
+    }
+
+    /// Room for a file that is about to be made or opened, if that is not to fail.
+    fn hold(&self, operation: Operation, name: &str) -> Result<Held> {
+        self.before(operation, name)?;
+        let refused = |error| Error::io(operation, &self.path().join(name), error);
+        self.fates.hold().map_err(refused)
     }
 
     fn before(&self, operation: Operation, name: &str) -> Result<()> {
@@ -114,23 +130,23 @@ impl Disk for FaultyDisk {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        self.before(Operation::Create, name)?;
-        Ok(self.file(self.inner.create(name)?))
+        let held = self.hold(Operation::Create, name)?;
+        Ok(self.file(self.inner.create(name)?, held))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
-        self.before(Operation::Open, name)?;
-        Ok(self.file(self.inner.open(name)?))
+        let held = self.hold(Operation::Open, name)?;
+        Ok(self.file(self.inner.open(name)?, held))
     }
 
     fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>> {
-        self.before(Operation::Create, name)?;
-        Ok(self.file(self.inner.create_direct(name, bytes)?))
+        let held = self.hold(Operation::Create, name)?;
+        Ok(self.file(self.inner.create_direct(name, bytes)?, held))
     }
 
     fn open_direct(&self, name: &str) -> Result<Arc<dyn File>> {
-        self.before(Operation::Open, name)?;
-        Ok(self.file(self.inner.open_direct(name)?))
+        let held = self.hold(Operation::Open, name)?;
+        Ok(self.file(self.inner.open_direct(name)?, held))
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
@@ -187,5 +203,9 @@ impl Disk for FaultyDisk {
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
         let seed = self.queues.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(ImmediateQueue::new(options, seed)))
+    }
+
+    fn open_files(&self) -> Option<OpenFilesStats> {
+        self.inner.open_files()
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::OpenFiles;
 use crate::error::ENGINE_VARIABLE;
 use crate::pool::{Pool, PoolQueue};
 use crate::uring::{self, UringQueue};
@@ -41,12 +42,13 @@ enum Kind {
 }
 
 impl Engines {
-    pub(super) fn new(engine: Engine) -> Result<Self> {
+    pub(super) fn new(engine: Engine, open_files: &OpenFiles) -> Result<Self> {
         let engine = if engine == Engine::Auto { from_environment()? } else { engine };
+        let probe = || open_files.with_relief(uring::probe);
         let kind = match engine {
             Engine::Pool => Kind::Threads,
-            Engine::Uring => uring::probe().map(|()| Kind::Rings).map_err(refused)?,
-            Engine::Auto if uring::probe().is_ok() => Kind::RingsFirst,
+            Engine::Uring => probe().map(|()| Kind::Rings).map_err(refused)?,
+            Engine::Auto if probe().is_ok() => Kind::RingsFirst,
             Engine::Auto => Kind::Threads,
         };
         Ok(Self { kind, pool: Arc::new(Pool::new(POOL_THREADS)) })
@@ -59,9 +61,14 @@ impl Engines {
         }
     }
 
-    pub(super) fn queue(&self, options: QueueOptions, path: &Path) -> Result<Box<dyn Queue>> {
+    pub(super) fn queue(
+        &self,
+        options: QueueOptions,
+        path: &Path,
+        open_files: &OpenFiles,
+    ) -> Result<Box<dyn Queue>> {
         if self.kind != Kind::Threads {
-            match UringQueue::new(options, path.to_owned()) {
+            match open_files.with_relief(|| UringQueue::new(options, path.to_owned())) {
                 Ok(queue) => return Ok(Box::new(queue)),
                 // Out of descriptors or locked memory: this one queue goes without.
                 Err(_) if self.kind == Kind::RingsFirst => {}
@@ -121,6 +128,6 @@ mod tests {
         }
         let message = parse("aio").unwrap_err().to_string();
         assert!(message.contains("'aio'") && message.contains(ENGINE_VARIABLE), "{message}");
-        assert_eq!(Engines::new(Engine::Pool).unwrap().name(), "threads");
+        assert_eq!(Engines::new(Engine::Pool, &OpenFiles::of_process()).unwrap().name(), "threads");
     }
 }

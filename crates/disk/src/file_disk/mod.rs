@@ -4,9 +4,12 @@
 //!           through rings of the kernel, or through a pool of threads where those are not admitted
 //!           ([`Engine`]); the pool is shared with every directory reached from here. Direct files
 //!           have `O_DIRECT`, where the file system knows it.
+//! Bounds    Any number of files may be held; [`OpenFiles`] of them are open at once. Directories
+//!           are open while they are listed or synced, locks as long as they are held.
 
 mod engine;
 mod file;
+mod open_files;
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
@@ -17,10 +20,13 @@ use std::sync::Arc;
 pub use self::engine::Engine;
 use self::engine::Engines;
 use self::file::SystemFile;
+pub(crate) use self::open_files::Permit;
+use self::open_files::{Holder, Mode, set_direct};
+pub use self::open_files::{OpenFiles, OpenFilesStats};
 use crate::disk::create_for;
 use crate::{
-    Disk, EntryKind, Error, File, Identity, Lock, Operation, Placed, Queue, QueueOptions, Result,
-    name,
+    Access, Disk, EntryKind, Error, File, Identity, Lock, Operation, Placed, Queue, QueueOptions,
+    Result, name,
 };
 
 /// A directory of the machine's file system.
@@ -28,6 +34,7 @@ use crate::{
 pub struct FileDisk {
     path: PathBuf,
     engines: Arc<Engines>,
+    open_files: OpenFiles,
 }
 
 impl FileDisk {
@@ -45,7 +52,9 @@ impl FileDisk {
     /// # Errors
     /// When it cannot be made, or the engine cannot be had.
     pub fn create(path: &Path) -> Result<Self> {
-        let here = Self { path: path.to_owned(), engines: Arc::new(Engines::new(Engine::Auto)?) };
+        let open_files = OpenFiles::of_process();
+        let engines = Arc::new(Engines::new(Engine::Auto, &open_files)?);
+        let here = Self { path: path.to_owned(), engines, open_files };
         here.create_directory(path)?;
         Ok(here)
     }
@@ -55,7 +64,17 @@ impl FileDisk {
     /// # Errors
     /// When there is no directory at `path`, or the engine cannot be had.
     pub fn with_engine(path: &Path, engine: Engine) -> Result<Self> {
-        Self::over(path, Arc::new(Engines::new(engine)?))
+        Self::with_open_files(path, engine, OpenFiles::of_process())
+    }
+
+    /// [`FileDisk::with_engine`] with open files that are counted apart from those of the process.
+    /// Disks that share them may remove and rename each other's files while those are held.
+    ///
+    /// # Errors
+    /// Those of [`FileDisk::with_engine`].
+    pub fn with_open_files(path: &Path, engine: Engine, open_files: OpenFiles) -> Result<Self> {
+        let engines = Arc::new(Engines::new(engine, &open_files)?);
+        Self::over(path, engines, open_files)
     }
 
     /// What performs the operations of queues: `io_uring` or `threads`.
@@ -63,34 +82,65 @@ impl FileDisk {
         self.engines.name()
     }
 
-    fn over(path: &Path, engines: Arc<Engines>) -> Result<Self> {
+    fn over(path: &Path, engines: Arc<Engines>, open_files: OpenFiles) -> Result<Self> {
         let metadata = named(Operation::Open, path, fs::metadata(path))?;
         if !metadata.is_dir() {
             let error = io::Error::from(io::ErrorKind::NotADirectory);
             return Err(Error::io(Operation::Open, path, error));
         }
-        Ok(Self { path: path.to_owned(), engines })
+        Ok(Self { path: path.to_owned(), engines, open_files })
     }
 
     fn resolve(&self, name: &str) -> Result<PathBuf> {
         name::resolve(&self.path, name)
     }
 
-    fn make(&self, name: &str) -> Result<(fs::File, PathBuf)> {
+    fn make(&self, name: &str, direct: bool) -> Result<Holder> {
         let path = self.resolve(name)?;
-        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        Ok((named(Operation::Create, &path, opened)?, path))
+        let mode = Mode { writable: true, direct };
+        let made = self.open_files.open_with(path.clone(), mode, |path| {
+            OpenOptions::new().read(true).write(true).create_new(true).open(path)
+        });
+        named(Operation::Create, &path, made)
     }
 
-    fn find(&self, name: &str) -> Result<(fs::File, PathBuf)> {
-        let path = self.resolve(name)?;
-        // Looked at first: opening a pipe would wait for somebody at its other end.
-        let opened = fs::metadata(&path).and_then(|found| match found.is_file() {
-            true => fs::File::open(&path),
-            false => Err(no_file()),
-        });
-        Ok((named(Operation::Open, &path, opened)?, path))
+    /// Makes a new file direct and sets room aside for it; where that fails its name stays.
+    fn make_room(&self, made: Holder, bytes: u64) -> Result<SystemFile> {
+        let descriptor = made.descriptor(Access::Write);
+        let direct = descriptor.and_then(|descriptor| set_direct(descriptor.file()));
+        named(Operation::Open, made.path(), direct)?;
+        let file = SystemFile::new(made);
+        file.reserve(bytes)?;
+        Ok(file)
     }
+
+    fn find(&self, name: &str, direct: bool) -> Result<Holder> {
+        let path = self.resolve(name)?;
+        let mode = Mode { writable: false, direct };
+        let found = self.open_files.open_with(path.clone(), mode, |path| {
+            let file = open_regular(path)?;
+            if direct {
+                set_direct(&file)?;
+            }
+            Ok(file)
+        });
+        named(Operation::Open, &path, found)
+    }
+
+    fn sync_names(&self, path: &Path) -> Result<()> {
+        let opened = self.open_files.with_relief(|| fs::File::open(path));
+        let synced = opened.and_then(|directory| directory.sync_all());
+        named(Operation::SyncDirectory, path, synced)
+    }
+}
+
+/// Opens a regular file for reading.
+fn open_regular(path: &Path) -> io::Result<fs::File> {
+    // Looked at first: opening a pipe would wait for somebody at its other end.
+    if !fs::metadata(path)?.is_file() {
+        return Err(no_file());
+    }
+    fs::File::open(path)
 }
 
 /// The lock of an open file, which the system frees when it is closed; of nothing where there is
@@ -110,18 +160,14 @@ fn named<T>(operation: Operation, path: &Path, result: io::Result<T>) -> Result<
     result.map_err(|source| Error::io(operation, path, source))
 }
 
-fn sync_directory(path: &Path) -> Result<()> {
-    let synced = fs::File::open(path).and_then(|directory| directory.sync_all());
-    named(Operation::SyncDirectory, path, synced)
-}
-
 impl Disk for FileDisk {
     fn path(&self) -> &Path {
         &self.path
     }
 
     fn directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
-        Ok(Arc::new(Self::over(path, Arc::clone(&self.engines))?))
+        let engines = Arc::clone(&self.engines);
+        Ok(Arc::new(Self::over(path, engines, self.open_files.clone())?))
     }
 
     fn make_directory(&self, path: &Path) -> Result<()> {
@@ -142,34 +188,28 @@ impl Disk for FileDisk {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        let (file, path) = self.make(name)?;
-        Ok(Arc::new(SystemFile::plain(file, path)))
+        Ok(Arc::new(SystemFile::new(self.make(name, false)?)))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
-        let (file, path) = self.find(name)?;
-        Ok(Arc::new(SystemFile::plain(file, path)))
+        Ok(Arc::new(SystemFile::new(self.find(name, false)?)))
     }
 
     fn create_direct(&self, name: &str, bytes: u64) -> Result<Arc<dyn File>> {
-        let (file, path) = self.make(name)?;
-        let made = SystemFile::direct(file, path.clone()).and_then(|file| {
-            file.reserve(bytes)?;
-            Ok(file)
-        });
-        match made {
+        let made = self.make(name, true)?;
+        let path = made.path().to_owned();
+        match self.make_room(made, bytes) {
             Ok(file) => Ok(Arc::new(file)),
             Err(error) => {
                 // The first error is the one to report; the file is new and empty.
-                let _ = fs::remove_file(&path);
+                let _ = self.open_files.remove(&path);
                 Err(error)
             }
         }
     }
 
     fn open_direct(&self, name: &str) -> Result<Arc<dyn File>> {
-        let (file, path) = self.find(name)?;
-        Ok(Arc::new(SystemFile::direct(file, path)?))
+        Ok(Arc::new(SystemFile::new(self.find(name, true)?)))
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
@@ -179,23 +219,24 @@ impl Disk for FileDisk {
 
     fn remove(&self, name: &str) -> Result<()> {
         let path = self.resolve(name)?;
-        named(Operation::Remove, &path, fs::remove_file(&path))
+        named(Operation::Remove, &path, self.open_files.remove(&path))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         create_for(self, to)?;
         let (from, to) = (self.resolve(from)?, self.resolve(to)?);
-        named(Operation::Rename, &from, fs::rename(&from, &to))?;
+        named(Operation::Rename, &from, self.open_files.rename(&from, &to))?;
         let parent = |path: &Path| path.parent().unwrap_or(&self.path).to_owned();
         let (out_of, into) = (parent(&from), parent(&to));
-        sync_directory(&into)?;
-        if into != out_of { sync_directory(&out_of) } else { Ok(()) }
+        self.sync_names(&into)?;
+        if into != out_of { self.sync_names(&out_of) } else { Ok(()) }
     }
 
     fn list(&self) -> Result<Vec<String>> {
+        let read = self.open_files.with_relief(|| fs::read_dir(&self.path));
         let listed = |result| named(Operation::List, &self.path, result);
         let mut names = Vec::new();
-        for entry in named(Operation::List, &self.path, fs::read_dir(&self.path))? {
+        for entry in named(Operation::List, &self.path, read)? {
             let entry = listed(entry)?;
             let is_file = named(Operation::List, &entry.path(), entry.file_type())?.is_file();
             // A name that is not UTF-8 is none that this trait could have made.
@@ -234,7 +275,7 @@ impl Disk for FileDisk {
                 Err(Error::io(Operation::Link, &to, error))
             }
             // Another file system, or one without links: the bytes are written again.
-            Err(_) => copy(&from, &to).map(|()| Placed::Copied),
+            Err(_) => self.copy(&from, &to).map(|()| Placed::Copied),
         }
     }
 
@@ -245,7 +286,7 @@ impl Disk for FileDisk {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        sync_directory(&self.path)
+        self.sync_names(&self.path)
     }
 
     fn lock(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
@@ -255,8 +296,8 @@ impl Disk for FileDisk {
             Ok(found) if !found.is_file() => return Err(refused(no_file())),
             _ => {}
         }
-        let options = OpenOptions::new().create(true).append(true).open(&path);
-        let file = options.map_err(refused)?;
+        let open = || OpenOptions::new().create(true).append(true).open(&path);
+        let file = self.open_files.with_relief(open).map_err(refused)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(SystemLock { _file: Some(file) }))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -265,12 +306,13 @@ impl Disk for FileDisk {
     }
 
     fn lock_shared(&self, name: &str) -> Result<Option<Box<dyn Lock>>> {
-        let file = match self.find(name) {
-            Ok((file, _)) => file,
+        let path = self.resolve(name)?;
+        let file = match self.open_files.with_relief(|| open_regular(&path)) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Some(Box::new(SystemLock { _file: None })));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(Error::io(Operation::Open, &path, error)),
         };
         match file.try_lock_shared() {
             Ok(()) => Ok(Some(Box::new(SystemLock { _file: Some(file) }))),
@@ -278,27 +320,32 @@ impl Disk for FileDisk {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                 Ok(Some(Box::new(SystemLock { _file: None })))
             }
-            Err(TryLockError::Error(error)) => {
-                Err(Error::io(Operation::Lock, &self.path.join(name), error))
-            }
+            Err(TryLockError::Error(error)) => Err(Error::io(Operation::Lock, &path, error)),
         }
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
-        self.engines.queue(options, &self.path)
+        self.engines.queue(options, &self.path, &self.open_files)
+    }
+
+    fn open_files(&self) -> Option<OpenFilesStats> {
+        Some(self.open_files.stats())
     }
 }
 
-/// Copies a file into a new one and syncs that; a copy that failed does not stay.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let mut source = named(Operation::Open, from, fs::File::open(from))?;
-    let mut target = named(Operation::Create, to, fs::File::create_new(to))?;
-    let copied = io::copy(&mut source, &mut target).and_then(|_| target.sync_all());
-    if copied.is_err() {
-        // The first error is the one to report; what this call made is all that is removed.
-        let _ = fs::remove_file(to);
+impl FileDisk {
+    /// Copies a file into a new one and syncs that; a copy that failed does not stay.
+    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+        let open = |call: &dyn Fn() -> io::Result<fs::File>| self.open_files.with_relief(call);
+        let mut source = named(Operation::Open, from, open(&|| fs::File::open(from)))?;
+        let mut target = named(Operation::Create, to, open(&|| fs::File::create_new(to)))?;
+        let copied = io::copy(&mut source, &mut target).and_then(|_| target.sync_all());
+        if copied.is_err() {
+            // The first error is the one to report; what this call made is all that is removed.
+            let _ = fs::remove_file(to);
+        }
+        named(Operation::Write, to, copied)
     }
-    named(Operation::Write, to, copied)
 }
 
 #[cfg(test)]
@@ -313,9 +360,10 @@ mod tests {
         let (from, to) = (directory.path().join("from"), directory.path().join("to"));
         let bytes: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
         fs::write(&from, &bytes).unwrap();
-        copy(&from, &to).unwrap();
+        let disk = FileDisk::open(directory.path()).unwrap();
+        disk.copy(&from, &to).unwrap();
         assert_eq!(fs::read(&to).unwrap(), bytes);
-        let Err(Error::Io { source, .. }) = copy(&from, &to) else { panic!("replaced") };
+        let Err(Error::Io { source, .. }) = disk.copy(&from, &to) else { panic!("replaced") };
         assert_eq!(source.kind(), io::ErrorKind::AlreadyExists);
     }
 

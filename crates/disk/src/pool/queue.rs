@@ -1,8 +1,8 @@
 //! A queue whose operations the threads of a pool perform.
 //!
 //! How       Operations are collected and pushed to the pool in groups; each read has a buffer of
-//!           its own, which the queue uses again. Files without a descriptor are read and written
-//!           at once instead, in the calling thread.
+//!           its own, which the queue uses again. Files whose descriptor engines may not have
+//!           are read and written at once instead, in the calling thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl PoolQueue {
     }
 
     fn start(&mut self, task: Task) {
-        if task.file.descriptor().is_none() {
+        if !task.file.has_descriptor() {
             self.ready.push(Finished::now(task));
             return;
         }

@@ -2,8 +2,9 @@
 //!
 //! How       Each queue has a ring and an arena of its own. Operations go into the ring as they
 //!           are started and to the system in groups, so that many cost one system call. The arena
-//!           is registered, so that the system maps it once and not for each read. Files without a
-//!           descriptor are read and written at once instead, in the calling thread.
+//!           is registered, so that the system maps it once and not for each read. Files whose
+//!           descriptor engines may not have are read and written at once instead, in the calling
+//!           thread; so is one that finds too many files in use while nothing is under way here.
 //! Unsafe    What the system reads and writes behind the language's back is reached in `arena` and
 //!           `ring` alone; their invariants A1, A2 and R1 to R3 carry every proof here.
 //! Failure   An attempt that was short, interrupted or cancelled is followed by another
@@ -31,7 +32,10 @@ use std::sync::Arc;
 use self::ring::{Flight, Memory, Ring};
 use crate::progress::{Next, Progress};
 use crate::queue::GROUP;
-use crate::{BLOCK_BYTES, Buffer, Done, Error, File, Operation, Queue, QueueOptions, Result};
+use crate::{
+    Access, BLOCK_BYTES, Buffer, Descriptor, Done, Error, File, Operation, Queue, QueueOptions,
+    Result,
+};
 
 /// Whether the system admits rings and knows their reads and writes.
 pub(crate) fn probe() -> io::Result<()> {
@@ -44,6 +48,15 @@ pub(crate) struct UringQueue {
     ready: Vec<Finished>,
     completions: Vec<(u32, io::Result<usize>)>,
     path: PathBuf,
+}
+
+/// An operation that the system has nothing of yet.
+struct Started {
+    token: u64,
+    file: Arc<dyn File>,
+    offset: u64,
+    memory: Memory,
+    progress: Progress,
 }
 
 /// An operation that the system has nothing of any more.
@@ -75,29 +88,49 @@ impl UringQueue {
         self.in_flight() >= self.ring.depth()
     }
 
-    /// Starts an operation that has its place and its memory.
-    fn start(&mut self, flight: Flight) {
-        if flight.file.descriptor().is_none() {
-            let finished = self.perform(flight);
-            self.ready.push(finished);
-            return;
+    /// Starts an operation that has its memory; false, and the memory is free again, where too many
+    /// files are in use to open this one before others are done.
+    fn start(&mut self, operation: Started) -> bool {
+        if !operation.file.has_descriptor() {
+            self.perform(operation);
+            return true;
         }
-        self.ring.launch(flight);
+        match operation.file.descriptor(operation.memory.access()) {
+            Ok(Some(descriptor)) => self.launch(operation, descriptor),
+            // Whoever waits for what is under way here may be the one to wait for.
+            Ok(None) if self.in_flight() == 0 => self.perform(operation),
+            Ok(None) => {
+                if let Memory::Lot(lot) = operation.memory {
+                    self.ring.arena.give(lot);
+                }
+                return false;
+            }
+            Err(error) => {
+                let Started { token, memory, .. } = operation;
+                self.ready.push(Finished { token, memory, outcome: Err(error) });
+            }
+        }
+        true
+    }
+
+    fn launch(&mut self, operation: Started, descriptor: Descriptor) {
+        let Started { token, file, offset, memory, progress } = operation;
+        self.ring.launch(Flight { token, file, descriptor, offset, memory, progress });
         if self.ring.waiting() >= GROUP {
             // A refusal is met again, and reported, by `complete`.
             let _ = self.ring.submit(0);
         }
     }
 
-    /// Performs an operation on a file that the system knows nothing of.
-    fn perform(&mut self, flight: Flight) -> Finished {
-        let Flight { token, file, offset, mut memory, progress } = flight;
+    /// Performs an operation here and now.
+    fn perform(&mut self, operation: Started) {
+        let Started { token, file, offset, mut memory, progress } = operation;
         let outcome = match &mut memory {
             // SAFETY: the operation was not launched.
             Memory::Lot(lot) => file.read_at(offset, unsafe { self.ring.arena.write(lot) }),
             Memory::Lent(buffer) => file.write_at(offset, &buffer[..progress.bytes()]),
         };
-        Finished { token, memory, outcome }
+        self.ready.push(Finished { token, memory, outcome });
     }
 
     /// Takes note of every completion; returns the operations that are finished by it in `ready`.
@@ -155,9 +188,9 @@ impl UringQueue {
 
 impl Flight {
     fn failed(&self, error: io::Error) -> Error {
-        let operation = match self.memory {
-            Memory::Lot(_) => Operation::Read,
-            Memory::Lent(_) => Operation::Write,
+        let operation = match self.memory.access() {
+            Access::Read => Operation::Read,
+            Access::Write => Operation::Write,
         };
         Error::io_at(operation, self.file.path(), self.offset, self.progress.bytes(), error)
     }
@@ -187,8 +220,7 @@ impl Queue for UringQueue {
         let Some(lot) = self.ring.arena.take(bytes) else { return Ok(false) };
         let progress = Progress::of_read(bytes, step(&**file));
         let (file, memory) = (Arc::clone(file), Memory::Lot(lot));
-        self.start(Flight { token, file, offset, memory, progress });
-        Ok(true)
+        Ok(self.start(Started { token, file, offset, memory, progress }))
     }
 
     fn write(
@@ -205,8 +237,7 @@ impl Queue for UringQueue {
         }
         let progress = Progress::of_write(bytes, step(&**file));
         let (file, memory) = (Arc::clone(file), Memory::Lent(Arc::clone(buffer)));
-        self.start(Flight { token, file, offset, memory, progress });
-        Ok(true)
+        Ok(self.start(Started { token, file, offset, memory, progress }))
     }
 
     fn complete(&mut self, wait: bool, done: &mut dyn FnMut(Done<'_>)) -> Result<usize> {

@@ -6,13 +6,14 @@
 //!   flights[slot] is Some from launch to land; the slot is the entry's name in both queues
 //! ```
 //!
-//! Invariants  R1 the flight of an entry lies in `flights`, and so do its file and memory, from
-//!           before the entry is pushed until its completion is reaped. R2 a slot has at most one
+//! Invariants  R1 the flight of an entry lies in `flights`, and so do its descriptor, which stays
+//!           open while it is held, and its memory, from before the entry is pushed until its
+//!           completion is reaped. R2 a slot has at most one
 //!           entry in the two queues and the system together. R3 the ring is dropped only when the
 //!           system has nothing under way, or what it has is never freed.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use rustix::io::Errno;
 use super::arena::{Arena, Lot};
 use super::locked::Share;
 use crate::progress::Progress;
-use crate::{Buffer, File, QueueOptions};
+use crate::{Access, Buffer, Descriptor, File, QueueOptions};
 
 /// Operations of one ring at most; the system's own bound.
 pub(super) const DEPTH_MAX: usize = 1 << 15;
@@ -62,6 +63,7 @@ pub(super) struct Ring {
 pub(super) struct Flight {
     pub(super) token: u64,
     pub(super) file: Arc<dyn File>,
+    pub(super) descriptor: Descriptor,
     pub(super) offset: u64,
     pub(super) memory: Memory,
     pub(super) progress: Progress,
@@ -74,6 +76,15 @@ pub(super) enum Memory {
     Lot(Lot),
     /// Written; shared with the caller.
     Lent(Arc<Buffer>),
+}
+
+impl Memory {
+    pub(super) fn access(&self) -> Access {
+        match self {
+            Self::Lot(_) => Access::Read,
+            Self::Lent(_) => Access::Write,
+        }
+    }
 }
 
 /// A ring with `entries` places; waits a while for memory.
@@ -144,7 +155,7 @@ impl Ring {
         self.waiting
     }
 
-    /// Puts an operation on a file with a descriptor into the submission queue.
+    /// Puts an operation into the submission queue.
     ///
     /// # Panics
     /// When `depth` operations are in flight.
@@ -192,10 +203,7 @@ impl Ring {
         let Some(flight) = &self.flights[slot as usize] else {
             unreachable!("R1: slot {slot} has no operation")
         };
-        let Some(descriptor) = flight.file.descriptor() else {
-            unreachable!("{} has lost its descriptor", flight.file.path().display())
-        };
-        let descriptor = types::Fd(descriptor.as_raw_fd());
+        let descriptor = types::Fd(flight.descriptor.as_fd().as_raw_fd());
         let (from, to) = (flight.progress.from(), flight.progress.to());
         let offset = flight.offset + from as u64;
         // An attempt's length fits: `Progress` bounds it.

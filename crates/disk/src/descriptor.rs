@@ -1,0 +1,85 @@
+//! Descriptors of the system, shared by the operations that need them.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::file_disk::Permit;
+
+/// What a descriptor is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing that a sync would make durable.
+    Read,
+    /// Bytes or a length that a sync makes durable.
+    Write,
+}
+
+/// A file of the system that stays open while this is held, whatever becomes of its
+/// [`File`](crate::File).
+#[derive(Debug)]
+pub struct Descriptor {
+    opened: Arc<Opened>,
+    access: Access,
+}
+
+/// An open file, and what is to be known before it is closed.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    file: fs::File,
+    /// Whether closing it now could lose an error of a write.
+    unsynced: AtomicBool,
+    /// Given back after the file was closed.
+    _permit: Permit,
+}
+
+impl Descriptor {
+    pub(crate) fn of(opened: &Arc<Opened>, access: Access) -> Self {
+        Self { opened: Arc::clone(opened), access }
+    }
+
+    pub(crate) fn file(&self) -> &fs::File {
+        &self.opened.file
+    }
+
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.opened.file.as_fd()
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // After the write and before the file can be closed: nobody closes what is held.
+        if self.access == Access::Write {
+            self.opened.unsynced.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Opened {
+    pub(crate) fn new(file: fs::File, permit: Permit, unsynced: bool) -> Self {
+        Self { file, unsynced: AtomicBool::new(unsynced), _permit: permit }
+    }
+
+    pub(crate) fn is_unsynced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire)
+    }
+
+    /// Makes everything durable that was written before.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
+        // A write that ends meanwhile counts as one that comes after.
+        self.unsynced.store(false, Ordering::Release);
+        let synced = self.file.sync_all();
+        if synced.is_err() {
+            self.unsynced.store(true, Ordering::Release);
+        }
+        synced
+    }
+}

@@ -1,0 +1,157 @@
+//! What is known of a file while it is not open.
+
+use std::fs::{self, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::SystemTime;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+use crate::descriptor::Opened;
+
+/// How a file was made or opened.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::file_disk) struct Mode {
+    pub(in crate::file_disk) writable: bool,
+    pub(in crate::file_disk) direct: bool,
+}
+
+/// Which file it is, whatever its name. Numbers of files are given again, times of birth are not;
+/// some file systems know none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) born: Option<SystemTime>,
+}
+
+/// A file that was made or opened and is still held.
+#[derive(Debug)]
+pub(super) struct Handle {
+    /// Where it was made or opened.
+    pub(super) path: PathBuf,
+    pub(super) identity: Identity,
+    pub(super) mode: Mode,
+    used: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) opened: Option<Arc<Opened>>,
+    /// Where it sits on the circle: while it is open and not kept.
+    pub(super) seat: Option<usize>,
+    /// While there are some it stays open.
+    pub(super) keepers: usize,
+    /// Its name now, where that is another one.
+    pub(super) renamed: Option<Box<Path>>,
+    /// Why it could not be synced when it was closed; the next sync says so.
+    pub(super) failed: Option<io::Error>,
+    /// Nobody holds it any more.
+    pub(super) gone: bool,
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        let (device, inode) = (metadata.dev(), metadata.ino());
+        Self { device, inode, born: metadata.created().ok() }
+    }
+
+    /// Which file a name leads to; none where it leads to none.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+}
+
+impl Handle {
+    pub(super) fn new(file: &fs::File, path: PathBuf, mode: Mode) -> io::Result<Self> {
+        let (identity, used) = (Identity::of(&file.metadata()?), AtomicBool::new(true));
+        Ok(Self { path, identity, mode, used, state: Mutex::default() })
+    }
+
+    /// Notes a use; no line of memory changes hands where that was noted before.
+    pub(super) fn touch(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there was a use since this was last asked.
+    pub(super) fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Opens it again, if it is still the one that its name leads to.
+    pub(super) fn open(&self, state: &State) -> io::Result<fs::File> {
+        let path = state.renamed.as_deref().unwrap_or(&self.path);
+        // Looked at first: opening a pipe would wait for somebody at its other end.
+        self.check(fs::metadata(path))?;
+        let file = OpenOptions::new().read(true).write(self.mode.writable).open(path)?;
+        self.check(file.metadata())?;
+        if self.mode.direct {
+            set_direct(&file)?;
+        }
+        Ok(file)
+    }
+
+    /// Whether it was opened under this name or brought to it, if the name leads to its file.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let state = self.lock();
+        let own = state.renamed.as_deref().unwrap_or(&self.path);
+        // Another name of the same file is none of its own; another spelling of its name is.
+        let directory = |path: &Path| Identity::at(path.parent().unwrap_or(path));
+        own == path || (own.file_name() == path.file_name() && directory(own) == directory(path))
+    }
+
+    fn check(&self, found: io::Result<Metadata>) -> io::Result<()> {
+        let gone = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::new(
+                io::ErrorKind::NotFound,
+                "while it was in use somebody else removed or moved it",
+            ),
+            _ => error,
+        };
+        if Identity::of(&found.map_err(gone)?) == self.identity {
+            return Ok(());
+        }
+        Err(io::Error::other("while it was in use somebody else put another file in its place"))
+    }
+}
+
+impl State {
+    /// The open file, if nothing is under way with it and it need not stay open.
+    pub(super) fn idle(&mut self) -> Option<&Opened> {
+        if self.keepers > 0 {
+            return None;
+        }
+        Some(Arc::get_mut(self.opened.as_mut()?)?)
+    }
+}
+
+/// Makes an open file pass the system's cache by; where the file system knows no such thing it
+/// goes through the cache.
+///
+/// The mode is set on the open file: opening with it makes a new file and then refuses it.
+pub(in crate::file_disk) fn set_direct(file: &fs::File) -> io::Result<()> {
+    let flags = fcntl_getfl(file).and_then(|flags| fcntl_setfl(file, flags | OFlags::DIRECT));
+    match flags {
+        Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

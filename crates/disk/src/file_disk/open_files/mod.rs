@@ -1,0 +1,350 @@
+//! A bounded number of open files, for any number of handles.
+//!
+//! Why       A store has a file for every segment and holds all of them; a process may have a few
+//!           hundred files open (`ulimit -n`).
+//! How       A [`Handle`] knows its file by name, device, inode and time of birth. The file is open
+//!           while it is used and as long after as the bound allows; then it is closed, and opened
+//!           again for the next use. A use of an open file takes the handle's own lock alone.
+//!
+//! ```text
+//!   handle ──► open? ──yes──► a share of the descriptor, held until the operation is done
+//!                └─no─► a permit ─► open ──► is it the same file? ──► a seat on the circle
+//!                         └─ none free: the circle closes a file that nobody used of late
+//! ```
+//!
+//! Names     A file stays usable when its name goes. So the handles that are alive are known by
+//!           their inodes: those that a name leads to are opened and stay so (they are *kept*)
+//!           before [`OpenFiles::remove`] takes it away or [`OpenFiles::rename`] gives it to
+//!           another file; those of a file that is renamed go with it. What somebody else removes,
+//!           moves or replaces is noticed when it is opened again, and is an error.
+//! Shared    `names`: held while a file is opened for a new handle, alone while a name goes. Then
+//!           `handle.state`, of which a thread waits for no second one while it holds one; then
+//!           `circle` or `living`, held for no call of the system. The circle only tries a state.
+//! Failure   Before a file with unsynced writes is closed it is synced: the system tells of a
+//!           failed write only those who have the file open. The error waits for the next sync
+//!           of the handle. Where the system has no descriptor left (`EMFILE`, `ENFILE`), files
+//!           are closed and the call is made again, for a fifth of a second.
+//! Bounds    `bound` files are open; and beyond it one for each thread or queue that finds all of
+//!           them in use, and those that are kept. A handle takes about 300 bytes.
+//! Cost      A use of an open file: a lock and a count, some tens of nanoseconds. To open one
+//!           again: close another, and four to six calls of the system, 6 µs.
+
+mod circle;
+mod gauge;
+mod handle;
+mod names;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+
+use self::circle::{Circle, Idle};
+use self::gauge::Gauge;
+pub(crate) use self::gauge::Permit;
+use self::handle::{Handle, Identity, State};
+pub(super) use self::handle::{Mode, set_direct};
+use crate::descriptor::{Access, Descriptor, Opened};
+use crate::error::is_exhausted;
+
+/// The bound unless told otherwise: a part of what the system allows, within limits.
+const PART_OF_LIMIT: u64 = 3;
+const BOUND_MIN: u64 = 8;
+const BOUND_MAX: u64 = 4096;
+
+/// How often a call is made that finds no descriptor left, and the pause where none can be closed.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What part of the open files is closed when the system has no descriptor left.
+const RELIEF: usize = 8;
+
+/// The open files of some directories, and their bound.
+#[derive(Clone, Debug)]
+pub struct OpenFiles(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    bound: usize,
+    gauge: Arc<Gauge>,
+    circle: Mutex<Circle>,
+    living: Mutex<Living>,
+    names: RwLock<()>,
+}
+
+/// All handles by device, inode and a number of their own.
+#[derive(Debug, Default)]
+struct Living {
+    handles: BTreeMap<(u64, u64, u64), Arc<Handle>>,
+    numbers: u64,
+}
+
+/// How many files are open, and were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFilesStats {
+    /// How many may be.
+    pub bound: usize,
+    /// Open now.
+    pub open: usize,
+    /// Open at once, ever.
+    pub most: usize,
+    /// Of those open now, how many must stay so, as their names are gone.
+    pub kept: usize,
+    /// Handles that are alive, open or not.
+    pub handles: usize,
+    /// How often a file was opened again.
+    pub opened_again: u64,
+}
+
+impl fmt::Display for OpenFilesStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bound, open, most, handles, opened_again, .. } = self;
+        write!(
+            f,
+            "{open} of {handles} files are open, {most} were at most (bound {bound}), \
+             {opened_again} were opened again"
+        )
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What may be open of what the system allows.
+fn part_of(limit: Option<u64>) -> usize {
+    limit.map_or(BOUND_MAX, |limit| (limit / PART_OF_LIMIT).clamp(BOUND_MIN, BOUND_MAX)) as usize
+}
+
+impl OpenFiles {
+    /// At most `bound` open files.
+    ///
+    /// # Panics
+    /// When the bound is 0.
+    pub fn new(bound: usize) -> Self {
+        assert!(bound > 0, "at least one file is open");
+        Self(Arc::new(Shared {
+            bound,
+            gauge: Arc::default(),
+            circle: Mutex::default(),
+            living: Mutex::default(),
+            names: RwLock::default(),
+        }))
+    }
+
+    /// Those that all directories of the process share unless told otherwise: a third of what the
+    /// system allows it (`ulimit -n`) when this is first called, from 8 to 4096.
+    pub fn of_process() -> Self {
+        static OF_PROCESS: LazyLock<OpenFiles> =
+            LazyLock::new(|| OpenFiles::new(part_of(getrlimit(Resource::Nofile).current)));
+        OF_PROCESS.clone()
+    }
+
+    /// How many are open.
+    pub fn stats(&self) -> OpenFilesStats {
+        let gauge = &self.0.gauge;
+        OpenFilesStats {
+            bound: self.0.bound,
+            open: gauge.open(),
+            most: gauge.most(),
+            kept: gauge.kept.load(Relaxed),
+            handles: lock(&self.0.living).handles.len(),
+            opened_again: gauge.opened_again.load(Relaxed),
+        }
+    }
+
+    /// Makes a call that needs a descriptor; again where none is left, after some were closed.
+    pub(crate) fn with_relief<T>(&self, call: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        for _ in 1..TRIES {
+            match call() {
+                Err(error) if is_exhausted(&error) => self.relieve(),
+                outcome => return outcome,
+            }
+        }
+        call()
+    }
+
+    /// Closes some files; where all are in use, waits a little for those who use them.
+    fn relieve(&self) {
+        let some = (self.0.gauge.open() / RELIEF).max(1);
+        if (0..some).take_while(|_| self.close_one()).count() == 0 {
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// A permit for another open file; beyond the bound where all are in use.
+    fn permit(&self) -> Permit {
+        self.idle_permit().unwrap_or_else(|| Permit::take_beyond(&self.0.gauge))
+    }
+
+    /// A permit for another open file, if not all are in use.
+    fn idle_permit(&self) -> Option<Permit> {
+        loop {
+            let permit = Permit::take(&self.0.gauge, self.0.bound);
+            if permit.is_some() || !self.close_one() {
+                return permit;
+            }
+        }
+    }
+
+    /// Closes a file; false where all are in use.
+    fn close_one(&self) -> bool {
+        let found = lock(&self.0.circle).idle();
+        match found {
+            Some(Idle::Closed(_)) => true,
+            Some(Idle::Unsynced(handle)) => self.sync_and_close(&handle),
+            None => false,
+        }
+    }
+
+    /// Closes a file with unsynced writes, unless it is in use again.
+    fn sync_and_close(&self, handle: &Handle) -> bool {
+        let Some(mut state) = handle.try_lock() else { return false };
+        let Some(opened) = state.idle() else { return false };
+        if let Err(error) = opened.sync() {
+            state.failed.get_or_insert(error);
+        }
+        self.close(&mut state);
+        true
+    }
+
+    fn close(&self, state: &mut State) {
+        if let Some(seat) = state.seat.take() {
+            lock(&self.0.circle).vacate(seat);
+        }
+        state.opened = None;
+    }
+
+    /// Opens a file for a new handle; `open` makes or opens what has the name.
+    pub(super) fn open_with(
+        &self,
+        path: PathBuf,
+        mode: Mode,
+        open: impl Fn(&Path) -> io::Result<fs::File>,
+    ) -> io::Result<Holder> {
+        let _names = self.0.names.read().unwrap_or_else(PoisonError::into_inner);
+        let permit = self.permit();
+        let file = self.with_relief(|| open(&path))?;
+        let handle = Arc::new(Handle::new(&file, path, mode)?);
+        // What is new counts as written.
+        self.settle(&handle, &mut handle.lock(), Opened::new(file, permit, mode.writable));
+        let number = lock(&self.0.living).add(&handle);
+        Ok(Holder { files: self.clone(), handle, number })
+    }
+
+    fn open_again(
+        &self,
+        handle: &Arc<Handle>,
+        state: &mut State,
+        permit: Permit,
+    ) -> io::Result<()> {
+        let file = self.with_relief(|| handle.open(state))?;
+        self.settle(handle, state, Opened::new(file, permit, false));
+        self.0.gauge.opened_again.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn settle(&self, handle: &Arc<Handle>, state: &mut State, opened: Opened) {
+        state.opened = Some(Arc::new(opened));
+        state.seat = Some(lock(&self.0.circle).seat(handle));
+    }
+}
+
+impl Living {
+    fn add(&mut self, handle: &Arc<Handle>) -> u64 {
+        self.numbers += 1;
+        let Identity { device, inode, .. } = handle.identity;
+        self.handles.insert((device, inode, self.numbers), Arc::clone(handle));
+        self.numbers
+    }
+
+    /// The handles of a file.
+    fn of(&self, Identity { device, inode, .. }: Identity) -> Vec<Arc<Handle>> {
+        let range = (device, inode, 0)..=(device, inode, u64::MAX);
+        self.handles.range(range).map(|(_, handle)| Arc::clone(handle)).collect()
+    }
+}
+
+/// A handle with its entry among the living; closed and forgotten when it is dropped.
+#[derive(Debug)]
+pub(super) struct Holder {
+    files: OpenFiles,
+    handle: Arc<Handle>,
+    number: u64,
+}
+
+impl Holder {
+    pub(super) fn path(&self) -> &Path {
+        &self.handle.path
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.handle.mode
+    }
+
+    /// A descriptor; the file is opened again where it must be.
+    pub(super) fn descriptor(&self, access: Access) -> io::Result<Descriptor> {
+        match self.descriptor_in(access, || Some(self.files.permit()))? {
+            Some(descriptor) => Ok(descriptor),
+            None => unreachable!("there is a permit, beyond the bound if need be"),
+        }
+    }
+
+    /// A descriptor; none where the file would have to be opened again and all are in use.
+    pub(super) fn descriptor_if_idle(&self, access: Access) -> io::Result<Option<Descriptor>> {
+        self.descriptor_in(access, || self.files.idle_permit())
+    }
+
+    fn descriptor_in(
+        &self,
+        access: Access,
+        permit: impl FnOnce() -> Option<Permit>,
+    ) -> io::Result<Option<Descriptor>> {
+        self.handle.touch();
+        let access = if self.handle.mode.writable { access } else { Access::Read };
+        let mut state = self.handle.lock();
+        if state.opened.is_none() {
+            let Some(permit) = permit() else { return Ok(None) };
+            self.files.open_again(&self.handle, &mut state, permit)?;
+        }
+        Ok(state.opened.as_ref().map(|opened| Descriptor::of(opened, access)))
+    }
+
+    /// Makes everything durable that was written; tells why an earlier sync failed that nobody
+    /// asked for.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let mut state = self.handle.lock();
+        if let Some(error) = state.failed.take() {
+            return Err(error);
+        }
+        if state.opened.is_none() && self.handle.mode.writable {
+            // It was synced when it was closed.
+            return Ok(());
+        }
+        drop(state);
+        self.descriptor(Access::Read)?.opened().sync()
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let Identity { device, inode, .. } = self.handle.identity;
+        lock(&self.files.0.living).handles.remove(&(device, inode, self.number));
+        let mut state = self.handle.lock();
+        if state.keepers > 0 {
+            self.files.0.gauge.kept.fetch_sub(1, Relaxed);
+        }
+        state.gone = true;
+        self.files.close(&mut state);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! A run whose store has more segments than the process may have files open.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::process::Command;
+
+use common::Workshop;
+
+/// Runs the program where it may have so many files open; what it says, all of it.
+fn run_with(shop: &Workshop, files: u64, args: &[&str]) -> String {
+    let output = Command::new("sh")
+        .args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_stepwell"))
+        .args(args)
+        .current_dir(shop.path(""))
+        .env("TMPDIR", shop.path(""))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{files} files, {args:?}: {said}{error}");
+    said + &error
+}
+
+#[test]
+fn a_run_may_have_64_files_open_and_gives_the_same_model() {
+    let shop = Workshop::new();
+    let data = shop.text("data.tsv");
+    shop.ok(&["synth", "--out", &data, "--examples", "40000"]);
+    let train = |files, engine: &str, more: &[&str]| {
+        let report = format!("{files}-{engine}.json");
+        let mut args = vec!["train", "--data", &data, "--preset", "criteo", "--model", "wide_deep"];
+        args.extend(["--model.dim", "16", "--model.hidden", "8", "--data.mini_batch", "64"]);
+        args.extend(["--tiers.dram", "400KiB", "--tiers.segment", "128KiB"]);
+        args.extend(["--tiers.index", "16MiB", "--report", &report]);
+        args.extend(more);
+        run_with(&shop, files, &args);
+        shop.report(&report)
+    };
+    let many = train(1000, "auto", &[]);
+    let few = train(64, "auto", &["--checkpoint", "saved"]);
+    assert_eq!(few["model_digest"], many["model_digest"]);
+    let segments = few["tiers"]["disk"]["segments"].as_u64().unwrap();
+    assert!(segments > 100, "{segments} segments");
+    run_with(&shop, 64, &["eval", "saved", "--data", &data]);
+    let saved = std::fs::read_dir(shop.path("saved")).unwrap().flatten().next().unwrap().path();
+    let checked = run_with(&shop, 64, &["store", "check", saved.to_str().unwrap()]);
+    assert!(checked.contains(" segments, "), "{checked}");
+}
