@@ -1,7 +1,7 @@
 //! The index: where the newest version of each row lies.
 //!
-//! How       1024 shards by ten bits of the scattered key, each a table of its own (`shard`). Shard
-//!           and bucket say part of a key by their numbers, so that a slot keeps only the rest of it
+//! How       1024 shards by ten bits of the scattered key, each a table (`shard`). Shard and bucket
+//!           say part of a key by their numbers, so that a slot keeps only the rest of it
 //!           beside its place (`bits`). All of the key is there: a match is never a guess. Keys are
 //!           scattered by a secret, so that nobody can choose some that meet in a bucket. A shard
 //!           that is full makes way within itself (`path`), then grows alone, by three tenths.
@@ -17,6 +17,8 @@
 
 mod ahead;
 mod bits;
+#[cfg(test)]
+mod flood;
 mod path;
 mod permute;
 mod shard;

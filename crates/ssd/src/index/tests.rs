@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use stepwell_base::random::Stream;
 
 use super::ahead::AHEAD;
+use super::flood::known;
 use super::*;
 
 /// An index under one secret, the same each time.
@@ -12,14 +13,9 @@ fn fresh(bytes_max: u64, rows_hint: u64, places_hint: u64) -> Index {
     Index::new(bytes_max, rows_hint, places_hint, Scatter::KNOWN)
 }
 
-/// The key that the function which all know sends there.
-fn known(shard: usize, local: u64) -> u64 {
-    Scatter::KNOWN.key_of(permute::join(shard, local)).0
-}
-
 /// Fails unless index and map hold the same, the index weighs what it says, and every slot, read
 /// on its own, says its key.
-fn check(index: &Index, map: &HashMap<u64, u64>) {
+pub(super) fn check(index: &Index, map: &HashMap<u64, u64>) {
     assert_eq!(index.rows(), map.len() as u64);
     let arrays: u64 = index.shards.iter().map(Shard::bytes).sum();
     assert_eq!(index.bytes(), arrays + (SHARDS * size_of::<Shard>()) as u64);
@@ -101,50 +97,6 @@ fn answers_as_a_plain_map_does() {
             check(&index, &map);
         }
     }
-}
-
-#[test]
-fn keys_that_share_two_buckets_of_the_known_function_do_no_harm() {
-    // Both choices of each lie in the first 4096th of the values, so in one bucket out of up to
-    // 4096: whoever knows the function finds one with some thousand tries.
-    let low = |value: &u64| value >> (54 - 12) == 0;
-    let chosen = (0..).map(permute::turn_back).filter(low).map(|local| known(3, local));
-    let chosen: Vec<u64> = chosen.take(64).collect();
-    let bytes_max = 1 << 20;
-    let put_all = |scatter| {
-        let (mut index, mut map) = (Index::new(bytes_max, 0, 0, scatter), HashMap::new());
-        for key in &chosen {
-            index.put(Key(*key), Place(*key >> 40))?;
-            map.insert(*key, *key >> 40);
-        }
-        check(&index, &map);
-        Ok::<u64, Full>(index.bytes())
-    };
-    let full = put_all(Scatter::KNOWN).unwrap_err();
-    assert!(full.rows < 20 && full.bytes + full.growth > bytes_max, "{full:?}");
-    let seeds = (0..100).map(|seed| Scatter::new(Some(seed)));
-    for scatter in seeds.chain((0..100).map(|_| Scatter::drawn())) {
-        let bytes = put_all(scatter).unwrap();
-        assert!(bytes < BYTES_MIN + 2 * 64 * Shard::bytes_for(1, 24), "{bytes} bytes");
-    }
-}
-
-#[test]
-fn answers_are_the_same_under_every_secret() {
-    let mut dice = Stream::from_state(12);
-    let changes: Vec<(Key, Place)> =
-        (0..30_000u64).map(|at| (Key(dice.next_u64() % 8000), Place(at / 8))).collect();
-    let answers = |scatter| {
-        let mut index = Index::new(u64::MAX, 0, 0, scatter);
-        let puts = changes.iter().map(|(key, place)| index.put(*key, *place).unwrap());
-        let puts: Vec<_> = puts.collect();
-        let removed: Vec<_> = (0..4000).map(|key| index.remove(Key(key))).collect();
-        let found: Vec<_> = (0..8000).map(|key| index.get(Key(key))).collect();
-        (puts, removed, found, index.rows())
-    };
-    let known = answers(Scatter::KNOWN);
-    assert!((1..5).all(|seed| answers(Scatter::new(Some(seed))) == known));
-    assert!(answers(Scatter::drawn()) == known);
 }
 
 #[test]
