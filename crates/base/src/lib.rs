@@ -15,6 +15,7 @@ pub mod prefetch;
 pub mod queue;
 pub mod random;
 pub mod rules;
+pub mod scatter;
 pub mod slab;
 pub mod stage;
 pub mod stop;

@@ -14,6 +14,7 @@
 //!             I9: every slot can be pinned; the index has room for a key in each.
 //! Cost        [`crate::metadata_bytes`]: 16 bytes of record a slot, 7.1 of index, the policy's.
 
+use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, SlotIndex};
 
 use crate::Records;
@@ -84,7 +85,7 @@ impl Cache {
         // Batches t .. t + horizon are known at once, and one more while the oldest retires.
         let ring = horizon + 2;
         Self {
-            index: Index::new(slots),
+            index: Index::new(slots, Scatter::drawn()),
             records: Records::new(slots),
             uses: KnownUses::new(ring),
             policy: kind.make(slots),

@@ -3,9 +3,11 @@
 //! Why not a general hash map: its bytes must be known before the run and never change. A map
 //! with tombstones doubles when it is full of them, which a slab under eviction always is.
 //!
-//! How       A bucket is one cache line of ten entries, each a slot and 16 bits of the mixed key,
-//!           the *tag*; the key itself lies beside the slot and is read only where the tag fits. A
-//!           key goes to its second bucket only where its first is full, which then counts it: a
+//! How       A bucket is one cache line of ten entries, each a slot and 16 bits of the scattered
+//!           key, the *tag*; the key itself lies beside the slot and is read only where the tag
+//!           fits. Keys are scattered by a secret of the index, so that nobody can choose some that
+//!           meet in their buckets; whether and where a key is found does not depend on it. A key
+//!           goes to its second bucket only where its first is full, which then counts it: a
 //!           look-up goes on to the second only where there is such a key. Where both are full,
 //!           entries make way to their own other buckets (Pagh and Rodler, "Cuckoo hashing",
 //!           2001), and where that does not end, which keys that were not made for it never met,
@@ -24,7 +26,8 @@
 use bytemuck::Zeroable;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch;
-use stepwell_base::{Key, SlotIndex, hash};
+use stepwell_base::scatter::Scatter;
+use stepwell_base::{Key, SlotIndex};
 
 /// Entries of a bucket.
 const ENTRIES: usize = 10;
@@ -116,6 +119,7 @@ struct Home {
 
 #[derive(Debug)]
 pub(crate) struct Index {
+    scatter: Scatter,
     buckets: HugeSlice<Bucket>,
     /// Buckets in front that are used.
     used: usize,
@@ -125,10 +129,11 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    pub(crate) fn new(slots: usize) -> Self {
+    pub(crate) fn new(slots: usize, scatter: Scatter) -> Self {
         let overflow_max = overflow_for(slots as u64) as usize;
         let buckets = HugeSlice::zeroed(buckets_for(slots as u64) as usize);
         Self {
+            scatter,
             used: buckets.len().min(BUCKETS_AT_FIRST),
             keys: 0,
             buckets,
@@ -139,7 +144,7 @@ impl Index {
 
     #[inline]
     fn home(&self, key: Key) -> Home {
-        let mixed = hash::mix(key);
+        let mixed = self.scatter.of(key);
         let below = |part: u64, count: usize| ((part * count as u64) >> u32::BITS) as usize;
         let count = self.used;
         let first = below(mixed >> u32::BITS, count);

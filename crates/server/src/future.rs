@@ -13,7 +13,8 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
-use stepwell_base::{Key, SlotIndex, hash};
+use stepwell_base::scatter::Scatter;
+use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Cache;
 
 const NEVER: u32 = u32::MAX;
@@ -26,8 +27,10 @@ struct Last {
 }
 
 /// Keys of the mini-batches that were learned and not planned yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Future {
+    /// A secret, so that no keys are chosen which all meet in the map.
+    scatter: Scatter,
     last: HashTable<Last>,
     waiting: VecDeque<Waiting>,
 }
@@ -37,6 +40,12 @@ struct Waiting {
     number: u32,
     /// Next mini-batch with the same key; empty when this one was not followed.
     next: Vec<u32>,
+}
+
+impl Default for Future {
+    fn default() -> Self {
+        Self { scatter: Scatter::drawn(), last: HashTable::new(), waiting: VecDeque::new() }
+    }
 }
 
 impl Future {
@@ -74,9 +83,10 @@ impl Future {
 
     /// Whether no waiting mini-batch has had the key of `last` yet.
     fn link(&mut self, last: Last) -> bool {
-        let found = self.last.find_mut(hash::mix(last.key), |other| other.key == last.key);
+        let Self { scatter, .. } = *self;
+        let found = self.last.find_mut(scatter.of(last.key), |other| other.key == last.key);
         let Some(former) = found else {
-            self.last.insert_unique(hash::mix(last.key), last, |last| hash::mix(last.key));
+            self.last.insert_unique(scatter.of(last.key), last, |last| scatter.of(last.key));
             return true;
         };
         let first = self.waiting.front().map_or(last.number, |waiting| waiting.number);
@@ -97,7 +107,7 @@ impl Future {
         let next = oldest.map(|waiting| waiting.next).unwrap_or_default();
         for (key, next) in keys.iter().zip(&next) {
             if *next == NEVER {
-                let entry = self.last.find_entry(hash::mix(*key), |last| last.key == *key);
+                let entry = self.last.find_entry(self.scatter.of(*key), |last| last.key == *key);
                 if let Ok(entry) = entry {
                     entry.remove();
                 }

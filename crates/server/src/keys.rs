@@ -5,7 +5,8 @@
 //! that every sum has a fixed order.
 
 use stepwell_base::prefetch::prefetch;
-use stepwell_base::{Key, SlotIndex, hash};
+use stepwell_base::scatter::Scatter;
+use stepwell_base::{Key, SlotIndex};
 
 /// The ids of one table group in one mini-batch, as the data has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,15 +100,28 @@ const AHEAD: usize = 48;
 /// How: a table by open addressing, a key beside its row in one place of 16 bytes, at most two
 /// thirds full. It is as large as distinct keys ask for, so that it stays in the processor's
 /// caches, and is asked for ahead. A mini-batch has a turn, which makes what earlier ones left
-/// count as vacant: nothing is cleared between them.
-#[derive(Debug, Default)]
+/// count as vacant: nothing is cleared between them. Keys are scattered by a secret, without which
+/// some that were chosen for it would all begin their search at one place, each walking past all
+/// others. Rows are numbered as their keys come, whatever the secret.
+#[derive(Debug)]
 pub struct Grouper {
+    scatter: Scatter,
     table: Vec<Entry>, // a power of two
     turn: u32,
     starts: Vec<u32>,
 }
 
+impl Default for Grouper {
+    fn default() -> Self {
+        Self::new(Scatter::drawn())
+    }
+}
+
 impl Grouper {
+    fn new(scatter: Scatter) -> Self {
+        Self { scatter, table: Vec::new(), turn: 0, starts: Vec::new() }
+    }
+
     /// Bytes of the scratch table for mini-batches of `occurrences` ids.
     pub fn bytes_max(occurrences: u64) -> u64 {
         places_for(occurrences as usize) as u64 * size_of::<Entry>() as u64
@@ -146,7 +160,7 @@ impl Grouper {
         lookup.occurrence_rows.reserve_exact(bags.keys.len());
         for (occurrence, key) in bags.keys.iter().enumerate() {
             if let Some(ahead) = bags.keys.get(occurrence + AHEAD) {
-                prefetch(&self.table[place_of(*ahead, self.table.len())]);
+                prefetch(&self.table[place_of(&self.scatter, *ahead, self.table.len())]);
             }
             let row = self.row_of(*key, lookup);
             self.starts[row as usize] += 1;
@@ -157,7 +171,7 @@ impl Grouper {
     /// The row of `key`, a new one where it is met for the first time.
     #[inline]
     fn row_of(&mut self, key: Key, lookup: &mut Lookup) -> u32 {
-        let place = vacant_or(&self.table, self.turn, key);
+        let place = self.vacant_or(key);
         let entry = &mut self.table[place];
         if entry.turn == self.turn {
             return entry.row;
@@ -180,8 +194,21 @@ impl Grouper {
         self.table = Vec::new();
         self.table = vec![Entry::default(); places];
         for (row, key) in distinct.iter().enumerate() {
-            let place = vacant_or(&self.table, self.turn, *key);
+            let place = self.vacant_or(*key);
             self.table[place] = Entry { key: *key, turn: self.turn, row: row as u32 };
+        }
+    }
+
+    /// The place of `key`, or the vacant one where it belongs.
+    #[inline]
+    fn vacant_or(&self, key: Key) -> usize {
+        let mut place = place_of(&self.scatter, key, self.table.len());
+        loop {
+            let entry = &self.table[place];
+            if entry.turn != self.turn || entry.key == key {
+                return place;
+            }
+            place = (place + 1) & (self.table.len() - 1);
         }
     }
 
@@ -213,23 +240,11 @@ fn places_for(keys: usize) -> usize {
     (keys + keys / 2 + 1).next_power_of_two().max(PLACES_MIN)
 }
 
-/// Where the search for `key` begins in a table of `places`.
+/// Where the search for `key` begins in a table of `places`, a power of two above one: by the high
+/// bits of its value, of which most is claimed.
 #[inline]
-fn place_of(key: Key, places: usize) -> usize {
-    hash::mix(key) as usize & (places - 1)
-}
-
-/// The place of `key`, or the vacant one where it belongs.
-#[inline]
-fn vacant_or(table: &[Entry], turn: u32, key: Key) -> usize {
-    let mut place = place_of(key, table.len());
-    loop {
-        let entry = &table[place];
-        if entry.turn != turn || entry.key == key {
-            return place;
-        }
-        place = (place + 1) & (table.len() - 1);
-    }
+fn place_of(scatter: &Scatter, key: Key, places: usize) -> usize {
+    (scatter.of(key) >> (places.leading_zeros() + 1)) as usize
 }
 
 #[cfg(test)]
@@ -279,6 +294,33 @@ mod tests {
             assert_eq!(lookup.distinct.len(), rows.len());
             let bytes = grouper.table.len() * size_of::<Entry>();
             assert!(bytes as u64 <= Grouper::bytes_max(2 * 40_000));
+        }
+    }
+
+    /// Places that the searches for the keys of the last mini-batch look at, all together.
+    fn places_walked(grouper: &Grouper, distinct: &[Key]) -> usize {
+        let places = grouper.table.len();
+        let walked = |key: &Key| {
+            let first = place_of(&grouper.scatter, *key, places);
+            grouper.vacant_or(*key).wrapping_sub(first) % places + 1
+        };
+        distinct.iter().map(walked).sum()
+    }
+
+    #[test]
+    fn keys_that_begin_at_one_place_of_the_known_function_do_no_harm() {
+        // Their values differ in the middle alone, so that neither end of them says anything.
+        let chosen: Vec<u64> = (0..3000).map(|n| Scatter::KNOWN.key_of(n << 20).0).collect();
+        let chosen = bags(&chosen.chunks(3).collect::<Vec<_>>());
+        let mut known = Grouper::new(Scatter::KNOWN);
+        let lookup = known.group(&chosen);
+        assert!(places_walked(&known, &lookup.distinct) > 3000 * 3000 / 3);
+        let seeds = (0..100).map(|seed| Scatter::new(Some(seed)));
+        for scatter in seeds.chain((0..100).map(|_| Scatter::drawn())) {
+            let mut grouper = Grouper::new(scatter);
+            assert_eq!(grouper.group(&chosen), lookup);
+            let walked = places_walked(&grouper, &lookup.distinct);
+            assert!(walked < 5 * 3000, "{walked} places under {scatter:?}");
         }
     }
 

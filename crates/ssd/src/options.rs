@@ -43,6 +43,9 @@ pub struct StoreOptions {
     /// segments take beside their rows is admitted on top where the default or more is asked for;
     /// less than that is refused where it cannot be kept.
     pub space_max: f64,
+    /// Names the secret by which the index scatters keys, for tests; without it each opening draws
+    /// one that nobody knows. No file and no row depends on it, only what the index weighs.
+    pub index_seed: Option<u64>,
     /// Who compacts.
     pub compaction: Compaction,
     /// Bytes of segments that go through the system's page cache; the others are read and written
@@ -84,6 +87,7 @@ impl StoreOptions {
             buffer_bytes: 1 << 20,
             index_bytes_max: 1 << 30,
             rows_hint: 0,
+            index_seed: None,
             space_max: SPACE_DEFAULT,
             compaction: Compaction::Background,
             cached_bytes: 0,

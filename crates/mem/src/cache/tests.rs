@@ -102,6 +102,27 @@ fn agrees_with_a_plain_map() {
     }
 }
 
+/// Policies remember tags by a function that all know: keys made to have one are taken for one
+/// another, and nothing else.
+#[test]
+fn keys_of_one_tag_are_rows_like_others() {
+    let key = |n: u64| Scatter::KNOWN.key_of(0xABCD_EF01 << 32 | n).0;
+    for kind in PolicyKind::ALL {
+        let (mut random, slots) = (Stream::from_state(5), 500);
+        let mut cache = Cache::with_policy(slots, 3, kind);
+        let mut model = HashMap::new();
+        for _ in 0..20_000 {
+            let key = key(random.next_u64() % 1500);
+            plan(&mut cache, &mut model, key, slots);
+            retire(&mut cache, &mut model, key, true);
+        }
+        assert_eq!(model.len(), slots, "{kind:?}");
+        for (key, (slot, ..)) in &model {
+            assert_eq!(cache.find(Key(*key)), Some(*slot));
+        }
+    }
+}
+
 fn plan(
     cache: &mut Cache,
     model: &mut HashMap<u64, (SlotIndex, u32, bool)>,

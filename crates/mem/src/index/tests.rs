@@ -4,10 +4,15 @@ use stepwell_base::random::Stream;
 
 use super::*;
 
+/// An index under one secret, the same each time.
+fn fresh(slots: usize) -> Index {
+    Index::new(slots, Scatter::KNOWN)
+}
+
 /// Random changes to an index over `slots` slots, keys drawn by `draw`, against a map.
 fn agree(slots: usize, seed: u64, draw: impl Fn(u64) -> u64) -> usize {
     let mut random = Stream::from_state(seed);
-    let (mut index, mut keys) = (Index::new(slots), vec![Key(0); slots]);
+    let (mut index, mut keys) = (fresh(slots), vec![Key(0); slots]);
     let mut model: HashMap<u64, u32> = HashMap::new();
     let mut free: Vec<u32> = (0..slots as u32).collect();
     let mut overflow = 0;
@@ -55,7 +60,7 @@ fn agrees_with_a_map_at_full_load() {
 #[test]
 fn keys_that_share_their_buckets_go_to_the_overflow_and_come_back() {
     // Of nine buckets, keys with the same two.
-    let index = Index::new(81);
+    let index = fresh(81);
     let of = index.home(Key(0)).buckets;
     let same: Vec<u64> = (0..).filter(|key| index.home(Key(*key)).buckets == of).take(60).collect();
     let overflow = agree(81, 5, |random| same[random as usize % same.len()]);
@@ -63,8 +68,31 @@ fn keys_that_share_their_buckets_go_to_the_overflow_and_come_back() {
 }
 
 #[test]
+fn keys_that_share_the_buckets_of_the_known_function_do_no_harm() {
+    let slots = 20_000;
+    // The high half of their value says the first bucket, the low half the second.
+    let chosen: Vec<Key> = (0..600).map(|n| Scatter::KNOWN.key_of(n << 7)).collect();
+    let insert_all = |scatter| {
+        let mut index = Index::new(slots, scatter);
+        let put = |(slot, key): (u32, &Key)| {
+            index.insert(*key, SlotIndex(slot), |slot| chosen[slot.at()])
+        };
+        (0..).zip(&chosen).try_for_each(put)?;
+        let mut found = Vec::new();
+        index.find_many(&chosen, |slot| chosen[slot.at()], |_| {}, |slot| found.push(slot));
+        assert!(found.into_iter().eq((0..600).map(|slot| Some(SlotIndex(slot)))));
+        Ok::<usize, usize>(index.overflow.len())
+    };
+    assert_eq!(insert_all(Scatter::KNOWN), Err(overflow_for(slots as u64) as usize));
+    let seeds = (0..100).map(|seed| Scatter::new(Some(seed)));
+    for scatter in seeds.chain((0..100).map(|_| Scatter::drawn())) {
+        assert_eq!(insert_all(scatter), Ok(0), "{scatter:?}");
+    }
+}
+
+#[test]
 fn more_of_them_than_there_is_room_for_are_refused() {
-    let mut index = Index::new(200);
+    let mut index = fresh(200);
     let of = index.home(Key(0)).buckets;
     let same: Vec<u64> =
         (0..).filter(|key| index.home(Key(*key)).buckets == of).take(100).collect();
@@ -80,7 +108,7 @@ fn more_of_them_than_there_is_room_for_are_refused() {
 #[test]
 fn keys_are_found_while_the_index_grows_and_afterwards() {
     for slots in [9 * BUCKETS_AT_FIRST as u32, 9 * BUCKETS_AT_FIRST as u32 + 1, 40_000] {
-        let mut index = Index::new(slots as usize);
+        let mut index = fresh(slots as usize);
         let keys: Vec<Key> = (0..slots).map(|slot| Key(u64::from(slot) * 77)).collect();
         let first = index.used;
         for slot in (0..slots).map(SlotIndex) {
@@ -107,7 +135,7 @@ fn keys_are_found_while_the_index_grows_and_afterwards() {
 #[test]
 fn bytes_are_those_that_are_taken() {
     for slots in [0, 1, 18, 19, 511, 512, 9 * BUCKETS_AT_FIRST, 100_000] {
-        let index = Index::new(slots);
+        let index = fresh(slots);
         let overflow = index.overflow.capacity() * size_of::<(Key, SlotIndex)>();
         let taken = size_of_val(&*index.buckets) + overflow;
         assert_eq!(bytes_for(slots as u64), taken as u64, "{slots} slots");
@@ -116,7 +144,7 @@ fn bytes_are_those_that_are_taken() {
 
 #[test]
 fn what_is_found_was_asked_for_before() {
-    let mut index = Index::new(9 * 4000);
+    let mut index = fresh(9 * 4000);
     let keys: Vec<Key> = (0..4000).map(|slot| Key(slot * 77)).collect();
     for (slot, key) in (0..).zip(&keys) {
         index.insert(*key, SlotIndex(slot), |slot| keys[slot.at()]).unwrap();

@@ -38,7 +38,7 @@ impl Index {
     /// Asks for what a look-up of `key` will read.
     #[inline]
     pub(super) fn ask(&self, key: Key) -> Asked {
-        let (number, local) = permute::split(key);
+        let (number, local) = permute::split(self.scatter.of(key));
         let shard = &self.shards[number];
         let probes = shard.probes(local);
         shard.prefetch(&probes);
@@ -70,7 +70,7 @@ impl<F: Fn(usize) -> Key> Ahead<F> {
         assert!(at < self.count, "there are {} keys", self.count);
         self.at += 1;
         if at + 2 * AHEAD < self.count {
-            let shard = permute::split((self.key)(at + 2 * AHEAD)).0;
+            let shard = permute::split(index.scatter.of((self.key)(at + 2 * AHEAD))).0;
             prefetch(&index.shards[shard]);
         }
         let asked = self.asked[at % AHEAD];

@@ -1,8 +1,9 @@
 //! The index: where the newest version of each row lies.
 //!
-//! How       1024 shards by ten bits of the mixed key, each a table of its own (`shard`). Shard and
-//!           bucket say part of a key by their numbers, so that a slot keeps only the rest of it
-//!           beside its place (`bits`). All of the key is there: a match is never a guess. A shard
+//! How       1024 shards by ten bits of the scattered key, each a table (`shard`). Shard and bucket
+//!           say part of a key by their numbers, so that a slot keeps only the rest of it
+//!           beside its place (`bits`). All of the key is there: a match is never a guess. Keys are
+//!           scattered by a secret, so that nobody can choose some that meet in a bucket. A shard
 //!           that is full makes way within itself (`path`), then grows alone, by three tenths.
 //!           Where places outgrow their bits, a shard takes wider ones when it next must.
 //! Invariants  I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
@@ -16,6 +17,8 @@
 
 mod ahead;
 mod bits;
+#[cfg(test)]
+mod flood;
 mod path;
 mod permute;
 mod shard;
@@ -25,6 +28,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use stepwell_base::Key;
+use stepwell_base::scatter::Scatter;
 
 pub(crate) use ahead::{Ahead, Asked};
 use bits::{PLACE_BITS_MAX, Probe, SLOTS, bits_of};
@@ -53,6 +57,7 @@ pub(crate) struct Full {
 }
 
 pub(crate) struct Index {
+    scatter: Scatter,
     shards: Box<[Shard]>,
     rows: u64,
     bytes: u64,
@@ -68,14 +73,16 @@ pub(crate) struct Index {
 impl Index {
     /// An index of no rows, which expects `rows_hint` of them at places below `places_hint`.
     ///
-    /// Hints may be zero, and wrong. Nothing is allocated for rows before they come.
-    pub(crate) fn new(bytes_max: u64, rows_hint: u64, places_hint: u64) -> Self {
+    /// Hints may be zero, and wrong. Nothing is allocated for rows before they come. What it
+    /// answers does not depend on `scatter`, but what it weighs does, by little.
+    pub(crate) fn new(bytes_max: u64, rows_hint: u64, places_hint: u64, scatter: Scatter) -> Self {
         let place_bits = bits_of(places_hint.saturating_sub(1)).min(PLACE_BITS_MAX);
         let shards: Box<[Shard]> = (0..SHARDS).map(|_| Shard::new(0, place_bits)).collect();
         let bytes = size_of_val(&*shards) as u64;
         let share = bytes_max.saturating_sub(bytes) / SHARDS as u64;
         let buckets_first = buckets_planned(rows_hint, place_bits, share);
         Self {
+            scatter,
             shards,
             rows: 0,
             bytes,
@@ -158,7 +165,7 @@ impl Index {
 
     /// Forgets `key`; returns where it pointed.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Place> {
-        let (number, local) = permute::split(key);
+        let (number, local) = permute::split(self.scatter.of(key));
         let shard = &mut self.shards[number];
         let at = shard.find(&shard.probes(local))?;
         let place = shard.place(at);

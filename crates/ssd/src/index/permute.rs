@@ -1,13 +1,14 @@
 //! The bijections that choose shard and buckets: from their values the key can be made again.
 //!
-//! How       A key is mixed into 64 bits: the top ten name the shard, the other 54 are its *local*
-//!           value. The first choice of a key is its local value itself, the second is that value
-//!           *turned*: folded, times an odd constant, modulo 2^54.
-//! Invariants  I1 Both maps are one to one, so two keys never share (shard, choice, value).
+//! How       A key is scattered into 64 bits, by a secret of the index: the top ten name the shard,
+//!           the other 54 are its *local* value. The first choice of a key is its local value
+//!           itself, the second is that value *turned*: folded, times an odd constant, modulo 2^54.
+//!           All know how a value is turned, and nobody which value a key has.
+//! Invariants  I1 All maps are one to one, so two keys never share (shard, choice, value).
 //!           Nothing of this reaches the disk.
 //! Cost      A few cycles; no memory.
 
-use stepwell_base::{Key, hash};
+use stepwell_base::scatter::inverse_of;
 
 /// Bits of a mixed key that name its shard.
 const SHARD_BITS: u32 = 10;
@@ -24,23 +25,10 @@ const FOLD_BITS: u32 = LOCAL_BITS / 2;
 const TURN: u64 = 0xD134_2543_DE82_EF95 % LOCAL_SPAN;
 const TURN_BACK: u64 = inverse_of(TURN) % LOCAL_SPAN;
 
-/// The number that `odd` times it is one, modulo 2^64.
-const fn inverse_of(odd: u64) -> u64 {
-    // Newton: each round doubles the bits that are right, from three on.
-    let mut inverse = odd;
-    let mut right_bits = 3;
-    while right_bits < u64::BITS {
-        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
-        right_bits *= 2;
-    }
-    inverse
-}
-
-/// Shard and local value of `key`.
+/// Shard and local value of a key that was scattered into `value`.
 #[inline]
-pub(super) fn split(key: Key) -> (usize, u64) {
-    let mixed = hash::mix(key);
-    ((mixed >> LOCAL_BITS) as usize, mixed % LOCAL_SPAN)
+pub(super) fn split(value: u64) -> (usize, u64) {
+    ((value >> LOCAL_BITS) as usize, value % LOCAL_SPAN)
 }
 
 /// What the second choice of a local value goes by.
@@ -60,40 +48,29 @@ fn fold(local: u64) -> u64 {
     local ^ (local >> FOLD_BITS)
 }
 
-/// The key of which [`split`] made these.
+/// The value of which [`split`] made these.
 #[cfg(test)]
-pub(super) fn join(shard: usize, local: u64) -> Key {
-    let mut z = (shard as u64) << LOCAL_BITS | local;
-    z ^= (z >> 31) ^ (z >> 62);
-    z = z.wrapping_mul(inverse_of(0x94D0_49BB_1331_11EB));
-    z ^= (z >> 27) ^ (z >> 54);
-    z = z.wrapping_mul(inverse_of(0xBF58_476D_1CE4_E5B9));
-    z ^= (z >> 30) ^ (z >> 60);
-    Key(z)
+pub(super) fn join(shard: usize, local: u64) -> u64 {
+    (shard as u64) << LOCAL_BITS | local
 }
 
 #[cfg(test)]
 mod tests {
+    use stepwell_base::Key;
     use stepwell_base::random::Stream;
+    use stepwell_base::scatter::Scatter;
 
     use super::*;
-
-    #[test]
-    fn the_published_vectors_hold() {
-        assert_eq!(inverse_of(0xBF58_476D_1CE4_E5B9), 0x96DE_1B17_3F11_9089);
-        assert_eq!(inverse_of(0x94D0_49BB_1331_11EB), 0x3196_42B2_D24D_8EC3);
-        assert_eq!(split(Key(0)), (0, 0));
-        assert_eq!(split(Key(0x9E37_79B9_7F4A_7C15)), (0x388, 0x20_A839_7B1D_CDAF));
-    }
 
     #[test]
     fn each_map_has_an_inverse() {
         let mut stream = Stream::from_state(1);
         let corners = [0, 1, 2, u64::MAX, u64::MAX - 1, 1 << 63, LOCAL_SPAN, LOCAL_SPAN - 1];
-        for key in corners.into_iter().chain((0..100_000).map(|_| stream.next_u64())) {
-            let (shard, local) = split(Key(key));
+        assert_eq!(split(0xE220_A839_7B1D_CDAF), (0x388, 0x20_A839_7B1D_CDAF));
+        for value in corners.into_iter().chain((0..100_000).map(|_| stream.next_u64())) {
+            let (shard, local) = split(value);
             assert!(shard < SHARDS && local < LOCAL_SPAN);
-            assert_eq!(join(shard, local), Key(key));
+            assert_eq!(join(shard, local), value);
             let turned = turn(local);
             assert!(turned < LOCAL_SPAN);
             assert_eq!(turn_back(turned), local);
@@ -106,7 +83,7 @@ mod tests {
         let mut second = [0u32; 64];
         let top = |value: u64| (value >> (LOCAL_BITS - 6)) as usize;
         for key in 0..4_000_000 {
-            let (_, local) = split(Key(key));
+            let (_, local) = split(Scatter::KNOWN.of(Key(key)));
             if top(local) == 17 {
                 second[top(turn(local))] += 1;
             }

@@ -5,11 +5,17 @@ use std::collections::HashMap;
 use stepwell_base::random::Stream;
 
 use super::ahead::AHEAD;
+use super::flood::known;
 use super::*;
+
+/// An index under one secret, the same each time.
+fn fresh(bytes_max: u64, rows_hint: u64, places_hint: u64) -> Index {
+    Index::new(bytes_max, rows_hint, places_hint, Scatter::KNOWN)
+}
 
 /// Fails unless index and map hold the same, the index weighs what it says, and every slot, read
 /// on its own, says its key.
-fn check(index: &Index, map: &HashMap<u64, u64>) {
+pub(super) fn check(index: &Index, map: &HashMap<u64, u64>) {
     assert_eq!(index.rows(), map.len() as u64);
     let arrays: u64 = index.shards.iter().map(Shard::bytes).sum();
     assert_eq!(index.bytes(), arrays + (SHARDS * size_of::<Shard>()) as u64);
@@ -17,7 +23,7 @@ fn check(index: &Index, map: &HashMap<u64, u64>) {
     let mut seen = 0;
     for (number, shard) in index.shards.iter().enumerate() {
         for (local, place) in shard.entries() {
-            let key = permute::join(number, local);
+            let key = index.scatter.key_of(permute::join(number, local));
             assert_eq!(map.get(&key.0), Some(&place.0), "{key:?}");
             seen += 1;
         }
@@ -68,14 +74,16 @@ fn answers_as_a_plain_map_does() {
         |n| n,
         |n| n << 40,
         |n| u64::MAX - n,
-        |n| permute::join(5, n * 0x1234_5678_9ABC % permute::LOCAL_SPAN).0,
-        |n| permute::join(n as usize % 2, n).0,
+        |n| known(5, n * 0x1234_5678_9ABC % permute::LOCAL_SPAN),
+        |n| known(n as usize % 2, n),
         |n| Stream::from_state(n).next_u64(),
     ];
     for (seed, family) in families.into_iter().enumerate() {
         for (hint, keys) in [(0, 300), (0, 20_000), (20_000, 20_000), (1, 3000)] {
             let mut stream = Stream::from_state(seed as u64);
-            let (mut index, mut map) = (Index::new(u64::MAX, hint, hint / 8), HashMap::new());
+            let scatter = if hint == 1 { Scatter::KNOWN } else { Scatter::new(Some(hint)) };
+            let mut index = Index::new(u64::MAX, hint, hint / 8, scatter);
+            let mut map = HashMap::new();
             for step in 0..60_000u64 {
                 let key = family(stream.next_u64() % keys);
                 // The places widen as time goes on, up to all their bits.
@@ -93,7 +101,7 @@ fn answers_as_a_plain_map_does() {
 
 #[test]
 fn the_first_and_the_last_key_are_keys_like_others() {
-    let mut index = Index::new(u64::MAX, 0, 0);
+    let mut index = fresh(u64::MAX, 0, 0);
     assert_eq!(index.get(Key(0)), None);
     assert_eq!(index.remove(Key(0)), None);
     let asked = index.ask(Key(0));
@@ -116,13 +124,13 @@ fn the_first_and_the_last_key_are_keys_like_others() {
 #[test]
 #[should_panic(expected = "more than 40 bits")]
 fn a_place_of_41_bits_is_a_broken_promise() {
-    let _ = Index::new(u64::MAX, 0, 0).put(Key(1), Place(1 << PLACE_BITS_MAX));
+    let _ = fresh(u64::MAX, 0, 0).put(Key(1), Place(1 << PLACE_BITS_MAX));
 }
 
 #[test]
 #[should_panic(expected = "has more than")]
 fn a_place_beyond_all_bits_is_a_broken_promise() {
-    let mut index = Index::new(u64::MAX, 0, 0);
+    let mut index = fresh(u64::MAX, 0, 0);
     assert_eq!(index.put(Key(1), Place(1)), Ok(None));
     let asked = index.ask(Key(1));
     let _ = index.move_row(&asked, Place(1), Place(1 << PLACE_BITS_MAX));
@@ -130,7 +138,7 @@ fn a_place_beyond_all_bits_is_a_broken_promise() {
 
 #[test]
 fn keys_are_looked_up_many_at_a_time() {
-    let mut index = Index::new(u64::MAX, 0, 0);
+    let mut index = fresh(u64::MAX, 0, 0);
     for key in 0..5000 {
         index.put(Key(3 * key), Place(key)).unwrap();
     }
@@ -147,7 +155,7 @@ fn keys_are_looked_up_many_at_a_time() {
 #[test]
 fn a_full_index_refuses_and_stays_as_it_was() {
     for bytes_max in [0, 1 << 16, (1 << 16) + 64, 100_000, 1 << 20] {
-        let mut index = Index::new(bytes_max, 0, 0);
+        let mut index = fresh(bytes_max, 0, 0);
         let mut map = HashMap::new();
         let mut refused = 0;
         for key in 0..100_000u64 {
@@ -189,7 +197,7 @@ fn a_full_index_refuses_and_stays_as_it_was() {
 
 #[test]
 fn wider_places_are_refused_where_their_bits_do_not_fit() {
-    let mut index = Index::new(u64::MAX, 0, 0);
+    let mut index = fresh(u64::MAX, 0, 0);
     let mut map = HashMap::new();
     for key in 0..20_000u64 {
         index.put(Key(key), Place(key % 64)).unwrap();
@@ -220,7 +228,7 @@ fn the_bound_is_reached_to_its_last_byte() {
     };
     // The first key of a shard, which gets one bucket for it.
     let bucket = Shard::bytes_for(1, 0);
-    let mut index = Index::new(BYTES_MIN + bucket - 1, 0, 0);
+    let mut index = fresh(BYTES_MIN + bucket - 1, 0, 0);
     assert_eq!(index.put(Key(7), Place(0)), Err(full(&index, bucket)));
     index.bytes_max += 1;
     assert_eq!(index.put(Key(7), Place(0)), Ok(None));
@@ -240,10 +248,10 @@ fn the_bound_is_reached_to_its_last_byte() {
 
 #[test]
 fn hints_are_neither_allocated_ahead_nor_beyond_the_bound() {
-    let empty = Index::new(u64::MAX, 100_000_000, 1 << 30).bytes();
+    let empty = fresh(u64::MAX, 100_000_000, 1 << 30).bytes();
     assert_eq!(empty, (SHARDS * size_of::<Shard>()) as u64);
     // Of a hint far above the bound, what the bound allows is kept.
-    let mut index = Index::new(2 << 20, u64::MAX, u64::MAX);
+    let mut index = fresh(2 << 20, u64::MAX, u64::MAX);
     let mut rows = 0;
     while rows < 1 << 20 && index.put(Key(rows), Place(rows)).is_ok() {
         rows += 1;
@@ -268,7 +276,7 @@ fn foretold_rows_get_their_buckets_as_far_as_the_bytes_go() {
 #[test]
 fn a_hinted_index_takes_nine_bytes_a_row() {
     let rows = 1 << 22;
-    let mut index = Index::new(u64::MAX, rows, rows * 2 / 15);
+    let mut index = fresh(u64::MAX, rows, rows * 2 / 15);
     for key in 0..rows {
         index.put(Key(key), Place(key * 2 / 15)).unwrap();
     }
@@ -278,7 +286,7 @@ fn a_hinted_index_takes_nine_bytes_a_row() {
 
 #[test]
 fn a_growing_index_takes_twelve_bytes_a_row_at_most() {
-    let mut index = Index::new(u64::MAX, 0, 0);
+    let mut index = fresh(u64::MAX, 0, 0);
     let (mut peak, mut worst) = (0, 0.0f64);
     for key in 0..1_500_000u64 {
         index.put(Key(key), Place(key * 2 / 15)).unwrap();
@@ -370,7 +378,7 @@ fn what_is_said_to_be_enough_is() {
     for rows in [1, 100, 5_000, 20_000, 150_000, 700_000] {
         for places in [1 << 8, 1 << 20] {
             let enough = bytes_enough(rows, places);
-            let mut index = Index::new(enough, 0, 0);
+            let mut index = fresh(enough, 0, 0);
             let mut keys = Stream::from_state(rows);
             for row in 0..rows {
                 let put = index.put(Key(keys.next_u64()), Place(row % places));
@@ -387,5 +395,5 @@ fn what_is_said_to_be_enough_is() {
         let shard = Shard::bytes_for(buckets, 20);
         assert_eq!(bytes_enough(rows, 1 << 20), BYTES_MIN + (SHARDS as u64 + 1) * shard);
     }
-    assert_eq!(bytes_enough(0, 0), Index::new(0, 0, 0).bytes());
+    assert_eq!(bytes_enough(0, 0), fresh(0, 0, 0).bytes());
 }

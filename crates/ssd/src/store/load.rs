@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use stepwell_base::Key;
+use stepwell_base::scatter::Scatter;
 use stepwell_disk::{Buffer, Disk};
 
 use crate::index::{Ahead, Index};
@@ -21,6 +22,8 @@ use crate::stats::Counters;
 use crate::table::{Sealed, Segment, Table};
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
 
+/// Secrets under which an index grown from nothing is tried.
+const SECRETS_MAX: u32 = 4;
 /// Rows that are added together.
 const ROWS_AT_ONCE: usize = 4096;
 /// Deletions that are kept from the first time that footers are read.
@@ -48,12 +51,22 @@ impl<'a> Loading<'a> {
         counters: &'a Counters,
     ) -> Result<Self> {
         let hint = manifest.rows.max(options.rows_hint);
-        match Self::load_for(hint, disks, options, manifest, counters) {
-            // Planned for its rows at once, each shard is rounded up; grown from nothing, as it was
-            // when they were put, it takes what it took then.
-            Err(Error::IndexFull { .. }) => Self::load_for(0, disks, options, manifest, counters),
-            loaded => loaded,
+        // Planned for its rows at once, each shard is rounded up; grown from nothing, as it was
+        // when they were put, it takes what it took then. Under another secret that is a little
+        // more or less: where most rows fit, others get their turn.
+        let mut loaded = Self::load_for(hint, disks, options, manifest, counters);
+        let tries = if options.index_seed.is_none() { SECRETS_MAX } else { 1 };
+        for number in 0..tries {
+            match loaded {
+                Err(Error::IndexFull { rows, .. })
+                    if number == 0 || rows > manifest.rows / 4 * 3 =>
+                {
+                    loaded = Self::load_for(0, disks, options, manifest, counters);
+                }
+                _ => break,
+            }
         }
+        loaded
     }
 
     /// Loads into an index that is planned for `hint` rows, or grows row by row where that is 0.
@@ -71,7 +84,12 @@ impl<'a> Loading<'a> {
         let places = rows_all.max(hint.saturating_mul(2)) / u64::from(layout.rows_per_page);
         let places = if hint == 0 { 0 } else { places + 8 * u64::from(pages) };
         let mut loading = Self {
-            index: Index::new(options.index_bytes_max, hint, places),
+            index: Index::new(
+                options.index_bytes_max,
+                hint,
+                places,
+                Scatter::new(options.index_seed),
+            ),
             table: Table::new(pages),
             counters,
             cached_left: options.cached_bytes,

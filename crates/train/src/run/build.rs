@@ -94,7 +94,10 @@ pub(super) fn build(
             Some(_) => Compaction::Inline,
             None => options.compaction,
         };
-        let options = StoreOptions { compaction, stop: around.stop.clone(), ..options };
+        // A world of its own is the same each time, what its index weighs too.
+        let index_seed = around.world.as_ref().map(|_| 0);
+        let stop = around.stop.clone();
+        let options = StoreOptions { compaction, index_seed, stop, ..options };
         let snapshot = around.rows.from.get(number).map(PathBuf::as_path);
         let store = open_store(disk, number, options, (from, snapshot))?;
         let mut group = group(table, &capacity, number, store)?;

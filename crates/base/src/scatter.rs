@@ -1,0 +1,156 @@
+//! How tables in memory scatter keys: a bijection of 64 bits that only this process knows.
+//!
+//! Why       Keys come from data, and data from anybody. With a function that all know, some dozens
+//!           of chosen keys fill the buckets of one another: an index is full while it is empty, or
+//!           a look-up walks past all of them.
+//! How       The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), in which both
+//!           multipliers, and a number that is xored first, are drawn once for each table.
+//!           Every step can be undone, so a table may keep a part of the value in place of the key.
+//! Claims    No value of it reaches a file, a row or a decision: with every secret a table gives
+//!           the same answers. For two keys that are chosen without knowing the secret, the top n
+//!           bits agree with a probability of at most 2^(1-n), over the secrets: those bits are of
+//!           an odd multiplier's product (Dietzfelbinger et al., "A reliable randomized algorithm
+//!           for the closest-pair problem", 1997). It is no cipher: who sees values, or times many
+//!           look-ups, may work the secret out.
+//! Cost      That of `hash::mix`: two products, three shifts.
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::Key;
+use crate::random::Stream;
+
+/// A bijection from keys to values whose bits choose shards, buckets and tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scatter {
+    veil: u64,
+    times: [u64; 2],
+}
+
+impl Scatter {
+    /// The bijection that everybody knows, [`hash::mix`](crate::hash::mix).
+    pub const KNOWN: Self = Self { veil: 0, times: [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB] };
+
+    /// One that nobody knows.
+    ///
+    /// The system's random numbers come by way of the standard library, which draws keys for its
+    /// own maps, against the same attack.
+    pub fn drawn() -> Self {
+        let state = RandomState::new();
+        Self::of_words([0, 1, 2].map(|word: u64| state.hash_one(word)))
+    }
+
+    /// The one of `seed`; one that nobody knows where that is `None`.
+    pub fn new(seed: Option<u64>) -> Self {
+        let Some(seed) = seed else { return Self::drawn() };
+        let words = Stream::named(seed, b"scatter");
+        Self::of_words([0, 1, 2].map(|word| words.at(word)))
+    }
+
+    fn of_words([veil, first, second]: [u64; 3]) -> Self {
+        Self { veil, times: [first | 1, second | 1] }
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn of(&self, key: Key) -> u64 {
+        let mut z = key.0 ^ self.veil;
+        z = (z ^ (z >> 30)).wrapping_mul(self.times[0]);
+        z = (z ^ (z >> 27)).wrapping_mul(self.times[1]);
+        z ^ (z >> 31)
+    }
+
+    /// The key whose value this is.
+    pub fn key_of(&self, value: u64) -> Key {
+        let mut z = value ^ (value >> 31) ^ (value >> 62);
+        z = z.wrapping_mul(inverse_of(self.times[1]));
+        z ^= (z >> 27) ^ (z >> 54);
+        z = z.wrapping_mul(inverse_of(self.times[0]));
+        z ^= (z >> 30) ^ (z >> 60);
+        Key(z ^ self.veil)
+    }
+}
+
+/// The number that `odd` times it is one, modulo 2^64.
+pub const fn inverse_of(odd: u64) -> u64 {
+    // Newton: each round doubles the bits that are right, from three on.
+    let mut inverse = odd;
+    let mut right_bits = 3;
+    while right_bits < u64::BITS {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        right_bits *= 2;
+    }
+    inverse
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash;
+
+    #[test]
+    fn inverses_are_the_published_ones() {
+        assert_eq!(inverse_of(0xBF58_476D_1CE4_E5B9), 0x96DE_1B17_3F11_9089);
+        assert_eq!(inverse_of(0x94D0_49BB_1331_11EB), 0x3196_42B2_D24D_8EC3);
+    }
+
+    #[test]
+    fn every_value_has_its_key_under_every_secret() {
+        let mut keys = Stream::from_state(1);
+        let corners = [0, 1, 2, u64::MAX, u64::MAX - 1, 1 << 63];
+        for seed in 0..200 {
+            let scatter = Scatter::new(Some(seed));
+            for key in corners.into_iter().chain((0..500).map(|_| keys.next_u64())) {
+                assert_eq!(scatter.key_of(scatter.of(Key(key))), Key(key));
+                assert_eq!(Scatter::KNOWN.of(Key(key)), hash::mix(Key(key)));
+                assert_eq!(Scatter::KNOWN.key_of(hash::mix(Key(key))), Key(key));
+            }
+        }
+    }
+
+    #[test]
+    fn secrets_differ_where_none_is_given_and_only_there() {
+        assert_ne!(Scatter::drawn(), Scatter::drawn());
+        assert_ne!(Scatter::new(None), Scatter::new(None));
+        assert_ne!(Scatter::new(Some(1)), Scatter::new(Some(2)));
+        assert_eq!(Scatter::new(Some(1)), Scatter::new(Some(1)));
+    }
+
+    /// Keys that somebody might choose: in a row, in the high bits, few bits apart, and those that
+    /// the known function sends to one place by its high or its low bits.
+    fn families() -> [fn(u64) -> u64; 7] {
+        [
+            |n| n,
+            |n| n << 50,
+            |n| (n << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            |n| 1 << (n % 64) ^ 1 << (n / 64 % 64),
+            |n| n.wrapping_mul(inverse_of(0xBF58_476D_1CE4_E5B9)),
+            |n| Scatter::KNOWN.key_of(n).0,
+            |n| Scatter::KNOWN.key_of(n << 40).0,
+        ]
+    }
+
+    #[test]
+    fn chosen_keys_meet_as_seldom_as_others_do() {
+        // Of 4096 keys in 4096 places, chance has at most some nine in one.
+        for (number, family) in families().into_iter().enumerate() {
+            let mut keys: Vec<u64> = (0..4096).map(family).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for seed in 0..200 {
+                let scatter = Scatter::new(Some(seed));
+                let mut places = [[0u8; 4096]; 3];
+                for key in &keys {
+                    let value = scatter.of(Key(*key));
+                    let parts = [value >> 52, value & 0xFFF, value >> 20 & 0xFFF];
+                    for (places, part) in places.iter_mut().zip(parts) {
+                        places[part as usize] += 1;
+                    }
+                }
+                for (part, places) in places.iter().enumerate() {
+                    let most = places.iter().max().unwrap();
+                    assert!(*most <= 20, "family {number}, seed {seed}, part {part}: {most}");
+                }
+            }
+        }
+    }
+}
