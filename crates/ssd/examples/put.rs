@@ -15,7 +15,8 @@ use std::time::Instant;
 use stepwell_base::Key;
 use stepwell_base::random::{Stream, finalize};
 use stepwell_disk::{
-    Buffer, Disk, Done, File, FileDisk, Lock, MemDisk, Placed, Queue, QueueOptions, Result,
+    Buffer, Disk, Done, EntryKind, File, FileDisk, Identity, Lock, MemDisk, Placed, Queue,
+    QueueOptions, Result,
 };
 use stepwell_ssd::{Store, StoreOptions};
 
@@ -37,8 +38,24 @@ impl Disk for Sink {
         self.0.directory(path)
     }
 
-    fn create_directory(&self, path: &Path) -> Result<Arc<dyn Disk>> {
-        self.0.create_directory(path)
+    fn make_directory(&self, path: &Path) -> Result<()> {
+        self.0.make_directory(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<()> {
+        self.0.remove_directory(path)
+    }
+
+    fn identity(&self, path: &Path) -> Result<Identity> {
+        self.0.identity(path)
+    }
+
+    fn entries(&self) -> Result<Vec<(String, EntryKind)>> {
+        self.0.entries()
+    }
+
+    fn bytes_free(&self) -> Result<u64> {
+        self.0.bytes_free()
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {

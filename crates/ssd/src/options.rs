@@ -5,7 +5,8 @@ use stepwell_base::stop::StopRequest;
 
 use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
 use crate::segment::Deletion;
-use crate::store::DELETIONS_HELD;
+use crate::size::{SEGMENTS_MANY, Sizes};
+use crate::store::{DELETIONS_HELD, Sweep};
 use crate::target::Target;
 use crate::{Error, Result, StoreId, index, segment};
 
@@ -31,8 +32,10 @@ pub struct StoreOptions {
     /// The id of a store that is made or restored, for tests that want the same files every time;
     /// without it each gets one that no other has.
     pub id: Option<StoreId>,
-    /// The most bytes of a segment's file.
+    /// The most bytes of a segment's file, until there are many.
     pub segment_bytes: u64,
+    /// Segments above which new ones are twice as large.
+    pub segments_many: u64,
     /// The most bytes of one write; up to [`WRITES_MAX`] are under way.
     pub buffer_bytes: u64,
     /// The most bytes of the index (`tiers.index`).
@@ -46,6 +49,8 @@ pub struct StoreOptions {
     /// Names the secret by which the index scatters keys, for tests; without it each opening draws
     /// one that nobody knows. No file and no row depends on it, only what the index weighs.
     pub index_seed: Option<u64>,
+    /// Bytes that deletions may take beside a fiftieth of the live rows' space.
+    pub deletions_free: u64,
     /// Who compacts.
     pub compaction: Compaction,
     /// Bytes of segments that go through the system's page cache; the others are read and written
@@ -64,12 +69,8 @@ pub struct StoreOptions {
 pub const WRITES_MAX: usize = 4;
 /// Space above which writers wait, in bytes of live rows (HPS paper, appendix E).
 pub const SPACE_HARD: f64 = 2.0;
-/// Deletions of a segment before which another piece of them is put into it, in parts of its rows.
-const DELETIONS_PART: u32 = 4;
-/// Keys that are deleted before the open segment is looked at again.
-pub(crate) const DELETED_AT_ONCE: u32 = 1024;
 /// Above this, row numbers of a segment might not fit 32 bits.
-const SEGMENT_BYTES_MAX: u64 = 64 << 30;
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 << 30;
 pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
 const SPACE_MIN: f64 = 1.1;
 const SPACE_DEFAULT: f64 = 1.5;
@@ -84,11 +85,13 @@ impl StoreOptions {
             page_bytes: 0,
             id: None,
             segment_bytes: 64 << 20,
+            segments_many: SEGMENTS_MANY,
             buffer_bytes: 1 << 20,
             index_bytes_max: 1 << 30,
             rows_hint: 0,
             index_seed: None,
             space_max: SPACE_DEFAULT,
+            deletions_free: 1 << 20,
             compaction: Compaction::Background,
             cached_bytes: 0,
             read_depth: 128,
@@ -192,19 +195,9 @@ impl StoreOptions {
         Target::new(&self.layout(), self.segment_bytes)
     }
 
-    /// Rows of a full segment.
+    /// Rows of a full segment that has not grown.
     pub fn segment_rows(&self) -> u32 {
         self.layout().rows_max(self.segment_bytes)
-    }
-
-    /// Deletions above which none is put into a segment.
-    pub(crate) fn deletions_before_end(&self) -> u32 {
-        self.segment_rows() / DELETIONS_PART
-    }
-
-    /// The most deletions of a segment that is not merged.
-    pub(crate) fn segment_deletions(&self) -> u32 {
-        self.deletions_before_end() + DELETED_AT_ONCE
     }
 
     /// Bytes of an index (`index_bytes_max`) that hold `rows` rows, however they come: about
@@ -235,9 +228,11 @@ impl StoreOptions {
 
     /// Bytes of a segment's footer and list of keys at most, once it has so many rows.
     fn list_bytes(&self) -> u64 {
-        let rows = u64::from(self.segment_rows());
+        let sizes = Sizes::new(self);
+        let size = sizes.most(self.index_bytes_max);
+        let rows = u64::from(size.rows);
         // Keys and key shards in a list and in the footer, and keys decoded; deletions likewise.
-        rows * (2 * 9 + 8) + u64::from(self.segment_deletions()) * 2 * 16
+        rows * (2 * 9 + 8) + u64::from(size.deletions()) * 2 * 16
     }
 
     /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
@@ -251,10 +246,17 @@ impl StoreOptions {
         budget.add("store index", self.index_bytes_max, why("tiers.index"));
         budget.add("store write buffers", buffers, why("open and closing segment"));
         budget.add("store row lists", 2 * self.list_bytes(), why("open and closing segment"));
-        budget.add("store compaction", merge, why("reads, writes and lists of a merge"));
+        let merge = merge + Sweep::bytes_max(self);
+        budget.add(
+            "store compaction",
+            merge,
+            why("reads, writes and lists of a merge, keys of a sweep"),
+        );
         let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
         // A map of one segment's deletions takes half as much again, and is half full.
-        let deletions = DELETIONS_HELD as u64 + 3 * u64::from(self.segment_deletions());
+        let sizes = Sizes::new(self);
+        let of_segment = sizes.most(self.index_bytes_max).deletions();
+        let deletions = DELETIONS_HELD as u64 + 3 * u64::from(of_segment);
         let deletions = deletions * size_of::<Deletion>() as u64;
         budget.add("store opening", deletions + self.list_bytes(), why("deletions, a footer"));
         budget.add("store read queues", reads, why("readers, footers"));

@@ -1,7 +1,10 @@
 //! The table of segments: slots that the index names, and how much of each is live.
 //!
-//! A slot number is given again after its segment was merged away, so places never run out.
+//! A slot number is given again after its segment was merged away, so places never run out. Places
+//! are numbered through the slots: a segment that is larger than a slot takes several, next to each
+//! other.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::index::Place;
@@ -24,6 +27,8 @@ pub(crate) struct Segment {
     pub(crate) sealed: Option<Sealed>,
     /// Whether merges pass over it: it could not be read, or its rows found no room in the index.
     pub(crate) left_alone: bool,
+    /// Slots that it takes, its own and the ones after it.
+    span: u32,
 }
 
 /// A segment that can no longer change.
@@ -39,7 +44,7 @@ impl Segment {
     /// A segment without a row.
     pub(crate) fn new(file: Arc<SegmentFile>, lie: Lie) -> Self {
         let (rows, live, sealed_at) = (0, 0, 0);
-        Self { file, rows, live, lie, sealed_at, sealed: None, left_alone: false }
+        Self { file, rows, live, lie, sealed_at, sealed: None, left_alone: false, span: 1 }
     }
 
     /// The earliest birth that one of its rows may have.
@@ -89,27 +94,47 @@ impl Segment {
     }
 }
 
+/// Segments and bytes of a directory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InDirectory {
+    pub(crate) segments: u64,
+    /// Of sealed ones.
+    pub(crate) bytes: u64,
+}
+
 /// All segments in use.
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Option<Segment>>,
-    free: Vec<u32>,
-    /// Places of a slot: the most data pages of a segment.
+    /// Of each slot the one that its segment begins in.
+    heads: Vec<u32>,
+    free: BTreeSet<u32>,
+    /// Slots by the numbers of their segments.
+    order: BTreeMap<u64, u32>,
+    /// Places of a slot: the data pages of a segment that has not grown.
     pages_per_slot: u32,
     rows: u64,
     bytes: u64,
+    /// Of sealed segments that go through the page cache.
+    cached_bytes: u64,
     deletions: u64,
+    directories: Vec<InDirectory>,
 }
 
 impl Table {
-    pub(crate) fn new(pages_per_slot: u32) -> Self {
+    /// Segments of so many data pages take a slot, larger ones several.
+    pub(crate) fn new(pages_per_slot: u32, directories: usize) -> Self {
         Self {
             slots: Vec::new(),
-            free: Vec::new(),
+            heads: Vec::new(),
+            free: BTreeSet::new(),
+            order: BTreeMap::new(),
             pages_per_slot,
             rows: 0,
             bytes: 0,
+            cached_bytes: 0,
             deletions: 0,
+            directories: vec![InDirectory::default(); directories],
         }
     }
 
@@ -123,13 +148,23 @@ impl Table {
         self.bytes
     }
 
+    /// Bytes of those that go through the page cache.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.cached_bytes
+    }
+
     /// Deletions in all sealed segments.
     pub(crate) fn deletions(&self) -> u64 {
         self.deletions
     }
 
+    /// What each directory has.
+    pub(crate) fn directories(&self) -> &[InDirectory] {
+        &self.directories
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.order.len()
     }
 
     /// Number of slots, given or free.
@@ -140,7 +175,6 @@ impl Table {
     /// The place of a page.
     #[inline]
     pub(crate) fn place(&self, slot: u32, page: u32) -> Place {
-        assert!((1..=self.pages_per_slot).contains(&page), "a page of the slot");
         Place(u64::from(slot) * u64::from(self.pages_per_slot) + u64::from(page - 1))
     }
 
@@ -148,23 +182,43 @@ impl Table {
     #[inline]
     pub(crate) fn page(&self, place: Place) -> (u32, u32) {
         let pages = u64::from(self.pages_per_slot);
-        ((place.0 / pages) as u32, (place.0 % pages) as u32 + 1)
+        let (slot, page) = ((place.0 / pages) as u32, (place.0 % pages) as u32 + 1);
+        let head = self.heads[slot as usize];
+        (head, page + (slot - head) * self.pages_per_slot)
     }
 
-    /// Puts a segment into a slot.
-    pub(crate) fn insert(&mut self, segment: Segment) -> u32 {
+    /// Puts a segment of at most so many data pages into slots that are next to each other; returns
+    /// the first.
+    pub(crate) fn insert(&mut self, mut segment: Segment, pages: u32) -> u32 {
         assert!(segment.sealed.is_none(), "a segment is sealed in its slot");
+        segment.span = pages.div_ceil(self.pages_per_slot).max(1);
+        let slot = self.vacant(segment.span);
+        self.heads[slot as usize..][..segment.span as usize].fill(slot);
         self.rows += u64::from(segment.rows);
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = Some(segment);
-                slot
-            }
-            None => {
-                self.slots.push(Some(segment));
-                self.slots.len() as u32 - 1
+        self.order.insert(segment.file.number, slot);
+        self.directories[segment.file.directory].segments += 1;
+        self.slots[slot as usize] = Some(segment);
+        slot
+    }
+
+    /// The first of so many free slots next to each other, which are free no longer.
+    fn vacant(&mut self, span: u32) -> u32 {
+        let (mut first, mut count) = (0, 0);
+        for slot in &self.free {
+            (first, count) =
+                if count > 0 && *slot == first + count { (first, count + 1) } else { (*slot, 1) };
+            if count == span {
+                break;
             }
         }
+        if count < span {
+            first = self.slots.len() as u32;
+            let end = self.slots.len() + span as usize;
+            self.slots.resize_with(end, || None);
+            self.heads.resize(end, 0);
+        }
+        self.free.retain(|slot| !(first..first + span).contains(slot));
+        first
     }
 
     pub(crate) fn get(&self, slot: u32) -> &Segment {
@@ -202,6 +256,10 @@ impl Table {
     /// The segment of `slot` can no longer change.
     pub(crate) fn seal(&mut self, slot: u32, sealed: Sealed, lie: Lie, sealed_at: u64) {
         self.bytes += sealed.bytes;
+        let file = &self.get(slot).file;
+        let (directory, cached) = (file.directory, file.cached);
+        self.directories[directory].bytes += sealed.bytes;
+        self.cached_bytes += if cached { sealed.bytes } else { 0 };
         self.deletions += u64::from(sealed.tail.counts.deletions);
         let segment = self.get_mut(slot);
         assert!(segment.rows == sealed.tail.counts.rows, "the tail counts every row");
@@ -220,20 +278,27 @@ impl Table {
     pub(crate) fn discard(&mut self, slot: u32) -> Segment {
         #[expect(clippy::expect_used, reason = "a caller names a slot in use")]
         let segment = self.slots[slot as usize].take().expect("a slot in use");
-        self.free.push(slot);
+        self.free.extend(slot..slot + segment.span);
+        self.order.remove(&segment.file.number);
         self.rows -= u64::from(segment.rows);
         self.bytes -= segment.bytes();
+        let directory = &mut self.directories[segment.file.directory];
+        directory.segments -= 1;
+        directory.bytes -= segment.bytes();
+        self.cached_bytes -= if segment.file.cached { segment.bytes() } else { 0 };
         let deletions = segment.sealed.map_or(0, |sealed| sealed.tail.counts.deletions);
         self.deletions -= u64::from(deletions);
         segment
     }
 
+    /// The slot of the segment that has a number here.
+    pub(crate) fn slot_of(&self, number: u64) -> Option<u32> {
+        self.order.get(&number).copied()
+    }
+
     /// Slots in use, in order of segment numbers.
     pub(crate) fn in_order(&self) -> Vec<u32> {
-        let used = |slot: &u32| self.slots[*slot as usize].is_some();
-        let mut slots: Vec<u32> = (0..self.slots.len() as u32).filter(used).collect();
-        slots.sort_by_key(|slot| self.get(*slot).file.number);
-        slots
+        self.order.values().copied().collect()
     }
 
     /// Merges pass over the segment of `slot` from now on.
@@ -246,5 +311,49 @@ impl Table {
         let mut slots = self.in_order();
         slots.retain(|slot| self.get(*slot).sealed.is_some());
         slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_disk::{Disk, MemDisk};
+
+    use super::*;
+    use crate::identity::{Origin, StoreId};
+    use crate::layout::Layout;
+    use crate::segment::Spot;
+
+    fn segment(disk: &dyn Disk, number: u32) -> Segment {
+        let origin = Origin { store: StoreId::from_number(1), number: number.into() };
+        let (layout, number) = (Layout::new(0, 64), number.into());
+        let spot = Spot { directory: 0, number, cached: false, layout, origin };
+        Segment::new(Arc::new(SegmentFile::create(disk, &spot, 0).unwrap()), Lie::put(1))
+    }
+
+    #[test]
+    fn segments_of_any_size_have_places_of_their_own() {
+        let disk = MemDisk::new();
+        let mut table = Table::new(4, 1);
+        let slots: Vec<u32> = [3, 4, 9, 1, 16, 4]
+            .into_iter()
+            .zip(1..)
+            .map(|(pages, number)| table.insert(segment(&disk, number), pages))
+            .collect();
+        assert_eq!(slots, [0, 1, 2, 5, 6, 10]);
+        for (slot, pages) in slots.iter().zip([3, 4, 9, 1, 16, 4]) {
+            for page in 1..=pages {
+                assert_eq!(table.page(table.place(*slot, page)), (*slot, page));
+            }
+        }
+        for slot in [1, 5, 2] {
+            table.discard(slot);
+        }
+        assert_eq!(table.in_order(), [0, 6, 10]);
+        // The slots 1 to 5 are free.
+        assert_eq!(table.insert(segment(&disk, 7), 21), 11, "a run of five is the longest");
+        assert_eq!(table.insert(segment(&disk, 8), 14), 1);
+        assert_eq!(table.insert(segment(&disk, 9), 5), 17);
+        assert_eq!(table.insert(segment(&disk, 10), 2), 5);
+        assert_eq!((table.slots(), table.len(), table.directories()[0].segments), (19, 7, 7));
     }
 }

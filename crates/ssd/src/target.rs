@@ -28,6 +28,9 @@ const FLOOR: f64 = 1.15;
 /// Segments of live rows from which on the setting alone counts.
 const SEGMENTS_ENOUGH: f64 = 8.0;
 
+/// Pages at which the worst segment is looked for, from half a full one on.
+const PAGES_LOOKED_AT: u32 = 1024;
+
 /// What takes space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Held {
@@ -62,10 +65,18 @@ impl Target {
         let bytes = |rows: u32| layout.file_bytes(&Counts { rows, ..Counts::default() }) as f64;
         let half = rows / 2;
         // The worst come right after the half, and after each page that is full.
-        let pages = half / layout.rows_per_page..layout.pages(rows);
+        let end = layout.pages(rows);
+        let first = half / layout.rows_per_page;
+        let pages = first..end.min(first.saturating_add(PAGES_LOOKED_AT));
         let starts = pages.map(|page| page * layout.rows_per_page + 1).chain([half + 1]);
         let starts = starts.filter(|start| (half + 1..=rows).contains(start));
         let worst = starts.map(|rows| bytes(rows) / f64::from(rows)).fold(0.0, f64::max);
+        // From there on nothing is worse than a page and a block of the footer just begun.
+        let later = first.saturating_add(PAGES_LOOKED_AT);
+        let rows_later = f64::from(later.saturating_mul(layout.rows_per_page));
+        let begun = (layout.page_bytes + PAGE_ALIGN_BYTES) as f64;
+        let worst_later = (bytes(later.saturating_mul(layout.rows_per_page)) + begun) / rows_later;
+        let worst = if later < end { worst.max(worst_later) } else { worst };
         let page = layout.page_bytes as f64;
         Self {
             stride: layout.stride as f64,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::compactor::Pace;
 use super::merge::Failed;
-use super::{Core, Store};
+use super::{Core, Store, Sweep};
 use crate::Result;
 use crate::options::Compaction;
 use crate::stats::add;
@@ -48,9 +48,13 @@ impl Store {
 impl Core {
     /// One merge, if one is due. Returns how many segments it took.
     pub(super) fn merge_once(&self, pace: Pace) -> std::result::Result<usize, Failed> {
-        let _merging = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
-        let Some(plan) = self.plan(pace) else { return Ok(0) };
-        self.merge(&plan, pace)?;
+        let mut sweep = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
+        let plan = match self.next_of_sweep(&mut sweep)? {
+            Some(slot) => Some(victims::alone(&self.state().table, slot)),
+            None => self.plan(pace),
+        };
+        let Some(plan) = plan else { return Ok(0) };
+        self.merge(&plan, &sweep, pace)?;
         add(&self.counters.compactions, 1);
         add(&self.counters.segments_merged, plan.victims.len() as u64);
         Ok(plan.victims.len())
@@ -61,10 +65,11 @@ impl Core {
         let pressure = self.pressure(&state);
         let over = pressure.is_over();
         let stale_quarters = if over { 0 } else { STALE_QUARTERS[usize::from(pace == Pace::Full)] };
+        let size = self.size(&state);
         let choice = Choice {
             layout: self.layout,
-            rows_max: self.options.segment_rows(),
-            deletions_max: 2 * self.options.segment_deletions(),
+            rows_max: size.rows,
+            deletions_max: 2 * size.deletions(),
             now: state.next_seq,
             expire_before: state.expire_before,
             stale_quarters,
@@ -79,12 +84,17 @@ impl Core {
     pub(super) fn ease(&self) -> Result<()> {
         self.renew_unsound()?;
         let _waiting = Waiting::new(&self.waiting);
-        while self.pressure(&self.state()).is_over() {
+        while self.has_debt() {
             if self.merge_or_skip()?.unwrap_or(0) == 0 {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn has_debt(&self) -> bool {
+        let state = self.state();
+        self.pressure(&state).is_over() || self.has_many_deletions(&state)
     }
 
     /// One merge for somebody who waits; a segment that cannot be read, or has no room in the index,
@@ -104,16 +114,12 @@ impl Core {
         if unsound.is_empty() {
             return Ok(());
         }
-        let _merging = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
+        let sweep = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
         for number in unsound {
-            let slot = {
-                let state = self.state();
-                let of = |slot: &u32| state.table.get(*slot).file.number == number;
-                state.table.sealed().into_iter().find(of)
-            };
+            let slot = self.state().table.slot_of(number);
             if let Some(slot) = slot {
                 let plan = victims::alone(&self.state().table, slot);
-                self.merge(&plan, Pace::Full).map_err(|failed| failed.error)?;
+                self.merge(&plan, &sweep, Pace::Full).map_err(|failed| failed.error)?;
             }
         }
         Ok(())
@@ -147,7 +153,7 @@ impl Core {
     }
 
     /// Holds merges off, so that segments stay.
-    pub(super) fn hold_merges(&self) -> std::sync::MutexGuard<'_, ()> {
+    pub(super) fn hold_merges(&self) -> std::sync::MutexGuard<'_, Sweep> {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,6 +22,9 @@ const REST_MAX: Duration = Duration::from_millis(20);
 /// How often the thread looks without having been rung for.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Of the time that looking in vain takes, what passes before the next look.
+const LOOK_SHARE: u32 = 20;
+
 /// Wakes the thread.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
@@ -86,14 +89,23 @@ pub(super) enum Pace {
 
 impl Core {
     fn compact_until_closed(&self) {
+        let mut not_before = Instant::now();
         while !self.closing.load(Ordering::SeqCst) {
+            if Instant::now() < not_before && self.waiting.load(Ordering::SeqCst) == 0 {
+                self.bell.wait();
+                continue;
+            }
+            let looked = Instant::now();
             let over = self.pressure(&self.state()).is_over();
             let pace = if over { Pace::Share } else { Pace::Idle };
             match self.merge_once(pace) {
                 Ok(merged) if merged > 0 => {}
-                // A failed write is told to the next writer, a page that cannot be read to
+                // A disk that refuses is told to those who write, a page that cannot be read to
                 // whoever looks it up; its segment is left alone from now on.
-                Ok(_) | Err(_) => self.bell.wait(),
+                Ok(_) | Err(_) => {
+                    not_before = Instant::now() + looked.elapsed() * LOOK_SHARE;
+                    self.bell.wait();
+                }
             }
         }
     }

@@ -4,8 +4,8 @@ use stepwell_base::Key;
 
 use super::{Core, Store, Writer};
 use crate::Result;
-use crate::options::DELETED_AT_ONCE;
 use crate::segment::Deletion;
+use crate::size::DELETED_AT_ONCE;
 use crate::stats::add;
 
 impl Store {
@@ -13,7 +13,7 @@ impl Store {
     /// expired rows that no compaction has met yet among them. Compaction reclaims their space.
     ///
     /// # Errors
-    /// When the disk refuses: all writes are refused then.
+    /// When the disk refuses; keys before may have been deleted.
     pub fn delete_many(&self, keys: &[Key]) -> Result<u64> {
         let core = &self.core;
         let mut deleted = 0;

@@ -78,8 +78,7 @@ impl<'a> Loading<'a> {
         counters: &'a Counters,
     ) -> Result<Self> {
         let layout = manifest.layout();
-        let rows_most = manifest.segments.iter().map(|entry| entry.rows).max().unwrap_or(0);
-        let pages = layout.pages(rows_most.max(options.segment_rows())).max(1);
+        let pages = layout.pages(options.segment_rows()).max(1);
         let rows_all: u64 = manifest.segments.iter().map(|entry| u64::from(entry.rows)).sum();
         let places = rows_all.max(hint.saturating_mul(2)) / u64::from(layout.rows_per_page);
         let places = if hint == 0 { 0 } else { places + 8 * u64::from(pages) };
@@ -90,7 +89,7 @@ impl<'a> Loading<'a> {
                 places,
                 Scatter::new(options.index_seed),
             ),
-            table: Table::new(pages),
+            table: Table::new(pages, disks.len()),
             counters,
             cached_left: options.cached_bytes,
             deletions: Vec::new(),
@@ -102,9 +101,9 @@ impl<'a> Loading<'a> {
             options.go_on()?;
             loading.add(&*disks[directory], manifest.spot(entry, directory), entry)?;
         }
-        for slot in 0..loading.deletions.len() as u32 {
+        for (at, slot) in loading.table.in_order().into_iter().enumerate() {
             options.go_on()?;
-            loading.delete(slot)?;
+            loading.delete(at, slot)?;
         }
         if loading.index.rows() != manifest.rows {
             let found = loading.index.rows();
@@ -123,7 +122,8 @@ impl<'a> Loading<'a> {
         let tail = file.check(entry, self.counters)?;
         let footer = file.footer(&tail, self.counters)?;
         let lie = file.lie(&tail, &footer);
-        let slot = self.table.insert(Segment::new(Arc::clone(&file), lie));
+        let pages = file.layout.pages(tail.counts.rows);
+        let slot = self.table.insert(Segment::new(Arc::clone(&file), lie), pages);
         let own = own_deletions(&footer.deletions, &lie);
         for (rows, first) in footer.keys.chunks(ROWS_AT_ONCE).zip((0..).step_by(ROWS_AT_ONCE)) {
             self.add_rows(slot, first, rows, &own)?;
@@ -175,8 +175,8 @@ impl<'a> Loading<'a> {
     }
 
     /// Lets the deletions of a segment kill what they do.
-    fn delete(&mut self, slot: u32) -> Result<()> {
-        let held = self.deletions[slot as usize].take();
+    fn delete(&mut self, at: usize, slot: u32) -> Result<()> {
+        let held = self.deletions[at].take();
         let deletions = match held {
             Some(deletions) => deletions,
             None => {

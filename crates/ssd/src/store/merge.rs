@@ -20,7 +20,7 @@ use stepwell_base::Key;
 use stepwell_disk::{Queue, QueueOptions};
 
 use super::compactor::Pace;
-use super::{Core, Retired, State, write};
+use super::{Core, Retired, State, Sweep, write};
 use crate::index::{Ahead, Full, Place};
 use crate::layout::{Counts, Layout};
 use crate::options::WRITES_MAX;
@@ -71,10 +71,15 @@ impl From<Error> for Failed {
 
 impl Core {
     /// Merges what `plan` says; the caller holds `merging`.
-    pub(super) fn merge(&self, plan: &Plan, pace: Pace) -> std::result::Result<(), Failed> {
+    pub(super) fn merge(
+        &self,
+        plan: &Plan,
+        sweep: &Sweep,
+        pace: Pace,
+    ) -> std::result::Result<(), Failed> {
         let victims = &plan.victims;
         let mut merge = None;
-        let merged = self.copy(plan, &mut merge, pace).map(|tail| {
+        let merged = self.copy((plan, sweep), &mut merge, pace).map(|tail| {
             let of = |tail: Tail| {
                 victims::weight(self.layout.file_bytes(&tail.counts), tail.counts.rows)
             };
@@ -107,7 +112,7 @@ impl Core {
 
     fn copy(
         &self,
-        plan: &Plan,
+        (plan, sweep): (&Plan, &Sweep),
         merge: &mut Option<Merge>,
         pace: Pace,
     ) -> std::result::Result<Option<Tail>, Failed> {
@@ -120,6 +125,7 @@ impl Core {
         let rows = lives.iter().map(|live| live.rows.len()).sum::<usize>() as u32;
         let mut deletions: Vec<_> =
             lives.iter().flat_map(|live| live.deletions_since(*oldest)).collect();
+        deletions.retain(|deletion| !sweep.is_unneeded(deletion.key));
         self.drop_superseded(&mut deletions);
         if rows == 0 && deletions.is_empty() {
             return Ok(None);
@@ -241,8 +247,9 @@ impl Core {
         writer.unsynced.extend(merged.new.iter().map(|(merge, _)| Arc::clone(&merge.file)));
         drop(writer);
         if let Some((merge, tail)) = merged.new
-            && let Err((merge, full)) = self.install(merge, tail)
+            && let Err(refused) = self.install(merge, tail)
         {
+            let (merge, full) = *refused;
             self.abandon(merge);
             return Err(Failed { error: full.into(), left_alone: victims.to_vec() });
         }
@@ -253,7 +260,7 @@ impl Core {
     }
 
     /// Points the index at the new segment. Where it has no room for that, all is as it was.
-    fn install(&self, merge: Merge, tail: Tail) -> std::result::Result<(), (Merge, Full)> {
+    fn install(&self, merge: Merge, tail: Tail) -> std::result::Result<(), Box<(Merge, Full)>> {
         let slot = self.insert_merged(&merge, tail);
         let pieces = || merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX));
         for (number, (piece, first)) in pieces().enumerate() {
@@ -263,7 +270,7 @@ impl Core {
                 self.state_mut().move_back(piece, first, slot, &self.layout);
             }
             self.state_mut().table.discard(slot);
-            return Err((merge, full));
+            return Err(Box::new((merge, full)));
         }
         add(&self.counters.rows_moved, merge.moves.len() as u64);
         Ok(())
@@ -274,7 +281,8 @@ impl Core {
         let mut state = self.state_mut();
         let number = merge.file.number as u32;
         let lie = Lie { number, merged: true, births: tail.births };
-        let slot = state.table.insert(Segment::new(Arc::clone(&merge.file), lie));
+        let pages = self.layout.pages(tail.counts.rows);
+        let slot = state.table.insert(Segment::new(Arc::clone(&merge.file), lie), pages);
         state.table.appended(slot, tail.counts.rows);
         let (bytes, now) = (self.layout.file_bytes(&tail.counts), state.next_seq);
         let sealed = Sealed { bytes, tail, deleted_last: merge.draft.deleted_last() };

@@ -60,11 +60,13 @@ mod pressure;
 mod put;
 mod reader;
 mod scan;
+mod sweep;
 mod write;
 
 pub(crate) use load::{DELETIONS_HELD, verify};
 pub use reader::{Lookup, Reader, Ticket};
 pub use scan::Visit;
+pub(crate) use sweep::Sweep;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -79,9 +81,9 @@ use crate::index::Index;
 use crate::layout::Layout;
 use crate::lock::Locks;
 use crate::segment::{Draft, NUMBER_END, PageBuffer, SegmentFile, Tail};
+use crate::size::{Size, Sizes};
 use crate::stats::{Counters, LIVE_PARTS};
 use crate::table::Table;
-use crate::target::Target;
 use crate::{Error, Manifest, Result, Stats, StoreId, StoreOptions};
 
 /// A store of fixed-size rows under u64 keys; shared by any number of threads.
@@ -100,8 +102,8 @@ struct Core {
     options: StoreOptions,
     id: StoreId,
     layout: Layout,
-    target: Target,
-    merging: Mutex<()>,
+    sizes: Sizes,
+    merging: Mutex<Sweep>,
     writer: Mutex<Writer>,
     settling: Mutex<()>,
     state: RwLock<State>,
@@ -180,6 +182,7 @@ struct OpenSegment {
     birth: u32,
     file: Arc<SegmentFile>,
     draft: Draft,
+    size: Size,
 }
 
 /// A segment whose last writes are under way.
@@ -297,14 +300,21 @@ impl Core {
         stats.index_bytes = state.index.bytes();
         stats.index_bytes_peak = state.index.bytes_peak();
         stats.index_rewrite_ms_longest = state.index.rewrite_longest().as_secs_f64() * 1e3;
+        for (directory, held) in stats.directories.iter_mut().zip(state.table.directories()) {
+            directory.segments = held.segments;
+        }
         for slot in state.table.sealed() {
             let segment = state.table.get(slot);
             let part = u64::from(segment.live) * LIVE_PARTS as u64 / u64::from(segment.rows.max(1));
             stats.segments_by_live[(part as usize).min(LIVE_PARTS - 1)] += 1;
-            stats.directories[segment.file.directory].segments += 1;
             stats.segments_left_alone += u64::from(segment.left_alone);
         }
         stats
+    }
+
+    /// The size of new segments.
+    fn size(&self, state: &State) -> &Size {
+        self.sizes.at(state.table.bytes())
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {

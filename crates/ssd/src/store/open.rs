@@ -17,6 +17,7 @@ use crate::manifest::MANIFEST_NAME;
 use crate::options::{Compaction, WRITES_MAX};
 use crate::segment::reader::header_of;
 use crate::segment::{self, SegmentFile};
+use crate::size::Sizes;
 use crate::stats::Counters;
 use crate::v1::OldManifest;
 use crate::{Error, Manifest, Result, SegmentEntry, StoreId, StoreOptions};
@@ -259,9 +260,9 @@ impl Store {
             _locks: locks,
             id,
             layout,
-            target: options.target(),
+            sizes: Sizes::new(&options),
             options,
-            merging: Mutex::new(()),
+            merging: Mutex::default(),
             writer: Mutex::new(writer),
             settling: Mutex::new(()),
             state: RwLock::new(state),

@@ -58,7 +58,8 @@ impl Pressure {
 
 impl Core {
     pub(super) fn pressure(&self, state: &State) -> Pressure {
-        let (target, segment) = (&self.target, self.options.segment_bytes as f64);
+        let size = self.size(state);
+        let (target, segment) = (&size.target, size.bytes as f64);
         let unsealed: u64 = state.open.iter().map(|open| u64::from(open.pages.rows())).sum();
         let held = Held { rows: state.index.rows(), unsealed };
         let limit = target.limit(&held, self.options.space_max, SEGMENTS_FREE[0]);

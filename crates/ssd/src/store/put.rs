@@ -102,8 +102,8 @@ impl Core {
                 continue;
             };
             let counts = open.draft.counts();
-            let left = self.options.segment_rows() - counts.rows;
-            if left == 0 || counts.deletions > self.options.deletions_before_end() {
+            let left = open.size.rows - counts.rows;
+            if left == 0 || counts.deletions > open.size.deletions_before_end() {
                 self.seal(writer)?;
                 continue;
             }

@@ -10,7 +10,7 @@ use crate::options::WRITES_MAX;
 use crate::rule::Lie;
 use crate::segment::pages::Chunk;
 use crate::segment::{Draft, PageBuffer, SegmentFile, Spot};
-use crate::table::{Sealed, Segment};
+use crate::table::{InDirectory, Sealed, Segment};
 use crate::{Error, Result, SEGMENTS_MAX};
 
 /// Stands for the footer where writes have the first page of their chunk.
@@ -23,7 +23,8 @@ impl Core {
         let bytes = self.layout.file_bytes(counts);
         let (cached, segments) = {
             let state = self.state();
-            (state.cached_bytes() + bytes <= self.options.cached_bytes, state.table.len())
+            let cached = state.table.cached_bytes() + bytes <= self.options.cached_bytes;
+            (cached, state.table.len())
         };
         if segments >= SEGMENTS_MAX {
             return Err(Error::Options(format!(
@@ -51,16 +52,9 @@ impl Core {
         if self.disks.len() == 1 {
             return vec![0];
         }
-        let mut taken = vec![(0u64, 0u64); self.disks.len()];
-        let state = self.state();
-        for slot in state.table.in_order() {
-            let segment = state.table.get(slot);
-            let taken = &mut taken[segment.file.directory];
-            *taken = (taken.0 + segment.bytes(), taken.1 + 1);
-        }
-        drop(state);
+        let held = self.state().table.directories().to_vec();
         let fullness = |directory: &usize| {
-            let (ours, segments) = taken[*directory];
+            let InDirectory { segments, bytes: ours } = held[*directory];
             // Where the system cannot tell, creating will.
             let free = self.disks[*directory].bytes_free().unwrap_or(u64::MAX);
             let part = ours as f64 / (ours as f64 + free as f64).max(1.0);
@@ -75,7 +69,8 @@ impl Core {
     /// Starts a segment that rows are put into.
     pub(super) fn start_segment(&self, writer: &mut Writer) -> Result<()> {
         let birth = writer.number()?;
-        let rows = self.options.segment_rows();
+        let size = *self.size(&self.state());
+        let rows = size.rows;
         let counts = Counts { rows, ..Counts::default() };
         let file = match self.create_file(birth, &counts) {
             // What was merged away is only waiting for a commit.
@@ -90,9 +85,10 @@ impl Core {
         let pages = PageBuffer::new(spare, self.layout, file.origin, chunk_pages);
         let segment = Segment::new(Arc::clone(&file), Lie::put(birth));
         let mut state = self.state_mut();
-        let slot = state.table.insert(segment);
+        let slot = state.table.insert(segment, self.layout.pages(rows));
         state.open.push(OpenPages { slot, pages });
-        writer.open = Some(OpenSegment { slot, birth, file, draft: Draft::new(rows, 0) });
+        let draft = Draft::new(rows, 0);
+        writer.open = Some(OpenSegment { slot, birth, file, draft, size });
         Ok(())
     }
 
@@ -248,12 +244,6 @@ impl Writer {
 }
 
 impl State {
-    /// Bytes of the segments that go through the page cache, as far as they are sealed.
-    fn cached_bytes(&self) -> u64 {
-        let segments = self.table.sealed().into_iter().map(|slot| self.table.get(slot));
-        segments.filter(|segment| segment.file.cached).map(|segment| segment.bytes()).sum()
-    }
-
     pub(super) fn pages_mut(&mut self, slot: u32) -> &mut PageBuffer {
         let open = self.open.iter_mut().find(|open| open.slot == slot);
         #[expect(clippy::expect_used, reason = "a segment has pages in memory until it is sealed")]

@@ -8,9 +8,10 @@ use stepwell_disk::{Disk, MemDisk};
 use stepwell_ssd::{Error, Store, StoreId, StoreOptions};
 
 use crate::common::{
-    Oracle, PAGE_BYTES, ROW_BYTES, ROWS_PER_PAGE, assert_holds, get, keys, learn, names, new_store,
-    options, payload, put, reopen,
+    KEYS, Oracle, PAGE_BYTES, ROW_BYTES, ROWS_PER_PAGE, assert_holds, get, keys, learn, names,
+    new_store, options, payload, put, reopen,
 };
+use crate::harness::shared;
 
 fn put_range(store: &Store, keys: std::ops::Range<u64>, first_seq: u64) {
     let rows: Vec<(u64, u64)> = keys.zip(first_seq..).collect();
@@ -221,7 +222,7 @@ fn an_index_that_held_the_rows_holds_them_again() {
         let taken = store.stats().index_bytes_peak;
         drop(store);
         // One step of growth more than it took, as the next row might have needed.
-        let least = stepwell_ssd::StoreOptions { index_bytes_max: taken + 256, ..options() };
+        let least = StoreOptions { index_bytes_max: taken + 256, ..options() };
         let store = Store::open(Arc::new(disk), least).unwrap();
         assert_eq!(store.len(), oracle.len() as u64, "{count} rows");
     }
@@ -231,7 +232,8 @@ fn an_index_that_held_the_rows_holds_them_again() {
 fn no_file_and_no_row_depends_on_the_secret_of_the_index() {
     let made = |index_seed| {
         let disk = MemDisk::new();
-        let options = stepwell_ssd::StoreOptions { index_seed, ..options() };
+        let id = Some(StoreId::from_number(7));
+        let options = StoreOptions { index_seed, id, ..options() };
         let store = Store::create(Arc::new(disk.clone()), options.clone()).unwrap();
         let (mut dice, mut oracle) = (Stream::from_state(11), Oracle::new());
         for seq in 0..40 {
@@ -276,17 +278,48 @@ fn no_file_and_no_row_depends_on_the_secret_of_the_index() {
 fn an_index_that_held_the_rows_holds_them_under_any_secret() {
     for count in [1500, 9000] {
         let disk = MemDisk::new();
-        let any = stepwell_ssd::StoreOptions { index_seed: None, ..options() };
+        let any = StoreOptions { index_seed: None, ..options() };
         let store = Store::create(Arc::new(disk.clone()), any.clone()).unwrap();
         put_range(&store, 0..count, 0);
         store.commit().unwrap();
         let taken = store.stats().index_bytes_peak;
         drop(store);
         // What secrets differ by is little: some parts in a hundred where shards have few rows.
-        let least = stepwell_ssd::StoreOptions { index_bytes_max: taken + taken / 16, ..any };
+        let least = StoreOptions { index_bytes_max: taken + taken / 16, ..any };
         for _ in 0..20 {
             let store = Store::open(Arc::new(disk.clone()), least.clone()).unwrap();
             assert_eq!(store.len(), count);
         }
     }
+}
+
+#[test]
+fn segments_grow_with_the_store() {
+    let disk = MemDisk::new();
+    let grows = StoreOptions { segments_many: 8, ..options() };
+    let store = Store::create(shared(&disk), grows.clone()).unwrap();
+    let mut oracle = Oracle::new();
+    for round in 0..12 {
+        let rows: Vec<(u64, u64)> = (0..KEYS).zip(round * KEYS..).collect();
+        put(&store, &rows).unwrap();
+        learn(&mut oracle, &rows);
+        store.commit().unwrap();
+    }
+    let manifest = store.commit().unwrap();
+    let longest = manifest.segments.iter().map(|segment| segment.bytes).max().unwrap();
+    assert!(longest > grows.segment_bytes, "{longest}");
+    // Twice as many as would be large enough at most, and those that are not merged yet.
+    assert!(manifest.segments.len() <= 2 * 8 + 8, "{}", manifest.segments.len());
+    assert_holds(&store, &oracle);
+    // Smaller segments were asked for than there are: they are opened all the same.
+    drop(store);
+    let smaller = StoreOptions { segment_bytes: 16_384, ..options() };
+    let store = Store::open(shared(&disk), smaller).unwrap();
+    assert_holds(&store, &oracle);
+    put(&store, &[(1, 100_000)]).unwrap();
+    learn(&mut oracle, &[(1, 100_000)]);
+    while store.compact().unwrap() > 0 {}
+    store.commit().unwrap();
+    drop(store);
+    assert_holds(&Store::open(shared(&disk), grows).unwrap(), &oracle);
 }

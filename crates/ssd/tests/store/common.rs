@@ -19,6 +19,7 @@ pub(crate) fn options() -> StoreOptions {
         segment_bytes: 24_576,
         buffer_bytes: 2 * PAGE_BYTES,
         index_bytes_max: 2 << 20,
+        deletions_free: 256,
         index_seed: Some(1),
         compaction: Compaction::Inline,
         read_depth: 8,

@@ -123,7 +123,12 @@ fn cut_all(plans: &[Plan]) -> (u64, u64) {
 fn after_every_operation_a_commit_is_left() {
     let wide = StoreOptions { segment_bytes: 32_768, buffer_bytes: 12_288, ..options() };
     let plan = |seed: u64| {
-        let options = if seed % 3 == 2 { wide.clone() } else { options() };
+        let options = match seed % 3 {
+            0 => options(),
+            // Segments grow almost at once.
+            1 => StoreOptions { segments_many: 3, ..options() },
+            _ => wide.clone(),
+        };
         Plan { directories: &["/memory"], options, seed }
     };
     let plans: Vec<Plan> = (0..5).map(plan).collect();

@@ -1,0 +1,98 @@
+//! How large segments are: they grow with the store.
+//!
+//! Why      A manifest names every segment, and so do merges and openings look at each: many
+//!          thousands are a burden, millions cannot be.
+//! How      Segments have the size that was asked for until there are [`SEGMENTS_MANY`] of them;
+//!          then new ones, those of merges too, have twice the size, and so on. What has the old
+//!          size is merged into the new one as it goes stale.
+
+use crate::StoreOptions;
+use crate::options::{SEGMENT_BYTES_MAX, SPACE_HARD};
+use crate::target::Target;
+
+/// Segments above which new ones are twice as large.
+pub const SEGMENTS_MANY: u64 = 4096;
+/// Bytes of a row in an index at least.
+const INDEX_ROW_BYTES: u64 = 8;
+/// Deletions of a segment before which another piece of them is put into it, in parts of its rows.
+const DELETIONS_PART: u32 = 4;
+/// Keys that are deleted before the open segment is looked at again.
+pub(crate) const DELETED_AT_ONCE: u32 = 1024;
+
+/// Sizes of a full segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// The most bytes of its file.
+    pub(crate) bytes: u64,
+    pub(crate) rows: u32,
+    /// What space is held to where segments have it.
+    pub(crate) target: Target,
+}
+
+impl Size {
+    fn new(options: &StoreOptions, bytes: u64) -> Self {
+        let layout = options.layout();
+        Self { bytes, rows: layout.rows_max(bytes), target: Target::new(&layout, bytes) }
+    }
+
+    /// Deletions above which none is put into a segment.
+    pub(crate) fn deletions_before_end(&self) -> u32 {
+        self.rows / DELETIONS_PART
+    }
+
+    /// The most deletions of a segment that is not merged.
+    pub(crate) fn deletions(&self) -> u32 {
+        self.deletions_before_end() + DELETED_AT_ONCE
+    }
+}
+
+/// The sizes that segments of a store may come to have, the least first.
+#[derive(Clone, Debug)]
+pub(crate) struct Sizes {
+    sizes: Vec<Size>,
+    many: u64,
+}
+
+impl Sizes {
+    pub(crate) fn new(options: &StoreOptions) -> Self {
+        let doubled = |bytes: &u64| bytes.checked_mul(2).filter(|more| *more <= SEGMENT_BYTES_MAX);
+        let all = std::iter::successors(Some(options.segment_bytes), doubled);
+        let sizes = all.map(|bytes| Size::new(options, bytes)).collect();
+        Self { sizes, many: options.segments_many.max(1) }
+    }
+
+    /// The size that was asked for.
+    pub(crate) fn least(&self) -> &Size {
+        &self.sizes[0]
+    }
+
+    /// The size for a store whose files take so many bytes.
+    pub(crate) fn at(&self, bytes_files: u64) -> &Size {
+        let enough = |size: &&Size| bytes_files / size.bytes < self.many;
+        self.sizes.iter().find(enough).unwrap_or(&self.sizes[self.sizes.len() - 1])
+    }
+
+    /// The size that segments have at most while an index has so many bytes.
+    pub(crate) fn most(&self, index_bytes_max: u64) -> &Size {
+        let rows = (index_bytes_max / INDEX_ROW_BYTES) as f64;
+        self.at((rows * self.least().target.row_full() * SPACE_HARD) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_grow_with_the_store() {
+        let options = StoreOptions::new(0, 256);
+        let sizes = Sizes::new(&options);
+        let at = |bytes: u64| sizes.at(bytes).bytes >> 20;
+        assert_eq!([at(0), at(200 << 30), at(256 << 30), at(1 << 40)], [64, 64, 128, 512]);
+        assert_eq!(at(30 << 40), 8 << 10);
+        assert_eq!(at(u64::MAX), 64 << 10, "and no further");
+        assert!(((30u64 << 40) / sizes.at(30 << 40).bytes) < SEGMENTS_MANY);
+        assert_eq!(sizes.most(1 << 30).bytes, 64 << 20);
+        assert!(sizes.most(64 << 30).bytes > 64 << 20);
+    }
+}

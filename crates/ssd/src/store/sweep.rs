@@ -1,0 +1,204 @@
+//! Getting rid of deletions: which of them nothing needs any more, and what holds the others.
+//!
+//! Why      A deletion is needed while an older version of its key lies in a segment, dead because
+//!          of it. Merges carry deletions along, for they do not know what lies elsewhere; after a
+//!          while most are needed by nothing. They would fill the store, and openings would read
+//!          all of them.
+//! How      When deletions take more than [`SHARE`] of the live rows' space and
+//!          [`StoreOptions::deletions_free`], a
+//!          *sweep* takes the segments with the most of them for their size, until their keys fill
+//!          the memory that it may take; leaves out the keys that have a version that counts; and
+//!          looks for the others in the footers of all segments. What lies nowhere is needed by
+//!          nothing. Then either the segments are merged, each alone, which drops those deletions;
+//!          or, where most are needed, the segments are that hold the most dead rows for their
+//!          size, which drops these.
+//! Progress  Every merge that a sweep asks for drops a deletion or a dead row at least, and none
+//!          makes a new one; so sweeping ends, below its bound.
+//! Cost     A sweep reads all footers, 9 bytes a row. One that drops few deletions drops the rows
+//!          that hold them.
+//! Bounds   [`Sweep::keys_max`] keys, 40 bytes each.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use stepwell_base::Key;
+
+use super::{Core, State};
+use crate::layout::DELETION_BYTES;
+use crate::segment::{SegmentFile, Tail};
+use crate::table::Segment;
+use crate::{Result, StoreOptions};
+
+/// What deletions may take, in parts of the space of the live rows.
+const SHARE: f64 = 0.02;
+/// Bytes of an index that admit a sweep another key.
+const INDEX_BYTES_PER_KEY: u64 = 1024;
+const KEYS_MIN: u64 = 64 << 10;
+const KEYS_MAX: u64 = 4 << 20;
+/// Bytes of a key in a sweep: of the map, twice while it grows.
+const KEY_BYTES: u64 = 40;
+
+/// What a sweep found out.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// Deleted keys of which nothing is left.
+    unneeded: HashSet<Key>,
+    /// Numbers of the segments to be merged, each alone, the last one first.
+    todo: Vec<u64>,
+}
+
+impl Sweep {
+    /// Whether nothing needs a deletion of this key any more: what was put since is newer.
+    pub(super) fn is_unneeded(&self, key: Key) -> bool {
+        self.unneeded.contains(&key)
+    }
+
+    /// Keys that one may look for.
+    fn keys_max(options: &StoreOptions) -> u64 {
+        (options.index_bytes_max / INDEX_BYTES_PER_KEY).clamp(KEYS_MIN, KEYS_MAX)
+    }
+
+    /// Bytes that one takes at most.
+    pub(crate) fn bytes_max(options: &StoreOptions) -> u64 {
+        Self::keys_max(options) * KEY_BYTES
+    }
+}
+
+/// A segment that holds what a sweep looks for.
+#[derive(Clone, Copy)]
+struct Holder {
+    number: u64,
+    bytes: u64,
+    count: u64,
+}
+
+/// Numbers of the segments with the most for their size, until they have `enough` together.
+fn densest(mut holders: Vec<Holder>, enough: u64) -> Vec<u64> {
+    let density = |holder: &Holder| holder.count as f64 / holder.bytes.max(1) as f64;
+    holders.retain(|holder| holder.count > 0);
+    // Equal ones stay in order of segment numbers.
+    holders.sort_by(|a, b| density(b).total_cmp(&density(a)));
+    let mut sum = 0;
+    let within = |holder: &Holder| {
+        let before = sum;
+        sum += holder.count;
+        before < enough
+    };
+    holders.into_iter().take_while(within).map(|holder| holder.number).collect()
+}
+
+impl Core {
+    /// Whether deletions take more than they may.
+    pub(super) fn has_many_deletions(&self, state: &State) -> bool {
+        let live = state.index.rows() as f64 * self.size(state).target.row_full();
+        let admitted = (live * SHARE) as u64 + self.options.deletions_free;
+        state.table.deletions() * DELETION_BYTES > admitted
+    }
+
+    /// The segment to be merged alone for the sake of deletions, if any is; sweeps where it must.
+    pub(super) fn next_of_sweep(&self, sweep: &mut Sweep) -> Result<Option<u32>> {
+        if !self.has_many_deletions(&self.state()) {
+            *sweep = Sweep::default();
+            return Ok(None);
+        }
+        if sweep.todo.is_empty() {
+            *sweep = self.sweep()?;
+        }
+        while let Some(number) = sweep.todo.pop() {
+            let state = self.state();
+            // It was merged away meanwhile, perhaps.
+            let slot = state.table.slot_of(number);
+            if let Some(slot) = slot.filter(|slot| !state.table.get(*slot).left_alone) {
+                return Ok(Some(slot));
+            }
+        }
+        Ok(None)
+    }
+
+    fn sweep(&self) -> Result<Sweep> {
+        let (deleters, mut wanted) = self.deletions_to_sweep()?;
+        let asked = wanted.len();
+        let holders = if asked == 0 { Vec::new() } else { self.look_for(&mut wanted) };
+        let needed = wanted.values().filter(|found| **found).count();
+        let mut todo = if needed * 2 > asked {
+            // Half of them are free then.
+            densest(holders, needed.div_ceil(2) as u64)
+        } else {
+            deleters
+        };
+        todo.reverse();
+        wanted.retain(|_, found| !*found);
+        Ok(Sweep { unneeded: wanted.into_keys().collect(), todo })
+    }
+
+    /// The segments with the most deletions for their size, and the keys of these that have no
+    /// version that counts.
+    fn deletions_to_sweep(&self) -> Result<(Vec<u64>, HashMap<Key, bool>)> {
+        let keys_max = Sweep::keys_max(&self.options);
+        let deletions = |segment: &Segment| {
+            u64::from(segment.sealed.map_or(0, |sealed| sealed.tail.counts.deletions))
+        };
+        let chosen = densest(self.sealed(deletions), keys_max);
+        let mut wanted = HashMap::new();
+        let mut taken = Vec::new();
+        for number in chosen {
+            let Some((file, tail)) = self.sealed_file(number) else { continue };
+            if !taken.is_empty()
+                && wanted.len() as u64 + u64::from(tail.counts.deletions) > keys_max
+            {
+                break;
+            }
+            let deletions = file.deletions(&tail, &self.counters)?;
+            let keys: Vec<Key> = deletions.iter().map(|deletion| deletion.key).collect();
+            let state = self.state();
+            state.index.get_many(&keys, |at, place| {
+                if place.is_none() {
+                    wanted.insert(keys[at], false);
+                }
+            });
+            drop(state);
+            taken.push(number);
+        }
+        Ok((taken, wanted))
+    }
+
+    /// Notes which keys lie in any segment, and how many each segment holds. Where a footer cannot
+    /// be read they may all lie there.
+    fn look_for(&self, wanted: &mut HashMap<Key, bool>) -> Vec<Holder> {
+        let mut holders = self.sealed(|_| 0);
+        for holder in &mut holders {
+            let Some((file, tail)) = self.sealed_file(holder.number) else { continue };
+            let Ok(footer) = file.footer(&tail, &self.counters) else {
+                wanted.values_mut().for_each(|found| *found = true);
+                continue;
+            };
+            for key in footer.keys {
+                if let Some(found) = wanted.get_mut(&key) {
+                    *found = true;
+                    holder.count += 1;
+                }
+            }
+        }
+        holders.retain(|holder| holder.count > 0);
+        holders
+    }
+
+    /// All sealed segments that merges take, and what each holds.
+    fn sealed(&self, count: impl Fn(&Segment) -> u64) -> Vec<Holder> {
+        let state = self.state();
+        let segments = state.table.sealed().into_iter().map(|slot| state.table.get(slot));
+        let segments = segments.filter(|segment| !segment.left_alone);
+        let holder = |segment: &Segment| Holder {
+            number: segment.file.number,
+            bytes: segment.bytes(),
+            count: count(segment),
+        };
+        segments.map(holder).collect()
+    }
+
+    fn sealed_file(&self, number: u64) -> Option<(Arc<SegmentFile>, Tail)> {
+        let state = self.state();
+        let segment = state.table.get(state.table.slot_of(number)?);
+        Some((Arc::clone(&segment.file), segment.sealed?.tail))
+    }
+}
