@@ -312,3 +312,59 @@ fn rows_of_another_kind_are_refused() {
     assert!(matches!(Store::open_over(Vec::new(), options()), Err(Error::Options(_))));
     assert!(matches!(Store::open(disk, options()), Err(Error::Missing { .. })));
 }
+
+#[test]
+fn segments_of_another_store_are_refused_and_left_alone() {
+    // Two stores that were put the same: the same numbers, the same rows.
+    let (disk, _) = committed();
+    let (other, _) = committed();
+    let (ours, theirs) = (bytes_of(&disk, FIRST), bytes_of(&other, FIRST));
+    assert_eq!(ours.len(), theirs.len());
+    disk.edit(FIRST, &mut |bytes| bytes.clone_from(&theirs)).unwrap();
+    let message = reopen(&disk).unwrap_err().to_string();
+    assert!(message.contains(FIRST) && message.contains("of another store"), "{message}");
+    assert!(!checked(&disk).damages.is_empty());
+    // A page of the other store in ours, where the same rows lie.
+    disk.edit(FIRST, &mut |bytes| {
+        bytes.clone_from(&ours);
+        bytes[PAGE..2 * PAGE].copy_from_slice(&theirs[PAGE..2 * PAGE]);
+    })
+    .unwrap();
+    let found = checked(&disk).damages;
+    assert_eq!((found[0].offset, found[0].what.contains("checksum")), (PAGE_BYTES, true));
+    disk.edit(FIRST, &mut |bytes| bytes.clone_from(&ours)).unwrap();
+    // One that no manifest names stays where it is; its number is not given.
+    let stray = "segment-000000000009.rows";
+    disk.create(stray).unwrap().write_at(0, &theirs).unwrap();
+    let store = reopen(&disk).unwrap();
+    assert_eq!(bytes_of(&disk, stray), theirs);
+    put(&store, &(0..200).map(|key| (key, 1_000 + key)).collect::<Vec<_>>()).unwrap();
+    let manifest = store.commit().unwrap();
+    assert!(manifest.segments.iter().any(|entry| entry.segment > 9), "{manifest:?}");
+    assert!(manifest.segments.iter().all(|entry| entry.segment != 9));
+    assert_eq!(bytes_of(&disk, stray), theirs);
+    drop(store);
+    assert_whole(&disk);
+}
+
+#[test]
+fn a_restored_store_is_another_one() {
+    let (disk, store) = committed();
+    let path = disk.path().join("snapshot");
+    disk.create_directory(&path).unwrap();
+    store.snapshot(&path).unwrap();
+    let to = disk.create_directory(&disk.path().join("restored")).unwrap();
+    let restored = Store::restore(Arc::clone(&to), &path, options()).unwrap();
+    // Both go on with the same numbers and the same rows.
+    let rows: Vec<(u64, u64)> = (0..30).map(|key| (key, 2_000 + key)).collect();
+    put(&store, &rows).unwrap();
+    put(&restored, &rows).unwrap();
+    store.commit().unwrap();
+    let last = restored.commit().unwrap().segments.last().unwrap().segment;
+    drop((store, restored));
+    let name = format!("segment-{last:012}.rows");
+    let theirs = bytes_of(&*to, &name);
+    disk.edit(&name, &mut |bytes| bytes.clone_from(&theirs)).unwrap();
+    let message = reopen(&disk).unwrap_err().to_string();
+    assert!(message.contains("of another store"), "{message}");
+}
