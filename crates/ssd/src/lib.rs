@@ -12,6 +12,7 @@
 
 mod check;
 mod error;
+mod executor;
 mod fetch;
 mod identity;
 mod index;
@@ -33,6 +34,7 @@ mod victims;
 
 pub use check::{Checked, Damage, check};
 pub use error::{Error, Result};
+pub use executor::{Executor, ExecutorOptions, ExecutorStats};
 pub use identity::StoreId;
 pub use key_shard::{KEY_SHARDS, key_shard};
 pub use lock::LOCK_NAME;

@@ -3,6 +3,7 @@
 use stepwell_base::budget::Budget;
 use stepwell_base::stop::StopRequest;
 
+use crate::executor::Executor;
 use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
 use crate::segment::Deletion;
 use crate::size::{SEGMENTS_MANY, Sizes};
@@ -61,6 +62,8 @@ pub struct StoreOptions {
     pub read_depth: usize,
     /// Bytes of one reader's reads in flight at most.
     pub read_bytes: usize,
+    /// What it shares with other stores; without one it has its own.
+    pub executor: Option<Executor>,
     /// Ends opening and restoring between two segments.
     pub stop: StopRequest,
 }
@@ -96,6 +99,7 @@ impl StoreOptions {
             cached_bytes: 0,
             read_depth: 128,
             read_bytes: 4 << 20,
+            executor: None,
             stop: StopRequest::new(),
         }
     }

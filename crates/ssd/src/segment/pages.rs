@@ -38,7 +38,6 @@ pub(crate) struct PageBuffer {
     /// Rows on the last of them.
     last_rows: u32,
     in_flight: VecDeque<Chunk>,
-    spare: Vec<Buffer>,
     /// Of the checksums of all sealed pages, in order.
     sums: Checksum,
 }
@@ -53,17 +52,10 @@ pub(crate) struct Chunk {
 }
 
 impl PageBuffer {
-    /// Pages of a new segment; `spare` are buffers of [`PageBuffer::into_buffers`] of another one
-    /// with the same sizes.
-    pub(crate) fn new(
-        mut spare: Vec<Buffer>,
-        layout: Layout,
-        origin: Origin,
-        chunk_pages: u32,
-    ) -> Self {
+    /// Pages of a new segment, in a chunk of at least two of them.
+    pub(crate) fn new(mut current: Buffer, layout: Layout, origin: Origin) -> Self {
+        let chunk_pages = (current.len() / layout.page_bytes) as u32;
         assert!(chunk_pages > 1, "a chunk holds the header page and another");
-        let bytes = chunk_pages as usize * layout.page_bytes;
-        let mut current = spare.pop().unwrap_or_else(|| Buffer::new(bytes));
         let header = &mut current[..layout.page_bytes];
         header.fill(0);
         let sum = marks::put_header(header, &layout, &origin);
@@ -79,7 +71,6 @@ impl PageBuffer {
             pages: 1,
             last_rows: layout.rows_per_page,
             in_flight: VecDeque::new(),
-            spare,
             sums,
         }
     }
@@ -147,9 +138,20 @@ impl PageBuffer {
         self.sums.update(&sum.to_le_bytes());
     }
 
-    /// Takes the current chunk out to be written; an unfinished page only as the segment's last.
-    /// None where there is nothing in it.
-    pub(crate) fn take(&mut self) -> Option<Chunk> {
+    /// Whether nothing is in the current chunk.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.pages == 0
+    }
+
+    /// Bytes of a chunk.
+    pub(crate) fn chunk_bytes(&self) -> usize {
+        self.chunk_pages as usize * self.layout.page_bytes
+    }
+
+    /// Takes the current chunk out to be written, `next` in its place; an unfinished page only as
+    /// the segment's last, after which there may be no next. None where there is nothing in it.
+    pub(crate) fn take(&mut self, next: Option<Buffer>) -> Option<Chunk> {
+        assert!(self.pages > 0 || next.is_none(), "a chunk in the place of one that is taken");
         if self.pages == 0 {
             return None;
         }
@@ -158,8 +160,7 @@ impl PageBuffer {
             self.last_rows = self.layout.rows_per_page;
         }
         let bytes = self.pages as usize * self.layout.page_bytes;
-        let next = self.spare.pop();
-        let next = next.unwrap_or_else(|| Buffer::new(self.current.len()));
+        let next = next.unwrap_or_else(|| Buffer::new(0));
         let buffer = Arc::new(std::mem::replace(&mut self.current, next));
         let chunk = Chunk { first_page: self.first_page, buffer, bytes };
         self.first_page += self.pages;
@@ -168,22 +169,39 @@ impl PageBuffer {
         Some(chunk)
     }
 
-    /// The chunk that begins with this page is in the file.
-    pub(crate) fn landed(&mut self, first_page: u32) {
+    /// The chunk that begins with this page is in the file. Gives its memory back, unless somebody
+    /// else still holds it, who frees it.
+    pub(crate) fn landed(&mut self, first_page: u32) -> Option<Buffer> {
         let at = self.in_flight.iter().position(|chunk| chunk.first_page == first_page);
         #[expect(clippy::expect_used, reason = "only a chunk that was taken lands")]
         let chunk = self.in_flight.remove(at.expect("a chunk in flight"));
-        // Whoever else still holds it frees it.
-        if let Some(buffer) = chunk.and_then(|chunk| Arc::into_inner(chunk.buffer)) {
-            self.spare.push(buffer);
-        }
+        chunk.and_then(|chunk| Arc::into_inner(chunk.buffer))
     }
 
-    /// The memory, once all chunks have landed.
-    pub(crate) fn into_buffers(self) -> Vec<Buffer> {
-        let mut buffers = self.spare;
-        buffers.push(self.current);
-        buffers
+    /// A chunk that was taken without another in its place is in the file: rows go on in its
+    /// memory.
+    pub(crate) fn go_on_in(&mut self, chunk: Chunk) {
+        let Chunk { first_page, buffer, .. } = chunk;
+        drop(buffer);
+        let landed = self.landed(first_page);
+        self.current = landed.unwrap_or_else(|| Buffer::new(self.chunk_bytes()));
+    }
+
+    /// The chunk that was taken last, without another in its place, could not be written: it is
+    /// the current one again.
+    pub(crate) fn put_back(&mut self, chunk: Chunk) {
+        let Chunk { first_page, buffer, bytes } = chunk;
+        drop(buffer);
+        #[expect(clippy::expect_used, reason = "nobody writes it")]
+        let current = self.landed(first_page).expect("the chunk's only holder");
+        self.current = current;
+        self.first_page = first_page;
+        self.pages = (bytes / self.layout.page_bytes) as u32;
+    }
+
+    /// The current chunk's memory, once no row comes any more.
+    pub(crate) fn into_buffer(self) -> Buffer {
+        self.current
     }
 
     /// Chunks being written.
@@ -232,7 +250,7 @@ mod tests {
     #[test]
     fn rows_are_readable_until_they_are_written() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(Vec::new(), layout, ORIGIN, 2);
+        let mut pages = PageBuffer::new(Buffer::new(2 * layout.page_bytes), layout, ORIGIN);
         let mut file = Vec::new();
         let mut taken = Vec::new();
         let payload = |row: u32| vec![row as u8; 1000];
@@ -244,7 +262,7 @@ mod tests {
         };
         for row in 0..30u32 {
             if pages.room() == 0 {
-                let chunk = pages.take().unwrap();
+                let chunk = pages.take(Some(Buffer::new(2 * layout.page_bytes))).unwrap();
                 file.extend_from_slice(&chunk.buffer[..chunk.bytes]);
                 taken.push(chunk);
                 if taken.len() == 3 {
@@ -260,10 +278,10 @@ mod tests {
         }
         assert!(pages.find(2, Key(4)).is_none(), "it is in the file");
         assert_eq!(pages.find(1, Key(3)).unwrap().used, 3, "it is in flight");
-        let last = pages.take().unwrap();
+        let last = pages.take(None).unwrap();
         file.extend_from_slice(&last.buffer[..last.bytes]);
         assert_eq!(pages.find(8, Key(29)).unwrap().used, 29);
-        assert!(pages.take().is_none());
+        assert!(pages.is_taken() && pages.take(None).is_none());
         assert_eq!((pages.rows(), file.len() as u64), (30, layout.footer_offset(30)));
         let mut sums = Checksum::new();
         for (number, page) in (0..).zip(file.chunks_exact(layout.page_bytes)) {
@@ -280,7 +298,7 @@ mod tests {
     #[test]
     fn a_row_on_the_unfinished_page_is_replaced() {
         let layout = Layout::new(1, 1000);
-        let mut pages = PageBuffer::new(Vec::new(), layout, ORIGIN, 3);
+        let mut pages = PageBuffer::new(Buffer::new(3 * layout.page_bytes), layout, ORIGIN);
         let row = |key: u64, used: u32| Row { key: Key(key), birth: 4, used, payload: &[7; 1000] };
         assert!(!pages.replace(&row(1, 1)));
         pages.push(&row(1, 1));

@@ -1,13 +1,15 @@
-//! The thread that compacts, and how it gives way.
+//! The threads that compact, whose turn it is, and how they give way.
 //!
 //! While space is within the setting it merges only what is mostly stale, and only between
 //! look-ups; above the setting it works a fixed share of the time; while a writer or a commit
 //! waits it does not rest. Time enters here alone, and decides when a merge happens, never what
 //! a row is.
 
+use std::collections::VecDeque;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Core;
@@ -25,17 +27,22 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Of the time that looking in vain takes, what passes before the next look.
 const LOOK_SHARE: u32 = 20;
 
-/// Wakes the thread.
+/// Wakes the threads.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(crate) struct Bell {
     rung: Mutex<bool>,
     heard: Condvar,
 }
 
 impl Bell {
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.heard.notify_one();
+    }
+
+    pub(crate) fn ring_all(&self) {
+        self.ring();
+        self.heard.notify_all();
     }
 
     fn wait(&self) {
@@ -46,33 +53,124 @@ impl Bell {
     }
 }
 
-/// The thread; ends when it is dropped.
-pub(super) struct Compactor {
-    core: Arc<Core>,
-    thread: Option<JoinHandle<()>>,
+/// Whose turn it is: the stores that threads compact, one thread at a time each.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    list: Mutex<List>,
+    /// Somebody's turn is over.
+    over: Condvar,
 }
 
-impl Compactor {
-    pub(super) fn start(core: &Arc<Core>) -> Result<Self> {
-        let of_thread = Arc::clone(core);
-        let builder = thread::Builder::new().name("store-compact".to_owned());
-        let spawned = builder.spawn(move || of_thread.compact_until_closed());
-        let thread = spawned.map_err(|error| {
-            let path = core.home().path();
-            stepwell_disk::Error::io(stepwell_disk::Operation::Create, path, error)
-        })?;
-        Ok(Self { core: Arc::clone(core), thread: Some(thread) })
+#[derive(Debug, Default)]
+struct List {
+    /// The one whose turn it is next comes first.
+    stores: VecDeque<Entry>,
+    /// Those whose turn it is.
+    busy: Vec<Weak<Core>>,
+    threads: usize,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    core: Weak<Core>,
+    /// It found nothing to do, and looking takes time: so it rests.
+    not_before: Instant,
+}
+
+impl Turns {
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Drop for Compactor {
-    fn drop(&mut self) {
-        self.core.closing.store(true, Ordering::SeqCst);
-        self.core.bell.ring();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has poisoned the locks it held, and writes are refused since.
-            let _ = thread.join();
+    pub(crate) fn stores(&self) -> usize {
+        let list = self.list();
+        list.stores.len() + list.busy.len()
+    }
+
+    pub(crate) fn enter(&self, core: Weak<Core>) {
+        self.list().stores.push_back(Entry { core, not_before: Instant::now() });
+    }
+
+    /// Takes a store out; waits until its turn is over, if it is its turn.
+    pub(crate) fn leave(&self, core: &Weak<Core>) {
+        let mut list = self.list();
+        loop {
+            list.stores.retain(|entry| !entry.core.ptr_eq(core));
+            if !list.busy.iter().any(|busy| busy.ptr_eq(core)) {
+                return;
+            }
+            list = self.over.wait(list).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    pub(crate) fn end(&self) {
+        self.list().ended = true;
+    }
+
+    /// Starts the threads, unless they work already.
+    pub(crate) fn start(
+        turns: &Arc<Self>,
+        bell: &Arc<Bell>,
+        count: usize,
+        core: &Core,
+    ) -> Result<()> {
+        while turns.list().threads < count {
+            let (of_thread, bell) = (Arc::clone(turns), Arc::clone(bell));
+            let builder = thread::Builder::new().name("store-compact".to_owned());
+            builder.spawn(move || of_thread.work(&bell)).map_err(|error| {
+                let path = core.home().path();
+                stepwell_disk::Error::io(stepwell_disk::Operation::Create, path, error)
+            })?;
+            turns.list().threads += 1;
+        }
+        Ok(())
+    }
+
+    /// Compacts whatever store has its turn, until the executor ends.
+    fn work(&self, bell: &Bell) {
+        loop {
+            let (next, ended) = self.next();
+            if ended {
+                return;
+            }
+            let Some((core, weak)) = next else {
+                bell.wait();
+                continue;
+            };
+            let looked = Instant::now();
+            // A panic there has poisoned the locks it held, and writes are refused since.
+            let merged = panic::catch_unwind(AssertUnwindSafe(|| core.compact_once()));
+            let pause = match merged {
+                Ok(true) => Duration::ZERO,
+                Ok(false) | Err(_) => looked.elapsed() * LOOK_SHARE,
+            };
+            // The store's locks are free when nobody has it.
+            drop(core);
+            let mut list = self.list();
+            list.busy.retain(|busy| !busy.ptr_eq(&weak));
+            list.stores.push_back(Entry { core: weak, not_before: Instant::now() + pause });
+            drop(list);
+            self.over.notify_all();
+        }
+    }
+
+    /// The next store that does not rest; and whether the executor has ended.
+    fn next(&self) -> (Option<(Arc<Core>, Weak<Core>)>, bool) {
+        let mut list = self.list();
+        let now = Instant::now();
+        for _ in 0..list.stores.len() {
+            let Some(entry) = list.stores.pop_front() else { break };
+            // One that is going away leaves by itself.
+            let Some(core) = entry.core.upgrade() else { continue };
+            if entry.not_before > now && core.waiting.load(Ordering::SeqCst) == 0 {
+                list.stores.push_back(entry);
+                continue;
+            }
+            list.busy.push(Weak::clone(&entry.core));
+            return (Some((core, entry.core)), list.ended);
+        }
+        (None, list.ended)
     }
 }
 
@@ -88,26 +186,16 @@ pub(super) enum Pace {
 }
 
 impl Core {
-    fn compact_until_closed(&self) {
-        let mut not_before = Instant::now();
-        while !self.closing.load(Ordering::SeqCst) {
-            if Instant::now() < not_before && self.waiting.load(Ordering::SeqCst) == 0 {
-                self.bell.wait();
-                continue;
-            }
-            let looked = Instant::now();
-            let over = self.pressure(&self.state()).is_over();
-            let pace = if over { Pace::Share } else { Pace::Idle };
-            match self.merge_once(pace) {
-                Ok(merged) if merged > 0 => {}
-                // A disk that refuses is told to those who write, a page that cannot be read to
-                // whoever looks it up; its segment is left alone from now on.
-                Ok(_) | Err(_) => {
-                    not_before = Instant::now() + looked.elapsed() * LOOK_SHARE;
-                    self.bell.wait();
-                }
-            }
+    /// A merge, if one is due; says whether one was done.
+    fn compact_once(&self) -> bool {
+        if self.closing.load(Ordering::SeqCst) {
+            return false;
         }
+        let over = self.pressure(&self.state()).is_over();
+        let pace = if over { Pace::Share } else { Pace::Idle };
+        // A disk that refuses is told to those who write, a page that cannot be read to whoever
+        // looks it up; its segment is left alone from now on.
+        matches!(self.merge_once(pace), Ok(1..))
     }
 
     /// Rests as the pace asks, after work that began at `since`.

@@ -40,7 +40,7 @@ impl Store {
         }
         drop(state);
         drop(writer);
-        self.core.bell.ring();
+        self.core.executor.ring();
         Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! Looking rows up at once: [`Store::get_many`], a reader with one ticket.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use stepwell_base::Key;
@@ -9,9 +8,6 @@ use stepwell_disk::{Queue, QueueOptions};
 use super::{Core, Store};
 use crate::Result;
 use crate::fetch::{Destination, Fetch};
-
-/// Idle queues that are kept.
-const IDLE_MAX: usize = 2;
 
 impl Store {
     /// Reads the rows of `keys`, in any order, with any number of duplicates: `found` says which
@@ -36,11 +32,7 @@ impl Store {
         let outcome = core.drive(&mut fetch, &mut *queue, &mut destination);
         core.looking.fetch_sub(1, Ordering::Relaxed);
         outcome?;
-        let mut idle = core.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_MAX {
-            idle.push(queue);
-        }
-        drop(idle);
+        core.executor.keep_queue(core.queue_options(), queue);
         core.end_fetch(fetch, keys.len())
     }
 }
@@ -60,16 +52,19 @@ impl Core {
     }
 
     fn idle_queue(&self) -> Result<Box<dyn Queue>> {
-        let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match idle {
+        match self.executor.idle_queue(self.queue_options()) {
             Some(queue) => Ok(queue),
             None => self.new_queue(),
         }
     }
 
+    fn queue_options(&self) -> QueueOptions {
+        let (depth, read_bytes) = (self.options.read_depth, self.options.reader_bytes());
+        QueueOptions { depth, read_bytes }
+    }
+
     /// A queue for look-ups.
     pub(super) fn new_queue(&self) -> Result<Box<dyn Queue>> {
-        let (depth, read_bytes) = (self.options.read_depth, self.options.reader_bytes());
-        Ok(self.home().queue(QueueOptions { depth, read_bytes })?)
+        Ok(self.home().queue(self.queue_options())?)
     }
 }

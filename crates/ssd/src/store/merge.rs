@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stepwell_base::Key;
-use stepwell_disk::{Queue, QueueOptions};
+use stepwell_disk::{Buffer, Queue, QueueOptions};
 
 use super::compactor::Pace;
 use super::{Core, Retired, State, Sweep, write};
@@ -186,7 +186,11 @@ impl Core {
             queue: self.home().queue(options)?,
             file,
             draft: Draft::new(counts.rows, generation.saturating_add(1).min(GENERATION_MAX)),
-            pages: PageBuffer::new(Vec::new(), self.layout, origin, self.options.chunk_pages()),
+            pages: PageBuffer::new(
+                self.executor.own_chunk(self.options.chunk_bytes()),
+                self.layout,
+                origin,
+            ),
             moves: Vec::with_capacity(counts.rows as usize),
             expired: Vec::new(),
         })
@@ -203,21 +207,54 @@ impl Core {
     }
 
     fn flush_merge(&self, merge: &mut Merge) -> Result<()> {
-        let Some(chunk) = merge.pages.take() else { return Ok(()) };
+        while !merge.pages.is_taken() {
+            if let Some(next) = self.executor.next_chunk(merge.pages.chunk_bytes()) {
+                return self.write_merged(merge, Some(next));
+            }
+            if merge.queue.in_flight() == 0 {
+                return self.write_merged_at_once(merge);
+            }
+            self.reap_merge(merge, true)?;
+        }
+        Ok(())
+    }
+
+    /// Starts writing the current chunk, another in its place but for the last.
+    fn write_merged(&self, merge: &mut Merge, next: Option<Buffer>) -> Result<()> {
+        let Some(chunk) = merge.pages.take(next) else { return Ok(()) };
         let offset = self.layout.page_offset(chunk.first_page);
         let (token, file) = (u64::from(chunk.first_page), Arc::clone(&merge.file));
         while !merge.queue.write(token, &file.file, offset, &chunk.buffer, chunk.bytes)? {
-            merge.reap(true)?;
+            self.reap_merge(merge, true)?;
         }
+        drop(chunk.buffer);
         self.counters.wrote(file.directory, chunk.bytes);
-        merge.reap(false)
+        self.reap_merge(merge, false)
+    }
+
+    /// Writes the current chunk and goes on in its memory: others have all there is.
+    fn write_merged_at_once(&self, merge: &mut Merge) -> Result<()> {
+        let Some(chunk) = merge.pages.take(None) else { return Ok(()) };
+        let offset = self.layout.page_offset(chunk.first_page);
+        let written = merge.file.file.write_at(offset, &chunk.buffer[..chunk.bytes]);
+        match &written {
+            Ok(()) => {
+                self.counters.wrote(merge.file.directory, chunk.bytes);
+                merge.pages.go_on_in(chunk);
+            }
+            Err(_) => merge.pages.put_back(chunk),
+        }
+        Ok(written?)
     }
 
     /// Writes what is left of the new segment, and waits for it.
     fn end_merge(&self, merge: &mut Merge) -> Result<Tail> {
-        self.flush_merge(merge)?;
+        if !merge.pages.is_taken() {
+            self.executor.last_chunk(merge.pages.chunk_bytes());
+            self.write_merged(merge, None)?;
+        }
         while merge.queue.in_flight() > 0 {
-            merge.reap(true)?;
+            self.reap_merge(merge, true)?;
         }
         let sum = merge.pages.pages_sum();
         let (footer, tail) = merge.draft.finish(&self.layout, &merge.file.origin, sum);
@@ -228,10 +265,25 @@ impl Core {
         Ok(tail)
     }
 
+    /// Takes note of finished writes; waits for one where asked.
+    fn reap_merge(&self, merge: &mut Merge, wait: bool) -> Result<()> {
+        let (mut landed, mut outcome) = (Vec::new(), Ok(()));
+        merge.queue.complete(wait, &mut |done| match done.outcome {
+            Ok(_) => landed.push(done.token as u32),
+            Err(error) => outcome = Err(error.into()),
+        })?;
+        for first_page in landed {
+            let chunk = merge.pages.landed(first_page);
+            self.executor.landed(chunk, merge.pages.chunk_bytes());
+        }
+        outcome
+    }
+
     /// Removes the file of a merge that failed; nothing points at it.
     fn abandon(&self, merge: Merge) {
-        let Merge { queue, file, .. } = merge;
+        let Merge { queue, file, pages, .. } = merge;
         drop(queue);
+        self.executor.end_pages(pages);
         // The first error is the one to report; a file that stays is set aside some day.
         let _ = self.disks[file.directory].remove(&segment::name(file.number));
     }
@@ -273,6 +325,7 @@ impl Core {
             return Err(Box::new((merge, full)));
         }
         add(&self.counters.rows_moved, merge.moves.len() as u64);
+        self.executor.end_pages(merge.pages);
         Ok(())
     }
 
@@ -356,16 +409,5 @@ impl Merge {
             let dropped = ROW_DROPPED + self.file.number as u32;
             self.draft.delete(Deletion { key: row.key, birth: row.birth, row: dropped });
         }
-    }
-
-    /// Takes note of finished writes; waits for one where asked.
-    fn reap(&mut self, wait: bool) -> Result<()> {
-        let (mut landed, mut outcome) = (Vec::new(), Ok(()));
-        self.queue.complete(wait, &mut |done| match done.outcome {
-            Ok(_) => landed.push(done.token as u32),
-            Err(error) => outcome = Err(error.into()),
-        })?;
-        landed.into_iter().for_each(|first_page| self.pages.landed(first_page));
-        outcome
     }
 }

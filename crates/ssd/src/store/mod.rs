@@ -13,7 +13,6 @@
 //!                            I/O.
 //! state     RwLock           everybody, for moments: look-ups read it, changes write it.
 //!                            Never held across I/O.
-//! readers   Mutex            idle queues of `get_many`
 //! counters  atomics          everybody; they reach reports alone
 //! ```
 //!
@@ -63,6 +62,7 @@ mod scan;
 mod sweep;
 mod write;
 
+pub(crate) use compactor::{Bell, Turns};
 pub(crate) use load::{DELETIONS_HELD, verify};
 pub use reader::{Lookup, Reader, Ticket};
 pub use scan::Visit;
@@ -71,12 +71,13 @@ pub(crate) use sweep::Sweep;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use stepwell_base::Key;
 use stepwell_disk::{Buffer, Disk, Queue};
 
+use crate::executor::Executor;
 use crate::index::Index;
 use crate::layout::Layout;
 use crate::lock::Locks;
@@ -89,12 +90,26 @@ use crate::{Error, Manifest, Result, Stats, StoreId, StoreOptions};
 /// A store of fixed-size rows under u64 keys; shared by any number of threads.
 pub struct Store {
     core: Arc<Core>,
-    /// Ends before the store does.
-    _compactor: Option<compactor::Compactor>,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.core.closing.store(true, Ordering::SeqCst);
+        // Its readers may live on; nobody compacts it any longer.
+        self.core.executor.leave(&Arc::downgrade(&self.core));
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let open = std::mem::take(&mut state.open);
+        open.into_iter().for_each(|open| self.executor.end_pages(open.pages));
+    }
 }
 
 /// What the store's threads share.
-struct Core {
+pub(crate) struct Core {
     /// The directories; the first one has the manifest.
     disks: Vec<Arc<dyn Disk>>,
     /// Those of the directories, for as long as anybody has the store or a reader of it.
@@ -107,15 +122,13 @@ struct Core {
     writer: Mutex<Writer>,
     settling: Mutex<()>,
     state: RwLock<State>,
-    /// Idle queues of `get_many`.
-    readers: Mutex<Vec<Box<dyn Queue>>>,
     /// Lookups under way: compaction that is not due lets them pass.
     looking: AtomicUsize,
     /// Writers and commits that wait for compaction: it does not rest then.
     waiting: AtomicUsize,
     /// Whether the store is going away.
     closing: AtomicBool,
-    bell: compactor::Bell,
+    executor: Executor,
     counters: Counters,
 }
 
@@ -152,8 +165,6 @@ struct Space {
 struct Writer {
     queue: Box<dyn Queue>,
     open: Option<OpenSegment>,
-    /// Chunks of segments that ended, for the next one.
-    spare: Vec<Buffer>,
     /// Segments whose last writes are under way, in order.
     ending: VecDeque<Ending>,
     /// Writes to be started, in order: those that failed are tried again.
@@ -212,6 +223,12 @@ struct Retired {
     bytes: u64,
 }
 
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("path", &self.home().path()).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
@@ -265,7 +282,7 @@ impl Store {
 
     /// Pages read for look-ups so far.
     pub fn pages_read(&self) -> u64 {
-        self.core.counters.pages_read.load(std::sync::atomic::Ordering::Relaxed)
+        self.core.counters.pages_read.load(Ordering::Relaxed)
     }
 
     /// What the store has done and holds.

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use stepwell_disk::{Disk, Placed, QueueOptions};
 
-use super::compactor::{Bell, Compactor};
 use super::load::{self, Loading};
 use super::{Core, Space, State, Store, Writer};
+use crate::executor::{Executor, ExecutorOptions};
 use crate::lock::{self, Locks};
 use crate::manifest::MANIFEST_NAME;
 use crate::options::{Compaction, WRITES_MAX};
@@ -22,6 +22,8 @@ use crate::stats::Counters;
 use crate::v1::OldManifest;
 use crate::{Error, Manifest, Result, SegmentEntry, StoreId, StoreOptions};
 
+/// Chunks on their way to the disk of a store that shares none: its writes and those of a merge.
+const CHUNKS_ALONE: u64 = 2 * WRITES_MAX as u64;
 /// Where files go that no manifest names.
 const SET_ASIDE: &str = "set-aside";
 
@@ -241,7 +243,6 @@ impl Store {
         let writer = Writer {
             queue: home(&disks)?.queue(of_writer)?,
             open: None,
-            spare: Vec::new(),
             ending: std::collections::VecDeque::new(),
             unwritten: Vec::new(),
             writing: Vec::new(),
@@ -255,6 +256,10 @@ impl Store {
             refused: None,
         };
         let compaction = options.compaction;
+        let executor = options.executor.clone().unwrap_or_else(|| {
+            let write_bytes = CHUNKS_ALONE * options.chunk_bytes() as u64;
+            Executor::new(ExecutorOptions { write_bytes, ..ExecutorOptions::default() })
+        });
         let core = Arc::new(Core {
             disks,
             _locks: locks,
@@ -266,18 +271,17 @@ impl Store {
             writer: Mutex::new(writer),
             settling: Mutex::new(()),
             state: RwLock::new(state),
-            readers: Mutex::new(Vec::new()),
             looking: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
-            bell: Bell::default(),
+            executor,
             counters,
         });
-        let compactor = match compaction {
-            Compaction::Background => Some(Compactor::start(&core)?),
-            Compaction::Inline => None,
-        };
-        Ok(Self { core, _compactor: compactor })
+        let store = Self { core };
+        if compaction == Compaction::Background {
+            store.core.executor.enter(&store.core)?;
+        }
+        Ok(store)
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::{Core, Ending, OpenPages, OpenSegment, State, Write, Writer};
 use crate::identity::Origin;
 use crate::layout::Counts;
-use crate::options::WRITES_MAX;
 use crate::rule::Lie;
 use crate::segment::pages::Chunk;
 use crate::segment::{Draft, PageBuffer, SegmentFile, Spot};
@@ -80,9 +79,12 @@ impl Core {
             }
             made => made?,
         };
-        let spare = std::mem::take(&mut writer.spare);
-        let chunk_pages = self.options.chunk_pages();
-        let pages = PageBuffer::new(spare, self.layout, file.origin, chunk_pages);
+        // The last chunk of the segment before may be one too many.
+        while self.executor.has_too_much_under_way() && writer.queue.in_flight() > 0 {
+            self.reap(writer, true)?;
+        }
+        let chunk = self.executor.own_chunk(self.options.chunk_bytes());
+        let pages = PageBuffer::new(chunk, self.layout, file.origin);
         let segment = Segment::new(Arc::clone(&file), Lie::put(birth));
         let mut state = self.state_mut();
         let slot = state.table.insert(segment, self.layout.pages(rows));
@@ -96,9 +98,38 @@ impl Core {
     pub(super) fn flush(&self, writer: &mut Writer) -> Result<()> {
         let Some(open) = &writer.open else { return Ok(()) };
         let (slot, file) = (open.slot, Arc::clone(&open.file));
-        let chunk = self.state_mut().pages_mut(slot).take();
-        writer.unwritten.extend(chunk.map(|chunk| self.write_of(slot, &file, chunk)));
-        self.write_on(writer)
+        if self.state_mut().pages_mut(slot).is_taken() {
+            return self.write_on(writer);
+        }
+        loop {
+            if let Some(next) = self.executor.next_chunk(self.options.chunk_bytes()) {
+                let chunk = self.state_mut().pages_mut(slot).take(Some(next));
+                writer.unwritten.extend(chunk.map(|chunk| self.write_of(slot, &file, chunk)));
+                return self.write_on(writer);
+            }
+            if writer.queue.in_flight() == 0 && writer.unwritten.is_empty() {
+                return self.write_at_once(slot, &file);
+            }
+            self.write_again(writer)?;
+            self.reap(writer, true)?;
+        }
+    }
+
+    /// Writes the current chunk and goes on in its memory: others have all there is.
+    fn write_at_once(&self, slot: u32, file: &Arc<SegmentFile>) -> Result<()> {
+        let chunk = self.state_mut().pages_mut(slot).take(None);
+        let Some(chunk) = chunk else { return Ok(()) };
+        let offset = self.layout.page_offset(chunk.first_page);
+        let written = file.file.write_at(offset, &chunk.buffer[..chunk.bytes]);
+        let mut state = self.state_mut();
+        match &written {
+            Ok(()) => {
+                self.counters.wrote(file.directory, chunk.bytes);
+                state.pages_mut(slot).go_on_in(chunk);
+            }
+            Err(_) => state.pages_mut(slot).put_back(chunk),
+        }
+        Ok(written?)
     }
 
     fn write_of(&self, slot: u32, file: &Arc<SegmentFile>, chunk: Chunk) -> Write {
@@ -149,7 +180,8 @@ impl Core {
             }
             drop(write);
             if first_page != FOOTER {
-                self.state_mut().pages_mut(slot).landed(first_page);
+                let landed = self.state_mut().pages_mut(slot).landed(first_page);
+                self.executor.landed(landed, self.options.chunk_bytes());
             }
             if let Some(ending) = writer.ending.iter_mut().find(|ending| ending.slot == slot) {
                 ending.writes_left -= 1;
@@ -177,10 +209,9 @@ impl Core {
         state.table.seal(ending.slot, sealed, lie, now);
         let pages = state.open.extract_if(.., |open| open.slot == ending.slot).next();
         drop(state);
-        writer.spare.extend(pages.into_iter().flat_map(|open| open.pages.into_buffers()));
-        writer.spare.truncate(WRITES_MAX);
+        pages.into_iter().for_each(|open| self.executor.end_pages(open.pages));
         writer.unsynced.push(ending.file);
-        self.bell.ring();
+        self.executor.ring();
     }
 
     /// Starts the last writes of the open segment, if it holds anything. Where that fails, no row is
@@ -194,7 +225,11 @@ impl Core {
         let (last, pages_sum, in_flight) = {
             let mut state = self.state_mut();
             let pages = state.pages_mut(slot);
-            (pages.take(), pages.pages_sum(), pages.in_flight())
+            let last = pages.take(None);
+            if last.is_some() {
+                self.executor.last_chunk(pages.chunk_bytes());
+            }
+            (last, pages.pages_sum(), pages.in_flight())
         };
         writer.unwritten.extend(last.map(|chunk| self.write_of(slot, &file, chunk)));
         let (footer, tail) = open.draft.finish(&self.layout, &file.origin, pages_sum);

@@ -19,6 +19,7 @@ mod old_format;
 mod refusal;
 mod repair;
 mod rest;
+mod sharing;
 mod space;
 mod stripes;
 mod threads;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_server::{Checkpoint, Group, OLDER, Placement, Planner, Staging, TableSpec};
-use stepwell_ssd::{Compaction, Error as StoreError, Store, StoreOptions};
+use stepwell_ssd::{
+    Compaction, Error as StoreError, Executor, ExecutorOptions, Store, StoreOptions,
+};
 
 use super::Surroundings;
 use super::sources::Sources;
@@ -88,6 +90,8 @@ pub(super) fn build(
     };
     let rules = around.world.as_ref().map(|world| world.rules).unwrap_or_default();
     let mut groups = Vec::new();
+    // The stores of all groups take what one would.
+    let executor = Executor::new(ExecutorOptions::default());
     for (number, (table, options)) in model.tables().iter().zip(stores).enumerate() {
         let disk = disk(around.world.as_ref(), scratch.as_ref(), number)?;
         let compaction = match around.world {
@@ -97,7 +101,8 @@ pub(super) fn build(
         // A world of its own is the same each time, what its index weighs too.
         let index_seed = around.world.as_ref().map(|_| 0);
         let stop = around.stop.clone();
-        let options = StoreOptions { compaction, index_seed, stop, ..options };
+        let executor = Some(executor.clone());
+        let options = StoreOptions { compaction, index_seed, executor, stop, ..options };
         let snapshot = around.rows.from.get(number).map(PathBuf::as_path);
         let store = open_store(disk, number, options, (from, snapshot))?;
         let mut group = group(table, &capacity, number, store)?;
