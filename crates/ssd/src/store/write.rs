@@ -250,6 +250,10 @@ impl Core {
 
     /// Waits for all writes that are under way.
     pub(super) fn drain(&self, writer: &mut Writer) -> Result<()> {
+        // What failed before this call is tried again, and only told of if it fails again.
+        for _ in 0..writer.queue.in_flight() {
+            let _ = self.reap(writer, true);
+        }
         self.write_again(writer)?;
         while writer.queue.in_flight() > 0 {
             self.reap(writer, true)?;
