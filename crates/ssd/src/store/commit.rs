@@ -99,7 +99,7 @@ impl Core {
             return Err(self.refusal(&why));
         }
         for file in &writer.unsynced {
-            // Once a sync has failed, another that does not says nothing of what was written before.
+            // Once a sync has failed, another that does not says nothing of earlier writes.
             file.file.sync().inspect_err(|_| writer.unsound.push(file.number))?;
         }
         for (directory, disk) in self.disks.iter().enumerate().skip(1) {

@@ -97,8 +97,9 @@ impl Core {
         self.pressure(&state).is_over() || self.has_many_deletions(&state)
     }
 
-    /// One merge for somebody who waits; a segment that cannot be read, or has no room in the index,
-    /// is no failure of theirs: it is left alone from then on. Where the disk refuses, says that.
+    /// One merge for somebody who waits; a segment that cannot be read, or finds no room in the
+    /// index, is no failure of theirs: it is left alone from then on. Where the disk refuses, says
+    /// that.
     fn merge_or_skip(&self) -> Result<Result<usize>> {
         drop(self.writer()?);
         match self.merge_once(Pace::Full) {

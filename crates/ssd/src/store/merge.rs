@@ -345,8 +345,8 @@ impl Core {
 }
 
 impl State {
-    /// Points the index at rows of the segment of `slot`, the first of which is number `first`, where
-    /// it points at their old places still.
+    /// Points the index at rows of the segment of `slot`, the first of which is number `first`,
+    /// where it points at their old places still.
     fn move_rows(
         &mut self,
         piece: &[(Key, Place)],

@@ -214,8 +214,8 @@ impl Core {
         self.executor.ring();
     }
 
-    /// Starts the last writes of the open segment, if it holds anything. Where that fails, no row is
-    /// put into it any more, and they are tried again.
+    /// Starts the last writes of the open segment, if it holds anything. Where that fails, no row
+    /// is put into it any more, and they are tried again.
     pub(super) fn seal(&self, writer: &mut Writer) -> Result<()> {
         if writer.open.as_ref().is_none_or(|open| open.draft.is_empty()) {
             return Ok(());

@@ -377,7 +377,8 @@ fn deletions_do_not_pile_up() {
     assert_eq!(reopen(&disk).unwrap().len(), SEGMENT_ROWS);
 }
 
-/// After a commit, deletions that were sealed before it take a fiftieth of the live rows' space at most, and what is free.
+/// After a commit, deletions that were sealed before it take a fiftieth of the live rows' space at
+/// most, and what is free.
 fn assert_few_deletions(store: &Store) {
     let (stats, options) = (store.stats(), store.options());
     // What a row takes in a full segment.
