@@ -160,13 +160,21 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// When the directory cannot be read.
     fn entries(&self) -> Result<Vec<(String, EntryKind)>>;
 
-    /// Puts the file under the same name into `directory`, which exists: as a hard link where the
-    /// file system can, as a synced copy otherwise. The name is durable once that directory is
-    /// synced. A linked file must never be written again under either name.
+    /// Puts the file under the same name into `directory`: [`Disk::link_as`].
+    ///
+    /// # Errors
+    /// Those of [`Disk::link_as`].
+    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
+        self.link_as(name, directory, name)
+    }
+
+    /// Puts the file into `directory`, which exists, as `to`: as a hard link where the file system
+    /// can, as a synced copy otherwise. The name is durable once that directory is synced. A linked
+    /// file must never be written again under either name.
     ///
     /// # Errors
     /// When the name is taken there (`AlreadyExists`), or the system refuses.
-    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed>;
+    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed>;
 
     /// Bytes that a caller without privileges may still write here, as far as the system tells.
     ///

@@ -90,8 +90,8 @@ impl Disk for Sink {
         self.0.list()
     }
 
-    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
-        self.0.link_into(name, directory)
+    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
+        self.0.link_as(name, directory, to)
     }
 
     fn sync_directory(&self) -> Result<()> {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use stepwell_base::Key;
 
+use crate::key_shard::{KeyShardSet, key_shard};
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -125,6 +127,19 @@ pub enum Error {
         growth: u64,
         /// The bound.
         bytes_max: u64,
+    },
+    /// A row was to be put whose key another store has.
+    #[error(
+        "{} has key shards {shards} of its table, and key {:016x} is in key shard {}: put it into \
+         the store that has that", path.display(), key.0, key_shard(*key)
+    )]
+    OtherShard {
+        /// The store's directory.
+        path: PathBuf,
+        /// The key.
+        key: Key,
+        /// Those that the store has.
+        shards: KeyShardSet,
     },
     /// It is only looked at, or a change of it panicked.
     #[error("{} refuses writes until it is opened again, since: {why}", path.display())]

@@ -5,6 +5,7 @@
 //! page     [ row ][ row ] … [ zeros ][ checksum u64 ]       a multiple of 4 KiB, the same for all
 //! row      [ key u64 ][ birth u32 ][ used u32 ][ payload ]  never crosses a page
 //! footer   [ keys: 8 B a row ][ deletions: 16 B each ][ key shards: 1 B a row ]
+//!          [ sums: 8 B for each 4 KiB of keys ]
 //! version 2 [ keys: 8 B a row ][ runs: 8 B each ][ deletions: 16 B each ]
 //! ```
 //!
@@ -21,6 +22,10 @@ pub(crate) const ROW_HEAD_BYTES: usize = 16;
 pub(crate) const KEY_BYTES: u64 = 8;
 /// A row's key shard in the footer.
 pub(crate) const KEY_SHARD_BYTES: u64 = 1;
+/// Keys of a footer whose sum it has: a block of them.
+pub(crate) const KEYS_PER_SUM: usize = BLOCK_BYTES / KEY_BYTES as usize;
+/// The sum of a block of keys.
+pub(crate) const KEYS_SUM_BYTES: u64 = 8;
 /// A run of rows of one birth in a footer of version 2.
 pub(crate) const RUN_BYTES: u64 = 8;
 /// A deletion in the footer.
@@ -133,17 +138,20 @@ impl Layout {
         Self { version: Version::Two, ..*self }
     }
 
-    /// Bytes of a row in the footer.
-    fn listed_bytes(&self) -> u64 {
+    /// Bytes of so many rows in the footer.
+    fn listed_bytes(&self, rows: u64) -> u64 {
         match self.version {
-            Version::Two => KEY_BYTES,
-            Version::Three => KEY_BYTES + KEY_SHARD_BYTES,
+            Version::Two => rows * KEY_BYTES,
+            Version::Three => {
+                let sums = rows.div_ceil(KEYS_PER_SUM as u64) * KEYS_SUM_BYTES;
+                rows * (KEY_BYTES + KEY_SHARD_BYTES) + sums
+            }
         }
     }
 
     /// Bytes of a footer before its padding.
     pub(crate) fn footer_bytes(&self, counts: &Counts) -> u64 {
-        u64::from(counts.rows) * self.listed_bytes()
+        self.listed_bytes(counts.rows.into())
             + u64::from(counts.runs) * RUN_BYTES
             + u64::from(counts.deletions) * DELETION_BYTES
     }
@@ -187,11 +195,20 @@ impl Layout {
     /// Rows that a segment of at most so many bytes holds, in whole pages.
     pub(crate) fn rows_max(&self, segment_bytes: u64) -> u32 {
         let fixed = self.page_bytes as u64 + TAIL_BYTES as u64;
-        let per_page = self.page_bytes as u64 + u64::from(self.rows_per_page) * self.listed_bytes();
-        // The padding of the footer takes less than one unit of alignment.
-        let room = segment_bytes.saturating_sub(fixed + PAGE_ALIGN_BYTES as u64 - 1);
-        let pages = room / per_page;
-        (pages * u64::from(self.rows_per_page)).min(u64::from(u32::MAX >> 1)) as u32
+        let rows_per_page = u64::from(self.rows_per_page);
+        // In parts of as many as there are keys to a byte of their sums.
+        let parts = KEYS_PER_SUM as u64 / KEYS_SUM_BYTES;
+        let per_page = match self.version {
+            Version::Two => parts * (self.page_bytes as u64 + rows_per_page * KEY_BYTES),
+            Version::Three => {
+                let listed = rows_per_page * (KEY_BYTES + KEY_SHARD_BYTES);
+                parts * (self.page_bytes as u64 + listed) + rows_per_page
+            }
+        };
+        // The last sum, and the padding of the footer, which is less than one unit of alignment.
+        let ends = fixed + KEYS_SUM_BYTES + PAGE_ALIGN_BYTES as u64 - 1;
+        let pages = parts * segment_bytes.saturating_sub(ends) / per_page;
+        (pages * rows_per_page).min(u64::from(u32::MAX >> 1)) as u32
     }
 }
 

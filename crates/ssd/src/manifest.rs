@@ -15,6 +15,7 @@ use stepwell_base::hash;
 use stepwell_disk::Disk;
 
 use crate::identity::{Origin, StoreId};
+use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
 use crate::options::ROW_BYTES_MAX;
 use crate::segment::{NUMBER_END, Spot};
@@ -53,9 +54,12 @@ pub struct Manifest {
     /// The store's id; one that stands for version 2, until that is opened.
     #[serde(default = "StoreId::old")]
     pub(crate) store: StoreId,
-    /// Other stores that segments come from.
+    /// The key shards whose keys it may have.
+    #[serde(default = "KeyShardSet::all", skip_serializing_if = "KeyShardSet::is_all")]
+    pub key_shards: KeyShardSet,
+    /// Other stores that segments come from, and what of those counts.
     #[serde(default)]
-    pub(crate) origins: Vec<StoreId>,
+    pub(crate) origins: Vec<Adopted>,
     /// Number of the table.
     pub table: u32,
     /// Bytes of a row's payload.
@@ -76,6 +80,18 @@ pub struct Manifest {
     pub rows: u64,
     /// The segments, by number.
     pub segments: Vec<SegmentEntry>,
+}
+
+/// Another store that segments come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Adopted {
+    /// Its id.
+    pub(crate) store: StoreId,
+    /// The key shards that count in these segments; all that the manifest's store has where it says
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_shards: Option<KeyShardSet>,
 }
 
 /// A segment as a manifest names it.
@@ -136,6 +152,7 @@ impl Manifest {
             version: FORMAT_VERSION,
             checksum_name: hash::CHECKSUM_NAME.to_owned(),
             store,
+            key_shards: KeyShardSet::ALL,
             origins: Vec::new(),
             table: layout.table,
             row_bytes: layout.row_bytes as u64,
@@ -157,8 +174,18 @@ impl Manifest {
 
     /// Who made a segment.
     pub(crate) fn origin(&self, entry: &SegmentEntry) -> Origin {
-        let store = entry.origin.map_or(self.store, |origin| self.origins[origin as usize]);
+        let store = self.adopted(entry).map_or(self.store, |adopted| adopted.store);
         Origin { store, number: entry.number.unwrap_or(entry.segment) }
+    }
+
+    fn adopted(&self, entry: &SegmentEntry) -> Option<&Adopted> {
+        entry.origin.map(|origin| &self.origins[origin as usize])
+    }
+
+    /// The key shards of which rows and deletions in a segment count.
+    pub(crate) fn counting(&self, entry: &SegmentEntry) -> KeyShardSet {
+        let adopted = self.adopted(entry).and_then(|adopted| adopted.key_shards);
+        adopted.unwrap_or(self.key_shards)
     }
 
     /// A segment as it is opened, in one of the directories.
@@ -166,15 +193,18 @@ impl Manifest {
         let (origin, layout) = (self.origin(entry), self.layout());
         let old = origin.store == StoreId::OLD;
         let layout = if old { layout.of_version_2() } else { layout };
-        Spot { directory, number: entry.segment, cached: false, layout, origin }
+        let counting = self.counting(entry);
+        Spot { directory, number: entry.segment, cached: false, layout, origin, counting }
     }
 
-    /// A segment to be named, whoever made it.
-    pub(crate) fn name(&mut self, origin: Origin, mut entry: SegmentEntry) {
+    /// A segment to be named, whoever made it, of which such key shards count.
+    pub(crate) fn name(&mut self, origin: Origin, counting: KeyShardSet, mut entry: SegmentEntry) {
         if origin.store != self.store {
-            let known = self.origins.iter().position(|store| *store == origin.store);
+            let key_shards = Some(counting).filter(|counting| *counting != self.key_shards);
+            let adopted = Adopted { store: origin.store, key_shards };
+            let known = self.origins.iter().position(|other| *other == adopted);
             let place = known.unwrap_or_else(|| {
-                self.origins.push(origin.store);
+                self.origins.push(adopted);
                 self.origins.len() - 1
             });
             entry.origin = Some(place as u32);
@@ -189,7 +219,7 @@ impl Manifest {
             Self { store, origins: Vec::new(), segments: Vec::new(), ..self.clone() };
         for entry in &self.segments {
             let entry_alone = SegmentEntry { origin: None, number: None, ..entry.clone() };
-            manifest.name(self.origin(entry), entry_alone);
+            manifest.name(self.origin(entry), self.counting(entry), entry_alone);
         }
         manifest
     }
@@ -299,6 +329,8 @@ impl Manifest {
             Some("segment numbers have run out")
         } else if !self.segments.iter().all(|entry| self.has_origin(entry)) {
             Some("a segment comes from nowhere")
+        } else if self.key_shards.is_empty() || !self.origins.iter().all(|of| self.has_shards(of)) {
+            Some("it counts key shards that it does not have")
         } else if (self.store == StoreId::OLD) != (self.version == FORMAT_VERSION_BEFORE) {
             Some("a store has an id from version 3 on")
         } else {
@@ -317,11 +349,15 @@ impl Manifest {
         }
     }
 
+    fn has_shards(&self, adopted: &Adopted) -> bool {
+        adopted.key_shards.is_none_or(|counting| counting.without(self.key_shards).is_empty())
+    }
+
     /// What a manifest of the version before says, as this one says it.
     fn upgraded(mut self) -> Self {
         if self.version == FORMAT_VERSION_BEFORE {
             self.version = FORMAT_VERSION;
-            self.origins = vec![StoreId::OLD];
+            self.origins = vec![Adopted { store: StoreId::OLD, key_shards: None }];
             for entry in &mut self.segments {
                 (entry.origin, entry.number) = (Some(0), Some(entry.segment));
             }
@@ -366,7 +402,8 @@ mod tests {
             let (origin, number) = (None, None);
             let entry = SegmentEntry { segment, rows: 7, bytes: 8304, checksum, origin, number };
             let store = StoreId::from_number(store);
-            manifest.name(Origin { store, number: segment - 2 * u64::from(segment == 7) }, entry);
+            let number = segment - 2 * u64::from(segment == 7);
+            manifest.name(Origin { store, number }, KeyShardSet::ALL, entry);
         }
         manifest
     }
@@ -424,6 +461,34 @@ mod tests {
         assert!(manifest.check_bound(MANIFEST_BYTES_MAX).is_ok());
         let refused = manifest.check_bound(MANIFEST_BYTES_MAX + 1).unwrap_err().to_string();
         assert!(refused.contains("(tiers.segment)"), "{refused}");
+    }
+
+    #[test]
+    fn key_shards_are_said_where_they_are_not_all() {
+        let all = String::from_utf8(manifest().encode()).unwrap();
+        assert!(!all.contains("key_shards"), "{all}");
+        let mut manifest = Manifest { key_shards: KeyShardSet::part(0, 2), ..manifest() };
+        let entry = |segment| SegmentEntry::new(segment, 7, 8304, sum_text(1));
+        manifest.segments.truncate(2);
+        manifest.next_segment = 20;
+        let origin = |number| Origin { store: StoreId::from_number(6), number };
+        manifest.name(origin(9), KeyShardSet::part(0, 4), entry(10));
+        manifest.name(origin(10), KeyShardSet::part(0, 4), entry(11));
+        manifest.name(origin(11), KeyShardSet::part(0, 2), entry(12));
+        let again = read(&manifest.encode()).unwrap();
+        assert_eq!((&again, again.origins.len()), (&manifest, 2));
+        let counting: Vec<usize> =
+            again.segments.iter().map(|entry| again.counting(entry).len()).collect();
+        assert_eq!(counting, [128, 128, 64, 64, 128]);
+        // As another store adopts them.
+        let adopted = again.adopted_by(StoreId::from_number(9));
+        let counting = |of: &Manifest| -> Vec<KeyShardSet> {
+            of.segments.iter().map(|entry| of.counting(entry)).collect()
+        };
+        assert_eq!((counting(&adopted), adopted.origins.len()), (counting(&again), 3));
+        let more = Adopted { store: StoreId::from_number(6), key_shards: Some(KeyShardSet::ALL) };
+        manifest.origins.push(more);
+        assert!(matches!(read(&manifest.encode()), Err(Error::Damaged { .. })));
     }
 
     #[test]

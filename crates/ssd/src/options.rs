@@ -7,9 +7,9 @@ use crate::executor::Executor;
 use crate::layout::{Layout, PAGE_SUM_BYTES, ROW_HEAD_BYTES};
 use crate::segment::Deletion;
 use crate::size::{SEGMENTS_MANY, Sizes};
-use crate::store::{DELETIONS_HELD, Sweep};
+use crate::store::{DELETIONS_HELD, SCAN_BYTES, Sweep};
 use crate::target::Target;
-use crate::{Error, Result, StoreId, index, segment};
+use crate::{Error, KeyShardSet, Result, StoreId, index, segment};
 
 /// Who compacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,9 @@ pub struct StoreOptions {
     /// Bytes of a page of a new store, a multiple of 4096 that holds a row; 0 for those that the
     /// row asks for. A store keeps the pages that it was made with, whatever this says.
     pub page_bytes: usize,
+    /// The key shards of a new store, or of one that is made of others' snapshots; one that is
+    /// opened has those that it was made with, whatever this says.
+    pub key_shards: KeyShardSet,
     /// The id of a store that is made or restored, for tests that want the same files every time;
     /// without it each gets one that no other has.
     pub id: Option<StoreId>,
@@ -86,6 +89,7 @@ impl StoreOptions {
             table,
             row_bytes,
             page_bytes: 0,
+            key_shards: KeyShardSet::ALL,
             id: None,
             segment_bytes: 64 << 20,
             segments_many: SEGMENTS_MANY,
@@ -130,6 +134,9 @@ impl StoreOptions {
                  holds a row, its head of {} bytes and a checksum of {}",
                 self.page_bytes, self.row_bytes, ROW_HEAD_BYTES, PAGE_SUM_BYTES
             ));
+        }
+        if self.key_shards.is_empty() {
+            return fail("a store without a key shard is not admitted: at least one".to_owned());
         }
         if self.index_bytes_max < index::BYTES_MIN {
             return fail(format!(
@@ -236,6 +243,7 @@ impl StoreOptions {
         let size = sizes.most(self.index_bytes_max);
         let rows = u64::from(size.rows);
         // Keys and key shards in a list and in the footer, and keys decoded; deletions likewise.
+        // A footer that is read, and rows with their keys of it, are as much.
         rows * (2 * 9 + 8) + u64::from(size.deletions()) * 2 * 16
     }
 
@@ -263,6 +271,9 @@ impl StoreOptions {
         let deletions = DELETIONS_HELD as u64 + 3 * u64::from(of_segment);
         let deletions = deletions * size_of::<Deletion>() as u64;
         budget.add("store opening", deletions + self.list_bytes(), why("deletions, a footer"));
+        // A bit for each row of at most twice those that the index has room for, at 8 bytes each.
+        let scan = self.index_bytes_max / 32 + SCAN_BYTES + 2 * self.reader_bytes() as u64;
+        budget.add("store scan", scan, why("bits of rows, reads of a scan"));
         budget.add("store read queues", reads, why("readers, footers"));
     }
 }
@@ -306,7 +317,7 @@ mod tests {
     fn every_bound_is_stated() {
         let mut budget = Budget::default();
         StoreOptions::new(3, 256).add_bounds(2, &mut budget);
-        assert_eq!(budget.bounds().len(), 6);
+        assert_eq!(budget.bounds().len(), 7);
         assert!(budget.bounds().iter().all(|bound| bound.bytes > 0));
     }
 }

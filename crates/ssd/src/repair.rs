@@ -20,6 +20,7 @@ use stepwell_disk::{Disk, Error as DiskError, Operation};
 
 use crate::check::Listed;
 use crate::identity::Origin;
+use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
 use crate::lock;
 use crate::rule::Lie;
@@ -102,11 +103,11 @@ pub fn repair(
     refuse_source(disks, &*into)?;
     let _locks = lock::shared(disks)?;
     let mut salvaged = Salvaged::default();
-    let (table, row_bytes, spots, expire_before) = match Manifest::load(&**home) {
+    let (layout, key_shards, spots, expire_before) = match Manifest::load(&**home) {
         Ok(manifest) => {
             salvaged.rows_named = manifest.rows;
             let spots = spots_named(disks, &manifest, &mut salvaged)?;
-            (manifest.table, manifest.row_bytes as usize, spots, manifest.expire_before)
+            (manifest.layout(), manifest.key_shards, spots, manifest.expire_before)
         }
         // What is damaged or missing can be done without; what cannot be read may be read later.
         Err(error @ (Error::Version { .. } | Error::Disk(_))) => return Err(error),
@@ -115,10 +116,11 @@ pub fn repair(
             let spots = spots_of_all(disks, &mut salvaged)?;
             let layout = spots.first().map(|spot| spot.layout);
             let layout = layout.ok_or_else(|| nothing_tells(&**home))?;
-            (layout.table, layout.row_bytes, spots, 0)
+            (layout, KeyShardSet::ALL, spots, 0)
         }
     };
-    let store = Store::create(Arc::clone(&into), options(table, row_bytes))?;
+    let options = StoreOptions { key_shards, ..options(layout.table, layout.row_bytes) };
+    let store = Store::create(Arc::clone(&into), options)?;
     let lie = |spot: &Spot| {
         let number = spot.origin.number as u32;
         Lie { number, merged: true, births: (0, number) }
@@ -200,7 +202,9 @@ impl Repair<'_> {
         };
         match read() {
             Ok((tail, mut footer)) => {
-                self.deletions.append(&mut footer.deletions);
+                let deletions = footer.deletions.drain(..);
+                let counting = |deletion: &Deletion| file.counting.contains_key(deletion.key);
+                self.deletions.extend(deletions.filter(counting));
                 Ok(Some(Listed::new(file, &tail, footer)))
             }
             Err(Error::Damaged { .. } | Error::Disk(_)) => Ok(None),
@@ -235,6 +239,9 @@ impl Repair<'_> {
                 }
                 None => (found.map_or(Key(0), |found| found.key), birth),
             };
+            if !file.counting.contains_key(key) {
+                continue;
+            }
             let version = Version { segment, page, row, birth };
             match self.newest.get(&key) {
                 Some(newest) if self.is_newer(newest, &version) => {}
@@ -394,7 +401,8 @@ fn spots_of_all(disks: &[Arc<dyn Disk>], salvaged: &mut Salvaged) -> Result<Vec<
         let Header { layout, origin } = header.unwrap_or(like_first);
         let of_table = |layout: Layout| (layout.table, layout.row_bytes);
         if of_table(layout) == of_table(first.layout) {
-            spots.push(Spot { directory, number, cached: false, layout, origin });
+            let counting = KeyShardSet::ALL;
+            spots.push(Spot { directory, number, cached: false, layout, origin, counting });
         } else {
             salvaged.segments_lost += 1;
         }

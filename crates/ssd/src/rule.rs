@@ -12,7 +12,7 @@ pub(crate) const ROW_DROPPED: u32 = 1 << 31;
 pub(crate) const ROW_UNMOVED: u32 = ROW_DROPPED - 1;
 
 /// What is known of a segment, and so of each version in it; numbers are those at its origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lie {
     pub(crate) number: u32,
     /// Whether a merge made it.

@@ -30,6 +30,11 @@ pub struct Stats {
     pub segments: u64,
     /// Merged segments that wait for the next commit to be removed.
     pub segments_retired: u64,
+    /// Merged segments that scans hold, those that wait for a commit among them.
+    pub segments_pinned: u64,
+    /// Bytes of their files, which the system frees when the scans are past them; of one that was
+    /// being written when a scan began, those that it had then.
+    pub bytes_pinned: u64,
     /// Sealed segments by live part: 0 to 10 percent, 10 to 20, and so on.
     pub segments_by_live: [u64; LIVE_PARTS],
     /// Bytes of the index.

@@ -239,6 +239,12 @@ impl Table {
         segment.live += rows;
     }
 
+    /// Counts `rows` rows of `slot` that are no keys of this store's.
+    pub(crate) fn appended_stale(&mut self, slot: u32, rows: u32) {
+        self.rows += u64::from(rows);
+        self.get_mut(slot).rows += rows;
+    }
+
     /// Counts a row of `slot` that the index points at no longer.
     pub(crate) fn went_stale(&mut self, slot: u32) {
         let segment = self.get_mut(slot);
@@ -326,7 +332,8 @@ mod tests {
     fn segment(disk: &dyn Disk, number: u32) -> Segment {
         let origin = Origin { store: StoreId::from_number(1), number: number.into() };
         let (layout, number) = (Layout::new(0, 64), number.into());
-        let spot = Spot { directory: 0, number, cached: false, layout, origin };
+        let counting = crate::KeyShardSet::ALL;
+        let spot = Spot { directory: 0, number, cached: false, layout, origin, counting };
         Segment::new(Arc::new(SegmentFile::create(disk, &spot, 0).unwrap()), Lie::put(1))
     }
 

@@ -21,7 +21,10 @@
 //! second where they are large. Deletions are no part of it: above it a merge is due that lets some
 //! of them go (`victims`).
 
-use crate::layout::{Counts, KEY_BYTES, KEY_SHARD_BYTES, Layout, PAGE_ALIGN_BYTES, TAIL_BYTES};
+use crate::layout::{
+    Counts, KEY_BYTES, KEY_SHARD_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, Layout, PAGE_ALIGN_BYTES,
+    TAIL_BYTES,
+};
 
 /// Space over that of full segments without a stale row that is always admitted.
 const FLOOR: f64 = 1.15;
@@ -84,10 +87,11 @@ impl Target {
             rows_max: f64::from(rows),
             row_full: bytes(rows) / f64::from(rows),
             row_alone: page / f64::from(layout.rows_per_page)
-                + (KEY_BYTES + KEY_SHARD_BYTES) as f64,
+                + (KEY_BYTES + KEY_SHARD_BYTES) as f64
+                + KEYS_SUM_BYTES as f64 / KEYS_PER_SUM as f64,
             row_worst: worst,
             half: bytes(half),
-            ends: 2.0 * page + (TAIL_BYTES + PAGE_ALIGN_BYTES - 1) as f64,
+            ends: 2.0 * page + (TAIL_BYTES + PAGE_ALIGN_BYTES - 1 + KEYS_SUM_BYTES as usize) as f64,
         }
     }
 

@@ -110,7 +110,14 @@ impl OldManifest {
         for entry in &self.segments {
             let number = entry.segment;
             let origin = Origin { store: StoreId::OLD, number };
-            let spot = Spot { directory: 0, number, cached: false, layout, origin };
+            let spot = Spot {
+                directory: 0,
+                number,
+                cached: false,
+                layout,
+                origin,
+                counting: crate::KeyShardSet::ALL,
+            };
             let file = SegmentFile::open(disk, &spot)?;
             let bytes = file.file.len()?;
             if bytes != entry.bytes {

@@ -124,7 +124,11 @@ fn files_go_into_other_directories(disk: &dyn Disk) {
     other.sync_directory().unwrap();
     assert_eq!(disk.link_into("a", &path).unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert_eq!(disk.link_into("b", &path).unwrap_err().kind(), ErrorKind::NotFound);
+    disk.link_as("a", &path, "b").unwrap();
+    assert_eq!(disk.link_as("a", &path, "b").unwrap_err().kind(), ErrorKind::AlreadyExists);
     disk.remove("a").unwrap();
+    assert_eq!(other.read("b", 9).unwrap(), b"linked");
+    other.remove("b").unwrap();
     assert_eq!(disk.directory(&path).unwrap().read("a", 9).unwrap(), b"linked");
     other.link_into("a", disk.path()).unwrap();
     other.remove("a").unwrap();

@@ -175,9 +175,9 @@ impl Disk for FaultyDisk {
         self.inner.entries()
     }
 
-    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
+    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
         self.before(Operation::Link, name)?;
-        self.inner.link_into(name, directory)
+        self.inner.link_as(name, directory, to)
     }
 
     fn bytes_free(&self) -> Result<u64> {

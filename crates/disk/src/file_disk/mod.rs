@@ -266,9 +266,9 @@ impl Disk for FileDisk {
         Ok(found)
     }
 
-    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
+    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
         use io::ErrorKind::{AlreadyExists, NotFound};
-        let (from, to) = (self.resolve(name)?, name::resolve(directory, name)?);
+        let (from, to) = (self.resolve(name)?, name::resolve(directory, to)?);
         match fs::hard_link(&from, &to) {
             Ok(()) => Ok(Placed::Linked),
             Err(error) if matches!(error.kind(), AlreadyExists | NotFound) => {

@@ -213,9 +213,9 @@ impl Disk for MemDisk {
         Ok(directory.live.iter().map(|(name, entry)| (name.clone(), kind(entry))).collect())
     }
 
-    fn link_into(&self, name: &str, directory: &Path) -> Result<Placed> {
+    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
         let (_, inode) = self.find(Operation::Link, name)?;
-        let path = name::resolve(directory, name)?;
+        let path = name::resolve(directory, to)?;
         let linked = lock(&self.world).insert(&path, Entry::File(inode));
         named(Operation::Link, &path, linked).map(|()| Placed::Linked)
     }

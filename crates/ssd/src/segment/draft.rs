@@ -9,7 +9,9 @@ use stepwell_disk::Buffer;
 use super::marks::{Tail, USED_PARTS};
 use crate::identity::Origin;
 use crate::key_shard::{KEY_SHARDS, key_shard};
-use crate::layout::{Counts, DELETION_BYTES, KEY_BYTES, Layout, TAIL_BYTES};
+use crate::layout::{
+    Counts, DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, Layout, TAIL_BYTES,
+};
 
 /// Rows whose last use goes into the sample, or up to twice as many.
 const SAMPLE_ROWS: u32 = 1024;
@@ -115,8 +117,14 @@ impl Draft {
         let mut buffer = Buffer::new(bytes as usize);
         let footer = layout.footer_bytes(&counts) as usize;
         let (keys, rest) = buffer[..footer].split_at_mut(self.keys.len() * KEY_BYTES as usize);
-        let (deletions, key_shards) = rest.split_at_mut(rest.len() - self.keys.len());
+        let (deletions, rest) =
+            rest.split_at_mut(counts.deletions as usize * DELETION_BYTES as usize);
+        let (key_shards, sums) = rest.split_at_mut(self.keys.len());
         self.put_keys(keys);
+        let blocks = keys.chunks(KEYS_PER_SUM * KEY_BYTES as usize);
+        for (sum, block) in sums.chunks_exact_mut(KEYS_SUM_BYTES as usize).zip(blocks) {
+            sum.copy_from_slice(&hash::checksum(block).to_le_bytes());
+        }
         let places = deletions.chunks_exact_mut(DELETION_BYTES as usize);
         for (place, Deletion { key, birth, row }) in places.zip(&self.deletions) {
             place[..8].copy_from_slice(&key.0.to_le_bytes());
@@ -124,7 +132,8 @@ impl Draft {
             place[12..].copy_from_slice(&row.to_le_bytes());
         }
         key_shards.copy_from_slice(&self.key_shards);
-        let tail = self.tail(pages_sum, hash::checksum(&buffer[..footer]));
+        let after_keys = self.keys.len() * KEY_BYTES as usize;
+        let tail = self.tail(pages_sum, hash::checksum(&buffer[after_keys..footer]));
         let at = buffer.len() - TAIL_BYTES;
         buffer[at..].copy_from_slice(&tail.encode(layout, origin));
         (buffer, tail)

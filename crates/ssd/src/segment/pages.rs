@@ -219,6 +219,15 @@ impl PageBuffer {
     /// # Panics
     /// When the page is here and the row is not on it.
     pub(crate) fn find(&self, number: u32, key: Key) -> Option<Row<'_>> {
+        let (page, rows) = self.page(number)?;
+        let found = page::find(page, &self.layout, rows, key);
+        #[expect(clippy::expect_used, reason = "the index names the page that a row was pushed to")]
+        Some(found.expect("the row is on the page that the index names").1)
+    }
+
+    /// A page and its rows so far, unless it is in the file already; without its checksum while it
+    /// is unfinished.
+    pub(crate) fn page(&self, number: u32) -> Option<(&[u8], u32)> {
         let (bytes, at, rows) = if number >= self.first_page {
             let at = number - self.first_page;
             let last = at + 1 == self.pages;
@@ -233,10 +242,7 @@ impl PageBuffer {
             let rows = self.layout.rows_on(number, self.rows);
             (&*chunk.buffer, number - chunk.first_page, rows)
         };
-        let page = &bytes[at as usize * self.layout.page_bytes..][..self.layout.page_bytes];
-        let found = page::find(page, &self.layout, rows, key);
-        #[expect(clippy::expect_used, reason = "the index names the page that a row was pushed to")]
-        Some(found.expect("the row is on the page that the index names").1)
+        Some((&bytes[at as usize * self.layout.page_bytes..][..self.layout.page_bytes], rows))
     }
 }
 

@@ -120,6 +120,7 @@ impl Core {
         writer.leaving.append(&mut self.state_mut().retiring);
         let state = self.state();
         let mut manifest = Manifest::empty(self.id, &self.layout);
+        manifest.key_shards = self.key_shards;
         manifest.origins.clone_from(&writer.manifest.origins);
         manifest.commit = writer.manifest.commit + 1;
         manifest.next_seq = state.next_seq;
@@ -133,9 +134,10 @@ impl Core {
                 assert!(segment.rows == 0, "a commit seals whatever has rows");
                 continue;
             };
-            let SegmentFile { number, origin, layout, .. } = *segment.file;
+            let SegmentFile { number, origin, layout, counting, .. } = *segment.file;
             let checksum = sum_text(sealed.tail.sum(&layout, &origin));
-            manifest.name(origin, SegmentEntry::new(number, segment.rows, sealed.bytes, checksum));
+            let entry = SegmentEntry::new(number, segment.rows, sealed.bytes, checksum);
+            manifest.name(origin, counting, entry);
         }
         Ok(manifest)
     }

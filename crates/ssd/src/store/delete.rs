@@ -9,7 +9,8 @@ use crate::size::DELETED_AT_ONCE;
 use crate::stats::add;
 
 impl Store {
-    /// Deletes the rows of `keys`; keys without one are passed over. Returns how many there were,
+    /// Deletes the rows of `keys`; keys without one, those of other stores' key shards among them,
+    /// are passed over. Returns how many there were,
     /// expired rows that no compaction has met yet among them. Compaction reclaims their space.
     ///
     /// # Errors
@@ -53,7 +54,8 @@ impl Core {
         let mut deleted = 0;
         for key in keys {
             let Some(place) = state.index.remove(*key) else { continue };
-            let slot = state.table.page(place).0;
+            let (slot, page) = state.table.page(place);
+            state.watch.note(slot, page, *key);
             state.table.went_stale(slot);
             open.draft.delete(Deletion { key: *key, birth: open.birth, row });
             deleted += 1;

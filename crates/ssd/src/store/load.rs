@@ -16,7 +16,7 @@ use stepwell_disk::{Buffer, Disk};
 
 use crate::index::{Ahead, Index};
 use crate::rule::{Lie, ROW_UNMOVED};
-use crate::segment::reader::row_of;
+use crate::segment::reader::{Counting, row_of};
 use crate::segment::{self, Deletion, SegmentFile, Spot};
 use crate::stats::Counters;
 use crate::table::{Sealed, Segment, Table};
@@ -45,6 +45,23 @@ pub(super) struct Loading<'a> {
 
 impl<'a> Loading<'a> {
     pub(super) fn load(
+        disks: &[Arc<dyn Disk>],
+        options: &StoreOptions,
+        manifest: &Manifest,
+        counters: &'a Counters,
+    ) -> Result<Self> {
+        let loaded = Self::count(disks, options, manifest, counters)?;
+        let (found, named) = (loaded.index.rows(), manifest.rows);
+        if found != named {
+            let why = format!("{found} rows are there, {named} are named");
+            let path = disks[0].path().join(MANIFEST_NAME);
+            return Err(Error::Damaged { path, offset: 0, why });
+        }
+        Ok(loaded)
+    }
+
+    /// The same of a manifest that only guesses how many rows there are.
+    pub(super) fn count(
         disks: &[Arc<dyn Disk>],
         options: &StoreOptions,
         manifest: &Manifest,
@@ -105,12 +122,6 @@ impl<'a> Loading<'a> {
             options.go_on()?;
             loading.delete(at, slot)?;
         }
-        if loading.index.rows() != manifest.rows {
-            let found = loading.index.rows();
-            let why = format!("{found} rows are there, {} are named", manifest.rows);
-            let path = disks[0].path().join(MANIFEST_NAME);
-            return Err(Error::Damaged { path, offset: 0, why });
-        }
         Ok(loading)
     }
 
@@ -120,18 +131,20 @@ impl<'a> Loading<'a> {
         self.cached_left -= if cached { entry.bytes } else { 0 };
         let file = Arc::new(SegmentFile::open(disk, &Spot { cached, ..spot })?);
         let tail = file.check(entry, self.counters)?;
-        let footer = file.footer(&tail, self.counters)?;
-        let lie = file.lie(&tail, &footer);
+        let Counting { rows, deletions, lie } = file.counting(&tail, self.counters)?;
         let pages = file.layout.pages(tail.counts.rows);
         let slot = self.table.insert(Segment::new(Arc::clone(&file), lie), pages);
-        let own = own_deletions(&footer.deletions, &lie);
-        for (rows, first) in footer.keys.chunks(ROWS_AT_ONCE).zip((0..).step_by(ROWS_AT_ONCE)) {
-            self.add_rows(slot, first, rows, &own)?;
+        // Rows that do not count are stale from the start.
+        self.table.appended(slot, rows.len() as u32);
+        self.table.appended_stale(slot, tail.counts.rows - rows.len() as u32);
+        let own = own_deletions(&deletions, &lie);
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            self.add_rows(slot, rows, &own)?;
         }
-        let deleted_last = footer.deletions.iter().map(|deletion| deletion.birth).max();
+        let deleted_last = deletions.iter().map(|deletion| deletion.birth).max();
         let sealed = Sealed { bytes: entry.bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
         self.table.seal(slot, sealed, lie, 0);
-        self.hold(footer.deletions);
+        self.hold(deletions);
         Ok(())
     }
 
@@ -144,24 +157,17 @@ impl<'a> Loading<'a> {
     }
 
     /// Adds rows of one segment, asking for what they will need ahead.
-    fn add_rows(
-        &mut self,
-        slot: u32,
-        first: u32,
-        keys: &[Key],
-        own: &HashMap<Key, u32>,
-    ) -> Result<()> {
+    fn add_rows(&mut self, slot: u32, rows: &[(u32, Key)], own: &HashMap<Key, u32>) -> Result<()> {
         let segment = self.table.get(slot);
         let (layout, lie) = (segment.file.layout, segment.lie);
-        let mut ahead = Ahead::new(&self.index, keys.len(), |at| keys[at]);
-        for (row, key) in (first..).zip(keys) {
+        let mut ahead = Ahead::new(&self.index, rows.len(), |at| rows[at].1);
+        for (row, key) in rows {
             let asked = ahead.next(&self.index);
-            self.table.appended(slot, 1);
-            if !own.is_empty() && own.get(key).is_some_and(|before| row < *before) {
+            if !own.is_empty() && own.get(key).is_some_and(|before| row < before) {
                 self.table.went_stale(slot);
                 continue;
             }
-            let place = self.table.place(slot, layout.page_of(row));
+            let place = self.table.place(slot, layout.page_of(*row));
             let Some(old) = self.index.put_asked(&asked, place)? else { continue };
             let (of, _) = self.table.page(old);
             if of != slot && self.table.get(of).lie.is_newer(&lie) {

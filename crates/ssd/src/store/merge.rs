@@ -120,7 +120,7 @@ impl Core {
         let unreadable = |victim: u32| move |error| Failed { error, left_alone: vec![victim] };
         let mut lives = Vec::new();
         for victim in victims {
-            lives.push(self.live(*victim, None).map_err(unreadable(*victim))?);
+            lives.push(self.live(*victim).map_err(unreadable(*victim))?);
         }
         let rows = lives.iter().map(|live| live.rows.len()).sum::<usize>() as u32;
         let mut deletions: Vec<_> =

@@ -4,15 +4,16 @@
 //!
 //! ```text
 //! field     under            touched by
-//! merging   Mutex            whoever merges, and scans, which want segments to stay. Held across
-//!                            I/O; one merge at a time.
+//! merging   Mutex            whoever merges, and scans that begin, which want segments to stay.
+//!                            Held across I/O; one merge at a time.
 //! writer    Mutex            whoever changes the store: put, delete, commit, snapshot, the
-//!                            beginning of a merge's end; and scans. Held across I/O.
+//!                            beginning of a merge's end; and scans that begin. Held across I/O.
 //! settling  Mutex            a merge while its new segment takes the place of the old ones, and
 //!                            commits while they look at what there is to name. Not held across
 //!                            I/O.
 //! state     RwLock           everybody, for moments: look-ups read it, changes write it.
 //!                            Never held across I/O.
+//! pins      Mutex            scans, and reports
 //! counters  atomics          everybody; they reach reports alone
 //! ```
 //!
@@ -52,20 +53,25 @@ mod compact;
 mod compactor;
 mod delete;
 mod get;
+mod live;
 mod load;
 mod merge;
 mod open;
 mod pressure;
 mod put;
 mod reader;
+mod reshard;
 mod scan;
 mod sweep;
+mod watch;
 mod write;
 
 pub(crate) use compactor::{Bell, Turns};
 pub(crate) use load::{DELETIONS_HELD, verify};
 pub use reader::{Lookup, Reader, Ticket};
-pub use scan::Visit;
+pub use reshard::Verify;
+pub(crate) use scan::SCAN_BYTES;
+pub use scan::{Cursor, Scan, Visit};
 pub(crate) use sweep::Sweep;
 
 use std::collections::VecDeque;
@@ -77,6 +83,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use stepwell_base::Key;
 use stepwell_disk::{Buffer, Disk, Queue};
 
+use self::scan::Pins;
+use self::watch::Watch;
 use crate::executor::Executor;
 use crate::index::Index;
 use crate::layout::Layout;
@@ -85,7 +93,7 @@ use crate::segment::{Draft, NUMBER_END, PageBuffer, SegmentFile, Tail};
 use crate::size::{Size, Sizes};
 use crate::stats::{Counters, LIVE_PARTS};
 use crate::table::Table;
-use crate::{Error, Manifest, Result, Stats, StoreId, StoreOptions};
+use crate::{Error, KeyShardSet, Manifest, Result, Stats, StoreId, StoreOptions};
 
 /// A store of fixed-size rows under u64 keys; shared by any number of threads.
 pub struct Store {
@@ -116,6 +124,7 @@ pub(crate) struct Core {
     _locks: Locks,
     options: StoreOptions,
     id: StoreId,
+    key_shards: KeyShardSet,
     layout: Layout,
     sizes: Sizes,
     merging: Mutex<Sweep>,
@@ -129,6 +138,8 @@ pub(crate) struct Core {
     /// Whether the store is going away.
     closing: AtomicBool,
     executor: Executor,
+    /// Segments that scans hold.
+    pins: Mutex<Pins>,
     counters: Counters,
 }
 
@@ -145,6 +156,8 @@ struct State {
     retired: Space,
     /// Those that the last commit may name.
     retiring: Vec<Retired>,
+    /// What a scan that is beginning missed.
+    watch: Watch,
 }
 
 /// The pages of a segment that are not all in its file yet.
@@ -244,6 +257,11 @@ impl Store {
         &self.core.options
     }
 
+    /// The key shards whose keys the store may have.
+    pub fn key_shards(&self) -> KeyShardSet {
+        self.core.key_shards
+    }
+
     /// Rows that the store has; expired ones count until compaction met them.
     pub fn len(&self) -> u64 {
         self.core.state().index.rows()
@@ -313,6 +331,7 @@ impl Core {
         stats.bytes_debt = self.pressure(&state).debt();
         stats.segments = state.table.len() as u64;
         stats.segments_retired = state.retired.segments;
+        (stats.segments_pinned, stats.bytes_pinned) = self.pinned(&state);
         stats.deletions = state.table.deletions();
         stats.index_bytes = state.index.bytes();
         stats.index_bytes_peak = state.index.bytes_peak();

@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, RwLock};
 use stepwell_disk::{Disk, Placed, QueueOptions};
 
 use super::load::{self, Loading};
+use super::watch::Watch;
 use super::{Core, Space, State, Store, Writer};
 use crate::executor::{Executor, ExecutorOptions};
+use crate::index::Index;
 use crate::lock::{self, Locks};
 use crate::manifest::MANIFEST_NAME;
 use crate::options::{Compaction, WRITES_MAX};
@@ -19,6 +21,7 @@ use crate::segment::reader::header_of;
 use crate::segment::{self, SegmentFile};
 use crate::size::Sizes;
 use crate::stats::Counters;
+use crate::table::Table;
 use crate::v1::OldManifest;
 use crate::{Error, Manifest, Result, SegmentEntry, StoreId, StoreOptions};
 
@@ -52,6 +55,7 @@ impl Store {
         set_aside_unnamed(&disks, &[], &[])?;
         let id = options.id.unwrap_or_else(StoreId::drawn);
         let mut manifest = Manifest::empty(id, &options.layout());
+        manifest.key_shards = options.key_shards;
         manifest.next_segment = number_free(&disks)?;
         let counters = Counters::new(disks.len());
         manifest.store(home(&disks)?, &counters)?;
@@ -102,7 +106,7 @@ impl Store {
         if manifest.store == StoreId::OLD {
             manifest.store = options.id.unwrap_or_else(StoreId::drawn);
         }
-        let mut ours = manifest.origins.clone();
+        let mut ours: Vec<StoreId> = manifest.origins.iter().map(|of| of.store).collect();
         ours.push(manifest.store);
         set_aside_unnamed(&disks, &manifest.segments, &ours)?;
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
@@ -127,7 +131,8 @@ impl Store {
     }
 
     /// Makes a store from a snapshot: links or copies its segments into a directory that holds no
-    /// store, and checks every byte of them.
+    /// store, and checks every byte of them. It has the key shards that the snapshot has, whatever
+    /// the options say; [`Store::restore_shards`] makes others of it.
     ///
     /// # Errors
     /// Those of [`Store::open`]; and when a store is there already, or a file is damaged.
@@ -220,24 +225,36 @@ impl Store {
     }
 
     fn assemble(
-        (disks, locks): (Disks, Locks),
+        of: (Disks, Locks),
         options: StoreOptions,
         manifest: Manifest,
         counters: Counters,
     ) -> Result<Self> {
-        // A store keeps the pages that it was made with.
-        let options = StoreOptions { page_bytes: manifest.page_bytes as usize, ..options };
+        let options = as_made(options, &manifest);
         options.check()?;
-        let (layout, id) = (options.layout(), manifest.store);
-        let loaded = Loading::load(&disks, &options, &manifest, &counters)?;
+        let loaded = Loading::load(&of.0, &options, &manifest, &counters)?;
+        let (index, table) = (loaded.index, loaded.table);
+        Self::assemble_loaded(of, options, manifest, (index, table), counters)
+    }
+
+    /// A store whose segments were read.
+    pub(super) fn assemble_loaded(
+        (disks, locks): (Disks, Locks),
+        options: StoreOptions,
+        manifest: Manifest,
+        (index, table): (Index, Table),
+        counters: Counters,
+    ) -> Result<Self> {
+        let (layout, id, key_shards) = (options.layout(), manifest.store, manifest.key_shards);
         let state = State {
-            index: loaded.index,
-            table: loaded.table,
+            index,
+            table,
             open: Vec::new(),
             next_seq: manifest.next_seq,
             expire_before: manifest.expire_before,
             retired: Space::default(),
             retiring: Vec::new(),
+            watch: Watch::default(),
         };
         let of_writer = QueueOptions { depth: WRITES_MAX, read_bytes: layout.page_bytes };
         let writer = Writer {
@@ -264,6 +281,7 @@ impl Store {
             disks,
             _locks: locks,
             id,
+            key_shards,
             layout,
             sizes: Sizes::new(&options),
             options,
@@ -275,6 +293,7 @@ impl Store {
             waiting: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             executor,
+            pins: Mutex::default(),
             counters,
         });
         let store = Self { core };
@@ -285,6 +304,12 @@ impl Store {
     }
 }
 
+/// The options of a store that keeps the pages and key shards that it was made with.
+pub(super) fn as_made(options: StoreOptions, manifest: &Manifest) -> StoreOptions {
+    let (page_bytes, key_shards) = (manifest.page_bytes as usize, manifest.key_shards);
+    StoreOptions { page_bytes, key_shards, ..options }
+}
+
 /// The directory with the manifest.
 pub(super) fn home(disks: &[Arc<dyn Disk>]) -> Result<&dyn Disk> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
@@ -292,7 +317,7 @@ pub(super) fn home(disks: &[Arc<dyn Disk>]) -> Result<&dyn Disk> {
 }
 
 /// The locks of directories that hold no store; none is left where one does.
-fn lock_new(disks: &[Arc<dyn Disk>]) -> Result<Locks> {
+pub(super) fn lock_new(disks: &[Arc<dyn Disk>]) -> Result<Locks> {
     refuse_existing(disks)?;
     let locks = lock::alone(disks)?;
     refuse_existing(disks)?;
@@ -321,7 +346,7 @@ pub(crate) fn refuse_twice(disks: &[Arc<dyn Disk>]) -> Result<()> {
 
 /// A number above that of every segment that lies in the directories or was set aside there: a
 /// number given twice would make a page of the old file one of the new.
-fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
+pub(super) fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
     let mut highest = 0;
     for disk in disks {
         let aside = disk.directory(&disk.path().join(SET_ASIDE));
@@ -333,7 +358,7 @@ fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
     Ok(highest + 1)
 }
 
-fn set_aside_unnamed(
+pub(super) fn set_aside_unnamed(
     disks: &[Arc<dyn Disk>],
     named: &[SegmentEntry],
     ours: &[StoreId],

@@ -3,10 +3,10 @@
 use stepwell_base::Key;
 
 use super::{Core, State, Store, Writer};
-use crate::Result;
 use crate::index::Ahead;
 use crate::segment::page::Row;
 use crate::stats::add;
+use crate::{Error, Result};
 
 /// Rows that one hold of the state's lock appends at most.
 const PIECE_ROWS: u32 = 1024;
@@ -30,7 +30,8 @@ impl Store {
     /// room. Rows before a failure may have been put: [`Store::put_some`] says how many.
     ///
     /// # Errors
-    /// When the index is full or the disk refuses; the store goes on once it does not.
+    /// When the index is full or the disk refuses; the store goes on once it does not. When any key
+    /// is in a key shard that the store does not have: nothing is put then.
     ///
     /// # Panics
     /// When the lengths do not fit each other.
@@ -53,6 +54,7 @@ impl Store {
         let row_bytes = self.core.layout.row_bytes;
         assert!(keys.len() == used.len(), "a step of last use for every key");
         assert!(rows.len() == keys.len() * row_bytes, "{row_bytes} bytes for every key");
+        self.core.refuse_others(keys)?;
         let mut start = 0;
         while start < keys.len() {
             let end = keys.len().min(start + PORTION_ROWS);
@@ -67,6 +69,17 @@ impl Store {
 }
 
 impl Core {
+    /// Refuses keys that another store has.
+    fn refuse_others(&self, keys: &[Key]) -> Result<()> {
+        let shards = self.key_shards;
+        match keys.iter().find(|key| !shards.contains_key(**key)) {
+            None => Ok(()),
+            Some(key) => {
+                Err(Error::OtherShard { path: self.home().path().to_owned(), key: *key, shards })
+            }
+        }
+    }
+
     fn put_portion(&self, portion: &Piece<'_>, put: &mut usize) -> Result<()> {
         let row_bytes = self.layout.row_bytes;
         let mut writer = self.writer()?;
@@ -146,7 +159,8 @@ impl State {
             open.pages.push(&row);
             appended += 1;
             if let Some(old) = old {
-                let old = self.table.page(old).0;
+                let (old, page) = self.table.page(old);
+                self.watch.note(old, page, *key);
                 if old == slot {
                     // Of this very piece, perhaps.
                     self.table.appended(slot, appended);

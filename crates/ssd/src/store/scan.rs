@@ -1,244 +1,622 @@
-//! Visiting live rows, of a segment or of all, in the order in which they lie.
+//! Visiting every live row, as of one moment, beside writers and merges.
+//!
+//! How      A scan begins at one moment: which rows are live then it notes in a bit for each row of
+//!          each segment, and it holds the segments' files, which stay readable after they were
+//!          merged and removed. Of segments that are being written it copies the pages that are not
+//!          in their files. Then it reads runs of neighbouring pages with live rows, several at a
+//!          time, and hands their rows out in order of segments and rows.
+//!
+//! ```text
+//!  begin ─► the writer waits: what is in memory ─► writers go on: lists of keys, bit by bit ─► read
+//!           merges wait ─────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Why the bits are those of one moment: rows that are replaced or deleted while lists are read are
+//! noted ([`Watch`](super::watch)) and count; rows that are put then lie in segments that are not
+//! looked at; and no merge moves any.
+//! Failure  A page that cannot be read, or a visitor's error, stops the scan where it is: it goes on
+//!          there when it is asked again.
+//! Bounds   A bit for each row of the segments that are left; [`STALE_MAX`] rows noted, and a little
+//!          more, while it begins: writers wait beyond that; copies of pages in memory, no more than
+//!          a store's write buffers; while a list is read, that; and twice the bytes of a reader.
+//! Cost     Lists of keys, 9 bytes a row; pages with live rows, each once.
 
-use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use stepwell_base::Key;
-use stepwell_disk::Buffer;
+use stepwell_base::hash::Checksum;
+use stepwell_disk::Queue;
 
-use super::{Core, Store, Writer};
-use crate::index::Place;
-use crate::rule::ROW_UNMOVED;
-use crate::segment::page::{self, Row};
-use crate::segment::{CHUNK_BYTES, Deletion, SegmentFile};
+use super::live::{LOOKS_MAX, NOT_WHOLE};
+use super::watch::Watch;
+use super::{Core, State, Store, Writer};
+use crate::layout::Counts;
+use crate::segment::{SegmentFile, page};
+use crate::table::Segment;
 use crate::{Error, Result};
 
 /// What is done with a row: its key, the step of its last use, and its payload.
 pub type Visit<'a> = dyn FnMut(Key, u32, &[u8]) -> Result<()> + 'a;
 
-/// What is done with a row and its place.
-pub(super) type VisitRow<'a> = dyn FnMut(Place, &Row<'_>) -> Result<()> + 'a;
+/// Rows that went stale while a scan begins, above which writers wait for it.
+const STALE_MAX: usize = 1 << 18;
+/// Bytes that noting them takes.
+pub(crate) const SCAN_BYTES: u64 = (STALE_MAX * size_of::<(u32, Key)>()) as u64;
+/// Bytes of one read at most, but for a single larger page.
+const RUN_BYTES: usize = 128 << 10;
+/// Rows that [`Store::scan_live`] visits at once.
+const ROWS_AT_ONCE: usize = 4096;
 
-/// Keys that are looked up under one hold of the state's lock.
-const LOOKS_MAX: usize = 4096;
+/// Every live row of a store as of the moment at which it began, in order of segments and rows.
+///
+/// Writers and merges go on beside it; what they remove takes space until the scan is past it
+/// (`segments_pinned` and `bytes_pinned` of [`Stats`](crate::Stats)), or dropped. It may rest for
+/// as long as one likes.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use stepwell_base::Key;
+/// use stepwell_disk::MemDisk;
+/// use stepwell_ssd::{Store, StoreOptions};
+///
+/// # fn main() -> Result<(), stepwell_ssd::Error> {
+/// let store = Store::create(Arc::new(MemDisk::new()), StoreOptions::new(0, 1))?;
+/// let keys: Vec<Key> = (0..100).map(Key).collect();
+/// store.put_many(&keys, &[7; 100], &[1; 100])?;
+///
+/// let mut scan = store.scan()?;
+/// store.delete_many(&keys)?;
+/// let mut visited = 0;
+/// while scan.visit(30, &mut |_key, used, row| {
+///     assert_eq!((used, row), (7, &[1][..]));
+///     visited += 1;
+///     Ok(())
+/// })? > 0
+/// {
+///     // Thirty rows at most, then something else.
+/// }
+/// assert_eq!((visited, store.len()), (100, 0));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Scan {
+    core: Arc<Core>,
+    version: Version,
+    /// Segments that are left, and the number of the first among all of the scan's.
+    segments: VecDeque<Pinned>,
+    passed: usize,
+    /// The row to visit next, in the first segment that is left.
+    row: u32,
+    /// Where the next read begins: a segment by its number among all, and a row.
+    ahead: (usize, u32),
+    queue: Box<dyn Queue>,
+    /// Reads under way or done, in order.
+    runs: VecDeque<Run>,
+    runs_bytes: usize,
+    next_token: u64,
+}
 
-/// The live rows of a segment, in order.
-pub(super) struct Live {
-    pub(super) slot: u32,
+/// Where a scan is, of one version of one store: a place to go on from, there or in a snapshot of
+/// that very version, today or another day ([`Store::scan_from`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    version: u64,
+    segment: u64,
+    row: u32,
+}
+
+/// The moment at which a scan began.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    /// Tells it from others.
+    number: u64,
+    next_seq: u64,
+    expire_before: u32,
+}
+
+/// A segment as it was when a scan began.
+struct Pinned {
     file: Arc<SegmentFile>,
-    /// Page and key of each.
-    pub(super) rows: Vec<(u32, Key)>,
-    /// Rows of the whole segment.
-    count: u32,
-    /// Whether a key may lie on a page twice, since it was deleted in between.
-    repeats: bool,
-    /// Deletions in a sealed segment.
-    deletions: Vec<Deletion>,
+    /// Of its file; of one that is being written those that it would have now.
+    bytes: u64,
+    /// A bit for each row.
+    live: Vec<u64>,
+    /// Pages that were not in the file.
+    pages: BTreeMap<u32, Vec<u8>>,
+}
+
+/// Neighbouring pages of a segment.
+struct Run {
+    token: u64,
+    /// The segment's number among all of the scan's.
+    segment: usize,
+    first_page: u32,
+    pages: u32,
+    /// What came of reading them; none yet while it is under way.
+    outcome: Option<Result<Vec<u8>>>,
+}
+
+/// Segments that scans hold, by number: how many scans, and bytes.
+pub(super) type Pins = HashMap<u64, (u32, u64)>;
+
+impl fmt::Debug for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").field("cursor", &self.cursor()).finish_non_exhaustive()
+    }
 }
 
 impl Store {
-    /// Visits every live row once: key, step of its last use, payload; expired ones are passed
-    /// over. Segments in order of their numbers, rows in the order in which they were written;
-    /// pages are read in that order, and only those with live rows. Writers wait; the visitor
-    /// must not write to this store.
+    /// Begins to visit every row that is live now. Writers wait for a moment, merges while lists of
+    /// keys are read: a tenth of the bytes of a store of small rows, less of larger ones.
+    ///
+    /// Holds a bit for each row, live or stale, twice the bytes of a reader, and a copy of what is
+    /// in the write buffers.
+    ///
+    /// # Errors
+    /// When a list of keys cannot be read or is damaged.
+    pub fn scan(&self) -> Result<Scan> {
+        Scan::begin(&self.core, None)
+    }
+
+    /// [`Store::scan`], from where another one was. The store must have the very version that the
+    /// other one began with: nothing was put, deleted, expired or merged since. A snapshot that is
+    /// opened with [`Store::view`] always has.
+    ///
+    /// # Errors
+    /// Those of [`Store::scan`]; and when the store has another version.
+    pub fn scan_from(&self, cursor: &Cursor) -> Result<Scan> {
+        Scan::begin(&self.core, Some(cursor))
+    }
+
+    /// Visits every row that is live now: key, step of its last use, payload; expired ones are
+    /// passed over. Segments in order of their numbers, rows in the order in which they were
+    /// written. It is a [`Scan`] from beginning to end.
     ///
     /// # Errors
     /// The visitor's, at once; and when a page cannot be read or is damaged.
     pub fn scan_live(&self, visit: &mut Visit<'_>) -> Result<()> {
-        let core = &self.core;
-        let _merging = core.hold_merges();
-        // Reading goes on where writes are refused.
-        let writer = core.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let (slots, expire_before) = {
-            let state = core.state();
-            (state.table.in_order(), state.expire_before)
+        let mut scan = self.scan()?;
+        while scan.visit(ROWS_AT_ONCE, visit)? > 0 {}
+        Ok(())
+    }
+}
+
+impl Scan {
+    fn begin(core: &Arc<Core>, from: Option<&Cursor>) -> Result<Self> {
+        let queue = core.new_queue()?;
+        let (segments, version) = core.pin(from)?;
+        let mut scan = Self {
+            core: Arc::clone(core),
+            version,
+            segments: VecDeque::new(),
+            passed: 0,
+            row: 0,
+            ahead: (0, 0),
+            queue,
+            runs: VecDeque::new(),
+            runs_bytes: 0,
+            next_token: 0,
         };
-        for slot in slots {
-            let live = core.live(slot, Some(&writer))?;
-            core.visit(&live, &mut |_, row| {
-                if row.used < expire_before {
+        scan.segments = segments.into();
+        core.count_pins(scan.segments.iter(), true);
+        if let Some(cursor) = from {
+            while scan.segments.front().is_some_and(|first| first.file.number < cursor.segment) {
+                scan.pass();
+            }
+            let here = scan.segments.front().is_some_and(|of| of.file.number == cursor.segment);
+            scan.row = if here { cursor.row } else { 0 };
+            scan.ahead.1 = scan.row;
+        }
+        Ok(scan)
+    }
+
+    /// Visits up to `rows_max` rows, the next ones, and returns how many; none when all were. Where
+    /// the visitor fails, its row is the next one.
+    ///
+    /// # Errors
+    /// The visitor's, at once; and when a page cannot be read or is damaged.
+    ///
+    /// # Panics
+    /// When `rows_max` is 0.
+    pub fn visit(&mut self, rows_max: usize, visit: &mut Visit<'_>) -> Result<usize> {
+        assert!(rows_max > 0, "a row at least");
+        let mut visited = 0;
+        while visited < rows_max && self.read_first()? {
+            let (Some(run), Some(segment)) = (self.runs.front(), self.segments.front()) else {
+                unreachable!("a run of a segment that is left")
+            };
+            let Some(Ok(bytes)) = &run.outcome else { unreachable!("it was read") };
+            let layout = &segment.file.layout;
+            let end = layout.first_row(run.first_page + run.pages);
+            let Some(row) = segment.next_live(self.row).filter(|row| *row < end) else {
+                self.row = end;
+                self.pop_run();
+                continue;
+            };
+            let page = (layout.page_of(row) - run.first_page) as usize * layout.page_bytes;
+            let at = row % layout.rows_per_page;
+            let found = page::row(&bytes[page..page + layout.page_bytes], layout, at);
+            self.row = row;
+            if found.used >= self.version.expire_before {
+                visit(found.key, found.used, found.payload)?;
+                visited += 1;
+            }
+            self.row += 1;
+        }
+        Ok(visited)
+    }
+
+    /// Rows that had been put and keys that had been deleted when it began.
+    pub fn next_seq(&self) -> u64 {
+        self.version.next_seq
+    }
+
+    /// Where it is: the next row that is visited lies there or behind.
+    pub fn cursor(&self) -> Cursor {
+        let first = self.segments.front();
+        let segment = first.map_or(u64::MAX, |segment| segment.file.number);
+        Cursor { version: self.version.number, segment, row: self.row }
+    }
+
+    /// Waits until the first run was read; false where nothing is left.
+    fn read_first(&mut self) -> Result<bool> {
+        loop {
+            self.start()?;
+            match self.runs.front().map(|run| (run.segment, &run.outcome)) {
+                None if self.ahead.0 == self.passed + self.segments.len() => {
+                    while !self.segments.is_empty() {
+                        self.pass();
+                    }
+                    return Ok(false);
+                }
+                Some((segment, _)) if segment > self.passed => self.pass(),
+                Some((_, Some(Ok(_)))) => return Ok(true),
+                Some((_, Some(Err(_)))) => return Err(self.fail()),
+                // Where none could be started, there are some that nobody waits for.
+                Some((_, None)) | None => self.complete()?,
+            }
+        }
+    }
+
+    /// The first run failed: all are read again where somebody asks.
+    fn fail(&mut self) -> Error {
+        let failed = self.runs.pop_front().and_then(|run| run.outcome);
+        let Some(Err(error)) = failed else { unreachable!("a run that failed") };
+        self.runs.clear();
+        self.runs_bytes = 0;
+        self.ahead = (self.passed, self.row);
+        error
+    }
+
+    /// The first segment is done.
+    fn pass(&mut self) {
+        let passed = self.segments.pop_front();
+        self.core.count_pins(passed.iter(), false);
+        self.passed += 1;
+        self.row = 0;
+        self.ahead = self.ahead.max((self.passed, 0));
+    }
+
+    fn pop_run(&mut self) {
+        let run = self.runs.pop_front();
+        self.runs_bytes -= run.map_or(0, |run| run.pages as usize * self.core.layout.page_bytes);
+    }
+
+    /// Starts as many reads as there is room for.
+    fn start(&mut self) -> Result<()> {
+        let page_bytes = self.core.layout.page_bytes;
+        while self.runs_bytes < self.core.options.reader_bytes() {
+            let Some((mut run, ahead)) = self.next_run() else { return Ok(()) };
+            let bytes = run.pages as usize * page_bytes;
+            if !self.runs.is_empty() && self.runs_bytes + bytes > self.core.options.reader_bytes() {
+                return Ok(());
+            }
+            if run.outcome.is_none() {
+                let segment = &self.segments[run.segment - self.passed];
+                let (file, first) =
+                    (&segment.file, segment.file.layout.page_offset(run.first_page));
+                run.token = self.next_token;
+                if !self.queue.read(run.token, &file.file, first, bytes)? {
                     return Ok(());
                 }
-                visit(row.key, row.used, row.payload)
-            })?;
+                self.core.counters.read(file.directory, bytes);
+                self.next_token += 1;
+            }
+            self.ahead = ahead;
+            self.runs_bytes += bytes;
+            self.runs.push_back(run);
         }
         Ok(())
+    }
+
+    /// The run that comes next, and where the one after it begins.
+    fn next_run(&mut self) -> Option<(Run, (usize, u32))> {
+        let bytes_max = RUN_BYTES.min(self.core.options.reader_bytes() / 2);
+        loop {
+            let (number, row) = self.ahead;
+            let segment = self.segments.get(number - self.passed)?;
+            let Some(row) = segment.next_live(row) else {
+                self.ahead = (number + 1, 0);
+                continue;
+            };
+            let layout = &segment.file.layout;
+            let first_page = layout.page_of(row);
+            let pages = segment.pages_together(first_page, bytes_max);
+            let outcome = segment.pages.get(&first_page).map(|page| Ok(page.clone()));
+            let ahead = (number, layout.first_row(first_page + pages));
+            return Some((Run { token: 0, segment: number, first_page, pages, outcome }, ahead));
+        }
+    }
+
+    /// Waits for a read that is under way, and takes note of all that are done.
+    fn complete(&mut self) -> Result<()> {
+        let (core, runs, segments) = (&self.core, &mut self.runs, &self.segments);
+        let passed = self.passed;
+        self.queue.complete(true, &mut |done| {
+            let under_way = |run: &&mut Run| run.token == done.token && run.outcome.is_none();
+            // One that nobody waits for any more is passed over.
+            let Some(run) = runs.iter_mut().find(under_way) else { return };
+            let segment = &segments[run.segment - passed];
+            run.outcome = Some(match done.outcome {
+                Ok(bytes) => core.whole(segment, run, bytes),
+                Err(error) => Err(error.into()),
+            });
+        })?;
+        Ok(())
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.core.count_pins(self.segments.iter(), false);
+    }
+}
+
+impl Pinned {
+    fn new(segment: &Segment) -> Self {
+        let (file, rows) = (Arc::clone(&segment.file), segment.rows);
+        let sealed_now = file.layout.file_bytes(&Counts { rows, ..Counts::default() });
+        let bytes = segment.sealed.map_or(sealed_now, |sealed| sealed.bytes);
+        Self { file, bytes, live: vec![0; (rows as usize).div_ceil(64)], pages: BTreeMap::new() }
+    }
+
+    fn set(&mut self, row: u32, is_live: bool) {
+        let (word, bit) = (row as usize / 64, 1 << (row % 64));
+        self.live[word] = if is_live { self.live[word] | bit } else { self.live[word] & !bit };
+    }
+
+    /// The first live row from `row` on.
+    fn next_live(&self, row: u32) -> Option<u32> {
+        let mut word = row as usize / 64;
+        let mut bits = self.live.get(word)? & (u64::MAX << (row % 64));
+        while bits == 0 {
+            word += 1;
+            bits = *self.live.get(word)?;
+        }
+        Some(word as u32 * 64 + bits.trailing_zeros())
+    }
+
+    /// Neighbouring pages from one on that have live rows, in the file, or in memory that one.
+    fn pages_together(&self, first: u32, bytes_max: usize) -> u32 {
+        let layout = &self.file.layout;
+        let pages_max = (bytes_max / layout.page_bytes).max(1) as u32;
+        let mut pages = 1;
+        while pages < pages_max && !self.pages.contains_key(&first) {
+            let next = first + pages;
+            let live = self.next_live(layout.first_row(next)).map(|row| layout.page_of(row));
+            if live != Some(next) || self.pages.contains_key(&next) {
+                break;
+            }
+            pages += 1;
+        }
+        pages
+    }
+
+    /// Notes rows that the index points at now, of a segment in `slot`; of those of one key on a
+    /// page the last.
+    fn note(&mut self, state: &State, slot: u32, rows: &[(u32, Key)]) {
+        let layout = self.file.layout;
+        let keys: Vec<Key> = rows.iter().map(|(_, key)| *key).collect();
+        state.index.get_many(&keys, |at, place| {
+            let row = rows[at].0;
+            if place == Some(state.table.place(slot, layout.page_of(row))) {
+                self.set(row, true);
+            }
+        });
+    }
+
+    /// Of several rows of a key on a page, which come of its being deleted in between, leaves the
+    /// last one live; `rows` are all of the segment that count.
+    fn leave_last(&mut self, rows: &[(u32, Key)]) {
+        let layout = self.file.layout;
+        for on_page in rows.chunk_by(|a, b| layout.page_of(a.0) == layout.page_of(b.0)) {
+            for (at, (row, key)) in on_page.iter().enumerate() {
+                if on_page[at + 1..].iter().any(|(_, later)| later == key) {
+                    self.set(*row, false);
+                }
+            }
+        }
+    }
+
+    /// Rows that went stale after the scan began were live then.
+    fn bring_back(&mut self, rows: &[(u32, Key)], stale: &[(u32, Key)]) {
+        let layout = self.file.layout;
+        for (page, key) in stale {
+            let end = rows.partition_point(|(row, _)| layout.page_of(*row) <= *page);
+            let on_page = rows[..end].iter().rev();
+            let mut on_page = on_page.take_while(|(row, _)| layout.page_of(*row) == *page);
+            if let Some((row, _)) = on_page.find(|(_, other)| other == key) {
+                self.set(*row, true);
+            }
+        }
     }
 }
 
 impl Core {
-    /// The rows of a segment that the index points at, in order; of one that is being written
-    /// only with the writer at hand.
-    pub(super) fn live(&self, slot: u32, writer: Option<&Writer>) -> Result<Live> {
-        let (file, sealed, mut live) = {
-            let state = self.state();
+    /// The segments that have live rows now, and which rows these are.
+    fn pin(&self, from: Option<&Cursor>) -> Result<(Vec<Pinned>, Version)> {
+        let _merging = self.hold_merges();
+        // Reading goes on where writes are refused.
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state_mut();
+        let version = self.version(&state);
+        if from.is_some_and(|cursor| cursor.version != version.number) {
+            let path = self.home().path().to_owned();
+            let why =
+                "has another version than the one that the scan was of: begin it anew, or go \
+                       on in a snapshot of that version"
+                    .to_owned();
+            return Err(Error::Mismatch { path, why });
+        }
+        let mut slots = state.table.in_order();
+        slots.retain(|slot| state.table.get(*slot).live > 0);
+        let is_sealed = |state: &State, slot: u32| state.table.get(slot).sealed.is_some();
+        let sealed = slots.iter().copied().filter(|slot| is_sealed(&state, *slot));
+        state.watch = Watch::over(sealed.collect::<Vec<_>>().into_iter());
+        let mut pinned = Vec::new();
+        for slot in slots {
             let segment = state.table.get(slot);
-            let file = Arc::clone(&segment.file);
-            let rows = Vec::with_capacity(segment.live as usize);
-            let live = Live {
-                slot,
-                file: Arc::clone(&file),
-                rows,
-                count: segment.rows,
-                repeats: false,
-                deletions: Vec::new(),
-            };
-            (file, segment.sealed, live)
-        };
-        live.repeats = match (sealed, writer) {
-            (Some(sealed), _) => sealed.tail.counts.deletions > 0,
-            (None, Some(writer)) => {
-                writer.draft(slot).is_some_and(|draft| draft.counts().deletions > 0)
+            let mut pin = Pinned::new(segment);
+            if segment.sealed.is_none() {
+                self.pin_open(&state, &writer, slot, &mut pin);
             }
-            (None, None) => false,
-        };
-        let mut looks = Vec::with_capacity(LOOKS_MAX);
-        let mut look = |row: u32, key: Key| {
-            looks.push((self.layout.page_of(row), key));
-            if looks.len() == LOOKS_MAX {
-                live.settle(self, &mut looks);
-            }
-        };
-        match (sealed, writer) {
-            (Some(sealed), _) => {
-                let footer = file.footer(&sealed.tail, &self.counters)?;
-                footer.keys.iter().zip(0..).for_each(|(key, row)| look(row, *key));
-                live.deletions = footer.deletions;
-            }
-            (None, Some(writer)) => {
-                let draft = writer.draft(slot);
-                assert!(draft.is_some(), "a segment is sealed, or its keys are listed");
-                let keys = draft.map_or(&[][..], |draft| draft.keys());
-                keys.iter().zip(0..).for_each(|(key, row)| look(row, *key));
-            }
-            (None, None) => unreachable!("only sealed segments are merged"),
+            pinned.push((slot, pin));
         }
-        live.settle(self, &mut looks);
-        Ok(live)
-    }
-
-    /// Visits rows in order.
-    pub(super) fn visit(&self, live: &Live, visit: &mut VisitRow<'_>) -> Result<()> {
-        let mut next = 0;
-        while next < live.rows.len() {
-            if let Some(place) = self.visit_in_memory(live, next, visit)? {
-                next = place;
-                continue;
-            }
-            let run = self.run(live, next);
-            next = run.end;
-            self.visit_run(live, run, visit)?;
-        }
-        Ok(())
-    }
-
-    /// Visits the row number `at` if its page is in memory; returns the number of the next.
-    fn visit_in_memory(
-        &self,
-        live: &Live,
-        at: usize,
-        visit: &mut VisitRow<'_>,
-    ) -> Result<Option<usize>> {
-        let (page, key) = live.rows[at];
-        let state = self.state();
-        let found = state.pages(live.slot).and_then(|pages| pages.find(page, key));
-        let Some(Row { birth, used, payload, .. }) = found else { return Ok(None) };
-        let (place, payload) = (state.table.place(live.slot, page), payload.to_vec());
         drop(state);
-        visit(place, &Row { key, birth, used, payload: &payload })?;
-        Ok(Some(at + 1))
+        drop(writer);
+        let filled = self.pin_all_sealed(&mut pinned);
+        self.state_mut().watch = Watch::default();
+        filled?;
+        Ok((pinned.into_iter().map(|(_, pin)| pin).collect(), version))
     }
 
-    /// Rows from `start` on whose pages lie together and are all in the file.
-    fn run(&self, live: &Live, start: usize) -> Range<usize> {
-        let first = live.rows[start].0;
-        let pages_max = (CHUNK_BYTES / self.layout.page_bytes as u64).max(1) as u32;
-        let in_memory = self.state().pages(live.slot).is_some();
-        let mut last = first;
-        let mut end = start + 1;
-        for (page, _) in &live.rows[start + 1..] {
-            if *page > last + 1 || *page - first >= pages_max || (in_memory && *page != first) {
-                break;
-            }
-            last = *page;
-            end += 1;
+    /// Notes what is live of a segment that is being written, and copies pages that are not in its
+    /// file.
+    fn pin_open(&self, state: &State, writer: &Writer, slot: u32, pin: &mut Pinned) {
+        let draft = writer.draft(slot);
+        assert!(draft.is_some(), "a segment is sealed, or its keys are listed");
+        let keys = draft.map_or(&[][..], |draft| draft.keys());
+        let rows: Vec<(u32, Key)> = (0..).zip(keys.iter().copied()).collect();
+        rows.chunks(LOOKS_MAX).for_each(|rows| pin.note(state, slot, rows));
+        if draft.is_some_and(|draft| draft.counts().deletions > 0) {
+            pin.leave_last(&rows);
         }
-        start..end
+        let layout = self.layout;
+        for page in 1..=layout.pages(rows.len() as u32) {
+            let held = state.pages(slot).and_then(|pages| pages.page(page));
+            if let Some((bytes, _)) = held {
+                pin.pages.insert(page, bytes.to_vec());
+            }
+        }
     }
 
-    fn visit_run(&self, live: &Live, run: Range<usize>, visit: &mut VisitRow<'_>) -> Result<()> {
-        let rows = &live.rows[run];
-        let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else {
-            return Ok(());
-        };
-        let (layout, file) = (&self.layout, &live.file);
-        let mut buffer = Buffer::new((last - first + 1) as usize * layout.page_bytes);
-        file.file.read_at(layout.page_offset(*first), &mut buffer)?;
-        self.counters.read(file.directory, buffer.len());
-        for on_page in rows.chunk_by(|a, b| a.0 == b.0) {
-            let number = on_page[0].0;
-            let start = (number - first) as usize * layout.page_bytes;
-            let bytes = &buffer[start..start + layout.page_bytes];
-            let place = self.state().table.place(live.slot, number);
-            let count = layout.rows_on(number, live.count);
-            let lost = |why: &str| {
-                let keys = on_page.iter().map(|(_, key)| *key).collect();
-                Err(self.page_lost(file, number, why, keys))
+    /// Notes what was live of sealed segments when the scan began. Writers wait once too much went
+    /// stale since.
+    fn pin_all_sealed(&self, pinned: &mut [(u32, Pinned)]) -> Result<()> {
+        let mut held = None;
+        for (slot, pin) in pinned {
+            let (watched, noted) = {
+                let state = self.state();
+                (state.watch.has(*slot), state.watch.len())
             };
-            if !page::is_whole(bytes, layout.table, &file.origin, number) {
-                return lost(NOT_WHOLE);
+            if noted > STALE_MAX && held.is_none() {
+                held = Some(self.writer.lock().unwrap_or_else(PoisonError::into_inner));
             }
-            for (_, key) in on_page {
-                let Some((_, row)) = page::find(bytes, layout, count, *key) else {
-                    return lost(NOT_THERE);
-                };
-                visit(place, &row)?;
+            if watched {
+                self.pin_sealed(*slot, pin)?;
             }
         }
         Ok(())
     }
 
-    /// What is said of a page whose rows are lost.
-    pub(super) fn page_lost(
-        &self,
-        file: &SegmentFile,
-        page: u32,
-        why: &str,
-        keys: Vec<Key>,
-    ) -> Error {
-        let (path, offset) = (file.file.path().to_owned(), self.layout.page_offset(page));
-        Error::Page { path, offset, table: self.layout.table, page, why: why.to_owned(), keys }
+    fn pin_sealed(&self, slot: u32, pin: &mut Pinned) -> Result<()> {
+        let sealed = self.state().table.get(slot).sealed;
+        let Some(sealed) = sealed else { unreachable!("what is watched is sealed") };
+        let rows = pin.file.counting(&sealed.tail, &self.counters)?.rows;
+        for rows in rows.chunks(LOOKS_MAX) {
+            pin.note(&self.state(), slot, rows);
+        }
+        let stale = self.state_mut().watch.take(slot);
+        pin.bring_back(&rows, &stale);
+        if sealed.tail.counts.deletions > 0 {
+            pin.leave_last(&rows);
+        }
+        Ok(())
+    }
+
+    fn version(&self, state: &State) -> Version {
+        let (next_seq, expire_before) = (state.next_seq, state.expire_before);
+        let mut sum = Checksum::new();
+        sum.update(&self.id.to_bytes());
+        sum.update(&state.next_seq.to_le_bytes());
+        sum.update(&state.expire_before.to_le_bytes());
+        for slot in state.table.in_order() {
+            let segment = state.table.get(slot);
+            if segment.rows > 0 {
+                sum.update(&segment.file.number.to_le_bytes());
+                sum.update(&segment.rows.to_le_bytes());
+                sum.update(&segment.live.to_le_bytes());
+            }
+        }
+        Version { number: sum.value(), next_seq, expire_before }
+    }
+
+    /// The bytes of a run, if all of its pages that are wanted are whole.
+    fn whole(&self, segment: &Pinned, run: &Run, bytes: &[u8]) -> Result<Vec<u8>> {
+        let (file, layout) = (&segment.file, &segment.file.layout);
+        for (bytes, number) in bytes.chunks_exact(layout.page_bytes).zip(run.first_page..) {
+            if !page::is_whole(bytes, layout.table, &file.origin, number) {
+                let keys = self.keys_of(segment, number);
+                return Err(self.page_lost(file, number, NOT_WHOLE, keys));
+            }
+        }
+        Ok(bytes.to_vec())
+    }
+
+    /// The keys of the live rows of a page, where the list of them can be read.
+    fn keys_of(&self, segment: &Pinned, page: u32) -> Vec<Key> {
+        let file = &segment.file;
+        let read = || file.counting(&file.tail(file.file.len()?, &self.counters)?, &self.counters);
+        let rows = read().map(|counting| counting.rows).unwrap_or_default();
+        let wanted = |(row, _): &&(u32, Key)| {
+            file.layout.page_of(*row) == page && segment.next_live(*row) == Some(*row)
+        };
+        rows.iter().filter(wanted).map(|(_, key)| *key).collect()
+    }
+
+    /// Counts segments that a scan holds, or holds no longer.
+    fn count_pins<'a>(&self, segments: impl Iterator<Item = &'a Pinned>, holds: bool) {
+        let mut pins = lock(&self.pins);
+        for segment in segments {
+            let number = segment.file.number;
+            if holds {
+                pins.entry(number).or_insert((0, segment.bytes)).0 += 1;
+            } else if let Some((scans, _)) = pins.get_mut(&number) {
+                *scans -= 1;
+                if *scans == 0 {
+                    pins.remove(&number);
+                }
+            }
+        }
+    }
+
+    /// Segments that scans alone hold, and their bytes.
+    pub(super) fn pinned(&self, state: &State) -> (u64, u64) {
+        let pins = lock(&self.pins);
+        if pins.is_empty() {
+            return (0, 0);
+        }
+        let used = state.table.in_order();
+        let used: Vec<u64> = used.iter().map(|slot| state.table.get(*slot).file.number).collect();
+        let alone = pins.iter().filter(|(number, _)| used.binary_search(number).is_err());
+        alone.fold((0, 0), |(count, sum), (_, (_, bytes))| (count + 1, sum + bytes))
     }
 }
 
-/// What is said of a page that lost a byte, or lies in a wrong place.
-pub(super) const NOT_WHOLE: &str = "it does not have its checksum";
-/// What is said of a whole page that is not the one that was written there.
-pub(super) const NOT_THERE: &str = "a row is not on it";
-
-impl Live {
-    /// Deletions that a version of such a birth or a later one in another segment may still need.
-    pub(super) fn deletions_since(&self, oldest: u32) -> impl Iterator<Item = Deletion> {
-        let needed = self.deletions.iter().filter(move |deletion| oldest <= deletion.birth);
-        // What lies in its birth's own segment goes with that, or is told by the deletions there.
-        let row = |deletion: &Deletion| if deletion.row < ROW_UNMOVED { 0 } else { deletion.row };
-        needed.map(move |deletion| Deletion { row: row(deletion), ..*deletion })
-    }
-
-    /// Keeps what the index points at.
-    fn settle(&mut self, core: &Core, looks: &mut Vec<(u32, Key)>) {
-        let state = core.state();
-        let keys: Vec<Key> = looks.iter().map(|(_, key)| *key).collect();
-        state.index.get_many(&keys, |at, place| {
-            let (page, key) = looks[at];
-            if place != Some(state.table.place(self.slot, page)) {
-                return;
-            }
-            let mut on_page = self.rows.iter().rev().take_while(|(of, _)| *of == page);
-            if !self.repeats || on_page.all(|(_, of)| *of != key) {
-                self.rows.push((page, key));
-            }
-        });
-        looks.clear();
-    }
+fn lock(pins: &Mutex<Pins>) -> std::sync::MutexGuard<'_, Pins> {
+    pins.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -168,11 +168,11 @@ impl Core {
         let mut holders = self.sealed(|_| 0);
         for holder in &mut holders {
             let Some((file, tail)) = self.sealed_file(holder.number) else { continue };
-            let Ok(footer) = file.footer(&tail, &self.counters) else {
+            let Ok(counting) = file.counting(&tail, &self.counters) else {
                 wanted.values_mut().for_each(|found| *found = true);
                 continue;
             };
-            for key in footer.keys {
+            for (_, key) in counting.rows {
                 if let Some(found) = wanted.get_mut(&key) {
                     *found = true;
                     holder.count += 1;

@@ -35,7 +35,8 @@ impl Core {
         let mut outcome = None;
         for directory in self.directories(bytes) {
             let (number, layout) = (number.into(), self.layout);
-            let spot = Spot { directory, number, cached, layout, origin };
+            let counting = self.key_shards;
+            let spot = Spot { directory, number, cached, layout, origin, counting };
             match SegmentFile::create(&*self.disks[directory], &spot, bytes) {
                 Ok(file) => return Ok(Arc::new(file)),
                 Err(error) => {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Faults, FaultyDisk, MemDisk, Survival};
-use stepwell_ssd::{Error, Result, Store, StoreOptions, check};
+use stepwell_ssd::{Error, KeyShardSet, Result, Store, StoreOptions, Verify, check};
 
 use crate::actor::Actor;
 use crate::common::{Oracle, assert_holds, options, put, reopen};
@@ -218,6 +218,38 @@ fn a_restored_store_is_there_or_is_not() {
             let disks = directories(&shared(world)).unwrap();
             let store = match Store::open_over(disks, options()) {
                 Err(Error::Missing { .. }) if !done => restore(&shared(world)),
+                outcome => outcome,
+            };
+            assert_holds(&store.unwrap(), &oracle);
+        },
+    );
+    assert!(cuts > 8, "{cuts}");
+}
+
+#[test]
+fn a_store_of_key_shards_is_there_or_is_not() {
+    let (world, oracle) = with_snapshot();
+    let directory = |world: &Arc<dyn Disk>, name: &str| world.create_directory(Path::new(name));
+    let part = |world: &Arc<dyn Disk>, number| {
+        let disks = vec![directory(world, ["/one", "/two"][number])?];
+        let key_shards = KeyShardSet::part(number, 2);
+        let options = StoreOptions { key_shards, ..options() };
+        Store::restore_shards(disks, &[Path::new("/snapshot")], Verify::Listed, options)
+    };
+    drop([0, 1].map(|number| part(&shared(&world), number).unwrap()));
+    let join = |world: &Arc<dyn Disk>| {
+        let disks = vec![directory(world, "/three")?, directory(world, "/four")?];
+        let sources = ["/one", "/two"].map(Path::new);
+        Store::restore_shards(disks, &sources, Verify::Listed, options())
+    };
+    let cuts = cut_each(
+        &|| world.crash(Survival::Everything),
+        &|world| join(&world).map(drop),
+        &|world, done| {
+            let world = shared(world);
+            let disks = ["/three", "/four"].map(|name| directory(&world, name).unwrap());
+            let store = match Store::open_over(disks.to_vec(), options()) {
+                Err(Error::Missing { .. }) if !done => join(&world),
                 outcome => outcome,
             };
             assert_holds(&store.unwrap(), &oracle);

@@ -48,7 +48,7 @@ fn assert_names(error: &Error, name: &str, at: usize) {
 /// Bytes between footer and tail say nothing, and may say anything.
 fn is_padding(whole: &[u8], rows: usize, deletions: usize, at: usize) -> bool {
     let footer = (1 + rows.div_ceil(ROWS_PER_PAGE)) * PAGE;
-    let end = footer + 9 * rows + 16 * deletions;
+    let end = footer + 9 * rows + 16 * deletions + 8 * rows.div_ceil(512);
     (end..whole.len() - 128).contains(&at)
 }
 

@@ -8,10 +8,7 @@ use stepwell_disk::{Disk, MemDisk};
 use stepwell_ssd::{Error, Manifest, SEGMENTS_MANY, Stats, Store, StoreOptions};
 
 use crate::actor::Actor;
-use crate::common::{
-    PAGE_BYTES, ROW_BYTES, ROWS_PER_PAGE, assert_whole, get, new_store, options, payload, put,
-    reopen,
-};
+use crate::common::{ROW_BYTES, assert_whole, get, new_store, options, payload, put, reopen};
 use crate::harness::{Told, in_threads, scanned, shared};
 use crate::history::History;
 

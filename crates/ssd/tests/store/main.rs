@@ -19,6 +19,8 @@ mod old_format;
 mod refusal;
 mod repair;
 mod rest;
+mod scans;
+mod shards;
 mod sharing;
 mod space;
 mod stripes;

@@ -1,0 +1,311 @@
+//! Making a store of some key shards out of snapshots of stores that have them.
+//!
+//! Why       A table over n stores is to lie over m, and its rows are not to be written again for
+//!           that: only links, and an index each.
+//! How       Of every source the segments that may hold keys of ours are linked under numbers of
+//!           the new store, and the manifest says of each which key shards count in it: ours that
+//!           its source had. All versions of a key are then of one line of stores, whose numbers
+//!           rise, and the rule of versions holds as in any of them. A segment that several sources
+//!           have is linked once. Rows that do not count are stale from the start, and merges drop
+//!           them in time.
+//! Failure   The manifest comes last: before it there is no store, and doing it again sets aside
+//!           what lies there.
+//! Cost      A link a segment. Of each footer one byte a row, and the blocks with keys of ours; see
+//!           [`Verify`]. Then a change of the index for each row of ours.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use stepwell_disk::{Disk, Placed};
+
+use super::Store;
+use super::load::Loading;
+use super::open::{Disks, as_made, home, lock_new, number_free, refuse_twice, set_aside_unnamed};
+use crate::identity::Origin;
+use crate::segment::{self, NUMBER_END, SegmentFile, Spot};
+use crate::stats::Counters;
+use crate::{
+    Error, KeyShardSet, MANIFEST_NAME, Manifest, Result, SEGMENTS_MAX, SegmentEntry, StoreId,
+    StoreOptions,
+};
+
+/// What is read and checked of the segments that a store is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// What opening needs: manifests, headers, tails, and of footers the lists and the blocks with
+    /// keys of ours, each against its checksum. Pages are checked when they are read. For sources
+    /// that were stores until now: the default, as m stores of n would read everything m times.
+    #[default]
+    Listed,
+    /// Every byte of every segment that is linked. For sources that lay somewhere for long.
+    Everything,
+}
+
+/// A snapshot to take segments of.
+struct Source {
+    disk: Arc<dyn Disk>,
+    manifest: Manifest,
+}
+
+/// A segment that may hold keys of ours.
+struct Found<'a> {
+    source: &'a Source,
+    entry: &'a SegmentEntry,
+    origin: Origin,
+    /// Our key shards that count in it.
+    counting: KeyShardSet,
+    /// Whether sources count no others in it.
+    whole: bool,
+}
+
+impl Store {
+    /// Makes a store of the key shards that `options` name out of snapshots of stores that have
+    /// them, in directories that hold no store: links segments, or copies them where they lie on
+    /// another file system, and writes no row. The sources stay as they are.
+    ///
+    /// It takes up to all the space that the sources take, though links share it: merges write the
+    /// rows of ours anew where too much of a segment is others', until space is within the setting,
+    /// and writers wait for them as ever.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use std::sync::Arc;
+    ///
+    /// use stepwell_base::Key;
+    /// use stepwell_disk::{Disk, MemDisk};
+    /// use stepwell_ssd::{KeyShardSet, Store, StoreOptions, Verify};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let world = MemDisk::new();
+    /// let directory = |name: &str| world.create_directory(Path::new(name));
+    /// let of_part = |number, count| StoreOptions {
+    ///     key_shards: KeyShardSet::part(number, count),
+    ///     ..StoreOptions::new(0, 8)
+    /// };
+    ///
+    /// // A thousand rows in one store, and a snapshot of it.
+    /// let store = Store::create(directory("/one")?, StoreOptions::new(0, 8))?;
+    /// let keys: Vec<Key> = (0..1000).map(Key).collect();
+    /// let rows: Vec<u8> = (0..1000u64).flat_map(u64::to_le_bytes).collect();
+    /// store.put_many(&keys, &vec![1; 1000], &rows)?;
+    /// directory("/snapshot")?;
+    /// store.snapshot(Path::new("/snapshot"))?;
+    ///
+    /// // The same rows in two.
+    /// let sources = [Path::new("/snapshot")];
+    /// let half = |number, name| {
+    ///     let disks = vec![directory(name)?];
+    ///     Store::restore_shards(disks, &sources, Verify::default(), of_part(number, 2))
+    /// };
+    /// let (first, second) = (half(0, "/first")?, half(1, "/second")?);
+    /// assert_eq!(first.len() + second.len(), 1000);
+    /// assert!(first.contains(Key(1)) && !second.contains(Key(1)));
+    /// assert!(second.put_many(&[Key(1)], &[2], &[0; 8]).is_err(), "the first one has that key");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Store::restore`], but that a source of format version 1 is refused; when a key
+    /// shard is in none of the sources, or in several; and when these differ in their pages or in
+    /// the step before which rows are expired.
+    pub fn restore_shards(
+        disks: Vec<Arc<dyn Disk>>,
+        sources: &[&Path],
+        verify: Verify,
+        options: StoreOptions,
+    ) -> Result<Self> {
+        options.check()?;
+        refuse_twice(&disks)?;
+        let read = sources.iter().map(|path| Source::read(home(&disks)?, path, &options));
+        let sources = read.collect::<Result<Vec<Source>>>()?;
+        let first = check_sources(&sources, options.key_shards)?;
+        let locks = lock_new(&disks)?;
+        let number = number_free(&disks)?;
+        set_aside_unnamed(&disks, &[], &[])?;
+        let mut manifest = manifest_of(first, &sources, &options);
+        manifest.directories = disks.iter().map(|disk| disk.path().display().to_string()).collect();
+        let counters = Counters::new(disks.len());
+        link_all(&disks, &sources, &mut manifest, number, verify, &options, &counters)?;
+        let options = as_made(options, &manifest);
+        options.check()?;
+        let loaded = Loading::count(&disks, &options, &manifest, &counters)?;
+        let (index, table) = (loaded.index, loaded.table);
+        check_rows(&sources, options.key_shards, index.rows())?;
+        manifest.rows = index.rows();
+        for disk in disks.iter().skip(1) {
+            disk.sync_directory()?;
+        }
+        manifest.store(home(&disks)?, &counters)?;
+        Self::assemble_loaded((disks, locks), options, manifest, (index, table), counters)
+    }
+}
+
+impl Source {
+    fn read(world: &dyn Disk, path: &Path, options: &StoreOptions) -> Result<Self> {
+        let disk = world.directory(path)?;
+        let manifest = Manifest::load(&*disk)?;
+        manifest.check(options, &*disk)?;
+        Ok(Self { disk, manifest })
+    }
+
+    fn mismatch(&self, why: String) -> Error {
+        Error::Mismatch { path: self.disk.path().join(MANIFEST_NAME), why }
+    }
+}
+
+/// Refuses sources that do not go together; returns the first.
+fn check_sources(sources: &[Source], ours: KeyShardSet) -> Result<&Source> {
+    let mut found = KeyShardSet::NONE;
+    for (number, source) in sources.iter().enumerate() {
+        let (manifest, first) = (&source.manifest, &sources[0].manifest);
+        let theirs = manifest.key_shards & ours;
+        let twice = theirs & found;
+        if !twice.is_empty() {
+            let has_some = |other: &&Source| !(other.manifest.key_shards & twice).is_empty();
+            let other = sources[..number].iter().find(has_some).unwrap_or(source).disk.path();
+            let why = format!(
+                "has key shards {twice}, and so has {}: name snapshots of one time, none of them \
+                 twice",
+                other.display()
+            );
+            return Err(source.mismatch(why));
+        }
+        found = found | theirs;
+        if manifest.page_bytes != first.page_bytes {
+            let why = format!(
+                "has pages of {} bytes, and {} has {}: only stores of one page size can be joined",
+                manifest.page_bytes,
+                sources[0].disk.path().display(),
+                first.page_bytes
+            );
+            return Err(source.mismatch(why));
+        }
+        if manifest.expire_before != first.expire_before {
+            let why = format!(
+                "expired rows before step {}, and {} before {}: expire both before the same step, \
+                 and take snapshots then",
+                manifest.expire_before,
+                sources[0].disk.path().display(),
+                first.expire_before
+            );
+            return Err(source.mismatch(why));
+        }
+    }
+    let missing = ours.without(found);
+    match sources.first().filter(|_| missing.is_empty()) {
+        Some(first) => Ok(first),
+        None => Err(Error::Options(format!(
+            "key shards {missing} are in none of the {} sources: name a snapshot of each store of \
+             the table",
+            sources.len()
+        ))),
+    }
+}
+
+/// The manifest of the new store without a segment; its rows are a guess.
+fn manifest_of(first: &Source, sources: &[Source], options: &StoreOptions) -> Manifest {
+    let id = options.id.unwrap_or_else(StoreId::drawn);
+    let mut manifest = Manifest::empty(id, &first.manifest.layout());
+    manifest.key_shards = options.key_shards;
+    manifest.expire_before = first.manifest.expire_before;
+    for Source { manifest: theirs, .. } in sources {
+        manifest.commit = manifest.commit.max(theirs.commit);
+        manifest.next_seq = manifest.next_seq.max(theirs.next_seq);
+        // Above every birth: what is put from now on is newer.
+        manifest.next_segment = manifest.next_segment.max(theirs.next_segment);
+        let taken = (theirs.key_shards & options.key_shards).len() as u64;
+        manifest.rows += (theirs.rows / theirs.key_shards.len() as u64 + 1) * taken;
+    }
+    manifest
+}
+
+/// The segments of all sources in which key shards of ours count, each once.
+fn find_all(sources: &[Source], ours: KeyShardSet) -> Vec<Found<'_>> {
+    let mut found: Vec<Found<'_>> = Vec::new();
+    let mut known = HashMap::new();
+    for source in sources {
+        for entry in &source.manifest.segments {
+            let (origin, theirs) = (source.manifest.origin(entry), source.manifest.counting(entry));
+            let counting = theirs & ours;
+            if counting.is_empty() {
+                continue;
+            }
+            // Stores of version 2 have no ids: the checksum tells them apart.
+            let same = (origin.store, origin.number, entry.bytes, &entry.checksum);
+            let at = *known.entry(same).or_insert(found.len());
+            match found.get_mut(at) {
+                Some(known) => {
+                    known.counting = known.counting | counting;
+                    known.whole &= counting == theirs;
+                }
+                None => {
+                    let whole = counting == theirs;
+                    found.push(Found { source, entry, origin, counting, whole });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Links what may hold anything of ours, and names it in `manifest`.
+fn link_all(
+    disks: &Disks,
+    sources: &[Source],
+    manifest: &mut Manifest,
+    mut number: u64,
+    verify: Verify,
+    options: &StoreOptions,
+    counters: &Counters,
+) -> Result<()> {
+    for found in find_all(sources, options.key_shards) {
+        options.go_on()?;
+        let Found { source, entry, origin, counting, whole } = found;
+        let spot = Spot { counting, ..source.manifest.spot(entry, 0) };
+        let file = SegmentFile::open(&*source.disk, &spot)?;
+        let tail = file.check(entry, counters)?;
+        if !whole && !file.may_count(&tail, counters)? {
+            continue;
+        }
+        let directory = manifest.segments.len() % disks.len();
+        let (from, to) = (segment::name(entry.segment), segment::name(number));
+        let placed = source.disk.link_as(&from, disks[directory].path(), &to)?;
+        if placed == Placed::Copied {
+            counters.wrote(directory, entry.bytes as usize);
+        }
+        if verify == Verify::Everything {
+            let spot = Spot { directory, number, ..spot };
+            let checked = SegmentFile::open(&*disks[directory], &spot)?.check_all(entry, counters);
+            checked.map_err(|error| error.found_in(source.disk.path().join(from)))?;
+        }
+        let named = SegmentEntry::new(number, entry.rows, entry.bytes, entry.checksum.clone());
+        manifest.name(origin, counting, named);
+        number += 1;
+    }
+    manifest.next_segment = manifest.next_segment.max(number);
+    if manifest.segments.len() > SEGMENTS_MAX || manifest.next_segment > u64::from(NUMBER_END) {
+        return Err(Error::Options(format!(
+            "the sources have {} segments with numbers up to {}, more than a store may have: copy \
+             their rows into a new one",
+            manifest.segments.len(),
+            manifest.next_segment
+        )));
+    }
+    Ok(())
+}
+
+/// Where all rows of all sources are ours, they are as many as these say.
+fn check_rows(sources: &[Source], ours: KeyShardSet, rows: u64) -> Result<()> {
+    let all_ours = |source: &Source| source.manifest.key_shards.without(ours).is_empty();
+    let named: u64 = sources.iter().map(|source| source.manifest.rows).sum();
+    match sources.first() {
+        Some(first) if sources.iter().all(all_ours) && named != rows => {
+            let path = first.disk.path().join(MANIFEST_NAME);
+            let why = format!("{rows} rows are there, {named} are named by all sources together");
+            Err(Error::Damaged { path, offset: 0, why })
+        }
+        _ => Ok(()),
+    }
+}
