@@ -71,6 +71,9 @@ struct List {
     ended: bool,
 }
 
+/// A store whose turn it is, and what it is known by when it is let go.
+type Turn = (Arc<Core>, Weak<Core>);
+
 #[derive(Debug)]
 struct Entry {
     core: Weak<Core>,
@@ -156,7 +159,7 @@ impl Turns {
     }
 
     /// The next store that does not rest; and whether the executor has ended.
-    fn next(&self) -> (Option<(Arc<Core>, Weak<Core>)>, bool) {
+    fn next(&self) -> (Option<Turn>, bool) {
         let mut list = self.list();
         let now = Instant::now();
         for _ in 0..list.stores.len() {

@@ -2,10 +2,9 @@
 //!
 //! How      Rows are copied as they are, with their births and last uses, in the order of their
 //!          segments; expired ones are left out. The index follows when all of them are in the new
-//!          file, and only where it still points at the old place: puts go on meanwhile. Commits
-//!          wait for as long as it follows, so that none names both the new segment and an old one.
-//!          The merged segments are retired then: readers that found a row there before go on
-//!          reading it, and the files are removed after a commit that no longer names them.
+//!          file ([`settle`](super::settle)); then the merged segments are retired: readers that
+//!          found a row there before go on reading it, and the files are removed after a commit
+//!          that no longer names them.
 //!          Deletions go along while an older version of a row may still lie in a segment and the
 //!          key has no newer one, and so does one for each expired row.
 //! Failure  What cannot be read or written changes nothing, and the new file goes. A segment that
@@ -20,40 +19,39 @@ use stepwell_base::Key;
 use stepwell_disk::{Buffer, Queue, QueueOptions};
 
 use super::compactor::Pace;
-use super::{Core, Retired, State, Sweep, write};
-use crate::index::{Ahead, Full, Place};
-use crate::layout::{Counts, Layout};
+use super::{Core, Sweep, write};
+use crate::index::Place;
+use crate::layout::Counts;
 use crate::options::WRITES_MAX;
-use crate::rule::{Lie, ROW_DROPPED};
+use crate::rule::ROW_DROPPED;
 use crate::segment::page::Row;
 use crate::segment::{self, Deletion, Draft, PageBuffer, SegmentFile, Tail};
-use crate::stats::{Counters, add};
-use crate::table::{Sealed, Segment};
+use crate::stats::add;
 use crate::victims::{self, Plan};
 use crate::{Error, Result};
 
 /// Rows that one hold of the state's lock moves at most.
-const MOVES_MAX: usize = 1024;
+pub(super) const MOVES_MAX: usize = 1024;
 /// The highest generation: rows that went through as many merges are all the same.
 const GENERATION_MAX: u32 = 15;
 
 /// The new segment of a merge.
-struct Merge {
+pub(super) struct Merge {
     queue: Box<dyn Queue>,
-    file: Arc<SegmentFile>,
-    draft: Draft,
-    pages: PageBuffer,
+    pub(super) file: Arc<SegmentFile>,
+    pub(super) draft: Draft,
+    pub(super) pages: PageBuffer,
     /// Where each row was.
-    moves: Vec<(Key, Place)>,
+    pub(super) moves: Vec<(Key, Place)>,
     /// Expired rows and where they are.
     expired: Vec<(Key, Place)>,
 }
 
 /// What a merge made.
-struct Merged {
+pub(super) struct Merged {
     /// The new segment, if it holds anything.
-    new: Option<(Merge, Tail)>,
-    expired: Vec<(Key, Place)>,
+    pub(super) new: Option<(Merge, Tail)>,
+    pub(super) expired: Vec<(Key, Place)>,
 }
 
 /// Why a merge came to nothing.
@@ -280,123 +278,12 @@ impl Core {
     }
 
     /// Removes the file of a merge that failed; nothing points at it.
-    fn abandon(&self, merge: Merge) {
+    pub(super) fn abandon(&self, merge: Merge) {
         let Merge { queue, file, pages, .. } = merge;
         drop(queue);
         self.executor.end_pages(pages);
         // The first error is the one to report; a file that stays is set aside some day.
         let _ = self.disks[file.directory].remove(&segment::name(file.number));
-    }
-
-    /// Puts what a merge made in the place of what it was made of, at once for every commit. The
-    /// next one removes the old files.
-    fn settle(&self, victims: &[u32], merged: Merged) -> std::result::Result<(), Failed> {
-        let mut writer = self.writer()?;
-        // Commits wait from here on (I7); puts do not.
-        let settling = self.settling.lock();
-        let _settling = settling.map_err(|_| self.refusal("a merge panicked"))?;
-        writer.changed = true;
-        writer.unsynced.extend(merged.new.iter().map(|(merge, _)| Arc::clone(&merge.file)));
-        drop(writer);
-        if let Some((merge, tail)) = merged.new
-            && let Err(refused) = self.install(merge, tail)
-        {
-            let (merge, full) = *refused;
-            self.abandon(merge);
-            return Err(Failed { error: full.into(), left_alone: victims.to_vec() });
-        }
-        let mut state = self.state_mut();
-        state.drop_expired(&merged.expired, &self.counters);
-        victims.iter().for_each(|victim| state.retire(*victim));
-        Ok(())
-    }
-
-    /// Points the index at the new segment. Where it has no room for that, all is as it was.
-    fn install(&self, merge: Merge, tail: Tail) -> std::result::Result<(), Box<(Merge, Full)>> {
-        let slot = self.insert_merged(&merge, tail);
-        let pieces = || merge.moves.chunks(MOVES_MAX).zip((0..).step_by(MOVES_MAX));
-        for (number, (piece, first)) in pieces().enumerate() {
-            let moved = self.state_mut().move_rows(piece, first, slot, &self.layout);
-            let Err(full) = moved else { continue };
-            for (piece, first) in pieces().take(number + 1) {
-                self.state_mut().move_back(piece, first, slot, &self.layout);
-            }
-            self.state_mut().table.discard(slot);
-            return Err(Box::new((merge, full)));
-        }
-        add(&self.counters.rows_moved, merge.moves.len() as u64);
-        self.executor.end_pages(merge.pages);
-        Ok(())
-    }
-
-    /// Puts the new segment into a slot, all of its rows live.
-    fn insert_merged(&self, merge: &Merge, tail: Tail) -> u32 {
-        let mut state = self.state_mut();
-        let number = merge.file.number as u32;
-        let lie = Lie { number, merged: true, births: tail.births };
-        let pages = self.layout.pages(tail.counts.rows);
-        let slot = state.table.insert(Segment::new(Arc::clone(&merge.file), lie), pages);
-        state.table.appended(slot, tail.counts.rows);
-        let (bytes, now) = (self.layout.file_bytes(&tail.counts), state.next_seq);
-        let sealed = Sealed { bytes, tail, deleted_last: merge.draft.deleted_last() };
-        state.table.seal(slot, sealed, lie, now);
-        slot
-    }
-}
-
-impl State {
-    /// Points the index at rows of the segment of `slot`, the first of which is number `first`,
-    /// where it points at their old places still.
-    fn move_rows(
-        &mut self,
-        piece: &[(Key, Place)],
-        first: u32,
-        slot: u32,
-        layout: &Layout,
-    ) -> std::result::Result<(), Full> {
-        let mut ahead = Ahead::new(&self.index, piece.len(), |at| piece[at].0);
-        for ((_, from), row) in piece.iter().zip(first..) {
-            let asked = ahead.next(&self.index);
-            let to = self.table.place(slot, layout.page_of(row));
-            let moved = self.index.move_row(&asked, *from, to)?;
-            let stale = if moved { self.table.page(*from).0 } else { slot };
-            self.table.went_stale(stale);
-        }
-        Ok(())
-    }
-
-    /// Undoes [`State::move_rows`], of which any part was done: no row of the piece is looked for
-    /// in `slot` afterwards.
-    fn move_back(&mut self, piece: &[(Key, Place)], first: u32, slot: u32, layout: &Layout) {
-        let mut ahead = Ahead::new(&self.index, piece.len(), |at| piece[at].0);
-        for ((_, from), row) in piece.iter().zip(first..) {
-            let asked = ahead.next(&self.index);
-            let to = self.table.place(slot, layout.page_of(row));
-            // Places only ever get more bits, so those from before have room.
-            if self.index.move_row(&asked, to, *from) == Ok(true) {
-                self.table.came_back(self.table.page(*from).0);
-            }
-        }
-    }
-
-    fn drop_expired(&mut self, expired: &[(Key, Place)], counters: &Counters) {
-        for (key, place) in expired {
-            if self.index.get(*key) == Some(*place) {
-                self.index.remove(*key);
-                self.table.went_stale(self.table.page(*place).0);
-                add(&counters.rows_expired, 1);
-            }
-        }
-    }
-
-    /// Takes a merged segment out of use; the next commit but one that fails removes its file.
-    fn retire(&mut self, victim: u32) {
-        let segment = self.table.remove(victim);
-        let (rows, bytes) = (segment.rows, segment.bytes());
-        self.retired.segments += 1;
-        self.retired.rows += u64::from(rows);
-        self.retired.bytes += bytes;
-        self.retiring.push(Retired { file: segment.file, rows, bytes });
     }
 }
 

@@ -62,6 +62,7 @@ mod put;
 mod reader;
 mod reshard;
 mod scan;
+mod settle;
 mod sweep;
 mod watch;
 mod write;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use stepwell_base::Key;
-use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_ssd::{Error, Manifest, SEGMENTS_MANY, Stats, Store, StoreOptions};
 
@@ -11,6 +10,7 @@ use crate::actor::Actor;
 use crate::common::{ROW_BYTES, assert_whole, get, new_store, options, payload, put, reopen};
 use crate::harness::{Told, in_threads, scanned, shared};
 use crate::history::History;
+use crate::sweeps::assert_few_deletions;
 
 /// Rows of a full segment of the tests' options.
 const SEGMENT_ROWS: u64 = 36;
@@ -372,45 +372,4 @@ fn deletions_do_not_pile_up() {
     let segment = options().segment_bytes;
     assert!(most <= 12 * segment, "{most} bytes of files for {} rows", store.len());
     assert_eq!(reopen(&disk).unwrap().len(), SEGMENT_ROWS);
-}
-
-/// After a commit, deletions that were sealed before it take a fiftieth of the live rows' space at
-/// most, and what is free.
-fn assert_few_deletions(store: &Store) {
-    let (stats, options) = (store.stats(), store.options());
-    // What a row takes in a full segment.
-    let row = options.segment_bytes / SEGMENT_ROWS;
-    let admitted = stats.rows_live * row / 50 + options.deletions_free;
-    let taken = 16 * stats.deletions;
-    assert!(taken <= admitted, "{taken} bytes of deletions, {admitted} at most: {stats:?}");
-}
-
-#[test]
-fn deletions_go_away_whatever_lies_early() {
-    let (disk, store) = new_store();
-    let mut history = History::default();
-    // A row that stays, beside one that goes stale: the earliest of all.
-    history.put(&store, &(0..SEGMENT_ROWS).map(|key| (key, 1)).collect::<Vec<_>>()).unwrap();
-    history.put(&store, &[(1, 2)]).unwrap();
-    let mut dice = Stream::from_state(7);
-    let mut most = 0;
-    for round in 0..60 {
-        let first = 40 + dice.next_u64() % 200;
-        let rows: Vec<(u64, u32)> = (first..first + 100).map(|key| (key, round)).collect();
-        history.put(&store, &rows).unwrap();
-        history.delete(&store, &(first..first + 90).collect::<Vec<_>>()).unwrap();
-        // What was being written when a commit began, the next one sweeps.
-        history.commit(&store).unwrap();
-        history.commit(&store).unwrap();
-        most = most.max(store.stats().deletions);
-        assert_few_deletions(&store);
-        if round % 10 == 9 {
-            history.expire(&store, round - 5).unwrap();
-        }
-    }
-    assert!(most > 0 && store.stats().rows_deleted > 3_000);
-    history.assert_held(&store);
-    history.commit(&store).unwrap();
-    drop(store);
-    history.resume(&reopen(&disk).unwrap(), &shared(&disk));
 }

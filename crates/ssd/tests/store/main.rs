@@ -24,5 +24,6 @@ mod shards;
 mod sharing;
 mod space;
 mod stripes;
+mod sweeps;
 mod threads;
 mod tickets;

@@ -1,0 +1,74 @@
+//! Where the segments of a damaged store lie, as far as anything tells.
+
+use std::sync::Arc;
+
+use stepwell_disk::Disk;
+
+use super::Salvaged;
+use crate::identity::Origin;
+use crate::layout::Layout;
+use crate::segment::{self, Header, Spot};
+use crate::{KeyShardSet, Manifest, Result};
+
+/// The segments that the manifest names, wherever they lie; those that lie nowhere are counted.
+pub(super) fn spots_named(
+    disks: &[Arc<dyn Disk>],
+    manifest: &Manifest,
+    salvaged: &mut Salvaged,
+) -> Result<Vec<Spot>> {
+    let mut spots = Vec::new();
+    for entry in &manifest.segments {
+        match directory_of(disks, entry.segment)? {
+            Some(directory) => spots.push(manifest.spot(entry, directory)),
+            None => salvaged.segments_lost += 1,
+        }
+    }
+    Ok(spots)
+}
+
+/// All segments that lie in the directories, of the table and row size of the first that says what
+/// they are. One whose header is lost is taken for the same store's.
+pub(super) fn spots_of_all(disks: &[Arc<dyn Disk>], salvaged: &mut Salvaged) -> Result<Vec<Spot>> {
+    let mut found = Vec::new();
+    for number in numbers_of_all(disks)? {
+        let Some(directory) = directory_of(disks, number)? else { continue };
+        let file = disks[directory].open(&segment::name(number));
+        let header = file.ok().map(|file| segment::reader::header_of(&*file)).transpose()?;
+        found.push((number, directory, header.flatten()));
+    }
+    let Some(first) = found.iter().find_map(|(_, _, header)| *header) else {
+        return Ok(Vec::new());
+    };
+    let mut spots = Vec::new();
+    for (number, directory, header) in found {
+        let like_first = Header { origin: Origin { number, ..first.origin }, ..first };
+        let Header { layout, origin } = header.unwrap_or(like_first);
+        let of_table = |layout: Layout| (layout.table, layout.row_bytes);
+        if of_table(layout) == of_table(first.layout) {
+            let counting = KeyShardSet::ALL;
+            spots.push(Spot { directory, number, cached: false, layout, origin, counting });
+        } else {
+            salvaged.segments_lost += 1;
+        }
+    }
+    Ok(spots)
+}
+
+fn directory_of(disks: &[Arc<dyn Disk>], number: u64) -> Result<Option<usize>> {
+    for (directory, disk) in disks.iter().enumerate() {
+        if disk.exists(&segment::name(number))? {
+            return Ok(Some(directory));
+        }
+    }
+    Ok(None)
+}
+
+fn numbers_of_all(disks: &[Arc<dyn Disk>]) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for disk in disks {
+        numbers.extend(disk.list()?.iter().filter_map(|name| segment::number(name)));
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}
