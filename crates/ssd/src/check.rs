@@ -9,7 +9,7 @@ use stepwell_base::hash::Checksum;
 use stepwell_disk::Disk;
 
 use crate::rule::Lie;
-use crate::segment::reader::Footer;
+use crate::segment::footer::Footer;
 use crate::segment::{self, SegmentFile, Tail, page};
 use crate::stats::Counters;
 use crate::{Error, Manifest, Result, SegmentEntry, StoreOptions, lock, store};

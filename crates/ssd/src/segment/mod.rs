@@ -1,9 +1,10 @@
 //! Segments: immutable files of rows.
 //!
 //! [`page`] and [`marks`] know the bytes; [`pages`] packs rows into pages in memory; [`draft`]
-//! collects what the footer will say; [`reader`] reads a file back and trusts nothing.
+//! collects what the footer will say; [`reader`] and [`footer`] read a file back and trust nothing.
 
 pub(crate) mod draft;
+pub(crate) mod footer;
 pub(crate) mod marks;
 pub(crate) mod page;
 pub(crate) mod pages;

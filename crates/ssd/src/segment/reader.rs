@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
+use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
-use stepwell_base::{Key, hash};
 use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, File};
 
-use super::draft::{Deletion, Run, first_of_shards};
 use super::marks::{self, Fault, Header, Tail};
-use super::page::{self, Row, u32_and_rest, u64_and_rest};
+use super::page::{self, Row};
 use super::{CHUNK_BYTES, name};
 use crate::identity::Origin;
-use crate::key_shard::{KeyShardSet, key_shard};
-use crate::layout::{
-    DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, Layout, RUN_BYTES, TAIL_BYTES, Version,
-};
-use crate::rule::{Lie, ROW_UNMOVED};
+use crate::key_shard::KeyShardSet;
+use crate::layout::{Layout, TAIL_BYTES};
 use crate::stats::Counters;
 use crate::{Error, FORMAT_VERSION, Result, SegmentEntry};
 
@@ -35,55 +31,6 @@ pub(crate) struct SegmentFile {
 
 /// What is done with a page: its number, its bytes, and whether it is whole.
 pub(crate) type VisitPage<'a> = dyn FnMut(u32, &[u8], bool) -> Result<()> + 'a;
-
-/// A footer that had its checksum.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Footer {
-    /// Of every row, in order.
-    pub(crate) keys: Vec<Key>,
-    /// Of version 2 alone.
-    runs: Vec<Run>,
-    pub(crate) deletions: Vec<Deletion>,
-}
-
-impl Footer {
-    /// The birth of each row, in order, where the footer tells: in version 2.
-    pub(crate) fn births(&self) -> impl Iterator<Item = u32> {
-        self.runs.iter().flat_map(|run| std::iter::repeat_n(run.birth, run.rows as usize))
-    }
-
-    /// The least and the greatest of them.
-    fn births_bounds(&self) -> (u32, u32) {
-        let births = || self.runs.iter().map(|run| run.birth);
-        (births().min().unwrap_or(0), births().max().unwrap_or(0))
-    }
-}
-
-/// What counts of a footer; all that was read of it had its checksums.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counting {
-    /// Rows of key shards that count, and their keys, in order.
-    pub(crate) rows: Vec<(u32, Key)>,
-    /// Deletions of keys that count.
-    pub(crate) deletions: Vec<Deletion>,
-    pub(crate) lie: Lie,
-}
-
-/// What of a footer of version 3 lies behind the keys.
-struct Lists {
-    deletions: Vec<Deletion>,
-    key_shards: Vec<u8>,
-    /// Of each block of keys.
-    sums: Vec<u64>,
-    /// The bytes of the keys of a short footer, which is read at once.
-    keys: Option<Vec<u8>>,
-}
-
-/// Bytes of a footer up to which all of it is read at once.
-const SHORT_BYTES: usize = 64 << 10;
-
-/// What is said of a footer that lost a byte.
-const FOOTER_NOT_WHOLE: &str = "the footer does not have its checksum";
 
 /// A segment to be made or opened: where it lies, and what its bytes are.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +77,7 @@ impl SegmentFile {
     }
 
     /// Bytes from `offset` on, which need not be aligned.
-    fn read(&self, offset: u64, bytes: usize, counters: &Counters) -> Result<Buffer> {
+    pub(super) fn read(&self, offset: u64, bytes: usize, counters: &Counters) -> Result<Buffer> {
         let mut buffer = Buffer::new(bytes);
         self.file.read_at(offset, &mut buffer)?;
         counters.read(self.directory, buffer.len());
@@ -176,165 +123,6 @@ impl SegmentFile {
             return Err(self.damaged(offset, "the tail is that of a file of another length"));
         }
         Ok(tail)
-    }
-
-    /// The footer, all of it in memory, whatever counts of it.
-    pub(crate) fn footer(&self, tail: &Tail, counters: &Counters) -> Result<Footer> {
-        let start = self.layout.footer_offset(tail.counts.rows);
-        let bytes = self.layout.footer_bytes(&tail.counts) as usize;
-        match self.layout.version {
-            Version::Two => {
-                let whole = self.read_long(start, bytes, counters)?;
-                if hash::checksum(&whole) != tail.footer_sum {
-                    return Err(self.damaged(start, FOOTER_NOT_WHOLE));
-                }
-                decode_old(&whole, tail).map_err(|why| self.damaged(start, why))
-            }
-            Version::Three => {
-                let lists = self.lists(tail, counters)?;
-                let keys = self.key_blocks(tail, &lists, &|_| true, counters)?;
-                let keys = rows_of(&keys, &lists.key_shards).map(|(_, key)| key).collect();
-                Ok(Footer { keys, runs: Vec::new(), deletions: lists.deletions })
-            }
-        }
-    }
-
-    /// What counts of the footer. Of version 3 no more is read than tells.
-    pub(crate) fn counting(&self, tail: &Tail, counters: &Counters) -> Result<Counting> {
-        let counts = self.counting;
-        if self.layout.version == Version::Two {
-            let Footer { keys, runs, mut deletions } = self.footer(tail, counters)?;
-            let lie = self.lie(tail, &Footer { runs, ..Footer::default() });
-            deletions.retain(|deletion| counts.contains_key(deletion.key));
-            let rows = (0..).zip(keys).filter(|(_, key)| counts.contains_key(*key)).collect();
-            return Ok(Counting { rows, deletions, lie });
-        }
-        let mut lists = self.lists(tail, counters)?;
-        let blocks = blocks_of(&lists.key_shards, &counts);
-        let keys = self.key_blocks(tail, &lists, &|block| blocks[block], counters)?;
-        let rows = rows_of(&keys, &lists.key_shards);
-        let rows: Vec<(u32, Key)> = rows
-            .zip(&lists.key_shards)
-            .filter(|(_, shard)| counts.contains(**shard))
-            .map(|(row, _)| row)
-            .collect();
-        if rows.iter().any(|(row, key)| key_shard(*key) != lists.key_shards[*row as usize]) {
-            let start = self.layout.footer_offset(tail.counts.rows);
-            return Err(self.damaged(start, "the footer lists a key in another key shard than its"));
-        }
-        lists.deletions.retain(|deletion| counts.contains_key(deletion.key));
-        let lie = self.lie(tail, &Footer::default());
-        Ok(Counting { rows, deletions: lists.deletions, lie })
-    }
-
-    /// Whether any row or deletion may count: by the lists, without the keys.
-    pub(crate) fn may_count(&self, tail: &Tail, counters: &Counters) -> Result<bool> {
-        if self.layout.version == Version::Two {
-            return Ok(!self.counting.is_empty());
-        }
-        let Lists { deletions, key_shards, .. } = self.lists(tail, counters)?;
-        let counts = self.counting;
-        Ok(key_shards.iter().any(|shard| counts.contains(*shard))
-            || deletions.iter().any(|deletion| counts.contains_key(deletion.key)))
-    }
-
-    /// Bytes that may be more than one read brings.
-    fn read_long(&self, start: u64, bytes: usize, counters: &Counters) -> Result<Vec<u8>> {
-        let mut whole = Vec::with_capacity(bytes);
-        while whole.len() < bytes {
-            let count = (bytes - whole.len()).min(CHUNK_BYTES as usize);
-            let chunk = self.read(start + whole.len() as u64, count, counters)?;
-            whole.extend_from_slice(&chunk[..count]);
-        }
-        Ok(whole)
-    }
-
-    /// The lists of a footer of version 3 but for that of the keys.
-    fn lists(&self, tail: &Tail, counters: &Counters) -> Result<Lists> {
-        let start = self.layout.footer_offset(tail.counts.rows);
-        let (rows, bytes) = (tail.counts.rows as usize, self.layout.footer_bytes(&tail.counts));
-        // Reads begin on a block, on which the last keys may lie.
-        let at = rows * KEY_BYTES as usize;
-        let is_short = bytes as usize <= SHORT_BYTES;
-        let from = if is_short { 0 } else { at / BLOCK_BYTES * BLOCK_BYTES };
-        let read = self.read_long(start + from as u64, bytes as usize - from, counters)?;
-        let lists = &read[at - from..];
-        if hash::checksum(lists) != tail.footer_sum {
-            return Err(self.damaged(start + at as u64, FOOTER_NOT_WHOLE));
-        }
-        let deletions = tail.counts.deletions as usize * DELETION_BYTES as usize;
-        let (deletions, rest) = lists.split_at(deletions);
-        let (key_shards, sums) = rest.split_at(rows);
-        Ok(Lists {
-            deletions: decode_deletions(deletions).collect(),
-            key_shards: key_shards.to_vec(),
-            sums: sums
-                .chunks_exact(KEYS_SUM_BYTES as usize)
-                .map(|sum| u64_and_rest(sum).0)
-                .collect(),
-            keys: is_short.then(|| read[..at].to_vec()),
-        })
-    }
-
-    /// The bytes of all keys by key shard, of which those of blocks that are not wanted are zeros.
-    fn key_blocks(
-        &self,
-        tail: &Tail,
-        lists: &Lists,
-        wanted: &dyn Fn(usize) -> bool,
-        counters: &Counters,
-    ) -> Result<Vec<u8>> {
-        let start = self.layout.footer_offset(tail.counts.rows);
-        let mut keys = vec![0; tail.counts.rows as usize * KEY_BYTES as usize];
-        let mut blocks = (0..lists.sums.len()).filter(|block| wanted(*block)).peekable();
-        while let Some(first) = blocks.next() {
-            let mut end = first + 1;
-            while end - first < CHUNK_BYTES as usize / BLOCK_BYTES
-                && blocks.next_if_eq(&end).is_some()
-            {
-                end += 1;
-            }
-            let at = first * BLOCK_BYTES;
-            let until = (end * BLOCK_BYTES).min(keys.len());
-            let run = &mut keys[at..until];
-            match &lists.keys {
-                Some(keys) => run.copy_from_slice(&keys[at..until]),
-                None => {
-                    let read = self.read(start + at as u64, run.len(), counters)?;
-                    run.copy_from_slice(&read[..run.len()]);
-                }
-            }
-            let sums = run.chunks(BLOCK_BYTES).map(hash::checksum);
-            let differs = sums.zip(&lists.sums[first..]).position(|(found, sum)| found != *sum);
-            if let Some(block) = differs {
-                let offset = start + (at + block * BLOCK_BYTES) as u64;
-                return Err(self.damaged(offset, FOOTER_NOT_WHOLE));
-            }
-        }
-        Ok(keys)
-    }
-
-    /// The deletions that count, of a segment whose footer was read before.
-    pub(crate) fn deletions(&self, tail: &Tail, counters: &Counters) -> Result<Vec<Deletion>> {
-        if tail.counts.deletions == 0 {
-            return Ok(Vec::new());
-        }
-        let mut deletions = match self.layout.version {
-            Version::Two => self.footer(tail, counters)?.deletions,
-            Version::Three => self.lists(tail, counters)?.deletions,
-        };
-        deletions.retain(|deletion| self.counting.contains_key(deletion.key));
-        Ok(deletions)
-    }
-
-    /// What is known of it as a whole, by a footer of its own.
-    pub(crate) fn lie(&self, tail: &Tail, footer: &Footer) -> Lie {
-        let births = match self.layout.version {
-            Version::Two => footer.births_bounds(),
-            Version::Three => tail.births,
-        };
-        let number = self.origin.number as u32;
-        Lie { number, merged: births != (number, number), births }
     }
 
     /// One data page, which is whole.
@@ -400,61 +188,6 @@ impl SegmentFile {
         }
         Ok(())
     }
-}
-
-/// Rows and their keys in order, from the keys by key shard.
-fn rows_of(by_shard: &[u8], key_shards: &[u8]) -> impl Iterator<Item = (u32, Key)> {
-    let mut next = first_of_shards(key_shards);
-    (0..).zip(key_shards).map(move |(row, shard)| {
-        let next = &mut next[usize::from(*shard)];
-        let key = u64_and_rest(&by_shard[*next * KEY_BYTES as usize..]).0;
-        *next += 1;
-        (row, Key(key))
-    })
-}
-
-/// The blocks of keys by key shard that have keys of some of them.
-fn blocks_of(key_shards: &[u8], wanted: &KeyShardSet) -> Vec<bool> {
-    let first = first_of_shards(key_shards);
-    let mut blocks = vec![false; key_shards.len().div_ceil(KEYS_PER_SUM)];
-    for shard in wanted.iter().map(usize::from) {
-        let end = first.get(shard + 1).copied().unwrap_or(key_shards.len());
-        let of_shard = first[shard] / KEYS_PER_SUM..end.div_ceil(KEYS_PER_SUM);
-        if first[shard] < end {
-            blocks[of_shard].fill(true);
-        }
-    }
-    blocks
-}
-
-/// A footer of version 2.
-fn decode_old(bytes: &[u8], tail: &Tail) -> std::result::Result<Footer, String> {
-    let (keys, rest) = bytes.split_at(tail.counts.rows as usize * KEY_BYTES as usize);
-    let (runs, deletions) = rest.split_at(tail.counts.runs as usize * RUN_BYTES as usize);
-    let runs: Vec<Run> = runs.chunks_exact(RUN_BYTES as usize).map(decode_run).collect();
-    let rows: u64 = runs.iter().map(|run| u64::from(run.rows)).sum();
-    if rows != u64::from(tail.counts.rows) {
-        return Err(format!("the runs have {rows} rows together"));
-    }
-    let unmoved = |deletion: Deletion| match deletion.row {
-        u32::MAX => Deletion { row: ROW_UNMOVED, ..deletion },
-        _ => deletion,
-    };
-    let keys = keys.chunks_exact(KEY_BYTES as usize).map(|key| Key(u64_and_rest(key).0)).collect();
-    Ok(Footer { keys, runs, deletions: decode_deletions(deletions).map(unmoved).collect() })
-}
-
-fn decode_run(bytes: &[u8]) -> Run {
-    let (birth, rest) = u32_and_rest(bytes);
-    Run { birth, rows: u32_and_rest(rest).0 }
-}
-
-fn decode_deletions(bytes: &[u8]) -> impl Iterator<Item = Deletion> {
-    bytes.chunks_exact(DELETION_BYTES as usize).map(|bytes| {
-        let (key, rest) = u64_and_rest(bytes);
-        let (birth, rest) = u32_and_rest(rest);
-        Deletion { key: Key(key), birth, row: u32_and_rest(rest).0 }
-    })
 }
 
 /// The last row of `key` among the rows of a page of a segment of `rows` rows, and its number.

@@ -16,7 +16,8 @@ use stepwell_disk::{Buffer, Disk};
 
 use crate::index::{Ahead, Index};
 use crate::rule::{Lie, ROW_UNMOVED};
-use crate::segment::reader::{Counting, row_of};
+use crate::segment::footer::Counting;
+use crate::segment::reader::row_of;
 use crate::segment::{self, Deletion, SegmentFile, Spot};
 use crate::stats::Counters;
 use crate::table::{Sealed, Segment, Table};
@@ -237,6 +238,12 @@ fn own_deletions(deletions: &[Deletion], lie: &Lie) -> HashMap<Key, u32> {
         }
     }
     own
+}
+
+/// The options of a store that keeps the pages and key shards that it was made with.
+pub(super) fn as_made(options: StoreOptions, manifest: &Manifest) -> StoreOptions {
+    let (page_bytes, key_shards) = (manifest.page_bytes as usize, manifest.key_shards);
+    StoreOptions { page_bytes, key_shards, ..options }
 }
 
 /// What a reader of a manifest finds wrong, as opening would: everything but pages is read.

@@ -57,6 +57,7 @@ mod live;
 mod load;
 mod merge;
 mod open;
+mod pin;
 mod pressure;
 mod put;
 mod reader;
@@ -69,9 +70,9 @@ mod write;
 
 pub(crate) use compactor::{Bell, Turns};
 pub(crate) use load::{DELETIONS_HELD, verify};
+pub(crate) use pin::SCAN_BYTES;
 pub use reader::{Lookup, Reader, Ticket};
 pub use reshard::Verify;
-pub(crate) use scan::SCAN_BYTES;
 pub use scan::{Cursor, Scan, Visit};
 pub(crate) use sweep::Sweep;
 
@@ -84,7 +85,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use stepwell_base::Key;
 use stepwell_disk::{Buffer, Disk, Queue};
 
-use self::scan::Pins;
+use self::pin::Pins;
 use self::watch::Watch;
 use crate::executor::Executor;
 use crate::index::Index;

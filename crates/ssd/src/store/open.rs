@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use stepwell_disk::{Disk, Placed, QueueOptions};
 
-use super::load::{self, Loading};
+use super::load::{self, Loading, as_made};
 use super::watch::Watch;
 use super::{Core, Space, State, Store, Writer};
 use crate::executor::{Executor, ExecutorOptions};
@@ -302,12 +302,6 @@ impl Store {
         }
         Ok(store)
     }
-}
-
-/// The options of a store that keeps the pages and key shards that it was made with.
-pub(super) fn as_made(options: StoreOptions, manifest: &Manifest) -> StoreOptions {
-    let (page_bytes, key_shards) = (manifest.page_bytes as usize, manifest.key_shards);
-    StoreOptions { page_bytes, key_shards, ..options }
 }
 
 /// The directory with the manifest.

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use stepwell_disk::{Disk, Placed};
 
 use super::Store;
-use super::load::Loading;
-use super::open::{Disks, as_made, home, lock_new, number_free, refuse_twice, set_aside_unnamed};
+use super::load::{Loading, as_made};
+use super::open::{Disks, home, lock_new, number_free, refuse_twice, set_aside_unnamed};
 use crate::identity::Origin;
 use crate::segment::{self, NUMBER_END, SegmentFile, Spot};
 use crate::stats::Counters;

@@ -2,49 +2,40 @@
 //!
 //! How      A scan begins at one moment: which rows are live then it notes in a bit for each row of
 //!          each segment, and it holds the segments' files, which stay readable after they were
-//!          merged and removed. Of segments that are being written it copies the pages that are not
-//!          in their files. Then it reads runs of neighbouring pages with live rows, several at a
-//!          time, and hands their rows out in order of segments and rows.
+//!          merged and removed. Of segments that are being written it copies the pages that are
+//!          not in their files. Then it reads runs of neighbouring pages with live rows, several
+//!          at a time, and hands their rows out in order of segments and rows.
 //!
 //! ```text
-//!  begin ─► the writer waits: what is in memory ─► writers go on: lists of keys, bit by bit ─► read
-//!           merges wait ─────────────────────────────────────────────────────────────┘
+//!  begin ─► writers wait: what is in memory ─► writers go on: lists of keys, bit by bit ─► read
+//!           merges wait ────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Why the bits are those of one moment: rows that are replaced or deleted while lists are read are
-//! noted ([`Watch`](super::watch)) and count; rows that are put then lie in segments that are not
-//! looked at; and no merge moves any.
-//! Failure  A page that cannot be read, or a visitor's error, stops the scan where it is: it goes on
-//!          there when it is asked again.
-//! Bounds   A bit for each row of the segments that are left; [`STALE_MAX`] rows noted, and a little
-//!          more, while it begins: writers wait beyond that; copies of pages in memory, no more than
-//!          a store's write buffers; while a list is read, that; and twice the bytes of a reader.
+//! [`pin`](super::pin) says why the bits are those of one moment.
+//! Failure  A page that cannot be read, or a visitor's error, stops the scan where it is: it goes
+//!          on there when it is asked again.
+//! Bounds   A bit for each row of the segments that are left; 2^18 rows noted, and a little more,
+//!          while it begins: writers wait beyond that; copies of pages in memory, no more than a
+//!          store's write buffers; while a list is read, that; and twice the bytes of a reader.
 //! Cost     Lists of keys, 9 bytes a row; pages with live rows, each once.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use stepwell_base::Key;
-use stepwell_base::hash::Checksum;
 use stepwell_disk::Queue;
 
-use super::live::{LOOKS_MAX, NOT_WHOLE};
-use super::watch::Watch;
-use super::{Core, State, Store, Writer};
-use crate::layout::Counts;
-use crate::segment::{SegmentFile, page};
-use crate::table::Segment;
+use super::live::NOT_WHOLE;
+use super::pin::{Pinned, Version};
+use super::{Core, Store};
+use crate::segment::page;
 use crate::{Error, Result};
 
 /// What is done with a row: its key, the step of its last use, and its payload.
 pub type Visit<'a> = dyn FnMut(Key, u32, &[u8]) -> Result<()> + 'a;
 
-/// Rows that went stale while a scan begins, above which writers wait for it.
-const STALE_MAX: usize = 1 << 18;
-/// Bytes that noting them takes.
-pub(crate) const SCAN_BYTES: u64 = (STALE_MAX * size_of::<(u32, Key)>()) as u64;
 /// Bytes of one read at most, but for a single larger page.
 const RUN_BYTES: usize = 128 << 10;
 /// Rows that [`Store::scan_live`] visits at once.
@@ -104,29 +95,9 @@ pub struct Scan {
 /// that very version, today or another day ([`Store::scan_from`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    version: u64,
+    pub(super) version: u64,
     segment: u64,
     row: u32,
-}
-
-/// The moment at which a scan began.
-#[derive(Clone, Copy, Debug)]
-struct Version {
-    /// Tells it from others.
-    number: u64,
-    next_seq: u64,
-    expire_before: u32,
-}
-
-/// A segment as it was when a scan began.
-struct Pinned {
-    file: Arc<SegmentFile>,
-    /// Of its file; of one that is being written those that it would have now.
-    bytes: u64,
-    /// A bit for each row.
-    live: Vec<u64>,
-    /// Pages that were not in the file.
-    pages: BTreeMap<u32, Vec<u8>>,
 }
 
 /// Neighbouring pages of a segment.
@@ -139,9 +110,6 @@ struct Run {
     /// What came of reading them; none yet while it is under way.
     outcome: Option<Result<Vec<u8>>>,
 }
-
-/// Segments that scans hold, by number: how many scans, and bytes.
-pub(super) type Pins = HashMap<u64, (u32, u64)>;
 
 impl fmt::Debug for Scan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -370,36 +338,7 @@ impl Scan {
     }
 }
 
-impl Drop for Scan {
-    fn drop(&mut self) {
-        self.core.count_pins(self.segments.iter(), false);
-    }
-}
-
 impl Pinned {
-    fn new(segment: &Segment) -> Self {
-        let (file, rows) = (Arc::clone(&segment.file), segment.rows);
-        let sealed_now = file.layout.file_bytes(&Counts { rows, ..Counts::default() });
-        let bytes = segment.sealed.map_or(sealed_now, |sealed| sealed.bytes);
-        Self { file, bytes, live: vec![0; (rows as usize).div_ceil(64)], pages: BTreeMap::new() }
-    }
-
-    fn set(&mut self, row: u32, is_live: bool) {
-        let (word, bit) = (row as usize / 64, 1 << (row % 64));
-        self.live[word] = if is_live { self.live[word] | bit } else { self.live[word] & !bit };
-    }
-
-    /// The first live row from `row` on.
-    fn next_live(&self, row: u32) -> Option<u32> {
-        let mut word = row as usize / 64;
-        let mut bits = self.live.get(word)? & (u64::MAX << (row % 64));
-        while bits == 0 {
-            word += 1;
-            bits = *self.live.get(word)?;
-        }
-        Some(word as u32 * 64 + bits.trailing_zeros())
-    }
-
     /// Neighbouring pages from one on that have live rows, in the file, or in memory that one.
     fn pages_together(&self, first: u32, bytes_max: usize) -> u32 {
         let layout = &self.file.layout;
@@ -415,156 +354,15 @@ impl Pinned {
         }
         pages
     }
+}
 
-    /// Notes rows that the index points at now, of a segment in `slot`; of those of one key on a
-    /// page the last.
-    fn note(&mut self, state: &State, slot: u32, rows: &[(u32, Key)]) {
-        let layout = self.file.layout;
-        let keys: Vec<Key> = rows.iter().map(|(_, key)| *key).collect();
-        state.index.get_many(&keys, |at, place| {
-            let row = rows[at].0;
-            if place == Some(state.table.place(slot, layout.page_of(row))) {
-                self.set(row, true);
-            }
-        });
-    }
-
-    /// Of several rows of a key on a page, which come of its being deleted in between, leaves the
-    /// last one live; `rows` are all of the segment that count.
-    fn leave_last(&mut self, rows: &[(u32, Key)]) {
-        let layout = self.file.layout;
-        for on_page in rows.chunk_by(|a, b| layout.page_of(a.0) == layout.page_of(b.0)) {
-            for (at, (row, key)) in on_page.iter().enumerate() {
-                if on_page[at + 1..].iter().any(|(_, later)| later == key) {
-                    self.set(*row, false);
-                }
-            }
-        }
-    }
-
-    /// Rows that went stale after the scan began were live then.
-    fn bring_back(&mut self, rows: &[(u32, Key)], stale: &[(u32, Key)]) {
-        let layout = self.file.layout;
-        for (page, key) in stale {
-            let end = rows.partition_point(|(row, _)| layout.page_of(*row) <= *page);
-            let on_page = rows[..end].iter().rev();
-            let mut on_page = on_page.take_while(|(row, _)| layout.page_of(*row) == *page);
-            if let Some((row, _)) = on_page.find(|(_, other)| other == key) {
-                self.set(*row, true);
-            }
-        }
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.core.count_pins(self.segments.iter(), false);
     }
 }
 
 impl Core {
-    /// The segments that have live rows now, and which rows these are.
-    fn pin(&self, from: Option<&Cursor>) -> Result<(Vec<Pinned>, Version)> {
-        let _merging = self.hold_merges();
-        // Reading goes on where writes are refused.
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.state_mut();
-        let version = self.version(&state);
-        if from.is_some_and(|cursor| cursor.version != version.number) {
-            let path = self.home().path().to_owned();
-            let why =
-                "has another version than the one that the scan was of: begin it anew, or go \
-                       on in a snapshot of that version"
-                    .to_owned();
-            return Err(Error::Mismatch { path, why });
-        }
-        let mut slots = state.table.in_order();
-        slots.retain(|slot| state.table.get(*slot).live > 0);
-        let is_sealed = |state: &State, slot: u32| state.table.get(slot).sealed.is_some();
-        let sealed = slots.iter().copied().filter(|slot| is_sealed(&state, *slot));
-        state.watch = Watch::over(sealed.collect::<Vec<_>>().into_iter());
-        let mut pinned = Vec::new();
-        for slot in slots {
-            let segment = state.table.get(slot);
-            let mut pin = Pinned::new(segment);
-            if segment.sealed.is_none() {
-                self.pin_open(&state, &writer, slot, &mut pin);
-            }
-            pinned.push((slot, pin));
-        }
-        drop(state);
-        drop(writer);
-        let filled = self.pin_all_sealed(&mut pinned);
-        self.state_mut().watch = Watch::default();
-        filled?;
-        Ok((pinned.into_iter().map(|(_, pin)| pin).collect(), version))
-    }
-
-    /// Notes what is live of a segment that is being written, and copies pages that are not in its
-    /// file.
-    fn pin_open(&self, state: &State, writer: &Writer, slot: u32, pin: &mut Pinned) {
-        let draft = writer.draft(slot);
-        assert!(draft.is_some(), "a segment is sealed, or its keys are listed");
-        let keys = draft.map_or(&[][..], |draft| draft.keys());
-        let rows: Vec<(u32, Key)> = (0..).zip(keys.iter().copied()).collect();
-        rows.chunks(LOOKS_MAX).for_each(|rows| pin.note(state, slot, rows));
-        if draft.is_some_and(|draft| draft.counts().deletions > 0) {
-            pin.leave_last(&rows);
-        }
-        let layout = self.layout;
-        for page in 1..=layout.pages(rows.len() as u32) {
-            let held = state.pages(slot).and_then(|pages| pages.page(page));
-            if let Some((bytes, _)) = held {
-                pin.pages.insert(page, bytes.to_vec());
-            }
-        }
-    }
-
-    /// Notes what was live of sealed segments when the scan began. Writers wait once too much went
-    /// stale since.
-    fn pin_all_sealed(&self, pinned: &mut [(u32, Pinned)]) -> Result<()> {
-        let mut held = None;
-        for (slot, pin) in pinned {
-            let (watched, noted) = {
-                let state = self.state();
-                (state.watch.has(*slot), state.watch.len())
-            };
-            if noted > STALE_MAX && held.is_none() {
-                held = Some(self.writer.lock().unwrap_or_else(PoisonError::into_inner));
-            }
-            if watched {
-                self.pin_sealed(*slot, pin)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn pin_sealed(&self, slot: u32, pin: &mut Pinned) -> Result<()> {
-        let sealed = self.state().table.get(slot).sealed;
-        let Some(sealed) = sealed else { unreachable!("what is watched is sealed") };
-        let rows = pin.file.counting(&sealed.tail, &self.counters)?.rows;
-        for rows in rows.chunks(LOOKS_MAX) {
-            pin.note(&self.state(), slot, rows);
-        }
-        let stale = self.state_mut().watch.take(slot);
-        pin.bring_back(&rows, &stale);
-        if sealed.tail.counts.deletions > 0 {
-            pin.leave_last(&rows);
-        }
-        Ok(())
-    }
-
-    fn version(&self, state: &State) -> Version {
-        let (next_seq, expire_before) = (state.next_seq, state.expire_before);
-        let mut sum = Checksum::new();
-        sum.update(&self.id.to_bytes());
-        sum.update(&state.next_seq.to_le_bytes());
-        sum.update(&state.expire_before.to_le_bytes());
-        for slot in state.table.in_order() {
-            let segment = state.table.get(slot);
-            if segment.rows > 0 {
-                sum.update(&segment.file.number.to_le_bytes());
-                sum.update(&segment.rows.to_le_bytes());
-                sum.update(&segment.live.to_le_bytes());
-            }
-        }
-        Version { number: sum.value(), next_seq, expire_before }
-    }
-
     /// The bytes of a run, if all of its pages that are wanted are whole.
     fn whole(&self, segment: &Pinned, run: &Run, bytes: &[u8]) -> Result<Vec<u8>> {
         let (file, layout) = (&segment.file, &segment.file.layout);
@@ -587,36 +385,4 @@ impl Core {
         };
         rows.iter().filter(wanted).map(|(_, key)| *key).collect()
     }
-
-    /// Counts segments that a scan holds, or holds no longer.
-    fn count_pins<'a>(&self, segments: impl Iterator<Item = &'a Pinned>, holds: bool) {
-        let mut pins = lock(&self.pins);
-        for segment in segments {
-            let number = segment.file.number;
-            if holds {
-                pins.entry(number).or_insert((0, segment.bytes)).0 += 1;
-            } else if let Some((scans, _)) = pins.get_mut(&number) {
-                *scans -= 1;
-                if *scans == 0 {
-                    pins.remove(&number);
-                }
-            }
-        }
-    }
-
-    /// Segments that scans alone hold, and their bytes.
-    pub(super) fn pinned(&self, state: &State) -> (u64, u64) {
-        let pins = lock(&self.pins);
-        if pins.is_empty() {
-            return (0, 0);
-        }
-        let used = state.table.in_order();
-        let used: Vec<u64> = used.iter().map(|slot| state.table.get(*slot).file.number).collect();
-        let alone = pins.iter().filter(|(number, _)| used.binary_search(number).is_err());
-        alone.fold((0, 0), |(count, sum), (_, (_, bytes))| (count + 1, sum + bytes))
-    }
-}
-
-fn lock(pins: &Mutex<Pins>) -> std::sync::MutexGuard<'_, Pins> {
-    pins.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,6 +18,7 @@ mod model;
 mod old_format;
 mod refusal;
 mod repair;
+mod reshard;
 mod rest;
 mod scans;
 mod shards;
