@@ -12,7 +12,7 @@ use crate::rule::Lie;
 use crate::segment::footer::Footer;
 use crate::segment::{self, SegmentFile, Tail, page};
 use crate::stats::Counters;
-use crate::{Error, Manifest, Result, SegmentEntry, StoreOptions, lock, store};
+use crate::{Aside, Error, Manifest, Result, SegmentEntry, Store, StoreOptions, lock, store};
 
 /// What was checked, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,6 +27,8 @@ pub struct Checked {
     pub rows: u64,
     /// Bytes of their files, as the manifest says.
     pub bytes: u64,
+    /// What lies in `set-aside`, which is no part of it.
+    pub aside: Aside,
     /// Everything that does not fit.
     pub damages: Vec<Damage>,
 }
@@ -64,7 +66,8 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let _locks = lock::shared(disks)?;
     let manifest = Manifest::load(&**disks.first().ok_or_else(none)?)?;
-    let mut checked = Checked { commit: manifest.commit, ..Checked::default() };
+    let mut checked =
+        Checked { commit: manifest.commit, aside: Store::aside(disks)?, ..Checked::default() };
     for entry in &manifest.segments {
         checked.segments += 1;
         checked.rows += u64::from(entry.rows);

@@ -43,4 +43,4 @@ pub use options::{Compaction, SPACE_HARD, StoreOptions, WRITES_MAX};
 pub use repair::{Salvaged, repair};
 pub use size::SEGMENTS_MANY;
 pub use stats::{DirectoryStats, LIVE_PARTS, Stats};
-pub use store::{Cursor, Lookup, Reader, Scan, Store, Ticket, Verify, Visit};
+pub use store::{Aside, Cursor, Lookup, Reader, Scan, Store, Ticket, Verify, Visit};

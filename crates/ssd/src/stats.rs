@@ -94,6 +94,10 @@ pub struct Stats {
     pub segments_left_alone: u64,
     /// Deletions in sealed segments.
     pub deletions: u64,
+    /// Files that were set aside in the store's directories when it was opened.
+    pub files_set_aside: u64,
+    /// Their bytes.
+    pub bytes_set_aside: u64,
     /// Manifests written.
     pub commits: u64,
     /// Times that a writer waited for compaction.

@@ -41,7 +41,7 @@ pub(crate) enum Job {
     Plan(ConfigArgs),
     /// List all settings with their meaning and default
     Config,
-    /// Check stores of rows, or salvage what is left of a damaged one
+    /// Check stores of rows, remove what was set aside, or salvage what is left of a damaged one
     Store(StoreArgs),
     /// Measure a part against what the machine can do
     Bench(BenchArgs),
@@ -98,6 +98,13 @@ pub(crate) enum StoreJob {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// Remove what was set aside beside a store, in its directories `set-aside`: segments that no
+    /// commit names, and stores that others took the place of
+    Purge {
+        /// The store's directory (all of them, if it has several)
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
     },
     /// Put every intact row into a new store, which no checkpoint names: to train on from it, put
     /// it in the place of the checkpoint's rows-N and say --repaired; lost rows begin anew

@@ -8,7 +8,7 @@ use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::{Checkpoint, Rows};
-use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Salvaged, StoreOptions};
+use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Salvaged, Store, StoreOptions};
 
 use crate::cli::{StoreArgs, StoreJob};
 use crate::failure::Failure;
@@ -27,6 +27,7 @@ const DAMAGES_SHOWN: usize = 50;
 pub(crate) fn run(args: &StoreArgs) -> Result<(), Failure> {
     match &args.job {
         StoreJob::Check { directories, json } => check(directories, *json),
+        StoreJob::Purge { directories } => purge(directories),
         StoreJob::Repair { directories, into } => repair(directories, into),
     }
 }
@@ -194,6 +195,23 @@ fn show_parts(path: &Path, opened: &stepwell_server::Result<Checkpoint>) -> Page
     page
 }
 
+/// Removes what was set aside.
+fn purge(directories: &[PathBuf]) -> Result<(), Failure> {
+    let Named { stores, .. } = named(directories)?;
+    let mut said = Ok(());
+    for store in stores {
+        let purged = open(&store)
+            .and_then(|disks| Store::purge(&disks).map_err(|error| error.to_string()))?;
+        let mut page = Page::default();
+        put!(page, "{}: {} files removed, {}", name(&store), purged.files, ByteCount(purged.bytes));
+        for other in &purged.others {
+            put!(page, "  set-aside/{other} is none of a store, and stays");
+        }
+        said = said.and(page.say());
+    }
+    said
+}
+
 fn show_checked(store: &[PathBuf], checked: &Checked) -> Page {
     let mut page = Page::default();
     put!(
@@ -207,6 +225,15 @@ fn show_checked(store: &[PathBuf], checked: &Checked) -> Page {
         ByteCount(checked.bytes),
         if checked.damages.is_empty() { "whole" } else { "DAMAGED" }
     );
+    if checked.aside.files > 0 {
+        put!(
+            page,
+            "  {} files, {}, lie in set-aside, which are no part of it: `stepwell store purge` \
+             removes them",
+            checked.aside.files,
+            ByteCount(checked.aside.bytes)
+        );
+    }
     let shown = checked.damages.iter().take(DAMAGES_SHOWN);
     shown.for_each(|damage| show_damage(&mut page, damage));
     if checked.damages.len() > DAMAGES_SHOWN {

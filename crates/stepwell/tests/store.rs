@@ -121,3 +121,34 @@ fn a_repair_neither_writes_into_its_source_nor_passes_for_whole_half_way() {
         assert!(message.contains("cut short"), "{message}");
     }
 }
+
+#[test]
+fn what_was_set_aside_is_told_and_removed_when_asked() {
+    let shop = Workshop::new();
+    let rows = trained(&shop);
+    let path = rows.display().to_string();
+    assert!(shop.ok(&["store", "purge", &path]).contains("0 files removed"));
+    let listed = |path: &Path| {
+        let mut names: Vec<_> =
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = listed(&rows);
+    let aside = rows.join("set-aside");
+    fs::create_dir(&aside).unwrap();
+    fs::copy(first_segment(&rows), aside.join("segment-000000000999.rows")).unwrap();
+    fs::write(aside.join("manifest.json.2"), b"{}").unwrap();
+    fs::write(aside.join("notes"), b"mine").unwrap();
+    let told = shop.ok(&["store", "check", &path]);
+    assert!(told.contains("2 files") && told.contains("store purge"), "{told}");
+    let purged = shop.ok(&["store", "purge", &path]);
+    assert!(purged.contains("2 files removed") && purged.contains("notes"), "{purged}");
+    assert_eq!(listed(&aside), ["notes"]);
+    assert!(!shop.ok(&["store", "check", &path]).contains("store purge"));
+    fs::remove_dir_all(&aside).unwrap();
+    assert_eq!(listed(&rows), before, "nothing else is touched");
+    fs::create_dir(shop.path("empty")).unwrap();
+    assert!(shop.fails(&["store", "purge", "empty"]).contains("holds no store"));
+    assert!(shop.fails(&["store", "purge", "nowhere"]).contains("is no directory"));
+}

@@ -1,8 +1,8 @@
 //! Footers: which keys and deletions a segment holds; all of them, or what counts here.
 //!
 //! ```text
-//! version 3  [ keys by key shard: 8 B a row ][ deletions ][ key shard of each row ][ sums of keys ]
-//!              read and checked by 4 KiB       read and checked together
+//! [ keys by key shard: 8 B a row ][ deletions ][ key shard of each row ][ sums of keys ]
+//!   read and checked by 4 KiB       read and checked together
 //! ```
 //!
 //! Where few key shards count, only the blocks that have keys of theirs are read. A short footer is

@@ -48,6 +48,7 @@
 //! Cost      A row is written once when it is put and about once more when its segment is merged;
 //!           a look-up reads its page.
 
+mod aside;
 mod commit;
 mod compact;
 mod compactor;
@@ -68,6 +69,7 @@ mod sweep;
 mod watch;
 mod write;
 
+pub use aside::Aside;
 pub(crate) use compactor::{Bell, Turns};
 pub(crate) use load::{DELETIONS_HELD, verify};
 pub(crate) use pin::SCAN_BYTES;
@@ -140,6 +142,8 @@ pub(crate) struct Core {
     /// Whether the store is going away.
     closing: AtomicBool,
     executor: Executor,
+    /// What lay aside when it was opened.
+    aside: Aside,
     /// Segments that scans hold.
     pins: Mutex<Pins>,
     counters: Counters,
@@ -335,6 +339,8 @@ impl Core {
         stats.segments_retired = state.retired.segments;
         (stats.segments_pinned, stats.bytes_pinned) = self.pinned(&state);
         stats.deletions = state.table.deletions();
+        stats.files_set_aside = self.aside.files;
+        stats.bytes_set_aside = self.aside.bytes;
         stats.index_bytes = state.index.bytes();
         stats.index_bytes_peak = state.index.bytes_peak();
         stats.index_rewrite_ms_longest = state.index.rewrite_longest().as_secs_f64() * 1e3;

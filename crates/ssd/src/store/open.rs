@@ -1,4 +1,4 @@
-//! Making, opening, restoring a store, and setting one aside.
+//! Making, opening and restoring a store.
 //!
 //! Opening reads headers, tails and footers: 8 bytes a row and a little more, never a payload; how
 //! it tells which of two versions counts is in [`super::load`].
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use stepwell_disk::{Disk, Placed, QueueOptions};
 
+use super::aside::{number_free, set_aside_unnamed};
 use super::load::{self, Loading, as_made};
 use super::watch::Watch;
 use super::{Core, Space, State, Store, Writer};
@@ -17,18 +18,15 @@ use crate::index::Index;
 use crate::lock::{self, Locks};
 use crate::manifest::MANIFEST_NAME;
 use crate::options::{Compaction, WRITES_MAX};
-use crate::segment::reader::header_of;
 use crate::segment::{self, SegmentFile};
 use crate::size::Sizes;
 use crate::stats::Counters;
 use crate::table::Table;
 use crate::v1::OldManifest;
-use crate::{Error, Manifest, Result, SegmentEntry, StoreId, StoreOptions};
+use crate::{Error, Manifest, Result, StoreId, StoreOptions};
 
 /// Chunks on their way to the disk of a store that shares none: its writes and those of a merge.
 const CHUNKS_ALONE: u64 = 2 * WRITES_MAX as u64;
-/// Where files go that no manifest names.
-const SET_ASIDE: &str = "set-aside";
 
 /// The directories of a store, the one with the manifest first.
 pub(super) type Disks = Vec<Arc<dyn Disk>>;
@@ -185,22 +183,6 @@ impl Store {
         Self::assemble((disks, locks), options, manifest, counters)
     }
 
-    /// Moves a store's files into the directory `set-aside`, so that another can be made in its
-    /// place; nothing is removed. Returns the number of files.
-    ///
-    /// # Errors
-    /// When somebody has the store open, or the disk refuses; what was moved then stays moved.
-    pub fn set_aside(disk: &dyn Disk) -> Result<usize> {
-        let _lock = lock::alone_in(disk)?;
-        let mut moved = 0;
-        if disk.exists(MANIFEST_NAME)? {
-            // First, so that a half-moved store is none.
-            move_aside(disk, MANIFEST_NAME)?;
-            moved += 1;
-        }
-        Ok(moved + set_aside_of(disk, &[], &[])?)
-    }
-
     /// Writes the rows of a store of version 1, which lies in `source`, into one of this version.
     fn rewrite(
         disks: &Disks,
@@ -277,7 +259,9 @@ impl Store {
             let write_bytes = CHUNKS_ALONE * options.chunk_bytes() as u64;
             Executor::new(ExecutorOptions { write_bytes, ..ExecutorOptions::default() })
         });
+        let aside = Self::aside(&disks)?;
         let core = Arc::new(Core {
+            aside,
             disks,
             _locks: locks,
             id,
@@ -336,63 +320,4 @@ pub(crate) fn refuse_twice(disks: &[Arc<dyn Disk>]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A number above that of every segment that lies in the directories or was set aside there: a
-/// number given twice would make a page of the old file one of the new.
-pub(super) fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
-    let mut highest = 0;
-    for disk in disks {
-        let aside = disk.directory(&disk.path().join(SET_ASIDE));
-        let aside = aside.map_or(Ok(Vec::new()), |aside| aside.list())?;
-        let numbers = disk.list()?.into_iter().chain(aside);
-        let numbers = numbers.filter_map(|name| segment::number_of_any(&name));
-        highest = numbers.fold(highest, u64::max);
-    }
-    Ok(highest + 1)
-}
-
-pub(super) fn set_aside_unnamed(
-    disks: &[Arc<dyn Disk>],
-    named: &[SegmentEntry],
-    ours: &[StoreId],
-) -> Result<()> {
-    for disk in disks {
-        set_aside_of(&**disk, named, ours)?;
-    }
-    Ok(())
-}
-
-/// Sets aside the files that are called like segments and are not named; returns their number.
-/// Where it is known whose are ours, others' segments are left alone.
-fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry], ours: &[StoreId]) -> Result<usize> {
-    let mut numbers: Vec<u64> = named.iter().map(|entry| entry.segment).collect();
-    numbers.sort_unstable();
-    let mut moved = 0;
-    for name in disk.list()? {
-        let unnamed =
-            segment::number(&name).is_some_and(|number| numbers.binary_search(&number).is_err());
-        if unnamed && (ours.is_empty() || !is_foreign(disk, &name, ours)) {
-            move_aside(disk, &name)?;
-            moved += 1;
-        }
-    }
-    Ok(moved)
-}
-
-/// Whether a file is a segment of a store that is none of `ours`; one whose header is not whole is
-/// what a killed process left.
-fn is_foreign(disk: &dyn Disk, name: &str, ours: &[StoreId]) -> bool {
-    let header = disk.open(name).ok().and_then(|file| header_of(&*file).ok().flatten());
-    header.is_some_and(|header| !ours.contains(&header.origin.store))
-}
-
-fn move_aside(disk: &dyn Disk, name: &str) -> Result<()> {
-    let mut target = format!("{SET_ASIDE}/{name}");
-    let mut number = 1;
-    while disk.exists(&target)? {
-        number += 1;
-        target = format!("{SET_ASIDE}/{name}.{number}");
-    }
-    Ok(disk.rename(name, &target)?)
 }

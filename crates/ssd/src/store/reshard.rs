@@ -20,8 +20,9 @@ use std::sync::Arc;
 use stepwell_disk::{Disk, Placed};
 
 use super::Store;
+use super::aside::{number_free, set_aside_unnamed};
 use super::load::{Loading, as_made};
-use super::open::{Disks, home, lock_new, number_free, refuse_twice, set_aside_unnamed};
+use super::open::{Disks, home, lock_new, refuse_twice};
 use crate::identity::Origin;
 use crate::segment::{self, NUMBER_END, SegmentFile, Spot};
 use crate::stats::Counters;

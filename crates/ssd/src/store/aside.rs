@@ -1,0 +1,166 @@
+//! Files that no manifest names: set aside, counted, and removed when somebody asks for that.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use stepwell_disk::Disk;
+
+use super::Store;
+use crate::manifest::MANIFEST_NAME;
+use crate::segment;
+use crate::segment::reader::header_of;
+use crate::{Error, Result, SegmentEntry, StoreId, lock};
+
+/// Where files go that no manifest names.
+const SET_ASIDE: &str = "set-aside";
+
+/// Files in the directories `set-aside` of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Aside {
+    /// Segments and manifests, which a purge removes.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Names of other files, which somebody else put there.
+    pub others: Vec<String>,
+}
+
+impl Store {
+    /// Moves a store's files into the directory `set-aside`, so that another can be made in its
+    /// place; nothing is removed. Returns the number of files.
+    ///
+    /// # Errors
+    /// When somebody has the store open, or the disk refuses; what was moved then stays moved.
+    pub fn set_aside(disk: &dyn Disk) -> Result<usize> {
+        let _lock = lock::alone_in(disk)?;
+        let mut moved = 0;
+        if disk.exists(MANIFEST_NAME)? {
+            // First, so that a half-moved store is none.
+            move_aside(disk, MANIFEST_NAME)?;
+            moved += 1;
+        }
+        Ok(moved + set_aside_of(disk, &[], &[])?)
+    }
+
+    /// What was set aside in the directories of a store.
+    ///
+    /// # Errors
+    /// When a directory cannot be read.
+    pub fn aside(disks: &[Arc<dyn Disk>]) -> Result<Aside> {
+        let mut found = Aside::default();
+        for disk in disks {
+            each_aside(&**disk, &mut found, &mut |_, _| Ok(()))?;
+        }
+        Ok(found)
+    }
+
+    /// Removes what was set aside in the directories of a store: segments and manifests, and no
+    /// other file. Returns what was removed.
+    ///
+    /// # Errors
+    /// When there is no store, somebody has it open, or the disk refuses; what was removed before
+    /// is gone then.
+    pub fn purge(disks: &[Arc<dyn Disk>]) -> Result<Aside> {
+        let home = super::open::home(disks)?;
+        if !home.exists(MANIFEST_NAME)? && Self::aside(disks)? == Aside::default() {
+            return Err(Error::Missing { path: home.path().to_owned() });
+        }
+        // A snapshot has no such file, and gets none.
+        let had_lock = |disk: &Arc<dyn Disk>| Ok(disk.exists(lock::LOCK_NAME)?);
+        let had: Vec<bool> = disks.iter().map(had_lock).collect::<Result<_>>()?;
+        let locks = lock::alone(disks)?;
+        let mut removed = Aside::default();
+        for disk in disks {
+            each_aside(&**disk, &mut removed, &mut |aside, name| {
+                aside.remove(name)?;
+                Ok(aside.sync_directory()?)
+            })?;
+        }
+        drop(locks);
+        for (disk, _) in disks.iter().zip(had).filter(|(_, had)| !had) {
+            lock::remove(&**disk)?;
+        }
+        Ok(removed)
+    }
+}
+
+/// Counts what lies in the directory `set-aside` of another one, and does something with each file
+/// that a store put there.
+fn each_aside(
+    disk: &dyn Disk,
+    found: &mut Aside,
+    each: &mut dyn FnMut(&dyn Disk, &str) -> Result<()>,
+) -> Result<()> {
+    let Ok(aside) = disk.directory(&disk.path().join(SET_ASIDE)) else { return Ok(()) };
+    for name in aside.list()? {
+        let is_ours = segment::number_of_any(&name).is_some() || name.starts_with(MANIFEST_NAME);
+        if !is_ours {
+            found.others.push(name);
+            continue;
+        }
+        let bytes = aside.open(&name)?.len()?;
+        each(&*aside, &name)?;
+        found.files += 1;
+        found.bytes += bytes;
+    }
+    Ok(())
+}
+
+/// A number above that of every segment that lies in the directories or was set aside there: a
+/// number given twice would make a page of the old file one of the new.
+pub(super) fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
+    let mut highest = 0;
+    for disk in disks {
+        let aside = disk.directory(&disk.path().join(SET_ASIDE));
+        let aside = aside.map_or(Ok(Vec::new()), |aside| aside.list())?;
+        let numbers = disk.list()?.into_iter().chain(aside);
+        let numbers = numbers.filter_map(|name| segment::number_of_any(&name));
+        highest = numbers.fold(highest, u64::max);
+    }
+    Ok(highest + 1)
+}
+
+pub(super) fn set_aside_unnamed(
+    disks: &[Arc<dyn Disk>],
+    named: &[SegmentEntry],
+    ours: &[StoreId],
+) -> Result<()> {
+    for disk in disks {
+        set_aside_of(&**disk, named, ours)?;
+    }
+    Ok(())
+}
+
+/// Sets aside the files that are called like segments and are not named; returns their number.
+/// Where it is known whose are ours, others' segments are left alone.
+fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry], ours: &[StoreId]) -> Result<usize> {
+    let mut numbers: Vec<u64> = named.iter().map(|entry| entry.segment).collect();
+    numbers.sort_unstable();
+    let mut moved = 0;
+    for name in disk.list()? {
+        let unnamed =
+            segment::number(&name).is_some_and(|number| numbers.binary_search(&number).is_err());
+        if unnamed && (ours.is_empty() || !is_foreign(disk, &name, ours)) {
+            move_aside(disk, &name)?;
+            moved += 1;
+        }
+    }
+    Ok(moved)
+}
+
+/// Whether a file is a segment of a store that is none of `ours`; one whose header is not whole is
+/// what a killed process left.
+fn is_foreign(disk: &dyn Disk, name: &str, ours: &[StoreId]) -> bool {
+    let header = disk.open(name).ok().and_then(|file| header_of(&*file).ok().flatten());
+    header.is_some_and(|header| !ours.contains(&header.origin.store))
+}
+
+fn move_aside(disk: &dyn Disk, name: &str) -> Result<()> {
+    let mut target = format!("{SET_ASIDE}/{name}");
+    let mut number = 1;
+    while disk.exists(&target)? {
+        number += 1;
+        target = format!("{SET_ASIDE}/{name}.{number}");
+    }
+    Ok(disk.rename(name, &target)?)
+}
