@@ -3,21 +3,23 @@
 #![forbid(unsafe_code)]
 
 mod engine;
+mod fio;
 mod meter;
 mod options;
 mod phases;
-mod program;
 mod report;
 mod scratch;
 mod withhold;
 mod workload;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
 
+use engine::Engine;
 use meter::Machine;
 use options::Options;
+use phases::Figures;
 use report::Report;
 
 /// What went wrong, in a line.
@@ -42,21 +44,32 @@ fn progress(message: &str) {
 #[expect(clippy::print_stdout, reason = "the table is what the program is for")]
 fn run(options: Options) -> Result<()> {
     options.check()?;
+    if let Some(engine) = options.alone {
+        let figures = phases::measure(engine, &options)?;
+        let text = serde_json::to_string(&figures).map_err(|error| error.to_string())?;
+        println!("{text}");
+        return Ok(());
+    }
     let (command, machine) = (std::env::args().collect(), Machine::here());
-    let ours = match &options.stepwell {
-        Some(program) => Some(program::stepwell(program, &options)?),
-        None => None,
-    };
-    let (stepwell, stepwell_report) = ours.unzip();
-    let engines = options.engines();
-    let engines = engines.into_iter().map(|engine| phases::measure(engine, &options));
+    let mut disk = Vec::new();
+    disk.extend(options.fio.then(|| fio::measure(&options)).transpose()?);
+    let engines = options.engines().into_iter().map(measure_apart);
     let engines = engines.collect::<Result<Vec<_>>>()?;
-    let fio = if options.fio { Some(program::fio(&options)?) } else { None };
-    let factors = report::factors(stepwell.as_ref(), &engines);
-    let report =
-        Report { command, machine, options, stepwell, stepwell_report, engines, fio, factors };
-    println!("{}", report::table(&report));
+    disk.extend(options.fio.then(|| fio::measure(&options)).transpose()?);
+    let factors = report::factors(&engines);
+    let report = Report { command, machine, options, engines, disk, factors };
+    println!("{}", report::text(&report));
     write_json(&report)
+}
+
+/// Measures an engine in a process of its own: its memory is then nobody else's.
+fn measure_apart(engine: Engine) -> Result<Figures> {
+    let program = std::env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).args(["--alone", engine.name()]);
+    let text = fio::run(command.stdout(Stdio::piped()))?;
+    let cannot = |error| format!("figures of {}: {error}", engine.name());
+    serde_json::from_slice(&text).map_err(cannot)
 }
 
 fn write_json(report: &Report) -> Result<()> {

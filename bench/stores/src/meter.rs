@@ -1,9 +1,10 @@
-//! What a piece of work cost this process: wall time, CPU time, bytes to and from the disk.
+//! What a piece of work cost this process: time, CPU time, bytes to and from the disk, memory.
 //!
 //! How       Wall time from the monotonic clock, CPU time from the process's CPU clock (user and
 //!           system of all threads, as getrusage has it), bytes from `/proc/self/io`: what the
 //!           block layer was asked for, at the time it was asked (for buffered writes, when pages
-//!           became dirty).
+//!           became dirty). The memory's peak is the system's own mark (`VmHWM`), put back when the
+//!           work begins; pages of the page cache are not in it.
 //! Failure   Linux alone: a missing `/proc/self/io` is an error that says so.
 
 use std::num::NonZero;
@@ -31,6 +32,7 @@ pub(crate) struct Spent {
     pub(crate) cpu_seconds: f64,
     pub(crate) read_bytes: u64,
     pub(crate) write_bytes: u64,
+    pub(crate) memory_peak_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,9 @@ struct Transferred {
 
 impl Meter {
     pub(crate) fn start() -> Result<Self> {
+        // 5 puts the mark of the most memory back to what is held now. A system that refuses
+        // leaves the mark of all phases so far.
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
         let transferred = transferred()?;
         Ok(Self { began: Instant::now(), cpu: cpu(), transferred })
     }
@@ -52,6 +57,7 @@ impl Meter {
             cpu_seconds: cpu_now.saturating_sub(self.cpu).as_secs_f64(),
             read_bytes: now.read_bytes.saturating_sub(self.transferred.read_bytes),
             write_bytes: now.write_bytes.saturating_sub(self.transferred.write_bytes),
+            memory_peak_bytes: memory_peak()?,
         })
     }
 }
@@ -75,9 +81,19 @@ fn parse(text: &str) -> Option<Transferred> {
     Some(Transferred { read_bytes: field("read_bytes")?, write_bytes: field("write_bytes")? })
 }
 
+/// The most memory held since the mark was put back.
+fn memory_peak() -> Result<u64> {
+    const PATH: &str = "/proc/self/status";
+    let text = std::fs::read_to_string(PATH).map_err(|e| format!("cannot read {PATH}: {e}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or_else(|| format!("{PATH} has no VmHWM"))
+}
+
 /// The machine at the start of a run: figures taken beside other work are worth less.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
+    pub(crate) processor: String,
     pub(crate) kernel: String,
     pub(crate) cores: usize,
     /// Processes that wanted to run, as a mean over the last minute.
@@ -89,7 +105,10 @@ impl Machine {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let load = read("/proc/loadavg");
         let load = load.split_whitespace().next().and_then(|load| load.parse().ok());
+        let processor = read("/proc/cpuinfo");
+        let processor = processor.lines().find_map(|line| line.strip_prefix("model name"));
         Self {
+            processor: processor.unwrap_or_default().trim_matches([' ', '\t', ':']).to_owned(),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             cores: available_parallelism().map_or(1, NonZero::get),
             load_average: load.unwrap_or(f64::NAN),
@@ -166,6 +185,7 @@ mod tests {
         let spent = meter.stop().unwrap();
         assert!(spent.seconds >= 0.02, "{spent:?}");
         assert!(spent.cpu_seconds > 0.0, "{spent:?}");
+        assert!(spent.memory_peak_bytes > 1 << 20, "{spent:?}");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use clap::{Parser, ValueEnum};
 use serde::Serialize;
 
 use crate::Result;
-use crate::engine::Engine;
+use crate::engine::{Engine, Setup};
 use crate::workload::KEY_BYTES;
 
-/// Compares key-value stores, and Stepwell's row store, on one disk
+/// Compares Stepwell's row store and other key-value stores on one disk
 #[derive(Clone, Debug, Parser, Serialize)]
 #[command(name = "stores", version)]
 pub(crate) struct Options {
@@ -17,24 +17,30 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Rows loaded into every engine
-    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 17_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rows: u32,
     /// Bytes of a row, without its key of 8 bytes
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..=65536))]
     pub(crate) row_bytes: u32,
+    /// Memory of every engine in MiB, for all that it caches, buffers and indexes
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(64..=65536))]
+    pub(crate) memory_mib: u32,
+    /// Rows written between two moments at which all of them must be durable
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) commit_rows: u32,
     /// Keys looked up at once
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: u32,
-    /// Seconds that each phase of reading lasts
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Seconds that each way of reading is measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seconds: u32,
-    /// Engines to measure, in this order
-    #[arg(long, value_delimiter = ',', default_value = "rocksdb,fjall")]
-    pub(crate) engines: Vec<Choice>,
-    /// The stepwell program; it is measured first, by its own `bench ssd`
-    #[arg(long, value_name = "PROGRAM")]
-    pub(crate) stepwell: Option<PathBuf>,
-    /// Measure the disk itself with fio
+    /// Seconds of the same reads before that, which do not count
+    #[arg(long, default_value_t = 2)]
+    pub(crate) warm_up: u32,
+    /// Engines to measure, in this order; all of them unless given
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) engines: Vec<Engine>,
+    /// Measure the disk itself with fio, before the engines and after them
     #[arg(long)]
     pub(crate) fio: bool,
     /// Load and read alone
@@ -43,33 +49,19 @@ pub(crate) struct Options {
     /// File for all figures
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-}
-
-/// An engine by name; `rocksdb` stands for both of its settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Choice {
-    Rocksdb,
-    RocksdbFbgemm,
-    RocksdbLevel,
-    Fjall,
+    /// Measure this engine in this process, and print its figures as JSON
+    #[arg(long, hide = true, value_name = "ENGINE")]
+    pub(crate) alone: Option<Engine>,
 }
 
 impl Options {
     /// The engines chosen, each once, in the order of their first mention.
     pub(crate) fn engines(&self) -> Vec<Engine> {
         let mut engines = Vec::new();
-        for choice in &self.engines {
-            let meant: &[Engine] = match choice {
-                Choice::Rocksdb => &[Engine::RocksdbFbgemm, Engine::RocksdbLevel],
-                Choice::RocksdbFbgemm => &[Engine::RocksdbFbgemm],
-                Choice::RocksdbLevel => &[Engine::RocksdbLevel],
-                Choice::Fjall => &[Engine::Fjall],
-            };
-            for engine in meant {
-                if !engines.contains(engine) {
-                    engines.push(*engine);
-                }
+        let chosen = if self.engines.is_empty() { Engine::value_variants() } else { &self.engines };
+        for engine in chosen {
+            if !engines.contains(engine) {
+                engines.push(*engine);
             }
         }
         engines
@@ -80,7 +72,16 @@ impl Options {
         self.row_bytes as usize
     }
 
-    /// Bytes of `rows` rows with their keys: what amplification is measured against.
+    /// What an engine is told when it is opened.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup {
+            rows: u64::from(self.rows),
+            row_bytes: self.row_bytes(),
+            memory_bytes: (self.memory_mib as usize) << 20,
+        }
+    }
+
+    /// Bytes of `rows` rows with their keys: what every engine's amplification is measured against.
     pub(crate) fn payload_bytes(&self, rows: u64) -> u64 {
         rows * (u64::from(self.row_bytes) + KEY_BYTES as u64)
     }
@@ -107,21 +108,29 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_expanded_and_taken_once() {
+    fn engines_are_taken_once_and_all_unless_chosen() {
         let engines = |text| parse(&["--engines", text]).unwrap().engines();
-        let rocksdb = [Engine::RocksdbFbgemm, Engine::RocksdbLevel];
-        assert_eq!(engines("rocksdb"), rocksdb);
-        assert_eq!(engines("rocksdb,rocksdb-level"), rocksdb);
-        assert_eq!(engines("fjall,rocksdb-level"), [Engine::Fjall, Engine::RocksdbLevel]);
+        assert_eq!(engines("fjall,rocksdb-level,fjall"), [Engine::Fjall, Engine::RocksdbLevel]);
         assert!(parse(&["--engines", "leveldb"]).is_err());
-        assert_eq!(parse(&[]).unwrap().engines().len(), 3);
+        assert_eq!(parse(&[]).unwrap().engines(), Engine::value_variants());
     }
 
     #[test]
     fn sizes_that_make_no_sense_are_refused() {
-        for arguments in [["--rows", "0"], ["--batch", "0"], ["--row-bytes", "7"]] {
+        for arguments in [
+            ["--rows", "0"],
+            ["--batch", "0"],
+            ["--row-bytes", "7"],
+            ["--memory-mib", "1"],
+            ["--commit-rows", "0"],
+        ] {
             assert!(parse(&arguments).is_err(), "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn all_divide_by_payload_and_key() {
+        assert_eq!(parse(&["--row-bytes", "256"]).unwrap().payload_bytes(10), 2640);
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! All figures of a run: as a table for people, as JSON for programs.
+//! All figures of a run: as tables for people, as JSON for programs.
 //!
-//! How       Ours is set against the better of RocksDB's two settings, figure by figure, and for
-//!           reads against its better number of threads. Factors are turned so that above 1 is
-//!           better for us: rates are divided ours by theirs, costs theirs by ours.
+//! How       One table a phase. Reads are those of the engine's best way, and what its other ways
+//!           gave stands under the table. In each figure ours is set against the best of the
+//!           others, whichever that is: factors are turned so that above 1 is better for us, rates
+//!           divided ours by theirs, costs theirs by ours.
 
 use serde::Serialize;
-use serde_json::Value;
 
+use crate::engine::Engine;
+use crate::fio::Fio;
 use crate::meter::Machine;
 use crate::options::Options;
-use crate::phases::Figures;
-use crate::program::{Fio, Stepwell};
+use crate::phases::{Cost, Figures, Looked, Written};
 
 /// All that a run measured.
 #[derive(Clone, Debug, Serialize)]
@@ -19,174 +20,179 @@ pub(crate) struct Report {
     pub(crate) command: Vec<String>,
     pub(crate) machine: Machine,
     pub(crate) options: Options,
-    pub(crate) stepwell: Option<Stepwell>,
-    /// Everything stepwell reported itself.
-    pub(crate) stepwell_report: Option<Value>,
     pub(crate) engines: Vec<Figures>,
-    pub(crate) fio: Option<Fio>,
-    /// How much better stepwell is than the better RocksDB.
-    pub(crate) factors: Option<Row>,
+    /// The disk before the engines and after them.
+    pub(crate) disk: Vec<Fio>,
+    pub(crate) factors: Vec<Factor>,
 }
 
-/// One line of the table; a figure that was not measured is absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Row {
-    pub(crate) load_rows_per_second: Option<f64>,
-    pub(crate) cold_rows_per_second: Option<f64>,
-    pub(crate) cpu_us_per_row: Option<f64>,
-    pub(crate) update_rows_per_second: Option<f64>,
-    pub(crate) write_amplification: Option<f64>,
-    pub(crate) space_amplification: Option<f64>,
+/// How much better ours is than the best of the others, in one figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Factor {
+    pub(crate) phase: &'static str,
+    pub(crate) figure: &'static str,
+    pub(crate) factor: f64,
 }
 
-/// The better of two figures.
-type Better = fn(f64, f64) -> f64;
+/// What an engine did in a phase, as far as it took part.
+#[derive(Clone, Copy)]
+struct Done<'a> {
+    cost: &'a Cost,
+    written: Option<&'a Written>,
+}
 
-impl Row {
-    fn of_stepwell(stepwell: &Stepwell) -> Self {
-        Self {
-            load_rows_per_second: stepwell.load_rows_per_second,
-            cold_rows_per_second: stepwell.cold_rows_per_second,
-            cpu_us_per_row: stepwell.cpu_us_per_row,
-            update_rows_per_second: stepwell.update_rows_per_second,
-            write_amplification: stepwell.write_amplification,
-            space_amplification: stepwell.space_amplification,
-        }
+/// A phase, by name.
+struct Phase {
+    name: &'static str,
+    of: fn(&Figures) -> Option<Done<'_>>,
+}
+
+const PHASES: [Phase; 3] = [
+    Phase { name: "load", of: |figures| Some(Done::writing(&figures.load)) },
+    Phase { name: "cold reads", of: |figures| figures.best().map(Done::reading) },
+    Phase { name: "update", of: |figures| figures.update.as_ref().map(Done::writing) },
+];
+
+impl<'a> Done<'a> {
+    fn writing(written: &'a Written) -> Self {
+        Self { cost: &written.cost, written: Some(written) }
     }
 
-    /// An engine's figures; for reads those of the faster number of threads, for CPU the lower.
-    fn of_engine(figures: &Figures) -> Self {
-        let update = figures.update.as_ref();
-        let cold = || figures.cold.iter();
-        Self {
-            load_rows_per_second: Some(figures.load.rows_per_second),
-            cold_rows_per_second: cold().map(|cold| cold.rows_per_second).reduce(f64::max),
-            cpu_us_per_row: cold().map(|cold| cold.cpu_us_per_row).reduce(f64::min),
-            update_rows_per_second: update.map(|update| update.rows_per_second),
-            write_amplification: update.map(|update| update.write_amplification),
-            space_amplification: update.map(|update| update.space_amplification),
-        }
-    }
-
-    /// Applies `rate` to figures of which more is better, `cost` to the others.
-    fn with(self, other: Self, rate: Better, cost: Better) -> Self {
-        let pair = |a: Option<f64>, b: Option<f64>, of: Better| Some(of(a?, b?));
-        Self {
-            load_rows_per_second: pair(self.load_rows_per_second, other.load_rows_per_second, rate),
-            cold_rows_per_second: pair(self.cold_rows_per_second, other.cold_rows_per_second, rate),
-            cpu_us_per_row: pair(self.cpu_us_per_row, other.cpu_us_per_row, cost),
-            update_rows_per_second: pair(
-                self.update_rows_per_second,
-                other.update_rows_per_second,
-                rate,
-            ),
-            write_amplification: pair(self.write_amplification, other.write_amplification, cost),
-            space_amplification: pair(self.space_amplification, other.space_amplification, cost),
-        }
+    fn reading(looked: &'a Looked) -> Self {
+        Self { cost: &looked.cost, written: None }
     }
 }
 
-/// How much better `stepwell` is than the better RocksDB; nothing where one was not measured.
-pub(crate) fn factors(stepwell: Option<&Stepwell>, engines: &[Figures]) -> Option<Row> {
-    let rocksdb = engines.iter().filter(|figures| figures.engine.is_rocksdb()).map(Row::of_engine);
-    let best = rocksdb.reduce(|a, b| a.with(b, f64::max, f64::min))?;
-    Some(Row::of_stepwell(stepwell?).with(best, |ours, theirs| ours / theirs, |o, t| t / o))
+/// A figure of a phase.
+struct Column {
+    name: &'static str,
+    of: fn(Done<'_>) -> Option<f64>,
+    decimals: usize,
+    more_is_better: bool,
 }
 
-/// The table, with notes, the machine and what its disk gives under it.
-pub(crate) fn table(report: &Report) -> String {
-    let mut lines = vec![HEAD.map(str::to_owned), RULE.map(str::to_owned)];
-    if let Some(stepwell) = &report.stepwell {
-        lines.push(line("stepwell", &Row::of_stepwell(stepwell), [None, None], rate));
+const COLUMNS: [Column; 8] = [
+    Column::new("rows/s", |done| Some(done.cost.rows_per_second), 0).rate(),
+    Column::new("read, B/row", |done| Some(done.cost.bytes_read_per_row), 0),
+    Column::new("written, B/row", |done| Some(done.cost.bytes_written_per_row), 0),
+    Column::new("written/put", |done| Some(done.written?.write_amplification), 2),
+    Column::new("space", |done| Some(done.written?.space_amplification), 2),
+    Column::new("memory peak, MiB", |done| Some(mib(done.cost.memory_peak_bytes)), 0),
+    Column::new("CPU, s", |done| Some(done.cost.cpu_seconds), 1),
+    Column::new("CPU, us/row", |done| Some(done.cost.cpu_us_per_row), 2),
+];
+
+impl Column {
+    const fn new(name: &'static str, of: fn(Done<'_>) -> Option<f64>, decimals: usize) -> Self {
+        Self { name, of, decimals, more_is_better: false }
     }
-    for figures in &report.engines {
-        let cold = [1, 2].map(|threads| figures.cold.iter().find(|cold| cold.threads == threads));
-        let cold = cold.map(|cold| cold.map(|cold| cold.rows_per_second));
-        lines.push(line(figures.engine.name(), &Row::of_engine(figures), cold, rate));
+
+    const fn rate(self) -> Self {
+        Self { more_is_better: true, ..self }
     }
-    if let Some(factors) = &report.factors {
-        lines.push(line("ours, better than RocksDB by", factors, [None, None], factor));
+
+    /// The figure of an engine in a phase.
+    fn figure(&self, phase: &Phase, figures: &Figures) -> Option<f64> {
+        (phase.of)(figures).and_then(self.of)
     }
-    let mut text = aligned(&lines);
+
+    /// How much better ours is than the best of the others; nothing where either is missing, or
+    /// where a cost is nothing.
+    fn factor(&self, phase: &Phase, engines: &[Figures]) -> Option<f64> {
+        let is_ours = |figures: &&Figures| figures.engine == Engine::Stepwell;
+        let ours = self.figure(phase, engines.iter().find(is_ours)?)?;
+        let others = engines.iter().filter(|figures| !is_ours(figures));
+        let others = others.filter_map(|figures| self.figure(phase, figures));
+        let factor = match self.more_is_better {
+            true => ours / others.reduce(f64::max)?,
+            false => others.reduce(f64::min)? / ours,
+        };
+        factor.is_finite().then_some(factor)
+    }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// All factors of all phases.
+pub(crate) fn factors(engines: &[Figures]) -> Vec<Factor> {
+    let of_phase = |phase: &Phase| {
+        let of_column = |column: &Column| {
+            let factor = column.factor(phase, engines)?;
+            Some(Factor { phase: phase.name, figure: column.name, factor })
+        };
+        COLUMNS.iter().filter_map(of_column).collect::<Vec<_>>()
+    };
+    PHASES.iter().flat_map(of_phase).collect()
+}
+
+/// The tables, with settings, the machine and what its disk gives under them.
+pub(crate) fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for phase in &PHASES {
+        text += &format!("{}\n\n{}\n", phase.name, table(phase, &report.engines));
+    }
+    text += &ways(&report.engines);
     for figures in &report.engines {
         let notes = figures.notes.iter().map(|note| format!("; {note}")).collect::<String>();
-        let bytes = figures.cold.iter().map(|cold| format!("{:.0}", cold.bytes_read_per_row));
-        let bytes = bytes.collect::<Vec<_>>().join(" and ");
-        let (name, setting) = (figures.engine.name(), figures.setting);
-        text += &format!("\n{name}: {setting}; {bytes} bytes read a row{notes}");
+        text += &format!("\n{}: {}{notes}", figures.engine.name(), figures.setting);
     }
-    let Machine { kernel, cores, load_average } = &report.machine;
-    text += &format!("\nmachine: {cores} cores, Linux {kernel}, load {load_average} at the start");
-    text + &disk(report)
-}
-
-/// What the disk gives without any store.
-fn disk(report: &Report) -> String {
-    let mut text = String::new();
-    let stepwell = report.stepwell.as_ref();
-    let raw = stepwell.map(|s| (s.raw_read_iops, s.raw_write_bytes_per_second));
-    let fio = report.fio.map(|fio| (Some(fio.read_iops), Some(fio.write_bytes_per_second)));
-    for (name, figures) in [("fio", fio), ("stepwell, raw", raw)] {
-        let Some((iops, bytes)) = figures else { continue };
-        let mib = bytes.map(|bytes| bytes / f64::from(1 << 20));
-        text += &format!(
-            "\ndisk by {name}: {} random reads of 4 KiB a second, {} MiB/s written in sequence",
-            rate(iops),
-            rate(mib)
-        );
+    let Machine { processor, kernel, cores, load_average } = &report.machine;
+    text += &format!("\nmachine: {cores} cores of {processor}, Linux {kernel}");
+    text += &format!(", load {load_average} at the start");
+    for (fio, when) in report.disk.iter().zip(["before", "after"]) {
+        let (reads, bytes) = (fio.read_iops, fio.write_bytes_per_second / f64::from(1 << 20));
+        text += &format!("\ndisk by fio, {when}: {reads:.0} random reads of 4 KiB a second, ");
+        text += &format!("{bytes:.0} MiB/s written in sequence");
     }
     text
 }
 
-const COLUMNS: usize = 9;
-
-const HEAD: [&str; COLUMNS] = [
-    "engine",
-    "load rows/s",
-    "cold rows/s",
-    "1 thread",
-    "2 threads",
-    "CPU µs/row",
-    "update rows/s",
-    "write amp.",
-    "space amp.",
-];
-
-const RULE: [&str; COLUMNS] = ["---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:"];
-
-fn line(
-    name: &str,
-    row: &Row,
-    threads: [Option<f64>; 2],
-    show: fn(Option<f64>) -> String,
-) -> [String; COLUMNS] {
-    let small = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
-    [
-        name.to_owned(),
-        show(row.load_rows_per_second),
-        show(row.cold_rows_per_second),
-        show(threads[0]),
-        show(threads[1]),
-        small(row.cpu_us_per_row),
-        show(row.update_rows_per_second),
-        small(row.write_amplification),
-        small(row.space_amplification),
-    ]
+fn table(phase: &Phase, engines: &[Figures]) -> String {
+    let head = ["engine"].into_iter().chain(COLUMNS.iter().map(|column| column.name));
+    let rule = ["---"].into_iter().chain(COLUMNS.iter().map(|_| "--:"));
+    let mut lines: Vec<Vec<String>> =
+        vec![head.map(str::to_owned).collect(), rule.map(str::to_owned).collect()];
+    for figures in engines {
+        let cells = COLUMNS.iter().map(|column| {
+            let figure = column.figure(phase, figures);
+            shown(figure, column.decimals)
+        });
+        lines.push([figures.engine.name().to_owned()].into_iter().chain(cells).collect());
+    }
+    let factors: Vec<Option<f64>> =
+        COLUMNS.iter().map(|column| column.factor(phase, engines)).collect();
+    if factors.iter().any(Option::is_some) {
+        let cells = factors.into_iter().map(|factor| shown(factor, 2));
+        lines.push(["ours, times the best other".to_owned()].into_iter().chain(cells).collect());
+    }
+    aligned(&lines)
 }
 
-fn rate(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"))
+/// What each engine's ways of reading gave.
+fn ways(engines: &[Figures]) -> String {
+    let mut text = String::from("rows/s by threads, times batches of each in flight\n");
+    for figures in engines {
+        let ways = figures.cold.iter().map(|Looked { way, cost }| {
+            let rate = cost.rows_per_second;
+            format!("{} x {}: {rate:.0}", way.threads, way.in_flight)
+        });
+        let ways = ways.collect::<Vec<_>>().join(", ");
+        text += &format!("\n{}: {ways}", figures.engine.name());
+    }
+    text + "\n"
 }
 
-fn factor(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+fn shown(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
 /// Cells as lines of a markdown table whose columns line up, figures to the right.
-fn aligned(lines: &[[String; COLUMNS]]) -> String {
+fn aligned(lines: &[Vec<String>]) -> String {
     let width =
         |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    let widths: Vec<usize> = (0..=COLUMNS.len()).map(width).collect();
     let mut text = String::new();
     for line in lines {
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {

@@ -1,8 +1,8 @@
 //! Keeps an engine's files out of the page cache, for engines that cannot read around it.
 //!
 //! How       Where this process stands in a cgroup of version 2 whose children may have their
-//!           memory bounded, it enters a child bounded to [`GROUP_BYTES`] until the guard is
-//!           dropped; pages cached by others before do not count, so the cache is dropped first.
+//!           memory bounded, it enters a child bounded to what is left of the engine's memory until
+//!           the guard is dropped; what was allocated before stays charged where it was; pages cached by others before do not count, so the cache is dropped first.
 //!           Elsewhere a thread asks the system every [`SWEEP`] to forget the files' pages
 //!           (POSIX_FADV_DONTNEED): what is read twice within that time may still come from memory.
 //! Failure   Nothing here fails a run: what could not be done is said in a note.
@@ -16,11 +16,7 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::engine::CACHE_BYTES;
 use crate::{Result, meter};
-
-/// The engine's own cache, as much again for its other memory, and as much again for pages.
-const GROUP_BYTES: usize = 3 * CACHE_BYTES;
 
 const SWEEP: Duration = Duration::from_millis(100);
 
@@ -28,15 +24,15 @@ const SWEEP: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 #[expect(dead_code, reason = "guards are held to be dropped")]
 pub(crate) enum Withheld {
-    Bounded(Group),
+    Bounded(Group, usize),
     Swept(Sweeper),
 }
 
 impl Withheld {
-    /// Withholds the pages of the files in `directory`.
-    pub(crate) fn begin(directory: &Path) -> Self {
-        match Group::enter() {
-            Ok(group) => Self::Bounded(group),
+    /// Withholds the pages of the files in `directory`, but for `bytes` of them where possible.
+    pub(crate) fn begin(directory: &Path, bytes: usize) -> Self {
+        match Group::enter(bytes) {
+            Ok(group) => Self::Bounded(group, bytes),
             Err(_) => Self::Swept(Sweeper::start(directory.to_path_buf())),
         }
     }
@@ -44,7 +40,7 @@ impl Withheld {
     /// How, in words.
     pub(crate) fn note(&self) -> String {
         match self {
-            Self::Bounded(_) => format!("read in a cgroup of {} MiB", GROUP_BYTES >> 20),
+            Self::Bounded(_, bytes) => format!("read in a cgroup of {} MiB", bytes >> 20),
             Self::Swept(_) => format!(
                 "read through the page cache, whose pages were dropped every {} ms",
                 SWEEP.as_millis()
@@ -70,15 +66,15 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    fn enter() -> Result<Self> {
+    fn enter(bytes: usize) -> Result<Self> {
         let read = |path| std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"));
         let mounts = read("/proc/self/mounts")?;
         let memberships = read("/proc/self/cgroup")?;
         let home = home(&mounts, &memberships).ok_or("no cgroup of version 2")?;
-        Self::enter_below(home, &format!("stepwell-stores-{}", std::process::id()))
+        Self::enter_below(home, &format!("stepwell-stores-{}", std::process::id()), bytes)
     }
 
-    fn enter_below(home: PathBuf, name: &str) -> Result<Self> {
+    fn enter_below(home: PathBuf, name: &str, bytes: usize) -> Result<Self> {
         let controllers = home.join("cgroup.subtree_control");
         let controllers = std::fs::read_to_string(&controllers)
             .map_err(|error| format!("{}: {error}", controllers.display()))?;
@@ -88,7 +84,7 @@ impl Group {
         let child = home.join(name);
         std::fs::create_dir(&child).map_err(|e| format!("{}: {e}", child.display()))?;
         let group = Self { home, child };
-        group.set(&group.child, "memory.max", GROUP_BYTES)?;
+        group.set(&group.child, "memory.max", bytes)?;
         group.set(&group.child, "cgroup.procs", std::process::id() as usize)?;
         Ok(group)
     }
@@ -173,14 +169,14 @@ mod tests {
     fn a_group_without_a_bound_for_children_is_not_entered() {
         let scratch = Scratch::of_test("group");
         let home = scratch.path().to_path_buf();
-        assert!(Group::enter_below(home.clone(), "child").is_err());
+        assert!(Group::enter_below(home.clone(), "child", 1 << 30).is_err());
         std::fs::write(home.join("cgroup.subtree_control"), "cpu io\n").unwrap();
-        assert!(Group::enter_below(home.clone(), "child").is_err());
+        assert!(Group::enter_below(home.clone(), "child", 1 << 30).is_err());
         assert!(!home.join("child").exists());
         std::fs::write(home.join("cgroup.subtree_control"), "cpu memory\n").unwrap();
-        let group = Group::enter_below(home.clone(), "child").unwrap();
+        let group = Group::enter_below(home.clone(), "child", 1 << 30).unwrap();
         let bound = std::fs::read_to_string(home.join("child/memory.max")).unwrap();
-        assert_eq!(bound.trim(), GROUP_BYTES.to_string());
+        assert_eq!(bound.trim(), (1 << 30).to_string());
         drop(group);
         let back = std::fs::read_to_string(home.join("cgroup.procs")).unwrap();
         assert_eq!(back.trim(), std::process::id().to_string());

@@ -108,6 +108,15 @@ impl Batch {
         self.keys.len() * (KEY_BYTES + self.row_bytes)
     }
 
+    pub(crate) fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// The rows of all keys, one after the other. // (keys, row_bytes)
+    pub(crate) fn rows(&self) -> &[u8] {
+        &self.rows
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &[u8])> {
         self.keys.iter().zip(self.rows.chunks_exact(self.row_bytes))
     }

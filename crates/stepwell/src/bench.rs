@@ -316,6 +316,8 @@ fn show(figures: &Figures) -> Page {
     line(to, "  the most", f.space_amplification_most, "", "");
     line(to, "bytes written, times put", f.write_amplification, "", "");
     line(to, "head, padding and footer", f.format_overhead * 100.0, "%", "of payload");
+    line(to, "  rows of 512 to 16384, at most", f.row_space_worst, "", "times the payload");
+    line(to, "  rows of 64", f.row_space_64, "", "times the payload");
     line(to, "index", f.index_bytes_per_key, "bytes/key", "");
     line(to, "index, reopened", f.index_bytes_per_key_reopened, "bytes/key", "");
     for (name, value, unit) in [

@@ -2,13 +2,14 @@
 //!
 //! Order of a run: three rounds of a raw sequential write and a bulk load into a new store, the
 //! last of which stays; three rounds of raw random reads and look-ups; then updates, overwriting,
-//! a snapshot, reopening, and the index by itself. The raw file is as large as the store's, on the
+//! a snapshot, reopening, full segments of rows of many sizes, and the index by itself. The raw file is as large as the store's, on the
 //! same file system, read and written through the same queues, directly.
 
 mod growth;
 mod raw;
 mod reads;
 mod rows;
+mod space;
 mod writes;
 
 use std::path::{Path, PathBuf};
@@ -106,6 +107,11 @@ pub struct Figures {
     pub growing_put_ms_most: f64,
     /// Bytes of full segments over bytes of payload, less one.
     pub format_overhead: f64,
+    /// Bytes of a sealed, full segment a row over bytes of its payload: the most over rows of 512
+    /// to 16384 bytes in steps of 512, each measured in a small store of its own.
+    pub row_space_worst: f64,
+    /// The same of rows of 64 bytes, which have a head of 16 and 9 in the list: 1.39.
+    pub row_space_64: f64,
     /// Bytes of files over bytes of live rows, after overwriting and a commit.
     pub space_amplification: f64,
     /// The most that it was at any moment.
@@ -212,6 +218,7 @@ impl<'a> Bench<'a> {
         self.updates(&store, &mut figures, progress)?;
         self.overwrites(&store, &mut figures, progress)?;
         drop(store);
+        self.row_space(&mut figures, progress)?;
         self.growth(&mut figures, progress)?;
         Ok(figures)
     }

@@ -1,51 +1,13 @@
-//! Programs run beside the engines: stepwell and fio.
+//! What the disk gives without any store, by fio.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::options::Options;
 use crate::scratch::Scratch;
 use crate::{Result, progress};
-
-/// What `stepwell bench ssd` reports, as far as it is compared; a missing figure stays out.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub(crate) struct Stepwell {
-    pub(crate) cold_rows_per_second: Option<f64>,
-    pub(crate) load_rows_per_second: Option<f64>,
-    pub(crate) update_rows_per_second: Option<f64>,
-    pub(crate) write_amplification: Option<f64>,
-    pub(crate) space_amplification: Option<f64>,
-    pub(crate) cpu_us_per_row: Option<f64>,
-    pub(crate) raw_read_iops: Option<f64>,
-    pub(crate) raw_write_bytes_per_second: Option<f64>,
-}
-
-/// Runs `stepwell bench ssd`; returns the figures compared and all that it reported.
-pub(crate) fn stepwell(program: &Path, options: &Options) -> Result<(Stepwell, Value)> {
-    progress("stepwell: bench ssd");
-    let scratch = Scratch::make(&options.dir, "stepwell")?;
-    let (figures, store) = (scratch.path().join("figures.json"), scratch.path().join("store"));
-    let mut command = Command::new(program);
-    command.args(["bench", "ssd", "--dir"]).arg(store);
-    command.args(["--rows", &options.rows.to_string()]);
-    command.args(["--row-bytes", &options.row_bytes.to_string()]);
-    command.args(["--batch", &options.batch.to_string()]);
-    // What it prints is not our table.
-    command.arg("--json").arg(&figures).stdout(std::io::stderr());
-    run(&mut command)?;
-    let text = std::fs::read(&figures)
-        .map_err(|error| format!("{} bench ssd wrote no figures: {error}", program.display()))?;
-    parse_stepwell(&text).map_err(|e| format!("figures of {} bench ssd: {e}", program.display()))
-}
-
-fn parse_stepwell(text: &[u8]) -> serde_json::Result<(Stepwell, Value)> {
-    let all: Value = serde_json::from_slice(text)?;
-    Ok((Stepwell::deserialize(&all)?, all))
-}
 
 /// What fio reaches on the same disk.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -54,13 +16,11 @@ pub(crate) struct Fio {
     pub(crate) write_bytes_per_second: f64,
 }
 
-/// Writes a file of about the size of a store from front to end, then reads it at random.
-pub(crate) fn fio(options: &Options) -> Result<Fio> {
-    // 15 rows of 256 bytes, with their keys and marks, fill a page of 4096: 273 bytes each.
-    const ROW_OVERHEAD_BYTES: u64 = 17;
+/// Writes a file as large as the rows from front to end, then reads it at random.
+pub(crate) fn measure(options: &Options) -> Result<Fio> {
     const BLOCK_BYTES: u64 = 1 << 20;
     let scratch = Scratch::make(&options.dir, "fio")?;
-    let bytes = u64::from(options.rows) * (u64::from(options.row_bytes) + ROW_OVERHEAD_BYTES);
+    let bytes = options.payload_bytes(u64::from(options.rows));
     let file = format!("--filename={}", scratch.path().join("file").display());
     let size = format!("--size={}", bytes.next_multiple_of(BLOCK_BYTES));
     let runtime = format!("--runtime={}", options.seconds);
@@ -93,7 +53,7 @@ fn figure(report: &Value, direction: &str, name: &str) -> Result<f64> {
 }
 
 /// Runs `command` to its end and returns what it printed, where its output is piped.
-fn run(command: &mut Command) -> Result<Vec<u8>> {
+pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
         .stdin(Stdio::null())
@@ -110,18 +70,6 @@ fn run(command: &mut Command) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_of_stepwell_may_be_missing_and_may_be_more() {
-        let text = br#"{"cold_rows_per_second": 5e5, "update_rows_per_second": null, "x": [1]}"#;
-        let (figures, all) = parse_stepwell(text).unwrap();
-        assert_eq!(figures.cold_rows_per_second, Some(5e5));
-        assert_eq!(figures.update_rows_per_second, None);
-        assert_eq!(figures.load_rows_per_second, None);
-        assert_eq!(all["x"][0], 1);
-        assert!(parse_stepwell(b"not json").is_err());
-        assert!(parse_stepwell(br#"{"cold_rows_per_second": "fast"}"#).is_err());
-    }
 
     #[test]
     fn a_program_that_is_not_there_or_fails_is_named() {
