@@ -19,6 +19,8 @@ pub(crate) struct Actor {
     pub(crate) history: History,
     /// Complete snapshots, and what each holds.
     pub(crate) snapshots: Vec<(PathBuf, History)>,
+    /// Whether it never goes on from a snapshot elsewhere.
+    pub(crate) stays: bool,
     options: StoreOptions,
     dice: Stream,
     step: u32,
@@ -27,7 +29,16 @@ pub(crate) struct Actor {
 impl Actor {
     pub(crate) fn new(disks: Vec<Arc<dyn Disk>>, options: StoreOptions, seed: u64) -> Self {
         let (history, dice) = (History::default(), Stream::named(seed, b"actor"));
-        Self { disks, store: None, history, snapshots: Vec::new(), options, dice, step: 0 }
+        Self {
+            disks,
+            store: None,
+            history,
+            snapshots: Vec::new(),
+            stays: false,
+            options,
+            dice,
+            step: 0,
+        }
     }
 
     /// Makes a store, unless there is one, and does so many random things with it.
@@ -44,8 +55,8 @@ impl Actor {
         let mut history = self.history.clone();
         history.resume(&store, &disks[0]);
         let (options, snapshots) = (self.options.clone(), self.snapshots.clone());
-        let Self { dice, step, .. } = *self;
-        Ok(Self { disks, store: Some(store), history, snapshots, options, dice, step })
+        let Self { dice, step, stays, .. } = *self;
+        Ok(Self { disks, store: Some(store), history, snapshots, stays, options, dice, step })
     }
 
     /// The disks of this actor in another world.
@@ -70,7 +81,7 @@ impl Actor {
 
     fn step(&mut self) -> Result<()> {
         self.step += 1;
-        match self.roll(24) {
+        match self.roll(25) {
             0..9 => self.put(30),
             9..12 => self.delete(),
             12 => self.put_and_delete(),
@@ -80,6 +91,7 @@ impl Actor {
             19 => self.snapshot(),
             20 => self.reopen(),
             21 => self.put(150),
+            22 if !self.stays => self.restore(),
             _ => self.history.check_held(self.store()),
         }
     }
@@ -136,6 +148,20 @@ impl Actor {
         let manifest = store.snapshot(&path)?;
         self.history.promise(&manifest);
         self.snapshots.push((path, self.history.clone()));
+        Ok(())
+    }
+
+    /// Goes on from the last snapshot, in directories of their own; the store it was is left.
+    fn restore(&mut self) -> Result<()> {
+        let Some((path, mut history)) = self.snapshots.last().cloned() else { return Ok(()) };
+        let mut disks = Vec::new();
+        for disk in &self.disks {
+            let below = disk.path().join(format!("restored-{}", self.step));
+            disks.push(disk.create_directory(&below)?);
+        }
+        let store = Store::restore_over(disks.clone(), &path, self.options.clone())?;
+        history.resume(&store, &disks[0]);
+        (self.store, self.disks, self.history) = (Some(store), disks, history);
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use crate::history::{History, version};
 fn image() -> (MemDisk, History) {
     let disk = MemDisk::new();
     let mut actor = Actor::new(vec![shared(&disk)], options(), 11);
+    actor.stays = true;
     actor.run(150).unwrap();
     actor.commit().unwrap();
     let checked = assert_whole(&disk);
