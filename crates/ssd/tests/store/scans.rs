@@ -166,7 +166,7 @@ fn a_scan_that_begins_while_rows_are_put_is_of_one_moment() {
     let stopping = AtomicBool::new(false);
     let scan_all = || {
         let (mut rows, mut changes, mut seq) = (BTreeMap::new(), 0, 0);
-        for _ in 0..1500 {
+        while changes < 60_000 {
             let mut scan = store.scan().unwrap();
             // The changes that the scan's moment comes after, one by one as the writer made them.
             while changes < scan.next_seq() {
