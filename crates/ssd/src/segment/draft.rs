@@ -44,6 +44,8 @@ pub(crate) struct Draft {
     generation: u32,
     sample: Vec<u32>,
     sample_every: u32,
+    /// Rows until the next one of the sample.
+    sample_in: u32,
 }
 
 impl Draft {
@@ -57,6 +59,7 @@ impl Draft {
             generation,
             sample: Vec::new(),
             sample_every: (rows_max / SAMPLE_ROWS).max(1),
+            sample_in: 1,
         }
     }
 
@@ -81,7 +84,10 @@ impl Draft {
     /// Notes the next row.
     #[inline]
     pub(crate) fn note(&mut self, key: Key, birth: u32, used: u32) {
-        if (self.keys.len() as u32).is_multiple_of(self.sample_every) {
+        // Counted down: a division would cost as much as all else here.
+        self.sample_in -= 1;
+        if self.sample_in == 0 {
+            self.sample_in = self.sample_every;
             self.sample.push(used);
         }
         self.births = (self.births.0.min(birth), self.births.1.max(birth));
