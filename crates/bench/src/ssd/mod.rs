@@ -2,8 +2,9 @@
 //!
 //! Order of a run: three rounds of a raw sequential write and a bulk load into a new store, the
 //! last of which stays; three rounds of raw random reads and look-ups; then updates, overwriting,
-//! a snapshot, reopening, full segments of rows of many sizes, and the index by itself. The raw file is as large as the store's, on the
-//! same file system, read and written through the same queues, directly.
+//! a snapshot, reopening, full segments of rows of many sizes, and the index by itself. The raw
+//! file is as large as the store's, on the same file system, read and written through the same
+//! queues, directly.
 
 mod growth;
 mod raw;

@@ -142,7 +142,6 @@ pub(crate) struct Core {
     /// Whether the store is going away.
     closing: AtomicBool,
     executor: Executor,
-    /// What lay aside when it was opened.
     aside: Aside,
     /// Segments that scans hold.
     pins: Mutex<Pins>,
@@ -244,7 +243,7 @@ struct Retired {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("path", &self.home().path()).finish_non_exhaustive()
+        write!(f, "Core({})", self.home().path().display())
     }
 }
 
