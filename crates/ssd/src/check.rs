@@ -66,8 +66,7 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let _locks = lock::shared(disks)?;
     let manifest = Manifest::load(&**disks.first().ok_or_else(none)?)?;
-    let mut checked =
-        Checked { commit: manifest.commit, aside: Store::aside(disks)?, ..Checked::default() };
+    let mut checked = Checked { commit: manifest.commit, ..Checked::default() };
     for entry in &manifest.segments {
         checked.segments += 1;
         checked.rows += u64::from(entry.rows);
@@ -86,6 +85,7 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     if checked.damages.is_empty() {
         checked.check_whole(disks, &manifest)?;
     }
+    checked.aside = Store::aside(disks)?;
     Ok(checked)
 }
 

@@ -1,5 +1,6 @@
 //! Files that no manifest names: set aside, counted, and removed when somebody asks for that.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -91,7 +92,11 @@ fn each_aside(
     found: &mut Aside,
     each: &mut dyn FnMut(&dyn Disk, &str) -> Result<()>,
 ) -> Result<()> {
-    let Ok(aside) = disk.directory(&disk.path().join(SET_ASIDE)) else { return Ok(()) };
+    let aside = match disk.directory(&disk.path().join(SET_ASIDE)) {
+        Ok(aside) => aside,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
     for name in aside.list()? {
         let is_ours = segment::number_of_any(&name).is_some() || name.starts_with(MANIFEST_NAME);
         if !is_ours {
