@@ -4,9 +4,10 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use serde::Serialize;
-use stepwell_disk::Disk;
+use stepwell_disk::{Disk, EntryKind};
 
 use super::Store;
+use super::open::{home, refuse_twice};
 use crate::manifest::MANIFEST_NAME;
 use crate::segment;
 use crate::segment::reader::header_of;
@@ -22,7 +23,7 @@ pub struct Aside {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Names of other files, which somebody else put there.
+    /// Names of what else is there, which somebody else put there.
     pub others: Vec<String>,
 }
 
@@ -59,23 +60,23 @@ impl Store {
     /// other file. Returns what was removed.
     ///
     /// # Errors
-    /// When there is no store, somebody has it open, or the disk refuses; what was removed before
-    /// is gone then.
+    /// When there is no store, nor a whole one that was set aside; when somebody has it open, a
+    /// directory `set-aside` is a link, or the disk refuses: what was removed before is gone then.
     pub fn purge(disks: &[Arc<dyn Disk>]) -> Result<Aside> {
-        let home = super::open::home(disks)?;
-        if !home.exists(MANIFEST_NAME)? && Self::aside(disks)? == Aside::default() {
-            return Err(Error::Missing { path: home.path().to_owned() });
-        }
+        refuse_twice(disks)?;
+        refuse_halves(disks)?;
+        refuse_links(disks)?;
         // A snapshot has no such file, and gets none.
         let had_lock = |disk: &Arc<dyn Disk>| Ok(disk.exists(lock::LOCK_NAME)?);
         let had: Vec<bool> = disks.iter().map(had_lock).collect::<Result<_>>()?;
         let locks = lock::alone(disks)?;
         let mut removed = Aside::default();
         for disk in disks {
-            each_aside(&**disk, &mut removed, &mut |aside, name| {
-                aside.remove(name)?;
-                Ok(aside.sync_directory()?)
-            })?;
+            let before = removed.files;
+            each_aside(&**disk, &mut removed, &mut |aside, name| Ok(aside.remove(name)?))?;
+            if removed.files > before {
+                disk.directory(&disk.path().join(SET_ASIDE))?.sync_directory()?;
+            }
         }
         drop(locks);
         for (disk, _) in disks.iter().zip(had).filter(|(_, had)| !had) {
@@ -83,6 +84,35 @@ impl Store {
         }
         Ok(removed)
     }
+}
+
+/// Refuses where there is no store: what was set aside may be all that is left of one, unless all
+/// of it was.
+fn refuse_halves(disks: &[Arc<dyn Disk>]) -> Result<()> {
+    let home = home(disks)?;
+    if home.exists(MANIFEST_NAME)? {
+        return Ok(());
+    }
+    let mut is_left = Store::aside(disks)? == Aside::default();
+    for disk in disks {
+        is_left |= disk.list()?.iter().any(|name| segment::number(name).is_some());
+    }
+    if is_left { Err(Error::Missing { path: home.path().to_owned() }) } else { Ok(()) }
+}
+
+/// Refuses a `set-aside` that is a link: what it leads to may be a store.
+fn refuse_links(disks: &[Arc<dyn Disk>]) -> Result<()> {
+    for disk in disks {
+        let mut entries = disk.entries()?.into_iter();
+        if entries.any(|(name, kind)| name == SET_ASIDE && kind == EntryKind::Other) {
+            let path = disk.path().join(SET_ASIDE);
+            return Err(Error::Options(format!(
+                "{} is a link, and what that leads to is not removed: name a directory there",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Counts what lies in the directory `set-aside` of another one, and does something with each file
@@ -97,18 +127,27 @@ fn each_aside(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    for name in aside.list()? {
-        let is_ours = segment::number_of_any(&name).is_some() || name.starts_with(MANIFEST_NAME);
-        if !is_ours {
+    for (name, kind) in aside.entries()? {
+        if kind != EntryKind::File || !is_set_aside(&name) {
             found.others.push(name);
             continue;
         }
-        let bytes = aside.open(&name)?.len()?;
+        // One that cannot be read is no obstacle.
+        let bytes = aside.open(&name).and_then(|file| file.len()).unwrap_or(0);
         each(&*aside, &name)?;
         found.files += 1;
         found.bytes += bytes;
     }
     Ok(())
+}
+
+/// Whether [`move_aside`] gives such names: those of segments and manifests, and the same with a
+/// number.
+fn is_set_aside(name: &str) -> bool {
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+    let base = name.rsplit_once('.').filter(|(_, end)| is_number(end)).map(|(base, _)| base);
+    let base = base.unwrap_or(name);
+    base == MANIFEST_NAME || segment::number(base).is_some()
 }
 
 /// A number above that of every segment that lies in the directories or was set aside there: a

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like the tests")]
 
 mod actor;
+mod aside;
 mod behaviour;
 mod common;
 mod crash;
