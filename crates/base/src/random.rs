@@ -7,6 +7,10 @@
 //! How: a stream is named by hashing what it belongs to; its i-th number is SplitMix64's output
 //! number i for that starting state (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
 //! Generators", OOPSLA 2014), so any number of a stream is reached without the ones before it.
+//!
+//! [`drawn`] alone is not of that kind, and nothing of it may reach the model.
+
+use std::hash::{BuildHasher, RandomState};
 
 use crate::{Key, TableId, hash};
 
@@ -42,6 +46,15 @@ struct StepName {
 }
 
 const _: () = assert!(cfg!(target_endian = "little"), "names are hashed little end first");
+
+/// Words of the system's random numbers, for what never reaches the model: secrets and ids.
+///
+/// They come by way of the standard library, which draws keys for its own maps: no dependency, and
+/// no error.
+pub fn drawn<const COUNT: usize>() -> [u64; COUNT] {
+    let state = RandomState::new();
+    std::array::from_fn(|word| state.hash_one(word as u64))
+}
 
 /// A stream of random numbers with a name.
 #[derive(Clone, Copy, Debug)]

@@ -14,10 +14,8 @@
 //!           look-ups, may work the secret out.
 //! Cost      That of `hash::mix`: two products, three shifts.
 
-use std::hash::{BuildHasher, RandomState};
-
 use crate::Key;
-use crate::random::Stream;
+use crate::random::{self, Stream};
 
 /// A bijection from keys to values whose bits choose shards, buckets and tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +29,8 @@ impl Scatter {
     pub const KNOWN: Self = Self { veil: 0, times: [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB] };
 
     /// One that nobody knows.
-    ///
-    /// The system's random numbers come by way of the standard library, which draws keys for its
-    /// own maps, against the same attack.
     pub fn drawn() -> Self {
-        let state = RandomState::new();
-        Self::of_words([0, 1, 2].map(|word: u64| state.hash_one(word)))
+        Self::of_words(random::drawn())
     }
 
     /// The one of `seed`; one that nobody knows where that is `None`.

@@ -51,6 +51,26 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// All of them, for tests that let each fail.
+    pub const ALL: [Self; 16] = [
+        Self::Create,
+        Self::Open,
+        Self::Read,
+        Self::Write,
+        Self::Truncate,
+        Self::Sync,
+        Self::Measure,
+        Self::Rename,
+        Self::Remove,
+        Self::List,
+        Self::Identify,
+        Self::Link,
+        Self::SyncDirectory,
+        Self::CreateDirectory,
+        Self::Lock,
+        Self::Submit,
+    ];
+
     /// Whether the operation changes what is on the disk, or what of it is durable.
     pub fn mutates(self) -> bool {
         !matches!(

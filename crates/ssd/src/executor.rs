@@ -61,8 +61,8 @@ pub(crate) struct Shared {
     options: ExecutorOptions,
     chunks: Mutex<Chunks>,
     queues: Mutex<Vec<(QueueOptions, Box<dyn Queue>)>>,
-    pub(crate) turns: Arc<Turns>,
-    pub(crate) bell: Arc<Bell>,
+    turns: Arc<Turns>,
+    bell: Arc<Bell>,
 }
 
 #[derive(Debug, Default)]

@@ -1,9 +1,8 @@
 //! Who made a segment: what tells its pages from those of every other store.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 
-use stepwell_base::hash;
+use stepwell_base::{hash, random};
 
 /// The random number by which a store is told from all others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,13 +18,9 @@ impl StoreId {
     }
 
     /// One that no other store has.
-    ///
-    /// The system's random numbers come by way of the standard library, which draws keys for its
-    /// own maps.
     pub fn drawn() -> Self {
-        let state = RandomState::new();
-        let word = |number: u64| u128::from(state.hash_one(number));
-        Self::from_number(word(0) << 64 | word(1))
+        let [high, low] = random::drawn();
+        Self::from_number(u128::from(high) << 64 | u128::from(low))
     }
 
     /// The one of a number, for tests that want the same files every time.

@@ -12,25 +12,6 @@ use crate::harness::{Told, in_threads};
 use crate::judge::{go_on, judge};
 use crate::life::{Ledger, SAVED, script};
 
-const OPERATIONS: [Operation; 16] = [
-    Operation::Create,
-    Operation::Open,
-    Operation::Read,
-    Operation::Write,
-    Operation::Truncate,
-    Operation::Sync,
-    Operation::Measure,
-    Operation::Rename,
-    Operation::Remove,
-    Operation::List,
-    Operation::Identify,
-    Operation::Link,
-    Operation::SyncDirectory,
-    Operation::CreateDirectory,
-    Operation::Lock,
-    Operation::Submit,
-];
-
 /// Lets one operation fail; whether the run noticed.
 fn fail(after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
@@ -60,7 +41,7 @@ fn fail(after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
 fn every_operation_may_fail() {
     let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
     script(&whole, &mut Ledger::default()).unwrap();
-    let operations: u64 = OPERATIONS.iter().map(|operation| whole.count(*operation)).sum();
+    let operations: u64 = Operation::ALL.iter().map(|operation| whole.count(*operation)).sum();
     assert!(operations > 800, "{operations}");
     let noticed = AtomicU64::new(0);
     in_threads(&(0..operations).collect::<Vec<_>>(), &|after| {

@@ -178,25 +178,18 @@ impl PageBuffer {
         chunk.and_then(|chunk| Arc::into_inner(chunk.buffer))
     }
 
-    /// A chunk that was taken without another in its place is in the file: rows go on in its
-    /// memory.
-    pub(crate) fn go_on_in(&mut self, chunk: Chunk) {
-        let Chunk { first_page, buffer, .. } = chunk;
-        drop(buffer);
-        let landed = self.landed(first_page);
-        self.current = landed.unwrap_or_else(|| Buffer::new(self.chunk_bytes()));
-    }
-
-    /// The chunk that was taken last, without another in its place, could not be written: it is
-    /// the current one again.
-    pub(crate) fn put_back(&mut self, chunk: Chunk) {
+    /// A chunk that was taken without another in its place was written: rows go on in its memory.
+    /// Or it could not be: it is the current one again.
+    pub(crate) fn come_back(&mut self, chunk: Chunk, is_written: bool) {
         let Chunk { first_page, buffer, bytes } = chunk;
         drop(buffer);
-        #[expect(clippy::expect_used, reason = "nobody writes it")]
+        #[expect(clippy::expect_used, reason = "nobody else was given it")]
         let current = self.landed(first_page).expect("the chunk's only holder");
         self.current = current;
-        self.first_page = first_page;
-        self.pages = (bytes / self.layout.page_bytes) as u32;
+        if !is_written {
+            self.first_page = first_page;
+            self.pages = (bytes / self.layout.page_bytes) as u32;
+        }
     }
 
     /// The current chunk's memory, once no row comes any more.

@@ -233,16 +233,9 @@ impl Core {
     /// Writes the current chunk and goes on in its memory: others have all there is.
     fn write_merged_at_once(&self, merge: &mut Merge) -> Result<()> {
         let Some(chunk) = merge.pages.take(None) else { return Ok(()) };
-        let offset = self.layout.page_offset(chunk.first_page);
-        let written = merge.file.file.write_at(offset, &chunk.buffer[..chunk.bytes]);
-        match &written {
-            Ok(()) => {
-                self.counters.wrote(merge.file.directory, chunk.bytes);
-                merge.pages.go_on_in(chunk);
-            }
-            Err(_) => merge.pages.put_back(chunk),
-        }
-        Ok(written?)
+        let written = self.write_now(&merge.file, &chunk);
+        merge.pages.come_back(chunk, written.is_ok());
+        written
     }
 
     /// Writes what is left of the new segment, and waits for it.

@@ -5,15 +5,15 @@
 //!          while most are needed by nothing. They would fill the store, and openings would read
 //!          all of them.
 //! How      When deletions take more than [`SHARE`] of the live rows' space and
-//!          [`StoreOptions::deletions_free`], a
-//!          *sweep* takes the segments with the most of them for their size, until their keys fill
-//!          the memory that it may take; leaves out the keys that have a version that counts; and
-//!          looks for the others in the footers of all segments. What lies nowhere is needed by
-//!          nothing. Then either the segments are merged, each alone, which drops those deletions;
-//!          or, where most are needed, the segments are that hold the most dead rows for their
-//!          size, which drops these.
-//! Progress  Every merge that a sweep asks for drops a deletion or a dead row at least, and none
-//!          makes a new one; so sweeping ends, below its bound.
+//!          [`StoreOptions::deletions_free`], a *sweep* takes the segments with the most of them
+//!          for their size, until their keys fill the memory that it may take; leaves out the keys
+//!          that have a version that counts; and looks for the others in the footers of all
+//!          segments. What lies nowhere is needed by nothing. Then either the segments are merged,
+//!          each alone, which drops those deletions; or, where most are needed, the segments are
+//!          that hold the most dead rows for their size, which drops these.
+//! Progress  A round of merges drops half of the deletions that it looked at, or dead rows for
+//!          which half of them are kept. A new deletion comes of an expired row alone, which goes
+//!          with it: so sweeping ends, below its bound.
 //! Cost     A sweep reads all footers, 9 bytes a row. One that drops few deletions drops the rows
 //!          that hold them.
 //! Bounds   [`Sweep::keys_max`] keys, 40 bytes each.
@@ -48,7 +48,8 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether nothing needs a deletion of this key any more: what was put since is newer.
+    /// Whether nothing needs a deletion of this key any more: nothing older lies anywhere, and what
+    /// was put since is newer.
     pub(super) fn is_unneeded(&self, key: Key) -> bool {
         self.unneeded.contains(&key)
     }
@@ -65,7 +66,6 @@ impl Sweep {
 }
 
 /// A segment that holds what a sweep looks for.
-#[derive(Clone, Copy)]
 struct Holder {
     number: u64,
     bytes: u64,

@@ -68,6 +68,10 @@ impl Core {
 
     /// Starts a segment that rows are put into.
     pub(super) fn start_segment(&self, writer: &mut Writer) -> Result<()> {
+        // The last chunk of the segment before may be one too many.
+        while self.executor.has_too_much_under_way() && writer.queue.in_flight() > 0 {
+            self.reap(writer, true)?;
+        }
         let birth = writer.number()?;
         let size = *self.size(&self.state());
         let rows = size.rows;
@@ -80,10 +84,6 @@ impl Core {
             }
             made => made?,
         };
-        // The last chunk of the segment before may be one too many.
-        while self.executor.has_too_much_under_way() && writer.queue.in_flight() > 0 {
-            self.reap(writer, true)?;
-        }
         let chunk = self.executor.own_chunk(self.options.chunk_bytes());
         let pages = PageBuffer::new(chunk, self.layout, file.origin);
         let segment = Segment::new(Arc::clone(&file), Lie::put(birth));
@@ -120,17 +120,17 @@ impl Core {
     fn write_at_once(&self, slot: u32, file: &Arc<SegmentFile>) -> Result<()> {
         let chunk = self.state_mut().pages_mut(slot).take(None);
         let Some(chunk) = chunk else { return Ok(()) };
+        let written = self.write_now(file, &chunk);
+        self.state_mut().pages_mut(slot).come_back(chunk, written.is_ok());
+        written
+    }
+
+    /// Writes a chunk and waits for it.
+    pub(super) fn write_now(&self, file: &SegmentFile, chunk: &Chunk) -> Result<()> {
         let offset = self.layout.page_offset(chunk.first_page);
-        let written = file.file.write_at(offset, &chunk.buffer[..chunk.bytes]);
-        let mut state = self.state_mut();
-        match &written {
-            Ok(()) => {
-                self.counters.wrote(file.directory, chunk.bytes);
-                state.pages_mut(slot).go_on_in(chunk);
-            }
-            Err(_) => state.pages_mut(slot).put_back(chunk),
-        }
-        Ok(written?)
+        file.file.write_at(offset, &chunk.buffer[..chunk.bytes])?;
+        self.counters.wrote(file.directory, chunk.bytes);
+        Ok(())
     }
 
     fn write_of(&self, slot: u32, file: &Arc<SegmentFile>, chunk: Chunk) -> Write {
