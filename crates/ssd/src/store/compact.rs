@@ -49,7 +49,7 @@ impl Core {
     /// One merge, if one is due. Returns how many segments it took.
     pub(super) fn merge_once(&self, pace: Pace) -> std::result::Result<usize, Failed> {
         let mut sweep = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
-        let plan = match self.next_of_sweep(&mut sweep)? {
+        let plan = match self.next_of_sweep(&mut sweep) {
             Some(slot) => Some(victims::alone(&self.state().table, slot)),
             None => self.plan(pace),
         };

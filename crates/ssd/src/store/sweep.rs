@@ -24,10 +24,10 @@ use std::sync::Arc;
 use stepwell_base::Key;
 
 use super::{Core, State};
+use crate::StoreOptions;
 use crate::layout::DELETION_BYTES;
 use crate::segment::{SegmentFile, Tail};
 use crate::table::Segment;
-use crate::{Result, StoreOptions};
 
 /// What deletions may take, in parts of the space of the live rows.
 const SHARE: f64 = 0.02;
@@ -45,6 +45,9 @@ pub(crate) struct Sweep {
     unneeded: HashSet<Key>,
     /// Numbers of the segments to be merged, each alone, the last one first.
     todo: Vec<u64>,
+    /// Deletions that there were when there was nothing to merge for their sake: while there are
+    /// as many, nothing is looked for again.
+    in_vain: Option<u64>,
 }
 
 impl Sweep {
@@ -70,6 +73,8 @@ struct Holder {
     number: u64,
     bytes: u64,
     count: u64,
+    /// Whether merges pass over it.
+    left_alone: bool,
 }
 
 /// Numbers of the segments with the most for their size, until they have `enough` together.
@@ -96,27 +101,32 @@ impl Core {
     }
 
     /// The segment to be merged alone for the sake of deletions, if any is; sweeps where it must.
-    pub(super) fn next_of_sweep(&self, sweep: &mut Sweep) -> Result<Option<u32>> {
+    pub(super) fn next_of_sweep(&self, sweep: &mut Sweep) -> Option<u32> {
         if !self.has_many_deletions(&self.state()) {
             *sweep = Sweep::default();
-            return Ok(None);
+            return None;
         }
         if sweep.todo.is_empty() {
-            *sweep = self.sweep()?;
+            let deletions = self.state().table.deletions();
+            if sweep.in_vain == Some(deletions) {
+                return None;
+            }
+            *sweep = self.sweep();
+            sweep.in_vain = sweep.todo.is_empty().then_some(deletions);
         }
         while let Some(number) = sweep.todo.pop() {
             let state = self.state();
             // It was merged away meanwhile, perhaps.
             let slot = state.table.slot_of(number);
             if let Some(slot) = slot.filter(|slot| !state.table.get(*slot).left_alone) {
-                return Ok(Some(slot));
+                return Some(slot);
             }
         }
-        Ok(None)
+        None
     }
 
-    fn sweep(&self) -> Result<Sweep> {
-        let (deleters, mut wanted) = self.deletions_to_sweep()?;
+    fn sweep(&self) -> Sweep {
+        let (deleters, mut wanted) = self.deletions_to_sweep();
         let asked = wanted.len();
         let holders = if asked == 0 { Vec::new() } else { self.look_for(&mut wanted) };
         let needed = wanted.values().filter(|found| **found).count();
@@ -128,17 +138,19 @@ impl Core {
         };
         todo.reverse();
         wanted.retain(|_, found| !*found);
-        Ok(Sweep { unneeded: wanted.into_keys().collect(), todo })
+        Sweep { unneeded: wanted.into_keys().collect(), todo, in_vain: None }
     }
 
     /// The segments with the most deletions for their size, and the keys of these that have no
-    /// version that counts.
-    fn deletions_to_sweep(&self) -> Result<(Vec<u64>, HashMap<Key, bool>)> {
+    /// version that counts. A segment whose deletions cannot be read is passed over.
+    fn deletions_to_sweep(&self) -> (Vec<u64>, HashMap<Key, bool>) {
         let keys_max = Sweep::keys_max(&self.options);
         let deletions = |segment: &Segment| {
             u64::from(segment.sealed.map_or(0, |sealed| sealed.tail.counts.deletions))
         };
-        let chosen = densest(self.sealed(deletions), keys_max);
+        let mut deleters = self.sealed(deletions);
+        deleters.retain(|holder| !holder.left_alone);
+        let chosen = densest(deleters, keys_max);
         let mut wanted = HashMap::new();
         let mut taken = Vec::new();
         for number in chosen {
@@ -148,7 +160,7 @@ impl Core {
             {
                 break;
             }
-            let deletions = file.deletions(&tail, &self.counters)?;
+            let Ok(deletions) = file.deletions(&tail, &self.counters) else { continue };
             let keys: Vec<Key> = deletions.iter().map(|deletion| deletion.key).collect();
             let state = self.state();
             state.index.get_many(&keys, |at, place| {
@@ -159,11 +171,11 @@ impl Core {
             drop(state);
             taken.push(number);
         }
-        Ok((taken, wanted))
+        (taken, wanted)
     }
 
-    /// Notes which keys lie in any segment, and how many each segment holds. Where a footer cannot
-    /// be read they may all lie there.
+    /// Notes which keys lie in any segment, also in those that merges leave alone, and how many
+    /// each of the others holds. Where a footer cannot be read they may all lie there.
     fn look_for(&self, wanted: &mut HashMap<Key, bool>) -> Vec<Holder> {
         let mut holders = self.sealed(|_| 0);
         for holder in &mut holders {
@@ -179,19 +191,19 @@ impl Core {
                 }
             }
         }
-        holders.retain(|holder| holder.count > 0);
+        holders.retain(|holder| holder.count > 0 && !holder.left_alone);
         holders
     }
 
-    /// All sealed segments that merges take, and what each holds.
+    /// All sealed segments, and what each holds.
     fn sealed(&self, count: impl Fn(&Segment) -> u64) -> Vec<Holder> {
         let state = self.state();
         let segments = state.table.sealed().into_iter().map(|slot| state.table.get(slot));
-        let segments = segments.filter(|segment| !segment.left_alone);
         let holder = |segment: &Segment| Holder {
             number: segment.file.number,
             bytes: segment.bytes(),
             count: count(segment),
+            left_alone: segment.left_alone,
         };
         segments.map(holder).collect()
     }

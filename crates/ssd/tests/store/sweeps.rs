@@ -1,9 +1,10 @@
 //! Deletions go away, whatever lies early and whatever was done.
 
+use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_ssd::Store;
 
-use crate::common::{new_store, reopen};
+use crate::common::{PAGE_BYTES, get, new_store, put, reopen};
 use crate::harness::shared;
 use crate::history::History;
 
@@ -49,4 +50,35 @@ fn deletions_go_away_whatever_lies_early() {
     history.commit(&store).unwrap();
     drop(store);
     history.resume(&reopen(&disk).unwrap(), &shared(&disk));
+}
+
+#[test]
+fn what_merges_leave_alone_still_needs_its_deletions() {
+    let (disk, store) = new_store();
+    let rows: Vec<(u64, u64)> = (0..2 * SEGMENT_ROWS).map(|key| (key, key)).collect();
+    put(&store, &rows).unwrap();
+    // Most of two segments goes stale, and a page of each cannot be read: no merge takes them.
+    let deleted: Vec<u64> = (0..2 * SEGMENT_ROWS).filter(|key| key % SEGMENT_ROWS != 14).collect();
+    let keys: Vec<Key> = deleted.iter().map(|key| Key(*key)).collect();
+    store.commit().unwrap();
+    for number in [1, 2] {
+        let name = format!("segment-{number:012}.rows");
+        // The page of row 14.
+        disk.edit(&name, &mut |bytes| bytes[2 * PAGE_BYTES as usize + 100] ^= 1).unwrap();
+    }
+    assert_eq!(store.delete_many(&keys).unwrap(), keys.len() as u64);
+    for round in 0..6 {
+        let again: Vec<(u64, u64)> = (200..200 + SEGMENT_ROWS).map(|key| (key, round)).collect();
+        put(&store, &again).unwrap();
+        store.commit().unwrap();
+        let _ = store.compact();
+    }
+    store.commit().unwrap();
+    let stats = store.stats();
+    assert!(stats.segments_left_alone == 2 && 16 * stats.deletions > 256, "{stats:?}");
+    let count = store.len();
+    drop(store);
+    let store = reopen(&disk).unwrap();
+    assert_eq!(store.len(), count);
+    assert!(get(&store, &deleted).unwrap().iter().all(Option::is_none));
 }
