@@ -16,7 +16,7 @@ use stepwell_disk::Disk;
 use stepwell_server::{
     Checkpoint, DenseView, Error, Group, Keep, Lease, ModelDigest, Result, Rows, Saved,
 };
-use stepwell_ssd::{Error as StoreError, Store};
+use stepwell_ssd::{Error as StoreError, View};
 
 /// One of so many checkpoints is read back, the first one among them.
 const RESTORES: usize = 4;
@@ -73,11 +73,11 @@ impl Vault {
             let restored = match restores {
                 true => {
                     let disk = self.behind.directory(&rows.path).map_err(StoreError::from)?;
-                    Some(Store::view(disk, group.store.options().clone())?)
+                    Some(View::open(disk, group.store.options().clone())?)
                 }
                 false => None,
             };
-            let store = restored.as_ref().unwrap_or(&group.store);
+            let store = restored.as_deref().unwrap_or(&group.store);
             let mut lanes = vec![0.0f32; group.spec.row_lanes()];
             store.scan_live(&mut |key, _used, row| {
                 bytemuck::cast_slice_mut(&mut lanes).copy_from_slice(row);

@@ -39,8 +39,10 @@ pub use identity::StoreId;
 pub use key_shard::{KEY_SHARDS, KeyShardSet, key_shard};
 pub use lock::LOCK_NAME;
 pub use manifest::{FORMAT_VERSION, MANIFEST_NAME, Manifest, SEGMENTS_MAX, SegmentEntry};
-pub use options::{Compaction, SPACE_HARD, StoreOptions, WRITES_MAX};
+pub use options::{Compaction, OPEN_THREADS_MAX, SPACE_HARD, StoreOptions, WRITES_MAX};
 pub use repair::{Salvaged, repair};
 pub use size::SEGMENTS_MANY;
 pub use stats::{DirectoryStats, LIVE_PARTS, Stats};
-pub use store::{Aside, Cursor, Lookup, Reader, Scan, Store, Ticket, Verify, Visit};
+pub use store::{
+    Aside, Cursor, Lookup, Reader, Refreshed, Scan, Store, Ticket, Verify, View, Visit,
+};

@@ -1,5 +1,7 @@
 //! What a store is told when it is made or opened.
 
+use std::thread::available_parallelism;
+
 use stepwell_base::budget::Budget;
 use stepwell_base::stop::StopRequest;
 
@@ -9,7 +11,7 @@ use crate::segment::Deletion;
 use crate::size::{SEGMENTS_MANY, Sizes};
 use crate::store::{DELETIONS_HELD, SCAN_BYTES, Sweep};
 use crate::target::Target;
-use crate::{Error, KeyShardSet, Result, StoreId, index, segment};
+use crate::{Error, KeyShardSet, Result, StoreId, index, segment, store};
 
 /// Who compacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +69,20 @@ pub struct StoreOptions {
     pub read_bytes: usize,
     /// What it shares with other stores; without one it has its own.
     pub executor: Option<Executor>,
+    /// Threads that open the store, each of which makes a part of the index, up to
+    /// [`OPEN_THREADS_MAX`]; 0 for one for each core and each [`ROWS_PER_THREAD`] rows. What comes
+    /// of it is the same with any number.
+    pub open_threads: usize,
     /// Ends opening and restoring between two segments.
     pub stop: StopRequest,
 }
 
 /// Writes under way in one segment at most.
 pub const WRITES_MAX: usize = 4;
+/// Threads that open a store at most.
+pub const OPEN_THREADS_MAX: usize = 8;
+/// Rows in segments from which on another thread helps to open them.
+const ROWS_PER_THREAD: u64 = 1 << 16;
 /// Space above which writers wait, in bytes of live rows (HPS paper, appendix E).
 pub const SPACE_HARD: f64 = 2.0;
 /// Above this, row numbers of a segment might not fit 32 bits.
@@ -104,6 +114,7 @@ impl StoreOptions {
             read_depth: 128,
             read_bytes: 4 << 20,
             executor: None,
+            open_threads: 0,
             stop: StopRequest::new(),
         }
     }
@@ -182,6 +193,13 @@ impl StoreOptions {
                 rounded_up.min(SPACE_DEFAULT)
             ));
         }
+        if self.open_threads > OPEN_THREADS_MAX {
+            return fail(format!(
+                "opening with {} threads is not admitted: 1 to {OPEN_THREADS_MAX}, or 0 for as \
+                 many as there are cores",
+                self.open_threads
+            ));
+        }
         if self.read_depth == 0 {
             return fail("a read depth of 0 is not admitted: at least 1".to_owned());
         }
@@ -247,6 +265,37 @@ impl StoreOptions {
         rows * (2 * 9 + 8) + u64::from(size.deletions()) * 2 * 16
     }
 
+    /// Bytes that opening takes beside the index. Each thread adds a footer, a list of its rows by
+    /// part, a map of its deletions, 1 MiB read, and headers of the index's shards.
+    fn opening_bytes(&self) -> u64 {
+        let threads = self.open_threads_most();
+        // A map of one segment's deletions takes half as much again, and is half full.
+        let sizes = Sizes::new(self);
+        let size = sizes.most(self.index_bytes_max);
+        let map = 3 * u64::from(size.deletions()) * size_of::<Deletion>() as u64;
+        let rows = u64::from(size.rows);
+        let by_part = if threads == 1 { 0 } else { (rows + rows / 16) * (8 + 4) };
+        let each = self.list_bytes() + segment::CHUNK_BYTES + index::BYTES_MIN;
+        DELETIONS_HELD as u64 * size_of::<Deletion>() as u64
+            + threads as u64 * each
+            + store::held_most(threads) as u64 * (map + by_part)
+    }
+
+    /// Threads that open a store at most.
+    fn open_threads_most(&self) -> usize {
+        match self.open_threads {
+            0 => available_parallelism().map_or(1, usize::from).min(OPEN_THREADS_MAX),
+            threads => threads,
+        }
+    }
+
+    /// Threads that open a store of so many rows, live and stale.
+    pub(crate) fn threads_opening(&self, rows: u64) -> usize {
+        let worth = (rows / ROWS_PER_THREAD).min(OPEN_THREADS_MAX as u64) as usize + 1;
+        let most = self.open_threads_most();
+        if self.open_threads == 0 { most.min(worth) } else { most }
+    }
+
     /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
     /// threads reading at once.
     pub fn add_bounds(&self, readers: u64, budget: &mut Budget) {
@@ -265,12 +314,7 @@ impl StoreOptions {
             why("reads, writes and lists of a merge, keys of a sweep"),
         );
         let reads = readers * self.reader_bytes() as u64 + segment::CHUNK_BYTES;
-        // A map of one segment's deletions takes half as much again, and is half full.
-        let sizes = Sizes::new(self);
-        let of_segment = sizes.most(self.index_bytes_max).deletions();
-        let deletions = DELETIONS_HELD as u64 + 3 * u64::from(of_segment);
-        let deletions = deletions * size_of::<Deletion>() as u64;
-        budget.add("store opening", deletions + self.list_bytes(), why("deletions, a footer"));
+        budget.add("store opening", self.opening_bytes(), why("footers, deletions"));
         // A bit for each row of at most twice those that the index has room for, at 8 bytes each.
         let scan = self.index_bytes_max / 32 + SCAN_BYTES + 2 * self.reader_bytes() as u64;
         budget.add("store scan", scan, why("bits of rows, reads of a scan"));

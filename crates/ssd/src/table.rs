@@ -28,7 +28,7 @@ pub(crate) struct Segment {
     /// Whether merges pass over it: it could not be read, or its rows found no room in the index.
     pub(crate) left_alone: bool,
     /// Slots that it takes, its own and the ones after it.
-    span: u32,
+    pub(crate) span: u32,
 }
 
 /// A segment that can no longer change.
@@ -178,6 +178,11 @@ impl Table {
         Place(u64::from(slot) * u64::from(self.pages_per_slot) + u64::from(page - 1))
     }
 
+    /// Slots that a segment of so many data pages takes.
+    pub(crate) fn span_of(pages_per_slot: u32, pages: u32) -> u32 {
+        pages.div_ceil(pages_per_slot).max(1)
+    }
+
     /// The slot and page of a place.
     #[inline]
     pub(crate) fn page(&self, place: Place) -> (u32, u32) {
@@ -191,7 +196,7 @@ impl Table {
     /// the first.
     pub(crate) fn insert(&mut self, mut segment: Segment, pages: u32) -> u32 {
         assert!(segment.sealed.is_none(), "a segment is sealed in its slot");
-        segment.span = pages.div_ceil(self.pages_per_slot).max(1);
+        segment.span = Self::span_of(self.pages_per_slot, pages);
         let slot = self.vacant(segment.span);
         self.heads[slot as usize..][..segment.span as usize].fill(slot);
         self.rows += u64::from(segment.rows);
@@ -239,12 +244,6 @@ impl Table {
         segment.live += rows;
     }
 
-    /// Counts `rows` rows of `slot` that are no keys of this store's.
-    pub(crate) fn appended_stale(&mut self, slot: u32, rows: u32) {
-        self.rows += u64::from(rows);
-        self.get_mut(slot).rows += rows;
-    }
-
     /// Counts a row of `slot` that the index points at no longer.
     pub(crate) fn went_stale(&mut self, slot: u32) {
         let segment = self.get_mut(slot);
@@ -257,6 +256,19 @@ impl Table {
         let segment = self.get_mut(slot);
         assert!(segment.live < segment.rows, "only a stale row comes back");
         segment.live += 1;
+    }
+
+    /// Counts rows of `slot` that became live, less those that went stale.
+    pub(crate) fn live_changed(&mut self, slot: u32, change: i64) {
+        let segment = self.get_mut(slot);
+        let live = i64::from(segment.live) + change;
+        assert!((0..=i64::from(segment.rows)).contains(&live), "{live} of {} rows", segment.rows);
+        segment.live = live as u32;
+    }
+
+    /// Puts another file of the same bytes in the place of a segment's; gives back the old one.
+    pub(crate) fn replace_file(&mut self, slot: u32, file: Arc<SegmentFile>) -> Arc<SegmentFile> {
+        std::mem::replace(&mut self.get_mut(slot).file, file)
     }
 
     /// The segment of `slot` can no longer change.

@@ -9,7 +9,7 @@ use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
 use stepwell_optim::Storage;
 use stepwell_server::{Checkpoint, Saved, TableSpec};
-use stepwell_ssd::{Manifest, Store, StoreOptions};
+use stepwell_ssd::{Manifest, StoreOptions, View};
 use stepwell_train::RunState;
 
 use crate::cli::InspectArgs;
@@ -80,7 +80,7 @@ fn table(
         index_bytes_max: u64::MAX,
         ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
     };
-    let store = Store::view(Arc::new(disk), options).map_err(message)?;
+    let store = View::open(Arc::new(disk), options).map_err(message)?;
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let storage = storage(meta)?;
     // The scan passes over most expired rows; who tells for certain is the row itself.

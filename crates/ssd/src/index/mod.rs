@@ -19,6 +19,7 @@ mod ahead;
 mod bits;
 #[cfg(test)]
 mod flood;
+mod part;
 mod path;
 mod permute;
 mod shard;
@@ -32,6 +33,7 @@ use stepwell_base::scatter::Scatter;
 
 pub(crate) use ahead::{Ahead, Asked};
 use bits::{PLACE_BITS_MAX, Probe, SLOTS, bits_of};
+pub(crate) use part::Parting;
 use permute::SHARDS;
 use shard::{At, Shard};
 
@@ -136,7 +138,6 @@ impl Index {
     }
 
     /// Points `key` at `place`; returns where it pointed before.
-    #[cfg(test)]
     pub(crate) fn put(&mut self, key: Key, place: Place) -> Result<Option<Place>, Full> {
         let asked = self.ask(key);
         self.put_asked(&asked, place)

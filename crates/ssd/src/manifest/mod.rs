@@ -172,6 +172,11 @@ impl Manifest {
         Layout::with_page(self.table, self.row_bytes as usize, self.page_bytes as usize)
     }
 
+    /// Rows in all segments, live and stale.
+    pub(crate) fn rows_all(&self) -> u64 {
+        self.segments.iter().map(|entry| u64::from(entry.rows)).sum()
+    }
+
     /// Who made a segment.
     pub(crate) fn origin(&self, entry: &SegmentEntry) -> Origin {
         let store = self.adopted(entry).map_or(self.store, |adopted| adopted.store);
@@ -308,7 +313,7 @@ impl Manifest {
             && Layout::holds_rows(page, row)
             && (self.version > 2 || page == Layout::old(self.table, row).page_bytes);
         let holds = |entry: &SegmentEntry| self.layout().footer_offset(entry.rows) <= entry.bytes;
-        let rows: u64 = self.segments.iter().map(|entry| u64::from(entry.rows)).sum();
+        let rows = self.rows_all();
         if self.format != FORMAT_NAME || self.checksum_name != hash::CHECKSUM_NAME {
             Some("it is not a manifest of a segment store")
         } else if !layout_fits {

@@ -5,12 +5,14 @@
 
 pub(crate) mod draft;
 pub(crate) mod footer;
+mod held;
 pub(crate) mod marks;
 pub(crate) mod page;
 pub(crate) mod pages;
 pub(crate) mod reader;
 
 pub(crate) use draft::{Deletion, Draft};
+pub(crate) use held::hold;
 pub(crate) use marks::{Header, Tail};
 pub(crate) use pages::PageBuffer;
 pub(crate) use reader::{SegmentFile, Spot};

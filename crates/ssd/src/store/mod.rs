@@ -62,10 +62,13 @@ mod pin;
 mod pressure;
 mod put;
 mod reader;
+mod refresh;
+mod relay;
 mod reshard;
 mod scan;
 mod settle;
 mod sweep;
+mod view;
 mod watch;
 mod write;
 
@@ -74,9 +77,11 @@ pub(crate) use compactor::{Bell, Turns};
 pub(crate) use load::{DELETIONS_HELD, verify};
 pub(crate) use pin::SCAN_BYTES;
 pub use reader::{Lookup, Reader, Ticket};
+pub(crate) use relay::held_most;
 pub use reshard::Verify;
 pub use scan::{Cursor, Scan, Visit};
 pub(crate) use sweep::Sweep;
+pub use view::{Refreshed, View};
 
 use std::collections::VecDeque;
 use std::fmt;

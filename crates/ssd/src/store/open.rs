@@ -10,18 +10,16 @@ use std::sync::{Arc, Mutex, RwLock};
 use stepwell_disk::{Disk, Placed, QueueOptions};
 
 use super::aside::{number_free, set_aside_unnamed};
-use super::load::{self, Loading, as_made};
+use super::load::{self, Loaded, as_made};
 use super::watch::Watch;
 use super::{Core, Space, State, Store, Writer};
 use crate::executor::{Executor, ExecutorOptions};
-use crate::index::Index;
 use crate::lock::{self, Locks};
 use crate::manifest::MANIFEST_NAME;
 use crate::options::{Compaction, WRITES_MAX};
 use crate::segment::{self, SegmentFile};
 use crate::size::Sizes;
 use crate::stats::Counters;
-use crate::table::Table;
 use crate::v1::OldManifest;
 use crate::{Error, Manifest, Result, StoreId, StoreOptions};
 
@@ -57,7 +55,7 @@ impl Store {
         manifest.next_segment = number_free(&disks)?;
         let counters = Counters::new(disks.len());
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble((disks, locks), options, manifest, counters)
+        Self::assemble((disks, locks), options, manifest, counters, None)
     }
 
     /// Opens the store as of its last commit; segments that it does not name are set aside, into
@@ -109,23 +107,7 @@ impl Store {
         set_aside_unnamed(&disks, &manifest.segments, &ours)?;
         manifest.next_segment = manifest.next_segment.max(number_free(&disks)?);
         let counters = Counters::new(disks.len());
-        Self::assemble((disks, locks), options, manifest, counters)
-    }
-
-    /// Opens the store as of its last commit to be looked at: nothing in its directory is changed,
-    /// and every write is refused. Files that the commit does not name stay where they are. It is
-    /// for snapshots, and takes no lock: of a store that somebody has open, files go meanwhile.
-    ///
-    /// # Errors
-    /// Those of [`Store::open`]; a store of format version 1 is refused.
-    pub fn view(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
-        let options = StoreOptions { compaction: Compaction::Inline, ..options };
-        options.check()?;
-        let manifest = Manifest::load(&*disk)?;
-        manifest.check(&options, &*disk)?;
-        let store = Self::assemble((vec![disk], Vec::new()), options, manifest, Counters::new(1))?;
-        store.core.writer()?.refused = Some("it was opened to be looked at".to_owned());
-        Ok(store)
+        Self::assemble((disks, locks), options, manifest, counters, None)
     }
 
     /// Makes a store from a snapshot: links or copies its segments into a directory that holds no
@@ -180,7 +162,7 @@ impl Store {
             disk.sync_directory()?;
         }
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble((disks, locks), options, manifest, counters)
+        Self::assemble((disks, locks), options, manifest, counters, None)
     }
 
     /// Writes the rows of a store of version 1, which lies in `source`, into one of this version.
@@ -197,7 +179,7 @@ impl Store {
         manifest.next_segment = old.next_segment.max(number_free(disks)?);
         let counters = Counters::new(disks.len());
         // The caller has the locks.
-        let store = Self::assemble((disks.clone(), Vec::new()), options, manifest, counters)?;
+        let store = Self::assemble((disks.clone(), Vec::new()), options, manifest, counters, None)?;
         old.copy_into(source, &store)?;
         let mut writer = store.core.writer()?;
         // An empty store has to be committed too.
@@ -206,17 +188,18 @@ impl Store {
         Ok(())
     }
 
-    fn assemble(
+    /// `files` are the manifest's segments, where they were opened before.
+    pub(super) fn assemble(
         of: (Disks, Locks),
         options: StoreOptions,
         manifest: Manifest,
         counters: Counters,
+        files: Option<Vec<Arc<SegmentFile>>>,
     ) -> Result<Self> {
         let options = as_made(options, &manifest);
         options.check()?;
-        let loaded = Loading::load(&of.0, &options, &manifest, &counters)?;
-        let (index, table) = (loaded.index, loaded.table);
-        Self::assemble_loaded(of, options, manifest, (index, table), counters)
+        let loaded = load::load(&of.0, &options, &manifest, &counters, files)?;
+        Self::assemble_loaded(of, options, manifest, loaded, counters)
     }
 
     /// A store whose segments were read.
@@ -224,7 +207,7 @@ impl Store {
         (disks, locks): (Disks, Locks),
         options: StoreOptions,
         manifest: Manifest,
-        (index, table): (Index, Table),
+        Loaded { index, table }: Loaded,
         counters: Counters,
     ) -> Result<Self> {
         let (layout, id, key_shards) = (options.layout(), manifest.store, manifest.key_shards);

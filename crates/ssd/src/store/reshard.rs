@@ -21,7 +21,7 @@ use stepwell_disk::{Disk, Placed};
 
 use super::Store;
 use super::aside::{number_free, set_aside_unnamed};
-use super::load::{Loading, as_made};
+use super::load::{self, as_made};
 use super::open::{Disks, home, lock_new, refuse_twice};
 use crate::identity::Origin;
 use crate::segment::{self, NUMBER_END, SegmentFile, Spot};
@@ -131,15 +131,14 @@ impl Store {
         link_all(&disks, &sources, &mut manifest, number, verify, &options, &counters)?;
         let options = as_made(options, &manifest);
         options.check()?;
-        let loaded = Loading::count(&disks, &options, &manifest, &counters)?;
-        let (index, table) = (loaded.index, loaded.table);
-        check_rows(&sources, options.key_shards, index.rows())?;
-        manifest.rows = index.rows();
+        let loaded = load::count(&disks, &options, &manifest, &counters, None)?;
+        check_rows(&sources, options.key_shards, loaded.index.rows())?;
+        manifest.rows = loaded.index.rows();
         for disk in disks.iter().skip(1) {
             disk.sync_directory()?;
         }
         manifest.store(home(&disks)?, &counters)?;
-        Self::assemble_loaded((disks, locks), options, manifest, (index, table), counters)
+        Self::assemble_loaded((disks, locks), options, manifest, loaded, counters)
     }
 }
 

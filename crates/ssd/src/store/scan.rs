@@ -132,7 +132,7 @@ impl Store {
 
     /// [`Store::scan`], from where another one was. The store must have the very version that the
     /// other one began with: nothing was put, deleted, expired or merged since. A snapshot that is
-    /// opened with [`Store::view`] always has.
+    /// opened with [`View`](crate::View) always has.
     ///
     /// # Errors
     /// Those of [`Store::scan`]; and when the store has another version.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 use stepwell_disk::{Disk, FileDisk, MemDisk};
-use stepwell_ssd::{Compaction, Error, LOCK_NAME, Store, StoreOptions, check, repair};
+use stepwell_ssd::{Compaction, Error, LOCK_NAME, Store, StoreOptions, View, check, repair};
 
 use crate::common::{get, options, payload, put};
 use crate::harness::shared;
@@ -44,7 +44,7 @@ fn keeps_all_others_out(disk: &dyn Disk, options: &StoreOptions) {
     in_use(salvage(&[Arc::clone(&into), Arc::clone(&second)], &made("other")));
     // Nobody has a snapshot open, and views of it stay possible beside each other.
     assert_eq!(check(&[Arc::clone(&snapshot)]).unwrap().damages, []);
-    let views = [0, 1].map(|_| Store::view(Arc::clone(&snapshot), options.clone()).unwrap());
+    let views = [0, 1].map(|_| View::open(Arc::clone(&snapshot), options.clone()).unwrap());
     assert_eq!(check(&[Arc::clone(&snapshot)]).unwrap().damages, []);
     assert!(!snapshot.exists(LOCK_NAME).unwrap(), "it may lie where nothing can be written");
     drop(views);

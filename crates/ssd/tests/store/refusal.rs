@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
-use stepwell_ssd::{Compaction, Error, Result, Store, StoreOptions, WRITES_MAX};
+use stepwell_ssd::{Compaction, Error, Result, Store, StoreOptions, View, WRITES_MAX};
 
 use crate::common::{assert_whole, get, keys, new_store, options, payload, put, reopen};
 use crate::harness::{Told, bytes_of, in_threads, shared};
@@ -374,7 +374,7 @@ fn a_store_that_is_looked_at_stays_as_it_is() {
         names.into_iter().map(|name| (bytes_of(&disk, &name), name)).collect::<Vec<_>>()
     };
     let before = listed();
-    let store = Store::view(shared(&disk), options()).unwrap();
+    let store = View::open(shared(&disk), options()).unwrap();
     history.assert_held(&store);
     for refused in [
         put(&store, &[(1, 2)]),

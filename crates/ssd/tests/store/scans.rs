@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
-use stepwell_ssd::{Compaction, Cursor, Error, Scan, Store, StoreOptions};
+use stepwell_ssd::{Compaction, Cursor, Error, Scan, Store, StoreOptions, View};
 
 use crate::common::{KEYS, ROW_BYTES, new_store, options, payload, put, reopen};
 use crate::harness::{Told, in_threads, scanned, shared};
@@ -248,7 +248,7 @@ fn a_scan_goes_on_from_a_cursor() {
     put(&store, &[(1, 900)]).unwrap();
     let error = store.scan_from(&cursor).unwrap_err().to_string();
     assert!(error.contains("another version") && !error.contains('\n'), "{error}");
-    rest_of(&Store::view(snapshot, options()).unwrap(), &cursor);
+    rest_of(&View::open(snapshot, options()).unwrap(), &cursor);
 }
 
 #[test]

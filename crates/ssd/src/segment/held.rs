@@ -1,0 +1,63 @@
+//! A file that stays open while it is held.
+//!
+//! Why       A disk closes files that are not used and opens them again by their names. Those of
+//!           a store that another process writes may lose theirs at any time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stepwell_disk::{Access, Descriptor, File, Result};
+
+#[derive(Debug)]
+struct Held {
+    file: Arc<dyn File>,
+    _descriptor: Descriptor,
+}
+
+/// The same file, kept open from now on; none where too many files are.
+pub(crate) fn hold(file: Arc<dyn File>) -> Result<Option<Arc<dyn File>>> {
+    if !file.has_descriptor() {
+        // What no system closes needs no holding.
+        return Ok(Some(file));
+    }
+    let descriptor = file.descriptor(Access::Read)?;
+    Ok(descriptor.map(|descriptor| Arc::new(Held { file, _descriptor: descriptor }) as Arc<_>))
+}
+
+impl File for Held {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_at(offset, buffer)
+    }
+
+    fn truncate(&self, bytes: u64) -> Result<()> {
+        self.file.truncate(bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    fn has_descriptor(&self) -> bool {
+        true
+    }
+
+    fn descriptor(&self, access: Access) -> Result<Option<Descriptor>> {
+        self.file.descriptor(access)
+    }
+}

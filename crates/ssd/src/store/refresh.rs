@@ -1,0 +1,317 @@
+//! From one commit to a later one of the same store, by the difference of their manifests.
+//!
+//! ```text
+//! before   │ same │ same │ gone │ gone │              rows: the index points at some
+//! after    │ same │ same │             │ new │ new │  keys of these are read
+//! ```
+//!
+//! How       The rows of new segments go into the index by the [`rule`](crate::rule), in order of
+//!           their numbers, as at opening; what is pointed at in a segment that went away gives way
+//!           to any. Then the deletions of new segments kill what they do, and keys of segments
+//!           that went away are looked for: those that nothing replaced are gone. So much is held
+//!           under the state's lock, without I/O; until the rows are those of the manifest,
+//!           everything can be taken back.
+//! Why it is right  The version that counts after is the one that counted before, if its segment
+//!           stayed, or lies in a new segment: a version that did not count before never counts
+//!           again. Deletions in segments that stayed have killed before, and can kill nothing
+//!           that came later. What a merge copied while it was deleted came no later (I1).
+//! Invariants  I1 A merged segment none of whose births is above all births before was made of
+//!           what lay there before: a row of it counts only if it is the copy of one that did, so
+//!           if its key is there.
+//!           I2 Nothing points at a segment that goes.
+//! Failure   Where the rows do not come out, or the index has no room, all is as it was.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stepwell_base::Key;
+use stepwell_disk::Disk;
+
+use super::load::{self, Known};
+use super::view::{Identity, Named, Refreshed, identity};
+use super::{Core, State};
+use crate::index::{Ahead, Place};
+use crate::rule::ROW_UNMOVED;
+use crate::segment::{Deletion, SegmentFile};
+use crate::{Manifest, Result, StoreId};
+
+/// Segments of a view by identity: slot and file.
+pub(super) type Segments = BTreeMap<Identity, (u32, Arc<SegmentFile>)>;
+
+/// A segment that is new.
+struct New {
+    known: Known,
+    rows: Vec<(u32, Key)>,
+    deletions: Vec<Deletion>,
+}
+
+/// What two manifests differ by, read from the files.
+pub(super) struct Difference {
+    /// In order of numbers.
+    new: Vec<New>,
+    /// Slots of segments that went away, with their keys where some are live.
+    gone: Vec<(u32, Vec<Key>)>,
+    /// Slots of the others, and their files.
+    same: Vec<(u32, Arc<SegmentFile>)>,
+    rows_read: u64,
+}
+
+/// What was done to the index so far, and how to take it back.
+struct Change<'a> {
+    state: &'a mut State,
+    /// Slots of the new segments.
+    slots: Vec<u32>,
+    /// By slot, whether its segment goes.
+    goes: Vec<bool>,
+    /// By slot, rows that became live, less those that went stale.
+    live: Vec<i64>,
+    /// Where keys pointed, in the order in which that changed.
+    before: Vec<(Key, Option<Place>)>,
+    /// Keys that go in the end.
+    dead: Vec<Key>,
+}
+
+impl Core {
+    /// The segments that the view's manifest names.
+    pub(super) fn segments_by_identity(&self, manifest: &Manifest) -> Segments {
+        let state = self.state();
+        let slots = state.table.in_order();
+        assert!(slots.len() == manifest.segments.len(), "a view has what its manifest names");
+        let segment = |(entry, slot): (_, u32)| {
+            (identity(manifest, entry), (slot, Arc::clone(&state.table.get(slot).file)))
+        };
+        manifest.segments.iter().zip(slots).map(segment).collect()
+    }
+}
+
+impl Difference {
+    /// Reads what is new; none where the one manifest does not come after the other, or the
+    /// difference does not tell all.
+    pub(super) fn read(
+        core: &Core,
+        before: &Manifest,
+        named: &Named,
+        kept: &Segments,
+    ) -> Result<Option<Self>> {
+        let Named { manifest, files } = named;
+        let same_commit = before.commit == manifest.commit && before.segments != manifest.segments;
+        let known = before.store == manifest.store
+            && before.store != StoreId::OLD
+            && before.key_shards == manifest.key_shards;
+        if !known || before.commit > manifest.commit || same_commit {
+            return Ok(None);
+        }
+        let mut difference =
+            Self { new: Vec::new(), gone: Vec::new(), same: Vec::new(), rows_read: 0 };
+        let mut left = kept.clone();
+        for (entry, file) in manifest.segments.iter().zip(files) {
+            if let Some((slot, _)) = left.remove(&identity(manifest, entry)) {
+                let bytes = file.file.len()?;
+                if bytes != entry.bytes {
+                    let why = format!("it has {bytes} bytes, the manifest says {}", entry.bytes);
+                    return Err(file.damaged(bytes.min(entry.bytes), why));
+                }
+                difference.same.push((slot, Arc::clone(file)));
+                continue;
+            }
+            core.options.go_on()?;
+            let file = Arc::clone(file);
+            let (known, rows, deletions) = load::read_segment(file, entry, &core.counters)?;
+            difference.rows_read += rows.len() as u64;
+            difference.new.push(New { known, rows, deletions });
+        }
+        Ok((difference.is_told() && difference.read_gone(core, left)).then_some(difference))
+    }
+
+    /// Whether footers tell what the deletions of new segments kill.
+    fn is_told(&self) -> bool {
+        let told = |deletion: &Deletion| deletion.row != ROW_UNMOVED;
+        self.new.iter().all(|New { deletions, .. }| deletions.iter().all(told))
+    }
+
+    /// Reads keys of segments that went away; false where one cannot be read any more.
+    fn read_gone(&mut self, core: &Core, left: Segments) -> bool {
+        for (slot, file) in left.into_values() {
+            let (live, sealed) = {
+                let state = core.state();
+                let segment = state.table.get(slot);
+                (segment.live, segment.sealed)
+            };
+            let tail = sealed.map(|sealed| sealed.tail).filter(|_| live > 0);
+            let footer = tail.map(|tail| file.footer(&tail, &core.counters));
+            match footer.transpose() {
+                Ok(footer) => self.gone.push((slot, footer.unwrap_or_default().keys)),
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Makes the view one of the later commit.
+    pub(super) fn apply(self, core: &Core, named: &Named, home: &dyn Disk) -> Result<Refreshed> {
+        let manifest = &named.manifest;
+        let Self { new, gone, same, rows_read } = self;
+        let refreshed = Refreshed {
+            commit: manifest.commit,
+            segments_new: new.len(),
+            segments_gone: gone.len(),
+            rows_read,
+            anew: false,
+        };
+        let mut state = core.state_mut();
+        let mut change = Change::new(&mut state, &gone, rows_read);
+        let tried = change.add_all(new).and_then(|deletions| {
+            change.kill(&deletions);
+            change.sweep(&gone)?;
+            let rows = change.state.index.rows() - change.dead.len() as u64;
+            load::check_rows(rows, manifest, home)
+        });
+        if let Err(error) = tried {
+            change.take_back();
+            return Err(error);
+        }
+        let mut dropped = change.settle(&gone);
+        dropped.extend(same.into_iter().map(|(slot, file)| state.table.replace_file(slot, file)));
+        (state.next_seq, state.expire_before) = (manifest.next_seq, manifest.expire_before);
+        drop(state);
+        // Closing files takes its time.
+        drop(dropped);
+        Ok(refreshed)
+    }
+}
+
+impl<'a> Change<'a> {
+    fn new(state: &'a mut State, gone: &[(u32, Vec<Key>)], rows: u64) -> Self {
+        let mut goes = vec![false; state.table.slots()];
+        gone.iter().for_each(|(slot, _)| goes[*slot as usize] = true);
+        let before = Vec::with_capacity(rows as usize);
+        Self { state, slots: Vec::new(), goes, live: Vec::new(), before, dead: Vec::new() }
+    }
+
+    /// Puts new segments into slots and their rows into the index; gives back their deletions.
+    fn add_all(&mut self, new: Vec<New>) -> Result<Vec<Deletion>> {
+        let births = |slot: &u32| self.state.table.get(*slot).lie.births.1;
+        let birth_last = self.state.table.in_order().iter().map(births).max().unwrap_or(0);
+        let mut deletions = Vec::new();
+        for New { known, rows, deletions: own } in new {
+            let slot = known.insert_into(&mut self.state.table, rows.len() as u32);
+            self.slots.push(slot);
+            self.goes.resize(self.state.table.slots(), false);
+            self.live.resize(self.state.table.slots(), 0);
+            self.add(slot, &rows, &own, birth_last)?;
+            deletions.extend(own);
+        }
+        self.live.resize(self.state.table.slots(), 0);
+        Ok(deletions)
+    }
+
+    fn add(
+        &mut self,
+        slot: u32,
+        rows: &[(u32, Key)],
+        own: &[Deletion],
+        birth_last: u32,
+    ) -> Result<()> {
+        let State { index, table, .. } = &mut *self.state;
+        let lie = table.get(slot).lie;
+        let layout = table.get(slot).file.layout;
+        let own = load::own_deletions(own, &lie);
+        // I1
+        let copies_alone = lie.merged && lie.births.1 <= birth_last;
+        let mut ahead = Ahead::new(index, rows.len(), |at| rows[at].1);
+        for (row, key) in rows {
+            let asked = ahead.next(index);
+            let dead = !own.is_empty() && own.get(key).is_some_and(|before| row < before);
+            if dead || (copies_alone && index.get(*key).is_none()) {
+                continue;
+            }
+            let old = index.put_asked(&asked, table.place(slot, layout.page_of(*row)))?;
+            if let Some(place) = old {
+                let (of, _) = table.page(place);
+                let goes = self.goes[of as usize];
+                if !goes && of != slot && table.get(of).lie.is_newer(&lie) {
+                    index.put_asked(&asked, place)?;
+                    continue;
+                }
+                self.live[of as usize] -= 1;
+            }
+            self.live[slot as usize] += 1;
+            self.before.push((*key, old));
+        }
+        Ok(())
+    }
+
+    /// Lets deletions kill what they do.
+    fn kill(&mut self, deletions: &[Deletion]) {
+        for deletion in deletions {
+            let Some(place) = self.state.index.get(deletion.key) else { continue };
+            let (of, _) = self.state.table.page(place);
+            let lie = self.state.table.get(of).lie;
+            // What is left of a segment that goes is swept.
+            if !self.goes[of as usize] && lie.is_dead((u32::MAX, u32::MAX), deletion) == Some(true)
+            {
+                self.dead.push(deletion.key);
+            }
+        }
+        self.dead.sort_unstable();
+        self.dead.dedup();
+        for key in &self.dead {
+            if let Some(place) = self.state.index.get(*key) {
+                self.live[self.state.table.page(place).0 as usize] -= 1;
+            }
+        }
+    }
+
+    /// Finds the keys that still point at segments that go.
+    fn sweep(&mut self, gone: &[(u32, Vec<Key>)]) -> Result<()> {
+        let State { index, table, .. } = &*self.state;
+        for (slot, keys) in gone {
+            let left = i64::from(table.get(*slot).live) + self.live[*slot as usize];
+            if left == 0 {
+                continue;
+            }
+            let mut found = Vec::new();
+            index.get_many(keys, |at, place| {
+                if place.is_some_and(|place| table.page(place).0 == *slot) {
+                    found.push(keys[at]);
+                }
+            });
+            found.sort_unstable();
+            found.dedup();
+            if found.len() as i64 != left {
+                let file = &table.get(*slot).file;
+                let why = format!("{left} of its rows count, it names {}", found.len());
+                return Err(file.damaged(0, why));
+            }
+            self.dead.append(&mut found);
+        }
+        Ok(())
+    }
+
+    /// Makes everything as it was.
+    fn take_back(self) {
+        let State { index, table, .. } = self.state;
+        for (key, place) in self.before.into_iter().rev() {
+            match place {
+                #[expect(clippy::expect_used, reason = "a key that is there keeps its slot")]
+                Some(place) => drop(index.put(key, place).expect("the place was there before")),
+                None => drop(index.remove(key)),
+            }
+        }
+        self.slots.into_iter().for_each(|slot| drop(table.discard(slot)));
+    }
+
+    /// Drops what is dead and segments that went; gives back their files (I2).
+    fn settle(self, gone: &[(u32, Vec<Key>)]) -> Vec<Arc<SegmentFile>> {
+        let State { index, table, .. } = self.state;
+        for key in &self.dead {
+            index.remove(*key);
+        }
+        for (slot, live) in (0..).zip(&self.live).filter(|(_, live)| **live != 0) {
+            if !self.goes[slot as usize] {
+                table.live_changed(slot, *live);
+            }
+        }
+        gone.iter().map(|(slot, _)| table.discard(*slot).file).collect()
+    }
+}

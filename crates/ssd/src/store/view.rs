@@ -1,0 +1,280 @@
+//! A store that is looked at, and goes on from commit to commit.
+//!
+//! Why       What is served is a checkpoint, and soon the next one; reading all keys again for
+//!           every one would cost as much as the first.
+//! How       Two manifests of one store name many of the same segments: an origin and a tail sum
+//!           say that they are. Keys are read of those that are new (`refresh`). Of another store,
+//!           or of an earlier commit, everything is.
+//! Files     Of a snapshot nothing goes while somebody has a lease on it, and its files are opened
+//!           as they are needed. Of a store's own directory, known by its lock's file, the next
+//!           commit may remove any: there the view holds all files open, from before the first of
+//!           them is read until it refreshes. It makes no links, for which it would have to write
+//!           there, and which a killed process would leave.
+//! Failure   A refresh that fails leaves the view as it was: at its commit, with all its files.
+//! Bounds    Those of a store, and in a store's own directory an open file for each segment. While
+//!           it refreshes, 20 bytes and more a row of the segments that are new and 8 a row of
+//!           those that went away; where everything is read, a second index.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stepwell_disk::Disk;
+
+use super::load::{self, Loaded};
+use super::open::{self, Disks};
+use super::refresh::Difference;
+use super::{Store, Writer};
+use crate::lock::LOCK_NAME;
+use crate::options::Compaction;
+use crate::segment::{SegmentFile, hold};
+use crate::stats::Counters;
+use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
+
+/// How often a manifest is read again whose files went before they were opened.
+const TRIES: usize = 100;
+
+/// A store as of a commit, to be looked at: nothing in its directories is changed, no lock is
+/// taken, and every write is refused. Shared by any number of threads.
+pub struct View {
+    store: Store,
+    /// Where it looks now.
+    disks: Mutex<Disks>,
+}
+
+/// What a refresh did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refreshed {
+    /// The commit that the view is at.
+    pub commit: u64,
+    /// Segments that were read.
+    pub segments_new: usize,
+    /// Segments that are looked at no longer.
+    pub segments_gone: usize,
+    /// Rows of those that were read, live and stale.
+    pub rows_read: u64,
+    /// Whether everything was read: the manifest is not of a later commit of the same store.
+    pub anew: bool,
+}
+
+/// A manifest, and its segments' files in order.
+pub(super) struct Named {
+    pub(super) manifest: Manifest,
+    pub(super) files: Vec<Arc<SegmentFile>>,
+}
+
+impl Deref for View {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl View {
+    /// Looks at the store or snapshot in a directory as of its last commit, also while another
+    /// process writes there. Files that the commit does not name are left alone.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`]; a store of format version 1 is refused; and where another process
+    /// may write, when not all files may be open at once.
+    pub fn open(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self> {
+        Self::open_over(vec![disk], options)
+    }
+
+    /// [`View::open`] over several directories, in any order but for the first one.
+    ///
+    /// # Errors
+    /// Those of [`View::open`].
+    pub fn open_over(disks: Vec<Arc<dyn Disk>>, options: StoreOptions) -> Result<Self> {
+        let options = StoreOptions { compaction: Compaction::Inline, ..options };
+        options.check()?;
+        open::refuse_twice(&disks)?;
+        let Named { manifest, files } = named(&disks, &options, |_| None)?;
+        let counters = Counters::new(disks.len());
+        let locks = Vec::new();
+        let files = Some(files);
+        let store = Store::assemble((disks.clone(), locks), options, manifest, counters, files)?;
+        store.core.writer()?.refused = Some("it was opened to be looked at".to_owned());
+        Ok(Self { store, disks: Mutex::new(disks) })
+    }
+
+    /// The directory with the manifest that the view is at.
+    pub fn path(&self) -> PathBuf {
+        self.disks().first().map(|disk| disk.path().to_owned()).unwrap_or_default()
+    }
+
+    /// The manifest that the view is at.
+    pub fn manifest(&self) -> Manifest {
+        self.writer().manifest.clone()
+    }
+
+    /// Goes on to the last commit in the same directories.
+    ///
+    /// Look-ups and scans see all of it or nothing. Look-ups wait while the index changes: some
+    /// 100 ns for each row of the new segments. Refreshing waits for scans.
+    ///
+    /// # Errors
+    /// Those of [`View::open`]; the view is then what it was, as long as its files are there.
+    pub fn refresh(&self) -> Result<Refreshed> {
+        let disks = self.disks().clone();
+        self.refresh_over(disks)
+    }
+
+    /// Goes on to the commit in other directories, as many as before: a later snapshot. Look-ups
+    /// that are under way end with the old files, which must stay until they have.
+    ///
+    /// # Errors
+    /// Those of [`View::refresh`].
+    pub fn refresh_over(&self, disks: Vec<Arc<dyn Disk>>) -> Result<Refreshed> {
+        open::refuse_twice(&disks)?;
+        let core = &self.store.core;
+        // Nobody else changes anything, and nobody scans.
+        let mut writer = self.writer();
+        let mut here = self.disks();
+        if disks.len() != here.len() {
+            let (found, known) = (disks.len(), here.len());
+            let why = format!("a view over {known} directories does not go on over {found}");
+            return Err(Error::Options(why));
+        }
+        let same_place = disks.iter().zip(&*here).all(|(a, b)| a.path() == b.path());
+        let kept = core.segments_by_identity(&writer.manifest);
+        let options = &core.options;
+        let named = named(&disks, options, |identity| {
+            same_place.then(|| kept.get(&identity).map(|(_, file)| Arc::clone(file))).flatten()
+        })?;
+        if named.manifest.page_bytes != options.page_bytes as u64 {
+            let path = disks[0].path().join(MANIFEST_NAME);
+            let (found, known) = (named.manifest.page_bytes, options.page_bytes);
+            let why = format!("has pages of {found} bytes, but {known} were looked at");
+            return Err(Error::Mismatch { path, why });
+        }
+        if same_place && named.manifest == writer.manifest {
+            return Ok(Refreshed { commit: writer.manifest.commit, ..Refreshed::default() });
+        }
+        let difference = Difference::read(core, &writer.manifest, &named, &kept)?;
+        let refreshed = match difference {
+            Some(difference) => difference.apply(core, &named, &*disks[0])?,
+            None => self.load_anew(&disks, &named, writer.manifest.segments.len())?,
+        };
+        writer.manifest = named.manifest;
+        *here = disks;
+        Ok(refreshed)
+    }
+
+    fn load_anew(&self, disks: &Disks, named: &Named, gone: usize) -> Result<Refreshed> {
+        let core = &self.store.core;
+        let Named { manifest, files } = named;
+        let files = Some(files.clone());
+        let loaded = load::load(disks, &core.options, manifest, &core.counters, files)?;
+        let mut state = core.state_mut();
+        let Loaded { index, table } = loaded;
+        let before = (
+            std::mem::replace(&mut state.index, index),
+            std::mem::replace(&mut state.table, table),
+        );
+        (state.next_seq, state.expire_before) = (manifest.next_seq, manifest.expire_before);
+        drop(state);
+        drop(before);
+        Ok(Refreshed {
+            commit: manifest.commit,
+            segments_new: manifest.segments.len(),
+            segments_gone: gone,
+            rows_read: manifest.rows_all(),
+            anew: true,
+        })
+    }
+
+    fn disks(&self) -> MutexGuard<'_, Disks> {
+        self.disks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.store.core.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The manifest in the directories and the files that it names, of which `kept` gives some.
+fn named(
+    disks: &[Arc<dyn Disk>],
+    options: &StoreOptions,
+    kept: impl Fn(Identity) -> Option<Arc<SegmentFile>>,
+) -> Result<Named> {
+    let home = open::home(disks)?;
+    let mut manifest = Manifest::load(home)?;
+    for _ in 0..TRIES {
+        manifest.check(options, home)?;
+        let error = match open_all(disks, &manifest, options, &kept) {
+            Ok(files) => return Ok(Named { manifest, files }),
+            Err(error) => error,
+        };
+        let gone = match &error {
+            Error::Lost { .. } => true,
+            Error::Disk(error) => error.kind() == ErrorKind::NotFound,
+            _ => false,
+        };
+        let before = std::mem::replace(&mut manifest, Manifest::load(home)?);
+        // Whoever writes there has gone on, and removed what was merged.
+        if !gone || before == manifest {
+            return Err(error);
+        }
+    }
+    let why = "commits there come faster than files are opened";
+    Err(Error::Refused { path: home.path().to_owned(), why: why.to_owned() })
+}
+
+fn open_all(
+    disks: &[Arc<dyn Disk>],
+    manifest: &Manifest,
+    options: &StoreOptions,
+    kept: &impl Fn(Identity) -> Option<Arc<SegmentFile>>,
+) -> Result<Vec<Arc<SegmentFile>>> {
+    // A snapshot has none.
+    let is_written = disks[0].exists(LOCK_NAME)?;
+    let mut cached_left = options.cached_bytes;
+    let mut files = Vec::with_capacity(manifest.segments.len());
+    for (entry, directory) in manifest.segments.iter().zip(load::find(disks, manifest)?) {
+        let cached = cached_left >= entry.bytes;
+        cached_left -= if cached { entry.bytes } else { 0 };
+        if let Some(file) = kept(identity(manifest, entry)) {
+            files.push(file);
+            continue;
+        }
+        let disk = &*disks[directory];
+        let mut file = load::open_segment(disk, manifest, entry, directory, cached)?;
+        if is_written {
+            let held = hold(Arc::clone(&file.file))?;
+            let room = disk.open_files().is_none_or(|files| files.open <= files.bound);
+            let too_many = || too_many(disk, manifest.segments.len());
+            file.file = held.filter(|_| room).ok_or_else(too_many)?;
+        }
+        files.push(Arc::new(file));
+    }
+    Ok(files)
+}
+
+fn too_many(disk: &dyn Disk, segments: usize) -> Error {
+    let bound = disk.open_files().map_or(0, |files| files.bound);
+    Error::Options(format!(
+        "{} may be written by another process, so a view of it holds its {segments} segments open, \
+         of which {bound} may be, a third of what the system allows: raise that (ulimit -n), or \
+         look at a snapshot",
+        disk.path().display()
+    ))
+}
+
+/// What tells a segment from all others, whatever its name: its origin and its tail sum.
+pub(super) type Identity = ([u8; 16], u64, u64);
+
+pub(super) fn identity(manifest: &Manifest, entry: &SegmentEntry) -> Identity {
+    let origin = manifest.origin(entry);
+    (origin.store.to_bytes(), origin.number, entry.sum())
+}

@@ -1,0 +1,235 @@
+//! A view that goes from commit to commit has what one has that is opened there.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use stepwell_base::{Key, hash};
+use stepwell_disk::{
+    Disk, Engine, Failure, Faults, FaultyDisk, FileDisk, Flip, Lasting, MemDisk, OpenFiles,
+};
+use stepwell_ssd::{
+    Compaction, Error, Lookup, MANIFEST_NAME, Refreshed, Store, StoreOptions, View, check,
+};
+
+use crate::actor::Actor;
+use crate::common::{get, options, payload, put};
+use crate::harness::{Told, in_threads, scanned, shared};
+use crate::history::History;
+
+/// What tells one view from another: rows in the order in which they lie, and counts.
+fn seen(view: &View) -> impl PartialEq + use<> {
+    let stats = view.stats();
+    let counts = [stats.rows_live, stats.rows_stale, stats.segments, stats.deletions];
+    (scanned(view), counts, stats.segments_by_live, stats.bytes_files, view.next_seq())
+}
+
+fn assert_at(view: &View, disk: &Arc<dyn Disk>, history: &History) {
+    history.assert_held(view);
+    let fresh = View::open(Arc::clone(disk), options()).unwrap();
+    assert!(seen(view) == seen(&fresh), "as one that is opened there");
+    assert_eq!(view.manifest(), fresh.manifest());
+}
+
+#[test]
+fn a_view_of_a_stores_own_directory_follows_its_commits() {
+    in_threads(&(0..40).collect::<Vec<u64>>(), &|seed| {
+        let _told = Told(format!("seed {seed}"));
+        let disk = MemDisk::new();
+        let home = shared(&disk);
+        let mut actor = Actor::new(vec![Arc::clone(&home)], options(), *seed);
+        actor.run(1).unwrap();
+        let view = View::open(Arc::clone(&home), options()).unwrap();
+        let (mut last, mut anew, mut gone) = (actor.history.clone(), 0, 0);
+        last.resume(&view, &home);
+        for step in 0..250 {
+            actor.run(1).unwrap();
+            // It may lie far behind: files that it looks at are gone from the directory.
+            last.assert_held(&view);
+            if step % (1 + seed % 7) == 0 {
+                let refreshed = view.refresh().unwrap();
+                anew += usize::from(refreshed.anew);
+                gone += refreshed.segments_gone;
+                last = actor.history.clone();
+                last.resume(&view, &home);
+                assert_at(&view, &home, &last);
+            }
+        }
+        assert!(anew == 0 && gone > 10, "{anew} anew, {gone} gone");
+    });
+}
+
+#[test]
+fn a_view_goes_from_snapshot_to_snapshot() {
+    in_threads(&(0..40).collect::<Vec<u64>>(), &|seed| {
+        let _told = Told(format!("seed {seed}"));
+        let disk = MemDisk::new();
+        let compaction = [Compaction::Inline, Compaction::Background][*seed as usize % 2];
+        let options = StoreOptions { compaction, ..options() };
+        let mut actor = Actor::new(vec![shared(&disk)], options.clone(), *seed);
+        actor.run(500).unwrap();
+        let at = |path: &Path| disk.directory(path).unwrap();
+        let snapshots = &actor.snapshots;
+        let view = View::open(at(&snapshots[0].0), options).unwrap();
+        for (path, history) in snapshots {
+            let refreshed = view.refresh_over(vec![at(path)]).unwrap();
+            assert!(!refreshed.anew && view.path() == *path);
+            assert_at(&view, &at(path), history);
+        }
+        // Backwards, all is read.
+        for (path, history) in snapshots.iter().rev().take(3) {
+            view.refresh_over(vec![at(path)]).unwrap();
+            assert_at(&view, &at(path), history);
+        }
+    });
+}
+
+/// Two snapshots, the second with rows put, moved and deleted since, and what each holds.
+fn two_snapshots(disk: &MemDisk) -> [(Arc<dyn Disk>, History); 2] {
+    let mut actor = Actor::new(vec![shared(disk)], options(), 5);
+    actor.run(300).unwrap();
+    let [.., first, _, _, second] = &actor.snapshots[..] else { panic!("too few snapshots") };
+    [first, second].map(|(path, history)| (disk.directory(path).unwrap(), history.clone()))
+}
+
+#[test]
+fn a_refresh_that_fails_leaves_the_view_whole() {
+    let memory = MemDisk::new();
+    let [(first, before), (second, after)] = two_snapshots(&memory);
+    let (mut refused, mut damaged) = (0, 0);
+    for at in 0..200 {
+        let _told = Told(format!("operation {at}"));
+        let faulty = Arc::new(FaultyDisk::new(Arc::clone(&second), Faults::default()));
+        let view = View::open(Arc::clone(&first), options()).unwrap();
+        let failure = Failure {
+            operation: None,
+            after: at / 2,
+            kind: ErrorKind::Other,
+            lasting: Lasting::Once,
+        };
+        let flip = Flip { after: at / 2, bit: at * 37 };
+        faulty.inflict(match at % 2 {
+            0 => Faults { failure: Some(failure), ..Faults::default() },
+            _ => Faults { flip: Some(flip), ..Faults::default() },
+        });
+        let disks: Vec<Arc<dyn Disk>> = vec![Arc::<FaultyDisk>::clone(&faulty)];
+        if let Err(error) = view.refresh_over(disks.clone()) {
+            refused += usize::from(matches!(error, Error::Disk(_)));
+            damaged += usize::from(matches!(error, Error::Damaged { .. }));
+            before.assert_held(&view);
+            assert_eq!(view.path(), first.path());
+            faulty.inflict(Faults::default());
+            view.refresh_over(disks).unwrap();
+        }
+        faulty.inflict(Faults::default());
+        assert_at(&view, &second, &after);
+    }
+    assert!(refused > 5 && damaged > 5, "{refused} refused, {damaged} damaged");
+}
+
+/// Makes the manifest in a directory say other rows.
+fn say_rows(disk: &dyn Disk, rows: u64, said: u64) {
+    let text = String::from_utf8(disk.read(MANIFEST_NAME, 1 << 20).unwrap()).unwrap();
+    let body = text.splitn(3, '\n').nth(2).unwrap();
+    let body = body.replace(&format!("\"rows\": {rows},"), &format!("\"rows\": {said},"));
+    let sum = hash::checksum(body.as_bytes());
+    let text = format!("{{\n  \"checksum\": \"{sum:016x}\",\n{body}");
+    disk.remove(MANIFEST_NAME).unwrap();
+    disk.create(MANIFEST_NAME).unwrap().write_at(0, text.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_manifest_that_does_not_add_up_changes_nothing() {
+    let memory = MemDisk::new();
+    let [(first, before), (second, after)] = two_snapshots(&memory);
+    let view = View::open(first, options()).unwrap();
+    let seen_before = seen(&view);
+    let rows = View::open(Arc::clone(&second), options()).unwrap().len();
+    for said in [rows - 1, rows + 1] {
+        say_rows(&*second, rows, said);
+        let error = view.refresh_over(vec![Arc::clone(&second)]).unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        let named = format!("{rows} rows are there, {said} are named");
+        assert!(error.to_string().contains(&named), "{error}");
+        before.assert_held(&view);
+        assert!(seen(&view) == seen_before);
+        say_rows(&*second, said, rows);
+    }
+    view.refresh_over(vec![Arc::clone(&second)]).unwrap();
+    assert_at(&view, &second, &after);
+}
+
+#[test]
+fn an_index_without_room_keeps_what_it_had() {
+    let disk = MemDisk::new();
+    let store = Store::create(shared(&disk), options()).unwrap();
+    put(&store, &(0..2000).map(|key| (key, key)).collect::<Vec<_>>()).unwrap();
+    store.commit().unwrap();
+    let taken = View::open(shared(&disk), options()).unwrap().stats().index_bytes_peak;
+    let tight = StoreOptions { index_bytes_max: taken + 512, ..options() };
+    let view = View::open(shared(&disk), tight).unwrap();
+    let before = scanned(&view);
+    put(&store, &(1000..9000).map(|key| (key, key + 1)).collect::<Vec<_>>()).unwrap();
+    store.delete_many(&(0..500).map(Key).collect::<Vec<_>>()).unwrap();
+    store.commit().unwrap();
+    for _ in 0..2 {
+        assert!(matches!(view.refresh(), Err(Error::IndexFull { .. })));
+        assert!(scanned(&view) == before && view.len() == 2000);
+    }
+    let bytes = get(&view, &[7, 1500, 5000]).unwrap();
+    assert_eq!(bytes, [Some(payload(7, 7)), Some(payload(1500, 1500)), None]);
+}
+
+#[test]
+fn on_files_a_view_keeps_what_a_commit_removes() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || -> Arc<dyn Disk> {
+        let path = directory.path().join("store");
+        FileDisk::create(&path).unwrap();
+        // As another process has it, which knows nothing of the files that are held here.
+        Arc::new(FileDisk::with_open_files(&path, Engine::Auto, OpenFiles::new(64)).unwrap())
+    };
+    let store = Store::create(open(), options()).unwrap();
+    let mut history = History::default();
+    let rows = |step: u32| (0..300u64).map(|key| (key, step)).collect::<Vec<_>>();
+    history.put(&store, &rows(1)).unwrap();
+    history.commit(&store).unwrap();
+    let view = View::open(open(), options()).unwrap();
+    let (mut reader, mut last) = (view.reader().unwrap(), history.clone());
+    for step in 2..8 {
+        history.put(&store, &rows(step)).unwrap();
+        history.commit(&store).unwrap();
+        last.assert_held(&view);
+        let under_way = reader.submit(Lookup::new((0..300).map(Key).collect()));
+        let refreshed = view.refresh().unwrap();
+        assert!(refreshed.segments_gone > 0 && !refreshed.anew, "{refreshed:?}");
+        let found = reader.wait(under_way.unwrap()).unwrap();
+        assert!(found.found.iter().all(|found| *found), "what it had begun with");
+        last = history.clone();
+        last.assert_held(&view);
+        let none = Refreshed { commit: refreshed.commit, ..Refreshed::default() };
+        assert_eq!(view.refresh().unwrap(), none);
+    }
+    drop((reader, view, store));
+    assert_eq!(check(&[open()]).unwrap().damages, []);
+}
+
+#[test]
+fn too_many_segments_to_hold_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FileDisk::create(&directory.path().join("store")).unwrap();
+    let store = Store::create(Arc::new(disk), options()).unwrap();
+    put(&store, &(0..900).map(|key| (key, key)).collect::<Vec<_>>()).unwrap();
+    let manifest = store.commit().unwrap();
+    let few = |name: &str| {
+        let path = directory.path().join(name);
+        Arc::new(FileDisk::with_open_files(&path, Engine::Auto, OpenFiles::new(8)).unwrap())
+    };
+    let error = View::open(few("store"), options()).unwrap_err().to_string();
+    assert!(error.contains("ulimit -n") && error.contains(" 8 may be"), "{error}");
+    let snapshot = directory.path().join("snapshot");
+    std::fs::create_dir(&snapshot).unwrap();
+    store.snapshot(&snapshot).unwrap();
+    let view = View::open(few("snapshot"), options()).unwrap();
+    assert_eq!((view.len(), view.manifest().segments.len()), (900, manifest.segments.len()));
+}
