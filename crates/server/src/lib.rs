@@ -28,7 +28,7 @@ mod unit;
 
 pub use checkpoint::{
     Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, Lease, OLDER, Placement,
-    Rows, Saved, identity, list, passed_over, prepare,
+    Rows, RowsView, Saved, identity, list, passed_over, prepare,
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};

@@ -132,6 +132,35 @@ impl StoreOptions {
     /// # Errors
     /// Names the setting, its value and what is admitted.
     pub fn check(&self) -> Result<()> {
+        self.check_shape()?;
+        self.check_space()?;
+        let fail = |why: String| Err(Error::Options(why));
+        if self.key_shards.is_empty() {
+            return fail("a store without a key shard is not admitted: at least one".to_owned());
+        }
+        if self.index_bytes_max < index::BYTES_MIN {
+            return fail(format!(
+                "an index of {} bytes (tiers.index) is not admitted: at least {}, and about nine \
+                 bytes a row",
+                self.index_bytes_max,
+                index::BYTES_MIN
+            ));
+        }
+        if self.open_threads > OPEN_THREADS_MAX {
+            return fail(format!(
+                "opening with {} threads is not admitted: 1 to {OPEN_THREADS_MAX}, or 0 for as \
+                 many as there are cores",
+                self.open_threads
+            ));
+        }
+        if self.read_depth == 0 {
+            return fail("a read depth of 0 is not admitted: at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The sizes of rows, pages and segments.
+    fn check_shape(&self) -> Result<()> {
         let fail = |why: String| Err(Error::Options(why));
         if !(1..=ROW_BYTES_MAX).contains(&self.row_bytes) {
             return fail(format!(
@@ -144,17 +173,6 @@ impl StoreOptions {
                 "pages of {} bytes are not admitted for rows of {} bytes: a multiple of 4096 that \
                  holds a row, its head of {} bytes and a checksum of {}",
                 self.page_bytes, self.row_bytes, ROW_HEAD_BYTES, PAGE_SUM_BYTES
-            ));
-        }
-        if self.key_shards.is_empty() {
-            return fail("a store without a key shard is not admitted: at least one".to_owned());
-        }
-        if self.index_bytes_max < index::BYTES_MIN {
-            return fail(format!(
-                "an index of {} bytes (tiers.index) is not admitted: at least {}, and about nine \
-                 bytes a row",
-                self.index_bytes_max,
-                index::BYTES_MIN
             ));
         }
         if self.segment_bytes > SEGMENT_BYTES_MAX {
@@ -172,6 +190,12 @@ impl StoreOptions {
                 self.segment_bytes, self.row_bytes
             ));
         }
+        Ok(())
+    }
+
+    /// The space that the store may take.
+    fn check_space(&self) -> Result<()> {
+        let fail = |why: String| Err(Error::Options(why));
         if !(SPACE_MIN..=SPACE_HARD).contains(&self.space_max) {
             return fail(format!(
                 "space of {} times the live rows (tiers.space) is not admitted: {SPACE_MIN} to \
@@ -192,16 +216,6 @@ impl StoreOptions {
                 self.segment_bytes,
                 rounded_up.min(SPACE_DEFAULT)
             ));
-        }
-        if self.open_threads > OPEN_THREADS_MAX {
-            return fail(format!(
-                "opening with {} threads is not admitted: 1 to {OPEN_THREADS_MAX}, or 0 for as \
-                 many as there are cores",
-                self.open_threads
-            ));
-        }
-        if self.read_depth == 0 {
-            return fail("a read depth of 0 is not admitted: at least 1".to_owned());
         }
         Ok(())
     }

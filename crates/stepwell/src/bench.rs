@@ -331,6 +331,10 @@ fn show(figures: &Figures) -> Page {
         }
     }
     line(to, "reopening", f.reopen_seconds, "s", "");
+    line(to, "  by one thread", f.open_ns_per_row, "ns/row", "of all in segments");
+    line(to, "  by two", f.open_ns_per_row_two, "ns/row", "");
+    let anew = over(f.refresh_over_open, "opening anew");
+    line(to, "refreshing, 1 % changed", f.refresh_ms, "ms", &anew);
     line(to, "snapshot", f.snapshot_seconds, "s", "");
     page
 }

@@ -2,11 +2,12 @@
 //!
 //! Order of a run: three rounds of a raw sequential write and a bulk load into a new store, the
 //! last of which stays; three rounds of raw random reads and look-ups; then updates, overwriting,
-//! a snapshot, reopening, full segments of rows of many sizes, and the index by itself. The raw
-//! file is as large as the store's, on the same file system, read and written through the same
-//! queues, directly.
+//! a snapshot, reopening, refreshing a view, full segments of rows of many sizes, and the index by
+//! itself. The raw file is as large as the store's, on the same file system, read and written
+//! through the same queues, directly.
 
 mod growth;
+mod opening;
 mod raw;
 mod reads;
 mod rows;
@@ -123,6 +124,17 @@ pub struct Figures {
     pub overwrite_rows_per_second: f64,
     /// Seconds of opening the store.
     pub reopen_seconds: f64,
+    /// Nanoseconds of opening it a row in its segments, with one thread.
+    pub open_ns_per_row: f64,
+    /// The same with two.
+    pub open_ns_per_row_two: f64,
+    /// Time of refreshing a view after one row in a hundred was put again at random, and all
+    /// committed, over opening one there, with as many threads as a store takes by itself.
+    pub refresh_over_open: f64,
+    /// Milliseconds of that refresh.
+    pub refresh_ms: f64,
+    /// Rows of the segments that it read: those put again, and those that merges moved.
+    pub refresh_rows_read: f64,
     /// Seconds of a snapshot after little changed.
     pub snapshot_seconds: f64,
     /// What the store says of itself after the reads.

@@ -86,7 +86,7 @@ impl Bench<'_> {
     }
 
     /// Puts `count` rows again, in batches; `after` each batch.
-    fn put_again(
+    pub(super) fn put_again(
         &mut self,
         store: &Store,
         numbers: &mut dyn FnMut(&Self, u64) -> u64,
@@ -193,12 +193,14 @@ impl Bench<'_> {
         let _ = std::fs::remove_dir_all(to.path());
         let disk = self.disk.directory(store.path())?;
         drop(store);
+        self.opening(&disk, figures, say)?;
         let watch = Watch::start();
         let store = Store::open(disk, self.store_options())?;
         figures.reopen_seconds = watch.seconds();
         let stats = store.stats();
         figures.index_bytes_per_key_reopened =
             over(stats.index_bytes as f64, stats.rows_live as f64);
+        self.refreshes(&store, figures, say)?;
         Ok(store)
     }
 }

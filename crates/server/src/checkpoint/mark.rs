@@ -8,16 +8,17 @@
 //! else: whatever a crash leaves of one that was being written or removed has a mark, or the
 //! beginning of one and nothing else, or is empty.
 //!
-//! The same file is what a reader locks while it reads the checkpoint: a run that would remove an
-//! old one leaves it until its readers are done.
+//! The same file is what a reader locks while it reads the checkpoint ([`Lease`]): a run that would
+//! remove an old one leaves it until its readers are done. Whoever removes one has the lock alone
+//! meanwhile, so that no reader begins on what is going.
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use stepwell_disk::{Disk, EntryKind, Identity, Lock};
+use stepwell_disk::{Disk, EntryKind, FileDisk, Identity, Lock};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Name of the mark within the directory that it is for.
 const MARK_FILE: &str = ".stepwell";
@@ -66,19 +67,63 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// On the checkpoint in `directory`.
-    pub(super) fn take(directory: &dyn Disk) -> Self {
-        // Where it cannot be locked, as on some network file systems, it is read without.
-        let lock = directory.lock_shared(MARK_FILE).ok().flatten();
-        Self { _lock: lock.map(Arc::from) }
+    /// On the checkpoint in `directory`; none where it is being removed.
+    pub(super) fn take(directory: &dyn Disk) -> Option<Self> {
+        let marked = directory.exists(MARK_FILE).unwrap_or(false);
+        let lock = match directory.lock_shared(MARK_FILE) {
+            Ok(None) => return None,
+            Ok(lock) => lock,
+            // Where it cannot be locked, as on some network file systems, it is read without.
+            Err(_) => None,
+        };
+        // The mark may have gone before it was locked.
+        let gone = marked && !directory.exists(MARK_FILE).unwrap_or(true);
+        (!gone).then(|| Self { _lock: lock.map(Arc::from) })
+    }
+
+    /// On the checkpoint that the directory at `path` is, or that it is a part of, as the rows of a
+    /// table are; on nothing where it is neither.
+    ///
+    /// # Errors
+    /// When that is being removed.
+    pub fn over(path: &Path) -> Result<Self> {
+        for path in [Some(path), path.parent()].into_iter().flatten() {
+            let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            let Ok(disk) = FileDisk::open(path) else { continue };
+            if disk.exists(MARK_FILE).unwrap_or(false) {
+                return Self::take(&disk).ok_or_else(|| being_removed(path));
+            }
+        }
+        Ok(Self::default())
     }
 }
 
-/// Whether somebody has a [`Lease`] on `directory`.
-pub(super) fn is_leased(directory: &dyn Disk) -> bool {
-    // Taking the lock would make the file.
-    let there = directory.exists(MARK_FILE).unwrap_or(false);
-    there && matches!(directory.lock(MARK_FILE), Ok(None))
+/// What is said of a checkpoint that is being removed.
+pub(super) fn being_removed(path: &Path) -> Error {
+    let why = "is being removed, as old ones are: read a later one, or raise checkpoint.keep";
+    Error::Checkpoint { path: path.to_owned(), why: why.to_owned() }
+}
+
+/// The right to remove a checkpoint; while it lives nobody gets a [`Lease`].
+#[derive(Debug)]
+pub(super) struct Claim {
+    _lock: Option<Box<dyn Lock>>,
+}
+
+impl Claim {
+    /// On `directory`; none where somebody has a lease.
+    pub(super) fn lay(directory: &dyn Disk) -> Option<Self> {
+        // Taking the lock would make the file.
+        if !directory.exists(MARK_FILE).unwrap_or(false) {
+            return Some(Self { _lock: None });
+        }
+        match directory.lock(MARK_FILE) {
+            Ok(None) => None,
+            Ok(lock) => Some(Self { _lock: lock }),
+            // Nobody can lock it, readers included.
+            Err(_) => Some(Self { _lock: None }),
+        }
+    }
 }
 
 /// Whether the marking of `directory` was never ended: it holds the first bytes of its mark, or

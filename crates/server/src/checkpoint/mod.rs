@@ -30,6 +30,7 @@ mod keep;
 mod mark;
 mod reader;
 mod sums;
+mod view;
 mod writer;
 
 use std::io::ErrorKind;
@@ -42,6 +43,7 @@ pub use dense::{Dense, DenseView};
 pub use keep::Keep;
 pub use mark::{Lease, identity};
 pub use reader::{Checkpoint, OLDER, Saved};
+pub use view::RowsView;
 pub use writer::CheckpointWriter;
 
 use crate::{Error, Result};

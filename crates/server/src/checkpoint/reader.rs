@@ -9,7 +9,7 @@ use stepwell_base::hash;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::MANIFEST_NAME;
 
-use super::mark::Lease;
+use super::mark::{Lease, being_removed};
 use super::sums::{Sum, Sums};
 use super::writer::rows_name;
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, files, list};
@@ -79,7 +79,7 @@ impl Checkpoint {
         let disk = &*locate(disk)?;
         let path = disk.path().to_owned();
         let wrong = |why: String| Error::Checkpoint { path: path.clone(), why };
-        let lease = Lease::take(disk);
+        let lease = Lease::take(disk).ok_or_else(|| being_removed(&path))?;
         for name in [META_FILE, DENSE_FILE, SUMS_FILE] {
             if !files::is_there(disk, name)? {
                 return Err(wrong(format!("has no {name}: it is damaged, {OLDER}")));

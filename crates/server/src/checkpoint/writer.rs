@@ -8,6 +8,7 @@ use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_disk::Disk;
 use stepwell_ssd::MANIFEST_NAME;
 
+use super::mark::Claim;
 use super::sums::{self, Sum};
 use super::{
     Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, INCOMPLETE_PREFIX, Keep, META_FILE,
@@ -54,12 +55,12 @@ impl CheckpointWriter {
         let mut doomed = Vec::new();
         for name in &self.written[..many] {
             // One that is being read goes when a later one is written.
-            if !mark::is_leased(&*self.directory.directory(&self.path(name))?) {
-                doomed.push(name.clone());
+            if let Some(claim) = Claim::lay(&*self.directory.directory(&self.path(name))?) {
+                doomed.push((name.clone(), claim));
             }
         }
-        self.written.retain(|name| !doomed.contains(name));
-        for oldest in doomed {
+        self.written.retain(|name| !doomed.iter().any(|(doomed, _)| doomed == name));
+        for (oldest, _claim) in doomed {
             // Renamed first, so that a kill half-way leaves no damaged checkpoint with a name.
             let doomed = incomplete(&oldest);
             self.directory.rename(&oldest, &doomed)?;

@@ -64,6 +64,7 @@ mod put;
 mod reader;
 mod refresh;
 mod relay;
+mod report;
 mod reshard;
 mod scan;
 mod settle;
@@ -100,7 +101,7 @@ use crate::layout::Layout;
 use crate::lock::Locks;
 use crate::segment::{Draft, NUMBER_END, PageBuffer, SegmentFile, Tail};
 use crate::size::{Size, Sizes};
-use crate::stats::{Counters, LIVE_PARTS};
+use crate::stats::Counters;
 use crate::table::Table;
 use crate::{Error, KeyShardSet, Manifest, Result, Stats, StoreId, StoreOptions};
 
@@ -323,41 +324,6 @@ impl Core {
     /// The directory with the manifest.
     fn home(&self) -> &Arc<dyn Disk> {
         &self.disks[0]
-    }
-
-    fn stats(&self) -> Stats {
-        let paths: Vec<String> =
-            self.disks.iter().map(|disk| disk.path().display().to_string()).collect();
-        let (stride, page) = (self.layout.stride as u64, self.layout.page_bytes as u64);
-        let mut stats = self.counters.counted(stride, page, &paths);
-        let state = self.state();
-        stats.rows_live = state.index.rows();
-        stats.rows_stale = state.table.rows() + state.retired.rows - stats.rows_live;
-        stats.bytes_live = stats.rows_live * stride;
-        stats.bytes_files = state.table.bytes() + state.retired.bytes;
-        if stats.bytes_live > 0 {
-            stats.space_amplification = stats.bytes_files as f64 / stats.bytes_live as f64;
-        }
-        stats.bytes_debt = self.pressure(&state).debt();
-        stats.segments = state.table.len() as u64;
-        stats.segments_retired = state.retired.segments;
-        (stats.segments_pinned, stats.bytes_pinned) = self.pinned(&state);
-        stats.deletions = state.table.deletions();
-        stats.files_set_aside = self.aside.files;
-        stats.bytes_set_aside = self.aside.bytes;
-        stats.index_bytes = state.index.bytes();
-        stats.index_bytes_peak = state.index.bytes_peak();
-        stats.index_rewrite_ms_longest = state.index.rewrite_longest().as_secs_f64() * 1e3;
-        for (directory, held) in stats.directories.iter_mut().zip(state.table.directories()) {
-            directory.segments = held.segments;
-        }
-        for slot in state.table.sealed() {
-            let segment = state.table.get(slot);
-            let part = u64::from(segment.live) * LIVE_PARTS as u64 / u64::from(segment.rows.max(1));
-            stats.segments_by_live[(part as usize).min(LIVE_PARTS - 1)] += 1;
-            stats.segments_left_alone += u64::from(segment.left_alone);
-        }
-        stats
     }
 
     /// The size of new segments.

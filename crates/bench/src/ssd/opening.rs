@@ -1,0 +1,75 @@
+//! Opening the store, by one thread and by two, and a view of it that goes on to the next commit.
+
+use std::sync::Arc;
+
+use stepwell_base::random::Stream;
+use stepwell_disk::Disk;
+use stepwell_ssd::{Store, StoreOptions, View};
+
+use super::rows::scaled;
+use super::{Bench, Figures};
+use crate::Result;
+use crate::measure::{Watch, median, over};
+
+/// One row of so many changes before a view is refreshed.
+const CHANGED_PART: u64 = 100;
+
+impl Bench<'_> {
+    /// Nanoseconds a row in segments, of opening by one thread and by two: the median of rounds.
+    pub(super) fn opening(
+        &self,
+        disk: &Arc<dyn Disk>,
+        figures: &mut Figures,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        say("opening by one thread and by two");
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..self.options.rounds {
+            for (times, open_threads) in times.iter_mut().zip(1..) {
+                let options = StoreOptions { open_threads, ..self.store_options() };
+                let watch = Watch::start();
+                let store = Store::open(Arc::clone(disk), options)?;
+                let seconds = watch.seconds();
+                let stats = store.stats();
+                let rows = stats.rows_live + stats.rows_stale;
+                times.push(over(seconds * 1e9, rows as f64));
+            }
+        }
+        [figures.open_ns_per_row, figures.open_ns_per_row_two] = times.map(median);
+        Ok(())
+    }
+
+    /// A refresh after a part of the rows changed, over opening what it then looks at: the median
+    /// of rounds.
+    pub(super) fn refreshes(
+        &mut self,
+        store: &Store,
+        figures: &mut Figures,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        say("refreshing a view after one row in a hundred changed");
+        let disk: Arc<dyn Disk> = self.disk.directory(store.path())?;
+        let view = View::open(Arc::clone(&disk), self.store_options())?;
+        let (mut dice, mut ratios) = (Stream::from_state(37), Vec::new());
+        let (mut times, mut rows) = (Vec::new(), Vec::new());
+        let count = self.options.rows;
+        for _ in 0..self.options.rounds {
+            let pick = &mut |_: &Self, _| scaled(dice.next_u64(), count);
+            self.put_again(store, pick, (count / CHANGED_PART).max(1), &mut || {})?;
+            store.commit()?;
+            let watch = Watch::start();
+            let refreshed = view.refresh()?;
+            let refresh = watch.seconds();
+            let watch = Watch::start();
+            let anew = View::open(Arc::clone(&disk), self.store_options())?;
+            ratios.push(over(refresh, watch.seconds()));
+            times.push(refresh * 1e3);
+            rows.push(refreshed.rows_read as f64);
+            drop(anew);
+        }
+        figures.refresh_over_open = median(ratios);
+        figures.refresh_ms = median(times);
+        figures.refresh_rows_read = median(rows);
+        self.look_up(&view, super::reads::Mix::Random, 1).map(drop)
+    }
+}

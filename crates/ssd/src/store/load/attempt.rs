@@ -1,0 +1,254 @@
+//! One try to load: an index of one size, under one secret, by some threads.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use stepwell_base::Key;
+use stepwell_disk::Buffer;
+
+use super::super::relay::Relay;
+use super::{
+    DELETIONS_HELD, Known, Loaded, Loader, Source, open_segment, own_deletions, read_segment,
+};
+use crate::index::{Ahead, Index, Parting, Place};
+use crate::segment::Deletion;
+use crate::segment::reader::row_of;
+use crate::table::Table;
+use crate::{Error, Result};
+
+/// The rows of a segment that one part of the index has.
+#[derive(Default)]
+struct Rows {
+    keys: Vec<Key>,
+    /// Their numbers in the segment.
+    numbers: Vec<u32>,
+}
+
+/// The rows of a segment by part, and what [`own_deletions`] says.
+struct Batch {
+    parts: Vec<Rows>,
+    own: HashMap<Key, u32>,
+}
+
+/// Deletions of some segments, until all rows were added.
+#[derive(Default)]
+struct Deletions {
+    held: HashMap<usize, Vec<Deletion>>,
+    count: usize,
+}
+
+/// A try to load: an index of one size, under one secret.
+struct Try<'a> {
+    loader: &'a Loader<'a>,
+    parting: Parting,
+    threads: usize,
+    /// By slot, which is the place among the manifest's segments.
+    known: Vec<OnceLock<Known>>,
+    deletions: Mutex<Deletions>,
+}
+
+/// A thread's part of the index, and what it found.
+struct Hand {
+    part: usize,
+    index: Index,
+    /// Rows of each slot that went stale.
+    stale: Vec<u32>,
+    /// The page that was read last to tell whether a row is dead.
+    page: Option<((u32, u32), Buffer)>,
+}
+
+/// Loads what `loader` names into `index`, which may take `bytes_max` bytes.
+pub(super) fn run(
+    loader: &Loader<'_>,
+    index: Index,
+    bytes_max: u64,
+    threads: usize,
+) -> Result<Loaded> {
+    let segments = loader.manifest.segments.len();
+    let parting = index.parting(threads);
+    let stale = vec![0; segments];
+    let hand = |(part, index)| Hand { part, index, stale: stale.clone(), page: None };
+    let mut hands: Vec<Hand> = index.part(&parting).into_iter().enumerate().map(hand).collect();
+    let known = (0..segments).map(|_| OnceLock::new()).collect();
+    let mut tried = Try { loader, parting, threads, known, deletions: Mutex::default() };
+    tried.run(&mut hands)?;
+    let table = tried.table(&hands);
+    let parts = hands.into_iter().map(|hand| hand.index).collect();
+    let index = Index::whole(parts, &parting, bytes_max);
+    Ok(Loaded { index, table })
+}
+
+impl Try<'_> {
+    fn run(&mut self, hands: &mut [Hand]) -> Result<()> {
+        let segments = self.known.len();
+        let this = &*self;
+        let rows = Relay {
+            segments,
+            read: &|slot| this.read(slot),
+            work: &|hand: &mut Hand, slot, batch: &Batch| this.add(hand, slot as u32, batch),
+        };
+        rows.run(hands)?;
+        let counted = |known: &OnceLock<Known>| known.get().map(|k| k.sealed.tail.counts.deletions);
+        if this.known.iter().filter_map(counted).all(|count| count == 0) {
+            return Ok(());
+        }
+        let deletions = Relay {
+            segments,
+            read: &|slot| this.deletions_of(slot),
+            work: &|hand: &mut Hand, _, deletions: &Vec<Deletion>| this.delete(hand, deletions),
+        };
+        deletions.run(hands)
+    }
+
+    /// Reads all of a segment but its pages; slots are in order of segment numbers.
+    fn read(&self, slot: usize) -> Result<Batch> {
+        let Loader { disks, options, manifest, counters, .. } = *self.loader;
+        options.go_on()?;
+        let entry = &manifest.segments[slot];
+        let opened = match &self.loader.sources[slot] {
+            Source::Opened(file) => Arc::clone(file),
+            Source::Lies(directory, cached) => {
+                let disk = &*disks[*directory];
+                Arc::new(open_segment(disk, manifest, entry, *directory, *cached)?)
+            }
+        };
+        let (known, rows, deletions) = read_segment(opened, entry, counters)?;
+        let own = own_deletions(&deletions, &known.lie);
+        self.hold(slot, deletions);
+        let known = self.known[slot].set(known);
+        assert!(known.is_ok(), "a segment is read once");
+        Ok(Batch { parts: self.by_part(rows), own })
+    }
+
+    /// Rows by the part of the index that has their keys.
+    fn by_part(&self, all: Vec<(u32, Key)>) -> Vec<Rows> {
+        // Parts are even, but for chance.
+        let share = all.len() / self.threads;
+        let room = if self.threads == 1 { share } else { share + share / 16 + 64 };
+        let rows = || Rows { keys: Vec::with_capacity(room), numbers: Vec::with_capacity(room) };
+        let mut parts: Vec<Rows> = (0..self.threads).map(|_| rows()).collect();
+        for (number, key) in all {
+            let part = if self.threads == 1 { 0 } else { self.parting.of(key) };
+            parts[part].keys.push(key);
+            parts[part].numbers.push(number);
+        }
+        parts
+    }
+
+    /// Keeps a segment's deletions until all rows were added, as far as there is room.
+    fn hold(&self, slot: usize, found: Vec<Deletion>) {
+        let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
+        if !found.is_empty() && found.len() <= DELETIONS_HELD - deletions.count {
+            deletions.count += found.len();
+            deletions.held.insert(slot, found);
+        }
+    }
+
+    /// The deletions of a segment, once all rows were added.
+    fn deletions_of(&self, slot: usize) -> Result<Vec<Deletion>> {
+        self.loader.options.go_on()?;
+        let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = deletions.held.remove(&slot) {
+            return Ok(held);
+        }
+        drop(deletions);
+        let known = self.known(slot as u32);
+        known.file.deletions(&known.sealed.tail, self.loader.counters)
+    }
+
+    fn known(&self, slot: u32) -> &Known {
+        #[expect(clippy::expect_used, reason = "a segment was read before places name it")]
+        self.known[slot as usize].get().expect("a segment that was read")
+    }
+
+    fn place(&self, slot: u32, page: u32) -> Place {
+        let first = u64::from(self.loader.firsts[slot as usize]);
+        Place(first * u64::from(self.loader.pages) + u64::from(page - 1))
+    }
+
+    /// The segment and page of a place.
+    fn page_of(&self, place: Place) -> (u32, u32) {
+        let Loader { pages, firsts, owners, .. } = self.loader;
+        let segment = owners[(place.0 / u64::from(*pages)) as usize];
+        let first = u64::from(firsts[segment as usize]) * u64::from(*pages);
+        (segment, (place.0 - first) as u32 + 1)
+    }
+
+    /// Adds a part's rows of one segment, asking for what they will need ahead.
+    fn add(&self, hand: &mut Hand, slot: u32, batch: &Batch) -> Result<()> {
+        let Known { file, lie, .. } = self.known(slot);
+        let Rows { keys, numbers } = &batch.parts[hand.part];
+        let mut ahead = Ahead::new(&hand.index, keys.len(), |at| keys[at]);
+        for (key, row) in keys.iter().zip(numbers.iter().copied()) {
+            let asked = ahead.next(&hand.index);
+            if !batch.own.is_empty() && batch.own.get(key).is_some_and(|before| row < *before) {
+                hand.stale[slot as usize] += 1;
+                continue;
+            }
+            let place = self.place(slot, file.layout.page_of(row));
+            let Some(old) = hand.index.put_asked(&asked, place)? else { continue };
+            let (of, _) = self.page_of(old);
+            if of != slot && self.known(of).lie.is_newer(lie) {
+                hand.index.put_asked(&asked, old)?;
+                hand.stale[slot as usize] += 1;
+            } else {
+                hand.stale[of as usize] += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the deletions of a segment kill what they do in a part.
+    fn delete(&self, hand: &mut Hand, deletions: &[Deletion]) -> Result<()> {
+        let own = |deletion: &&Deletion| self.parting.of(deletion.key) == hand.part;
+        for deletion in deletions.iter().filter(own) {
+            let Some(place) = hand.index.get(deletion.key) else { continue };
+            let (of, page) = self.page_of(place);
+            if self.is_dead(&mut hand.page, (of, page), deletion)? {
+                hand.index.remove(deletion.key);
+                hand.stale[of as usize] += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the version of a deletion's key on a page is dead by it.
+    fn is_dead(
+        &self,
+        last: &mut Option<((u32, u32), Buffer)>,
+        (slot, page): (u32, u32),
+        deletion: &Deletion,
+    ) -> Result<bool> {
+        let Known { file, lie, sealed, .. } = self.known(slot);
+        // What a deletion of the same segment kills was left out.
+        if let Some(dead) = lie.is_dead((u32::MAX, u32::MAX), deletion) {
+            return Ok(dead);
+        }
+        let bytes = match last.take().filter(|(of, _)| *of == (slot, page)) {
+            Some((_, bytes)) => bytes,
+            None => match file.page(page, self.loader.counters) {
+                Ok(bytes) => bytes,
+                // Whoever wants the row is told; whether it is there, counting tells.
+                Err(Error::Damaged { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            },
+        };
+        let found = row_of(&bytes, &file.layout, page, sealed.tail.counts.rows, deletion.key);
+        let dead = found.is_some_and(|(at, row)| lie.is_dead_version(row.birth, at, deletion));
+        *last = Some(((slot, page), bytes));
+        Ok(dead)
+    }
+
+    /// All segments, in their slots.
+    fn table(self, hands: &[Hand]) -> Table {
+        let mut table = Table::new(self.loader.pages, self.loader.disks.len());
+        for (slot, known) in self.known.into_iter().enumerate() {
+            #[expect(clippy::expect_used, reason = "all segments were read")]
+            let known = known.into_inner().expect("a segment that was read");
+            let stale: u32 = hands.iter().map(|hand| hand.stale[slot]).sum();
+            let first = known.insert_into(&mut table, stale);
+            assert!(first == self.loader.firsts[slot], "slots are given in order");
+        }
+        table
+    }
+}
