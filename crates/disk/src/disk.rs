@@ -174,7 +174,21 @@ pub trait Disk: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the name is taken there (`AlreadyExists`), or the system refuses.
-    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed>;
+    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
+        if self.try_link(name, directory, to)? {
+            return Ok(Placed::Linked);
+        }
+        crate::copy(&*self.open(name)?, &*self.directory(directory)?, to)?;
+        Ok(Placed::Copied)
+    }
+
+    /// Puts a hard link to the file into `directory`, which exists, as `to`; says whether the file
+    /// system can, which two of them cannot.
+    ///
+    /// # Errors
+    /// When the name is taken there (`AlreadyExists`), there is no such file (`NotFound`), or the
+    /// system refuses.
+    fn try_link(&self, name: &str, directory: &Path, to: &str) -> Result<bool>;
 
     /// Bytes that a caller without privileges may still write here, as far as the system tells.
     ///

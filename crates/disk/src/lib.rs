@@ -9,6 +9,7 @@
 
 mod buffer;
 pub mod conformance;
+mod copy;
 mod descriptor;
 mod disk;
 mod error;
@@ -25,6 +26,7 @@ mod task;
 mod uring;
 
 pub use buffer::{BLOCK_BYTES, Buffer};
+pub use copy::copy;
 pub use descriptor::{Access, Descriptor};
 pub use disk::{Disk, EntryKind, File, Identity, Lock, Placed};
 pub use error::{Error, Extent, Operation, Result};

@@ -15,8 +15,8 @@ use std::time::Instant;
 use stepwell_base::Key;
 use stepwell_base::random::{Stream, finalize};
 use stepwell_disk::{
-    Buffer, Disk, Done, EntryKind, File, FileDisk, Identity, Lock, MemDisk, Placed, Queue,
-    QueueOptions, Result,
+    Buffer, Disk, Done, EntryKind, File, FileDisk, Identity, Lock, MemDisk, Queue, QueueOptions,
+    Result,
 };
 use stepwell_ssd::{Store, StoreOptions};
 
@@ -90,8 +90,8 @@ impl Disk for Sink {
         self.0.list()
     }
 
-    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
-        self.0.link_as(name, directory, to)
+    fn try_link(&self, name: &str, directory: &Path, to: &str) -> Result<bool> {
+        self.0.try_link(name, directory, to)
     }
 
     fn sync_directory(&self) -> Result<()> {

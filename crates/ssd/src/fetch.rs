@@ -118,7 +118,6 @@ pub(crate) struct Fetch {
     expire_before: u32,
     pub(crate) buffered: u64,
     pub(crate) absent: u64,
-    sorted: bool,
     next: usize,
     runs: Vec<Run>,
     runs_done: usize,
@@ -134,15 +133,25 @@ impl Fetch {
         Self { expire_before, ..Self::default() }
     }
 
-    /// Adds a file; returns its number.
-    pub(crate) fn source(&mut self, file: &Arc<SegmentFile>, rows: u32) -> u32 {
-        self.sources.push(Source { file: Arc::clone(file), rows });
-        self.sources.len() as u32 - 1
+    /// Adds a row to read, which lies in the segment in a slot of the table.
+    pub(crate) fn want(&mut self, slot: u32, page: u32, at: u32) {
+        self.wanted.push(Wanted { place: u64::from(slot) << 32 | u64::from(page), at });
     }
 
-    /// Adds a row to read.
-    pub(crate) fn want(&mut self, source: u32, page: u32, at: u32) {
-        self.wanted.push(Wanted { place: u64::from(source) << 32 | u64::from(page), at });
+    /// Sorts what is wanted, and takes each segment's file and rows: only of those that are.
+    pub(crate) fn sort(&mut self, mut segment: impl FnMut(u32) -> (Arc<SegmentFile>, u32)) {
+        self.wanted.sort_unstable_by_key(|wanted| wanted.place);
+        let mut last = None;
+        for wanted in &mut self.wanted {
+            let slot = wanted.file() as u32;
+            if last != Some(slot) {
+                last = Some(slot);
+                let (file, rows) = segment(slot);
+                self.sources.push(Source { file, rows });
+            }
+            // From here on it is the number of its source: these have the same order.
+            wanted.place = (self.sources.len() as u64 - 1) << 32 | u64::from(wanted.page());
+        }
     }
 
     /// Whether nothing is left to read.
@@ -157,10 +166,6 @@ impl Fetch {
         number: u32,
         queue: &mut dyn Queue,
     ) -> Result<()> {
-        if !self.sorted {
-            self.wanted.sort_unstable_by_key(|wanted| wanted.place);
-            self.sorted = true;
-        }
         while self.next < self.wanted.len() {
             let (first, end, pages) = self.run(reading.pages_max());
             let source = &self.sources[first.file()];

@@ -12,7 +12,7 @@ mod queues;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use crate::{Disk, File};
+use crate::{Buffer, Disk, File, copy};
 
 /// Runs the whole suite on `disk`, an empty directory.
 ///
@@ -24,6 +24,7 @@ pub fn run(disk: &dyn Disk) {
     a_removed_file_stays_readable(disk);
     a_rename_replaces(disk);
     files_go_into_other_directories(disk);
+    a_copy_is_whole_and_never_replaces(disk);
     lengths_are_set(disk);
     directories::run(disk);
     locks::run(disk);
@@ -134,6 +135,27 @@ fn files_go_into_other_directories(disk: &dyn Disk) {
     other.remove("a").unwrap();
     assert_eq!(disk.read("a", 9).unwrap(), b"linked");
     disk.remove("a").unwrap();
+}
+
+fn a_copy_is_whole_and_never_replaces(disk: &dyn Disk) {
+    let bytes = pattern(3 << 20 | 4096);
+    let from = disk.create_direct("from", bytes.len() as u64).unwrap();
+    let mut buffer = Buffer::new(bytes.len());
+    buffer.copy_from_slice(&bytes);
+    from.write_at(0, &buffer).unwrap();
+    // Its name may have gone.
+    disk.remove("from").unwrap();
+    copy(&*from, disk, "to").unwrap();
+    assert!(disk.read("to", u64::MAX).unwrap() == bytes);
+    filled(disk, "small", b"small");
+    let error = copy(&*disk.open("small").unwrap(), disk, "to").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(disk.open("to").unwrap().len().unwrap(), bytes.len() as u64);
+    copy(&*disk.open("small").unwrap(), disk, "third").unwrap();
+    assert_eq!(disk.read("third", 9).unwrap(), b"small");
+    for name in ["small", "to", "third"] {
+        disk.remove(name).unwrap();
+    }
 }
 
 fn lengths_are_set(disk: &dyn Disk) {

@@ -104,6 +104,8 @@ pub struct Faults {
     pub misdirected_write_after: Option<u64>,
     /// After how many writes one does nothing, without a word.
     pub lost_write_after: Option<u64>,
+    /// Whether files cannot be linked, as from one file system to another.
+    pub no_links: bool,
     /// What every operation takes longer.
     pub delay: Duration,
 }
@@ -162,6 +164,10 @@ impl Fates {
 
     pub(super) fn held(&self) -> u64 {
         self.lock().held
+    }
+
+    pub(super) fn has_no_links(&self) -> bool {
+        self.lock().faults.no_links
     }
 
     pub(super) fn count(&self, operation: Operation) -> u64 {

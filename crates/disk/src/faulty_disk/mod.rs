@@ -35,8 +35,8 @@ use self::file::FaultyFile;
 use crate::disk::create_for;
 use crate::immediate::ImmediateQueue;
 use crate::{
-    Disk, EntryKind, Error, File, Identity, Lock, OpenFilesStats, Operation, Placed, Queue,
-    QueueOptions, Result,
+    Disk, EntryKind, Error, File, Identity, Lock, OpenFilesStats, Operation, Queue, QueueOptions,
+    Result,
 };
 
 /// A disk that fails on demand.
@@ -175,9 +175,9 @@ impl Disk for FaultyDisk {
         self.inner.entries()
     }
 
-    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
+    fn try_link(&self, name: &str, directory: &Path, to: &str) -> Result<bool> {
         self.before(Operation::Link, name)?;
-        self.inner.link_as(name, directory, to)
+        Ok(!self.fates.has_no_links() && self.inner.try_link(name, directory, to)?)
     }
 
     fn bytes_free(&self) -> Result<u64> {

@@ -25,8 +25,8 @@ use self::open_files::{Holder, Mode, set_direct};
 pub use self::open_files::{OpenFiles, OpenFilesStats};
 use crate::disk::create_for;
 use crate::{
-    Access, Disk, EntryKind, Error, File, Identity, Lock, Operation, Placed, Queue, QueueOptions,
-    Result, name,
+    Access, Disk, EntryKind, Error, File, Identity, Lock, Operation, Queue, QueueOptions, Result,
+    name,
 };
 
 /// A directory of the machine's file system.
@@ -266,16 +266,16 @@ impl Disk for FileDisk {
         Ok(found)
     }
 
-    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
+    fn try_link(&self, name: &str, directory: &Path, to: &str) -> Result<bool> {
         use io::ErrorKind::{AlreadyExists, NotFound};
         let (from, to) = (self.resolve(name)?, name::resolve(directory, to)?);
         match fs::hard_link(&from, &to) {
-            Ok(()) => Ok(Placed::Linked),
+            Ok(()) => Ok(true),
             Err(error) if matches!(error.kind(), AlreadyExists | NotFound) => {
                 Err(Error::io(Operation::Link, &to, error))
             }
-            // Another file system, or one without links: the bytes are written again.
-            Err(_) => self.copy(&from, &to).map(|()| Placed::Copied),
+            // Another file system, or one without links.
+            Err(_) => Ok(false),
         }
     }
 
@@ -330,21 +330,6 @@ impl Disk for FileDisk {
 
     fn open_files(&self) -> Option<OpenFilesStats> {
         Some(self.open_files.stats())
-    }
-}
-
-impl FileDisk {
-    /// Copies a file into a new one and syncs that; a copy that failed does not stay.
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let open = |call: &dyn Fn() -> io::Result<fs::File>| self.open_files.with_relief(call);
-        let mut source = named(Operation::Open, from, open(&|| fs::File::open(from)))?;
-        let mut target = named(Operation::Create, to, open(&|| fs::File::create_new(to)))?;
-        let copied = io::copy(&mut source, &mut target).and_then(|_| target.sync_all());
-        if copied.is_err() {
-            // The first error is the one to report; what this call made is all that is removed.
-            let _ = fs::remove_file(to);
-        }
-        named(Operation::Write, to, copied)
     }
 }
 

@@ -3,19 +3,6 @@ use std::os::unix::ffi::OsStrExt;
 use super::*;
 
 #[test]
-fn a_copy_is_whole_and_never_replaces() {
-    let directory = tempfile::tempdir().unwrap();
-    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
-    let bytes: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
-    fs::write(&from, &bytes).unwrap();
-    let disk = FileDisk::open(directory.path()).unwrap();
-    disk.copy(&from, &to).unwrap();
-    assert_eq!(fs::read(&to).unwrap(), bytes);
-    let Err(Error::Io { source, .. }) = disk.copy(&from, &to) else { panic!("replaced") };
-    assert_eq!(source.kind(), io::ErrorKind::AlreadyExists);
-}
-
-#[test]
 fn a_file_is_no_directory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");

@@ -29,8 +29,7 @@ use self::world::{Entry, Found, Inode, World};
 use crate::disk::create_for;
 use crate::immediate::ImmediateQueue;
 use crate::{
-    Disk, EntryKind, Error, File, Identity, Lock, Operation, Placed, Queue, QueueOptions, Result,
-    name,
+    Disk, EntryKind, Error, File, Identity, Lock, Operation, Queue, QueueOptions, Result, name,
 };
 
 /// Room for one file: far more than a test's files need.
@@ -213,11 +212,11 @@ impl Disk for MemDisk {
         Ok(directory.live.iter().map(|(name, entry)| (name.clone(), kind(entry))).collect())
     }
 
-    fn link_as(&self, name: &str, directory: &Path, to: &str) -> Result<Placed> {
+    fn try_link(&self, name: &str, directory: &Path, to: &str) -> Result<bool> {
         let (_, inode) = self.find(Operation::Link, name)?;
         let path = name::resolve(directory, to)?;
         let linked = lock(&self.world).insert(&path, Entry::File(inode));
-        named(Operation::Link, &path, linked).map(|()| Placed::Linked)
+        named(Operation::Link, &path, linked).map(|()| true)
     }
 
     fn bytes_free(&self) -> Result<u64> {

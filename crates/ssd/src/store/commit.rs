@@ -1,19 +1,14 @@
-//! Commits, and snapshots made of them.
+//! Commits.
 //!
 //! Crash by case: before the rename the old manifest is in place and every segment it names is
 //! whole, for none was removed; after it the new one is, and everything it names was synced
 //! before. Removals come last and need not survive: what no manifest names is set aside on opening.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use stepwell_disk::Placed;
-
 use super::{Core, Space, Store, Writer};
 use crate::manifest::sum_text;
 use crate::segment::{self, SegmentFile};
 use crate::stats::add;
-use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry};
+use crate::{Manifest, Result, SegmentEntry};
 
 impl Store {
     /// Makes everything that was put and deleted so far what a reopened store has: compacts until
@@ -29,36 +24,6 @@ impl Store {
         self.core.ease()?;
         let mut writer = self.core.writer()?;
         self.core.commit_locked(&mut writer)
-    }
-
-    /// Commits, and puts links to all segments (copies, on another file system) and the manifest
-    /// into `to`, a directory that exists and holds no store; all of it is durable on return.
-    ///
-    /// # Errors
-    /// Those of [`Store::commit`]; and when the files cannot be put there, which leaves this store
-    /// as it was and some of them there.
-    pub fn snapshot(&self, to: &Path) -> Result<Manifest> {
-        let core = &self.core;
-        core.ease()?;
-        let mut writer = core.writer()?;
-        let mut manifest = core.commit_locked(&mut writer)?;
-        let target = core.home().directory(to)?;
-        if target.exists(MANIFEST_NAME)? {
-            return Err(Error::Exists { path: to.to_owned() });
-        }
-        let state = core.state();
-        let sealed = state.table.sealed().into_iter().map(|slot| state.table.get(slot));
-        let files: Vec<_> = sealed.map(|segment| Arc::clone(&segment.file)).collect();
-        drop(state);
-        for (file, entry) in files.iter().zip(&manifest.segments) {
-            let from = &core.disks[file.directory];
-            if from.link_into(&segment::name(file.number), to)? == Placed::Copied {
-                core.counters.wrote(file.directory, entry.bytes as usize);
-            }
-        }
-        manifest.directories = vec![to.display().to_string()];
-        manifest.store(&*target, &core.counters)?;
-        Ok(manifest)
     }
 }
 

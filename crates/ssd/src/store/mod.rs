@@ -13,7 +13,7 @@
 //!                            I/O.
 //! state     RwLock           everybody, for moments: look-ups read it, changes write it.
 //!                            Never held across I/O.
-//! pins      Mutex            scans, and reports
+//! pins      Mutex            scans, snapshots, and reports
 //! counters  atomics          everybody; they reach reports alone
 //! ```
 //!
@@ -68,6 +68,7 @@ mod report;
 mod reshard;
 mod scan;
 mod settle;
+mod snapshot;
 mod sweep;
 mod view;
 mod watch;
@@ -149,7 +150,7 @@ pub(crate) struct Core {
     closing: AtomicBool,
     executor: Executor,
     aside: Aside,
-    /// Segments that scans hold.
+    /// Segments that scans and snapshots hold.
     pins: Mutex<Pins>,
     counters: Counters,
 }

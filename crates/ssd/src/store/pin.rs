@@ -44,7 +44,7 @@ pub(super) struct Version {
     pub(super) expire_before: u32,
 }
 
-/// Segments that scans hold, by number: how many scans, and bytes.
+/// Segments that scans and snapshots hold, by number: how many of these, and bytes.
 pub(super) type Pins = HashMap<u64, (u32, u64)>;
 
 impl Pinned {
@@ -53,6 +53,11 @@ impl Pinned {
         let sealed_now = file.layout.file_bytes(&Counts { rows, ..Counts::default() });
         let bytes = segment.sealed.map_or(sealed_now, |sealed| sealed.bytes);
         Self { file, bytes, live: vec![0; (rows as usize).div_ceil(64)], pages: BTreeMap::new() }
+    }
+
+    /// Its number, and bytes.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        (self.file.number, self.bytes)
     }
 
     fn set(&mut self, row: u32, is_live: bool) {
@@ -220,23 +225,22 @@ impl Core {
         Version { number: sum.value(), next_seq, expire_before }
     }
 
-    /// Counts segments that a scan holds, or holds no longer.
-    pub(super) fn count_pins<'a>(&self, segments: impl Iterator<Item = &'a Pinned>, holds: bool) {
+    /// Counts segments that a scan or a snapshot holds, or holds no longer: numbers and bytes.
+    pub(super) fn count_pins(&self, segments: impl Iterator<Item = (u64, u64)>, holds: bool) {
         let mut pins = lock(&self.pins);
-        for segment in segments {
-            let number = segment.file.number;
+        for (number, bytes) in segments {
             if holds {
-                pins.entry(number).or_insert((0, segment.bytes)).0 += 1;
-            } else if let Some((scans, _)) = pins.get_mut(&number) {
-                *scans -= 1;
-                if *scans == 0 {
+                pins.entry(number).or_insert((0, bytes)).0 += 1;
+            } else if let Some((holders, _)) = pins.get_mut(&number) {
+                *holders -= 1;
+                if *holders == 0 {
                     pins.remove(&number);
                 }
             }
         }
     }
 
-    /// Segments that scans alone hold, and their bytes.
+    /// Segments that scans and snapshots alone hold, and their bytes.
     pub(super) fn pinned(&self, state: &State) -> (u64, u64) {
         let pins = lock(&self.pins);
         if pins.is_empty() {

@@ -8,12 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stepwell_base::Key;
 use stepwell_disk::Queue;
 
-use super::{Core, State, Store};
+use super::{Core, Store};
 use crate::fetch::{Destination, Fetch, Reading};
-use crate::segment::SegmentFile;
 use crate::{Error, Result};
-
-const NO_SOURCE: u32 = u32::MAX;
 
 /// Keys to look up and what is found of them; its memory can be used again and again.
 #[derive(Clone, Debug, Default)]
@@ -189,7 +186,6 @@ impl Core {
     pub(super) fn locate(&self, destination: &mut Destination<'_>) -> Fetch {
         let state = self.state();
         let mut fetch = Fetch::new(state.expire_before);
-        let mut sources = vec![NO_SOURCE; state.table.slots()];
         let keys = destination.keys;
         state.index.get_many(keys, &mut |at, place| {
             let Some(place) = place else {
@@ -204,21 +200,13 @@ impl Core {
                 fetch.buffered += 1;
                 return;
             }
-            let source = &mut sources[slot as usize];
-            if *source == NO_SOURCE {
-                *source = state.source(&mut fetch, slot);
-            }
-            fetch.want(*source, page, at as u32);
+            fetch.want(slot, page, at as u32);
+        });
+        fetch.sort(|slot| {
+            let segment = state.table.get(slot);
+            (Arc::clone(&segment.file), segment.rows)
         });
         fetch
-    }
-}
-
-impl State {
-    fn source(&self, fetch: &mut Fetch, slot: u32) -> u32 {
-        let segment = self.table.get(slot);
-        let file: &Arc<SegmentFile> = &segment.file;
-        fetch.source(file, segment.rows)
     }
 }
 

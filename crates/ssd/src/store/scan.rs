@@ -170,7 +170,7 @@ impl Scan {
             next_token: 0,
         };
         scan.segments = segments.into();
-        core.count_pins(scan.segments.iter(), true);
+        core.count_pins(scan.segments.iter().map(Pinned::counted), true);
         if let Some(cursor) = from {
             while scan.segments.front().is_some_and(|first| first.file.number < cursor.segment) {
                 scan.pass();
@@ -263,7 +263,7 @@ impl Scan {
     /// The first segment is done.
     fn pass(&mut self) {
         let passed = self.segments.pop_front();
-        self.core.count_pins(passed.iter(), false);
+        self.core.count_pins(passed.iter().map(Pinned::counted), false);
         self.passed += 1;
         self.row = 0;
         self.ahead = self.ahead.max((self.passed, 0));
@@ -358,7 +358,7 @@ impl Pinned {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        self.core.count_pins(self.segments.iter(), false);
+        self.core.count_pins(self.segments.iter().map(Pinned::counted), false);
     }
 }
 

@@ -34,7 +34,9 @@ impl Plan {
     /// The actor of this run, its disk, and the world that it lies in.
     fn actor(&self, cut_after: Option<u64>) -> (Actor, FaultyDisk, MemDisk) {
         let world = MemDisk::new();
-        let faults = Faults { cut_after, ..Faults::default() };
+        // Snapshots of some are copies.
+        let no_links = self.seed % 2 == 1;
+        let faults = Faults { cut_after, no_links, ..Faults::default() };
         let faulty = FaultyDisk::new(Arc::new(world.clone()), Faults::default());
         let made = self.directories.iter().map(|path| faulty.create_directory(Path::new(path)));
         let disks = made.map(|disk| disk.unwrap()).collect();

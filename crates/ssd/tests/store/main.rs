@@ -25,6 +25,7 @@ mod rest;
 mod scans;
 mod shards;
 mod sharing;
+mod snapshots;
 mod space;
 mod stripes;
 mod sweeps;

@@ -1,0 +1,30 @@
+//! Copying a file from one disk to another.
+
+use crate::{Buffer, Disk, File, Result};
+
+/// Bytes of one read and one write.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Copies a file into a new one of a directory, and syncs that; a copy that failed does not stay.
+/// One that is read directly has whole blocks.
+///
+/// # Errors
+/// When the name is taken there (`AlreadyExists`), or the system refuses.
+pub fn copy(from: &dyn File, directory: &dyn Disk, to: &str) -> Result<()> {
+    let bytes = from.len()?;
+    let target = directory.create(to)?;
+    let copied = || -> Result<()> {
+        let mut buffer = Buffer::new(COPY_BYTES);
+        for offset in (0..bytes).step_by(COPY_BYTES) {
+            let part = (bytes - offset).min(COPY_BYTES as u64) as usize;
+            let buffer = &mut buffer[..part];
+            from.read_at(offset, buffer)?;
+            target.write_at(offset, buffer)?;
+        }
+        target.sync()
+    };
+    copied().inspect_err(|_| {
+        // The first error is the one to report; what this call made is all that is removed.
+        let _ = directory.remove(to);
+    })
+}
