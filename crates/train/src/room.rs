@@ -1,6 +1,7 @@
 //! What this process may take: the machine's memory, and the limits that it was started with.
 //!
-//! The machine's memory bounds what is touched, which the capacity plan counts. A limit on
+//! The machine's memory, or what a container's control group leaves of it, bounds what is touched,
+//! which the capacity plan counts. A limit on
 //! addresses (`ulimit -v`) or on data (`ulimit -d`) bounds what is set aside as well, and a process
 //! sets aside far more than it touches. Beyond a limit an allocation fails, which ends the process
 //! without a word that helps; so a run that may come there is refused before it begins.
@@ -11,6 +12,8 @@
 //!   after 32 MiB for each thread.
 //! - 2 MiB of stack for each thread, and 64 MiB of addresses that the C library sets aside for each
 //!   one that calls it to allocate; these are no data.
+
+mod group;
 
 use std::fs;
 
@@ -72,9 +75,17 @@ impl Limit {
 /// Why a run has no room here; none where it has.
 pub(crate) fn lacks(wants: &Wants) -> Option<String> {
     let total = ByteCount(wants.bytes);
-    if let Some(memory) = memory_bytes().filter(|memory| *memory < wants.bytes) {
+    if let Some(memory) = machine_bytes().filter(|memory| *memory < wants.bytes) {
         let memory = ByteCount(memory);
         return Some(format!("the run may take {total} of memory, this machine has {memory}"));
+    }
+    if let Some(limit) = group::limit().filter(|limit| limit.bytes < wants.bytes) {
+        return Some(format!(
+            "the run may take {total} of memory, its control group may have {} ({}): raise that, \
+             or make the run smaller",
+            ByteCount(limit.bytes),
+            limit.file.display()
+        ));
     }
     let [limits, status] = ["limits", "status"].map(|name| {
         // A system that does not tell its limits has none to be told of.
@@ -111,8 +122,14 @@ fn limits_of(limits: &str, status: &str) -> Vec<Limit> {
     found
 }
 
-/// Memory of this machine, as Linux tells it.
+/// Memory that this process may have: the machine's, or what its control groups leave of it.
 pub fn memory_bytes() -> Option<u64> {
+    let of_groups = group::limit().map(|limit| limit.bytes);
+    machine_bytes().into_iter().chain(of_groups).min()
+}
+
+/// Memory of this machine, as Linux tells it.
+fn machine_bytes() -> Option<u64> {
     kib_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
 
