@@ -209,6 +209,14 @@ impl Error {
         Self::Io { operation, path: path.to_owned(), extent, source }
     }
 
+    /// Whether the process or the system had no descriptor left for it: another time it may.
+    pub fn is_no_descriptor(&self) -> bool {
+        match self {
+            Self::Io { source, .. } | Self::Room { source, .. } => is_exhausted(source),
+            _ => false,
+        }
+    }
+
     /// The system's kind of error; `InvalidInput` and `InvalidData` for this crate's own.
     pub fn kind(&self) -> io::ErrorKind {
         match self {

@@ -8,10 +8,10 @@ use stepwell_base::Key;
 use stepwell_base::hash::Checksum;
 use stepwell_disk::Disk;
 
-use crate::rule::Lie;
 use crate::segment::footer::Footer;
 use crate::segment::{self, SegmentFile, Tail, page};
 use crate::stats::Counters;
+use crate::versions::Provenance;
 use crate::{Aside, Error, Manifest, Result, SegmentEntry, Store, StoreOptions, lock, store};
 
 /// What was checked, and what is wrong with it.
@@ -61,7 +61,7 @@ fn as_text<S: serde::Serializer>(keys: &[Key], to: S) -> std::result::Result<S::
 ///
 /// # Errors
 /// When somebody has the store open, or the manifest cannot be read. A segment that cannot be is
-/// damaged.
+/// damaged, unless a descriptor was all it wanted.
 pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
     let none = || Error::Options("a store needs at least one directory".to_owned());
     let _locks = lock::shared(disks)?;
@@ -78,7 +78,9 @@ pub fn check(disks: &[Arc<dyn Disk>]) -> Result<Checked> {
             Ok(None) => {
                 checked.damages.push(lost("it is in none of the directories".to_owned()));
             }
-            Err(Error::Disk(error)) => checked.damages.push(lost(error.to_string())),
+            Err(Error::Disk(error)) if !error.is_no_descriptor() => {
+                checked.damages.push(lost(error.to_string()));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -204,7 +206,7 @@ impl Checked {
             Err(Error::Version { found, known, .. }) => {
                 (0, format!("it says format version {found}, this build reads {known}"))
             }
-            Err(Error::Disk(error)) => (0, error.to_string()),
+            Err(Error::Disk(error)) if !error.is_no_descriptor() => (0, error.to_string()),
             Err(error) => return Err(error),
         };
         let path = file.file.path().to_owned();
@@ -216,26 +218,26 @@ impl Checked {
 /// The rows of a segment whose footer is whole.
 pub(crate) struct Listed {
     pub(crate) keys: Vec<Key>,
-    pub(crate) lie: Lie,
+    pub(crate) provenance: Provenance,
     /// Of version 2 alone.
     births: Vec<u32>,
 }
 
 impl Listed {
     pub(crate) fn new(file: &SegmentFile, tail: &Tail, footer: Footer) -> Self {
-        let (lie, births) = (file.lie(tail, &footer), footer.births().collect());
-        Self { keys: footer.keys, lie, births }
+        let (provenance, births) = (file.provenance(tail, &footer), footer.births().collect());
+        Self { keys: footer.keys, provenance, births }
     }
 
     /// The birth of a row, where anything but its page tells.
     pub(crate) fn birth(&self, row: usize) -> Option<u32> {
-        let (least, greatest) = self.lie.births;
+        let (least, greatest) = self.provenance.births;
         self.births.get(row).copied().or((least == greatest).then_some(least))
     }
 
     /// Whether a row may have such a key and birth.
     fn has(&self, row: usize, key: Key, birth: u32) -> bool {
-        let (least, greatest) = self.lie.births;
+        let (least, greatest) = self.provenance.births;
         self.keys[row] == key
             && (least..=greatest).contains(&birth)
             && self.births.get(row).is_none_or(|listed| *listed == birth)

@@ -158,6 +158,11 @@ impl Error {
         matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
     }
 
+    /// Whether there was no descriptor left for it: that says nothing of the file.
+    pub(crate) fn is_no_descriptor(&self) -> bool {
+        matches!(self, Self::Disk(error) if error.is_no_descriptor())
+    }
+
     /// Of damage, that it lies in the file that this one is a link to or a copy of.
     pub(crate) fn found_in(self, file: PathBuf) -> Self {
         match self {

@@ -22,7 +22,6 @@ mod lock;
 mod manifest;
 mod options;
 mod repair;
-mod rule;
 mod segment;
 mod size;
 mod stats;
@@ -30,6 +29,7 @@ mod store;
 mod table;
 mod target;
 mod v1;
+mod versions;
 mod victims;
 
 pub use check::{Checked, Damage, check};

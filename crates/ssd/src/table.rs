@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::index::Place;
 use crate::layout::Counts;
-use crate::rule::Lie;
 use crate::segment::{SegmentFile, Tail};
+use crate::versions::Provenance;
 
 /// A segment in use.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub(crate) struct Segment {
     /// Rows in it; those that the index does not point at are stale.
     pub(crate) rows: u32,
     pub(crate) live: u32,
-    /// What the rule of versions needs of it; of an open one as if it were sealed now.
-    pub(crate) lie: Lie,
+    /// What tells which versions count; of an open one as if it were sealed now.
+    pub(crate) provenance: Provenance,
     /// Rows that the store had been given when it was sealed: its age.
     pub(crate) sealed_at: u64,
     /// Its end, once it can no longer change.
@@ -42,14 +42,14 @@ pub(crate) struct Sealed {
 
 impl Segment {
     /// A segment without a row.
-    pub(crate) fn new(file: Arc<SegmentFile>, lie: Lie) -> Self {
+    pub(crate) fn new(file: Arc<SegmentFile>, provenance: Provenance) -> Self {
         let (rows, live, sealed_at) = (0, 0, 0);
-        Self { file, rows, live, lie, sealed_at, sealed: None, left_alone: false, span: 1 }
+        Self { file, rows, live, provenance, sealed_at, sealed: None, left_alone: false, span: 1 }
     }
 
     /// The earliest birth that one of its rows may have.
     pub(crate) fn birth_min(&self) -> u32 {
-        self.lie.births.0
+        self.provenance.births.0
     }
 
     /// Rows that the index does not point at.
@@ -82,7 +82,7 @@ impl Segment {
         let rows = self.live_unexpired(expire_before);
         let carried = self.deleted_last().is_some_and(|birth| oldest <= birth);
         // An expired row leaves a deletion where an older version may lie elsewhere.
-        let replaced = oldest <= self.lie.births.1;
+        let replaced = oldest <= self.provenance.births.1;
         let deletions = if carried { counts.deletions } else { 0 }
             + if replaced { self.live - rows } else { 0 };
         Counts { rows, runs: 0, deletions }
@@ -272,7 +272,13 @@ impl Table {
     }
 
     /// The segment of `slot` can no longer change.
-    pub(crate) fn seal(&mut self, slot: u32, sealed: Sealed, lie: Lie, sealed_at: u64) {
+    pub(crate) fn seal(
+        &mut self,
+        slot: u32,
+        sealed: Sealed,
+        provenance: Provenance,
+        sealed_at: u64,
+    ) {
         self.bytes += sealed.bytes;
         let file = &self.get(slot).file;
         let (directory, cached) = (file.directory, file.cached);
@@ -281,7 +287,7 @@ impl Table {
         self.deletions += u64::from(sealed.tail.counts.deletions);
         let segment = self.get_mut(slot);
         assert!(segment.rows == sealed.tail.counts.rows, "the tail counts every row");
-        segment.lie = lie;
+        segment.provenance = provenance;
         segment.sealed_at = sealed_at;
         segment.sealed = Some(sealed);
     }
@@ -346,7 +352,7 @@ mod tests {
         let (layout, number) = (Layout::new(0, 64), number.into());
         let counting = crate::KeyShardSet::ALL;
         let spot = Spot { directory: 0, number, cached: false, layout, origin, counting };
-        Segment::new(Arc::new(SegmentFile::create(disk, &spot, 0).unwrap()), Lie::put(1))
+        Segment::new(Arc::new(SegmentFile::create(disk, &spot, 0).unwrap()), Provenance::put(1))
     }
 
     #[test]

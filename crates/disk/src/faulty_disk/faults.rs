@@ -54,14 +54,21 @@ pub enum Reason {
     QuotaUsedUp,
     /// `EMFILE`: the process has as many files open as it may.
     TooManyOpenFiles,
+    /// `ENFILE`: the system has.
+    TooManyOpenFilesInAll,
     /// `EIO`: the device failed.
     DeviceError,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::DiskFull, Self::QuotaUsedUp, Self::TooManyOpenFiles, Self::DeviceError];
+    pub const ALL: [Self; 5] = [
+        Self::DiskFull,
+        Self::QuotaUsedUp,
+        Self::TooManyOpenFiles,
+        Self::TooManyOpenFilesInAll,
+        Self::DeviceError,
+    ];
 
     /// The system's error, by its number.
     pub fn error(self) -> io::Error {
@@ -69,6 +76,7 @@ impl Reason {
             Self::DiskFull => Errno::NOSPC,
             Self::QuotaUsedUp => Errno::DQUOT,
             Self::TooManyOpenFiles => Errno::MFILE,
+            Self::TooManyOpenFilesInAll => Errno::NFILE,
             Self::DeviceError => Errno::IO,
         };
         number.into()

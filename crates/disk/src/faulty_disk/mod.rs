@@ -4,8 +4,8 @@
 //! - *failure*: the n-th operation, of one kind or of all, returns an error of a given kind and
 //!   does nothing; once, or from then on (a full disk is `StorageFull` on every write from then
 //!   on). Operations before and other operations after are untouched.
-//! - *refusal*: the same, with an error of the system by its number: `ENOSPC`, `EDQUOT`, `EMFILE`
-//!   or `EIO`.
+//! - *refusal*: the same, with an error of the system by its number: `ENOSPC`, `EDQUOT`, `EMFILE`,
+//!   `ENFILE` or `EIO`.
 //! - *too many files*: while so many files are held, making or opening another one is `EMFILE`.
 //! - *cut*: after n operations that mutate, the power is gone. If the next one is a write, the
 //!   first half of its bytes still reach the file, whole sectors of it if the file is direct. From
@@ -19,8 +19,8 @@
 //!
 //! What is done in several operations, making a directory with its parents and removing a tree,
 //! counts as these. Counts go on over all directories reached from one faulty disk, from the time
-//! it was made or [`FaultyDisk::inflict`] was last called. A queue's operations count as reads and
-//! writes, in the order in which they are started.
+//! it was made or [`FaultyDisk::inflict`] was last called. Making a queue counts as submitting; its
+//! operations count as reads and writes, in the order in which they are started.
 
 mod faults;
 mod file;
@@ -201,6 +201,7 @@ impl Disk for FaultyDisk {
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
+        self.before(Operation::Submit, "")?;
         let seed = self.queues.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(ImmediateQueue::new(options, seed)))
     }

@@ -1,7 +1,7 @@
 //! Salvaging every intact row of a damaged store into a new one.
 //!
 //! How      What lies where is taken from each segment's footer or, where that is damaged, from
-//!          its whole pages; the version of a key that counts is found by the rule of loading. A
+//!          its whole pages; the version of a key that counts is found as at opening. A
 //!          row whose newest version is lost is lost: an older one is never put in its place. The
 //!          rows that are left are then put into the new store, in the order of their segments.
 //! Failure  Of a page without its checksum in a segment without its footer nobody knows which keys
@@ -25,9 +25,9 @@ use crate::check::Listed;
 use crate::key_shard::KeyShardSet;
 use crate::layout::Layout;
 use crate::lock;
-use crate::rule::Lie;
 use crate::segment::{self, Deletion, SegmentFile, Spot, page};
 use crate::stats::Counters;
+use crate::versions::Provenance;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, Store, StoreOptions};
 
 /// Rows that are put at once.
@@ -76,7 +76,7 @@ struct Version {
 #[derive(Clone, Copy)]
 struct Found {
     spot: Spot,
-    lie: Lie,
+    provenance: Provenance,
 }
 
 struct Repair<'a> {
@@ -123,13 +123,16 @@ pub fn repair(
     };
     let options = StoreOptions { key_shards, ..options(layout.table, layout.row_bytes) };
     let store = Store::create(Arc::clone(&into), options)?;
-    let lie = |spot: &Spot| {
+    let provenance = |spot: &Spot| {
         let number = spot.origin.number as u32;
-        Lie { number, merged: true, births: (0, number) }
+        Provenance { number, merged: true, births: (0, number) }
     };
     let mut repair = Repair {
         disks,
-        segments: spots.into_iter().map(|spot| Found { spot, lie: lie(&spot) }).collect(),
+        segments: spots
+            .into_iter()
+            .map(|spot| Found { spot, provenance: provenance(&spot) })
+            .collect(),
         newest: HashMap::new(),
         deletions: Vec::new(),
         damaged: HashSet::new(),
@@ -166,7 +169,7 @@ impl Repair<'_> {
             let listed = self.listed(&file, &counters)?;
             self.salvaged.segments_unlisted += u64::from(listed.is_none());
             if let Some(listed) = &listed {
-                self.segments[number as usize].lie = listed.lie;
+                self.segments[number as usize].provenance = listed.provenance;
             }
             let pages = pages_in(&file, listed.as_ref().map(|listed| listed.keys.len()))?;
             let mut unlisted = 0;
@@ -191,7 +194,7 @@ impl Repair<'_> {
     fn file(&self, number: u32) -> Result<Option<SegmentFile>> {
         let spot = &self.segments[number as usize].spot;
         match SegmentFile::open(&*self.disks[spot.directory], spot) {
-            Err(Error::Disk(_)) => Ok(None),
+            Err(Error::Disk(error)) if !error.is_no_descriptor() => Ok(None),
             opened => opened.map(Some),
         }
     }
@@ -209,6 +212,7 @@ impl Repair<'_> {
                 self.deletions.extend(deletions.filter(counting));
                 Ok(Some(Listed::new(file, &tail, footer)))
             }
+            Err(error) if error.is_no_descriptor() => Err(error),
             Err(Error::Damaged { .. } | Error::Disk(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -254,13 +258,13 @@ impl Repair<'_> {
 
     /// Whether a version is newer than another one of its key.
     fn is_newer(&self, one: &Version, other: &Version) -> bool {
-        let lie = |version: &Version| &self.segments[version.segment as usize].lie;
+        let provenance = |version: &Version| &self.segments[version.segment as usize].provenance;
         match (one.birth, other.birth) {
             _ if one.segment == other.segment => one.row > other.row,
             (Some(one_birth), Some(other_birth)) if one_birth != other_birth => {
                 one_birth > other_birth
             }
-            _ => lie(one).is_newer(lie(other)),
+            _ => provenance(one).is_newer(provenance(other)),
         }
     }
 
@@ -268,10 +272,10 @@ impl Repair<'_> {
         for deletion in std::mem::take(&mut self.deletions) {
             let Some(newest) = self.newest.get(&deletion.key) else { continue };
             let Version { segment, row, birth, .. } = *newest;
-            let lie = &self.segments[segment as usize].lie;
+            let provenance = &self.segments[segment as usize].provenance;
             let dead = match birth {
-                Some(birth) => lie.is_dead_version(birth, row, &deletion),
-                None => lie.is_dead((row, row), &deletion).unwrap_or(false),
+                Some(birth) => provenance.is_dead_version(birth, row, &deletion),
+                None => provenance.is_dead((row, row), &deletion).unwrap_or(false),
             };
             if dead {
                 self.newest.remove(&deletion.key);

@@ -32,9 +32,12 @@ pub(super) fn spots_of_all(disks: &[Arc<dyn Disk>], salvaged: &mut Salvaged) -> 
     let mut found = Vec::new();
     for number in numbers_of_all(disks)? {
         let Some(directory) = directory_of(disks, number)? else { continue };
-        let file = disks[directory].open(&segment::name(number));
-        let header = file.ok().map(|file| segment::reader::header_of(&*file)).transpose()?;
-        found.push((number, directory, header.flatten()));
+        let header = match disks[directory].open(&segment::name(number)) {
+            Ok(file) => segment::reader::header_of(&*file)?,
+            Err(error) if error.is_no_descriptor() => return Err(error.into()),
+            Err(_) => None,
+        };
+        found.push((number, directory, header));
     }
     let Some(first) = found.iter().find_map(|(_, _, header)| *header) else {
         return Ok(Vec::new());

@@ -29,7 +29,7 @@ pub(crate) struct Deletion {
     pub(crate) key: Key,
     /// Number of the segment that was open then.
     pub(crate) birth: u32,
-    /// Rows that this segment had then, or what [`rule`](crate::rule) reads there instead.
+    /// Rows that this segment had then, or what [`versions`](crate::versions) reads there instead.
     pub(crate) row: u32,
 }
 

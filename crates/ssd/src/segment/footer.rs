@@ -19,8 +19,8 @@ use super::reader::SegmentFile;
 use crate::Result;
 use crate::key_shard::KeyShardSet;
 use crate::layout::{DELETION_BYTES, KEY_BYTES, KEYS_PER_SUM, KEYS_SUM_BYTES, RUN_BYTES, Version};
-use crate::rule::{Lie, ROW_UNMOVED};
 use crate::stats::Counters;
+use crate::versions::{Provenance, ROW_UNMOVED};
 
 /// A footer that had its checksum.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ pub(crate) struct Counting {
     pub(crate) rows: Vec<(u32, Key)>,
     /// Deletions of keys that count.
     pub(crate) deletions: Vec<Deletion>,
-    pub(crate) lie: Lie,
+    pub(crate) provenance: Provenance,
 }
 
 /// What of a footer of version 3 lies behind the keys.
@@ -98,10 +98,10 @@ impl SegmentFile {
         let counts = self.counting;
         if self.layout.version == Version::Two {
             let Footer { keys, runs, mut deletions } = self.footer(tail, counters)?;
-            let lie = self.lie(tail, &Footer { runs, ..Footer::default() });
+            let provenance = self.provenance(tail, &Footer { runs, ..Footer::default() });
             deletions.retain(|deletion| counts.contains_key(deletion.key));
             let rows = (0..).zip(keys).filter(|(_, key)| counts.contains_key(*key)).collect();
-            return Ok(Counting { rows, deletions, lie });
+            return Ok(Counting { rows, deletions, provenance });
         }
         let mut lists = self.lists(tail, counters)?;
         let blocks = blocks_of(&lists.key_shards, &counts);
@@ -113,8 +113,8 @@ impl SegmentFile {
             .map(|(row, _)| row)
             .collect();
         lists.deletions.retain(|deletion| counts.contains_key(deletion.key));
-        let lie = self.lie(tail, &Footer::default());
-        Ok(Counting { rows, deletions: lists.deletions, lie })
+        let provenance = self.provenance(tail, &Footer::default());
+        Ok(Counting { rows, deletions: lists.deletions, provenance })
     }
 
     /// Whether any row or deletion may count: by the lists, without the keys.
@@ -218,13 +218,13 @@ impl SegmentFile {
     }
 
     /// What is known of it as a whole, by a footer of its own.
-    pub(crate) fn lie(&self, tail: &Tail, footer: &Footer) -> Lie {
+    pub(crate) fn provenance(&self, tail: &Tail, footer: &Footer) -> Provenance {
         let births = match self.layout.version {
             Version::Two => footer.births_bounds(),
             Version::Three => tail.births,
         };
         let number = self.origin.number as u32;
-        Lie { number, merged: births != (number, number), births }
+        Provenance { number, merged: births != (number, number), births }
     }
 }
 

@@ -150,7 +150,12 @@ impl SegmentFile {
             let count = at_once.min(pages - first);
             let bytes = count as usize * layout.page_bytes;
             let chunk = self.read(layout.page_offset(first), bytes, counters);
-            let chunk = chunk.or_else(|_| self.read_what_can_be(first, count, counters))?;
+            let chunk = match chunk {
+                Err(error) if !error.is_no_descriptor() => {
+                    self.read_what_can_be(first, count, counters)?
+                }
+                read => read?,
+            };
             for (page, number) in chunk.chunks_exact(layout.page_bytes).zip(first..first + count) {
                 visit(number, page, page::is_whole(page, layout.table, &self.origin, number))?;
             }
@@ -164,8 +169,10 @@ impl SegmentFile {
         let layout = &self.layout;
         let mut chunk = Buffer::new(count as usize * layout.page_bytes);
         for (page, number) in chunk.chunks_exact_mut(layout.page_bytes).zip(first..) {
-            if let Ok(bytes) = self.read(layout.page_offset(number), page.len(), counters) {
-                page.copy_from_slice(&bytes);
+            match self.read(layout.page_offset(number), page.len(), counters) {
+                Ok(bytes) => page.copy_from_slice(&bytes),
+                Err(error) if error.is_no_descriptor() => return Err(error),
+                Err(_) => {}
             }
         }
         Ok(chunk)

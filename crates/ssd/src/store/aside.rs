@@ -115,6 +115,15 @@ fn refuse_links(disks: &[Arc<dyn Disk>]) -> Result<()> {
     Ok(())
 }
 
+/// The directory `set-aside` of another one, where there is one.
+fn aside_of(disk: &dyn Disk) -> Result<Option<Arc<dyn Disk>>> {
+    match disk.directory(&disk.path().join(SET_ASIDE)) {
+        Ok(aside) => Ok(Some(aside)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Counts what lies in the directory `set-aside` of another one, and does something with each file
 /// that a store put there.
 fn each_aside(
@@ -122,11 +131,7 @@ fn each_aside(
     found: &mut Aside,
     each: &mut dyn FnMut(&dyn Disk, &str) -> Result<()>,
 ) -> Result<()> {
-    let aside = match disk.directory(&disk.path().join(SET_ASIDE)) {
-        Ok(aside) => aside,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(aside) = aside_of(disk)? else { return Ok(()) };
     for (name, kind) in aside.entries()? {
         if kind != EntryKind::File || !is_set_aside(&name) {
             found.others.push(name);
@@ -155,8 +160,7 @@ fn is_set_aside(name: &str) -> bool {
 pub(super) fn number_free(disks: &[Arc<dyn Disk>]) -> Result<u64> {
     let mut highest = 0;
     for disk in disks {
-        let aside = disk.directory(&disk.path().join(SET_ASIDE));
-        let aside = aside.map_or(Ok(Vec::new()), |aside| aside.list())?;
+        let aside = aside_of(&**disk)?.map_or(Ok(Vec::new()), |aside| aside.list())?;
         let numbers = disk.list()?.into_iter().chain(aside);
         let numbers = numbers.filter_map(|name| segment::number_of_any(&name));
         highest = numbers.fold(highest, u64::max);
@@ -184,7 +188,7 @@ fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry], ours: &[StoreId]) -> Re
     for name in disk.list()? {
         let unnamed =
             segment::number(&name).is_some_and(|number| numbers.binary_search(&number).is_err());
-        if unnamed && (ours.is_empty() || !is_foreign(disk, &name, ours)) {
+        if unnamed && (ours.is_empty() || !is_foreign(disk, &name, ours)?) {
             move_aside(disk, &name)?;
             moved += 1;
         }
@@ -194,9 +198,13 @@ fn set_aside_of(disk: &dyn Disk, named: &[SegmentEntry], ours: &[StoreId]) -> Re
 
 /// Whether a file is a segment of a store that is none of `ours`; one whose header is not whole is
 /// what a killed process left.
-fn is_foreign(disk: &dyn Disk, name: &str, ours: &[StoreId]) -> bool {
-    let header = disk.open(name).ok().and_then(|file| header_of(&*file).ok().flatten());
-    header.is_some_and(|header| !ours.contains(&header.origin.store))
+fn is_foreign(disk: &dyn Disk, name: &str, ours: &[StoreId]) -> Result<bool> {
+    let header = match disk.open(name).map_err(Error::from).and_then(|file| header_of(&*file)) {
+        // A descriptor is all it wants: who knows whose it is.
+        Err(error) if error.is_no_descriptor() => return Err(error),
+        read => read.ok().flatten(),
+    };
+    Ok(header.is_some_and(|header| !ours.contains(&header.origin.store)))
 }
 
 fn move_aside(disk: &dyn Disk, name: &str) -> Result<()> {

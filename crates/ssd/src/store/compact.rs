@@ -49,12 +49,14 @@ impl Core {
     /// One merge, if one is due. Returns how many segments it took.
     pub(super) fn merge_once(&self, pace: Pace) -> std::result::Result<usize, Failed> {
         let mut sweep = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
-        let plan = match self.next_of_sweep(&mut sweep) {
-            Some(slot) => Some(victims::alone(&self.state().table, slot)),
-            None => self.plan(pace),
+        let none = Sweep::default();
+        // What a sweep found out holds for the deletions of its own segments: others may be later.
+        let (plan, sweep) = match self.next_of_sweep(&mut sweep) {
+            Some(slot) => (Some(victims::alone(&self.state().table, slot)), &*sweep),
+            None => (self.plan(pace), &none),
         };
         let Some(plan) = plan else { return Ok(0) };
-        self.merge(&plan, &sweep, pace)?;
+        self.merge(&plan, sweep, pace)?;
         add(&self.counters.compactions, 1);
         add(&self.counters.segments_merged, plan.victims.len() as u64);
         Ok(plan.victims.len())
@@ -115,12 +117,13 @@ impl Core {
         if unsound.is_empty() {
             return Ok(());
         }
-        let sweep = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
+        let _merging = self.merging.lock().map_err(|_| self.refusal("a merge panicked"))?;
         for number in unsound {
             let slot = self.state().table.slot_of(number);
             if let Some(slot) = slot {
                 let plan = victims::alone(&self.state().table, slot);
-                self.merge(&plan, &sweep, Pace::Full).map_err(|failed| failed.error)?;
+                let merged = self.merge(&plan, &Sweep::default(), Pace::Full);
+                merged.map_err(|failed| failed.error)?;
             }
         }
         Ok(())

@@ -8,9 +8,9 @@ use stepwell_disk::Buffer;
 
 use super::Core;
 use crate::index::Place;
-use crate::rule::ROW_UNMOVED;
 use crate::segment::page::{self, Row};
 use crate::segment::{CHUNK_BYTES, Deletion, SegmentFile};
+use crate::versions::ROW_UNMOVED;
 use crate::{Error, Result};
 
 /// What is done with a row and its place.

@@ -8,8 +8,9 @@
 //!          Deletions go along while an older version of a row may still lie in a segment and the
 //!          key has no newer one, and so does one for each expired row.
 //! Failure  What cannot be read or written changes nothing, and the new file goes. A segment that
-//!          cannot be read is left alone from then on. Where the index has no room for the new
-//!          places, rows that moved go back, and the segments are left alone, too.
+//!          cannot be read is left alone from then on, unless a descriptor was all it wanted.
+//!          Where the index has no room for the new places, rows that moved go back, and the
+//!          segments are left alone, too.
 //! Bounds   One chunk being read, those being written, and the lists of the new segment's rows.
 
 use std::sync::Arc;
@@ -23,10 +24,10 @@ use super::{Core, Sweep, write};
 use crate::index::Place;
 use crate::layout::Counts;
 use crate::options::WRITES_MAX;
-use crate::rule::ROW_DROPPED;
 use crate::segment::page::Row;
 use crate::segment::{self, Deletion, Draft, PageBuffer, SegmentFile, Tail};
 use crate::stats::add;
+use crate::versions::ROW_DROPPED;
 use crate::victims::{self, Plan};
 use crate::{Error, Result};
 
@@ -59,6 +60,14 @@ pub(super) struct Failed {
     pub(super) error: Error,
     /// What later ones pass over therefore: where that is nothing, the next one does the same.
     pub(super) left_alone: Vec<u32>,
+}
+
+impl Failed {
+    /// A segment could not be read; where there was no descriptor left for that, it may be later.
+    fn unreadable(error: Error, slot: u32) -> Self {
+        let left_alone = if error.is_no_descriptor() { Vec::new() } else { vec![slot] };
+        Self { error, left_alone }
+    }
 }
 
 impl From<Error> for Failed {
@@ -115,7 +124,7 @@ impl Core {
         pace: Pace,
     ) -> std::result::Result<Option<Tail>, Failed> {
         let Plan { victims, oldest, .. } = plan;
-        let unreadable = |victim: u32| move |error| Failed { error, left_alone: vec![victim] };
+        let unreadable = |victim: u32| move |error| Failed::unreadable(error, victim);
         let mut lives = Vec::new();
         for victim in victims {
             lives.push(self.live(*victim).map_err(unreadable(*victim))?);
@@ -149,8 +158,10 @@ impl Core {
                 }
                 pushed
             });
-            let left_alone = if failed_write { Vec::new() } else { vec![live.slot] };
-            copied.map_err(|error| Failed { error, left_alone })?;
+            copied.map_err(|error| match failed_write {
+                true => error.into(),
+                false => Failed::unreadable(error, live.slot),
+            })?;
         }
         if merge.draft.is_empty() {
             return Ok(None);
@@ -177,11 +188,13 @@ impl Core {
             let of = |slot: &u32| state.table.get(*slot).sealed.map(|s| s.tail.generation);
             victims.iter().filter_map(of).max().unwrap_or(0)
         };
+        let options = QueueOptions { depth: WRITES_MAX, read_bytes: self.layout.page_bytes };
+        // First, as no file is left then where it fails.
+        let queue = self.home().queue(options)?;
         let file = self.create_file(number, counts)?;
         let origin = file.origin;
-        let options = QueueOptions { depth: WRITES_MAX, read_bytes: self.layout.page_bytes };
         Ok(Merge {
-            queue: self.home().queue(options)?,
+            queue,
             file,
             draft: Draft::new(counts.rows, generation.saturating_add(1).min(GENERATION_MAX)),
             pages: PageBuffer::new(

@@ -5,9 +5,9 @@
 //! after    │ same │ same │             │ new │ new │  keys of these are read
 //! ```
 //!
-//! How       The rows of new segments go into the index by the [`rule`](crate::rule), in order of
-//!           their numbers, as at opening; what is pointed at in a segment that went away gives way
-//!           to any. Then the deletions of new segments kill what they do, and keys of segments
+//! How       The rows of new segments go into the index in order of their numbers, as at opening
+//!           ([`versions`](crate::versions)); what is pointed at in a segment that went away gives
+//!           way to any. Then the deletions of new segments kill what they do, and keys of segments
 //!           that went away are looked for: those that nothing replaced are gone. So much is held
 //!           under the state's lock, without I/O; until the rows are those of the manifest,
 //!           everything can be taken back.
@@ -31,8 +31,8 @@ use super::load::{self, Known};
 use super::view::{Identity, Named, Refreshed, identity};
 use super::{Core, State};
 use crate::index::{Ahead, Place};
-use crate::rule::ROW_UNMOVED;
 use crate::segment::{Deletion, SegmentFile};
+use crate::versions::ROW_UNMOVED;
 use crate::{Manifest, Result, StoreId};
 
 /// Segments of a view by identity: slot and file.
@@ -190,7 +190,7 @@ impl<'a> Change<'a> {
 
     /// Puts new segments into slots and their rows into the index; gives back their deletions.
     fn add_all(&mut self, new: Vec<New>) -> Result<Vec<Deletion>> {
-        let births = |slot: &u32| self.state.table.get(*slot).lie.births.1;
+        let births = |slot: &u32| self.state.table.get(*slot).provenance.births.1;
         let birth_last = self.state.table.in_order().iter().map(births).max().unwrap_or(0);
         let mut deletions = Vec::new();
         for New { known, rows, deletions: own } in new {
@@ -213,11 +213,11 @@ impl<'a> Change<'a> {
         birth_last: u32,
     ) -> Result<()> {
         let State { index, table, .. } = &mut *self.state;
-        let lie = table.get(slot).lie;
+        let provenance = table.get(slot).provenance;
         let layout = table.get(slot).file.layout;
-        let own = load::own_deletions(own, &lie);
+        let own = load::own_deletions(own, &provenance);
         // I1
-        let copies_alone = lie.merged && lie.births.1 <= birth_last;
+        let copies_alone = provenance.merged && provenance.births.1 <= birth_last;
         let mut ahead = Ahead::new(index, rows.len(), |at| rows[at].1);
         for (row, key) in rows {
             let asked = ahead.next(index);
@@ -229,7 +229,7 @@ impl<'a> Change<'a> {
             if let Some(place) = old {
                 let (of, _) = table.page(place);
                 let goes = self.goes[of as usize];
-                if !goes && of != slot && table.get(of).lie.is_newer(&lie) {
+                if !goes && of != slot && table.get(of).provenance.is_newer(&provenance) {
                     index.put_asked(&asked, place)?;
                     continue;
                 }
@@ -246,9 +246,10 @@ impl<'a> Change<'a> {
         for deletion in deletions {
             let Some(place) = self.state.index.get(deletion.key) else { continue };
             let (of, _) = self.state.table.page(place);
-            let lie = self.state.table.get(of).lie;
+            let provenance = self.state.table.get(of).provenance;
             // What is left of a segment that goes is swept.
-            if !self.goes[of as usize] && lie.is_dead((u32::MAX, u32::MAX), deletion) == Some(true)
+            if !self.goes[of as usize]
+                && provenance.is_dead((u32::MAX, u32::MAX), deletion) == Some(true)
             {
                 self.dead.push(deletion.key);
             }

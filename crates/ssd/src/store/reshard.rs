@@ -5,7 +5,7 @@
 //! How       Of every source the segments that may hold keys of ours are linked under numbers of
 //!           the new store, and the manifest says of each which key shards count in it: ours that
 //!           its source had. All versions of a key are then of one line of stores, whose numbers
-//!           rise, and the rule of versions holds as in any of them. A segment that several sources
+//!           rise, and versions count as in any of them. A segment that several sources
 //!           have is linked once. Rows that do not count are stale from the start, and merges drop
 //!           them in time.
 //! Failure   The manifest comes last: before it there is no store, and doing it again sets aside

@@ -13,10 +13,10 @@ use super::merge::{Failed, MOVES_MAX, Merge, Merged};
 use super::{Core, Retired, State};
 use crate::index::{Ahead, Full, Place};
 use crate::layout::Layout;
-use crate::rule::Lie;
 use crate::segment::Tail;
 use crate::stats::{Counters, add};
 use crate::table::{Sealed, Segment};
+use crate::versions::Provenance;
 
 impl Core {
     /// Puts what a merge made in the place of what it was made of, at once for every commit. The
@@ -64,13 +64,13 @@ impl Core {
     fn insert_merged(&self, merge: &Merge, tail: Tail) -> u32 {
         let mut state = self.state_mut();
         let number = merge.file.number as u32;
-        let lie = Lie { number, merged: true, births: tail.births };
+        let provenance = Provenance { number, merged: true, births: tail.births };
         let pages = self.layout.pages(tail.counts.rows);
-        let slot = state.table.insert(Segment::new(Arc::clone(&merge.file), lie), pages);
+        let slot = state.table.insert(Segment::new(Arc::clone(&merge.file), provenance), pages);
         state.table.appended(slot, tail.counts.rows);
         let (bytes, now) = (self.layout.file_bytes(&tail.counts), state.next_seq);
         let sealed = Sealed { bytes, tail, deleted_last: merge.draft.deleted_last() };
-        state.table.seal(slot, sealed, lie, now);
+        state.table.seal(slot, sealed, provenance, now);
         slot
     }
 }

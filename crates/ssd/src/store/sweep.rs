@@ -9,11 +9,12 @@
 //!          for their size, until their keys fill the memory that it may take; leaves out the keys
 //!          that have a version that counts; and looks for the others in the footers of all
 //!          segments. What lies nowhere is needed by nothing. Then either the segments are merged,
-//!          each alone, which drops those deletions; or, where most are needed, the segments are
-//!          that hold the most dead rows for their size, which drops these.
-//! Progress  A round of merges drops half of the deletions that it looked at, or dead rows for
-//!          which half of them are kept. A new deletion comes of an expired row alone, which goes
-//!          with it: so sweeping ends, below its bound.
+//!          each alone, which drops those deletions; or, where more are needed by dead rows that
+//!          merges can drop, the segments are that hold the most of these for their size.
+//! Progress  A round of merges drops at least an eighth of the deletions that it looked at, or dead
+//!          rows for which half as many are kept; where segments that merges leave alone need so
+//!          many that it would not, there is none. A new deletion comes of an expired row alone,
+//!          which goes with it: so sweeping ends, below its bound, or at what is needed.
 //! Cost     A sweep reads all footers, 9 bytes a row. One that drops few deletions drops the rows
 //!          that hold them.
 //! Bounds   [`Sweep::keys_max`] keys, 40 bytes each.
@@ -35,6 +36,8 @@ const SHARE: f64 = 0.02;
 const INDEX_BYTES_PER_KEY: u64 = 1024;
 const KEYS_MIN: u64 = 64 << 10;
 const KEYS_MAX: u64 = 4 << 20;
+/// A round of merges gains at least one of so many deletions that it looked at.
+const GAIN_PART: usize = 8;
 /// Bytes of a key in a sweep: of the map, twice while it grows.
 const KEY_BYTES: u64 = 40;
 
@@ -51,8 +54,9 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether nothing needs a deletion of this key any more: nothing older lies anywhere, and what
-    /// was put since is newer.
+    /// Whether nothing needs a deletion of this key any more that lies in a segment of the sweep:
+    /// nothing older lies anywhere, and what was put since is newer. A key that was put and deleted
+    /// since needs the later deletion, which lies in another one.
     pub(super) fn is_unneeded(&self, key: Key) -> bool {
         self.unneeded.contains(&key)
     }
@@ -66,6 +70,27 @@ impl Sweep {
     pub(crate) fn bytes_max(options: &StoreOptions) -> u64 {
         Self::keys_max(options) * KEY_BYTES
     }
+}
+
+/// Where older versions of a deleted key lie.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    Nowhere,
+    /// In segments that merges may take.
+    Held,
+    /// In one that they leave alone, or that cannot be read.
+    Stuck,
+}
+
+/// Deletions that a sweep looks at.
+#[derive(Default)]
+struct Asked {
+    /// Numbers of their segments.
+    deleters: Vec<u64>,
+    /// The keys that have no version that counts.
+    keys: HashMap<Key, Found>,
+    /// Deletions of keys that have one, which a merge drops.
+    superseded: usize,
 }
 
 /// A segment that holds what a sweep looks for.
@@ -126,24 +151,26 @@ impl Core {
     }
 
     fn sweep(&self) -> Sweep {
-        let (deleters, mut wanted) = self.deletions_to_sweep();
-        let asked = wanted.len();
-        let holders = if asked == 0 { Vec::new() } else { self.look_for(&mut wanted) };
-        let needed = wanted.values().filter(|found| **found).count();
-        let mut todo = if needed * 2 > asked {
+        let Asked { deleters, mut keys, superseded } = self.deletions_to_sweep();
+        let holders = if keys.is_empty() { Vec::new() } else { self.look_for(&mut keys) };
+        let count = |of: Found| keys.values().filter(|found| **found == of).count();
+        let (held, free) = (count(Found::Held), count(Found::Nowhere) + superseded);
+        let mut todo = if held.max(free) * GAIN_PART < keys.len() + superseded {
+            Vec::new()
+        } else if held > free {
             // Half of them are free then.
-            densest(holders, needed.div_ceil(2) as u64)
+            densest(holders, held.div_ceil(2) as u64)
         } else {
             deleters
         };
         todo.reverse();
-        wanted.retain(|_, found| !*found);
-        Sweep { unneeded: wanted.into_keys().collect(), todo, in_vain: None }
+        keys.retain(|_, found| *found == Found::Nowhere);
+        Sweep { unneeded: keys.into_keys().collect(), todo, in_vain: None }
     }
 
-    /// The segments with the most deletions for their size, and the keys of these that have no
-    /// version that counts. A segment whose deletions cannot be read is passed over.
-    fn deletions_to_sweep(&self) -> (Vec<u64>, HashMap<Key, bool>) {
+    /// The deletions of the segments with the most of them for their size. A segment whose
+    /// deletions cannot be read is passed over.
+    fn deletions_to_sweep(&self) -> Asked {
         let keys_max = Sweep::keys_max(&self.options);
         let deletions = |segment: &Segment| {
             u64::from(segment.sealed.map_or(0, |sealed| sealed.tail.counts.deletions))
@@ -151,42 +178,41 @@ impl Core {
         let mut deleters = self.sealed(deletions);
         deleters.retain(|holder| !holder.left_alone);
         let chosen = densest(deleters, keys_max);
-        let mut wanted = HashMap::new();
-        let mut taken = Vec::new();
+        let mut asked = Asked::default();
         for number in chosen {
             let Some((file, tail)) = self.sealed_file(number) else { continue };
-            if !taken.is_empty()
-                && wanted.len() as u64 + u64::from(tail.counts.deletions) > keys_max
+            if !asked.deleters.is_empty()
+                && asked.keys.len() as u64 + u64::from(tail.counts.deletions) > keys_max
             {
                 break;
             }
             let Ok(deletions) = file.deletions(&tail, &self.counters) else { continue };
             let keys: Vec<Key> = deletions.iter().map(|deletion| deletion.key).collect();
             let state = self.state();
-            state.index.get_many(&keys, |at, place| {
-                if place.is_none() {
-                    wanted.insert(keys[at], false);
-                }
+            state.index.get_many(&keys, |at, place| match place {
+                None => drop(asked.keys.insert(keys[at], Found::Nowhere)),
+                Some(_) => asked.superseded += 1,
             });
             drop(state);
-            taken.push(number);
+            asked.deleters.push(number);
         }
-        (taken, wanted)
+        asked
     }
 
     /// Notes which keys lie in any segment, also in those that merges leave alone, and how many
     /// each of the others holds. Where a footer cannot be read they may all lie there.
-    fn look_for(&self, wanted: &mut HashMap<Key, bool>) -> Vec<Holder> {
+    fn look_for(&self, wanted: &mut HashMap<Key, Found>) -> Vec<Holder> {
         let mut holders = self.sealed(|_| 0);
         for holder in &mut holders {
             let Some((file, tail)) = self.sealed_file(holder.number) else { continue };
             let Ok(counting) = file.counting(&tail, &self.counters) else {
-                wanted.values_mut().for_each(|found| *found = true);
+                wanted.values_mut().for_each(|found| *found = Found::Stuck);
                 continue;
             };
+            let here = if holder.left_alone { Found::Stuck } else { Found::Held };
             for (_, key) in counting.rows {
                 if let Some(found) = wanted.get_mut(&key) {
-                    *found = true;
+                    *found = here.max(*found);
                     holder.count += 1;
                 }
             }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::{Core, Ending, OpenPages, OpenSegment, State, Write, Writer};
 use crate::identity::Origin;
 use crate::layout::Counts;
-use crate::rule::Lie;
 use crate::segment::pages::Chunk;
 use crate::segment::{Draft, PageBuffer, SegmentFile, Spot};
 use crate::table::{InDirectory, Sealed, Segment};
+use crate::versions::Provenance;
 use crate::{Error, Result, SEGMENTS_MAX};
 
 /// Stands for the footer where writes have the first page of their chunk.
@@ -86,7 +86,7 @@ impl Core {
         };
         let chunk = self.executor.own_chunk(self.options.chunk_bytes());
         let pages = PageBuffer::new(chunk, self.layout, file.origin);
-        let segment = Segment::new(Arc::clone(&file), Lie::put(birth));
+        let segment = Segment::new(Arc::clone(&file), Provenance::put(birth));
         let mut state = self.state_mut();
         let slot = state.table.insert(segment, self.layout.pages(rows));
         state.open.push(OpenPages { slot, pages });
@@ -206,8 +206,8 @@ impl Core {
         let deleted_last = ending.draft.deleted_last();
         let sealed = Sealed { bytes, tail: ending.tail, deleted_last };
         let now = state.next_seq;
-        let lie = state.table.get(ending.slot).lie;
-        state.table.seal(ending.slot, sealed, lie, now);
+        let provenance = state.table.get(ending.slot).provenance;
+        state.table.seal(ending.slot, sealed, provenance, now);
         let pages = state.open.extract_if(.., |open| open.slot == ending.slot).next();
         drop(state);
         pages.into_iter().for_each(|open| self.executor.end_pages(open.pages));

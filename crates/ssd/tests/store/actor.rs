@@ -1,17 +1,19 @@
 //! Somebody who does everything to a store that can be done, at random from a seed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_ssd::{Result, Store, StoreOptions};
+use stepwell_ssd::{Error, Result, Store, StoreOptions, check};
 
 use crate::common::KEYS;
 use crate::history::History;
 
 /// Steps after which a row that was not used is expired.
 const LIFE: u32 = 40;
+/// About the rows of a full segment.
+const SEGMENT_ROWS: u64 = 36;
 
 pub(crate) struct Actor {
     pub(crate) disks: Vec<Arc<dyn Disk>>,
@@ -21,6 +23,12 @@ pub(crate) struct Actor {
     pub(crate) snapshots: Vec<(PathBuf, History)>,
     /// Whether it never goes on from a snapshot elsewhere.
     pub(crate) stays: bool,
+    /// Merges of one segment by itself.
+    pub(crate) merged_alone: u64,
+    /// Expired rows that these dropped.
+    pub(crate) expired_alone: u64,
+    /// Snapshots that it went on from.
+    pub(crate) restored: u64,
     options: StoreOptions,
     dice: Stream,
     step: u32,
@@ -35,10 +43,24 @@ impl Actor {
             history,
             snapshots: Vec::new(),
             stays: false,
+            merged_alone: 0,
+            expired_alone: 0,
+            restored: 0,
             options,
             dice,
             step: 0,
         }
+    }
+
+    /// Goes on from a snapshot that somebody took while the store of `history` was changed: it has
+    /// a part of that.
+    pub(crate) fn restored(mut self, from: &Path, history: History, step: u32) -> Result<Self> {
+        let store = Store::restore_over(self.disks.clone(), from, self.options.clone())?;
+        (self.history, self.step) = (history, step);
+        self.history.resume(&store, &self.disks[0]);
+        self.store = Some(store);
+        self.reopen()?;
+        Ok(self)
     }
 
     /// Makes a store, unless there is one, and does so many random things with it.
@@ -55,8 +77,20 @@ impl Actor {
         let mut history = self.history.clone();
         history.resume(&store, &disks[0]);
         let (options, snapshots) = (self.options.clone(), self.snapshots.clone());
-        let Self { dice, step, stays, .. } = *self;
-        Ok(Self { disks, store: Some(store), history, snapshots, stays, options, dice, step })
+        let Self { dice, step, stays, merged_alone, expired_alone, restored, .. } = *self;
+        Ok(Self {
+            disks,
+            store: Some(store),
+            history,
+            snapshots,
+            stays,
+            merged_alone,
+            expired_alone,
+            restored,
+            options,
+            dice,
+            step,
+        })
     }
 
     /// The disks of this actor in another world.
@@ -81,17 +115,18 @@ impl Actor {
 
     fn step(&mut self) -> Result<()> {
         self.step += 1;
-        match self.roll(25) {
+        match self.roll(26) {
             0..9 => self.put(30),
             9..12 => self.delete(),
             12 => self.put_and_delete(),
             13 => self.expire(),
-            14..17 => self.store().compact().map(drop),
+            14..17 => self.compact(),
             17..19 => self.commit(),
             19 => self.snapshot(),
             20 => self.reopen(),
             21 => self.put(150),
             22 if !self.stays => self.restore(),
+            23 => self.merge_alone(),
             _ => self.history.check_held(self.store()),
         }
     }
@@ -134,6 +169,41 @@ impl Actor {
         Ok(())
     }
 
+    fn compact(&mut self) -> Result<()> {
+        let before = self.store().stats().rows_expired;
+        if self.store().compact()? == 1 {
+            self.merged_alone += 1;
+            self.expired_alone += self.store().stats().rows_expired - before;
+        }
+        Ok(())
+    }
+
+    /// Fills a segment, makes most of it stale, and merges it; then the same with what came of it,
+    /// of which some rows have expired by then.
+    fn merge_alone(&mut self) -> Result<()> {
+        let first = self.roll(KEYS - SEGMENT_ROWS);
+        let keys = first..first + SEGMENT_ROWS;
+        let old = self.step.saturating_sub(LIFE);
+        let rows = keys.clone().map(|key| (key, if key % 3 == 0 { old } else { self.step }));
+        self.history.put(self.store.as_ref().unwrap(), &rows.collect::<Vec<_>>())?;
+        self.commit()?;
+        for part in 0..3 {
+            let stale = keys.clone().skip(1 + part * 13).take(12 + part);
+            let rows: Vec<(u64, u32)> = stale.map(|key| (key, self.step)).collect();
+            self.history.put(self.store.as_ref().unwrap(), &rows)?;
+            self.step += LIFE / 3;
+            self.expire()?;
+            self.compact()?;
+            match self.roll(4) {
+                0 => self.commit()?,
+                1 => self.snapshot()?,
+                2 => self.reopen()?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn expire(&mut self) -> Result<()> {
         let step = self.step.saturating_sub(LIFE);
         let store = self.store.as_ref().unwrap();
@@ -151,9 +221,13 @@ impl Actor {
         Ok(())
     }
 
-    /// Goes on from the last snapshot, in directories of their own; the store it was is left.
+    /// Goes on from a snapshot, in directories of their own; the store it was is left.
     fn restore(&mut self) -> Result<()> {
-        let Some((path, mut history)) = self.snapshots.last().cloned() else { return Ok(()) };
+        if self.snapshots.is_empty() {
+            return Ok(());
+        }
+        let number = self.roll(self.snapshots.len() as u64) as usize;
+        let (path, mut history) = self.snapshots[number].clone();
         let mut disks = Vec::new();
         for disk in &self.disks {
             let below = disk.path().join(format!("restored-{}", self.step));
@@ -162,13 +236,25 @@ impl Actor {
         let store = Store::restore_over(disks.clone(), &path, self.options.clone())?;
         history.resume(&store, &disks[0]);
         (self.store, self.disks, self.history) = (Some(store), disks, history);
+        self.restored += 1;
         Ok(())
     }
 
-    /// Loses what was not committed.
+    /// Loses what was not committed. The store opens exactly where a check of it finds nothing.
     pub(crate) fn reopen(&mut self) -> Result<()> {
         self.store = None;
-        let store = Store::open_over(self.disks.clone(), self.options.clone())?;
+        let checked = check(&self.disks);
+        let opened = Store::open_over(self.disks.clone(), self.options.clone());
+        match (checked, &opened) {
+            (Ok(checked), Ok(_)) => assert_eq!(checked.damages, []),
+            (Ok(checked), Err(Error::Damaged { .. } | Error::Lost { .. })) => {
+                assert_ne!(checked.damages, []);
+            }
+            // The disk failed one of them.
+            (Ok(_), Err(_)) | (Err(Error::Disk(_)), _) => {}
+            (Err(error), outcome) => panic!("checked: {error}; opened: {outcome:?}"),
+        }
+        let store = opened?;
         self.history.resume(&store, &self.disks[0]);
         self.store = Some(store);
         Ok(())

@@ -61,9 +61,10 @@ impl History {
 
     /// Deletes keys, and learns from the store which of them it had.
     pub(crate) fn delete(&mut self, store: &Store, keys: &[u64]) -> Result<()> {
+        let mut rows = self.rows();
         for key in keys {
             // An expired row may be there or not, and counts if it is.
-            let visible = self.rows().contains_key(key);
+            let visible = rows.remove(key).is_some();
             let deleted = store.delete_many(&[Key(*key)])?;
             assert!(deleted == 1 || (deleted == 0 && !visible), "key {key}: {deleted} deleted");
             if deleted == 1 {

@@ -1,12 +1,16 @@
 //! Deletions go away, whatever lies early and whatever was done.
 
+use std::sync::Arc;
+
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
+use stepwell_disk::{Faults, FaultyDisk, Lasting, MemDisk, Operation, Reason};
 use stepwell_ssd::Store;
 
-use crate::common::{PAGE_BYTES, get, new_store, put, reopen};
+use crate::common::{PAGE_BYTES, get, new_store, options, put, reopen};
 use crate::harness::shared;
 use crate::history::History;
+use crate::refusal::refusing;
 
 /// Rows of a full segment of the tests' options.
 const SEGMENT_ROWS: u64 = 36;
@@ -81,4 +85,109 @@ fn what_merges_leave_alone_still_needs_its_deletions() {
     let store = reopen(&disk).unwrap();
     assert_eq!(store.len(), count);
     assert!(get(&store, &deleted).unwrap().iter().all(Option::is_none));
+}
+
+#[test]
+fn a_sweep_says_nothing_of_what_was_deleted_after_it() {
+    let memory = MemDisk::new();
+    let disk = FaultyDisk::new(shared(&memory), Faults::default());
+    let store = Store::create(Arc::new(disk.clone()), options()).unwrap();
+    let mut history = History::default();
+    let rows = |first: u64| (first..first + SEGMENT_ROWS).map(|key| (key, 1)).collect::<Vec<_>>();
+    let keys = |first: u64| (first..first + SEGMENT_ROWS).collect::<Vec<_>>();
+    // A stale row that is older than all, so that merges carry deletions along.
+    history.put(&store, &rows(200)).unwrap();
+    history.put(&store, &rows(0)).unwrap();
+    history.put(&store, &rows(36)).unwrap();
+    history.put(&store, &[(200, 1)]).unwrap();
+    history.commit(&store).unwrap();
+    // Of the keys that are deleted first nothing is left; together they are too many.
+    for first in [0, 36] {
+        let deleted: Vec<Key> = keys(first).into_iter().map(Key).collect();
+        assert_eq!(store.delete_many(&deleted).unwrap(), SEGMENT_ROWS);
+        store.commit().unwrap();
+        if first == 0 {
+            assert!(store.compact().unwrap() > 0);
+        }
+    }
+    let before = store.stats();
+    assert_eq!(store.compact().unwrap(), 1);
+    let after = store.stats();
+    assert!(after.deletions < before.deletions, "{before:?}, {after:?}");
+    // One of them comes, and goes while another segment is written, which cannot be synced.
+    put(&store, &rows(300).iter().map(|(key, _)| (*key, 2)).collect::<Vec<_>>()).unwrap();
+    put(&store, &[(5, 3)]).unwrap();
+    store.commit().unwrap();
+    assert_eq!(store.delete_many(&[Key(5)]).unwrap(), 1);
+    disk.inflict(refusing(Operation::Sync, 0, Lasting::Once, Reason::DeviceError));
+    assert!(store.commit().is_err());
+    store.commit().unwrap();
+    assert_eq!(get(&store, &[5]).unwrap(), [None]);
+    let count = store.len();
+    drop(store);
+    let store = reopen(&memory).unwrap();
+    assert_eq!((store.len(), get(&store, &[5]).unwrap()), (count, vec![None]));
+}
+
+#[test]
+fn what_merges_leave_alone_keeps_its_own_deletions_and_no_others() {
+    let (disk, store) = new_store();
+    let rows = |keys: std::ops::Range<u64>| keys.map(|key| (key, key)).collect::<Vec<_>>();
+    let delete = |keys: &mut dyn Iterator<Item = u64>| {
+        let keys: Vec<Key> = keys.map(Key).collect();
+        assert_eq!(store.delete_many(&keys).unwrap(), keys.len() as u64);
+        store.commit().unwrap();
+        keys.len() as u64
+    };
+    put(&store, &rows(0..2 * SEGMENT_ROWS)).unwrap();
+    put(&store, &rows(100..100 + 2 * SEGMENT_ROWS)).unwrap();
+    store.commit().unwrap();
+    for number in [1, 2] {
+        let name = format!("segment-{number:012}.rows");
+        // The page of row 14.
+        disk.edit(&name, &mut |bytes| bytes[2 * PAGE_BYTES as usize + 100] ^= 1).unwrap();
+    }
+    let mut needed = (0..2 * SEGMENT_ROWS).filter(|key| key % SEGMENT_ROWS != 14);
+    let needed = delete(&mut needed);
+    delete(&mut (100..100 + 2 * SEGMENT_ROWS - 20));
+    for round in 0..6 {
+        let again: Vec<(u64, u64)> = (200..200 + SEGMENT_ROWS).map(|key| (key, round)).collect();
+        put(&store, &again).unwrap();
+        store.commit().unwrap();
+        let _ = store.compact();
+    }
+    store.commit().unwrap();
+    let stats = store.stats();
+    assert_eq!(stats.segments_left_alone, 2, "{stats:?}");
+    assert!(stats.deletions >= needed && stats.deletions <= needed + 16, "{needed}: {stats:?}");
+    let count = store.len();
+    drop(store);
+    assert_eq!(reopen(&disk).unwrap().len(), count);
+}
+
+#[test]
+fn what_is_put_after_an_expiry_outlives_a_merge_with_older_rows() {
+    let (disk, store) = new_store();
+    let mut history = History::default();
+    let put = |history: &mut History, keys: &mut dyn Iterator<Item = u64>, used: u32| {
+        history.put(&store, &keys.map(|key| (key, used)).collect::<Vec<_>>()).unwrap();
+        history.commit(&store).unwrap();
+    };
+    put(&mut history, &mut (0..SEGMENT_ROWS), 1000);
+    put(&mut history, &mut (100..100 + SEGMENT_ROWS), 1000);
+    // Newer versions expire, and leave deletions for the sake of the older ones.
+    put(&mut history, &mut (0..6), 2);
+    history.expire(&store, 60).unwrap();
+    assert!(store.compact().unwrap() > 0);
+    assert_eq!((store.stats().rows_expired, store.stats().deletions), (6, 6));
+    // They come again, and go into one segment with rows that are older than those deletions.
+    put(&mut history, &mut (0..6).chain(300..330), 1000);
+    put(&mut history, &mut (100..118).chain(300..318), 1000);
+    let moved = store.stats().rows_moved;
+    assert_eq!(store.compact().unwrap(), 2);
+    let stats = store.stats();
+    assert_eq!((stats.rows_moved - moved, stats.deletions), (36, 6), "{stats:?}");
+    history.commit(&store).unwrap();
+    drop(store);
+    history.resume(&reopen(&disk).unwrap(), &shared(&disk));
 }

@@ -113,7 +113,7 @@ impl Try<'_> {
             }
         };
         let (known, rows, deletions) = read_segment(opened, entry, counters)?;
-        let own = own_deletions(&deletions, &known.lie);
+        let own = own_deletions(&deletions, &known.provenance);
         self.hold(slot, deletions);
         let known = self.known[slot].set(known);
         assert!(known.is_ok(), "a segment is read once");
@@ -176,7 +176,7 @@ impl Try<'_> {
 
     /// Adds a part's rows of one segment, asking for what they will need ahead.
     fn add(&self, hand: &mut Hand, slot: u32, batch: &Batch) -> Result<()> {
-        let Known { file, lie, .. } = self.known(slot);
+        let Known { file, provenance, .. } = self.known(slot);
         let Rows { keys, numbers } = &batch.parts[hand.part];
         let mut ahead = Ahead::new(&hand.index, keys.len(), |at| keys[at]);
         for (key, row) in keys.iter().zip(numbers.iter().copied()) {
@@ -188,7 +188,7 @@ impl Try<'_> {
             let place = self.place(slot, file.layout.page_of(row));
             let Some(old) = hand.index.put_asked(&asked, place)? else { continue };
             let (of, _) = self.page_of(old);
-            if of != slot && self.known(of).lie.is_newer(lie) {
+            if of != slot && self.known(of).provenance.is_newer(provenance) {
                 hand.index.put_asked(&asked, old)?;
                 hand.stale[slot as usize] += 1;
             } else {
@@ -219,9 +219,9 @@ impl Try<'_> {
         (slot, page): (u32, u32),
         deletion: &Deletion,
     ) -> Result<bool> {
-        let Known { file, lie, sealed, .. } = self.known(slot);
+        let Known { file, provenance, sealed, .. } = self.known(slot);
         // What a deletion of the same segment kills was left out.
-        if let Some(dead) = lie.is_dead((u32::MAX, u32::MAX), deletion) {
+        if let Some(dead) = provenance.is_dead((u32::MAX, u32::MAX), deletion) {
             return Ok(dead);
         }
         let bytes = match last.take().filter(|(of, _)| *of == (slot, page)) {
@@ -234,7 +234,8 @@ impl Try<'_> {
             },
         };
         let found = row_of(&bytes, &file.layout, page, sealed.tail.counts.rows, deletion.key);
-        let dead = found.is_some_and(|(at, row)| lie.is_dead_version(row.birth, at, deletion));
+        let dead =
+            found.is_some_and(|(at, row)| provenance.is_dead_version(row.birth, at, deletion));
         *last = Some(((slot, page), bytes));
         Ok(dead)
     }

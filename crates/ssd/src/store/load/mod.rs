@@ -2,8 +2,8 @@
 //!
 //! How       The index is made in parts, a thread each ([`Index::part`]). Segment after segment,
 //!           each row is pointed at unless what is pointed at already is newer, or a deletion of
-//!           the same segment killed it; then the other deletions, which kill what is left. Which
-//!           of two versions counts and what a deletion kills is [`rule`](crate::rule)'s to say.
+//!           the same segment killed it; then the other deletions, which kill what is left
+//!           ([`versions`](crate::versions) says which of two counts and what a deletion kills).
 //!           The threads read footers ahead, too, and list each one's rows by part
 //!           ([`Relay`](super::relay::Relay)).
 //!
@@ -30,11 +30,11 @@ use stepwell_base::scatter::Scatter;
 use stepwell_disk::Disk;
 
 use crate::index::Index;
-use crate::rule::{Lie, ROW_UNMOVED};
 use crate::segment::footer::Counting;
 use crate::segment::{self, Deletion, SegmentFile};
 use crate::stats::Counters;
 use crate::table::{Sealed, Segment, Table};
+use crate::versions::{Provenance, ROW_UNMOVED};
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
 
 /// Secrets under which an index grown from nothing is tried.
@@ -75,7 +75,7 @@ enum Source {
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) file: Arc<SegmentFile>,
-    pub(super) lie: Lie,
+    pub(super) provenance: Provenance,
     pub(super) sealed: Sealed,
     /// Rows of key shards that do not count here.
     pub(super) others: u32,
@@ -188,11 +188,12 @@ pub(super) fn check_rows(found: u64, manifest: &Manifest, home: &dyn Disk) -> Re
 impl Known {
     /// Puts the segment into a slot, with so many of the rows that count stale.
     pub(super) fn insert_into(self, table: &mut Table, stale: u32) -> u32 {
-        let Self { file, lie, sealed, others } = self;
+        let Self { file, provenance, sealed, others } = self;
         let (rows, pages) = (sealed.tail.counts.rows, file.layout.pages(sealed.tail.counts.rows));
-        let segment = Segment { rows, live: rows - others - stale, ..Segment::new(file, lie) };
+        let segment =
+            Segment { rows, live: rows - others - stale, ..Segment::new(file, provenance) };
         let slot = table.insert(segment, pages);
-        table.seal(slot, sealed, lie, 0);
+        table.seal(slot, sealed, provenance, 0);
         slot
     }
 }
@@ -217,19 +218,19 @@ pub(super) fn read_segment(
     counters: &Counters,
 ) -> Result<Read> {
     let tail = file.check(entry, counters)?;
-    let Counting { rows, deletions, lie } = file.counting(&tail, counters)?;
+    let Counting { rows, deletions, provenance } = file.counting(&tail, counters)?;
     let deleted_last = deletions.iter().map(|deletion| deletion.birth).max();
     let sealed = Sealed { bytes: entry.bytes, tail, deleted_last: deleted_last.unwrap_or(0) };
     let others = tail.counts.rows - rows.len() as u32;
-    Ok((Known { file, lie, sealed, others }, rows, deletions))
+    Ok((Known { file, provenance, sealed, others }, rows, deletions))
 }
 
 /// Of each key the row before which a deletion in the segment that rows were put into killed what
 /// lies there.
-pub(super) fn own_deletions(deletions: &[Deletion], lie: &Lie) -> HashMap<Key, u32> {
+pub(super) fn own_deletions(deletions: &[Deletion], provenance: &Provenance) -> HashMap<Key, u32> {
     let mut own: HashMap<Key, u32> = HashMap::new();
     for Deletion { key, birth, row } in deletions {
-        if !lie.merged && *birth == lie.number && *row < ROW_UNMOVED {
+        if !provenance.merged && *birth == provenance.number && *row < ROW_UNMOVED {
             let before = own.entry(*key).or_insert(*row);
             *before = (*before).max(*row);
         }

@@ -1,8 +1,8 @@
-//! Which version of a row counts, and which deletion kills it: the rule of `FORMAT.md`, once.
+//! Which version of a row counts, and which deletion kills it: what `FORMAT.md` says, once.
 //!
-//! Opening, checking and salvaging all go by it. Footers do not list births, so this tells from
-//! what is known of whole segments; what that leaves open, in stores that version 2 began, the
-//! version's page tells.
+//! Why       Opening, checking and salvaging must agree on it.
+//! How       Footers do not list births, so it is told from the provenance of whole segments; what
+//!           that leaves open, in stores that version 2 began, the version's page tells.
 
 use crate::segment::Deletion;
 
@@ -11,9 +11,10 @@ pub(crate) const ROW_DROPPED: u32 = 1 << 31;
 /// *row* of a deletion: it kills what lies in the segment of its birth, and nothing that moved.
 pub(crate) const ROW_UNMOVED: u32 = ROW_DROPPED - 1;
 
-/// What is known of a segment, and so of each version in it; numbers are those at its origin.
+/// Where the rows of a segment come from, which is known of each version in it without reading its
+/// page; numbers are those at the segment's origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lie {
+pub(crate) struct Provenance {
     pub(crate) number: u32,
     /// Whether a merge made it.
     pub(crate) merged: bool,
@@ -21,7 +22,7 @@ pub(crate) struct Lie {
     pub(crate) births: (u32, u32),
 }
 
-impl Lie {
+impl Provenance {
     /// A segment that rows were put into.
     pub(crate) fn put(number: u32) -> Self {
         Self { number, merged: false, births: (number, number) }
