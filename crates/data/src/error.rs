@@ -59,6 +59,16 @@ pub enum DataError {
         /// What helps.
         mend: &'static str,
     },
+    /// A packed file that is being made cannot be written any further.
+    #[error("{}: cannot be written after {examples} examples: {source}", path.display())]
+    Packing {
+        /// Where it was to be.
+        path: PathBuf,
+        /// Examples in the blocks before.
+        examples: u64,
+        /// The system's word.
+        source: std::io::Error,
+    },
     /// A position that the files do not have.
     #[error("{}: cannot continue after line {wanted}: {why}", path.display())]
     Position {

@@ -3,6 +3,7 @@
 //! All complaints that can be made before the first line is read are made here, so that a run
 //! does not find out on its last file.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{File, FileType};
 use std::io::ErrorKind;
@@ -61,6 +62,23 @@ pub fn empty_note(files: &[PathBuf], what: &str) -> Result<Option<String>, DataE
     let verb = if empty == 1 { "is" } else { "are" };
     let note = || format!("{empty} of {} {what} {verb} empty and passed over", files.len());
     Ok((empty > 0).then(note))
+}
+
+/// Says that some of `files`, whose name in a sentence is `what`, are read more than once, where
+/// patterns and names, links among them, lead to one file several times.
+pub fn repeated_note(files: &[PathBuf], what: &str) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    // What cannot be found is refused by whoever reads it.
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let again: Vec<&PathBuf> = files.iter().filter(|path| !seen.insert(real(path))).collect();
+    let first = again.first()?.display();
+    Some(match again.len() {
+        1 => format!("{first} is named more than once among the {what}, and read as often"),
+        n => format!(
+            "{n} of {} {what} were named before ({first}): they are read again",
+            files.len()
+        ),
+    })
 }
 
 fn all_empty(first: &Path, others: usize) -> DataError {

@@ -35,7 +35,7 @@ pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
 pub use count::{count_lines, lines_of_each, lines_of_each_until};
 pub use error::DataError;
 pub use file_reader::FileReader;
-pub use files::{empty_note, read_text, resolve};
+pub use files::{empty_note, read_text, repeated_note, resolve};
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
 pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};

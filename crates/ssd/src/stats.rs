@@ -98,6 +98,13 @@ pub struct Stats {
     pub files_set_aside: u64,
     /// Their bytes.
     pub bytes_set_aside: u64,
+    /// Files that are open now, of all stores that share their bound, as those of a process do; 0
+    /// where nobody counts them.
+    pub files_open: u64,
+    /// The most that were open at once.
+    pub files_open_peak: u64,
+    /// The bound on them.
+    pub files_open_max: u64,
     /// Manifests written.
     pub commits: u64,
     /// Times that a writer waited for compaction.

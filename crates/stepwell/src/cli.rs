@@ -102,9 +102,13 @@ pub(crate) enum StoreJob {
     /// Remove what was set aside beside a store, in its directories `set-aside`: segments that no
     /// commit names, and stores that others took the place of
     Purge {
-        /// The store's directory (all of them, if it has several)
+        /// The store's directory (all of them, if it has several); or a directory `set-aside-N` of
+        /// stores that `train` put out of the way, which are removed
         #[arg(value_name = "DIR", required = true)]
         directories: Vec<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Put every intact row into a new store, which no checkpoint names: to train on from it, put
     /// it in the place of the checkpoint's rows-N and say --repaired; lost rows begin anew
@@ -222,7 +226,7 @@ pub(crate) struct InspectArgs {
 /// `stepwell synth`.
 #[derive(Debug, Args)]
 pub(crate) struct SynthArgs {
-    /// File to write
+    /// File to write, compressed where its name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Number of examples; `train` without a file draws 3,000,000 of vocabulary 40

@@ -13,7 +13,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
     Block, Chunk, DataError, Decoder, Input, PackedOptions, PackedWriter, ReadOptions, Schema,
-    Skips, Source, SynthOptions, empty_note, resolve,
+    Skips, Source, SynthOptions, empty_note, repeated_note, resolve,
 };
 
 use crate::cli::ConvertArgs;
@@ -48,7 +48,8 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
         return Err(format!("{path} exists; replace it with --force").into());
     }
     let empty = empty_note(input.files(), "files").map_err(|error| error.to_string())?;
-    empty.iter().for_each(|note| say!("{note}"));
+    let repeated = repeated_note(input.files(), "files");
+    empty.iter().chain(&repeated).for_each(|note| say!("{note}"));
     let converted = match convert(args, &input, &signals.stop()) {
         Err(DataError::Stopped) => {
             return Err(signals.interrupted(format!("interrupted: nothing is left in {path}")));

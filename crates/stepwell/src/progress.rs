@@ -146,6 +146,10 @@ impl Observer for Progress {
         self.line(&format!("data cache of {examples} examples in {}", path.display()));
     }
 
+    fn cache_given_up(&self, why: &str) {
+        self.line(&format!("{why}: data.cache is given up, training goes on with the text"));
+    }
+
     fn saved(&self, step: u64, path: &Path) {
         self.line(&format!("checkpoint of step {step} in {}", path.display()));
     }

@@ -1,5 +1,6 @@
 //! `stepwell store`: checking stores and salvaging what is left of them.
 
+mod purge;
 mod repair;
 
 use std::fs;
@@ -10,7 +11,7 @@ use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::{Checkpoint, Lease, Rows};
-use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, Store};
+use stepwell_ssd::{Checked, Damage, MANIFEST_NAME};
 
 use crate::cli::{StoreArgs, StoreJob};
 use crate::failure::Failure;
@@ -29,7 +30,7 @@ const DAMAGES_SHOWN: usize = 50;
 pub(crate) fn run(args: &StoreArgs) -> Result<(), Failure> {
     match &args.job {
         StoreJob::Check { directories, json } => check(directories, *json),
-        StoreJob::Purge { directories } => purge(directories),
+        StoreJob::Purge { directories, json } => purge::run(directories, *json),
         StoreJob::Repair { directories, into } => repair::run(directories, into),
     }
 }
@@ -202,23 +203,6 @@ fn show_parts(path: &Path, opened: &stepwell_server::Result<Checkpoint>) -> Page
         Err(error) => put!(page, "{}, {dense}, {sums}: NOT WHOLE\n  {error}", at(meta)),
     }
     page
-}
-
-/// Removes what was set aside.
-fn purge(directories: &[PathBuf]) -> Result<(), Failure> {
-    let Named { stores, .. } = named(directories)?;
-    let mut said = Ok(());
-    for store in stores {
-        let purged = open(&store)
-            .and_then(|disks| Store::purge(&disks).map_err(|error| error.to_string()))?;
-        let mut page = Page::default();
-        put!(page, "{}: {} files removed, {}", name(&store), purged.files, ByteCount(purged.bytes));
-        for other in &purged.others {
-            put!(page, "  set-aside/{other} is none of a store, and stays");
-        }
-        said = said.and(page.say());
-    }
-    said
 }
 
 fn show_checked(store: &[PathBuf], checked: &Checked) -> Page {

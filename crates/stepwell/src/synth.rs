@@ -1,7 +1,11 @@
 //! `stepwell synth`.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::SynthOptions;
 use stepwell_data::synth::write_tsv;
@@ -20,6 +24,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     if args.out.is_file() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
     }
+    let packing = packing_of(&args.out)?;
     outputs::check(&[("--out", Some(&args.out))], &[])?;
     let options = SynthOptions {
         seed: args.seed,
@@ -29,10 +34,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     };
     let output = Output::begin(&args.out).map_err(|error| format!("{path}: {error}"))?;
     let out = Stoppable { out: &output.file, stop: signals.stop() };
-    let mut out = BufWriter::with_capacity(1 << 20, out);
-    let written = write_tsv(&options, &mut out).map_err(|error| error.to_string());
-    let written = written.and_then(|()| out.flush().map_err(|error| error.to_string()));
-    drop(out);
+    let written = write(&options, packing, BufWriter::with_capacity(1 << 20, out));
     if signals.stop().is_made() {
         return Err(signals.interrupted(format!("interrupted: nothing is left in {path}")));
     }
@@ -40,6 +42,57 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     output.finish().map_err(|error| format!("{path}: {error}"))?;
     say!("{} examples in {path}", args.examples);
     Ok(())
+}
+
+/// How text is packed.
+#[derive(Clone, Copy)]
+enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+/// How a file of that name is packed.
+fn packing_of(path: &Path) -> Result<Packing, String> {
+    const OTHERS: [&str; 6] = ["xz", "bz2", "lz4", "zip", "parquet", "packed"];
+    let end = path.extension().map(|end| end.to_string_lossy().to_lowercase());
+    match end.as_deref() {
+        Some("gz") => Ok(Packing::Gzip),
+        Some("zst" | "zstd") => Ok(Packing::Zstd),
+        Some(end) if OTHERS.contains(&end) => {
+            let mend = match end {
+                "packed" => "`stepwell convert --synth` writes packed files",
+                _ => "name it .tsv, .tsv.gz or .tsv.zst",
+            };
+            Err(format!("--out {}: what is written is text: {mend}", path.display()))
+        }
+        _ => Ok(Packing::Plain),
+    }
+}
+
+/// Writes all of the stream, or says why not.
+fn write(
+    options: &SynthOptions,
+    packing: Packing,
+    mut out: BufWriter<Stoppable<&File>>,
+) -> Result<(), String> {
+    let say = |error: io::Error| error.to_string();
+    let all = |to: &mut dyn Write| write_tsv(options, to).map_err(|error| error.to_string());
+    match packing {
+        Packing::Plain => all(&mut out)?,
+        Packing::Gzip => {
+            let mut packed = GzEncoder::new(&mut out, Compression::fast());
+            all(&mut packed)?;
+            packed.finish().map_err(say)?;
+        }
+        Packing::Zstd => {
+            // The level that the library has where none is named.
+            let mut packed = zstd::Encoder::new(&mut out, 0).map_err(say)?;
+            all(&mut packed)?;
+            packed.finish().map_err(say)?;
+        }
+    }
+    out.flush().map_err(say)
 }
 
 /// Writes until somebody asks to stop.

@@ -1,7 +1,7 @@
 //! Figures as people read them.
 
 use stepwell_base::ByteCount;
-use stepwell_train::{Config, Metrics, Report};
+use stepwell_train::{Config, Metrics, Report, SetAside};
 
 use crate::say::{Page, put};
 use crate::settings::SETTINGS;
@@ -55,6 +55,7 @@ pub(crate) fn report(report: &Report) -> Page {
         ),
     );
     put_disk(to, report);
+    put_aside(to, report);
     put_stages(to, report);
     let peak = report.peak_rss_bytes.map_or_else(|| "-".to_owned(), |b| ByteCount(b).to_string());
     row(to, "peak memory", &format!("{peak} of {} planned", ByteCount(report.budget_bytes)));
@@ -100,6 +101,25 @@ fn put_disk(to: &mut Page, report: &Report) {
             disk.compactions
         ),
     );
+    row(
+        to,
+        "open files",
+        &format!(
+            "{} of the stores, {} at most (bound {})",
+            disk.files_open, disk.files_open_peak, disk.files_open_max
+        ),
+    );
+}
+
+/// What the disk holds for nobody.
+fn put_aside(to: &mut Page, report: &Report) {
+    for SetAside { directory, files, bytes } in &report.tiers.disk.set_aside {
+        if *files > 0 {
+            let bytes = ByteCount(*bytes);
+            let purge = format!("`stepwell store purge {directory}` removes such rows");
+            row(to, "set aside", &format!("{files} files, {bytes}, in {directory}: {purge}"));
+        }
+    }
 }
 
 fn put_stages(to: &mut Page, report: &Report) {

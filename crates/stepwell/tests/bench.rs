@@ -47,6 +47,10 @@ fn a_benchmark_says_at_once_what_it_cannot_do() {
     assert!(message.contains("nowhere is no directory"), "{message}");
     let message = shop.fails(&["bench", "ssd", "--dir", ".", "--json", "no/where.json"]);
     assert!(message.contains("no/where.json"), "{message}");
+    for rounds in ["0", "1001", "9223372036854775808"] {
+        let message = shop.fails(&["bench", "ssd", "--dir", ".", "--rounds", rounds]);
+        assert!(message.contains(&format!("{rounds} rounds: 1 to 1000")), "{message}");
+    }
 }
 
 #[test]

@@ -292,19 +292,37 @@ fn limited(shop: &Workshop, kib: u64, args: &[&str]) -> Output {
 }
 
 #[test]
-fn a_disk_that_is_full_ends_the_run_and_leaves_nothing() {
+fn a_disk_that_is_full_costs_the_cache_and_nothing_else() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 8000);
-    train(&shop, &[&data], &[]);
-    let small = ["--tiers.segment", "64KiB"];
-    let output = limited(&shop, 1000, &args(&[&data], &small));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = limited(&shop, 1000, &args(&[&data], &[&small[..], &CACHE].concat()));
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "8000 examples take 2 MB");
-    assert!(error.contains("all.cache: cannot be written after "), "{error}");
-    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
-    assert!(!shop.path("all.cache").exists() && !shop.path("all.cache.unfinished").exists());
+    let other = shop.examples("other.tsv", 300);
+    let whole = fs::metadata({
+        train(&shop, &[&data], &CACHE);
+        shop.path("all.cache")
+    });
+    // The first block, one in the middle, and what is written last of all.
+    let kib = whole.unwrap().len() / 1024;
+    fs::remove_file(shop.path("all.cache")).unwrap();
+    for (epochs, kib, more) in [
+        ("1", 1000, &[][..]),
+        ("3", 400, &["--data.eval_fraction", "0"]),
+        ("3", kib, &[]),
+        ("2", 1000, &["--data.eval_paths", &other]),
+    ] {
+        let case = format!("{epochs} epochs, {kib} KiB, {more:?}");
+        let run = [&["--data.epochs", epochs, "--tiers.segment", "64KiB"], more].concat();
+        let (_, expected) = train(&shop, &[&data], &run);
+        let output = limited(&shop, kib, &args(&[&data], &[&run[..], &CACHE].concat()));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{case}: {said}{error}");
+        assert!(said.contains("all.cache: cannot be written after "), "{case}: {said}");
+        assert!(said.contains("goes on with the text") && !said.contains(MADE), "{case}: {said}");
+        same(&shop.report("report.json"), &expected, &case);
+        assert!(!shop.path("all.cache").exists() && !shop.path("all.cache.unfinished").exists());
+    }
+    // With room again it is made.
+    assert!(train(&shop, &[&data], &CACHE).0.contains(MADE));
 }
 
 #[test]

@@ -230,6 +230,40 @@ fn empty_files_are_passed_over() {
 }
 
 #[test]
+fn a_file_that_is_named_twice_is_told() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 700);
+    std::os::unix::fs::symlink(&data, shop.path("link.tsv")).unwrap();
+    let once = "data files, and read as often";
+    let said = shop.ok(&args(&[&data, "data.tsv"], &[]));
+    assert!(said.contains(&format!("data.tsv is named more than once among the {once}")), "{said}");
+    let said = shop.ok(&args(&["*.tsv", "./data.tsv"], &[]));
+    assert!(said.contains("2 of 3 data files were named before (link.tsv)"), "{said}");
+    let said = shop.ok(&args(&["data.tsv"], &["--data.eval_paths", "data.tsv"]));
+    assert!(!said.contains("named"), "{said}");
+    let said = shop.ok(&["convert", "data.tsv", "data.tsv", "--out", "all.packed"]);
+    assert!(said.contains("data.tsv is named more than once among the files"), "{said}");
+    assert!(said.contains("1400 examples"), "{said}");
+}
+
+#[test]
+fn a_generated_file_is_what_its_name_says() {
+    let shop = Workshop::new();
+    let plain = fs::read(shop.examples("data.tsv", 3000)).unwrap();
+    for (name, magic) in [("data.tsv.gz", &[0x1F, 0x8B][..]), ("data.ZST", &[0x28, 0xB5, 0x2F])] {
+        let packed = fs::read(shop.examples(name, 3000)).unwrap();
+        assert!(packed.starts_with(magic) && packed.len() < plain.len(), "{name}");
+        let expected = train(&shop, &["data.tsv"], &[]);
+        same(&train(&shop, &[name], &[]), &expected, name);
+    }
+    for (name, mend) in [("d.tsv.xz", ".tsv.zst"), ("d.packed", "stepwell convert --synth")] {
+        let message = shop.fails(&["synth", "--out", name, "--examples", "10"]);
+        assert!(message.contains(name) && message.contains(mend), "{message}");
+        assert!(!shop.path(name).exists());
+    }
+}
+
+#[test]
 fn a_run_on_files_some_of_which_are_empty_goes_on_from_every_checkpoint() {
     let shop = Workshop::new();
     let (data, parts) = parts(&shop);

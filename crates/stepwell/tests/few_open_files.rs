@@ -36,14 +36,22 @@ fn a_run_may_have_64_files_open_and_gives_the_same_model() {
         args.extend(["--tiers.dram", "400KiB", "--tiers.segment", "128KiB"]);
         args.extend(["--tiers.index", "16MiB", "--report", &report]);
         args.extend(more);
-        run_with(&shop, files, &args);
-        shop.report(&report)
+        (run_with(&shop, files, &args), shop.report(&report))
     };
-    let many = train(1000, "auto", &[]);
-    let few = train(64, "auto", &["--checkpoint", "saved"]);
+    let (_, many) = train(1000, "auto", &[]);
+    let (said, few) = train(64, "auto", &["--checkpoint", "saved"]);
     assert_eq!(few["model_digest"], many["model_digest"]);
     let segments = few["tiers"]["disk"]["segments"].as_u64().unwrap();
     assert!(segments > 100, "{segments} segments");
+    // A third of what the process may have open.
+    let disk = &few["tiers"]["disk"];
+    let figure = |name: &str| disk[name].as_u64().unwrap();
+    let [open, peak] = [figure("files_open"), figure("files_open_peak")];
+    assert_eq!(figure("files_open_max"), 64 / 3);
+    assert!(0 < open && open <= peak && peak < 64, "{open} open, {peak} at most");
+    assert_eq!(disk["stores"][0]["files_open_max"], 64 / 3);
+    let told = format!("{open} of the stores, {peak} at most (bound 21)");
+    assert!(said.contains(&told), "{said}");
     run_with(&shop, 64, &["eval", "saved", "--data", &data]);
     let saved = std::fs::read_dir(shop.path("saved")).unwrap().flatten().next().unwrap().path();
     let checked = run_with(&shop, 64, &["store", "check", saved.to_str().unwrap()]);

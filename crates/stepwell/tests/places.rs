@@ -51,6 +51,57 @@ fn resuming_removes_rows_of_runs_alone() {
 }
 
 #[test]
+fn rows_that_were_set_aside_are_told_and_go_when_asked() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let run = train(&data, &["--tiers.ssd", "rows", "--report", "report.json"]);
+    let said = shop.ok(&run);
+    assert!(!said.contains("store purge"), "{said}");
+    assert_eq!(shop.report("report.json")["tiers"]["disk"]["set_aside"], serde_json::json!([]));
+    let forced = [&run[..], &["--force"]].concat();
+    shop.ok(&forced);
+    fs::write(shop.path("rows/set-aside-1/rows-0/notes"), b"mine").unwrap();
+    let said = shop.ok(&forced);
+    let report = shop.report("report.json");
+    let aside = report["tiers"]["disk"]["set_aside"].as_array().unwrap();
+    assert_eq!(aside.len(), 2);
+    for (found, directory) in aside.iter().zip(["rows/set-aside-1", "rows/set-aside-2"]) {
+        assert_eq!(found["directory"], directory);
+        assert!(found["files"].as_u64() > Some(1) && found["bytes"].as_u64() > Some(0), "{found}");
+        assert!(said.contains(&format!("`stepwell store purge {directory}`")), "{said}");
+    }
+    // One that is being checked stays as it is.
+    let lock = fs::File::open(shop.path("rows/set-aside-2/rows-0/store.lock")).unwrap();
+    lock.lock_shared().unwrap();
+    assert!(shop.fails(&["store", "purge", "rows/set-aside-2"]).contains("is in use"));
+    drop(lock);
+    shop.ok(&["store", "check", "rows/set-aside-2"]);
+    let purged = shop.ok(&["store", "purge", "rows/set-aside-2"]);
+    assert!(!purged.contains(" 0 files") && !shop.path("rows/set-aside-2").exists(), "{purged}");
+    shop.ok(&["store", "purge", "rows/set-aside-1/rows-0", "--json"]);
+    let mine = shop.path("rows/set-aside-1/rows-0");
+    assert_eq!(fs::read_dir(&mine).unwrap().count(), 1, "nothing but what is the user's");
+    assert_eq!(fs::read(mine.join("notes")).unwrap(), b"mine");
+    // Those that were not set aside stay.
+    assert!(shop.ok(&["store", "purge", "rows"]).contains("0 files removed"));
+    assert!(shop.ok(&["store", "check", "rows"]).contains("whole"));
+}
+
+#[test]
+fn a_segment_that_is_missing_is_named() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    shop.ok(&train(&data, &BOTH));
+    let rows = format!("{}/rows-0", newest(&shop));
+    let listed = fs::read_dir(shop.path(&rows)).unwrap();
+    let mut names = listed.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let segment = format!("{rows}/{}", names.find(|name| name.starts_with("segment-")).unwrap());
+    fs::remove_file(shop.path(&segment)).unwrap();
+    let message = shop.fails(&train(&data, &[&BOTH[..], &["--resume"]].concat()));
+    assert!(message.contains(&format!("cannot link {segment}: ")), "{message}");
+}
+
+#[test]
 fn evaluating_leaves_directories_alone() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1500);

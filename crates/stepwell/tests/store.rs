@@ -149,6 +149,34 @@ fn what_was_set_aside_is_told_and_removed_when_asked() {
     fs::remove_dir_all(&aside).unwrap();
     assert_eq!(listed(&rows), before, "nothing else is touched");
     fs::create_dir(shop.path("empty")).unwrap();
+    // As figures, of each store, whatever becomes of the others.
+    fs::create_dir_all(shop.path("two/rows-0/set-aside")).unwrap();
+    fs::write(shop.path("two/rows-0/set-aside/manifest.json"), b"{}").unwrap();
+    fs::write(shop.path("two/rows-0/segment-000000000001.rows"), b"").unwrap();
+    assert!(
+        Command::new("cp")
+            .arg("-r")
+            .arg(&rows)
+            .arg(shop.path("two/rows-1"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    fs::create_dir(shop.path("two/rows-1/set-aside")).unwrap();
+    fs::write(shop.path("two/rows-1/set-aside/manifest.json"), b"four").unwrap();
+    fs::write(shop.path("two/rows-1/set-aside/notes"), b"mine").unwrap();
+    let output = shop.run(&["store", "purge", "two", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stores = json["stores"].as_array().unwrap();
+    assert_eq!(stores[0]["directories"], serde_json::json!(["two/rows-0"]));
+    assert!(stores[0]["error"].as_str().unwrap().contains("holds no store"), "{json}");
+    let removed = serde_json::json!({ "files": 1, "bytes": 4, "others": ["notes"] });
+    assert_eq!(stores[1]["removed"], removed);
+    assert!(!output.status.success() && shop.path("two/rows-0/set-aside/manifest.json").exists());
+    fs::remove_dir_all(shop.path("two/rows-0")).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&shop.ok(&["store", "purge", "two", "--json"])).unwrap();
+    assert_eq!(json["stores"][0]["removed"]["files"], 0);
     assert!(shop.fails(&["store", "purge", "empty"]).contains("holds no store"));
     assert!(shop.fails(&["store", "purge", "nowhere"]).contains("is no directory"));
 }

@@ -81,6 +81,91 @@ fn a_store_that_a_run_has_open_is_in_use() {
     assert!(!shop.path("new/rows-0/store.lock").exists());
 }
 
+/// Everything below a directory, by name and inode.
+fn all_below(path: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).unwrap().flatten() {
+        found.push((entry.path(), std::os::unix::fs::DirEntryExt::ino(&entry)));
+        if entry.path().is_dir() {
+            found.extend(all_below(&entry.path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn force_does_not_start_inside_the_store_of_a_run() {
+    let shop = Workshop::new();
+    let mut run = start(&shop);
+    until(|| checkpoints(&shop).into_iter().next());
+    fs::create_dir(shop.path("mine")).unwrap();
+    let mut train = vec!["train", "--data", "data.tsv"];
+    train.extend(SMALL);
+    let cases: [&[&str]; 7] = [
+        &["--tiers.ssd", "ssd/rows-0", "--force"],
+        &["--tiers.ssd", "ssd/rows-0"],
+        &["--tiers.ssd", "ssd/rows-0/new/one", "--force"],
+        &["--tiers.ssd", "mine/../ssd/rows-0", "--force", "--checkpoint", "mine"],
+        &["--checkpoint", "ssd/rows-0", "--force"],
+        &["--checkpoint", "ssd/rows-0/new", "--resume=auto"],
+        &["--tiers.ssd", "ssd", "--force"],
+    ];
+    for case in cases {
+        let message = shop.fails(&[&train, case].concat());
+        assert!(message.contains("name another directory"), "{case:?}: {message}");
+        assert!(message.contains("/ssd") || message.contains(" ssd "), "{case:?}: {message}");
+        assert!(case[1] == "ssd" || message.contains("ssd/rows-0 is a store"), "{message}");
+        let inside = ["rows-0", "new", ".lock"].map(|name| shop.path("ssd/rows-0").join(name));
+        assert!(inside.iter().all(|path| !path.exists()), "{case:?}");
+    }
+    assert!(run.0.try_wait().unwrap().is_none(), "the run goes on");
+    drop(run);
+    // What a killed run left is its store still.
+    let message = shop.fails(&[&train, cases[0]].concat());
+    assert!(message.contains("ssd/rows-0 is a store"), "{message}");
+}
+
+/// Locks a file, shared as a reader does, until it is dropped.
+fn read(file: &Path) -> fs::File {
+    let file = fs::File::open(file).unwrap();
+    file.lock_shared().unwrap();
+    file
+}
+
+#[test]
+fn force_moves_nothing_that_somebody_reads() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let mut train = vec!["train", "--data", &data, "--checkpoint", "saved", "--tiers.ssd", "ssd"];
+    train.extend(["--checkpoint.every", "9"]);
+    train.extend(SMALL);
+    shop.ok(&train);
+    train.push("--force");
+    let (saved, ssd) = (shop.path("saved"), shop.path("ssd"));
+    let before = [all_below(&saved), all_below(&ssd)];
+    let newest = checkpoints(&shop).pop().unwrap();
+    for held in [newest.join(".stepwell"), ssd.join("rows-0/store.lock")] {
+        let reader = read(&held);
+        let message = shop.fails(&train);
+        let name = held.parent().unwrap().strip_prefix(shop.path("")).unwrap();
+        assert!(message.contains(&name.display().to_string()), "{message}");
+        assert!(message.contains("wait for that to end"), "{message}");
+        let mut after = [all_below(&saved), all_below(&ssd)];
+        // The locks of directories stay.
+        for (after, before) in after.iter_mut().zip(&before) {
+            after.retain(|of| !of.0.ends_with(".lock") || before.contains(of));
+        }
+        assert_eq!(after, before, "{}", held.display());
+        drop(reader);
+    }
+    let oldest = checkpoints(&shop).remove(0);
+    shop.ok(&train);
+    let name = oldest.file_name().unwrap();
+    assert!(saved.join("set-aside-1").join(name).join("checkpoint.json").exists());
+    assert!(ssd.join("set-aside-1/rows-0/manifest.json").exists());
+}
+
 /// A checkpoint of a run, and the same run's arguments.
 fn trained(shop: &Workshop) -> PathBuf {
     let data = shop.examples("data.tsv", 1500);

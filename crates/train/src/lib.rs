@@ -32,7 +32,7 @@ pub use metrics::{Auc, AucValue, Meter, Metrics};
 pub use models::kernels;
 pub use pipeline::{Measured, Observer, Silence, Snapshot};
 pub use profile::{KernelReport, LayerReport, PassReport};
-pub use report::{Report, StageReport, peak_rss_bytes};
+pub use report::{Report, SetAside, StageReport, peak_rss_bytes};
 pub use resume::RunState;
 pub use room::memory_bytes;
 pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, tables, train};

@@ -141,8 +141,27 @@ pub struct DiskTier {
     pub lookups: u64,
     /// Pages read for them.
     pub pages_read: u64,
+    /// Files of the stores that are open at the end.
+    pub files_open: u64,
+    /// The most that were open at once.
+    pub files_open_peak: u64,
+    /// The bound on them.
+    pub files_open_max: u64,
+    /// What lies beside the stores since others took their place.
+    pub set_aside: Vec<SetAside>,
     /// What each table group's store says of itself.
     pub stores: Vec<stepwell_ssd::Stats>,
+}
+
+/// A directory of rows that were set aside, which no run reads.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SetAside {
+    /// Its path.
+    pub directory: String,
+    /// Files in it and below.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Where a stage's time went.

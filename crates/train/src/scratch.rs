@@ -5,6 +5,7 @@
 //! lock being free, and removed by the next run. In a named one, only rows that carry a run's mark
 //! are ever removed (`left`).
 
+mod aside;
 mod left;
 
 use std::fs::{self, File, TryLockError};
@@ -14,9 +15,10 @@ use std::path::{Path, PathBuf};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::{Error as ServerError, Placement};
 
+use crate::report::SetAside;
 use crate::{Error, Result};
 
-pub(crate) use left::refuse_checkpoint;
+pub(crate) use left::{refuse_checkpoint, refuse_store};
 
 const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
@@ -79,11 +81,28 @@ impl Scratch {
         }
     }
 
+    /// Refuses a directory that somebody uses, or that is another thing, as [`Scratch::open`] does;
+    /// nothing is made or moved.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(crate) fn check(named: &Path) -> Result<()> {
+        refuse_checkpoint("tiers.ssd", named)?;
+        refuse_store("tiers.ssd", named)?;
+        if named.is_dir() {
+            let _lock = DirectoryLock::take(named)?;
+            left::refuse_open(&left::find(named)?)?;
+        }
+        Ok(())
+    }
+
     fn named(path: &Path, placement: Placement) -> Result<Self> {
         refuse_checkpoint("tiers.ssd", path)?;
+        refuse_store("tiers.ssd", path)?;
         FileDisk::create(path).map_err(ServerError::from)?;
         let lock = DirectoryLock::take(path)?;
         let old = left::find(path)?;
+        left::refuse_open(&old)?;
         let aside = match placement {
             Placement::Fresh if !old.is_empty() => {
                 return Err(Error::Config(format!(
@@ -158,6 +177,11 @@ impl Scratch {
     /// that was refused leaves nothing that a second try would be refused for.
     pub fn keep(&mut self) {
         self.kept = true;
+    }
+
+    /// What lies in a named directory since it was set aside, now or before.
+    pub fn aside(&self) -> Vec<SetAside> {
+        if self.temporary { Vec::new() } else { aside::of(&self.path) }
     }
 
     /// What was set aside on opening, for the user to know.

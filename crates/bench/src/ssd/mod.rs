@@ -189,8 +189,8 @@ fn check(options: &Options) -> Result<()> {
     if options.row_bytes < 16 {
         return fail(format!("rows of {} bytes: at least 16", options.row_bytes));
     }
-    if options.rounds == 0 {
-        return fail("0 rounds: at least 1".to_owned());
+    if !(1..=1000).contains(&options.rounds) {
+        return fail(format!("{} rounds: 1 to 1000", options.rounds));
     }
     Ok(())
 }

@@ -166,10 +166,10 @@ impl PackedWriter {
         let head = header(&self.options.schema, !origin.is_empty());
         let tail: [u8; TAIL_BYTES] = self.tail.encode(&head);
         self.write(&tail)?;
-        self.file.write_all_at(&head, 0).map_err(|error| self.cannot_write(&error))?;
+        self.file.write_all_at(&head, 0).map_err(|error| self.cannot_write(error))?;
         let named =
             self.file.sync_all().and_then(|()| std::fs::rename(&self.unfinished, &self.path));
-        named.map_err(|error| self.cannot_write(&error))?;
+        named.map_err(|error| self.cannot_write(error))?;
         self.finished = true;
         Ok(self.tail.examples)
     }
@@ -284,14 +284,13 @@ impl PackedWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
-        self.file.write_all(bytes).map_err(|error| self.cannot_write(&error))?;
+        self.file.write_all(bytes).map_err(|error| self.cannot_write(error))?;
         self.offset += bytes.len() as u64;
         Ok(())
     }
 
-    fn cannot_write(&self, error: &std::io::Error) -> DataError {
-        let why = format!("cannot be written after {} examples: {error}", self.tail.examples);
-        DataError::Path { path: self.path.clone(), why }
+    fn cannot_write(&self, source: std::io::Error) -> DataError {
+        DataError::Packing { path: self.path.clone(), examples: self.tail.examples, source }
     }
 }
 

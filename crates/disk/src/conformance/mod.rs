@@ -124,7 +124,10 @@ fn files_go_into_other_directories(disk: &dyn Disk) {
     disk.link_into("a", &path).unwrap();
     other.sync_directory().unwrap();
     assert_eq!(disk.link_into("a", &path).unwrap_err().kind(), ErrorKind::AlreadyExists);
-    assert_eq!(disk.link_into("b", &path).unwrap_err().kind(), ErrorKind::NotFound);
+    let missing = disk.link_into("b", &path).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    let source = disk.path().join("b").display().to_string();
+    assert!(missing.to_string().contains(&source), "it is {source} that is missing: {missing}");
     disk.link_as("a", &path, "b").unwrap();
     assert_eq!(disk.link_as("a", &path, "b").unwrap_err().kind(), ErrorKind::AlreadyExists);
     disk.remove("a").unwrap();

@@ -272,7 +272,8 @@ impl Disk for FileDisk {
         match fs::hard_link(&from, &to) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.kind(), AlreadyExists | NotFound) => {
-                Err(Error::io(Operation::Link, &to, error))
+                let is_source = error.kind() == NotFound && !from.exists();
+                Err(Error::io(Operation::Link, if is_source { &from } else { &to }, error))
             }
             // Another file system, or one without links.
             Err(_) => Ok(false),

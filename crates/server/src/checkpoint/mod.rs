@@ -41,6 +41,7 @@ use stepwell_disk::{Disk, EntryKind};
 pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
 pub use keep::Keep;
+use mark::Claim;
 pub use mark::{Lease, identity};
 pub use reader::{Checkpoint, OLDER, Saved};
 pub use view::RowsView;
@@ -193,17 +194,31 @@ fn remove_incomplete(directory: &dyn Disk) -> Result<()> {
 }
 
 /// Moves all checkpoints out of the way, oldest first: the newest of those that are left is the
-/// newest there was.
+/// newest there was. None is moved where somebody reads one.
 fn set_aside(directory: &dyn Disk) -> Result<()> {
+    let found = list(directory)?;
+    for (_, path) in &found {
+        claim(directory, path)?;
+    }
     let mut number = 1;
     while directory.exists(&format!("set-aside-{number}"))? {
         number += 1;
     }
-    for (step, _) in list(directory)? {
+    for (step, path) in found {
+        // Somebody may have begun to read it since.
+        let _claim = claim(directory, &path)?;
         let name = name_of(step);
         directory.rename(&name, &format!("set-aside-{number}/{name}"))?;
     }
     Ok(())
+}
+
+/// The right to move the checkpoint in `path`.
+fn claim(directory: &dyn Disk, path: &Path) -> Result<Claim> {
+    let why = "is being read, and is not moved meanwhile: wait for that to end, or name another \
+               directory for checkpoints";
+    let refused = || Error::Checkpoint { path: path.to_owned(), why: why.to_owned() };
+    Claim::lay(&*directory.directory(path)?).ok_or_else(refused)
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ impl Core {
         stats.deletions = state.table.deletions();
         stats.files_set_aside = self.aside.files;
         stats.bytes_set_aside = self.aside.bytes;
+        if let Some(files) = self.disks.iter().find_map(|disk| disk.open_files()) {
+            stats.files_open = files.open as u64;
+            stats.files_open_peak = files.most as u64;
+            stats.files_open_max = files.bound as u64;
+        }
         stats.index_bytes = state.index.bytes();
         stats.index_bytes_peak = state.index.bytes_peak();
         stats.index_rewrite_ms_longest = state.index.rewrite_longest().as_secs_f64() * 1e3;

@@ -14,7 +14,7 @@ use stepwell_data::{Chunk, Position as Place, Skips};
 use stepwell_server::Grouper;
 
 use super::Counters;
-use super::cache::Recorder;
+use super::cache::{Recorder, Recording};
 use super::ordered::Ordered;
 use super::read::{Parsed, Pass};
 use super::spares::Spares;
@@ -119,7 +119,10 @@ impl BatchStage {
                 self.skipped_before_chunk = self.skips.skipped();
                 self.skips.add(pass.input.files(), &chunk)?;
                 if let Some(recorder) = &mut self.recorder {
-                    recorder.add(pass, &chunk, lines_within(&chunk, &chunk.lines, pass.end))?;
+                    let examples = lines_within(&chunk, &chunk.lines, pass.end);
+                    if recorder.add(pass, &chunk, examples)? == Recording::GivenUp {
+                        self.recorder = None;
+                    }
                 }
                 self.chunk = Some((chunk, 0));
             }

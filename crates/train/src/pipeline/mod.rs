@@ -97,6 +97,9 @@ pub trait Observer: Send + Sync {
 
     /// After the cache of the data was completed; from another thread than the rest.
     fn cached(&self, _examples: u64, _path: &Path) {}
+
+    /// After the cache of the data was given up, and why; from another thread than the rest.
+    fn cache_given_up(&self, _why: &str) {}
 }
 
 /// Nobody.

@@ -20,7 +20,8 @@ pub(crate) struct Pass {
     pub(crate) start: Position,
     /// The place behind the part; none for the end of the files.
     pub(crate) end: Option<Position>,
-    /// Whether a cache is read in the place of `input`, which a pass before this one makes.
+    /// Whether a cache is read in the place of `input`, which a pass before this one makes if it
+    /// can.
     pub(crate) cached: bool,
 }
 
@@ -101,7 +102,7 @@ impl ReadStage {
         self.number - 1
     }
 
-    /// Whether the next pass has to wait until the cache that it reads is whole.
+    /// Whether the next pass has to wait until the cache that it reads is whole, or given up.
     fn waits(&mut self) -> bool {
         if self.open.is_some() {
             return false;
@@ -109,7 +110,10 @@ impl ReadStage {
         self.waiting = self.waiting.take().or_else(|| self.passes.next());
         let Some(pass) = self.waiting.as_mut().filter(|pass| pass.cached) else { return false };
         let Some(cache) = self.cache.get() else { return true };
-        (pass.input, pass.cached) = (Arc::clone(cache), false);
+        pass.cached = false;
+        if let Some(cache) = cache {
+            pass.input = Arc::clone(cache);
+        }
         false
     }
 

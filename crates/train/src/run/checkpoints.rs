@@ -15,7 +15,7 @@ use crate::batch::Position;
 use crate::config::Config;
 use crate::pipeline::Saver;
 use crate::resume::{DataFile, RunState, job_of, model_settings};
-use crate::scratch::{DirectoryLock, file_error, refuse_checkpoint};
+use crate::scratch::{DirectoryLock, Scratch, file_error, refuse_checkpoint, refuse_store};
 use crate::{Error, Result, kernels};
 
 /// What checkpoints a run begins with.
@@ -40,6 +40,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
         return Ok(Start { resumed: None, position: Position::default(), saver: None });
     };
     refuse_checkpoint("checkpoint.dir", directory)?;
+    refuse_store("checkpoint.dir", directory)?;
     if around.placement != Placement::Resume {
         FileDisk::create(directory).map_err(ServerError::from)?;
     } else if !directory.is_dir() {
@@ -51,6 +52,8 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     }
     keep_apart(directory, config.tiers.ssd.as_deref())?;
     let lock = DirectoryLock::take(directory)?;
+    // Before any checkpoint is set aside.
+    config.tiers.ssd.as_deref().map(Scratch::check).transpose()?;
     let mut state = state(config, around, sources)?;
     let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory).map_err(ServerError::from)?);
     let newest = prepare(&*disk, around.placement)?;

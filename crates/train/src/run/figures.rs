@@ -89,6 +89,10 @@ fn tiers(
         disk.compactions += stats.compactions;
         disk.lookups += stats.lookups;
         disk.pages_read += stats.pages_read;
+        // Stores of a process share their open files.
+        disk.files_open = disk.files_open.max(stats.files_open);
+        disk.files_open_peak = disk.files_open_peak.max(stats.files_open_peak);
+        disk.files_open_max = disk.files_open_max.max(stats.files_open_max);
         disk.stores.push(stats);
     }
     Tiers { host, disk }

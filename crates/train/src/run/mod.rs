@@ -32,6 +32,7 @@ use crate::config::Config;
 use crate::models::Model;
 use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver, Times};
 use crate::report::{self, Report};
+use crate::scratch::Scratch;
 use crate::world::World;
 use crate::{Error, Result};
 
@@ -246,6 +247,7 @@ fn finish(
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
+    report.tiers.disk.set_aside = scratch.as_ref().map(Scratch::aside).unwrap_or_default();
     report.interrupted = around.stop.is_made();
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;

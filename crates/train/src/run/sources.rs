@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
     CacheWriter, Input, Position as Place, Schema, SynthOptions, empty_note, lines_of_each_until,
-    resolve,
+    repeated_note, resolve,
 };
 
 use super::cache::{self, Found, Wanted};
@@ -26,7 +26,7 @@ pub(super) struct Sources {
     pub(super) examples: Option<u64>,
     /// The cache that is made of `input`, where one is.
     pub(super) cache: Option<Wanted>,
-    /// What to say of empty files, and of a cache that is not used.
+    /// What to say of empty files and repeated ones, and of a cache that is not used.
     pub(super) notes: Vec<String>,
 }
 
@@ -46,6 +46,8 @@ pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
     let mut notes = Vec::new();
     notes.extend(empty_note(input.files(), "data files")?);
     notes.extend(empty_note(eval_files, "files to evaluate on")?);
+    notes.extend(repeated_note(input.files(), "data files"));
+    notes.extend(repeated_note(eval_files, "files to evaluate on"));
     cache::check_apart(input.files())?;
     cache::check_apart(eval_files)?;
     let Found { cache, mut wanted, note } = cache::find(config, input.files(), eval_files)?;

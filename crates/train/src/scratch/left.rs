@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::Error as ServerError;
+use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME};
 
 use super::file_error;
 use crate::{Error, Result};
@@ -37,7 +38,7 @@ pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
             path.display()
         )));
     }
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let real = real(path);
     let has = |place: &Path, name: &&str| place.join(name).is_file();
     // One of both files may be damaged or gone; further up, one of the name may be the user's.
     let is_checkpoint = |place: &&Path| match *place == real {
@@ -53,6 +54,49 @@ pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
             checkpoint.display()
         ))),
     }
+}
+
+/// Refuses a directory, named by `setting`, that is a store or lies in one: a run that has it, now
+/// or later, takes all that is there for its own.
+pub(crate) fn refuse_store(setting: &str, path: &Path) -> Result<()> {
+    let real = real(path);
+    let Some(store) = real.ancestors().find(|place| is_store(place)) else { return Ok(()) };
+    Err(Error::Config(format!(
+        "{setting} = {}: {} is a store of rows, which nothing else must be put into; name another \
+         directory",
+        path.display(),
+        store.display()
+    )))
+}
+
+/// Whether it was opened as a store, or holds one; further up, a manifest alone may be the user's.
+fn is_store(place: &Path) -> bool {
+    let is_segment = |name: &str| name.starts_with("segment-") && name.ends_with(".rows");
+    let has_segments = || {
+        let mut listed = fs::read_dir(place).into_iter().flatten().flatten();
+        listed.any(|entry| entry.file_name().to_str().is_some_and(is_segment))
+    };
+    place.join(LOCK_NAME).is_file() || (place.join(MANIFEST_NAME).is_file() && has_segments())
+}
+
+/// Where a path leads, as far as something is there.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path.ancestors().find_map(|place| Some((place, place.canonicalize().ok()?)));
+    let Some((place, real)) = found else { return path };
+    let missing = path.strip_prefix(place).into_iter().flat_map(Path::components);
+    real.components().chain(missing).collect()
+}
+
+/// Refuses rows that somebody has open, or checks.
+pub(super) fn refuse_open(old: &[PathBuf]) -> Result<()> {
+    for rows in old.iter().filter(|rows| rows.join(LOCK_NAME).is_file()) {
+        let disk = FileDisk::open(rows).map_err(ServerError::from)?;
+        if disk.lock(LOCK_NAME).map_err(ServerError::from)?.is_none() {
+            return Err(Error::Store(StoreError::InUse { path: rows.clone() }));
+        }
+    }
+    Ok(())
 }
 
 /// Marks `rows` as made by a run.
@@ -98,7 +142,7 @@ pub(super) fn remove_marked(old: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
 /// Moves `old` out of the way within `path`; where to.
 pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
     let aside = (1u64..)
-        .map(|number| format!("set-aside-{number}"))
+        .map(|number| format!("{}{number}", super::aside::PREFIX))
         .find(|name| !path.join(name).exists())
         .unwrap_or_else(|| "set-aside".to_owned());
     let disk = FileDisk::open(path).map_err(ServerError::from)?;

@@ -1,0 +1,83 @@
+//! `stepwell store purge`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+use stepwell_base::ByteCount;
+use stepwell_ssd::{Aside, LOCK_NAME, Store};
+
+use super::{Named, name, named, open};
+use crate::failure::Failure;
+use crate::say::{self, Page, put};
+
+/// Removes what was set aside in the stores that the directories hold; of stores that were set
+/// aside themselves, all.
+pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
+    let Named { stores, .. } = named(directories)?;
+    let whole = stores.iter().flatten().all(|store| is_aside(store));
+    let (mut said, mut all, mut errors) = (Ok(()), Vec::new(), Vec::new());
+    for store in stores {
+        // The other tables of a run are purged all the same.
+        match if whole { purge_whole(&store) } else { purge(&store) } {
+            Ok(removed) => {
+                if !json {
+                    said = said.and(show(&store, &removed).say());
+                }
+                all.push(json!({ "directories": store, "removed": removed }));
+            }
+            Err(error) => {
+                all.push(json!({ "directories": store, "error": error }));
+                errors.push(error);
+            }
+        }
+    }
+    if json {
+        said = say::whole(&format!("{:#}\n", json!({ "stores": all })));
+    }
+    if errors.is_empty() { said } else { Err(errors.join("; ").into()) }
+}
+
+fn purge(store: &[PathBuf]) -> Result<Aside, String> {
+    Store::purge(&open(store)?).map_err(|error| error.to_string())
+}
+
+/// Whether a store lies in a directory that `train` put it into, out of the way of another.
+fn is_aside(store: &Path) -> bool {
+    let real = store.canonicalize().unwrap_or_else(|_| store.to_owned());
+    let above = real.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let number = above.and_then(|name| name.strip_prefix("set-aside-"));
+    number.is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
+/// Removes all of a store that was set aside as a whole, and its directory where nothing else is
+/// in it.
+fn purge_whole(store: &[PathBuf]) -> Result<Aside, String> {
+    let mut removed = Aside::default();
+    for (path, disk) in store.iter().zip(open(store)?) {
+        Store::set_aside(&*disk).map_err(|error| error.to_string())?;
+        let disks = [Arc::clone(&disk)];
+        if Store::aside(&disks).is_ok_and(|aside| aside.files > 0) {
+            let of_one = Store::purge(&disks).map_err(|error| error.to_string())?;
+            removed.files += of_one.files;
+            removed.bytes += of_one.bytes;
+            removed.others.extend(of_one.others);
+        }
+        disk.remove(LOCK_NAME).map_err(|error| error.to_string())?;
+        // What is somebody's stays, and its directories with it.
+        let emptied =
+            [Some(path.join("set-aside")), Some(path.clone()), path.parent().map(Path::to_owned)];
+        emptied.into_iter().flatten().for_each(|path| drop(fs::remove_dir(path)));
+    }
+    Ok(removed)
+}
+
+fn show(store: &[PathBuf], removed: &Aside) -> Page {
+    let mut page = Page::default();
+    put!(page, "{}: {} files removed, {}", name(store), removed.files, ByteCount(removed.bytes));
+    for other in &removed.others {
+        put!(page, "  set-aside/{other} is none of a store, and stays");
+    }
+    page
+}

@@ -1,0 +1,41 @@
+//! What was set aside in a named directory: `DIR/set-aside-1` and its like.
+
+use std::fs::{self, DirEntry};
+use std::path::Path;
+
+use crate::report::SetAside;
+
+/// What follows is a number, from 1.
+pub(super) const PREFIX: &str = "set-aside-";
+
+/// Each directory of what was set aside in `path`, by number; what cannot be read counts nothing.
+pub(super) fn of(path: &Path) -> Vec<SetAside> {
+    let number =
+        |entry: &DirEntry| entry.file_name().to_str()?.strip_prefix(PREFIX)?.parse::<u64>().ok();
+    let listed = fs::read_dir(path).into_iter().flatten().flatten();
+    let is_directory = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let numbered = listed.filter(is_directory).filter_map(|entry| Some((number(&entry)?, entry)));
+    let mut found: Vec<(u64, DirEntry)> = numbered.collect();
+    found.sort_by_key(|(number, _)| *number);
+    found.iter().map(|(_, entry)| count(&entry.path())).collect()
+}
+
+/// All that lies below a directory; links are not followed.
+fn count(directory: &Path) -> SetAside {
+    let directory_name = directory.display().to_string();
+    let mut found = SetAside { directory: directory_name, ..SetAside::default() };
+    let mut left = vec![directory.to_owned()];
+    while let Some(below) = left.pop() {
+        for entry in fs::read_dir(below).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(about) if about.is_dir() => left.push(entry.path()),
+                Ok(about) => {
+                    found.files += 1;
+                    found.bytes += about.len();
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    found
+}
