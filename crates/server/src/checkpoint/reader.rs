@@ -17,6 +17,8 @@ use crate::{Error, Result};
 
 /// Bytes of the dense part that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// How often the newest checkpoint is looked for, which a run may remove meanwhile.
+const TRIES: usize = 20;
 
 /// What to do with a checkpoint that is damaged.
 pub const OLDER: &str = "move it away to go on from the one before it";
@@ -76,10 +78,10 @@ impl Checkpoint {
     /// # Errors
     /// When there is none, when it is of another version, or when a byte of it changed.
     pub fn open_in(disk: &dyn Disk) -> Result<Self> {
-        let disk = &*locate(disk)?;
+        let (disk, lease) = locate(disk)?;
+        let disk = &*disk;
         let path = disk.path().to_owned();
         let wrong = |why: String| Error::Checkpoint { path: path.clone(), why };
-        let lease = Lease::take(disk).ok_or_else(|| being_removed(&path))?;
         for name in [META_FILE, DENSE_FILE, SUMS_FILE] {
             if !files::is_there(disk, name)? {
                 return Err(wrong(format!("has no {name}: it is damaged, {OLDER}")));
@@ -138,18 +140,32 @@ fn rows(checkpoint: &dyn Disk, group: usize, sums: &Sums) -> Rows {
     Rows { group, path, saved }
 }
 
-fn locate(disk: &dyn Disk) -> Result<Arc<dyn Disk>> {
+/// The checkpoint that a disk is, or the newest one in it, with a lease.
+fn locate(disk: &dyn Disk) -> Result<(Arc<dyn Disk>, Lease)> {
     let path = disk.path();
     if disk.exists(META_FILE)? {
-        return Ok(disk.directory(path)?);
+        let lease = Lease::take(disk).ok_or_else(|| being_removed(path))?;
+        return Ok((disk.directory(path)?, lease));
     }
-    match list(disk)?.pop() {
-        Some((_, newest)) => Ok(disk.directory(&newest)?),
-        None => Err(Error::Checkpoint {
-            path: path.to_owned(),
-            why: "holds no checkpoint; name a directory that `--checkpoint` wrote".to_owned(),
-        }),
+    let none = || Error::Checkpoint {
+        path: path.to_owned(),
+        why: "holds no checkpoint; name a directory that `--checkpoint` wrote".to_owned(),
+    };
+    for _ in 0..TRIES {
+        let (_, newest) = list(disk)?.pop().ok_or_else(none)?;
+        let leased = match disk.directory(&newest) {
+            Ok(found) => Lease::take(&*found).map(|lease| (found, lease)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        // A run that goes on may have removed it meanwhile: there is a newer one then.
+        if let Some((found, lease)) = leased
+            && disk.directory(&newest).is_ok()
+        {
+            return Ok((found, lease));
+        }
     }
+    Err(being_removed(path))
 }
 
 /// The version is looked at before the checksums: another version may sum up otherwise.
