@@ -28,7 +28,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// The buckets and tags of the key in its shard as that is now (I1).
-    #[inline]
+    #[inline(always)]
     pub(super) fn probes(&self, shard: &Shard) -> [Probe; 2] {
         if shard.buckets() == self.buckets { self.probes } else { shard.probes(self.local) }
     }
@@ -36,7 +36,7 @@ impl Asked {
 
 impl Index {
     /// Asks for what a look-up of `key` will read.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ask(&self, key: Key) -> Asked {
         let (number, local) = permute::split(self.scatter.of(key));
         let shard = &self.shards[number];
@@ -64,7 +64,7 @@ impl<F: Fn(usize) -> Key> Ahead<F> {
     }
 
     /// The next key, once for each. The index may have changed since the last one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, index: &Index) -> Asked {
         let at = self.at;
         assert!(at < self.count, "there are {} keys", self.count);

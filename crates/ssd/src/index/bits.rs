@@ -72,19 +72,19 @@ impl Form {
     }
 
     /// The bits of a word that are the tag.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tag_mask(&self) -> u64 {
         u64::MAX >> (u64::BITS - self.tag_bits)
     }
 
     /// Both buckets of a local value.
-    #[inline]
+    #[inline(always)]
     pub(super) fn probes(&self, local: u64) -> [Probe; 2] {
         [self.probe(local, 0), self.probe(turn(local), 1)]
     }
 
     /// The bucket of a value under a choice.
-    #[inline]
+    #[inline(always)]
     fn probe(&self, value: u64, choice: u64) -> Probe {
         let mut bucket = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
         let mut remainder = value - bucket * self.width;
@@ -127,7 +127,7 @@ impl Form {
     }
 
     /// The place that `word` and the extra bits of slot `slot` of the shard make.
-    #[inline]
+    #[inline(always)]
     pub(super) fn place(&self, word: u64, extra: &[u8], slot: usize) -> Place {
         let low = word >> self.tag_bits;
         if self.extra_bits == 0 {
@@ -139,7 +139,7 @@ impl Form {
     }
 
     /// The word of `tag` and `place`, whose high bits go to the extra ones.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write(&self, tag: u64, place: Place, extra: &mut [u8], slot: usize) -> u64 {
         assert!(bits_of(place.0) <= self.place_bits(), "{place:?} has more bits than {self:?}");
         if self.extra_bits > 0 {
@@ -151,13 +151,13 @@ impl Form {
         place.0 << self.tag_bits | tag
     }
 
-    #[inline]
+    #[inline(always)]
     fn extra_mask(&self) -> u64 {
         (1 << self.extra_bits) - 1
     }
 
     /// Byte and bit at which the extra bits of a slot begin.
-    #[inline]
+    #[inline(always)]
     fn window(&self, slot: usize) -> (usize, usize) {
         let bit = slot * self.extra_bits as usize;
         (bit / 8, bit % 8)
@@ -170,7 +170,7 @@ impl Form {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn read_window(extra: &[u8], at: usize) -> u64 {
     let mut window = [0; WINDOW_BYTES];
     window.copy_from_slice(&extra[at..at + WINDOW_BYTES]);

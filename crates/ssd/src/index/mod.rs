@@ -28,6 +28,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::Key;
 use stepwell_base::scatter::Scatter;
 
@@ -117,7 +118,7 @@ impl Index {
         self.get_asked(&self.ask(key))
     }
 
-    #[inline]
+    #[inline(always)]
     fn get_asked(&self, asked: &Asked) -> Option<Place> {
         let shard = &self.shards[asked.shard];
         shard.find(&asked.probes(shard)).map(|at| shard.place(at))
@@ -130,11 +131,8 @@ impl Index {
 
     /// Says the place of each of `keys`, in order, by its number among them.
     #[inline]
-    pub(crate) fn get_many(&self, keys: &[Key], mut found: impl FnMut(usize, Option<Place>)) {
-        let mut ahead = Ahead::new(self, keys.len(), |at| keys[at]);
-        for number in 0..keys.len() {
-            found(number, self.get_asked(&ahead.next(self)));
-        }
+    pub(crate) fn get_many(&self, keys: &[Key], found: impl FnMut(usize, Option<Place>)) {
+        Arch::new().dispatch(GetMany { index: self, keys, found });
     }
 
     /// Points `key` at `place`; returns where it pointed before.
@@ -144,7 +142,7 @@ impl Index {
     }
 
     /// Points a key at `place`; returns where it pointed before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put_asked(&mut self, asked: &Asked, place: Place) -> Result<Option<Place>, Full> {
         let Spot { at, vacant_for } = self.spot(asked, place)?;
         let shard = &mut self.shards[asked.shard];
@@ -176,7 +174,7 @@ impl Index {
     }
 
     /// The slot that a key has, or one that it may take, with room for `place`.
-    #[inline]
+    #[inline(always)]
     fn spot(&mut self, asked: &Asked, place: Place) -> Result<Spot, Full> {
         let shard = &self.shards[asked.shard];
         if bits_of(place.0) <= shard.place_bits() {
@@ -270,6 +268,25 @@ impl Index {
         }
         self.bytes_peak = self.bytes_peak.max(bytes + growth);
         Ok(())
+    }
+}
+
+/// [`Index::get_many`], built for what vectors the processor has.
+struct GetMany<'a, F> {
+    index: &'a Index,
+    keys: &'a [Key],
+    found: F,
+}
+
+impl<F: FnMut(usize, Option<Place>)> WithSimd for GetMany<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, _: S) {
+        let mut ahead = Ahead::new(self.index, self.keys.len(), |at| self.keys[at]);
+        for number in 0..self.keys.len() {
+            (self.found)(number, self.index.get_asked(&ahead.next(self.index)));
+        }
     }
 }
 

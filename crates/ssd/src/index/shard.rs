@@ -27,7 +27,7 @@ impl Bucket {
     const VACANT: Self = Self([0; SLOTS]);
 
     /// The slots whose bits under `mask` are those of `tag`.
-    #[inline]
+    #[inline(always)]
     fn matches(&self, tag: u64, mask: u64) -> Slots {
         let mut matches = 0;
         for (slot, word) in self.0.iter().enumerate() {
@@ -37,7 +37,7 @@ impl Bucket {
         Slots(matches)
     }
 
-    #[inline]
+    #[inline(always)]
     fn vacancies(&self) -> Slots {
         self.matches(0, u64::MAX)
     }
@@ -51,7 +51,7 @@ impl Slots {
     /// The first slot alone.
     const ONE: u32 = 0xF;
 
-    #[inline]
+    #[inline(always)]
     fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize / 4)
     }
@@ -119,13 +119,13 @@ impl Shard {
         self.form.place_bits()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn probes(&self, local: u64) -> [Probe; 2] {
         self.form.probes(local)
     }
 
     /// Asks for the lines of both buckets, and of their extra bits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn prefetch(&self, probes: &[Probe; 2]) {
         for probe in probes {
             if let Some(bucket) = self.buckets.get(probe.bucket) {
@@ -138,7 +138,7 @@ impl Shard {
     }
 
     /// The slot of a key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, probes: &[Probe; 2]) -> Option<At> {
         let mask = self.form.tag_mask();
         let [first, second] = probes;
@@ -149,7 +149,7 @@ impl Shard {
     }
 
     /// A vacancy for a key, in the emptier bucket.
-    #[inline]
+    #[inline(always)]
     pub(super) fn vacancy(&self, probes: &[Probe; 2]) -> Option<At> {
         let [first, second] = probes.map(|probe| probe.bucket);
         let in_first = self.buckets.get(first)?.vacancies();
@@ -172,13 +172,13 @@ impl Shard {
         path::open(self, probes.map(|probe| probe.bucket))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn place(&self, at: At) -> Place {
         self.form.place(self.buckets[at.bucket].0[at.slot], &self.extra, at.number())
     }
 
     /// Points a slot that is taken at `place`; returns where it pointed before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn replace(&mut self, at: At, place: Place) -> Place {
         let before = self.place(at);
         let word = &mut self.buckets[at.bucket].0[at.slot];
@@ -188,14 +188,14 @@ impl Shard {
     }
 
     /// Gives a vacant slot of one of its buckets to a key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, at: At, probes: &[Probe; 2], place: Place) {
         let [first, second] = probes;
         assert!(at.bucket == first.bucket || at.bucket == second.bucket, "{at:?} for {probes:?}");
         self.fill(at, if at.bucket == first.bucket { first.tag } else { second.tag }, place);
     }
 
-    #[inline]
+    #[inline(always)]
     fn fill(&mut self, at: At, tag: u64, place: Place) {
         let word = &mut self.buckets[at.bucket].0[at.slot];
         assert!(*word == 0, "I1: {at:?} is taken");

@@ -1,5 +1,6 @@
 //! Putting rows: into the current chunk of the open segment, in order.
 
+use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::Key;
 
 use super::{Core, State, Store, Writer};
@@ -129,9 +130,32 @@ impl Core {
     }
 }
 
+/// [`State::append`], built for what vectors the processor has: a bucket of the index is one or two
+/// of the wider ones, and four of those that every processor has.
+struct Append<'a> {
+    state: &'a mut State,
+    writer: &'a mut Writer,
+    piece: &'a Piece<'a>,
+    core: &'a Core,
+}
+
+impl WithSimd for Append<'_> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Result<()> {
+        self.state.append_each(self.writer, self.piece, self.core)
+    }
+}
+
 impl State {
     /// Appends rows to the open segment and points the index at them.
     fn append(&mut self, writer: &mut Writer, piece: &Piece<'_>, core: &Core) -> Result<()> {
+        Arch::new().dispatch(Append { state: self, writer, piece, core })
+    }
+
+    #[inline(always)]
+    fn append_each(&mut self, writer: &mut Writer, piece: &Piece<'_>, core: &Core) -> Result<()> {
         let Some(segment) = &mut writer.open else { unreachable!("`room` started a segment") };
         let Some(open) = self.open.last_mut() else { unreachable!("it has pages in memory") };
         let (slot, birth) = (segment.slot, segment.birth);
