@@ -163,10 +163,12 @@ impl Form {
         (bit / 8, bit % 8)
     }
 
-    /// Index of the byte that holds the first extra bits of a bucket, if there are any.
-    #[inline]
-    pub(super) fn extra_at(&self, bucket: usize) -> usize {
-        bucket * self.extra_bits as usize
+    /// Indices of the first and the last byte that are read for the extra bits of a bucket, if
+    /// there are any.
+    #[inline(always)]
+    pub(super) fn extra_at(&self, bucket: usize) -> [usize; 2] {
+        let [first, last] = [0, SLOTS - 1].map(|slot| self.window(bucket * SLOTS + slot).0);
+        [first, last + WINDOW_BYTES - 1]
     }
 }
 

@@ -131,8 +131,11 @@ impl Shard {
             if let Some(bucket) = self.buckets.get(probe.bucket) {
                 prefetch(bucket);
             }
-            if let Some(byte) = self.extra.get(self.form.extra_at(probe.bucket)) {
-                prefetch(byte);
+            // Often one line, which then is asked for twice.
+            for at in self.form.extra_at(probe.bucket) {
+                if let Some(byte) = self.extra.get(at) {
+                    prefetch(byte);
+                }
             }
         }
     }
