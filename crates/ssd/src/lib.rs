@@ -46,3 +46,8 @@ pub use stats::{DirectoryStats, LIVE_PARTS, Stats};
 pub use store::{
     Aside, Cursor, Lookup, Reader, Refreshed, Scan, Store, Ticket, Verify, View, Visit,
 };
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -87,7 +87,7 @@ pub use view::{Refreshed, View};
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -157,6 +157,8 @@ pub(crate) struct Core {
 
 /// What look-ups need.
 struct State {
+    /// The id of the store; a view may go on to another one's.
+    id: StoreId,
     index: Index,
     table: Table,
     /// Segments with pages in memory, the one that rows are put into last.
@@ -209,8 +211,8 @@ struct Writer {
     manifest: Manifest,
     /// Whether there is anything that the last commit does not name.
     changed: bool,
-    /// Why writes are refused, if they are: a store that is looked at.
-    refused: Option<String>,
+    /// Where and why writes are refused, if they are: a store that is looked at.
+    refused: Option<(PathBuf, String)>,
 }
 
 struct OpenSegment {
@@ -351,7 +353,7 @@ impl Core {
             return Err(self.refusal("a merge panicked"));
         }
         match &writer.refused {
-            Some(why) => Err(self.refusal(why)),
+            Some((path, why)) => Err(Error::Refused { path: path.clone(), why: why.clone() }),
             None => Ok(writer),
         }
     }

@@ -212,6 +212,7 @@ impl Store {
     ) -> Result<Self> {
         let (layout, id, key_shards) = (options.layout(), manifest.store, manifest.key_shards);
         let state = State {
+            id,
             index,
             table,
             open: Vec::new(),

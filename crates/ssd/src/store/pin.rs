@@ -211,7 +211,7 @@ impl Core {
     fn version(&self, state: &State) -> Version {
         let (next_seq, expire_before) = (state.next_seq, state.expire_before);
         let mut sum = Checksum::new();
-        sum.update(&self.id.to_bytes());
+        sum.update(&state.id.to_bytes());
         sum.update(&state.next_seq.to_le_bytes());
         sum.update(&state.expire_before.to_le_bytes());
         for slot in state.table.in_order() {

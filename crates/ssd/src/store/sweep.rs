@@ -28,6 +28,7 @@ use super::{Core, State};
 use crate::StoreOptions;
 use crate::layout::DELETION_BYTES;
 use crate::segment::{SegmentFile, Tail};
+use crate::size::Sizes;
 use crate::table::Segment;
 
 /// What deletions may take, in parts of the space of the live rows.
@@ -61,9 +62,11 @@ impl Sweep {
         self.unneeded.contains(&key)
     }
 
-    /// Keys that one may look for.
+    /// Keys that one may look for: those of a segment at least.
     fn keys_max(options: &StoreOptions) -> u64 {
-        (options.index_bytes_max / INDEX_BYTES_PER_KEY).clamp(KEYS_MIN, KEYS_MAX)
+        let of_segment = 2 * Sizes::new(options).most(options.index_bytes_max).deletions();
+        let keys = (options.index_bytes_max / INDEX_BYTES_PER_KEY).clamp(KEYS_MIN, KEYS_MAX);
+        keys.max(of_segment.into())
     }
 
     /// Bytes that one takes at most.
@@ -181,12 +184,13 @@ impl Core {
         let mut asked = Asked::default();
         for number in chosen {
             let Some((file, tail)) = self.sealed_file(number) else { continue };
-            if !asked.deleters.is_empty()
-                && asked.keys.len() as u64 + u64::from(tail.counts.deletions) > keys_max
-            {
+            let room = keys_max.saturating_sub(asked.keys.len() as u64);
+            if !asked.deleters.is_empty() && u64::from(tail.counts.deletions) > room {
                 break;
             }
-            let Ok(deletions) = file.deletions(&tail, &self.counters) else { continue };
+            let Ok(mut deletions) = file.deletions(&tail, &self.counters) else { continue };
+            // A segment of larger ones than there are now may have more: it keeps the others.
+            deletions.truncate(room as usize);
             let keys: Vec<Key> = deletions.iter().map(|deletion| deletion.key).collect();
             let state = self.state();
             state.index.get_many(&keys, |at, place| match place {
@@ -238,5 +242,39 @@ impl Core {
         let state = self.state();
         let segment = state.table.get(state.table.slot_of(number)?);
         Some((Arc::clone(&segment.file), segment.sealed?.tail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_disk::MemDisk;
+
+    use super::*;
+    use crate::{Compaction, Store};
+
+    #[test]
+    fn a_sweep_keeps_its_bound_where_one_segment_has_more() {
+        let options = StoreOptions {
+            index_bytes_max: 16 << 20,
+            deletions_free: 1 << 40,
+            compaction: Compaction::Inline,
+            ..StoreOptions::new(0, 8)
+        };
+        let disk = MemDisk::new();
+        let store = Store::create(Arc::new(disk.clone()), options.clone()).unwrap();
+        let keys: Vec<Key> = (0..300_000).map(Key).collect();
+        for keys in keys.chunks(10_000) {
+            store.put_many(keys, &vec![1; keys.len()], &vec![1; 8 * keys.len()]).unwrap();
+        }
+        store.commit().unwrap();
+        store.delete_many(&keys[..200_000]).unwrap();
+        store.commit().unwrap();
+        drop(store);
+        // Segments are smaller now.
+        let options = StoreOptions { segment_bytes: 1 << 20, ..options };
+        let store = Store::open(Arc::new(disk), options.clone()).unwrap();
+        let asked = store.core.deletions_to_sweep();
+        assert_eq!(Sweep::keys_max(&options), KEYS_MIN);
+        assert_eq!(asked.keys.len() as u64, KEYS_MIN, "a part of the only segment's");
     }
 }

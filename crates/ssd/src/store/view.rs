@@ -31,7 +31,10 @@ use crate::lock::LOCK_NAME;
 use crate::options::Compaction;
 use crate::segment::{SegmentFile, hold};
 use crate::stats::Counters;
-use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, StoreOptions};
+use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, Stats, StoreOptions};
+
+/// Why a view takes no writes.
+const LOOKED_AT: &str = "it is looked at (`View`): open it as a `Store` to write";
 
 /// How often a manifest is read again whose files went before they were opened.
 const TRIES: usize = 100;
@@ -103,13 +106,23 @@ impl View {
         let locks = Vec::new();
         let files = Some(files);
         let store = Store::assemble((disks.clone(), locks), options, manifest, counters, files)?;
-        store.core.writer()?.refused = Some("it was opened to be looked at".to_owned());
+        let refused = (disks[0].path().to_owned(), LOOKED_AT.to_owned());
+        store.core.writer()?.refused = Some(refused);
         Ok(Self { store, disks: Mutex::new(disks) })
     }
 
     /// The directory with the manifest that the view is at.
     pub fn path(&self) -> PathBuf {
         self.disks().first().map(|disk| disk.path().to_owned()).unwrap_or_default()
+    }
+
+    /// What it has done and holds; the directories are those that it is at.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.store.stats();
+        for (directory, disk) in stats.directories.iter_mut().zip(&*self.disks()) {
+            directory.path = disk.path().display().to_string();
+        }
+        stats
     }
 
     /// The manifest that the view is at.
@@ -120,7 +133,7 @@ impl View {
     /// Goes on to the last commit in the same directories.
     ///
     /// Look-ups and scans see all of it or nothing. Look-ups wait while the index changes: some
-    /// 100 ns for each row of the new segments. Refreshing waits for scans.
+    /// 100 ns for each row of the new segments. Refreshing waits for scans that begin.
     ///
     /// # Errors
     /// Those of [`View::open`]; the view is then what it was, as long as its files are there.
@@ -129,15 +142,17 @@ impl View {
         self.refresh_over(disks)
     }
 
-    /// Goes on to the commit in other directories, as many as before: a later snapshot. Look-ups
-    /// that are under way end with the old files, which must stay until they have.
+    /// Goes on to the commit in other directories, as many as before: a later snapshot, or any of
+    /// the same table and key shards, which is read as a whole then. Look-ups that are under way
+    /// end with the old files, which must stay until they have.
     ///
     /// # Errors
     /// Those of [`View::refresh`].
     pub fn refresh_over(&self, disks: Vec<Arc<dyn Disk>>) -> Result<Refreshed> {
         open::refuse_twice(&disks)?;
         let core = &self.store.core;
-        // Nobody else changes anything, and nobody scans.
+        // Nobody else changes anything, and no scan is beginning: it looks at slots one by one.
+        let _merging = core.hold_merges();
         let mut writer = self.writer();
         let mut here = self.disks();
         if disks.len() != here.len() {
@@ -151,8 +166,13 @@ impl View {
         let named = named(&disks, options, |identity| {
             same_place.then(|| kept.get(&identity).map(|(_, file)| Arc::clone(file))).flatten()
         })?;
+        let path = disks[0].path().join(MANIFEST_NAME);
+        if named.manifest.key_shards != core.key_shards {
+            let (found, known) = (named.manifest.key_shards, core.key_shards);
+            let why = format!("has key shards {found}, but {known} were looked at: open it anew");
+            return Err(Error::Mismatch { path, why });
+        }
         if named.manifest.page_bytes != options.page_bytes as u64 {
-            let path = disks[0].path().join(MANIFEST_NAME);
             let (found, known) = (named.manifest.page_bytes, options.page_bytes);
             let why = format!("has pages of {found} bytes, but {known} were looked at");
             return Err(Error::Mismatch { path, why });
@@ -160,11 +180,17 @@ impl View {
         if same_place && named.manifest == writer.manifest {
             return Ok(Refreshed { commit: writer.manifest.commit, ..Refreshed::default() });
         }
+        let gone = writer.manifest.segments.len();
         let difference = Difference::read(core, &writer.manifest, &named, &kept)?;
         let refreshed = match difference {
-            Some(difference) => difference.apply(core, &named, &*disks[0])?,
-            None => self.load_anew(&disks, &named, writer.manifest.segments.len())?,
+            Some(difference) => match difference.apply(core, &named, &*disks[0]) {
+                // Somebody wrote a snapshot as a store of its own: it does not come after.
+                Err(Error::Damaged { .. }) => self.load_anew(&disks, &named, gone)?,
+                applied => applied?,
+            },
+            None => self.load_anew(&disks, &named, gone)?,
         };
+        writer.refused = Some((disks[0].path().to_owned(), LOOKED_AT.to_owned()));
         writer.manifest = named.manifest;
         *here = disks;
         Ok(refreshed)
@@ -182,6 +208,7 @@ impl View {
             std::mem::replace(&mut state.table, table),
         );
         (state.next_seq, state.expire_before) = (manifest.next_seq, manifest.expire_before);
+        state.id = manifest.store;
         drop(state);
         drop(before);
         Ok(Refreshed {

@@ -1,15 +1,19 @@
 //! A view that goes from commit to commit has what one has that is opened there.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use stepwell_base::{Key, hash};
 use stepwell_disk::{
     Disk, Engine, Failure, Faults, FaultyDisk, FileDisk, Flip, Lasting, MemDisk, OpenFiles,
 };
 use stepwell_ssd::{
-    Compaction, Error, Lookup, MANIFEST_NAME, Refreshed, Store, StoreOptions, View, check,
+    Compaction, Error, KeyShardSet, Lookup, MANIFEST_NAME, Refreshed, Store, StoreOptions, Verify,
+    View, check,
 };
 
 use crate::actor::Actor;
@@ -235,4 +239,101 @@ fn too_many_segments_to_hold_are_refused() {
     store.snapshot(&snapshot).unwrap();
     let view = View::open(few("snapshot"), options()).unwrap();
     assert_eq!((view.len(), view.manifest().segments.len()), (900, manifest.segments.len()));
+}
+
+/// A store of many small segments with three snapshots, whose rows say which one they are of.
+fn three_snapshots() -> (MemDisk, [Arc<dyn Disk>; 3]) {
+    let world = MemDisk::new();
+    let home = world.create_directory(Path::new("/home")).unwrap();
+    let store = Store::create(home, options()).unwrap();
+    let snapshots = [1, 2, 3].map(|version| {
+        // The second changes a few rows alone.
+        let count = if version == 2 { 50 } else { 4000 };
+        let rows: Vec<(u64, u64)> = (0..count).map(|key| (key, version)).collect();
+        put(&store, &rows).unwrap();
+        let path = format!("/snapshot-{version}");
+        let to = world.create_directory(Path::new(&path)).unwrap();
+        store.snapshot(to.path()).unwrap();
+        to
+    });
+    (world, snapshots)
+}
+
+/// Ends another thread, however this one ends.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_scan_beside_refreshes_is_of_one_commit() {
+    let (_world, [first, _, third]) = three_snapshots();
+    let snapshots = [first, third];
+    let view = View::open(Arc::clone(&snapshots[0]), options()).unwrap();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let refreshing = scope.spawn(|| {
+            let mut at = 0;
+            while !ended.load(Ordering::SeqCst) {
+                at = (at + 1) % snapshots.len();
+                view.refresh_over(vec![Arc::clone(&snapshots[at])]).unwrap();
+            }
+        });
+        let end = Ends(&ended);
+        let mut versions = [0; 4];
+        for _ in 0..60 {
+            let rows = scanned(&view);
+            let keys: BTreeSet<u64> = rows.iter().map(|(key, _)| *key).collect();
+            let used: BTreeSet<u32> = rows.iter().map(|(_, used)| *used).collect();
+            assert_eq!((rows.len(), keys.len(), used.len()), (4000, 4000, 1), "{used:?}");
+            used.iter().for_each(|version| versions[*version as usize] += 1);
+        }
+        drop(end);
+        refreshing.join().unwrap();
+        assert!(versions[1..].iter().filter(|count| **count > 0).count() > 1, "{versions:?}");
+    });
+}
+
+#[test]
+fn a_view_goes_on_to_a_fork_and_to_another_store() {
+    let (world, snapshots) = three_snapshots();
+    let [first, second, third] = &snapshots;
+    let fresh = |disk: &Arc<dyn Disk>| View::open(Arc::clone(disk), options()).unwrap();
+    let view = fresh(second);
+    // The first snapshot is written as a store: its commits are later, and not of the same line.
+    let fork = Store::open(Arc::clone(first), options()).unwrap();
+    for key in 5000..5003 {
+        put(&fork, &[(key, 9)]).unwrap();
+        fork.commit().unwrap();
+    }
+    drop(fork);
+    let refreshed = view.refresh_over(vec![Arc::clone(first)]).unwrap();
+    assert!(refreshed.anew && seen(&view) == seen(&fresh(first)));
+    // A store that was restored has an id of its own, and so have its cursors.
+    let disk = world.create_directory(Path::new("/restored")).unwrap();
+    let restored = Store::restore(Arc::clone(&disk), third.path(), options()).unwrap();
+    restored.commit().unwrap();
+    view.refresh_over(vec![Arc::clone(&disk)]).unwrap();
+    let other = fresh(&disk);
+    let mut scan = other.scan().unwrap();
+    scan.visit(10, &mut |_, _, _| Ok(())).unwrap();
+    let mut rest = view.scan_from(&scan.cursor()).unwrap();
+    let mut rows = 10;
+    while let more @ 1.. = rest.visit(1000, &mut |_, _, _| Ok(())).unwrap() {
+        rows += more;
+    }
+    assert_eq!(rows, 4000);
+    // What it tells of itself is of where it is.
+    assert_eq!(view.stats().directories[0].path, "/restored");
+    let refused = view.commit().unwrap_err().to_string();
+    assert!(refused.contains("/restored") && refused.contains("`Store`"), "{refused}");
+    let part = StoreOptions { key_shards: KeyShardSet::part(0, 2), ..options() };
+    let half = world.create_directory(Path::new("/half")).unwrap();
+    let sources = [third.path()];
+    drop(Store::restore_shards(vec![Arc::clone(&half)], &sources, Verify::Everything, part));
+    let refused = view.refresh_over(vec![half]).unwrap_err().to_string();
+    assert!(refused.contains("key shards"), "{refused}");
 }
