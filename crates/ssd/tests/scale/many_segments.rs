@@ -20,6 +20,8 @@ fn options() -> StoreOptions {
     let options = StoreOptions {
         buffer_bytes: 8 << 10,
         index_bytes_max: 64 << 20,
+        // They stay as small as they are.
+        segments_many: u64::MAX,
         // No merge but those that are asked for.
         compaction: Compaction::Inline,
         space_max: 2.0,
