@@ -7,9 +7,11 @@
 pub mod budget;
 pub mod bytes;
 pub mod clock;
+mod counted;
 pub mod hash;
 pub mod huge;
 mod ids;
+mod mend;
 mod namespace;
 pub mod prefetch;
 pub mod queue;
@@ -22,5 +24,7 @@ pub mod stop;
 pub mod tiles;
 
 pub use bytes::ByteCount;
+pub use counted::counted;
 pub use ids::{Key, SlotIndex, TableId};
+pub use mend::mend;
 pub use namespace::{KEY_HASH_NAME, Namespace, NamespaceError, key_of};

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use stepwell_base::mend;
+
 /// What helps where a packed file is damaged.
 pub(crate) const MEND_PACKED: &str = "copy it again, or make it again with `stepwell convert`";
 /// The same where it is a cache.
@@ -60,7 +62,10 @@ pub enum DataError {
         mend: &'static str,
     },
     /// A packed file that is being made cannot be written any further.
-    #[error("{}: cannot be written after {examples} examples: {source}", path.display())]
+    #[error(
+        "{}: cannot be written after {examples} examples: {source}{}",
+        path.display(), mend(source)
+    )]
     Packing {
         /// Where it was to be.
         path: PathBuf,
@@ -83,7 +88,7 @@ pub enum DataError {
     #[error("{0}")]
     Options(String),
     /// Writing generated examples failed.
-    #[error("writing examples failed after {examples} of them: {source}")]
+    #[error("writing examples failed after {examples} of them: {source}{}", mend(source))]
     Write {
         /// Examples written before.
         examples: u64,

@@ -135,8 +135,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A new file finds no room.
-    #[error("no room for {} of {bytes} bytes: {source}; free some, or use another directory",
-        path.display())]
+    #[error("no room for {} of {bytes} bytes: {source}; {}", path.display(), room_mend(source))]
     Room {
         /// The file, which was removed again.
         path: PathBuf,
@@ -182,7 +181,17 @@ fn place(extent: &Option<Extent>) -> String {
 }
 
 fn mend(source: &io::Error) -> &'static str {
-    if is_exhausted(source) { "; raise the bound on open files (ulimit -n)" } else { "" }
+    match is_exhausted(source) {
+        true => "; raise the bound on open files (ulimit -n)",
+        false => stepwell_base::mend(source),
+    }
+}
+
+fn room_mend(source: &io::Error) -> &'static str {
+    match mend(source) {
+        "" => "free some, or use another directory",
+        mend => mend.trim_start_matches("; "),
+    }
 }
 
 /// Whether the process or the system has no descriptor left.

@@ -141,12 +141,12 @@ pub enum Error {
         /// Those that the store has.
         shards: KeyShardSet,
     },
-    /// It is only looked at, or a change of it panicked.
-    #[error("{} refuses writes until it is opened again, since: {why}", path.display())]
+    /// It is only looked at, a change of it panicked, or nobody knows what the disk has.
+    #[error("{}: {why}", path.display())]
     Refused {
         /// The store's directory.
         path: PathBuf,
-        /// Why.
+        /// What is refused, why, and what helps.
         why: String,
     },
 }

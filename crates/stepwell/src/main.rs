@@ -31,7 +31,8 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match cli::parse().and_then(|cli| run(cli.job)) {
+    let ready = signals::outlive_size_bound().map_err(Failure::from);
+    match ready.and_then(|()| cli::parse()).and_then(|cli| run(cli.job)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.end(),
     }

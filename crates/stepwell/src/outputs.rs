@@ -10,6 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use stepwell_base::mend;
 
 /// Longest name of which a file that is being written has a part: names have 255 bytes at most.
 const NAME_MAX: usize = 180;
@@ -89,7 +90,8 @@ pub(crate) fn write(path: Option<&Path>, figures: &impl Serialize) -> Result<(),
 
 /// Writes a text.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), String> {
-    let fail = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let fail =
+        |error: io::Error| format!("cannot write {}: {error}{}", path.display(), mend(&error));
     let mut output = Output::begin(path).map_err(fail)?;
     output.file.write_all(text.as_bytes()).and_then(|()| output.finish()).map_err(fail)
 }

@@ -8,6 +8,8 @@ use std::fmt::{Arguments, Display};
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use stepwell_base::mend;
+
 use crate::failure::Failure;
 
 /// Whether standard output has failed.
@@ -52,7 +54,7 @@ pub(crate) fn whole(text: &str) -> Result<(), Failure> {
 pub(crate) fn written(said: std::io::Result<()>) -> Result<(), Failure> {
     said.map_err(|why| match why.kind() {
         ErrorKind::BrokenPipe => Failure::Unheard,
-        _ => Failure::Error(format!("cannot write to standard output: {why}")),
+        _ => Failure::Error(format!("cannot write to standard output: {why}{}", mend(&why))),
     })
 }
 

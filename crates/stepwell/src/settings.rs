@@ -156,7 +156,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     setting!("train.blocks", "blocks of a mini-batch, the unit of summation", number model.blocks),
     setting!("tiers.dram", "bytes of the rows in memory with their index and metadata",
         bytes tiers.dram),
-    setting!("tiers.ssd", "directory of the store (empty: a temporary one)", path tiers.ssd),
+    setting!("tiers.ssd", "one directory for all stores (empty: a temporary one)", path tiers.ssd),
     setting!("tiers.index", "bytes that the store's index may take", bytes tiers.index),
     setting!("tiers.segment", "bytes of a segment file", bytes tiers.segment),
     setting!("tiers.page_cache",

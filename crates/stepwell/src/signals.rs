@@ -3,12 +3,14 @@
 //! How       The handler of a signal arms the next one, and a thread of its own, which the handler
 //!           wakes, makes the request. Signals that were ignored when the program began, as shells
 //!           and `nohup` do for what runs behind them, stay ignored.
+//! Failure   A file that would grow beyond `ulimit -f` is an error of its write, as on a full disk,
+//!           and no signal.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, iterator};
 use stepwell_base::stop::StopRequest;
 
@@ -67,6 +69,20 @@ impl Signals {
     pub(crate) fn interrupted(&self, line: String) -> Failure {
         Failure::Interrupted { signal: self.first.load(Ordering::Acquire), line }
     }
+}
+
+/// Lets a file that would grow beyond the process's bound be an error of the write, from here on,
+/// which the system tells by a signal that ends the process otherwise.
+///
+/// # Errors
+/// When the system does not let it.
+pub(crate) fn outlive_size_bound() -> Result<(), String> {
+    if !is_ignored(SIGXFSZ) {
+        // Whatever is done when it comes, the write fails.
+        flag::register(SIGXFSZ, Arc::default())
+            .map_err(|error| format!("cannot handle signals: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Whether the process ignores a signal, as far as the system tells.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
-use stepwell_base::ByteCount;
+use stepwell_base::{ByteCount, counted};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::{Checkpoint, Lease, Rows};
 use stepwell_ssd::{Checked, Damage, MANIFEST_NAME};
@@ -23,6 +23,8 @@ const OF_CHECKPOINTS: [&str; 3] = ["checkpoint.json", "dense.bin", "CHECKSUMS"];
 const KEYS_SHOWN: usize = 4;
 /// What follows the name of a directory that a repair has not finished.
 const PARTIAL: &str = ".partial";
+/// The file in it that stands for the lock of the repair while it goes on.
+const REPAIR_LOCK: &str = "repair.lock";
 /// Damages that are printed at most; the JSON has all.
 const DAMAGES_SHOWN: usize = 50;
 
@@ -63,7 +65,7 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
         }
         real.push(path);
     }
-    let is_store = |path: &Path| path.join(MANIFEST_NAME).is_file() || has_segments(path);
+    refuse_several(directories)?;
     if directories.len() > 1 || is_store(&directories[0]) {
         return Ok(Named { checkpoint: None, stores: vec![directories.to_vec()] });
     }
@@ -91,6 +93,34 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
     Ok(Named { checkpoint, stores: below.into_iter().map(|path| vec![path]).collect() })
 }
 
+/// Refuses directories that are not those of one store.
+fn refuse_several(directories: &[PathBuf]) -> Result<(), String> {
+    for (number, path) in directories.iter().enumerate().filter(|_| directories.len() > 1) {
+        let why = if number > 0 && path.join(MANIFEST_NAME).is_file() {
+            "has a manifest, as only the first directory of a store has"
+        } else if !is_store(path) && holds_stores(path) {
+            "holds other stores"
+        } else {
+            continue;
+        };
+        return Err(format!(
+            "{} {why}: name the directories of one store at a time",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+fn is_store(path: &Path) -> bool {
+    path.join(MANIFEST_NAME).is_file() || has_segments(path)
+}
+
+/// Whether there are stores in the directories below; segments that were set aside are none.
+fn holds_stores(path: &Path) -> bool {
+    let listed = fs::read_dir(path).into_iter().flatten().flatten();
+    listed.into_iter().any(|entry| entry.file_name() != "set-aside" && is_store(&entry.path()))
+}
+
 fn is_checkpoint(path: &Path) -> bool {
     OF_CHECKPOINTS.iter().any(|name| path.join(name).exists())
 }
@@ -99,8 +129,18 @@ fn is_partial(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(PARTIAL))
 }
 
+/// Why the directory of a repair that has not finished is no store.
 fn partial(path: &Path) -> String {
+    let lock = FileDisk::open(path).and_then(|disk| disk.lock_shared(REPAIR_LOCK));
+    // What is gone by now has its own name.
+    if matches!(lock, Ok(None)) || !path.exists() {
+        return repairing(path);
+    }
     format!("{} is left from a repair that was cut short: remove it", path.display())
+}
+
+fn repairing(path: &Path) -> String {
+    format!("{} is in use: a repair writes there; wait for that to end", path.display())
 }
 
 fn has_segments(path: &Path) -> bool {
@@ -164,14 +204,13 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     if json {
         said = say::whole(&format!("{:#}\n", json!({ "checkpoint": parts, "stores": all })));
     }
+    let places = counted(damaged as u64, "damaged place");
     let mend = "`stepwell store repair DIR --into NEW` salvages the rest";
     match (unchecked.is_empty(), damaged) {
         (true, 0) => said,
-        (true, count) => Err(format!("{count} damaged places; {mend}").into()),
+        (true, _) => Err(format!("{places}; {mend}").into()),
         (false, 0) => Err(unchecked.join("; ").into()),
-        (false, count) => {
-            Err(format!("{}; {count} damaged places; {mend}", unchecked.join("; ")).into())
-        }
+        (false, _) => Err(format!("{}; {places}; {mend}", unchecked.join("; ")).into()),
     }
 }
 
@@ -209,21 +248,20 @@ fn show_checked(store: &[PathBuf], checked: &Checked) -> Page {
     let mut page = Page::default();
     put!(
         page,
-        "{}: commit {}, {} segments, {} pages, {} rows with stale ones, {}: {}",
+        "{}: commit {}, {}, {}, {} with stale ones, {}: {}",
         name(store),
         checked.commit,
-        checked.segments,
-        checked.pages,
-        checked.rows,
+        counted(checked.segments, "segment"),
+        counted(checked.pages, "page"),
+        counted(checked.rows, "row"),
         ByteCount(checked.bytes),
         if checked.damages.is_empty() { "whole" } else { "DAMAGED" }
     );
     if checked.aside.files > 0 {
         put!(
             page,
-            "  {} files, {}, lie in set-aside, which are no part of it: `stepwell store purge` \
-             removes them",
-            checked.aside.files,
+            "  in set-aside, no part of it: {}, {}, which `stepwell store purge` removes",
+            counted(checked.aside.files, "file"),
             ByteCount(checked.aside.bytes)
         );
     }
@@ -241,7 +279,11 @@ fn show_damage(page: &mut Page, damage: &Damage) {
         keys.iter().take(KEYS_SHOWN).map(|key| format!("{:016x}", key.0)).collect();
     let keys = match keys.len() {
         0 => String::new(),
-        count => format!("; {count} keys lie there: {} …", shown.join(", ")),
+        1 => format!("; key {} lies there", shown[0]),
+        count => {
+            let rest = if count > KEYS_SHOWN { " …" } else { "" };
+            format!("; {count} keys lie there: {}{rest}", shown.join(", "))
+        }
     };
     put!(page, "  {} at offset {offset}: {what}{keys}", path.display());
 }

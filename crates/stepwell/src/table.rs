@@ -1,6 +1,6 @@
 //! Figures as people read them.
 
-use stepwell_base::ByteCount;
+use stepwell_base::{ByteCount, counted};
 use stepwell_train::{Config, Metrics, Report, SetAside};
 
 use crate::say::{Page, put};
@@ -105,7 +105,7 @@ fn put_disk(to: &mut Page, report: &Report) {
         to,
         "open files",
         &format!(
-            "{} of the stores, {} at most (bound {})",
+            "{} of the stores, {} at most (above {} only while all are in use)",
             disk.files_open, disk.files_open_peak, disk.files_open_max
         ),
     );
@@ -115,9 +115,9 @@ fn put_disk(to: &mut Page, report: &Report) {
 fn put_aside(to: &mut Page, report: &Report) {
     for SetAside { directory, files, bytes } in &report.tiers.disk.set_aside {
         if *files > 0 {
-            let bytes = ByteCount(*bytes);
+            let (files, bytes) = (counted(*files, "file"), ByteCount(*bytes));
             let purge = format!("`stepwell store purge {directory}` removes such rows");
-            row(to, "set aside", &format!("{files} files, {bytes}, in {directory}: {purge}"));
+            row(to, "set aside", &format!("{files}, {bytes}, in {directory}: {purge}"));
         }
     }
 }

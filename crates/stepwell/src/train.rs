@@ -141,7 +141,8 @@ fn plan_of(capacity: &Capacity) -> Page {
     let mut page = Page::default();
     put!(page, "memory at most:\n{}", capacity.budget);
     let open = OpenFiles::of_process().stats().bound;
-    put!(page, "  {:<22}{open:>12}  of the stores; ulimit -n bounds it", "files open at once");
+    let why = "of the stores (ulimit -n); more only while all are in use";
+    put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
     page
 }
 

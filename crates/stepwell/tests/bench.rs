@@ -76,6 +76,13 @@ fn training_out_of_core_is_checked_before_anything_is_written() {
     }
     let message = shop.fails(&["bench", "cpu", "--set", "tiers.dram=1GiB"]);
     assert!(message.contains("--set tiers.dram"), "{message}");
+    for (given, mend) in [
+        (["--rows", "0"], "--rows 0: give at least 1024, the keys of a look-up (--batch)"),
+        (["--batch", "0"], "--batch 0: give at least 1"),
+    ] {
+        let message = shop.fails(&[&["bench", "ssd", "--dir", "disk"][..], &given].concat());
+        assert!(message.contains(mend), "{message}");
+    }
     let message = shop.fails(&["bench", "ssd", "--dir", "disk", "--index-rows", "200000"]);
     assert!(message.contains("--index-rows 200000"), "{message}");
 }

@@ -70,6 +70,35 @@ fn rows_that_were_set_aside_are_told_and_go_when_asked() {
         assert!(found["files"].as_u64() > Some(1) && found["bytes"].as_u64() > Some(0), "{found}");
         assert!(said.contains(&format!("`stepwell store purge {directory}`")), "{said}");
     }
+    // Beside the run's own rows they are named, and nothing of them is removed unasked.
+    let purged = shop.ok(&["store", "purge", "rows"]);
+    assert!(purged.contains("rows/rows-0: 0 files removed"), "{purged}");
+    for found in aside {
+        let (directory, files) = (found["directory"].as_str().unwrap(), &found["files"]);
+        assert!(purged.contains(&format!("{directory}: {files} files, ")), "{purged}");
+        assert!(
+            purged.contains(&format!("`stepwell store purge {directory}` removes")),
+            "{purged}"
+        );
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&shop.ok(&["store", "purge", "rows", "--json"])).unwrap();
+    assert_eq!(json["set_aside"].as_array(), Some(aside));
+    // Directories of several stores are not taken for one store's.
+    for (one, other, named) in [
+        ("rows/rows-0", "rows/set-aside-1", "rows/set-aside-1 holds other stores"),
+        ("rows/set-aside-1", "rows/rows-0", "rows/set-aside-1 holds other stores"),
+        ("rows/rows-0", "rows/set-aside-1/rows-0", "rows/set-aside-1/rows-0 has a manifest"),
+        ("rows/set-aside-2", "rows/set-aside-1", "rows/set-aside-2 holds other stores"),
+    ] {
+        for job in [&["check"][..], &["purge"], &["repair", "--into", "new"]] {
+            let message = shop.fails(&[&["store"], job, &[one, other]].concat());
+            assert!(
+                message.contains(named) && message.contains("one store at a time"),
+                "{message}"
+            );
+        }
+    }
     // One that is being checked stays as it is.
     let lock = fs::File::open(shop.path("rows/set-aside-2/rows-0/store.lock")).unwrap();
     lock.lock_shared().unwrap();

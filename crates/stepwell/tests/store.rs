@@ -47,9 +47,9 @@ fn what_is_damaged_is_found_and_the_rest_salvaged() {
     let path = rows.display().to_string();
     assert!(shop.ok(&["store", "check", &path]).contains("whole"));
     flip(&first_segment(&rows), 5000);
-    assert!(shop.fails(&["store", "check", &path]).contains("1 damaged places"));
+    assert!(shop.fails(&["store", "check", &path]).contains("1 damaged place;"));
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
-    assert!(message.contains("not everything could be salvaged"), "{message}");
+    assert!(message.contains("of 1 store not everything could be salvaged"), "{message}");
     assert!(shop.ok(&["store", "check", "new"]).contains("whole"));
     let again = shop.fails(&["store", "repair", &path, "--into", "new"]);
     assert!(again.contains("is not empty"), "{again}");
@@ -101,7 +101,7 @@ fn what_is_no_file_is_found_and_stops_nobody() {
     let segment = first_segment(&rows);
     fs::remove_file(&segment).unwrap();
     assert!(Command::new("mkfifo").arg(&segment).status().unwrap().success());
-    assert!(shop.fails(&["store", "check", &path]).contains("1 damaged places"));
+    assert!(shop.fails(&["store", "check", &path]).contains("1 damaged place;"));
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
     assert!(message.contains("not everything"), "{message}");
 }

@@ -66,7 +66,15 @@ fn a_store_that_a_run_has_open_is_in_use() {
         assert!(message.contains("is in use") && !shop.path("new").exists(), "{message}");
     }
     let message = shop.fails(&["store", "check", "saved", "ssd/rows-0"]);
-    assert!(message.contains("is in use"), "{message}");
+    assert!(message.contains("ssd/rows-0 has a manifest"), "{message}");
+    // Whichever of a store's directories it is.
+    fs::create_dir(shop.path("second")).unwrap();
+    let lock = fs::File::create(shop.path("second/store.lock")).unwrap();
+    lock.lock().unwrap();
+    let rows = checkpoint.join("rows-0").display().to_string();
+    let message = shop.fails(&["store", "check", &rows, "second"]);
+    assert!(message.contains("second is in use"), "{message}");
+    drop(lock);
     // Nobody has a checkpoint open.
     let path = checkpoint.display().to_string();
     assert!(shop.ok(&["store", "check", &path]).contains("rows-0: commit"));
@@ -250,4 +258,64 @@ fn salvaged_rows_do_not_make_a_checkpoint_whole() {
     let message = shop.fails(&["store", "repair", &path, "--into", "new"]);
     assert!(message.contains("rows alone") && message.contains("dense.bin"), "{message}");
     assert!(shop.ok(&["store", "check", "new"]).contains("rows-0: commit"));
+}
+
+#[test]
+fn a_repair_that_goes_on_is_in_use_and_not_cut_short() {
+    let shop = Workshop::new();
+    let checkpoint = trained(&shop);
+    let rows = checkpoint.join("rows-0").display().to_string();
+    let repair = ["store", "repair", &rows, "--into", "new"];
+    fs::create_dir(shop.path("new.partial")).unwrap();
+    fs::write(shop.path("new.partial/segment-000000000001.rows"), b"some").unwrap();
+    let lock = fs::File::create(shop.path("new.partial/repair.lock")).unwrap();
+    lock.lock().unwrap();
+    let check = ["store", "check", "new.partial"];
+    for args in [&repair[..], &check] {
+        let message = shop.fails(args);
+        assert!(message.contains("new.partial is in use: a repair"), "{message}");
+        assert!(!message.contains("remove it"), "{message}");
+    }
+    drop(lock);
+    for args in [&repair[..], &check] {
+        let message = shop.fails(args);
+        assert!(message.contains("new.partial is left from a repair that was cut"), "{message}");
+    }
+    assert!(shop.path("new.partial/segment-000000000001.rows").exists());
+    fs::remove_dir_all(shop.path("new.partial")).unwrap();
+    shop.ok(&repair);
+    assert!(!shop.path("new/repair.lock").exists() && !shop.path("new.partial").exists());
+    // Several at once: one of them does it, the others say who is at it.
+    for round in 0..10 {
+        let into = format!("new-{round}");
+        let start = |_| {
+            let mut command = shop.command(&["store", "repair", &rows, "--into", &into]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let started: Vec<Child> = (0..3).map(start).collect();
+        let ended: Vec<_> =
+            started.into_iter().map(|run| run.wait_with_output().unwrap()).collect();
+        assert_eq!(ended.iter().filter(|run| run.status.success()).count(), 1);
+        for run in ended {
+            let error = String::from_utf8_lossy(&run.stderr);
+            assert!(!error.contains("remove it"), "{error}");
+        }
+        assert!(shop.ok(&["store", "check", &into]).contains("whole"));
+    }
+}
+
+#[test]
+fn what_is_no_place_for_a_new_store_is_named_before_anything_is_salvaged() {
+    let shop = Workshop::new();
+    let checkpoint = trained(&shop);
+    fs::write(shop.path("run.toml"), b"seed = 1").unwrap();
+    for store in [checkpoint.clone(), checkpoint.join("rows-0")] {
+        let store = store.display().to_string();
+        for into in ["run.toml", "run.toml/new"] {
+            let message = shop.fails(&["store", "repair", &store, "--into", into]);
+            assert!(message.contains("run.toml is no directory"), "{message}");
+            assert!(message.contains("--into names a new directory"), "{message}");
+        }
+    }
+    assert!(!shop.path("run.toml.partial").exists());
 }

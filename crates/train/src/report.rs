@@ -145,7 +145,7 @@ pub struct DiskTier {
     pub files_open: u64,
     /// The most that were open at once.
     pub files_open_peak: u64,
-    /// The bound on them.
+    /// How many may be; beyond it those alone that are wanted while all of them are in use.
     pub files_open_max: u64,
     /// What lies beside the stores since others took their place.
     pub set_aside: Vec<SetAside>,

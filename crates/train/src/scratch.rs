@@ -12,6 +12,7 @@ use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::{Error as ServerError, Placement};
 
@@ -117,9 +118,10 @@ impl Scratch {
         };
         let mut note = None;
         if !aside.is_empty() {
-            let (count, place) = (aside.len(), left::set_aside(path, &aside)?);
+            let groups = counted(aside.len() as u64, "table group");
+            let place = left::set_aside(path, &aside)?;
             note = Some(format!(
-                "tiers.ssd = {} held rows ({count} table groups): they were set aside into {}",
+                "tiers.ssd = {} held rows ({groups}): they were set aside into {}",
                 path.display(),
                 place.display()
             ));
@@ -181,7 +183,12 @@ impl Scratch {
 
     /// What lies in a named directory since it was set aside, now or before.
     pub fn aside(&self) -> Vec<SetAside> {
-        if self.temporary { Vec::new() } else { aside::of(&self.path) }
+        if self.temporary { Vec::new() } else { Self::aside_in(&self.path) }
+    }
+
+    /// What lies in a directory since runs set it aside.
+    pub fn aside_in(path: &Path) -> Vec<SetAside> {
+        aside::of(path)
     }
 
     /// What was set aside on opening, for the user to know.

@@ -167,8 +167,14 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figures>
 
 fn check(options: &Options) -> Result<()> {
     let fail = |why: String| Err(Error::Arguments(why));
-    if options.rows < options.batch as u64 || options.batch == 0 {
-        return fail(format!("{} rows in batches of {}", options.rows, options.batch));
+    let (rows, batch) = (options.rows, options.batch);
+    if batch == 0 {
+        return fail("--batch 0: give at least 1".to_owned());
+    }
+    if rows < batch as u64 {
+        return fail(format!(
+            "--rows {rows}: give at least {batch}, the keys of a look-up (--batch)"
+        ));
     }
     if !(0.0..=10.0).contains(&options.skew) {
         return fail(format!("skew {} is not admitted: 0 to 10", options.skew));

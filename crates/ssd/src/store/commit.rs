@@ -8,7 +8,7 @@ use super::{Core, Space, Store, Writer};
 use crate::manifest::sum_text;
 use crate::segment::{self, SegmentFile};
 use crate::stats::add;
-use crate::{Manifest, Result, SegmentEntry};
+use crate::{Error, Manifest, Result, SegmentEntry};
 
 impl Store {
     /// Makes everything that was put and deleted so far what a reopened store has: compacts until
@@ -61,7 +61,7 @@ impl Core {
         writer.unsound.retain(|number| named(*number));
         if let Some(number) = writer.unsound.first() {
             let why = format!("{} could not be synced, and not be copied", segment::name(*number));
-            return Err(self.refusal(&why));
+            return Err(Error::Refused { path: self.home().path().to_owned(), why });
         }
         for file in &writer.unsynced {
             // Once a sync has failed, another that does not says nothing of earlier writes.

@@ -342,8 +342,9 @@ impl Core {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refusal(&self, why: &str) -> Error {
-        Error::Refused { path: self.home().path().to_owned(), why: why.to_owned() }
+    fn refusal(&self, since: &str) -> Error {
+        let why = format!("writes are refused until it is opened again, since {since}");
+        Error::Refused { path: self.home().path().to_owned(), why }
     }
 
     /// The writer, unless writes are refused.

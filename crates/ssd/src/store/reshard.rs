@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use stepwell_base::counted;
 use stepwell_disk::{Disk, Placed};
 
 use super::Store;
@@ -197,9 +198,8 @@ fn check_sources(sources: &[Source], ours: KeyShardSet) -> Result<&Source> {
     match sources.first().filter(|_| missing.is_empty()) {
         Some(first) => Ok(first),
         None => Err(Error::Options(format!(
-            "key shards {missing} are in none of the {} sources: name a snapshot of each store of \
-             the table",
-            sources.len()
+            "key shards {missing} are in none of {}: name a snapshot of each store of the table",
+            counted(sources.len() as u64, "source")
         ))),
     }
 }

@@ -34,7 +34,7 @@ use crate::stats::Counters;
 use crate::{Error, MANIFEST_NAME, Manifest, Result, SegmentEntry, Stats, StoreOptions};
 
 /// Why a view takes no writes.
-const LOOKED_AT: &str = "it is looked at (`View`): open it as a `Store` to write";
+const LOOKED_AT: &str = "it was opened to be looked at; to write, open it with `Store::open`";
 
 /// How often a manifest is read again whose files went before they were opened.
 const TRIES: usize = 100;

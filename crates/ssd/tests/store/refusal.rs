@@ -338,8 +338,9 @@ fn a_store_that_is_looked_at_stays_as_it_is() {
         store.compact().map(drop),
         store.snapshot(disk.path()).map(drop),
     ] {
-        let Err(Error::Refused { why, .. }) = refused else { panic!("{refused:?}") };
-        assert!(why.contains("looked at"), "{why}");
+        let Err(error @ Error::Refused { .. }) = refused else { panic!("{refused:?}") };
+        let error = error.to_string();
+        assert!(error.ends_with("looked at; to write, open it with `Store::open`"), "{error}");
     }
     history.assert_held(&store);
     drop(store);

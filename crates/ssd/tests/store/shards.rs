@@ -110,7 +110,7 @@ fn sources_that_do_not_go_together_are_refused() {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
         assert!(!message.contains('\n'), "{message}");
     };
-    expect(refused(&["/low"], options()), &["key shards 128-255", "none of the 1 sources"]);
+    expect(refused(&["/low"], options()), &["key shards 128-255", "none of 1 source:"]);
     expect(refused(&[], options()), &["key shards 0-255"]);
     let twice = refused(&["/low", "/high", "/snapshot"], options());
     expect(twice, &["/snapshot", "has key shards 0-255", "so has /low"]);

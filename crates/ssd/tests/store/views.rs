@@ -329,7 +329,7 @@ fn a_view_goes_on_to_a_fork_and_to_another_store() {
     // What it tells of itself is of where it is.
     assert_eq!(view.stats().directories[0].path, "/restored");
     let refused = view.commit().unwrap_err().to_string();
-    assert!(refused.contains("/restored") && refused.contains("`Store`"), "{refused}");
+    assert!(refused.contains("/restored") && refused.contains("`Store::open`"), "{refused}");
     let part = StoreOptions { key_shards: KeyShardSet::part(0, 2), ..options() };
     let half = world.create_directory(Path::new("/half")).unwrap();
     let sources = [third.path()];

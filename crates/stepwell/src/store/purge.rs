@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
-use stepwell_base::ByteCount;
+use stepwell_base::{ByteCount, counted};
 use stepwell_ssd::{Aside, LOCK_NAME, Store};
+use stepwell_train::{Scratch, SetAside};
 
 use super::{Named, name, named, open};
 use crate::failure::Failure;
@@ -33,8 +34,11 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
             }
         }
     }
+    let aside = set_aside(directories);
     if json {
-        said = say::whole(&format!("{:#}\n", json!({ "stores": all })));
+        said = say::whole(&format!("{:#}\n", json!({ "stores": all, "set_aside": aside })));
+    } else {
+        said = said.and(show_aside(&aside).say());
     }
     if errors.is_empty() { said } else { Err(errors.join("; ").into()) }
 }
@@ -73,9 +77,32 @@ fn purge_whole(store: &[PathBuf]) -> Result<Aside, String> {
     Ok(removed)
 }
 
+/// What `train` put out of the way in the directories, and is removed where it is named.
+fn set_aside(directories: &[PathBuf]) -> Vec<SetAside> {
+    let mut found: Vec<SetAside> =
+        directories.iter().flat_map(|path| Scratch::aside_in(path)).collect();
+    found.retain(|aside| named(&[PathBuf::from(&aside.directory)]).is_ok());
+    found
+}
+
+fn show_aside(aside: &[SetAside]) -> Page {
+    let mut page = Page::default();
+    for SetAside { directory, files, bytes } in aside {
+        put!(
+            page,
+            "{directory}: {}, {}, set aside by `train`: `stepwell store purge {directory}` \
+             removes such rows",
+            counted(*files, "file"),
+            ByteCount(*bytes)
+        );
+    }
+    page
+}
+
 fn show(store: &[PathBuf], removed: &Aside) -> Page {
     let mut page = Page::default();
-    put!(page, "{}: {} files removed, {}", name(store), removed.files, ByteCount(removed.bytes));
+    let files = counted(removed.files, "file");
+    put!(page, "{}: {files} removed, {}", name(store), ByteCount(removed.bytes));
     for other in &removed.others {
         put!(page, "  set-aside/{other} is none of a store, and stays");
     }

@@ -4,11 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stepwell_disk::{Disk, FileDisk};
+use stepwell_base::counted;
+use stepwell_disk::{Disk, FileDisk, Lock};
 use stepwell_server::Checkpoint;
 use stepwell_ssd::{Salvaged, StoreOptions};
 
-use super::{DAMAGES_SHOWN, Named, PARTIAL, faults, leases, name, named, open};
+use super::{DAMAGES_SHOWN, Named, PARTIAL, REPAIR_LOCK};
+use super::{faults, leases, name, named, open, repairing};
 use crate::failure::Failure;
 use crate::say::{Page, put, say};
 
@@ -17,6 +19,7 @@ pub(super) fn run(directories: &[PathBuf], into: &Path) -> Result<(), Failure> {
     let Named { checkpoint, stores } = named(directories)?;
     let _leases = leases(&stores)?;
     refuse_inside(directories, into)?;
+    refuse_file(into)?;
     if stores.is_empty() {
         return Err(format!("{} holds no rows", directories[0].display()).into());
     }
@@ -40,7 +43,8 @@ pub(super) fn run(directories: &[PathBuf], into: &Path) -> Result<(), Failure> {
     match lost {
         0 => Ok(()),
         count => {
-            Err(format!("of {count} stores not everything could be salvaged, see above").into())
+            let stores = counted(count, "store");
+            Err(format!("of {stores} not everything could be salvaged, see above").into())
         }
     }
 }
@@ -67,6 +71,16 @@ fn refuse_inside(directories: &[PathBuf], into: &Path) -> Result<(), String> {
     }
 }
 
+/// Refuses a place that is a file, or lies in one.
+fn refuse_file(into: &Path) -> Result<(), String> {
+    match into.ancestors().find(|path| path.exists()) {
+        Some(path) if !path.is_dir() => {
+            Err(format!("{} is no directory: --into names a new directory", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Salvages a store into `target`, which comes to be at one stroke: of a run that fails nothing
 /// stays that could be taken for the whole.
 fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
@@ -77,11 +91,9 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
     let mut partial = target.as_os_str().to_owned();
     partial.push(PARTIAL);
     let partial = PathBuf::from(partial);
-    if partial.exists() {
-        return Err(super::partial(&partial));
-    }
+    let above = target.parent().filter(|above| !above.exists());
+    let (disk, lock) = begin(&partial)?;
     let into = || -> Result<Salvaged, String> {
-        let disk = FileDisk::create(&partial).map_err(|error| error.to_string())?;
         let options = |table, row_bytes| StoreOptions {
             index_bytes_max: u64::MAX,
             ..StoreOptions::new(table, row_bytes)
@@ -89,29 +101,51 @@ fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
         let salvaged = stepwell_ssd::repair(&open(store)?, Arc::new(disk), options);
         let salvaged = salvaged.map_err(|error| error.to_string())?;
         fs::rename(&partial, target).map_err(|error| at(target, error))?;
+        fs::remove_file(target.join(REPAIR_LOCK)).map_err(|error| at(target, error))?;
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = FileDisk::open(parent.unwrap_or(Path::new(".")));
         parent.and_then(|parent| parent.sync_directory()).map_err(|error| error.to_string())?;
         Ok(salvaged)
     };
-    let above = target.parent().filter(|above| !above.exists());
-    into().inspect_err(|_| {
+    let outcome = into().inspect_err(|_| {
         // Whatever else lies there stays.
         let _ = fs::remove_dir_all(&partial);
         let _ = above.map(fs::remove_dir);
-    })
+    });
+    drop(lock);
+    outcome
+}
+
+/// Makes the directory that a repair writes into, and locks it for as long as it goes on.
+fn begin(partial: &Path) -> Result<(FileDisk, Box<dyn Lock>), String> {
+    let mut there = fs::read_dir(partial).into_iter().flatten().flatten();
+    if there.any(|entry| entry.file_name() != REPAIR_LOCK) {
+        return Err(super::partial(partial));
+    }
+    let said = |error: stepwell_disk::Error| error.to_string();
+    let disk = FileDisk::create(partial).map_err(said)?;
+    let Some(lock) = disk.lock(REPAIR_LOCK).map_err(said)? else {
+        return Err(repairing(partial));
+    };
+    // Another one may have written there, and ended, before this one had the lock.
+    let found = disk.entries().map_err(said)?;
+    if found.iter().any(|(name, _)| name != REPAIR_LOCK) {
+        drop(lock);
+        return Err(super::partial(partial));
+    }
+    Ok((disk, lock))
 }
 
 fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page {
     let mut page = Page::default();
     put!(
         page,
-        "{}: {} rows salvaged into {}, {} lost on {} damaged pages",
+        "{}: {} salvaged into {}, {} lost on {}",
         name(store),
-        salvaged.rows,
+        counted(salvaged.rows, "row"),
         target.display(),
         salvaged.rows_lost,
-        salvaged.pages_damaged
+        counted(salvaged.pages_damaged, "damaged page")
     );
     if salvaged.rows_named > salvaged.rows {
         let (named, lost) = (salvaged.rows_named, salvaged.rows_named - salvaged.rows);
@@ -123,9 +157,9 @@ fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page 
     if salvaged.pages_unknown > 0 {
         put!(
             page,
-            "  of {} damaged pages nothing tells the keys: older versions of their rows may have \
+            "  of {} nothing tells the keys: older versions of their rows may have \
              been salvaged in their place",
-            salvaged.pages_unknown
+            counted(salvaged.pages_unknown, "damaged page")
         );
     }
     if salvaged.manifest_lost {
@@ -138,16 +172,16 @@ fn show_salvaged(store: &[PathBuf], target: &Path, salvaged: &Salvaged) -> Page 
     if salvaged.segments_unlisted > 0 {
         put!(
             page,
-            "  {} segments have no whole footer: rows missing at their ends are not counted, and \
-             rows deleted by them may be back",
-            salvaged.segments_unlisted
+            "  without a whole footer: {}: rows missing at the end are not counted, and deleted \
+             rows may be back",
+            counted(salvaged.segments_unlisted, "segment")
         );
     }
     if salvaged.segments_lost > 0 {
         put!(
             page,
-            "  {} segments are missing: older versions of their rows may have been salvaged",
-            salvaged.segments_lost
+            "  missing: {}: older versions of the rows may have been salvaged",
+            counted(salvaged.segments_lost, "segment")
         );
     }
     page

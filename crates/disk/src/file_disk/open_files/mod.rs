@@ -89,7 +89,7 @@ struct Living {
 /// How many files are open, and were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFilesStats {
-    /// How many may be.
+    /// How many may be; beyond it those alone that are wanted while all of them are in use.
     pub bound: usize,
     /// Open now.
     pub open: usize,
@@ -108,8 +108,8 @@ impl fmt::Display for OpenFilesStats {
         let Self { bound, open, most, handles, opened_again, .. } = self;
         write!(
             f,
-            "{open} of {handles} files are open, {most} were at most (bound {bound}), \
-             {opened_again} were opened again"
+            "{open} of {handles} files are open, {most} were at most (above {bound} only while all \
+             were in use), {opened_again} were opened again"
         )
     }
 }
