@@ -70,8 +70,8 @@ pub struct StoreOptions {
     /// What it shares with other stores; without one it has its own.
     pub executor: Option<Executor>,
     /// Threads that open the store, each of which makes a part of the index, up to
-    /// [`OPEN_THREADS_MAX`]; 0 for one for each core and each [`ROWS_PER_THREAD`] rows. What comes
-    /// of it is the same with any number.
+    /// [`OPEN_THREADS_MAX`]; 0 for as many as there are cores, 65,536 rows
+    /// each at least. What comes of it is the same with any number.
     pub open_threads: usize,
     /// Ends opening and restoring between two segments.
     pub stop: StopRequest,
