@@ -41,6 +41,7 @@ pub use lock::LOCK_NAME;
 pub use manifest::{FORMAT_VERSION, MANIFEST_NAME, Manifest, SEGMENTS_MAX, SegmentEntry};
 pub use options::{Compaction, OPEN_THREADS_MAX, SPACE_HARD, StoreOptions, WRITES_MAX};
 pub use repair::{Salvaged, repair};
+pub use segment::is_segment;
 pub use size::SEGMENTS_MANY;
 pub use stats::{DirectoryStats, LIVE_PARTS, Stats};
 pub use store::{

@@ -11,7 +11,7 @@ use serde_json::json;
 use stepwell_base::{ByteCount, counted};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::{Checkpoint, Lease, Rows};
-use stepwell_ssd::{Checked, Damage, MANIFEST_NAME};
+use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, is_segment};
 
 use crate::cli::{StoreArgs, StoreJob};
 use crate::failure::Failure;
@@ -144,7 +144,6 @@ fn repairing(path: &Path) -> String {
 }
 
 fn has_segments(path: &Path) -> bool {
-    let is_segment = |name: &str| name.starts_with("segment-") && name.ends_with(".rows");
     let listed = fs::read_dir(path).into_iter().flatten().flatten();
     listed.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_segment))
 }

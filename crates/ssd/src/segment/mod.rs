@@ -37,6 +37,11 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     number.parse().ok()
 }
 
+/// Whether a file is called as segments are, whatever is in it.
+pub fn is_segment(name: &str) -> bool {
+    name.strip_prefix(NAME_PREFIX).is_some_and(|rest| rest.ends_with(NAME_SUFFIX))
+}
+
 /// The number of the segment whose file is or was called so: one set aside may have got a suffix.
 pub(crate) fn number_of_any(name: &str) -> Option<u64> {
     let (number, _) = name.strip_prefix(NAME_PREFIX)?.split_once(NAME_SUFFIX)?;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_server::Error as ServerError;
-use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME};
+use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME, is_segment};
 
 use super::file_error;
 use crate::{Error, Result};
@@ -71,7 +71,6 @@ pub(crate) fn refuse_store(setting: &str, path: &Path) -> Result<()> {
 
 /// Whether it was opened as a store, or holds one; further up, a manifest alone may be the user's.
 fn is_store(place: &Path) -> bool {
-    let is_segment = |name: &str| name.starts_with("segment-") && name.ends_with(".rows");
     let has_segments = || {
         let mut listed = fs::read_dir(place).into_iter().flatten().flatten();
         listed.any(|entry| entry.file_name().to_str().is_some_and(is_segment))
