@@ -126,7 +126,7 @@ fn the_sets_that_had_shared_keys() {
 #[test]
 fn a_seed_in_place_of_the_namespace_is_found() {
     let seeded =
-        |column: u64, id: String| xxhash_rust::xxh3::xxh3_64_with_seed(id.as_bytes(), column);
+        |column: u64, id: String| twox_hash::XxHash3_64::oneshot_with_seed(column, id.as_bytes());
     let all = (0..26).flat_map(|column| (100..1000).map(move |id| (column, id.to_string())));
     let keys: std::collections::BTreeSet<u64> = all.map(|(c, id)| seeded(c, id)).collect();
     assert_eq!(keys.len(), 3_960);

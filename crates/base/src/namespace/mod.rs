@@ -16,9 +16,8 @@
 
 mod short;
 
-use xxhash_rust::xxh3;
-
 use crate::Key;
+use crate::hash::{Checksum, checksum};
 
 /// Name of the key function as written into checkpoints and packed files.
 pub const KEY_HASH_NAME: &str = "xxh3-64(namespace, NUL, value bytes)";
@@ -35,11 +34,11 @@ const NAME_MAX: usize = 255;
 /// Two of n distinct ids share a key with probability about n² / 2⁶⁵, whatever the ids look like.
 /// The tests of this crate ask that of numbers, texts and prefixes of all kinds.
 pub fn key_of(namespace: &str, value: &[u8]) -> Key {
-    let mut hash = xxh3::Xxh3Default::new();
+    let mut hash = Checksum::new();
     hash.update(namespace.as_bytes());
     hash.update(&[0]);
     hash.update(value);
-    Key(hash.digest())
+    Key(hash.value())
 }
 
 /// Why a text cannot name a namespace.
@@ -99,7 +98,7 @@ impl Namespace {
         let mut bytes = [0; HEAD + SHORT];
         bytes[..HEAD].copy_from_slice(&self.head);
         bytes[before..before + value.len()].copy_from_slice(value);
-        Key(xxh3::xxh3_64(&bytes[..before + value.len()]))
+        Key(checksum(&bytes[..before + value.len()]))
     }
 
     /// As [`key_of`] of `bytes[at..end]`; faster than that where more bytes follow.
@@ -118,7 +117,7 @@ impl Namespace {
                 let mut joined = [0; HEAD + SHORT];
                 joined[..HEAD].copy_from_slice(&self.head);
                 joined[before..before + SHORT].copy_from_slice(next);
-                Key(xxh3::xxh3_64(&joined[..before + end - at]))
+                Key(checksum(&joined[..before + end - at]))
             }
             _ => self.key_of(&bytes[at..end]),
         }

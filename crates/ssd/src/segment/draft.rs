@@ -51,9 +51,23 @@ pub(crate) struct Draft {
 impl Draft {
     /// A segment of at most `rows_max` rows.
     pub(crate) fn new(rows_max: u32, generation: u32) -> Self {
+        Self::within((Vec::new(), Vec::new()), rows_max, generation)
+    }
+
+    /// The same, in the memory of one that is done.
+    pub(crate) fn again(self, rows_max: u32, generation: u32) -> Self {
+        Self::within((self.keys, self.key_shards), rows_max, generation)
+    }
+
+    fn within(lists: (Vec<Key>, Vec<u8>), rows_max: u32, generation: u32) -> Self {
+        let (mut keys, mut key_shards) = lists;
+        keys.clear();
+        keys.reserve_exact(rows_max as usize);
+        key_shards.clear();
+        key_shards.reserve_exact(rows_max as usize);
         Self {
-            keys: Vec::with_capacity(rows_max as usize),
-            key_shards: Vec::with_capacity(rows_max as usize),
+            keys,
+            key_shards,
             births: (u32::MAX, 0),
             deletions: Vec::new(),
             generation,

@@ -194,6 +194,8 @@ struct Writer {
     open: Option<OpenSegment>,
     /// Segments whose last writes are under way, in order.
     ending: VecDeque<Ending>,
+    /// The lists of one that ended, for the next.
+    spare: Option<Draft>,
     /// Writes to be started, in order: those that failed are tried again.
     unwritten: Vec<Write>,
     /// Writes under way.

@@ -227,6 +227,7 @@ impl Store {
             queue: home(&disks)?.queue(of_writer)?,
             open: None,
             ending: std::collections::VecDeque::new(),
+            spare: None,
             unwritten: Vec::new(),
             writing: Vec::new(),
             unsynced: Vec::new(),
