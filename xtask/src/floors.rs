@@ -20,7 +20,7 @@ const FLOORS: [(&str, &[&str]); 8] = [
     ("roof", &["stepwell"]),
     ("attic", &["bench", "sim"]),
     ("floor 4", &["train"]),
-    ("floor 3", &["server"]),
+    ("floor 3", &["engine"]),
     ("floor 2", &["ssd", "mem", "nn", "data"]),
     ("floor 1", &["disk"]),
     ("ground", &["base", "optim"]),
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(height("base"), Some(0));
         assert_eq!(height("optim"), Some(0));
         assert_eq!(height("disk"), Some(1));
-        assert_eq!(height("server"), Some(3));
+        assert_eq!(height("engine"), Some(3));
         assert_eq!(height("xtask"), Some(7));
         assert_eq!(height("rims"), None);
         assert_eq!(floor_name(0), "ground");
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn up_and_sideways_are_faults() {
-        let why = fault(&edge("mem", "server", false)).unwrap();
+        let why = fault(&edge("mem", "engine", false)).unwrap();
         assert_eq!(why, "mem (floor 2) uses server (floor 3): that goes up");
         let why = fault(&edge("mem", "ssd", true)).unwrap();
         assert_eq!(why, "mem (floor 2) uses ssd (floor 2) in its tests: that goes sideways");

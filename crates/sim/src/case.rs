@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Faults, FaultyDisk, MemDisk};
-use stepwell_server::Checkpoint;
+use stepwell_engine::Checkpoint;
 use stepwell_train::Report;
 use tempfile::TempDir;
 

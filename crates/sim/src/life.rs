@@ -10,7 +10,7 @@ use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, FaultyDisk, MemDisk};
-use stepwell_server::{Checkpoint, Keep, Placement};
+use stepwell_engine::{Checkpoint, Keep, Placement};
 use stepwell_train::{Report, RowsAtStart, Silence, Surroundings, Witness, World, train};
 
 use crate::quiet::quietly;

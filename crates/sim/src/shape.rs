@@ -2,8 +2,8 @@
 //! model may depend on any of it.
 
 use stepwell_base::ByteCount;
+use stepwell_engine::Planner;
 use stepwell_mem::{PolicyKind, bytes_for};
-use stepwell_server::Planner;
 use stepwell_train::{Config, Sizes};
 
 use crate::dice::Dice;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use stepwell_base::{KEY_HASH_NAME, random};
 use stepwell_disk::Disk;
-use stepwell_server::{
+use stepwell_engine::{
     Checkpoint, DenseView, Error, Group, Keep, Lease, ModelDigest, Result, Rows, Saved,
 };
 use stepwell_ssd::{Error as StoreError, View};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stepwell_disk::FileDisk;
-use stepwell_server::{Checkpoint, Placement, list};
+use stepwell_engine::{Checkpoint, Placement, list};
 use stepwell_train::{Config, Error as TrainError, Report, RunState, Surroundings};
 
 use crate::cli::EvalArgs;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
+use stepwell_engine::{Checkpoint, Saved, TableSpec};
 use stepwell_optim::Storage;
-use stepwell_server::{Checkpoint, Saved, TableSpec};
 use stepwell_ssd::{Manifest, StoreOptions, View};
 use stepwell_train::RunState;
 

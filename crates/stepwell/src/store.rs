@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::json;
 use stepwell_base::{ByteCount, counted};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_server::{Checkpoint, Lease, Rows};
+use stepwell_engine::{Checkpoint, Lease, Rows};
 use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, is_segment};
 
 use crate::cli::{StoreArgs, StoreJob};
@@ -214,7 +214,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
 }
 
 /// What is wrong with a checkpoint beside its rows.
-fn faults(opened: &stepwell_server::Result<Checkpoint>) -> Vec<String> {
+fn faults(opened: &stepwell_engine::Result<Checkpoint>) -> Vec<String> {
     let checkpoint = match opened {
         Ok(checkpoint) => checkpoint,
         Err(error) => return vec![error.to_string()],
@@ -226,7 +226,7 @@ fn faults(opened: &stepwell_server::Result<Checkpoint>) -> Vec<String> {
 
 /// A line for each part of a checkpoint that is not rows. What says of one whether it is whole may
 /// be the damaged one: so all of them are, or not.
-fn show_parts(path: &Path, opened: &stepwell_server::Result<Checkpoint>) -> Page {
+fn show_parts(path: &Path, opened: &stepwell_engine::Result<Checkpoint>) -> Page {
     let mut page = Page::default();
     let at = |name: &str| path.join(name).display().to_string();
     let [meta, dense, sums] = OF_CHECKPOINTS;

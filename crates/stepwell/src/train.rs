@@ -7,7 +7,7 @@ use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::OpenFiles;
-use stepwell_server::Placement;
+use stepwell_engine::Placement;
 use stepwell_train::{Capacity, Config, Error as TrainError, Limits, RowsAtStart, Surroundings};
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};

@@ -1,7 +1,7 @@
 //! What flows through the pipeline: mini-batches, the batches they are planned in, and marks.
 
+use stepwell_engine::{Bags, GroupUnit, Lookup};
 use stepwell_mem::Occurrence;
-use stepwell_server::{Bags, GroupUnit, Lookup};
 
 /// A place in the training data, between two examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

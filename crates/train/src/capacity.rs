@@ -3,8 +3,8 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
+use stepwell_engine::{Admission, GroupUnit, Grouper, Life, Planner, Puller, Staging, TableSpec};
 use stepwell_mem::{Victim, bytes_for, slots_within};
-use stepwell_server::{Admission, GroupUnit, Grouper, Life, Planner, Puller, Staging, TableSpec};
 use stepwell_ssd::StoreOptions;
 
 use crate::batch::MiniBatch;

@@ -12,7 +12,7 @@ pub enum Error {
     Data(#[from] stepwell_data::DataError),
     /// Rows or checkpoints cannot be read or written, or do not fit.
     #[error(transparent)]
-    Server(#[from] stepwell_server::Error),
+    Engine(#[from] stepwell_engine::Error),
     /// The store cannot be made.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),
@@ -87,7 +87,7 @@ pub enum Error {
 impl Error {
     /// Whether a store failed, or a file of it.
     pub(crate) fn is_of_store(&self) -> bool {
-        matches!(self, Self::Store(_) | Self::Server(stepwell_server::Error::Store(_)))
+        matches!(self, Self::Store(_) | Self::Engine(stepwell_engine::Error::Store(_)))
     }
 }
 

@@ -15,12 +15,12 @@
 
 use stepwell_base::TableId;
 use stepwell_data::Schema;
+use stepwell_engine::TableSpec;
 use stepwell_nn::{
     Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
     GraphError, InputShape, Linear, Precision, Source, bf16_kernel,
 };
 use stepwell_optim::{RowOptimizer, Rule};
-use stepwell_server::TableSpec;
 
 use crate::config::{Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind};
 use crate::{Error, Result};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
-use stepwell_server::Checkpoint;
+use stepwell_engine::Checkpoint;
 
 use crate::batch::Position;
 use crate::config::{Config, ModelKind};

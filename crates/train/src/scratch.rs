@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_server::{Error as ServerError, Placement};
+use stepwell_engine::{Error as EngineError, Placement};
 
 use crate::report::SetAside;
 use crate::{Error, Result};
@@ -100,7 +100,7 @@ impl Scratch {
     fn named(path: &Path, placement: Placement) -> Result<Self> {
         refuse_checkpoint("tiers.ssd", path)?;
         refuse_store("tiers.ssd", path)?;
-        FileDisk::create(path).map_err(ServerError::from)?;
+        FileDisk::create(path).map_err(EngineError::from)?;
         let lock = DirectoryLock::take(path)?;
         let old = left::find(path)?;
         left::refuse_open(&old)?;
@@ -167,8 +167,8 @@ impl Scratch {
                 made.map_err(file_error("create directory", &path))?;
                 if !self.temporary {
                     left::mark(&path)?;
-                    let disk = FileDisk::open(&self.path).map_err(ServerError::from)?;
-                    disk.sync_directory().map_err(ServerError::from)?;
+                    let disk = FileDisk::open(&self.path).map_err(EngineError::from)?;
+                    disk.sync_directory().map_err(EngineError::from)?;
                 }
             }
         }

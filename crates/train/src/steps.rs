@@ -8,7 +8,7 @@ use std::sync::Arc;
 use stepwell_base::clock::Clock;
 use stepwell_data::Schema;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_server::{Bags, Fit, Group, GroupUnit, Grouper, Planner, Puller, Staging};
+use stepwell_engine::{Bags, Fit, Group, GroupUnit, Grouper, Planner, Puller, Staging};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 use crate::batch::{GroupPart, MiniBatch, Position, Purpose};

@@ -8,7 +8,7 @@ use rayon::ThreadPool;
 use stepwell_base::rules::Rules;
 use stepwell_base::{Key, TableId};
 use stepwell_disk::Disk;
-use stepwell_server::{Checkpoint, Keep};
+use stepwell_engine::{Checkpoint, Keep};
 
 use crate::batch::Purpose;
 use crate::capacity::Capacity;

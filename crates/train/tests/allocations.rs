@@ -8,8 +8,8 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::random::Stream;
+use stepwell_engine::Bags;
 use stepwell_nn::{Precision, bf16_kernel};
-use stepwell_server::Bags;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Examples, Steps};
 

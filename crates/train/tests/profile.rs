@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use stepwell_base::Key;
 use stepwell_base::clock::Clock;
-use stepwell_server::Bags;
+use stepwell_engine::Bags;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Examples, KernelReport, LayerReport, PassReport, Steps};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::random::Stream;
-use stepwell_server::Bags;
+use stepwell_engine::Bags;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Error, Examples, Steps};
 

@@ -13,7 +13,7 @@ use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
-use stepwell_server::{Checkpoint, Placement};
+use stepwell_engine::{Checkpoint, Placement};
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Error, Metrics, Observer, Report, Snapshot, Surroundings, train};
 

@@ -3,7 +3,7 @@
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_data::{Schema, Zipf};
-use stepwell_server::Grouper;
+use stepwell_engine::Grouper;
 
 use super::{Examples, Options};
 use crate::train::Ids;

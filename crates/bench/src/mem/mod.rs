@@ -10,9 +10,9 @@ mod shard;
 
 use serde::Serialize;
 use stepwell_base::slab::Slab;
+use stepwell_engine::Planner;
 use stepwell_mem::{PolicyKind, metadata_bytes};
 use stepwell_optim::{RowOptimizer, Rule};
-use stepwell_server::Planner;
 
 use crate::machine::Machine;
 use crate::measure::{Watch, median, over};

@@ -22,7 +22,7 @@ use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
-use stepwell_server::Placement;
+use stepwell_engine::Placement;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Report, RowsAtStart, StageReport, Surroundings, slab_bytes};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{BLOCK_BYTES, Disk, FileDisk, QueueOptions};
-use stepwell_server::TableSpec;
+use stepwell_engine::TableSpec;
 use stepwell_ssd::{Store, StoreOptions};
 use stepwell_train::Config;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk, Lock};
-use stepwell_server::Checkpoint;
+use stepwell_engine::Checkpoint;
 use stepwell_ssd::{Salvaged, StoreOptions};
 
 use super::{DAMAGES_SHOWN, Named, PARTIAL, REPAIR_LOCK};

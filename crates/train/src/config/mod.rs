@@ -8,10 +8,10 @@ mod model;
 use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
+use stepwell_engine::{Admission, Life};
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
-use stepwell_server::{Admission, Life};
 
 pub use self::checkpoint::CheckpointConfig;
 pub use self::model::{ModelConfig, ModelKind};

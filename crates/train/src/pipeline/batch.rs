@@ -11,7 +11,7 @@ use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Chunk, Position as Place, Skips};
-use stepwell_server::Grouper;
+use stepwell_engine::Grouper;
 
 use super::Counters;
 use super::cache::{Recorder, Recording};

@@ -32,7 +32,7 @@ use stepwell_base::queue::{Receiver, bounded};
 use stepwell_base::rules::Rules;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop};
 use stepwell_data::Schema;
-use stepwell_server::{Group, GroupUnit, Planner};
+use stepwell_engine::{Group, GroupUnit, Planner};
 
 use self::batch::{BatchEnds, BatchStage, Cut};
 use self::cache::{Cached, Recorder};

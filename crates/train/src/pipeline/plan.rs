@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_server::{Error as ServerError, Fit, Group, GroupUnit, Planner};
+use stepwell_engine::{Error as EngineError, Fit, Group, GroupUnit, Planner};
 
 use super::due::Due;
 use super::spares::Spares;
@@ -274,7 +274,7 @@ fn too_large(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch) -> E
     let rows = part.lookup.distinct.len();
     let bytes = planner.slab_bytes(rows as u64, group.spec.row_lanes());
     let most = planner.slab_bytes(part.lookup.occurrence_rows.len() as u64, group.spec.row_lanes());
-    Error::Server(ServerError::MiniBatchTooLarge {
+    Error::Engine(EngineError::MiniBatchTooLarge {
         examples: mini.examples(),
         rows,
         table: group.spec.name.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_server::{Chunk, Group, Pull, Puller};
+use stepwell_engine::{Chunk, Group, Pull, Puller};
 
 use super::rules_of;
 use crate::batch::Unit;

@@ -9,7 +9,7 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_server::{Group, Keep};
+use stepwell_engine::{Group, Keep};
 
 use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Mark, MiniBatch, Position, Purpose, Unit};

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_disk::{Disk, FileDisk};
+use stepwell_engine::{Checkpoint, Group, OLDER, Placement, Planner, Staging, TableSpec};
 use stepwell_nn::{Precision, bf16_kernel};
-use stepwell_server::{Checkpoint, Group, OLDER, Placement, Planner, Staging, TableSpec};
 use stepwell_ssd::{
     Compaction, Error as StoreError, Executor, ExecutorOptions, Store, StoreOptions,
 };

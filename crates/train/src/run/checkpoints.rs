@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use stepwell_data::{Position as Place, fingerprints};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_server::{
-    Checkpoint, CheckpointWriter, Error as ServerError, Placement, Saved, passed_over, prepare,
+use stepwell_engine::{
+    Checkpoint, CheckpointWriter, Error as EngineError, Placement, Saved, passed_over, prepare,
 };
 
 use super::sources::Sources;
@@ -42,7 +42,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     refuse_checkpoint("checkpoint.dir", directory)?;
     refuse_store("checkpoint.dir", directory)?;
     if around.placement != Placement::Resume {
-        FileDisk::create(directory).map_err(ServerError::from)?;
+        FileDisk::create(directory).map_err(EngineError::from)?;
     } else if !directory.is_dir() {
         return Err(Error::Config(format!(
             "--resume: there is no directory {}; look at its name, or start a run that will be \
@@ -55,7 +55,7 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     // Before any checkpoint is set aside.
     config.tiers.ssd.as_deref().map(Scratch::check).transpose()?;
     let mut state = state(config, around, sources)?;
-    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory).map_err(ServerError::from)?);
+    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory).map_err(EngineError::from)?);
     let newest = prepare(&*disk, around.placement)?;
     for path in passed_over(&*disk)? {
         (around.on_note)(&format!(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use stepwell_engine::{Group, ModelDigest, Planner};
 use stepwell_nn::Precision;
-use stepwell_server::{Group, ModelDigest, Planner};
 
 use super::Surroundings;
 use crate::capacity::Capacity;

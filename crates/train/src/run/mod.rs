@@ -16,8 +16,8 @@ use stepwell_base::queue::Bell;
 use stepwell_base::stage::{Driver, Pace, Rhythm};
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{DataError, Position as Place, Schema};
-use stepwell_server::{
-    Checkpoint, Error as ServerError, Group, ModelDigest, Placement, Planner, TableSpec,
+use stepwell_engine::{
+    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, TableSpec,
 };
 use stepwell_ssd::Error as StoreError;
 
@@ -96,7 +96,7 @@ fn interrupted(error: Error) -> Error {
     match error {
         Error::Data(DataError::Stopped)
         | Error::Store(StoreError::Stopped)
-        | Error::Server(ServerError::Store(StoreError::Stopped)) => Error::Interrupted,
+        | Error::Engine(EngineError::Store(StoreError::Stopped)) => Error::Interrupted,
         other => other,
     }
 }
@@ -275,7 +275,7 @@ fn digest(
     let mut digest = ModelDigest::default();
     for (group, planner) in groups.iter().zip(planners) {
         match group.digest(planner.cache(), &mut digest, &around.stop) {
-            Err(ServerError::Store(StoreError::Stopped)) => return Ok(None),
+            Err(EngineError::Store(StoreError::Stopped)) => return Ok(None),
             other => other?,
         }
     }

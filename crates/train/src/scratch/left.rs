@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_server::Error as ServerError;
+use stepwell_engine::Error as EngineError;
 use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME, is_segment};
 
 use super::file_error;
@@ -90,8 +90,8 @@ fn real(path: &Path) -> PathBuf {
 /// Refuses rows that somebody has open, or checks.
 pub(super) fn refuse_open(old: &[PathBuf]) -> Result<()> {
     for rows in old.iter().filter(|rows| rows.join(LOCK_NAME).is_file()) {
-        let disk = FileDisk::open(rows).map_err(ServerError::from)?;
-        if disk.lock(LOCK_NAME).map_err(ServerError::from)?.is_none() {
+        let disk = FileDisk::open(rows).map_err(EngineError::from)?;
+        if disk.lock(LOCK_NAME).map_err(EngineError::from)?.is_none() {
             return Err(Error::Store(StoreError::InUse { path: rows.clone() }));
         }
     }
@@ -144,10 +144,10 @@ pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
         .map(|number| format!("{}{number}", super::aside::PREFIX))
         .find(|name| !path.join(name).exists())
         .unwrap_or_else(|| "set-aside".to_owned());
-    let disk = FileDisk::open(path).map_err(ServerError::from)?;
+    let disk = FileDisk::open(path).map_err(EngineError::from)?;
     for from in old {
         if let Some(name) = from.file_name().and_then(|name| name.to_str()) {
-            disk.rename(name, &format!("{aside}/{name}")).map_err(ServerError::from)?;
+            disk.rename(name, &format!("{aside}/{name}")).map_err(EngineError::from)?;
             unmark(from)?;
         }
     }
@@ -160,8 +160,8 @@ fn is_marked(rows: &Path) -> Result<bool> {
 }
 
 fn identity(rows: &Path) -> Result<String> {
-    let disk = FileDisk::open(rows).map_err(ServerError::from)?;
-    Ok(stepwell_server::identity(&disk, rows)?)
+    let disk = FileDisk::open(rows).map_err(EngineError::from)?;
+    Ok(stepwell_engine::identity(&disk, rows)?)
 }
 
 fn unmark(rows: &Path) -> Result<()> {

@@ -10,8 +10,8 @@
 
 use stepwell_base::random::{Stream, finalize};
 use stepwell_base::{Key, TableId, hash};
+use stepwell_engine::{Admission, Dense, History, Life, TableSpec};
 use stepwell_mem::Occurrence;
-use stepwell_server::{Admission, Dense, History, Life, TableSpec};
 
 use super::sight::Sight;
 use crate::batch::GroupPart;

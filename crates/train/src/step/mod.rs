@@ -29,10 +29,10 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
+use stepwell_engine::{Dense, DenseView, Group, TableSpec};
 use stepwell_mem::Occurrence;
 use stepwell_nn::tree_sum_values;
 use stepwell_optim::{DenseOptimizer, DenseState};
-use stepwell_server::{Dense, DenseView, Group, TableSpec};
 
 use self::blocks::Blocks;
 use self::dense::{DenseUpdate, LANES};

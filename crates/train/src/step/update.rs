@@ -6,9 +6,9 @@
 
 use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::slab::RowsMut;
+use stepwell_engine::{History, TableSpec};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
-use stepwell_server::{History, TableSpec};
 
 use crate::batch::GroupPart;
 use crate::models::Model;

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use stepwell_base::Key;
-use stepwell_server::Dense;
+use stepwell_engine::Dense;
 
 use super::life::Lives;
 use super::sight::Sight;
@@ -169,8 +169,8 @@ mod tests {
     use stepwell_base::SlotIndex;
     use stepwell_base::random::Stream;
     use stepwell_base::slab::Slab;
+    use stepwell_engine::Lookup;
     use stepwell_optim::Storage;
-    use stepwell_server::Lookup;
 
     use super::*;
     use crate::batch::{GroupPart, Position, Purpose};

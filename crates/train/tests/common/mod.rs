@@ -7,7 +7,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Pace, Threads};
 use stepwell_base::stop::StopRequest;
-use stepwell_server::Placement;
+use stepwell_engine::Placement;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Report, RowsAtStart, Silence, Surroundings, train};
 

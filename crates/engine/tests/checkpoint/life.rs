@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use stepwell_base::random::Stream;
 use stepwell_base::{Key, TableId};
 use stepwell_disk::Disk;
-use stepwell_optim::{RowOptimizer, Rule, Storage};
-use stepwell_server::{
+use stepwell_engine::{
     Checkpoint, CheckpointWriter, Dense, Group, Keep, Placement, Result, Staging, TableSpec,
     prepare,
 };
+use stepwell_optim::{RowOptimizer, Rule, Storage};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 /// Where checkpoints lie.

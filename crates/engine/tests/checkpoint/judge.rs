@@ -5,7 +5,7 @@ use std::path::Path;
 
 use stepwell_base::Key;
 use stepwell_disk::Disk;
-use stepwell_server::{Checkpoint, Placement, list, passed_over};
+use stepwell_engine::{Checkpoint, Placement, list, passed_over};
 use stepwell_ssd::{Store, check};
 
 use crate::life::{KEEP, Ledger, SAVED, dense, live, options, rows, run, scratch};

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use serde_json::json;
 use stepwell_base::{Key, TableId};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_optim::{RowOptimizer, Rule, Storage};
-use stepwell_server::{
+use stepwell_engine::{
     Checkpoint, CheckpointWriter, Dense, Group, Keep, Lease, RowsView, Staging, TableSpec, list,
 };
+use stepwell_optim::{RowOptimizer, Rule, Storage};
 use stepwell_ssd::{Store, StoreOptions};
 
 /// Where a child is to read, and how.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::random::Stream;
 use stepwell_disk::{Disk, Faults, FaultyDisk, MemDisk, Survival};
-use stepwell_server::Placement;
+use stepwell_engine::Placement;
 
 use crate::harness::{Told, in_threads};
 use crate::judge::{go_on, judge};
@@ -78,10 +78,10 @@ fn what_is_read_stays_in_memory_too() {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     live(&world, Placement::Fresh, 1, &mut ledger).unwrap();
     let saved = world.directory(std::path::Path::new(crate::life::SAVED)).unwrap();
-    let read = stepwell_server::Checkpoint::open_in(&*saved).unwrap();
+    let read = stepwell_engine::Checkpoint::open_in(&*saved).unwrap();
     live(&world, Placement::Resume, 3, &mut ledger).unwrap();
     let steps = |disk: &dyn Disk| -> Vec<u64> {
-        let found = stepwell_server::list(disk).unwrap();
+        let found = stepwell_engine::list(disk).unwrap();
         found.into_iter().map(|(step, _)| step).collect()
     };
     assert_eq!(steps(&*saved), [1, 3, 4]);
