@@ -5,6 +5,7 @@
 //! nothing moved it waits for the pipeline's bell. A simulated scheduler polls the same stages in
 //! any order it likes.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
@@ -39,6 +40,32 @@ pub trait Stage: Send {
 
 /// A stage among others.
 pub type BoxedStage<E> = Box<dyn Stage<Error = E>>;
+
+/// A stage among others, which may fail in more ways than it.
+pub fn among<E, S>(stage: S) -> BoxedStage<E>
+where
+    E: From<S::Error> + 'static,
+    S: Stage + 'static,
+{
+    Box::new(Among { stage, errors: PhantomData })
+}
+
+struct Among<S, E> {
+    stage: S,
+    errors: PhantomData<fn() -> E>,
+}
+
+impl<S: Stage, E: From<S::Error>> Stage for Among<S, E> {
+    type Error = E;
+
+    fn name(&self) -> &'static str {
+        self.stage.name()
+    }
+
+    fn poll(&mut self) -> Result<Progress, E> {
+        Ok(self.stage.poll()?)
+    }
+}
 
 /// Why a stage ended before it was done.
 #[derive(Debug)]

@@ -46,6 +46,14 @@ pub enum Error {
         /// Bytes that would hold any of its size, every id being distinct.
         needed_most: u64,
     },
+    /// The system gave a stage no thread.
+    #[error("cannot start a thread for stage {name}: {source}")]
+    NoThread {
+        /// The stage.
+        name: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A file or directory of a checkpoint could not be read or written; the message names it.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),

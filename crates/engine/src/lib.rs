@@ -18,13 +18,17 @@ mod digest;
 mod error;
 mod future;
 mod group;
-mod keys;
+mod hierarchy;
 mod life;
 mod planner;
 mod pull;
+mod request;
+mod rows;
+mod stages;
 mod staging;
 mod table;
 mod unit;
+mod working_set;
 
 pub use checkpoint::{
     Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, Lease, OLDER, Placement,
@@ -33,10 +37,21 @@ pub use checkpoint::{
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
 pub use group::{Group, Traffic, TrafficCount};
-pub use keys::{Bags, Grouper, Lookup};
+pub use hierarchy::{Hands, Hierarchy};
 pub use life::{Admission, History, Life};
 pub use planner::{Fit, Planner};
 pub use pull::{Pull, Puller};
+pub use request::{Bags, Grouper, Request};
+pub use rows::{
+    Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,
+    WorkingRows, Workspaces,
+};
+pub use stages::{
+    BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,
+    PullStage, Purpose, Ready, Retired, SPARES, Spares, Stages, Times, UNITS_PULLED, Unit, Window,
+    WriteStage, stages,
+};
 pub use staging::{Chunk, Staging};
 pub use table::TableSpec;
 pub use unit::{Fill, GroupUnit};
+pub use working_set::{Part, WorkingSet};

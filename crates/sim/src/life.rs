@@ -10,8 +10,9 @@ use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, FaultyDisk, MemDisk};
+use stepwell_engine::Witness;
 use stepwell_engine::{Checkpoint, Keep, Placement};
-use stepwell_train::{Report, RowsAtStart, Silence, Surroundings, Witness, World, train};
+use stepwell_train::{Report, RowsAtStart, Silence, Surroundings, World, train};
 
 use crate::quiet::quietly;
 use crate::scheduler::{Log, Scheduler};

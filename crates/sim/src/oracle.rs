@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_base::{Key, TableId, hash};
-use stepwell_train::{Moment, Report, Witness};
+use stepwell_engine::{Moment, Witness};
+use stepwell_train::Report;
 
 /// A mini-batch by its place in the run, whatever process reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

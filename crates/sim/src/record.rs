@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rayon::ThreadPool;
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Faults, MemDisk};
-use stepwell_train::{Config, Report, Witness};
+use stepwell_engine::Witness;
+use stepwell_train::{Config, Report};
 
 use crate::finding::{Finding, compare};
 use crate::job::Job;

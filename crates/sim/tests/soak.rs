@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stepwell_base::rules::Rules;
 use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_disk::{Faults, MemDisk};
+use stepwell_engine::{Moment, Witness};
 use stepwell_sim::{Birth, Case, Checker, Dice, Disks, Job, Length, Shape, Style, Tally, pools};
-use stepwell_train::{Moment, Witness};
 
 /// Steps of an epoch.
 const EPOCH_STEPS: u64 = 500;

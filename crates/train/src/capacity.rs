@@ -3,17 +3,20 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
-use stepwell_engine::{Admission, GroupUnit, Grouper, Life, Planner, Puller, Staging, TableSpec};
+use stepwell_engine::{
+    Admission, BATCHES_QUEUED, EmbeddingBags, GroupUnit, Grouper, Life, Planner, Puller, SPARES,
+    Staging, TableSpec, UNITS_PULLED,
+};
 use stepwell_mem::{Victim, bytes_for, slots_within};
 use stepwell_ssd::StoreOptions;
 
-use crate::batch::MiniBatch;
+use crate::batch::mini_batch_bytes_max;
 use crate::config::Config;
 use crate::metrics::Auc;
 use crate::models::Model;
-use crate::pipeline::{BATCHES_QUEUED, BLOCKS_PER_PARSER, SPARES, UNITS_PULLED};
+use crate::pipeline::BLOCKS_PER_PARSER;
 use crate::room::{self, Wants};
-use crate::step::{Sight, Trainer, Versions};
+use crate::step::Trainer;
 use crate::{Error, Result};
 
 /// Code, stacks, and what the allocator keeps for itself.
@@ -234,7 +237,7 @@ impl Capacity {
     fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
         let (batch, schema) = (config.batch() as u64, wanted.schema);
-        let bytes = MiniBatch::bytes_max(batch, schema.dense as u64, schema.slots as u64);
+        let bytes = mini_batch_bytes_max(batch, schema.dense as u64, schema.slots as u64);
         // Being cut, queued, known, planned, and coming back.
         let held =
             BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4 + SPARES;
@@ -273,13 +276,12 @@ impl Capacity {
         let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0);
         let rows = (config.data.mini_batch * wanted.schema.slots) as u64;
         for table in wanted.model.tables() {
-            let width = table.weight_count() as u64;
-            let kept = Versions::bytes_max(config.staleness as u64, rows, width);
+            let kept = EmbeddingBags::stale_bytes_max(table, config.staleness as u64, rows);
             // A checkpoint is written from a copy.
             let copies = 1 + u64::from(config.checkpoint.dir.is_some());
             versions += copies * kept;
             if config.staleness > 0 || table.life.is_some() {
-                elsewhere += Sight::elsewhere_bytes_max(rows, width);
+                elsewhere += EmbeddingBags::elsewhere_bytes_max(table, rows);
             }
             if let Some(Life { admission: Admission::After(_), .. }) = table.life {
                 sketches += copies * (config.life.sketch.0 / wanted.model.tables().len() as u64);

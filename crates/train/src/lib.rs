@@ -23,7 +23,7 @@ mod step;
 mod steps;
 mod world;
 
-pub use batch::{Position, Purpose};
+pub use batch::Position;
 pub use capacity::{Capacity, slab_bytes};
 pub use config::Config;
 pub use error::{Error, Result};
@@ -37,5 +37,5 @@ pub use resume::RunState;
 pub use room::memory_bytes;
 pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, tables, train};
 pub use scratch::Scratch;
-pub use steps::{Examples, StepSeconds, Steps};
-pub use world::{Moment, Sizes, Witness, World};
+pub use steps::{StepInput, StepSeconds, Steps};
+pub use world::{Sizes, World};

@@ -15,7 +15,7 @@
 
 use stepwell_base::TableId;
 use stepwell_data::Schema;
-use stepwell_engine::TableSpec;
+use stepwell_engine::{Columns, TableSpec};
 use stepwell_nn::{
     Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
     GraphError, InputShape, Linear, Precision, Source, bf16_kernel,
@@ -32,8 +32,8 @@ pub struct Model {
     tables: Vec<TableSpec>,
     /// Feature fields of each table group.
     group_fields: Vec<Vec<usize>>,
-    /// First column in the graph's input of each field of each group.
-    field_columns: Vec<Vec<usize>>,
+    /// First column in the graph's input of each field of each table; embeddings come first.
+    columns: Columns,
 }
 
 impl Model {
@@ -62,7 +62,10 @@ impl Model {
             graph,
             tables: vec![table],
             group_fields: vec![(0..schema.slots).collect()],
-            field_columns: vec![(0..schema.slots).map(|field| field * dim).collect()],
+            columns: Columns {
+                of_fields: vec![(0..schema.slots).map(|field| field * dim).collect()],
+                count: schema.slots * dim,
+            },
         })
     }
 
@@ -81,19 +84,14 @@ impl Model {
         &self.group_fields
     }
 
-    /// First column of each field of a group in the graph's input.
-    pub fn field_columns(&self, group: usize) -> &[usize] {
-        &self.field_columns[group]
+    /// Where the fields of each table have their columns in the graph's input.
+    pub fn embedding(&self) -> &Columns {
+        &self.columns
     }
 
     /// Columns of the graph's input.
     pub fn columns(&self) -> usize {
         self.graph.input().columns()
-    }
-
-    /// Those of them that are embeddings; they come first.
-    pub fn embedding_columns(&self) -> usize {
-        self.graph.input().embedding
     }
 }
 

@@ -152,11 +152,22 @@ impl Profile {
         Self { clock, sums: Default::default(), layers: layers::of(graph) }
     }
 
+    /// Seconds of processor time of the calling thread.
+    pub(crate) fn now(&self) -> f64 {
+        self.clock.thread_seconds()
+    }
+
+    /// Counts work that began at `begin` and read and wrote `bytes`.
+    pub(crate) fn over(&self, kernel: Kernel, begin: f64, bytes: u64) {
+        self.sums[kernel as usize].time(begin, self.now());
+        self.count(kernel, 0, bytes);
+    }
+
     /// Runs `work` and counts its time.
     pub(crate) fn time<R>(&self, kernel: Kernel, work: impl FnOnce() -> R) -> R {
-        let begin = self.clock.thread_seconds();
+        let begin = self.now();
         let result = work();
-        self.sums[kernel as usize].time(begin, self.clock.thread_seconds());
+        self.sums[kernel as usize].time(begin, self.now());
         result
     }
 

@@ -1,17 +1,20 @@
 //! Training steps without the pipeline: examples that are there already, every row in memory.
 //!
-//! For benchmarks, and for who brings data of their own: a step is prepared (its keys are grouped,
-//! their slots found) and trained by the same code as in a run, one after the other.
+//! For benchmarks: a step's keys are grouped, its rows brought up by the engine, and it is trained
+//! by the same code as in a run, one part after the other, each part's time taken.
 
 use std::sync::Arc;
 
 use stepwell_base::clock::Clock;
 use stepwell_data::Schema;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_engine::{Bags, Fit, Group, GroupUnit, Grouper, Planner, Puller, Staging};
+use stepwell_engine::{
+    Bags, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, Purpose, Ready, Retired,
+    Staging, Window,
+};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
-use crate::batch::{GroupPart, MiniBatch, Position, Purpose};
+use crate::batch::{Examples, Position};
 use crate::config::Config;
 use crate::models::Model;
 use crate::profile::{KernelReport, LayerReport};
@@ -20,7 +23,7 @@ use crate::{Error, Result};
 
 /// The examples of a step.
 #[derive(Clone, Debug, Default)]
-pub struct Examples {
+pub struct StepInput {
     /// Labels, 0 or 1. // (examples)
     pub labels: Vec<f32>,
     /// Dense features. // (examples, dense)
@@ -40,30 +43,25 @@ pub struct StepSeconds {
     pub train: f64,
 }
 
-/// A model in memory and its steps.
+/// A model and its steps.
 pub struct Steps {
     trainer: Trainer,
-    group: Arc<Group>,
-    planner: Planner,
-    puller: Puller,
+    hierarchy: Hierarchy<Examples>,
     grouper: Grouper,
     clock: Arc<dyn Clock>,
-    number: u32,
     /// Most examples of a step.
     mini_batch: usize,
-    /// Memory of the step before, for the next one.
-    part: GroupPart,
-    unit: GroupUnit,
 }
 
 impl std::fmt::Debug for Steps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Steps").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("Steps").field("hierarchy", &self.hierarchy).finish_non_exhaustive()
     }
 }
 
 impl Steps {
-    /// A fresh model as `config` says, with `slots` slots for rows.
+    /// A fresh model as `config` says, with `slots` slots for rows; what does not fit lies on a
+    /// disk in memory.
     ///
     /// # Errors
     /// Settings from which no model can be built, or too little memory.
@@ -79,70 +77,73 @@ impl Steps {
         };
         let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
         let store = Arc::new(Store::create(disk, options)?);
-        let staging = Staging::new(table.row_lanes(), 1, 1);
+        let staging = Staging::new(table.row_lanes(), 1 << 12, 2);
         let group = Arc::new(Group::new(table.clone(), slots, store, staging)?);
         let pool = compute_pool(config.threads)?;
+        let planner = Planner::new(slots, 2, config.tiers.policy);
+        let window = Window { lookahead: 0, horizon: 0 };
+        let hands = Hands::Caller;
+        let clock_of_stages = Arc::clone(&clock);
         Ok(Self {
             trainer: Trainer::new(model, config, pool, Arc::clone(&clock))?,
-            puller: Puller::new(Arc::clone(&group)),
-            group,
-            planner: Planner::new(slots, 0, config.tiers.policy),
+            hierarchy: Hierarchy::new(vec![group], vec![planner], window, clock_of_stages, hands)?,
             grouper: Grouper::default(),
             clock,
-            number: 0,
             mini_batch: config.data.mini_batch,
-            part: GroupPart::default(),
-            unit: GroupUnit::default(),
         })
     }
 
-    /// Trains on `examples`; gives the sum of their losses and where the time went.
+    /// Trains on `input`; gives the sum of the losses and where the time went.
     ///
     /// # Errors
     /// When there are no examples, more than a mini-batch of them, lists that do not fit each
-    /// other, or fewer slots than rows.
-    pub fn step(&mut self, examples: Examples) -> Result<(f64, StepSeconds)> {
-        self.check(&examples).map_err(Error::Config)?;
+    /// other, or a step with more rows than slots.
+    pub fn step(&mut self, input: StepInput) -> Result<(f64, StepSeconds)> {
+        self.check(&input).map_err(Error::Config)?;
         let begin = self.clock.seconds();
-        let mut part = std::mem::take(&mut self.part);
-        part.bags = examples.bags;
-        self.grouper.group_into(&part.bags, &mut part.lookup);
-        let grouped = self.clock.seconds();
-        let mut mini = MiniBatch {
-            number: self.number,
-            after: Position { step: self.trainer.steps() + 1, ..Position::default() },
+        let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
+            number: 0,
             purpose: Purpose::Train,
-            labels: examples.labels,
-            dense: examples.dense,
-            truth: Vec::new(),
-            groups: vec![part],
-        };
-        self.number += 1;
-        self.plan(&mut mini)?;
-        let planned = self.clock.seconds();
-        let sums = self.trainer.train(&mut mini, std::slice::from_ref(&self.group));
-        let trained = self.clock.seconds();
-        for part in &mini.groups {
-            self.planner.retire(&part.lookup.slots, &part.occurrences);
+            parts: vec![Part::default()],
+            cargo: Examples::default(),
+        });
+        for part in &mut mini.parts {
+            part.request.ends.extend_from_slice(&input.bags.ends);
+            self.grouper.group_into(&input.bags.keys, &mut part.request);
         }
+        let grouped = self.clock.seconds();
+        let after = Position { step: self.trainer.steps() + 1, ..Position::default() };
+        let StepInput { labels, dense, .. } = input;
+        mini.cargo = Examples { after, labels, dense, truth: Vec::new() };
+        self.hierarchy.feed(mini)?;
+        let Some(Ready::Unit(mut unit)) = self.hierarchy.ready()? else {
+            unreachable!("what was fed is ready")
+        };
+        let planned = self.clock.seconds();
+        let mut loss = 0.0;
+        for mini in &mut unit.minis {
+            loss += self.trainer.run(mini, self.hierarchy.groups()).loss;
+        }
+        unit.trained = true;
+        let trained = self.clock.seconds();
+        self.hierarchy.retire(Retired::Unit(unit));
         let retired = self.clock.seconds() - trained;
-        self.part = mini.groups.pop().unwrap_or_default();
         let seconds = StepSeconds {
             group: grouped - begin,
             plan: planned - grouped + retired,
             train: trained - planned,
         };
-        Ok((sums.loss, seconds))
+        Ok((loss, seconds))
     }
 
-    fn check(&self, examples: &Examples) -> std::result::Result<(), String> {
+    fn check(&self, examples: &StepInput) -> std::result::Result<(), String> {
         let (count, most) = (examples.labels.len(), self.mini_batch);
         if !(1..=most).contains(&count) {
             return Err(format!("a step of {count} examples: give 1 to {most} (data.mini_batch)"));
         }
         let model = self.trainer.model();
-        let dense = model.columns() - model.embedding_columns();
-        let fields = model.field_columns(0).len();
+        let dense = model.columns() - model.embedding().count;
+        let fields = model.embedding().of_fields[0].len();
         let (features, ends) = (examples.dense.len(), &examples.bags.ends);
         if features != count * dense {
             return Err(format!(
@@ -157,32 +158,6 @@ impl Steps {
             return Err(format!("the ends of bags do not cut {keys} keys in order"));
         }
         Ok(())
-    }
-
-    fn plan(&mut self, mini: &mut MiniBatch) -> Result<()> {
-        for part in &mut mini.groups {
-            let lookup = &mut part.lookup;
-            self.planner.learn(mini.number, &lookup.distinct);
-            self.planner.begin_unit();
-            if self.planner.fits(&lookup.distinct) != Fit::Now {
-                return Err(self.too_few());
-            }
-            let unit = &mut self.unit;
-            unit.clear();
-            self.planner.plan(mini.number, &lookup.distinct, unit, &mut lookup.slots)?;
-            if unit.evictions > 0 {
-                return Err(self.too_few());
-            }
-            let pull = self.puller.begin(&mut unit.fills)?;
-            self.puller.finish(pull, &mut unit.fills)?;
-            self.planner.pulled(&unit.fills);
-        }
-        Ok(())
-    }
-
-    fn too_few(&self) -> Error {
-        let slots = self.planner.slots();
-        Error::Config(format!("{slots} slots are fewer than the rows of all steps; give more"))
     }
 
     /// Where the processor time of the steps went so far.

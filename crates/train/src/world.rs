@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use rayon::ThreadPool;
 use stepwell_base::rules::Rules;
-use stepwell_base::{Key, TableId};
 use stepwell_disk::Disk;
-use stepwell_engine::{Checkpoint, Keep};
+use stepwell_engine::{Checkpoint, Keep, Witness};
 
-use crate::batch::Purpose;
 use crate::capacity::Capacity;
 
 /// What stands in for the machine.
@@ -48,28 +46,5 @@ impl Sizes {
         capacity.block_bytes = self.block_bytes;
         capacity.chunk_rows.fill(self.chunk_rows);
         capacity.chunks = self.chunks;
-    }
-}
-
-/// When and for what a row was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Moment {
-    /// Steps trained before.
-    pub steps: u64,
-    /// Position of the mini-batch among all that were read, evaluated ones included.
-    pub number: u32,
-    /// Whether the mini-batch only evaluates.
-    pub evaluates: bool,
-}
-
-/// Somebody who sees every row as a step reads it; called by the stage that trains.
-pub trait Witness: Send + Sync {
-    /// A mini-batch reads the row of `key`: its weights, and its optimizer's state.
-    fn read(&self, at: Moment, table: TableId, key: Key, weights: &[f32], state: &[f32]);
-}
-
-impl Moment {
-    pub(crate) fn new(steps: u64, number: u32, purpose: Purpose) -> Self {
-        Self { steps, number, evaluates: purpose == Purpose::Evaluate }
     }
 }

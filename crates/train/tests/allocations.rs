@@ -11,7 +11,7 @@ use stepwell_base::random::Stream;
 use stepwell_engine::Bags;
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_train::config::ModelKind;
-use stepwell_train::{Config, Examples, Steps};
+use stepwell_train::{Config, StepInput, Steps};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -20,9 +20,9 @@ const SLOTS: usize = 26;
 const DENSE: usize = 13;
 const MINI_BATCH: usize = 512;
 
-fn examples(random: &mut Stream) -> Examples {
+fn examples(random: &mut Stream) -> StepInput {
     let count = MINI_BATCH * SLOTS;
-    Examples {
+    StepInput {
         labels: (0..MINI_BATCH).map(|number| (number % 4 / 3) as f32).collect(),
         dense: (0..MINI_BATCH * DENSE).map(|_| random.next_symmetric(1.0)).collect(),
         bags: Bags {
@@ -45,7 +45,7 @@ fn a_step_takes_its_memory_from_the_one_before() {
         config.data.mini_batch = MINI_BATCH;
         let mut steps = Steps::new(&config, 50_000, Arc::new(SystemClock::new())).unwrap();
         let mut random = Stream::named(1, b"allocations");
-        let drawn: Vec<Examples> = (0..WARM_UP + STEPS).map(|_| examples(&mut random)).collect();
+        let drawn: Vec<StepInput> = (0..WARM_UP + STEPS).map(|_| examples(&mut random)).collect();
         let mut before = dhat::HeapStats::get();
         for (number, examples) in drawn.into_iter().enumerate() {
             if number == WARM_UP {

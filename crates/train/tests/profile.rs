@@ -9,7 +9,7 @@ use stepwell_base::Key;
 use stepwell_base::clock::Clock;
 use stepwell_engine::Bags;
 use stepwell_train::config::ModelKind;
-use stepwell_train::{Config, Examples, KernelReport, LayerReport, PassReport, Steps};
+use stepwell_train::{Config, KernelReport, LayerReport, PassReport, StepInput, Steps};
 
 /// Fields and dense features of an example.
 const FIELDS: usize = 26;
@@ -46,9 +46,9 @@ fn config(kind: ModelKind) -> Config {
     config
 }
 
-fn examples(count: usize, step: usize) -> Examples {
+fn examples(count: usize, step: usize) -> StepInput {
     let occurrences = count * FIELDS;
-    Examples {
+    StepInput {
         labels: (0..count).map(|number| (number % 3 == 0) as u32 as f32).collect(),
         dense: vec![0.5; count * DENSE],
         bags: Bags {

@@ -8,7 +8,7 @@ use stepwell_base::clock::SystemClock;
 use stepwell_base::random::Stream;
 use stepwell_engine::Bags;
 use stepwell_train::config::ModelKind;
-use stepwell_train::{Config, Error, Examples, Steps};
+use stepwell_train::{Config, Error, StepInput, Steps};
 
 const SLOTS: usize = 26;
 const DENSE: usize = 13;
@@ -21,8 +21,8 @@ fn steps(kind: ModelKind, threads: usize) -> Result<Steps, Error> {
     Steps::new(&config, 20_000, Arc::new(SystemClock::new()))
 }
 
-/// Examples whose ids are of one, two or no key a slot, some of them frequent.
-fn examples(random: &mut Stream, count: usize) -> Examples {
+/// StepInput whose ids are of one, two or no key a slot, some of them frequent.
+fn examples(random: &mut Stream, count: usize) -> StepInput {
     let mut bags = Bags::default();
     for _ in 0..count * SLOTS {
         for _ in 0..random.next_u64() % 3 {
@@ -31,7 +31,7 @@ fn examples(random: &mut Stream, count: usize) -> Examples {
         }
         bags.ends.push(bags.keys.len() as u32);
     }
-    Examples {
+    StepInput {
         labels: (0..count).map(|number| (number % 4 / 3) as f32).collect(),
         dense: (0..count * DENSE).map(|_| random.next_symmetric(1.0)).collect(),
         bags,
@@ -58,13 +58,13 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     let (mut steps, mut random) = (steps(ModelKind::Lr, 1).unwrap(), Stream::named(2, b"steps"));
     let fits = examples(&mut random, 5);
     let too_many = examples(&mut random, MINI_BATCH + 1);
-    let dense = Examples { dense: vec![0.0; 5], ..fits.clone() };
+    let dense = StepInput { dense: vec![0.0; 5], ..fits.clone() };
     let mut bags = fits.clone();
     bags.bags.ends.pop();
     let mut keys = fits.clone();
     keys.bags.keys.push(Key(1));
     for (wrong, named) in [
-        (Examples::default(), "a step of 0 examples"),
+        (StepInput::default(), "a step of 0 examples"),
         (too_many, "a step of 401 examples"),
         (dense, "5 dense features of 5 examples"),
         (bags, "129 bags of 5 examples"),

@@ -5,7 +5,7 @@ use stepwell_base::random::Stream;
 use stepwell_data::{Schema, Zipf};
 use stepwell_engine::Grouper;
 
-use super::{Examples, Options};
+use super::{Options, StepInput};
 use crate::train::Ids;
 
 /// Share of clicks.
@@ -14,7 +14,7 @@ const CLICKS: f64 = 0.25;
 /// Examples by step.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    steps: Vec<Examples>,
+    steps: Vec<StepInput>,
     rows: usize,
     /// By step, each occurrence's row in the order of first use over all steps: the slots that a
     /// planner gives which never runs out of them.
@@ -29,7 +29,7 @@ impl Drawn {
         let zipfs = ids.zipfs();
         let mut dice = Stream::from_state(11);
         let draw = |_| step(options, &zipfs, &mut dice);
-        let steps: Vec<Examples> = (0..options.steps).map(draw).collect();
+        let steps: Vec<StepInput> = (0..options.steps).map(draw).collect();
         let mut drawn = Self { steps, rows: 0, occurrences: Vec::new(), distinct: Vec::new() };
         drawn.number_rows();
         drawn
@@ -73,7 +73,7 @@ impl Drawn {
         self.rows + self.distinct.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    pub(super) fn steps(&self) -> &[Examples] {
+    pub(super) fn steps(&self) -> &[StepInput] {
         &self.steps
     }
 
@@ -88,8 +88,8 @@ impl Drawn {
     }
 }
 
-fn step(options: &Options, zipfs: &[Zipf], dice: &mut Stream) -> Examples {
-    let mut examples = Examples::default();
+fn step(options: &Options, zipfs: &[Zipf], dice: &mut Stream) -> StepInput {
+    let mut examples = StepInput::default();
     for _ in 0..options.config.data.mini_batch {
         examples.labels.push(f32::from(u8::from(dice.next_f64() < CLICKS)));
         examples.dense.extend((0..Schema::CRITEO.dense).map(|_| dice.next_f32()));

@@ -15,7 +15,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_train::config::ModelKind;
 use stepwell_train::{
-    Config, Examples, KernelReport, LayerReport, Limits, StepSeconds, Steps, memory_bytes,
+    Config, KernelReport, LayerReport, Limits, StepInput, StepSeconds, Steps, memory_bytes,
 };
 
 use self::examples::Drawn;

@@ -5,20 +5,20 @@
 //! falls between two batches and the size of batches never shows in the model.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Chunk, Position as Place, Skips};
-use stepwell_engine::Grouper;
+use stepwell_engine::{Cargo as _, Grouper, Part, Purpose, Spares};
 
 use super::Counters;
 use super::cache::{Recorder, Recording};
 use super::ordered::Ordered;
 use super::read::{Parsed, Pass};
-use super::spares::Spares;
-use crate::batch::{GroupPart, Item, Mark, MiniBatch, Position, Purpose};
+use crate::batch::{Examples, Item, Mark, MiniBatch, Position};
 use crate::{Error, Result};
 
 /// How the stream is cut.
@@ -49,7 +49,7 @@ pub(super) struct BatchStage {
     mini: Option<MiniBatch>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
-    /// Memory for keys, by table group: the grouped form takes their place.
+    /// Keys of the mini-batch being filled, by table: the grouped form takes their place.
     keys: Vec<Vec<Key>>,
     number: u32,
     position: Position,
@@ -65,7 +65,7 @@ pub(super) struct BatchStage {
 pub(super) struct BatchEnds {
     pub(super) input: Arc<Ordered<Parsed>>,
     pub(super) output: Sender<Item>,
-    pub(super) spares: Arc<Spares>,
+    pub(super) spares: Arc<Spares<Examples>>,
 }
 
 impl BatchStage {
@@ -76,7 +76,8 @@ impl BatchStage {
         recorder: Option<Recorder>,
         ends: BatchEnds,
     ) -> Self {
-        counters.skipped(start.skipped_earlier);
+        counters.add_skipped(start.skipped_earlier);
+        let tables = cut.group_fields.len();
         Self {
             skips: Skips::new(cut.skip_max),
             skipped_before_chunk: 0,
@@ -87,7 +88,7 @@ impl BatchStage {
             mini: None,
             batch: Vec::new(),
             grouper: Grouper::default(),
-            keys: Vec::new(),
+            keys: vec![Vec::new(); tables],
             number: 0,
             position: start,
             outgoing: VecDeque::new(),
@@ -127,7 +128,7 @@ impl BatchStage {
                 self.chunk = Some((chunk, 0));
             }
             Parsed::End(pass) => {
-                self.counters.skipped(self.skips.skipped());
+                self.counters.add_skipped(self.skips.skipped());
                 self.end_pass(&pass)?;
                 self.position.skipped_earlier += self.skips.skipped();
                 if let Some(recorder) = &mut self.recorder {
@@ -147,15 +148,16 @@ impl BatchStage {
             return Ok(chunk.len());
         }
         let mut mini = self.mini.take().unwrap_or_else(|| self.empty_mini(pass.purpose));
-        let take = (self.cut.mini_batch - mini.examples()).min(end - next);
-        append(&mut mini, chunk, next..next + take, &self.cut.group_fields);
+        let take = (self.cut.mini_batch - mini.cargo.examples()).min(end - next);
+        let examples = next..next + take;
+        append(&mut mini, &mut self.keys, chunk, examples, &self.cut.group_fields);
         if pass.purpose == Purpose::Train {
             let after = chunk.position_after(next + take - 1);
             (self.position.file, self.position.line) = (after.file, after.line);
             let before = chunk.malformed_before(next + take - 1);
             self.position.skipped = self.skipped_before_chunk + before as u64;
         }
-        let full = mini.examples() == self.cut.mini_batch;
+        let full = mini.cargo.examples() == self.cut.mini_batch;
         self.mini = Some(mini);
         if full {
             self.close_mini()?;
@@ -166,28 +168,22 @@ impl BatchStage {
     fn empty_mini(&mut self, purpose: Purpose) -> MiniBatch {
         let fresh = || MiniBatch {
             number: 0,
-            after: Position::default(),
             purpose,
-            labels: Vec::with_capacity(self.cut.mini_batch),
-            dense: Vec::new(),
-            truth: Vec::new(),
-            groups: self.cut.group_fields.iter().map(|_| GroupPart::default()).collect(),
+            parts: self.cut.group_fields.iter().map(|_| Part::default()).collect(),
+            cargo: Examples {
+                labels: Vec::with_capacity(self.cut.mini_batch),
+                ..Examples::default()
+            },
         };
-        let mut mini = MiniBatch { purpose, ..self.ends.spares.take().unwrap_or_else(fresh) };
-        for part in &mut mini.groups {
-            part.bags.keys = self.keys.pop().unwrap_or_default();
-        }
-        mini
+        MiniBatch { purpose, ..self.ends.spares.take().unwrap_or_else(fresh) }
     }
 
     fn close_mini(&mut self) -> Result<()> {
         let Some(mut mini) = self.mini.take() else { return Ok(()) };
-        for part in &mut mini.groups {
-            self.grouper.group_into(&part.bags, &mut part.lookup);
-            // The grouped form says it all from here on, and rows find their bags by number.
-            let mut keys = std::mem::take(&mut part.bags.keys);
+        for (part, keys) in mini.parts.iter_mut().zip(&mut self.keys) {
+            self.grouper.group_into(keys, &mut part.request);
+            // The request says it all from here on, and rows find their bags by number.
             keys.clear();
-            self.keys.push(keys);
         }
         mini.number = self.number;
         self.number =
@@ -199,7 +195,7 @@ impl BatchStage {
             })?;
         let train = mini.purpose == Purpose::Train;
         self.position.step += u64::from(train);
-        mini.after = self.position;
+        mini.cargo.after = self.position;
         self.batch.push(mini);
         let every = self.cut.checkpoint_every;
         let due = train && every > 0 && self.position.step.is_multiple_of(every);
@@ -207,7 +203,7 @@ impl BatchStage {
             self.close_batch();
         }
         if due {
-            self.outgoing.push_back(Item::Mark(Mark::Checkpoint));
+            self.outgoing.push_back(Item::Checkpoint);
         }
         Ok(())
     }
@@ -227,7 +223,7 @@ impl BatchStage {
         }
         self.outgoing.push_back(Item::Mark(Mark::EpochTrained));
         if self.cut.checkpoint_at_end && pass.epoch + 1 == self.cut.epochs {
-            self.outgoing.push_back(Item::Mark(Mark::Checkpoint));
+            self.outgoing.push_back(Item::Checkpoint);
         }
         Ok(())
     }
@@ -244,47 +240,53 @@ fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Place>) -> usize {
 
 fn append(
     mini: &mut MiniBatch,
+    keys: &mut [Vec<Key>],
     chunk: &Chunk,
-    examples: std::ops::Range<usize>,
+    examples: Range<usize>,
     group_fields: &[Vec<usize>],
 ) {
-    let dense = chunk.schema.dense;
-    mini.labels.extend_from_slice(&chunk.labels[examples.clone()]);
-    mini.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
+    let (dense, cargo) = (chunk.schema.dense, &mut mini.cargo);
+    cargo.labels.extend_from_slice(&chunk.labels[examples.clone()]);
+    cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
     if !chunk.truth.is_empty() {
         // Examples before these, from a source that knows no truth, have none.
-        mini.truth.resize(mini.labels.len() - examples.len(), f32::NAN);
-        mini.truth.extend_from_slice(&chunk.truth[examples.clone()]);
+        cargo.truth.resize(cargo.labels.len() - examples.len(), f32::NAN);
+        cargo.truth.extend_from_slice(&chunk.truth[examples.clone()]);
     }
-    for (part, fields) in mini.groups.iter_mut().zip(group_fields) {
-        if fields.len() == chunk.schema.slots {
-            append_all_fields(part, chunk, examples.clone());
+    for ((part, keys), fields) in mini.parts.iter_mut().zip(keys).zip(group_fields) {
+        let ends = &mut part.request.ends;
+        if fields.iter().copied().eq(0..chunk.schema.slots) {
+            append_all_fields((keys, ends), chunk, examples.clone());
         } else {
-            append_fields(part, chunk, examples.clone(), fields);
+            append_fields((keys, ends), chunk, examples.clone(), fields);
         }
     }
 }
 
-fn append_all_fields(part: &mut GroupPart, chunk: &Chunk, examples: std::ops::Range<usize>) {
+fn append_all_fields(
+    (keys, all_ends): (&mut Vec<Key>, &mut Vec<u32>),
+    chunk: &Chunk,
+    examples: Range<usize>,
+) {
     let slots = chunk.schema.slots;
     let first = chunk.keys_start(examples.start);
     let last = chunk.keys_start(examples.end);
-    let base = part.bags.keys.len() as u32;
-    part.bags.keys.extend_from_slice(&chunk.keys[first..last]);
+    let base = keys.len() as u32;
+    keys.extend_from_slice(&chunk.keys[first..last]);
     let ends = &chunk.bag_ends[examples.start * slots..examples.end * slots];
-    part.bags.ends.extend(ends.iter().map(|end| end - first as u32 + base));
+    all_ends.extend(ends.iter().map(|end| end - first as u32 + base));
 }
 
 fn append_fields(
-    part: &mut GroupPart,
+    (keys, ends): (&mut Vec<Key>, &mut Vec<u32>),
     chunk: &Chunk,
-    examples: std::ops::Range<usize>,
+    examples: Range<usize>,
     fields: &[usize],
 ) {
     for example in examples {
         for field in fields {
-            part.bags.keys.extend_from_slice(chunk.bag(example, *field));
-            part.bags.ends.push(part.bags.keys.len() as u32);
+            keys.extend_from_slice(chunk.bag(example, *field));
+            ends.push(keys.len() as u32);
         }
     }
 }

@@ -15,13 +15,9 @@
 
 mod batch;
 mod cache;
-mod due;
 mod ordered;
 mod parse;
-mod plan;
-mod pull;
 mod read;
-mod spares;
 mod train;
 
 use std::path::Path;
@@ -29,32 +25,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Receiver, bounded};
-use stepwell_base::rules::Rules;
-use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop};
+use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::Schema;
-use stepwell_engine::{Group, GroupUnit, Planner};
+use stepwell_engine::{Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window};
 
 use self::batch::{BatchEnds, BatchStage, Cut};
 use self::cache::{Cached, Recorder};
-use self::due::Due;
 use self::ordered::Ordered;
 use self::parse::ParseStage;
-use self::plan::{PlanEnds, PlanStage, handoff};
-use self::pull::{PullStage, WriteStage};
 use self::read::{Parsed, Raw, ReadStage};
-use self::spares::Spares;
 use self::train::{TrainEnds, TrainStage, Trained, Watch};
-use crate::batch::{Position, Purpose};
-use crate::config::Config;
+use crate::batch::Position;
+use crate::config::{Config, PipelineConfig};
 use crate::metrics::Metrics;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
 pub(crate) use self::cache::CacheMaking;
-pub(crate) use self::due::Times;
-pub(crate) use self::pull::UNITS_PULLED;
 pub(crate) use self::read::{Pass, Passes};
-pub(crate) use self::spares::SPARES;
 pub use self::train::Measured;
 pub(crate) use self::train::Saver;
 
@@ -108,60 +96,22 @@ pub struct Silence;
 
 impl Observer for Silence {}
 
-/// Counts of the planner.
+/// What the run counts, beside what it measures.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    evictions: AtomicU64,
-    units: AtomicU64,
-    in_flight: AtomicU64,
+    /// What the planner counts.
+    pub(crate) rows: Arc<RowCounters>,
     skipped: AtomicU64,
 }
 
-/// [`Counters`] at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Planned {
-    /// Distinct keys per planned unit that were in the slab.
-    pub hits: u64,
-    /// Those that were not.
-    pub misses: u64,
-    /// Rows that left their slot.
-    pub evictions: u64,
-    /// Units planned.
-    pub units: u64,
-    /// Sum over them of the units in flight once each was planned.
-    pub in_flight: u64,
-    /// Malformed lines that were skipped.
-    pub skipped: u64,
-}
-
 impl Counters {
-    fn planned(&self, part: &GroupUnit) {
-        self.hits.fetch_add(part.hits, Ordering::Relaxed);
-        self.misses.fetch_add(part.fills.len() as u64, Ordering::Relaxed);
-        self.evictions.fetch_add(part.evictions, Ordering::Relaxed);
-        self.units.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn in_flight(&self, units: usize) {
-        self.in_flight.fetch_add(units as u64, Ordering::Relaxed);
-    }
-
-    fn skipped(&self, lines: u64) {
+    fn add_skipped(&self, lines: u64) {
         self.skipped.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// The counts so far.
-    pub(crate) fn count(&self) -> Planned {
-        Planned {
-            hits: self.hits.load(Ordering::Relaxed),
-            misses: self.misses.load(Ordering::Relaxed),
-            evictions: self.evictions.load(Ordering::Relaxed),
-            units: self.units.load(Ordering::Relaxed),
-            in_flight: self.in_flight.load(Ordering::Relaxed),
-            skipped: self.skipped.load(Ordering::Relaxed),
-        }
+    /// Malformed lines that were skipped.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
     }
 }
 
@@ -193,8 +143,6 @@ pub(crate) struct Outcome {
 
 /// Blocks and chunks between `read` and `batch` for each parsing thread.
 pub(crate) const BLOCKS_PER_PARSER: usize = 2;
-/// Batches between `batch` and `plan`.
-pub(crate) const BATCHES_QUEUED: usize = 1;
 
 /// Runs all stages to their end.
 pub(crate) fn run(
@@ -203,16 +151,13 @@ pub(crate) fn run(
     driver: &dyn Driver<Error>,
     rhythm: &Rhythm,
 ) -> Result<Outcome> {
-    let (planners_done, trained_done) = (handoff(), handoff());
+    let trained_done = Handoff::default();
     parts.times.stop.rings(&rhythm.bell);
-    let stages = wire(config, parts, rhythm, (&planners_done, &trained_done));
+    let (stages, finished) = wire(config, parts, rhythm, &trained_done);
     let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
     let Trained { trainer, measured } = take(&trained_done).ok_or_else(missing)?;
-    let planners = take(&planners_done).ok_or_else(missing)?;
-    for planner in &planners {
-        assert_eq!(planner.pinned(), 0, "rows are pinned although nothing is in flight");
-    }
+    let planners = finished.take().ok_or_else(missing)?;
     Ok(Outcome { trainer, measured, planners, times: merge(times) })
 }
 
@@ -220,34 +165,24 @@ fn wire(
     config: &Config,
     parts: Parts,
     rhythm: &Rhythm,
-    (planners_done, trained_done): (&Handoff<Vec<Planner>>, &Handoff<Trained>),
-) -> Vec<BoxedStage<Error>> {
+    trained_done: &Handoff<Trained>,
+) -> (Vec<BoxedStage<Error>>, Finished) {
     let bell = &rhythm.bell;
-    let window = config.pipeline.lookahead + 1;
     let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * config.threads);
     let (blocks_in, blocks_out) = bounded(bell, config.threads);
-    let (items_in, items_out) = bounded(bell, BATCHES_QUEUED);
-    let (planned_in, planned_out) = bounded(bell, window + 1);
-    let (pulled_in, pulled_out) = bounded(bell, window + 1);
-    let (retired_in, retired_out) = bounded(bell, window + 1);
-    let chunks = parts.groups.iter().map(|group| group.staging.chunks()).sum();
-    let (down_in, down_out) = bounded(bell, chunks);
-
-    let spares = Arc::new(Spares::default());
     let cut = cut(config, parts.saver.is_some(), parts.group_fields);
     let stop = parts.times.stop.clone();
-    let due = Due::new(parts.times, Arc::clone(&rhythm.clock));
-    let plan_ends = PlanEnds {
-        due,
-        input: items_out,
-        output: planned_in,
-        retired: retired_out,
-        spares: Arc::clone(&spares),
-        finished: Arc::clone(planners_done),
-    };
+    let PipelineConfig { lookahead, horizon } = config.pipeline;
+    let rows = stepwell_engine::stages(
+        (&parts.groups, parts.planners),
+        Window { lookahead, horizon },
+        (parts.times, &rhythm.clock),
+        &parts.counters.rows,
+        bell,
+    );
     let train_ends = TrainEnds {
-        input: pulled_out,
-        retired: retired_in,
+        input: rows.ends.ready,
+        retired: rows.ends.retired,
         bell: Arc::clone(bell),
         finished: Arc::clone(trained_done),
     };
@@ -261,32 +196,21 @@ fn wire(
         counters: Arc::clone(&parts.counters),
         stop,
     };
-    let distances = (config.pipeline.lookahead, config.pipeline.horizon);
-    let (groups, reading) = (parts.groups, (parts.schema, parts.block_bytes));
-    let rules = rules_of(&groups);
+    let reading = (parts.schema, parts.block_bytes);
     let read = ReadStage::new(parts.passes, reading, cached, blocks_in, Arc::clone(&ordered));
     let mut stages: Vec<BoxedStage<Error>> = vec![Box::new(read)];
     for stage in parse_stages(config.threads, blocks_out, &ordered) {
         stages.push(Box::new(stage));
     }
-    let counters = Arc::clone(&parts.counters);
-    let batch_ends = BatchEnds { input: ordered, output: items_in, spares };
-    stages.push(Box::new(BatchStage::new(cut, parts.start, counters, recorder, batch_ends)));
-    let (planners, counters) = (parts.planners, parts.counters);
-    let plan = PlanStage::new(planners, groups.clone(), distances, counters, plan_ends);
-    stages.push(Box::new(plan));
-    stages.push(Box::new(PullStage::new(&groups, planned_out, pulled_in, down_in)));
+    let batch_ends = BatchEnds { input: ordered, output: rows.ends.feed, spares: rows.ends.spares };
+    stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
+    stages.push(among(rows.plan));
+    stages.push(among(rows.pull));
     let trainer = (parts.trainer, parts.start);
-    let train = TrainStage::new(trainer, groups.clone(), parts.saver, watch, train_ends);
+    let train = TrainStage::new(trainer, parts.groups, parts.saver, watch, train_ends);
     stages.push(Box::new(train));
-    let bell = Arc::clone(bell);
-    stages.push(Box::new(WriteStage { groups, input: down_out, bell, rules, late: None }));
-    stages
-}
-
-/// The rules that hold, the same in every table group.
-fn rules_of(groups: &[Arc<Group>]) -> Rules {
-    groups.first().map(|group| group.rules).unwrap_or_default()
+    stages.push(among(rows.write));
+    (stages, rows.finished)
 }
 
 fn parse_stages(

@@ -8,7 +8,8 @@ use stepwell_data::{Block, Chunk, Decoder, Input, Position, ReadOptions, Schema,
 
 use super::cache::Cached;
 use super::ordered::Ordered;
-use crate::batch::Purpose;
+use stepwell_engine::Purpose;
+
 use crate::{Error, Result};
 
 /// One reading of a part of the data.

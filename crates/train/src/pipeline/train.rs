@@ -9,10 +9,10 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Group, Keep};
+use stepwell_engine::{Cargo as _, Group, Keep, Pause, Purpose, Ready, Retired, Unit};
 
 use super::{Counters, Handoff, Observer, Snapshot};
-use crate::batch::{Mark, MiniBatch, Position, Purpose, Unit};
+use crate::batch::{Examples, Mark, MiniBatch, Position};
 use crate::metrics::{Meter, Metrics};
 use crate::resume::RunState;
 use crate::scratch::DirectoryLock;
@@ -72,9 +72,11 @@ pub(super) struct TrainStage {
     eval: Meter,
     best: Meter,
     /// The unit at hand and how many of its mini-batches are done.
-    unit: Option<(Unit, usize)>,
-    input: Receiver<Unit>,
-    retired: Sender<Unit>,
+    unit: Option<(Unit<Examples>, usize)>,
+    /// A pause that waits for rows on their way down.
+    pause: Option<Pause>,
+    input: Receiver<Ready<Examples, Mark>>,
+    retired: Sender<Retired<Examples>>,
     finished: Handoff<Trained>,
 }
 
@@ -89,8 +91,8 @@ pub(super) struct Watch {
 
 /// Where units come from and where they go.
 pub(super) struct TrainEnds {
-    pub(super) input: Receiver<Unit>,
-    pub(super) retired: Sender<Unit>,
+    pub(super) input: Receiver<Ready<Examples, Mark>>,
+    pub(super) retired: Sender<Retired<Examples>>,
     pub(super) bell: Arc<Bell>,
     pub(super) finished: Handoff<Trained>,
 }
@@ -121,6 +123,7 @@ impl TrainStage {
             eval: Meter::new(exact_scores),
             best: Meter::new(exact_scores),
             unit: None,
+            pause: None,
             input: ends.input,
             retired: ends.retired,
             finished: ends.finished,
@@ -129,32 +132,35 @@ impl TrainStage {
 
     fn run_mini(&mut self, mini: &mut MiniBatch) -> Result<()> {
         let Some(trainer) = &mut self.trainer else { return Ok(()) };
+        let sums = trainer.run(mini, &self.groups);
         match mini.purpose {
             Purpose::Train => {
-                let sums = trainer.train(mini, &self.groups);
-                self.position = mini.after;
-                self.measured.steps = mini.after.step;
-                self.measured.examples += mini.examples() as u64;
+                self.position = mini.cargo.after;
+                self.measured.steps = mini.cargo.after.step;
+                self.measured.examples += mini.cargo.examples() as u64;
                 if !sums.loss.is_finite() {
-                    let loss = sums.loss / mini.examples().max(1) as f64;
+                    let loss = sums.loss / mini.cargo.examples().max(1) as f64;
                     let saved = self.measured.saved;
-                    return Err(Error::Diverged { step: mini.after.step, loss, saved });
+                    return Err(Error::Diverged { step: mini.cargo.after.step, loss, saved });
                 }
                 let scores = trainer.scores();
-                self.progressive.add(scores, &mini.labels, sums.loss, sums.probability);
+                self.progressive.add(scores, &mini.cargo.labels, sums.loss, sums.probability);
                 self.measured.trained_at = self.clock.seconds();
             }
             Purpose::Evaluate => {
-                let sums = trainer.score(mini, &self.groups);
                 let scores = trainer.scores();
-                self.eval.add(scores, &mini.labels, sums.loss, sums.probability);
-                let known =
-                    mini.truth.iter().zip(&mini.labels).filter(|(truth, _)| !truth.is_nan());
+                self.eval.add(scores, &mini.cargo.labels, sums.loss, sums.probability);
+                let known = mini
+                    .cargo
+                    .truth
+                    .iter()
+                    .zip(&mini.cargo.labels)
+                    .filter(|(truth, _)| !truth.is_nan());
                 let (truth, labels): (Vec<f32>, Vec<f32>) = known.unzip();
                 self.best.add_probabilities(&truth, &labels);
             }
         }
-        let planned = self.counters.count();
+        let planned = self.counters.rows.count();
         let refilled = self.groups.iter().map(|group| group.traffic.count().refilled).sum();
         let pages_read = self.groups.iter().map(|group| group.store.pages_read()).sum();
         self.observer.progress(&Snapshot {
@@ -170,15 +176,14 @@ impl TrainStage {
         Ok(())
     }
 
-    /// False while the mark must wait.
-    fn pass_mark(&mut self, mark: Mark) -> Result<bool> {
+    fn pass_mark(&mut self, mark: Mark) -> Result<()> {
         match mark {
             // What is measured in part is no figure of an epoch.
             Mark::EpochTrained | Mark::Evaluated if self.stopping => {}
             Mark::EpochTrained => {
                 let metrics = self.progressive.take();
                 if metrics.examples == 0 && self.measured.steps == 0 {
-                    return Err(Error::NothingToTrain { skipped: self.counters.count().skipped });
+                    return Err(Error::NothingToTrain { skipped: self.counters.skipped() });
                 }
                 self.observer.epoch_trained(&metrics);
                 self.measured.progressive.push(metrics);
@@ -194,14 +199,24 @@ impl TrainStage {
                 self.observer.evaluated(&metrics, self.measured.best.as_ref());
                 self.measured.eval.push(metrics);
             }
-            Mark::Checkpoint => {
-                if !self.groups.iter().all(|group| group.staging.is_idle()) {
-                    return Ok(false);
-                }
-                self.save()?;
-            }
         }
+        Ok(())
+    }
+
+    /// Writes the model, once what was dirty is in the store; false while it waits for that.
+    fn pass_pause(&mut self, pause: Pause) -> Result<bool> {
+        if !self.is_idle() {
+            self.pause = Some(pause);
+            return Ok(false);
+        }
+        self.save()?;
+        self.give_back(Retired::Checkpoint(pause));
         Ok(true)
+    }
+
+    /// Whether all that left is in the stores.
+    fn is_idle(&self) -> bool {
+        self.groups.iter().all(|group| group.staging.is_idle())
     }
 
     /// Writes the model as it is now, unless that was done.
@@ -226,14 +241,18 @@ impl TrainStage {
         Ok(())
     }
 
-    fn give_back(&self, unit: Unit) {
+    fn give_back(&self, retired: Retired<Examples>) {
         // Only units that the planner counts come back, and the queue has room for all of them.
-        let sent = self.retired.try_send(unit);
+        let sent = self.retired.try_send(retired);
         assert!(
             !matches!(sent, Err(Refused::Full(_))),
             "more units are in flight than were planned"
         );
     }
+}
+
+fn progress(moved: bool) -> Progress {
+    if moved { Progress::Progressed } else { Progress::Blocked }
 }
 
 impl Stage for TrainStage {
@@ -245,26 +264,26 @@ impl Stage for TrainStage {
 
     fn poll(&mut self) -> Result<Progress> {
         self.stopping |= self.stop.is_made();
+        if let Some(pause) = self.pause.take() {
+            return Ok(progress(self.pass_pause(pause)?));
+        }
         let (mut unit, done) = match self.unit.take() {
             Some(at_hand) => at_hand,
             None => match self.input.try_recv() {
-                Received::Item(unit) => (unit, 0),
+                Received::Item(Ready::Unit(unit)) => (unit, 0),
+                Received::Item(Ready::Checkpoint(pause)) => {
+                    return Ok(progress(self.pass_pause(pause)?));
+                }
+                Received::Item(Ready::Mark(mark)) => {
+                    self.pass_mark(mark)?;
+                    return Ok(Progress::Progressed);
+                }
                 Received::Empty => return Ok(Progress::Blocked),
                 Received::Closed => return Ok(self.finish()),
             },
         };
-        if let Some(mark) = unit.mark {
-            if !self.pass_mark(mark)? {
-                self.unit = Some((unit, done));
-                return Ok(Progress::Blocked);
-            }
-            if mark == Mark::Checkpoint {
-                self.give_back(unit);
-            }
-            return Ok(Progress::Progressed);
-        }
         if self.stopping {
-            self.give_back(unit);
+            self.give_back(Retired::Unit(unit));
             return Ok(Progress::Progressed);
         }
         self.run_mini(&mut unit.minis[done])?;
@@ -272,7 +291,7 @@ impl Stage for TrainStage {
         if done + 1 < unit.minis.len() {
             self.unit = Some((unit, done + 1));
         } else {
-            self.give_back(unit);
+            self.give_back(Retired::Unit(unit));
         }
         Ok(Progress::Progressed)
     }
@@ -283,7 +302,7 @@ impl TrainStage {
         if self.stopping {
             // The stages before have more, which nobody will take; the one behind has to be
             // through with what went down.
-            if !self.groups.iter().all(|group| group.staging.is_idle()) {
+            if !self.is_idle() {
                 return Progress::Blocked;
             }
             let metrics = self.progressive.take();

@@ -26,7 +26,7 @@ pub(super) fn assemble(
         interrupted: false,
         examples: measured.examples,
         steps: measured.steps,
-        skipped_lines: counters.count().skipped,
+        skipped_lines: counters.skipped(),
         wall_seconds: 0.0,
         train_seconds: measured.trained_at,
         examples_per_second: 0.0,
@@ -55,7 +55,7 @@ fn tiers(
     planners: &[Planner],
     counters: &Counters,
 ) -> Tiers {
-    let planned = counters.count();
+    let planned = counters.rows.count();
     let mut host = HostTier {
         slots: capacity.slots.iter().map(|slots| *slots as u64).sum(),
         rows_peak: planners.iter().map(|planner| planner.cache().rows() as u64).sum(),

@@ -17,7 +17,8 @@ use stepwell_base::stage::{Driver, Pace, Rhythm};
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{DataError, Position as Place, Schema};
 use stepwell_engine::{
-    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, TableSpec,
+    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, TableSpec,
+    Times,
 };
 use stepwell_ssd::Error as StoreError;
 
@@ -26,11 +27,11 @@ use self::check::check_evaluation;
 use self::figures::assemble;
 pub use self::sources::synth_options;
 use self::sources::{Sources, evaluation_pass, sources, training_passes};
-use crate::batch::{Position, Purpose};
+use crate::batch::Position;
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::models::Model;
-use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver, Times};
+use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver};
 use crate::report::{self, Report};
 use crate::scratch::Scratch;
 use crate::world::World;

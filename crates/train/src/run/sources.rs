@@ -10,9 +10,10 @@ use stepwell_data::{
 
 use super::cache::{self, Found, Wanted};
 use crate::Result;
-use crate::batch::{Position, Purpose};
+use crate::batch::Position;
 use crate::config::Config;
 use crate::pipeline::Pass;
+use stepwell_engine::Purpose;
 
 /// What a run reads.
 pub(super) struct Sources {

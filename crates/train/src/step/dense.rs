@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
+use stepwell_engine::Workspaces;
 use stepwell_nn::tree_sum;
 use stepwell_optim::{DenseState, DenseStep};
 
-use super::desks::Desks;
 use crate::profile::{Kernel, Profile};
 
 /// Lanes that one task updates.
@@ -17,14 +17,14 @@ pub(super) struct DenseUpdate<'a> {
     pub(super) gradients: &'a [HugeSlice<f32>],
     pub(super) step: DenseStep,
     /// Room for sums of gradients. // (lanes of a task)
-    pub(super) desks: &'a Desks<Vec<f32>>,
+    pub(super) workspaces: &'a Workspaces<Vec<f32>>,
     pub(super) profile: &'a Profile,
 }
 
 impl DenseUpdate<'_> {
     /// Updates all `parameters`, whose state is `state`.
     pub(super) fn run(&self, parameters: &mut [f32], state: &mut DenseState) {
-        let Self { gradients, step, desks, profile } = self;
+        let Self { gradients, step, workspaces, profile } = self;
         let vectors = state.vectors().count();
         let parts = parameters.chunks_mut(LANES).zip(state.parts(LANES));
         let tasks: Vec<_> = parts.enumerate().collect();
@@ -35,11 +35,11 @@ impl DenseUpdate<'_> {
             profile.time(Kernel::Dense, || {
                 let blocks: Vec<&[f32]> =
                     gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
-                let mut room = desks.take(|| vec![0.0; LANES]);
+                let mut room = workspaces.take(|| vec![0.0; LANES]);
                 let sum = &mut room[..parameters.len()];
                 tree_sum(&blocks, sum);
                 step.apply(parameters, state, sum);
-                desks.put_back(room);
+                workspaces.put_back(room);
             });
         });
     }

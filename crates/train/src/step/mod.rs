@@ -2,25 +2,18 @@
 //!
 //! ```text
 //!  by block, any thread   rows ─► x ─► forward ─► loss ─► backward ─► d_x, gradients of the block
-//!  by row, any thread     d_x over a row's bags ─► row optimizer, in the slab
+//!  by row, any thread     d_x over a row's bags ─► row optimizer, in the slot
 //!  by lane, any thread    gradients over blocks ─► dense optimizer
 //! ```
 //!
 //! The three lines follow one another; within a line threads share out whole blocks, rows or
-//! lanes, so the bits do not depend on their number (invariant I2).
+//! lanes, so the bits do not depend on their number (invariant I2). What concerns rows is the
+//! engine's ([`EmbeddingBags`]).
 
-mod blocks;
 mod dense;
-mod desks;
-mod gather;
-mod life;
 mod parameters;
 mod pass;
 mod pool;
-mod sight;
-mod sums;
-mod update;
-mod versions;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,26 +22,21 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
-use stepwell_engine::{Dense, DenseView, Group, TableSpec};
-use stepwell_mem::Occurrence;
+use stepwell_engine::{
+    Blocks, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Laps, Purpose, Shape,
+    Witness, WorkingRows, Workspaces,
+};
 use stepwell_nn::tree_sum_values;
 use stepwell_optim::{DenseOptimizer, DenseState};
 
-use self::blocks::Blocks;
 use self::dense::{DenseUpdate, LANES};
-use self::desks::Desks;
-use self::life::Lives;
 use self::parameters::Parameters;
-use self::pass::{Bench, BlockPass, cut};
+use self::pass::{BlockPass, Workspace, cut};
 pub(crate) use self::pool::compute_pool;
-pub(crate) use self::sight::Sight;
-use self::update::{Desk, Update};
-pub(crate) use self::versions::Versions;
-use crate::batch::MiniBatch;
+use crate::batch::{Examples, MiniBatch};
 use crate::config::Config;
 use crate::models::{Model, rule};
-use crate::profile::Profile;
-use crate::world::{Moment, Witness};
+use crate::profile::{Kernel, Profile};
 use crate::{Error, Result};
 
 const PARAMETERS: &str = "parameters";
@@ -56,7 +44,7 @@ const STEP: &str = "step";
 
 /// Sums over the examples of a mini-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Sums {
+pub(crate) struct Scores {
     pub(crate) loss: f64,
     pub(crate) probability: f64,
 }
@@ -64,17 +52,17 @@ pub(crate) struct Sums {
 /// The dense part of a model, and the threads that compute.
 pub(crate) struct Trainer {
     model: Model,
+    /// Tables and their rows.
+    embeddings: EmbeddingBags,
     pool: Arc<ThreadPool>,
     parameters: Parameters,
     optimizer: DenseOptimizer,
     state: DenseState,
-    steps: u64,
     blocks: usize,
     rows_max: usize,
-    benches: Desks<Bench>,
-    row_desks: Desks<Desk>,
+    workspaces: Workspaces<Workspace>,
     /// Room for sums of gradients. // (lanes of a task)
-    sums: Desks<Vec<f32>>,
+    sums: Workspaces<Vec<f32>>,
     /// Gradient of the parameters by block.
     gradients: Vec<HugeSlice<f32>>,
     logits: Vec<f32>,
@@ -83,10 +71,6 @@ pub(crate) struct Trainer {
     /// Gradient of the pooled embeddings of a mini-batch. It begins at a line of the processor's
     /// caches, so that an embedding of 16 lanes is in one line. // (examples, embedding columns)
     d_x: HugeSlice<f32>,
-    /// By table group; none where rows exist for ever from their first use.
-    lives: Vec<Option<Lives>>,
-    versions: Versions,
-    witness: Option<Arc<dyn Witness>>,
     profile: Profile,
 }
 
@@ -106,29 +90,27 @@ impl Trainer {
             .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
         let parameters = Parameters::new(model.graph(), config.seed);
         let count = parameters.values().len();
-        let tables = model.tables();
-        let sketch = config.life.sketch.0 / tables.len().max(1) as u64;
-        let lives = tables.iter().map(|table| Lives::new(table, sketch)).collect();
-        let widths = tables.iter().map(TableSpec::weight_count).collect();
+        let shape = Shape {
+            blocks: config.model.blocks,
+            staleness: config.staleness,
+            sketch_bytes: config.life.sketch.0,
+        };
+        let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
         Ok(Self {
-            lives,
-            versions: Versions::new(config.staleness, widths),
+            embeddings: EmbeddingBags::new(tables, columns, shape),
             state: DenseState::new(&dense, count),
             pool,
             parameters,
             optimizer,
-            steps: 0,
             blocks: config.model.blocks,
             rows_max: Blocks::new(config.data.mini_batch, config.model.blocks).largest(),
-            benches: Desks::default(),
-            row_desks: Desks::default(),
-            sums: Desks::default(),
+            workspaces: Workspaces::default(),
+            sums: Workspaces::default(),
             gradients: (0..config.model.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
             logits: Vec::new(),
             probabilities: Vec::new(),
             d_logits: Vec::new(),
-            d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding_columns()),
-            witness: None,
+            d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
             profile: Profile::new(clock, model.graph()),
             model,
         })
@@ -142,16 +124,16 @@ impl Trainer {
         let count = model.graph().parameter_count();
         let parameters = 3 * count * lanes + blocks * own(count) + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
-        let bench = own(rows * model.columns()) + rows * lanes + workspace;
-        let desks = (LANES + Desk::lanes_max(model, blocks)) * lanes;
-        let threads = config.threads * (bench + desks + model.graph().packing_bytes(rows));
-        let examples = 3 * mini_batch * lanes + own(mini_batch * model.embedding_columns());
+        let pass = own(rows * model.columns()) + rows * lanes + workspace;
+        let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
+        let threads = config.threads * (pass + update + model.graph().packing_bytes(rows));
+        let examples = 3 * mini_batch * lanes + own(mini_batch * model.embedding().count);
         (parameters + threads + examples) as u64
     }
 
     /// Shows every row that is read from now on to `witness`.
     pub(crate) fn watch(&mut self, witness: Arc<dyn Witness>) {
-        self.witness = Some(witness);
+        self.embeddings.watch(witness);
     }
 
     /// What it trains.
@@ -172,12 +154,12 @@ impl Trainer {
 
     /// Steps trained.
     pub(crate) fn steps(&self) -> u64 {
-        self.steps
+        self.embeddings.steps()
     }
 
     /// Goes on after `steps` steps.
     pub(crate) fn set_steps(&mut self, steps: u64) {
-        self.steps = steps;
+        self.embeddings.set_steps(steps);
     }
 
     /// Whether every dense parameter is a number.
@@ -190,142 +172,62 @@ impl Trainer {
         &self.logits
     }
 
-    /// Scores `mini`; nothing changes.
-    pub(crate) fn score(&mut self, mini: &MiniBatch, groups: &[Arc<Group>]) -> Sums {
-        let mut sights = sights(mini, groups);
-        self.look(mini, groups, &mut sights, false);
-        self.show(mini, groups, &sights);
-        self.run_blocks(mini, &sights, false)
-    }
-
-    /// Scores `mini`, then trains its rows and the dense part on it.
-    pub(crate) fn train(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Sums {
-        let mut occurrences: Vec<Vec<Occurrence>> = mini
-            .groups
-            .iter_mut()
-            .map(|part| {
-                let mut occurrences = std::mem::take(&mut part.occurrences);
-                occurrences.clear();
-                occurrences.resize(part.lookup.slots.len(), Occurrence::default());
-                occurrences
-            })
-            .collect();
-        let sums = {
-            let mut sights = sights(mini, groups);
-            self.look(mini, groups, &mut sights, true);
-            self.versions.look_back(mini, &mut sights, &self.lives);
-            self.show(mini, groups, &sights);
-            self.versions.keep(mini, &sights);
-            self.steps += 1;
-            let sums = self.run_blocks(mini, &sights, true);
-            self.update(mini, &mut sights, &mut occurrences);
-            sums
-        };
-        for (part, occurrences) in mini.groups.iter_mut().zip(occurrences) {
-            part.occurrences = occurrences;
+    /// Scores `mini`, and trains its rows and the dense part on it where that is its purpose.
+    pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Scores {
+        let MiniBatch { number, purpose, parts, cargo } = mini;
+        let trains = *purpose == Purpose::Train;
+        let mut rows = self.embeddings.hold(*number, parts, groups, trains);
+        let scores = self.run_blocks(cargo, &rows, trains);
+        if trains {
+            self.update(cargo, &mut rows);
         }
-        groups.iter().for_each(|group| group.set_steps(self.steps));
-        sums
+        scores
     }
 
-    /// Decides which rows of `mini` exist.
-    fn look(
-        &mut self,
-        mini: &MiniBatch,
-        groups: &[Arc<Group>],
-        sights: &mut [Sight<'_>],
-        trains: bool,
-    ) {
-        let parts = mini.groups.iter().zip(groups).zip(sights).zip(&mut self.lives);
-        for (((part, group), sight), lives) in parts {
-            if let Some(lives) = lives {
-                lives.look(&group.spec, part, sight, (self.steps, trains));
-            }
-        }
-    }
-
-    /// Shows the rows that `mini` reads to the witness.
-    fn show(&self, mini: &MiniBatch, groups: &[Arc<Group>], sights: &[Sight<'_>]) {
-        let Some(witness) = &self.witness else { return };
-        let at = Moment::new(self.steps, mini.number, mini.purpose);
-        for ((part, group), sight) in mini.groups.iter().zip(groups).zip(sights) {
-            let mut weights = vec![0.0; group.spec.weight_count()];
-            let state = group.spec.weight_lanes()..group.spec.model_lanes();
-            for (row, key) in part.lookup.distinct.iter().enumerate() {
-                let state = &sight.held(row)[state.clone()];
-                sight.weights(row).copy_to(&mut weights);
-                witness.read(at, group.spec.id, *key, &weights, state);
-            }
-        }
-    }
-
-    fn run_blocks(&mut self, mini: &MiniBatch, sights: &[Sight<'_>], train: bool) -> Sums {
+    fn run_blocks(&mut self, examples: &Examples, rows: &WorkingRows<'_>, train: bool) -> Scores {
         self.parameters.pack(self.model.graph(), &self.pool, &self.profile);
         let (parameters, packed) = self.parameters.packed();
-        let examples = mini.examples();
-        let blocks = Blocks::new(examples, self.blocks);
-        self.logits.resize(examples, 0.0);
-        self.probabilities.resize(examples, 0.0);
-        self.d_logits.resize(examples, 0.0);
+        let count = examples.examples();
+        let blocks = Blocks::new(count, self.blocks);
+        self.logits.resize(count, 0.0);
+        self.probabilities.resize(count, 0.0);
+        self.d_logits.resize(count, 0.0);
         let pass = BlockPass {
             model: &self.model,
             parameters,
             packed,
-            benches: &self.benches,
+            workspaces: &self.workspaces,
             rows_max: self.rows_max,
-            mini,
-            sights,
+            examples,
+            embeddings: &self.embeddings,
+            rows,
             blocks,
             profile: &self.profile,
         };
         let mut tasks = cut(
             blocks,
-            self.model.embedding_columns(),
+            self.model.embedding().count,
             [&mut self.logits, &mut self.probabilities, &mut self.d_logits],
             &mut self.d_x,
             train.then_some(&mut self.gradients),
         );
         self.pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
-        let sum = |of: fn(&Sums) -> f64| {
-            tree_sum_values(&tasks.iter().map(|task| of(&task.sums)).collect::<Vec<f64>>())
+        let sum = |of: fn(&Scores) -> f64| {
+            tree_sum_values(&tasks.iter().map(|task| of(&task.scores)).collect::<Vec<f64>>())
         };
-        Sums { loss: sum(|sums| sums.loss), probability: sum(|sums| sums.probability) }
+        Scores { loss: sum(|scores| scores.loss), probability: sum(|scores| scores.probability) }
     }
 
     /// Updates rows and dense parameters; neither reads the other, so threads mix both.
-    fn update(
-        &mut self,
-        mini: &MiniBatch,
-        sights: &mut [Sight<'_>],
-        occurrences: &mut [Vec<Occurrence>],
-    ) {
+    fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) {
         let step = self.optimizer.begin_step();
-        let Self { model, parameters, state, gradients, d_x, d_logits, blocks, pool, .. } = self;
-        let sums = &self.sums;
-        let (profile, desks) = (&self.profile, &self.row_desks);
-        let (lives, steps) = (&self.lives, self.steps);
-        let blocks = Blocks::new(mini.examples(), *blocks);
-        let rows = || {
-            let parts = mini.groups.iter().zip(sights).zip(occurrences).enumerate();
-            for (group, ((part, sight), occurrences)) in parts {
-                let (labels, lives) = (&mini.labels, lives[group].as_ref());
-                let update = Update {
-                    model,
-                    group,
-                    part,
-                    blocks,
-                    labels,
-                    d_x,
-                    d_logits,
-                    lives,
-                    step: steps,
-                    profile,
-                    desks,
-                };
-                update.run(sight.rows_mut(), occurrences);
-            }
-        };
-        let dense = DenseUpdate { gradients, step, desks: sums, profile };
+        let Self { embeddings, parameters, state, gradients, d_x, d_logits, pool, .. } = self;
+        let (sums, profile) = (&self.sums, &self.profile);
+        let columns = examples.examples() * embeddings.columns().count;
+        let of_rows =
+            Gradients { d_x: &d_x[..columns], d_first_order: d_logits, labels: &examples.labels };
+        let rows = || embeddings.apply(rows, of_rows, &RowLaps(profile));
+        let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
         let dense = || dense.run(parameters.values_mut(), state);
         pool.install(|| rayon::join(rows, dense));
     }
@@ -334,8 +236,7 @@ impl Trainer {
     /// which it is a copy.
     pub(crate) fn kept(&self) -> DenseView<'_> {
         let mut past = Dense::default();
-        self.versions.save(&mut past);
-        self.lives.iter().flatten().for_each(|lives| lives.save(&mut past));
+        self.embeddings.save(&mut past);
         let mut dense = self.dense();
         dense.sections.extend(DenseView::from(past).sections);
         dense
@@ -374,22 +275,19 @@ impl Trainer {
         let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
         let rule = *self.optimizer.rule();
         self.optimizer = DenseOptimizer::resume(rule, step).map_err(|error| error.to_string())?;
-        self.versions.load(dense, self.optimizer.step())?;
-        self.lives.iter_mut().flatten().try_for_each(|lives| lives.load(dense))
+        self.embeddings.load(dense, step)
     }
 }
 
-fn sights<'a>(mini: &'a MiniBatch, groups: &'a [Arc<Group>]) -> Vec<Sight<'a>> {
-    let parts = mini.groups.iter().zip(groups);
-    parts
-        .map(|(part, group)| {
-            let held = group.slab.hold(&part.lookup.slots);
-            let width = group.spec.weight_count();
-            let mut sight = Sight::new(held, width, group.spec.storage);
-            for (row, early) in part.early.chunks_exact(width).enumerate() {
-                sight.replace(row, |weights| weights.copy_from_slice(early));
-            }
-            sight
-        })
-        .collect()
+/// Counts the parts of rows' updates.
+struct RowLaps<'a>(&'a Profile);
+
+impl Laps for RowLaps<'_> {
+    fn now(&self) -> f64 {
+        self.0.now()
+    }
+
+    fn over(&self, begin: f64, bytes: u64) {
+        self.0.over(Kernel::Rows, begin, bytes);
+    }
 }

@@ -3,22 +3,20 @@
 use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
-use stepwell_nn::{Block, Matrix, PackedWeights, Workspace, binary_cross_entropy};
+use stepwell_engine::{Blocks, Cargo as _, EmbeddingBags, Pooled, WorkingRows, Workspaces};
+use stepwell_nn::{Block, Matrix, PackedWeights, binary_cross_entropy};
 
-use super::blocks::Blocks;
-use super::desks::Desks;
-use super::sight::Sight;
-use super::{Sums, gather};
-use crate::batch::MiniBatch;
+use super::Scores;
+use crate::batch::Examples;
 use crate::models::Model;
 use crate::profile::{Kernel, Pass, Profile};
 
 /// What one thread needs for a block.
 #[derive(Debug)]
-pub(super) struct Bench {
-    pub(super) x: HugeSlice<f32>,
-    pub(super) first_order: Vec<f32>,
-    pub(super) workspace: Workspace<f32>,
+pub(super) struct Workspace {
+    x: HugeSlice<f32>,
+    first_order: Vec<f32>,
+    graph: stepwell_nn::Workspace<f32>,
 }
 
 /// One block's part of the mini-batch's buffers.
@@ -29,7 +27,7 @@ pub(super) struct BlockTask<'a> {
     pub(super) d_logits: &'a mut [f32],
     pub(super) d_x: &'a mut [f32],
     pub(super) gradients: Option<&'a mut HugeSlice<f32>>,
-    pub(super) sums: Sums,
+    pub(super) scores: Scores,
 }
 
 /// Cuts the mini-batch's buffers at the blocks.
@@ -51,7 +49,7 @@ pub(super) fn cut<'a>(
             d_logits: front(&mut d_logits, rows),
             d_x: front(&mut d_x, rows * embedding),
             gradients: gradients.next(),
-            sums: Sums::default(),
+            scores: Scores::default(),
         });
     }
     tasks
@@ -69,44 +67,43 @@ pub(super) struct BlockPass<'a> {
     pub(super) parameters: &'a [f32],
     /// Packed of these parameters.
     pub(super) packed: &'a PackedWeights,
-    pub(super) benches: &'a Desks<Bench>,
+    pub(super) workspaces: &'a Workspaces<Workspace>,
     pub(super) rows_max: usize,
-    pub(super) mini: &'a MiniBatch,
-    pub(super) sights: &'a [Sight<'a>],
+    pub(super) examples: &'a Examples,
+    pub(super) embeddings: &'a EmbeddingBags,
+    pub(super) rows: &'a WorkingRows<'a>,
     pub(super) blocks: Blocks,
     pub(super) profile: &'a Profile,
 }
 
 impl BlockPass<'_> {
-    fn bench(&self) -> Bench {
-        self.benches.take(|| Bench {
+    fn workspace(&self) -> Workspace {
+        self.workspaces.take(|| Workspace {
             x: HugeSlice::rounded_up(self.rows_max * self.model.columns()),
             first_order: vec![0.0; self.rows_max],
-            workspace: Workspace::new(self.model.graph(), self.rows_max),
+            graph: stepwell_nn::Workspace::new(self.model.graph(), self.rows_max),
         })
     }
 
     pub(super) fn run(&self, task: &mut BlockTask<'_>) {
         let range = self.blocks.range(task.number);
         let (rows, columns) = (range.len(), self.model.columns());
-        let mut bench = self.bench();
-        let x = &mut bench.x[..rows * columns];
-        let first_order = &mut bench.first_order[..rows];
+        let mut workspace = self.workspace();
+        let x = &mut workspace.x[..rows * columns];
+        let first_order = &mut workspace.first_order[..rows];
         let profile = self.profile;
-        profile.time(Kernel::Gather, || {
-            gather::gather(self.model, self.mini, self.sights, range.clone(), x, first_order);
-        });
-        profile.count(Kernel::Gather, 0, gather::bytes(self.model, self.mini, range.clone()));
+        profile.time(Kernel::Gather, || self.gather(range.clone(), x, first_order));
+        profile.count(Kernel::Gather, 0, self.embeddings.gather_bytes(self.rows, range.clone()));
         let block = Block { x: Matrix::packed(x, rows, columns), first_order };
         let (graph, flops) = (self.model.graph(), self.model.graph().flops_per_example());
         profile.time(Kernel::Forward, || {
             let laps = &mut profile.laps(Pass::Forward, rows);
-            let workspace = &mut bench.workspace;
+            let workspace = &mut workspace.graph;
             let graph = graph.watched(laps).with_packed(self.packed);
             graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
-        task.sums = profile.time(Kernel::Loss, || self.score(task, range));
+        task.scores = profile.time(Kernel::Loss, || self.score(task, range));
         if let Some(gradients) = task.gradients.as_deref_mut() {
             profile.time(Kernel::Backward, || {
                 let laps = &mut profile.laps(Pass::Backward, rows);
@@ -114,25 +111,36 @@ impl BlockPass<'_> {
                     self.parameters,
                     &block,
                     task.d_logits,
-                    &mut bench.workspace,
+                    &mut workspace.graph,
                     task.d_x,
                     gradients,
                 );
             });
             profile.count(Kernel::Backward, rows as u64 * flops.backward, 0);
         }
-        self.benches.put_back(bench);
+        self.workspaces.put_back(workspace);
     }
 
-    fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> Sums {
+    /// Dense features and pooled embeddings of the examples of `range`.
+    fn gather(&self, range: Range<usize>, x: &mut [f32], first_order: &mut [f32]) {
+        let (width, embedding) = (self.model.columns(), self.model.embedding().count);
+        let dense = width - embedding;
+        let features = &self.examples.dense[range.start * dense..range.end * dense];
+        for (row, features) in x.chunks_exact_mut(width).zip(features.chunks_exact(dense.max(1))) {
+            row[embedding..].copy_from_slice(features);
+        }
+        self.embeddings.gather(self.rows, range, Pooled { x, width, first_order });
+    }
+
+    fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> Scores {
         let loss = binary_cross_entropy(
             task.logits,
-            &self.mini.labels[range],
-            self.mini.examples(),
+            &self.examples.labels[range],
+            self.examples.examples(),
             task.d_logits,
             task.probabilities,
         );
         let probability = task.probabilities.iter().map(|p| f64::from(*p)).sum();
-        Sums { loss, probability }
+        Scores { loss, probability }
     }
 }

@@ -29,15 +29,15 @@ fn tree(sums: &[Option<Vec<f32>>], low: usize, high: usize) -> Option<Vec<f32>> 
 }
 
 /// As the module's text has it, with lists.
-fn plainly(gradients: &Gradients<'_>, bags: Range<usize>, blocks: Blocks, wide: usize) -> Sum {
+fn plainly(gradients: &BagGradients<'_>, bags: Range<usize>, blocks: Blocks, wide: usize) -> Sum {
     let fields = gradients.field_columns.len();
     let mut sums = vec![None::<Vec<f32>>; blocks.count()];
     let mut examples: Vec<usize> = Vec::new();
     for bag in &gradients.bags[bags] {
         let (example, field) = (*bag as usize / fields, *bag as usize % fields);
-        let start = example * gradients.embedding_columns + gradients.field_columns[field];
+        let start = example * gradients.columns + gradients.field_columns[field];
         let mut values = gradients.d_x[start..start + gradients.dim].to_vec();
-        values.extend(vec![gradients.d_logits[example]; wide]);
+        values.extend(vec![gradients.d_first_order[example]; wide]);
         let block = (0..blocks.count()).find(|block| blocks.range(*block).contains(&example));
         let sum = &mut sums[block.unwrap()];
         match sum {
@@ -64,8 +64,9 @@ fn gradients_are_summed_as_by_lists() {
         let columns: Vec<usize> = (0..FIELDS).map(|field| (FIELDS - 1 - field) * dim).collect();
         let mut numbers =
             |count| -> Vec<f32> { (0..count).map(|_| random.next_symmetric(1.0)).collect() };
-        let (d_x, d_logits) = (numbers(EXAMPLES * FIELDS * dim), numbers(EXAMPLES));
-        let labels: Vec<f32> = d_logits.iter().map(|d| f32::from(u8::from(*d > 0.3))).collect();
+        let (d_x, d_first_order) = (numbers(EXAMPLES * FIELDS * dim), numbers(EXAMPLES));
+        let labels: Vec<f32> =
+            d_first_order.iter().map(|d| f32::from(u8::from(*d > 0.3))).collect();
         let (mut bags, mut ends) = (Vec::new(), vec![0]);
         for count in [1, 2, 2, 3, 5, 9, 40, 200] {
             let most = (EXAMPLES * FIELDS) as u64;
@@ -75,14 +76,14 @@ fn gradients_are_summed_as_by_lists() {
             bags.extend(of_row);
             ends.push(bags.len());
         }
-        let gradients = Gradients {
+        let gradients = BagGradients {
             bags: &bags,
             d_x: &d_x,
-            d_logits: &d_logits,
+            d_first_order: &d_first_order,
             labels: &labels,
             field_columns: &columns,
             fields: Divisor::new(FIELDS as u32),
-            embedding_columns: FIELDS * dim,
+            columns: FIELDS * dim,
             dim,
         };
         let blocks = Blocks::new(EXAMPLES, blocks);

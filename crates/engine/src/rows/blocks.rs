@@ -2,32 +2,34 @@
 
 /// `examples` examples in `count` blocks, as even as whole examples allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocks {
+pub struct Blocks {
     examples: usize,
     count: usize,
 }
 
 impl Blocks {
-    pub(crate) fn new(examples: usize, count: usize) -> Self {
+    /// So many blocks of so many examples.
+    pub fn new(examples: usize, count: usize) -> Self {
         Self { examples, count }
     }
 
-    pub(crate) fn count(&self) -> usize {
+    /// Number of blocks.
+    pub fn count(&self) -> usize {
         self.count
     }
 
     /// First example of block `block`; of block `count` it is the end.
-    pub(crate) fn start(&self, block: usize) -> usize {
+    pub fn start(&self, block: usize) -> usize {
         self.examples * block / self.count
     }
 
     /// Examples of block `block`.
-    pub(crate) fn range(&self, block: usize) -> std::ops::Range<usize> {
+    pub fn range(&self, block: usize) -> std::ops::Range<usize> {
         self.start(block)..self.start(block + 1)
     }
 
     /// Examples of the largest block.
-    pub(crate) fn largest(&self) -> usize {
+    pub fn largest(&self) -> usize {
         self.examples.div_ceil(self.count)
     }
 }

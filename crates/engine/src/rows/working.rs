@@ -1,11 +1,28 @@
-//! The rows of one group as a step reads them: those of the slab, or older versions of some.
+//! The rows of a mini-batch as a step reads them: those in their slots, or older versions of some.
 
-use stepwell_base::slab::{Held, Rows, RowsMut};
+use std::sync::Arc;
+
+use stepwell_base::slab::{Held, Rows, RowsMut, Slab};
+use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
 
-/// Rows held for a step, by their place in the mini-batch's list of distinct rows.
+use crate::{Group, Part, Request, TableSpec};
+
+/// The rows of a mini-batch, held until this goes.
 #[derive(Debug)]
-pub(crate) struct Sight<'a> {
+pub struct WorkingRows<'a> {
+    pub(super) tables: Vec<TableRows<'a>>,
+    pub(super) groups: &'a [Arc<Group>],
+    /// Whether they were held to be trained.
+    pub(super) trains: bool,
+}
+
+/// Those of one table, by their number in the request.
+#[derive(Debug)]
+pub(super) struct TableRows<'a> {
+    pub(super) request: &'a Request,
+    /// How each occurs, once it was trained.
+    pub(super) occurrences: &'a mut Vec<Occurrence>,
     held: Held<'a>,
     /// Weights that are read in place of the slab's. // (rows read elsewhere, weights)
     elsewhere: Vec<f32>,
@@ -16,14 +33,27 @@ pub(crate) struct Sight<'a> {
     storage: Storage,
 }
 
-impl<'a> Sight<'a> {
-    /// The rows of the slab, each with `width` weights in front that are kept in `storage`.
-    pub(super) fn new(held: Held<'a>, width: usize, storage: Storage) -> Self {
-        Self { held, elsewhere: Vec::new(), places: Vec::new(), width, storage }
+impl<'a> TableRows<'a> {
+    /// The rows of `slab` that `part` has.
+    pub(super) fn new(part: &'a mut Part, slab: &'a Slab, table: &TableSpec) -> Self {
+        let (rows, width) = (&mut part.rows, table.weight_count());
+        let mut held = Self {
+            request: &part.request,
+            occurrences: &mut rows.occurrences,
+            held: slab.hold(&rows.slots),
+            elsewhere: Vec::new(),
+            places: Vec::new(),
+            width,
+            storage: table.storage,
+        };
+        for (row, early) in rows.early.chunks_exact(width).enumerate() {
+            held.replace(row, |weights| weights.copy_from_slice(early));
+        }
+        held
     }
 
     /// Bytes for `rows` rows of `width` weights that are all read elsewhere.
-    pub(crate) fn elsewhere_bytes_max(rows: u64, width: u64) -> u64 {
+    pub(super) fn elsewhere_bytes_max(rows: u64, width: u64) -> u64 {
         rows * (width + 1) * size_of::<f32>() as u64
     }
 
@@ -82,6 +112,11 @@ impl<'a> Sight<'a> {
         self.elsewhere.resize(start + self.width, 0.0);
         fill(&mut self.elsewhere[start..]);
         self.places[row] = (start / self.width + 1) as u32;
+    }
+
+    /// The rows of the slab for writing, and a place for how each occurs.
+    pub(super) fn for_update(&mut self) -> (RowsMut<'_>, &mut [Occurrence]) {
+        (self.held.rows_mut(), self.occurrences)
     }
 
     /// The rows of the slab for writing.

@@ -12,18 +12,18 @@
 //! written where there are any.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_engine::{Error as EngineError, Fit, Group, GroupUnit, Planner};
 
+use super::counters::Counters;
 use super::due::Due;
+use super::flow::{Cargo, Item, MiniBatch, Pause, Ready, Retired, Unit};
 use super::spares::Spares;
-use super::{Counters, Handoff, rules_of};
-use crate::batch::{Item, Mark, MiniBatch, Unit};
-use crate::{Error, Result};
+use super::{Handoff, Window, rules_of};
+use crate::{Error, Fit, Group, GroupUnit, Planner, Result};
 
 /// Units in flight, the one that trains included, whatever part of the slots they hold.
 const WINDOW_LEAST: usize = 2;
@@ -31,57 +31,57 @@ const WINDOW_LEAST: usize = 2;
 const WINDOW_PART: usize = 2;
 
 #[derive(Debug)]
-enum Waiting {
-    Batch(VecDeque<MiniBatch>),
-    Mark(Mark),
+enum Waiting<C, M> {
+    Batch(VecDeque<MiniBatch<C>>),
+    Mark(M),
+    Checkpoint,
 }
 
-pub(super) struct PlanStage {
+/// Stage `plan`.
+pub struct PlanStage<C, M> {
     planners: Vec<Planner>,
     groups: Vec<Arc<Group>>,
-    lookahead: usize,
-    horizon: usize,
-    waiting: VecDeque<Waiting>,
+    window: Window,
+    waiting: VecDeque<Waiting<C, M>>,
     in_flight: usize,
     /// The front batch does not fit until something retires.
     stuck: bool,
-    outgoing: Option<Unit>,
+    outgoing: Option<Ready<C, M>>,
     input_closed: bool,
     counters: Arc<Counters>,
     due: Due,
     rules: Rules,
-    input: Receiver<Item>,
-    output: Sender<Unit>,
-    retired: Receiver<Unit>,
-    spares: Arc<Spares>,
+    input: Receiver<Item<C, M>>,
+    output: Sender<Ready<C, M>>,
+    retired: Receiver<Retired<C>>,
+    spares: Arc<Spares<C>>,
     finished: Handoff<Vec<Planner>>,
 }
 
 /// Where the planner gets its work from and where it goes.
-pub(super) struct PlanEnds {
-    pub(super) input: Receiver<Item>,
-    pub(super) output: Sender<Unit>,
-    pub(super) retired: Receiver<Unit>,
-    pub(super) spares: Arc<Spares>,
+pub(super) struct PlanEnds<C, M> {
+    pub(super) input: Receiver<Item<C, M>>,
+    pub(super) output: Sender<Ready<C, M>>,
+    pub(super) retired: Receiver<Retired<C>>,
+    pub(super) spares: Arc<Spares<C>>,
     pub(super) due: Due,
     pub(super) finished: Handoff<Vec<Planner>>,
 }
 
-impl PlanStage {
+impl<C: Cargo, M: Send> PlanStage<C, M> {
     pub(super) fn new(
         planners: Vec<Planner>,
         groups: Vec<Arc<Group>>,
-        (lookahead, horizon): (usize, usize),
+        window: Window,
         counters: Arc<Counters>,
-        ends: PlanEnds,
+        ends: PlanEnds<C, M>,
     ) -> Self {
         let rules = rules_of(&groups);
         Self {
             planners,
             groups,
             rules,
-            lookahead,
-            horizon,
+            window,
             waiting: VecDeque::new(),
             in_flight: 0,
             stuck: false,
@@ -100,26 +100,33 @@ impl PlanStage {
     /// Takes back what was trained.
     fn retire(&mut self) -> bool {
         let mut any = false;
-        while let Received::Item(unit) = self.retired.try_recv() {
+        while let Received::Item(retired) = self.retired.try_recv() {
             any = true;
             self.stuck = false;
             self.in_flight -= 1;
-            self.due.over(&unit);
-            if unit.mark.is_some() {
-                self.planners.iter_mut().for_each(Planner::all_clean);
-            }
-            for (group, planner) in self.planners.iter_mut().enumerate() {
-                if let Some(part) = unit.groups.get(group) {
-                    planner.pulled(&part.fills);
-                }
-                for mini in &unit.minis {
-                    let part = &mini.groups[group];
-                    planner.retire(&part.lookup.slots, &part.occurrences);
+            match retired {
+                Retired::Unit(unit) => self.retire_unit(unit),
+                Retired::Checkpoint(Pause { .. }) => {
+                    self.due.written();
+                    self.planners.iter_mut().for_each(Planner::all_clean);
                 }
             }
-            unit.minis.into_iter().for_each(|mini| self.spares.keep(mini));
         }
         any
+    }
+
+    fn retire_unit(&mut self, unit: Unit<C>) {
+        self.due.over(unit.trained);
+        for (number, planner) in self.planners.iter_mut().enumerate() {
+            if let Some(moves) = unit.moves.get(number) {
+                planner.pulled(&moves.fills);
+            }
+            for mini in &unit.minis {
+                let rows = &mini.parts[number].rows;
+                planner.retire(&rows.slots, &rows.occurrences);
+            }
+        }
+        unit.minis.into_iter().for_each(|mini| self.spares.keep(mini));
     }
 
     /// Looks at keys as far as the horizon.
@@ -129,13 +136,14 @@ impl PlanStage {
             self.waiting.clear();
             return false;
         }
-        while !self.input_closed && self.waiting.len() <= self.horizon {
+        while !self.input_closed && self.waiting.len() <= self.window.horizon {
             match self.input.try_recv() {
                 Received::Item(Item::Mark(mark)) => self.waiting.push_back(Waiting::Mark(mark)),
+                Received::Item(Item::Checkpoint) => self.waiting.push_back(Waiting::Checkpoint),
                 Received::Item(Item::Batch(batch)) => {
                     for mini in &batch {
-                        for (planner, part) in self.planners.iter_mut().zip(&mini.groups) {
-                            planner.learn(mini.number, &part.lookup.distinct);
+                        for (planner, part) in self.planners.iter_mut().zip(&mini.parts) {
+                            planner.learn(mini.number, &part.request.distinct);
                         }
                     }
                     self.waiting.push_back(Waiting::Batch(batch.into()));
@@ -148,28 +156,25 @@ impl PlanStage {
         any
     }
 
-    /// The next unit, if one can be planned now.
-    fn plan(&mut self) -> Result<Option<Unit>> {
+    /// What comes next, if that can be planned now.
+    fn plan(&mut self) -> Result<Option<Ready<C, M>>> {
         if self.due.is_now() {
             return Ok(self.plan_checkpoint());
         }
-        if self.stuck || self.in_flight > self.lookahead || !self.may_widen() {
+        if self.stuck || self.in_flight > self.window.lookahead || !self.may_widen() {
             return Ok(None);
         }
-        match self.waiting.front_mut() {
+        match self.waiting.pop_front() {
             None => Ok(None),
-            Some(Waiting::Mark(mark)) => {
-                let mark = *mark;
-                let unit = match mark {
-                    Mark::Checkpoint => self.plan_checkpoint(),
-                    mark => Some(Unit { mark: Some(mark), ..Unit::default() }),
-                };
-                if unit.is_some() {
-                    self.waiting.pop_front();
+            Some(Waiting::Mark(mark)) => Ok(Some(Ready::Mark(mark))),
+            Some(Waiting::Checkpoint) => {
+                let pause = self.plan_checkpoint();
+                if pause.is_none() {
+                    self.waiting.push_front(Waiting::Checkpoint);
                 }
-                Ok(unit)
+                Ok(pause)
             }
-            Some(Waiting::Batch(_)) => self.plan_batch(),
+            Some(Waiting::Batch(batch)) => self.plan_batch(batch),
         }
     }
 
@@ -188,7 +193,7 @@ impl PlanStage {
     }
 
     /// A checkpoint, once everything is at rest.
-    fn plan_checkpoint(&mut self) -> Option<Unit> {
+    fn plan_checkpoint(&mut self) -> Option<Ready<C, M>> {
         // The model after exactly this step: nothing may be in flight.
         if self.in_flight > 0 && self.rules.hold(Rule::DrainBeforeCheckpoint) {
             return None;
@@ -198,63 +203,65 @@ impl PlanStage {
             victims.extend(planner.cache().dirty());
             GroupUnit { victims, ..GroupUnit::default() }
         };
-        let groups = self.planners.iter().map(dirty).collect();
+        let moves = self.planners.iter().map(dirty).collect();
         self.in_flight += 1;
         self.due.begun();
-        Some(Unit { mark: Some(Mark::Checkpoint), groups, ..Unit::default() })
+        Some(Ready::Checkpoint(Pause { moves }))
     }
 
-    fn plan_batch(&mut self) -> Result<Option<Unit>> {
-        let mut unit = Unit::default();
-        unit.groups.resize_with(self.planners.len(), GroupUnit::default);
+    /// Plans as many mini-batches of `batch` as fit; the others wait on.
+    fn plan_batch(&mut self, mut batch: VecDeque<MiniBatch<C>>) -> Result<Option<Ready<C, M>>> {
+        let mut moves: Vec<GroupUnit> =
+            self.planners.iter().map(|_| GroupUnit::default()).collect();
         self.planners.iter_mut().for_each(Planner::begin_unit);
-        let Some(Waiting::Batch(batch)) = self.waiting.front_mut() else { return Ok(None) };
-        if !self.rules.hold(Rule::CutBatch) && !fits_whole(&self.planners, batch) {
-            return Ok(None);
-        }
-        while let Some(mini) = batch.front() {
-            match fits(&mut self.planners, mini) {
-                Fit::Now => {}
-                Fit::Later => break,
-                Fit::Never => return Err(too_large(&self.planners, &self.groups, mini)),
+        let mut minis = Vec::with_capacity(batch.len());
+        if self.rules.hold(Rule::CutBatch) || fits_whole(&self.planners, &batch) {
+            while let Some(mini) = batch.front() {
+                match fits(&mut self.planners, mini) {
+                    Fit::Now => {}
+                    Fit::Later => break,
+                    Fit::Never => return Err(too_large(&self.planners, &self.groups, mini)),
+                }
+                let Some(mut mini) = batch.pop_front() else { break };
+                self.plan_mini(&mut mini, &mut moves)?;
+                minis.push(mini);
             }
-            let Some(mut mini) = batch.pop_front() else { break };
-            let number = mini.number;
-            for ((planner, part), moves) in
-                self.planners.iter_mut().zip(&mut mini.groups).zip(&mut unit.groups)
-            {
-                let lookup = &mut part.lookup;
-                planner.plan(number, &lookup.distinct, moves, &mut lookup.slots)?;
-            }
-            unit.minis.push(mini);
+            self.stuck = minis.is_empty();
+            assert!(!self.stuck || self.in_flight > 0, "with nothing in flight it fits, or never");
         }
-        if batch.is_empty() {
-            self.waiting.pop_front();
+        if !batch.is_empty() {
+            self.waiting.push_front(Waiting::Batch(batch));
         }
-        if unit.minis.is_empty() {
-            assert!(self.in_flight > 0, "with nothing in flight every mini-batch fits or never");
-            self.stuck = true;
+        if minis.is_empty() {
             return Ok(None);
         }
         self.in_flight += 1;
-        unit.groups.iter().for_each(|part| self.counters.planned(part));
+        moves.iter().for_each(|part| self.counters.planned(part));
         self.counters.in_flight(self.in_flight);
-        Ok(Some(unit))
+        Ok(Some(Ready::Unit(Unit { minis, moves, trained: false })))
+    }
+
+    fn plan_mini(&mut self, mini: &mut MiniBatch<C>, moves: &mut [GroupUnit]) -> Result<()> {
+        let number = mini.number;
+        for ((planner, part), moves) in self.planners.iter_mut().zip(&mut mini.parts).zip(moves) {
+            planner.plan(number, &part.request.distinct, moves, &mut part.rows.slots)?;
+        }
+        Ok(())
     }
 }
 
 /// Whether a whole batch surely fits now: what is asked only where a rule is switched off.
-fn fits_whole(planners: &[Planner], batch: &VecDeque<MiniBatch>) -> bool {
+fn fits_whole<C>(planners: &[Planner], batch: &VecDeque<MiniBatch<C>>) -> bool {
     planners.iter().enumerate().all(|(group, planner)| {
-        let keys = batch.iter().map(|mini| mini.groups[group].lookup.distinct.len());
+        let keys = batch.iter().map(|mini| mini.parts[group].request.distinct.len());
         keys.sum::<usize>() <= planner.cache().unpinned()
     })
 }
 
-fn fits(planners: &mut [Planner], mini: &MiniBatch) -> Fit {
+fn fits<C>(planners: &mut [Planner], mini: &MiniBatch<C>) -> Fit {
     let mut worst = Fit::Now;
-    for (planner, part) in planners.iter_mut().zip(&mini.groups) {
-        match planner.fits(&part.lookup.distinct) {
+    for (planner, part) in planners.iter_mut().zip(&mini.parts) {
+        match planner.fits(&part.request.distinct) {
             Fit::Never => return Fit::Never,
             Fit::Later => worst = Fit::Later,
             Fit::Now => {}
@@ -263,19 +270,20 @@ fn fits(planners: &mut [Planner], mini: &MiniBatch) -> Fit {
     worst
 }
 
-fn too_large(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch) -> Error {
-    let all = planners.iter().zip(groups).zip(&mini.groups);
+fn too_large<C: Cargo>(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch<C>) -> Error {
+    let all = planners.iter().zip(groups).zip(&mini.parts);
     let largest = all.max_by_key(|((_, group), part)| {
-        part.lookup.distinct.len() * 1_000_000 / group.slab.slots().max(1)
+        part.request.distinct.len() * 1_000_000 / group.slab.slots().max(1)
     });
     let Some(((planner, group), part)) = largest else {
-        return Error::Config("a model without tables was planned".to_owned());
+        unreachable!("a mini-batch without tables fits")
     };
-    let rows = part.lookup.distinct.len();
+    let rows = part.request.distinct.len();
     let bytes = planner.slab_bytes(rows as u64, group.spec.row_lanes());
-    let most = planner.slab_bytes(part.lookup.occurrence_rows.len() as u64, group.spec.row_lanes());
-    Error::Engine(EngineError::MiniBatchTooLarge {
-        examples: mini.examples(),
+    let most =
+        planner.slab_bytes(part.request.occurrence_rows.len() as u64, group.spec.row_lanes());
+    Error::MiniBatchTooLarge {
+        examples: mini.cargo.examples(),
         rows,
         table: group.spec.name.clone(),
         slots: group.slab.slots(),
@@ -283,10 +291,10 @@ fn too_large(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch) -> E
         // The groups share the memory equally.
         needed: bytes * groups.len() as u64,
         needed_most: most * groups.len() as u64,
-    })
+    }
 }
 
-impl Stage for PlanStage {
+impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
     type Error = Error;
 
     fn name(&self) -> &'static str {
@@ -315,9 +323,4 @@ impl Stage for PlanStage {
         }
         Ok(if any { Progress::Progressed } else { Progress::Blocked })
     }
-}
-
-/// An empty place for a stage's result.
-pub(super) fn handoff<T>() -> Handoff<T> {
-    Arc::new(Mutex::new(None))
 }

@@ -7,24 +7,24 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// There are never more than tasks ran at once. What one task left in a thing must not show.
 #[derive(Debug)]
-pub(super) struct Desks<T>(Mutex<Vec<T>>);
+pub struct Workspaces<T>(Mutex<Vec<T>>);
 
-impl<T> Default for Desks<T> {
+impl<T> Default for Workspaces<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> Desks<T> {
+impl<T> Workspaces<T> {
     /// One that is idle, or a new one.
-    pub(super) fn take(&self, make: impl FnOnce() -> T) -> T {
+    pub fn take(&self, make: impl FnOnce() -> T) -> T {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.unwrap_or_else(make)
     }
 
     /// Gives one back.
-    pub(super) fn put_back(&self, desk: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(desk);
+    pub fn put_back(&self, workspace: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
     }
 }
 

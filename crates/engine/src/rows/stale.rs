@@ -18,27 +18,26 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use stepwell_base::Key;
-use stepwell_engine::Dense;
 
-use super::life::Lives;
-use super::sight::Sight;
-use crate::batch::MiniBatch;
+use super::admission::Admissions;
+use super::working::TableRows;
+use crate::Dense;
 
 /// What one step found.
 #[derive(Debug, Default)]
 struct Before {
-    /// By table group.
-    groups: Vec<Rows>,
+    /// By table.
+    tables: Vec<TableVersions>,
 }
 
 #[derive(Debug, Default)]
-struct Rows {
+struct TableVersions {
     keys: Vec<Key>,
     places: HashMap<Key, u32>,
     weights: Vec<f32>, // (keys, weights)
 }
 
-impl Rows {
+impl TableVersions {
     fn new(keys: Vec<Key>, weights: Vec<f32>) -> Self {
         let places = keys.iter().copied().zip(0..).collect();
         Self { keys, places, weights }
@@ -47,55 +46,54 @@ impl Rows {
 
 /// The versions that steps to come will read, oldest first.
 #[derive(Debug)]
-pub(crate) struct Versions {
+pub(super) struct StaleRows {
     steps: VecDeque<Before>,
     staleness: usize,
-    /// Weights of a row, by table group.
+    /// Weights of a row, by table.
     widths: Vec<usize>,
 }
 
-impl Versions {
+impl StaleRows {
     pub(super) fn new(staleness: usize, widths: Vec<usize>) -> Self {
         Self { steps: VecDeque::new(), staleness, widths }
     }
 
     /// The most bytes for mini-batches of `rows` rows of `width` weights.
-    pub(crate) fn bytes_max(staleness: u64, rows: u64, width: u64) -> u64 {
+    pub(super) fn bytes_max(staleness: u64, rows: u64, width: u64) -> u64 {
         let entry = (size_of::<(Key, u32)>() as u64 + 1) * 16 / 7;
         // The version that is being made, too.
         (staleness + u64::from(staleness > 0)) * rows * (8 + entry + width * 4)
     }
 
-    /// Lets the rows of `mini` be read as old as they should be.
+    /// Lets rows be read as old as they should be.
     pub(super) fn look_back(
         &self,
-        mini: &MiniBatch,
-        sights: &mut [Sight<'_>],
-        lives: &[Option<Lives>],
+        tables: &mut [TableRows<'_>],
+        admissions: &[Option<Admissions>],
     ) {
         if self.steps.is_empty() {
             return;
         }
-        for (group, (part, sight)) in mini.groups.iter().zip(sights).enumerate() {
-            let width = self.widths[group];
-            let lives = lives[group].as_ref();
-            for (row, key) in part.lookup.distinct.iter().enumerate() {
-                if lives.is_some_and(|lives| lives.absent(row)) {
+        for (number, table) in tables.iter_mut().enumerate() {
+            let width = self.widths[number];
+            let admissions = admissions[number].as_ref();
+            for (row, key) in table.request.distinct.iter().enumerate() {
+                if admissions.is_some_and(|admissions| admissions.absent(row)) {
                     continue;
                 }
-                let versions = self.steps.iter().map(|before| &before.groups[group]);
+                let versions = self.steps.iter().map(|before| &before.tables[number]);
                 let mut found = versions.filter_map(|rows| Some((rows, *rows.places.get(key)?)));
                 if let Some((rows, place)) = found.next() {
                     let start = place as usize * width;
                     let old = &rows.weights[start..start + width];
-                    sight.replace(row, |weights| weights.copy_from_slice(old));
+                    table.replace(row, |weights| weights.copy_from_slice(old));
                 }
             }
         }
     }
 
-    /// The rows of `mini` are about to be updated.
-    pub(super) fn keep(&mut self, mini: &MiniBatch, sights: &[Sight<'_>]) {
+    /// The rows are about to be updated.
+    pub(super) fn keep(&mut self, tables: &[TableRows<'_>]) {
         if self.staleness == 0 {
             return;
         }
@@ -103,13 +101,12 @@ impl Versions {
             self.steps.pop_front();
         }
         let mut before = Before::default();
-        for (group, (part, sight)) in mini.groups.iter().zip(sights).enumerate() {
-            let width = self.widths[group];
-            let mut weights = vec![0.0; sight.len() * width];
-            for (row, weights) in weights.chunks_exact_mut(width).enumerate() {
-                sight.held_weights(row).copy_to(weights);
+        for (table, width) in tables.iter().zip(&self.widths) {
+            let mut weights = vec![0.0; table.len() * width];
+            for (row, weights) in weights.chunks_exact_mut(*width).enumerate() {
+                table.held_weights(row).copy_to(weights);
             }
-            before.groups.push(Rows::new(part.lookup.distinct.clone(), weights));
+            before.tables.push(TableVersions::new(table.request.distinct.clone(), weights));
         }
         self.steps.push_back(before);
     }
@@ -117,10 +114,10 @@ impl Versions {
     /// Adds what a resumed run needs to `dense`.
     pub(super) fn save(&self, dense: &mut Dense) {
         for (step, before) in self.steps.iter().enumerate() {
-            for (group, rows) in before.groups.iter().enumerate() {
+            for (table, rows) in before.tables.iter().enumerate() {
                 let keys = rows.keys.iter().flat_map(|key| [key.0 as u32, (key.0 >> 32) as u32]);
-                dense.sections.push((keys_name(step, group), keys.map(f32::from_bits).collect()));
-                dense.sections.push((weights_name(step, group), rows.weights.clone()));
+                dense.sections.push((keys_name(step, table), keys.map(f32::from_bits).collect()));
+                dense.sections.push((weights_name(step, table), rows.weights.clone()));
             }
         }
     }
@@ -134,19 +131,19 @@ impl Versions {
         self.steps.clear();
         for step in 0..(self.staleness as u64).min(steps) as usize {
             let mut before = Before::default();
-            for (group, width) in self.widths.iter().enumerate() {
-                let name = keys_name(step, group);
+            for (table, width) in self.widths.iter().enumerate() {
+                let name = keys_name(step, table);
                 let keys = section(&name).ok_or(format!("has no section '{name}'"))?;
                 let keys: Vec<Key> = keys
                     .chunks_exact(2)
                     .map(|half| u64::from(half[0].to_bits()) | u64::from(half[1].to_bits()) << 32)
                     .map(Key)
                     .collect();
-                let weights = section(&weights_name(step, group)).cloned().unwrap_or_default();
+                let weights = section(&weights_name(step, table)).cloned().unwrap_or_default();
                 if weights.len() != keys.len() * width {
                     return Err(format!("has {} stale weights", weights.len()));
                 }
-                before.groups.push(Rows::new(keys, weights));
+                before.tables.push(TableVersions::new(keys, weights));
             }
             self.steps.push_back(before);
         }
@@ -154,70 +151,74 @@ impl Versions {
     }
 }
 
-fn keys_name(step: usize, group: usize) -> String {
-    format!("ssp keys {step} {group}")
+fn keys_name(step: usize, table: usize) -> String {
+    format!("ssp keys {step} {table}")
 }
 
-fn weights_name(step: usize, group: usize) -> String {
-    format!("ssp weights {step} {group}")
+fn weights_name(step: usize, table: usize) -> String {
+    format!("ssp weights {step} {table}")
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use stepwell_base::SlotIndex;
     use stepwell_base::random::Stream;
     use stepwell_base::slab::Slab;
-    use stepwell_engine::Lookup;
-    use stepwell_optim::Storage;
+    use stepwell_base::{SlotIndex, TableId};
+    use stepwell_optim::{RowOptimizer, Rule, Storage};
 
     use super::*;
-    use crate::batch::{GroupPart, Position, Purpose};
+    use crate::{Part, TableSpec};
 
-    fn mini(keys: &[u64]) -> MiniBatch {
-        let distinct: Vec<Key> = keys.iter().copied().map(Key).collect();
-        let slots = keys.iter().map(|key| SlotIndex(*key as u32)).collect();
-        let lookup = Lookup { distinct, slots, ..Lookup::default() };
-        MiniBatch {
-            number: 0,
-            after: Position::default(),
-            purpose: Purpose::Train,
-            labels: Vec::new(),
-            dense: Vec::new(),
-            truth: Vec::new(),
-            groups: vec![GroupPart { lookup, ..GroupPart::default() }],
+    fn table() -> TableSpec {
+        TableSpec {
+            id: TableId(0),
+            name: "counts".to_owned(),
+            dim: 1,
+            wide: 0,
+            storage: Storage::F32,
+            optimizer: RowOptimizer::new(Rule::sgd(1.0)).unwrap(),
+            init_range: 0.0,
+            seed: 1,
+            life: None,
         }
+    }
+
+    fn part(keys: &BTreeSet<u64>) -> Part {
+        let mut part = Part::default();
+        part.request.distinct = keys.iter().copied().map(Key).collect();
+        part.rows.slots = keys.iter().map(|key| SlotIndex(*key as u32)).collect();
+        part
     }
 
     /// Rows count the steps that updated them; what a step reads is what a plain history says.
     fn check(staleness: usize, resume_at: Option<usize>) {
-        let slab = Slab::new(20, 2).unwrap();
-        let mut versions = Versions::new(staleness, vec![1]);
+        let (table, slab) = (table(), Slab::new(20, 2).unwrap());
+        let mut stale = StaleRows::new(staleness, vec![1]);
         let mut history = vec![BTreeMap::<u64, f32>::new()];
         let mut dice = Stream::from_state(staleness as u64);
         for step in 1..60 {
             if resume_at == Some(step) {
                 let mut dense = Dense::default();
-                versions.save(&mut dense);
-                versions = Versions::new(staleness, vec![1]);
-                versions.load(&dense, step as u64 - 1).unwrap();
+                stale.save(&mut dense);
+                stale = StaleRows::new(staleness, vec![1]);
+                stale.load(&dense, step as u64 - 1).unwrap();
             }
             let keys: BTreeSet<u64> = (0..8).map(|_| dice.next_u64() % 20).collect();
-            let mini = mini(&Vec::from_iter(keys));
-            let slots = &mini.groups[0].lookup.slots;
-            let mut sights = [Sight::new(slab.hold(slots), 1, Storage::F32)];
-            versions.look_back(&mini, &mut sights, &[None]);
+            let mut part = part(&keys);
+            let mut rows = [TableRows::new(&mut part, &slab, &table)];
+            stale.look_back(&mut rows, &[None]);
             let as_of = &history[(step - 1usize).saturating_sub(staleness)];
-            for (row, slot) in slots.iter().enumerate() {
-                let wanted = as_of.get(&u64::from(slot.0)).copied().unwrap_or(0.0);
-                assert_eq!(sights[0].weights(row).get(0), wanted, "step {step}, key {}", slot.0);
+            for (row, key) in keys.iter().enumerate() {
+                let wanted = as_of.get(key).copied().unwrap_or(0.0);
+                assert_eq!(rows[0].weights(row).get(0), wanted, "step {step}, key {key}");
             }
-            versions.keep(&mini, &sights);
+            stale.keep(&rows);
             let mut now = history[step - 1].clone();
-            for (row, slot) in slots.iter().enumerate() {
-                sights[0].rows_mut().row(row)[0] = step as f32;
-                now.insert(u64::from(slot.0), step as f32);
+            for (row, key) in keys.iter().enumerate() {
+                rows[0].rows_mut().row(row)[0] = step as f32;
+                now.insert(*key, step as f32);
             }
             history.push(now);
         }

@@ -1,86 +1,10 @@
-//! Keys of one mini-batch: as bags in example order, and grouped by row.
-//!
-//! Grouping is done once, when the batch is read. After that nobody hashes a key again: the
-//! forward pass walks `occurrence_rows`, the update walks `bags` row by row, in example order, so
-//! that every sum has a fixed order.
+//! Which occurrence is which row: keys are grouped once, when a mini-batch is made.
 
+use stepwell_base::Key;
 use stepwell_base::prefetch::prefetch;
 use stepwell_base::scatter::Scatter;
-use stepwell_base::{Key, SlotIndex};
 
-/// The ids of one table group in one mini-batch, as the data has them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bags {
-    /// Keys in example order, field by field.
-    pub keys: Vec<Key>, // (occurrences)
-    /// Where each bag ends in `keys`; bag `example * fields + field`.
-    pub ends: Vec<u32>, // (examples * fields)
-}
-
-impl Bags {
-    /// The occurrences of bag `bag`.
-    #[inline]
-    pub fn range(&self, bag: usize) -> std::ops::Range<usize> {
-        let start = if bag == 0 { 0 } else { self.ends[bag - 1] as usize };
-        start..self.ends[bag] as usize
-    }
-
-    /// Forgets everything and keeps the memory.
-    pub fn clear(&mut self) {
-        self.keys.clear();
-        self.ends.clear();
-    }
-}
-
-/// The same occurrences by row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lookup {
-    /// Distinct keys in order of first occurrence.
-    pub distinct: Vec<Key>, // (rows)
-    /// Slot of each distinct key, set by the planner.
-    pub slots: Vec<SlotIndex>, // (rows)
-    /// Row of each occurrence, as an index into `distinct`.
-    pub occurrence_rows: Vec<u32>, // (occurrences)
-    /// Where each row's bags end in `bags`.
-    pub bag_ends: Vec<u32>, // (rows)
-    /// Bags that contain the row, in example order; a bag stands here once per occurrence.
-    pub bags: Vec<u32>, // (occurrences)
-}
-
-impl Lookup {
-    /// The bags of row `row`.
-    #[inline]
-    pub fn bags_of(&self, row: usize) -> &[u32] {
-        &self.bags[self.bag_range(row)]
-    }
-
-    /// Where the bags of row `row` lie in `bags`.
-    #[inline]
-    pub fn bag_range(&self, row: usize) -> std::ops::Range<usize> {
-        self.bags_before(row)..self.bag_ends[row] as usize
-    }
-
-    /// Bags of the rows before row `row`, each counted once per occurrence.
-    #[inline]
-    pub fn bags_before(&self, row: usize) -> usize {
-        if row == 0 { 0 } else { self.bag_ends[row - 1] as usize }
-    }
-
-    /// Forgets everything and keeps the memory.
-    pub fn clear(&mut self) {
-        self.distinct.clear();
-        self.slots.clear();
-        self.occurrence_rows.clear();
-        self.bag_ends.clear();
-        self.bags.clear();
-    }
-
-    /// Bytes that the lookups of `occurrences` ids take at most, every id being distinct.
-    pub fn bytes_max(occurrences: u64) -> u64 {
-        let per_row = size_of::<Key>() + size_of::<SlotIndex>() + size_of::<u32>();
-        occurrences * (per_row + 2 * size_of::<u32>()) as u64
-    }
-}
+use super::{Bags, Request};
 
 /// Key and row of a place in the table; of an earlier mini-batch where `turn` is not today's.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,19 +52,20 @@ impl Grouper {
             + occurrences * size_of::<u32>() as u64
     }
 
-    /// The occurrences of `bags` by row; O(occurrences).
-    pub fn group(&mut self, bags: &Bags) -> Lookup {
-        let mut lookup = Lookup::default();
-        self.group_into(bags, &mut lookup);
-        lookup
+    /// The request that asks for `bags`; O(occurrences).
+    pub fn group(&mut self, bags: &Bags) -> Request {
+        let mut request = Request { ends: bags.ends.clone(), ..Request::default() };
+        self.group_into(&bags.keys, &mut request);
+        request
     }
 
-    /// [`Grouper::group`] into the memory of an earlier lookup.
-    pub fn group_into(&mut self, bags: &Bags, lookup: &mut Lookup) {
-        lookup.clear();
+    /// Makes a request of which the ends of bags in `keys` are there, in the memory of an earlier
+    /// one.
+    pub fn group_into(&mut self, keys: &[Key], request: &mut Request) {
+        request.clear_rows();
         self.begin();
-        self.number_rows(bags, lookup);
-        self.sort_bags(bags, lookup);
+        self.number_rows(keys, request);
+        self.sort_bags(request);
     }
 
     /// Makes every place vacant.
@@ -153,35 +78,35 @@ impl Grouper {
         }
     }
 
-    fn number_rows(&mut self, bags: &Bags, lookup: &mut Lookup) {
+    fn number_rows(&mut self, keys: &[Key], request: &mut Request) {
         if self.table.is_empty() {
             self.table = vec![Entry::default(); PLACES_MIN];
         }
-        lookup.occurrence_rows.reserve_exact(bags.keys.len());
-        for (occurrence, key) in bags.keys.iter().enumerate() {
-            if let Some(ahead) = bags.keys.get(occurrence + AHEAD) {
+        request.occurrence_rows.reserve_exact(keys.len());
+        for (occurrence, key) in keys.iter().enumerate() {
+            if let Some(ahead) = keys.get(occurrence + AHEAD) {
                 prefetch(&self.table[place_of(&self.scatter, *ahead, self.table.len())]);
             }
-            let row = self.row_of(*key, lookup);
+            let row = self.row_of(*key, request);
             self.starts[row as usize] += 1;
-            lookup.occurrence_rows.push(row);
+            request.occurrence_rows.push(row);
         }
     }
 
     /// The row of `key`, a new one where it is met for the first time.
     #[inline]
-    fn row_of(&mut self, key: Key, lookup: &mut Lookup) -> u32 {
+    fn row_of(&mut self, key: Key, request: &mut Request) -> u32 {
         let place = self.vacant_or(key);
         let entry = &mut self.table[place];
         if entry.turn == self.turn {
             return entry.row;
         }
-        let row = lookup.distinct.len() as u32;
+        let row = request.distinct.len() as u32;
         *entry = Entry { key, turn: self.turn, row };
-        lookup.distinct.push(key);
+        request.distinct.push(key);
         self.starts.push(0);
-        if places_for(lookup.distinct.len()) > self.table.len() {
-            self.grow(&lookup.distinct);
+        if places_for(request.distinct.len()) > self.table.len() {
+            self.grow(&request.distinct);
         }
         row
     }
@@ -213,21 +138,21 @@ impl Grouper {
     }
 
     /// A counting sort of bags by row; stable, so bags stay in example order within a row.
-    fn sort_bags(&mut self, bags: &Bags, lookup: &mut Lookup) {
+    fn sort_bags(&mut self, request: &mut Request) {
         let mut end = 0;
-        lookup.bag_ends.reserve_exact(self.starts.len());
+        request.row_ends.reserve_exact(self.starts.len());
         for start in &mut self.starts {
             let count = *start;
             *start = end;
             end += count;
-            lookup.bag_ends.push(end);
+            request.row_ends.push(end);
         }
-        lookup.bags.resize(lookup.occurrence_rows.len(), 0);
+        request.bags.resize(request.occurrence_rows.len(), 0);
         let mut occurrence = 0;
-        for (bag, bag_end) in bags.ends.iter().enumerate() {
+        for (bag, bag_end) in request.ends.iter().enumerate() {
             while occurrence < *bag_end as usize {
-                let place = &mut self.starts[lookup.occurrence_rows[occurrence] as usize];
-                lookup.bags[*place as usize] = bag as u32;
+                let place = &mut self.starts[request.occurrence_rows[occurrence] as usize];
+                request.bags[*place as usize] = bag as u32;
                 *place += 1;
                 occurrence += 1;
             }
@@ -267,13 +192,13 @@ mod tests {
     #[test]
     fn rows_know_their_bags_in_order() {
         let bags = bags(&[&[5, 6], &[], &[6], &[5, 5, 7]]);
-        let lookup = Grouper::default().group(&bags);
-        assert_eq!(lookup.distinct, [Key(5), Key(6), Key(7)]);
-        assert_eq!(lookup.occurrence_rows, [0, 1, 1, 0, 0, 2]);
-        assert_eq!(lookup.bags_of(0), [0, 3, 3]);
-        assert_eq!(lookup.bags_of(1), [0, 2]);
-        assert_eq!(lookup.bags_of(2), [3]);
-        assert_eq!(bags.range(1), 2..2);
+        let request = Grouper::default().group(&bags);
+        assert_eq!(request.distinct, [Key(5), Key(6), Key(7)]);
+        assert_eq!(request.occurrence_rows, [0, 1, 1, 0, 0, 2]);
+        assert_eq!(request.bags_of(0), [0, 3, 3]);
+        assert_eq!(request.bags_of(1), [0, 2]);
+        assert_eq!(request.bags_of(2), [3]);
+        assert_eq!(request.occurrences(1), 2..2);
     }
 
     #[test]
@@ -284,14 +209,14 @@ mod tests {
         for keys in [3u64, 700, 5000, 100, 40_000, 10] {
             let of: Vec<u64> = (0..2 * keys).map(|_| random.next_u64() % keys).collect();
             let bags = bags(&of.chunks(3).collect::<Vec<_>>());
-            let lookup = grouper.group(&bags);
+            let request = grouper.group(&bags);
             let mut rows = HashMap::new();
-            for (key, row) in bags.keys.iter().zip(&lookup.occurrence_rows) {
+            for (key, row) in bags.keys.iter().zip(&request.occurrence_rows) {
                 let next = rows.len() as u32;
                 assert_eq!(*rows.entry(*key).or_insert(next), *row);
-                assert_eq!(lookup.distinct[*row as usize], *key);
+                assert_eq!(request.distinct[*row as usize], *key);
             }
-            assert_eq!(lookup.distinct.len(), rows.len());
+            assert_eq!(request.distinct.len(), rows.len());
             let bytes = grouper.table.len() * size_of::<Entry>();
             assert!(bytes as u64 <= Grouper::bytes_max(2 * 40_000));
         }
@@ -313,13 +238,13 @@ mod tests {
         let chosen: Vec<u64> = (0..3000).map(|n| Scatter::KNOWN.key_of(n << 20).0).collect();
         let chosen = bags(&chosen.chunks(3).collect::<Vec<_>>());
         let mut known = Grouper::new(Scatter::KNOWN);
-        let lookup = known.group(&chosen);
-        assert!(places_walked(&known, &lookup.distinct) > 3000 * 3000 / 3);
+        let request = known.group(&chosen);
+        assert!(places_walked(&known, &request.distinct) > 3000 * 3000 / 3);
         let seeds = (0..100).map(|seed| Scatter::new(Some(seed)));
         for scatter in seeds.chain((0..100).map(|_| Scatter::drawn())) {
             let mut grouper = Grouper::new(scatter);
-            assert_eq!(grouper.group(&chosen), lookup);
-            let walked = places_walked(&grouper, &lookup.distinct);
+            assert_eq!(grouper.group(&chosen), request);
+            let walked = places_walked(&grouper, &request.distinct);
             assert!(walked < 5 * 3000, "{walked} places under {scatter:?}");
         }
     }
@@ -332,8 +257,9 @@ mod tests {
         grouper.group(&first);
         assert_eq!(grouper.group(&second), fresh);
         let mut used = grouper.group(&first);
-        grouper.group_into(&second, &mut used);
+        used.ends.clone_from(&second.ends);
+        grouper.group_into(&second.keys, &mut used);
         assert_eq!(used, fresh);
-        assert_eq!(grouper.group(&Bags::default()), Lookup::default());
+        assert_eq!(grouper.group(&Bags::default()), Request::default());
     }
 }

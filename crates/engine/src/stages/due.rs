@@ -10,18 +10,24 @@ use std::sync::Arc;
 use stepwell_base::clock::Clock;
 use stepwell_base::stop::StopRequest;
 
-use crate::batch::Unit;
-
 /// When checkpoints are written.
-pub(crate) struct Times {
+#[derive(Debug)]
+pub struct Times {
     /// Whether any are.
-    pub(crate) saves: bool,
+    pub saves: bool,
     /// Seconds from one to the next at most; none where time does not count.
-    pub(crate) seconds: Option<f64>,
+    pub seconds: Option<f64>,
     /// Whether one is written before the first step.
-    pub(crate) initial: bool,
+    pub initial: bool,
     /// Ends the run, with a checkpoint.
-    pub(crate) stop: StopRequest,
+    pub stop: StopRequest,
+}
+
+impl Times {
+    /// Only those that are asked for among the batches.
+    pub fn never() -> Self {
+        Self { saves: true, seconds: None, initial: false, stop: StopRequest::default() }
+    }
 }
 
 /// Whether a checkpoint is due.
@@ -70,12 +76,14 @@ impl Due {
         (self.writing, self.times.initial) = (true, false);
     }
 
-    /// Looks at a unit that is over: what was trained stands after the last checkpoint.
-    pub(super) fn over(&mut self, unit: &Unit) {
-        if unit.mark.is_some() {
-            (self.writing, self.trained) = (false, false);
-            self.since = self.clock.seconds();
-        }
-        self.trained |= unit.trained;
+    /// A unit is over: what was `trained` stands after the last checkpoint.
+    pub(super) fn over(&mut self, trained: bool) {
+        self.trained |= trained;
+    }
+
+    /// A checkpoint was written.
+    pub(super) fn written(&mut self) {
+        (self.writing, self.trained) = (false, false);
+        self.since = self.clock.seconds();
     }
 }

@@ -6,40 +6,37 @@
 
 use pulp::{Arch, Simd, WithSimd};
 use stepwell_base::slab::RowsMut;
-use stepwell_engine::{History, TableSpec};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
 
-use crate::batch::GroupPart;
-use crate::models::Model;
-use crate::profile::{Kernel, Profile};
-use crate::step::blocks::Blocks;
-use crate::step::desks::{Desks, refill};
-use crate::step::life::{self, Lives};
-use crate::step::sums::{Sums, SumsRoom};
+use super::admission::{self, Admissions};
+use super::blocks::Blocks;
+use super::sums::{Sums, SumsRoom};
+use super::workspaces::{Workspaces, refill};
+use super::{Gradients, Laps};
+use crate::{History, Request, TableSpec};
 
 /// Bags that one task takes, unless a row has more by itself.
 const GRAIN_BAGS: usize = 4096;
 /// Rows between the request for a row and its use.
 const ROWS_AHEAD: usize = 8;
 
-/// Everything that the update of one group reads.
+/// Everything that the update of one table reads.
 pub(super) struct Update<'a> {
-    pub(super) model: &'a Model,
-    pub(super) group: usize,
-    pub(super) part: &'a GroupPart,
+    pub(super) table: &'a TableSpec,
+    /// First column of each field.
+    pub(super) field_columns: &'a [usize],
+    /// Columns of the pooled embeddings.
+    pub(super) columns: usize,
+    pub(super) request: &'a Request,
     pub(super) blocks: Blocks,
-    pub(super) labels: &'a [f32],
-    /// Gradient of the pooled embeddings. // (examples, embedding columns)
-    pub(super) d_x: &'a [f32],
-    /// Gradient of the logits. // (examples)
-    pub(super) d_logits: &'a [f32],
+    pub(super) gradients: Gradients<'a>,
     /// Which rows may be updated, where not all may.
-    pub(super) lives: Option<&'a Lives>,
+    pub(super) admissions: Option<&'a Admissions>,
     /// The step that this is, from 1.
     pub(super) step: u64,
-    pub(super) profile: &'a Profile,
-    pub(super) desks: &'a Desks<Desk>,
+    pub(super) laps: &'a dyn Laps,
+    pub(super) workspaces: &'a Workspaces<Workspace>,
 }
 
 impl Update<'_> {
@@ -51,15 +48,16 @@ impl Update<'_> {
     /// Halves the bags rather than the rows: the most frequent rows come first in a mini-batch, so
     /// that one thread would have most of the bags.
     fn share(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
-        let (lookup, range) = (&self.part.lookup, first..first + rows.len());
-        let before = lookup.bags_before(range.start);
-        let bags = lookup.bags_before(range.end) - before;
+        let (request, range) = (self.request, first..first + rows.len());
+        let before = request.bags_before(range.start);
+        let bags = request.bags_before(range.end) - before;
         if bags <= GRAIN_BAGS || rows.len() < 2 {
-            self.profile.count(Kernel::Rows, 0, self.bytes(range));
-            return self.profile.time(Kernel::Rows, || self.update(rows, occurrences, first));
+            let begin = self.laps.now();
+            self.update(rows, occurrences, first);
+            return self.laps.over(begin, self.bytes(range));
         }
         let is_left = |end: &u32| *end as usize - before <= bags / 2;
-        let middle = lookup.bag_ends[range].partition_point(is_left).clamp(1, rows.len() - 1);
+        let middle = request.row_ends[range].partition_point(is_left).clamp(1, rows.len() - 1);
         let (left, right) = rows.split_at(middle);
         let (left_seen, right_seen) = occurrences.split_at_mut(middle);
         rayon::join(
@@ -70,9 +68,8 @@ impl Update<'_> {
 
     /// Bytes of gradients that the update of `rows` reads, and of rows that it reads and writes.
     fn bytes(&self, rows: std::ops::Range<usize>) -> u64 {
-        let table = &self.model.tables()[self.group];
-        let lookup = &self.part.lookup;
-        let bags = lookup.bags_before(rows.end) - lookup.bags_before(rows.start);
+        let (table, request) = (self.table, self.request);
+        let bags = request.bags_before(rows.end) - request.bags_before(rows.start);
         let lanes = bags * table.weight_lanes() + 2 * rows.len() * table.model_lanes();
         (lanes * size_of::<f32>()) as u64
     }
@@ -84,16 +81,16 @@ impl Update<'_> {
 
 /// What one task needs beside the rows.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct Workspace {
     sums: SumsRoom,
     /// Weights in f32, where rows keep them otherwise. // (weights)
     weights: Vec<f32>,
 }
 
-impl Desk {
-    /// The most lanes of one, for any table of `model`.
-    pub(super) fn lanes_max(model: &Model, blocks: usize) -> usize {
-        let width = model.tables().iter().map(TableSpec::weight_count).max().unwrap_or(0);
+impl Workspace {
+    /// The most lanes of one, for any of `tables`.
+    pub(super) fn lanes_max(tables: &[TableSpec], blocks: usize) -> usize {
+        let width = tables.iter().map(TableSpec::weight_count).max().unwrap_or(0);
         width + SumsRoom::lanes_max(width, blocks)
     }
 }
@@ -112,46 +109,45 @@ impl WithSimd for Rows<'_> {
     /// Loops are unrolled for the usual embeddings: none, and of 16 lanes.
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let desks = self.update.desks;
-        let table = &self.update.model.tables()[self.update.group];
-        let mut desk = desks.take(Desk::default);
+        let Update { table, workspaces, .. } = *self.update;
+        let mut workspace = workspaces.take(Workspace::default);
         match (table.storage, table.dim) {
-            (Storage::F32, 0) => self.run(Storage::F32, 0, &mut desk),
-            (Storage::F32, 16) => self.run(Storage::F32, 16, &mut desk),
-            (storage, dim) => self.run(storage, dim, &mut desk),
+            (Storage::F32, 0) => self.run(Storage::F32, 0, &mut workspace),
+            (Storage::F32, 16) => self.run(Storage::F32, 16, &mut workspace),
+            (storage, dim) => self.run(storage, dim, &mut workspace),
         }
-        desks.put_back(desk);
+        workspaces.put_back(workspace);
     }
 }
 
 impl Rows<'_> {
     #[inline(always)]
-    fn run(self, storage: Storage, dim: usize, desk: &mut Desk) {
+    fn run(self, storage: Storage, dim: usize, workspace: &mut Workspace) {
         let Self { update, mut rows, occurrences, first } = self;
-        let table = &update.model.tables()[update.group];
+        let Update { table, request, admissions, .. } = *update;
         let (weights, lanes) = (table.weight_lanes(), table.model_lanes());
-        let lookup = &update.part.lookup;
-        refill(&mut desk.weights, table.weight_count());
-        let mut sums = Sums::new(update, dim, &mut desk.sums);
+        refill(&mut workspace.weights, table.weight_count());
+        let mut sums = Sums::new(update, dim, &mut workspace.sums);
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
             rows.prefetch(index + ROWS_AHEAD);
-            if update.lives.is_some_and(|lives| lives.refused(first + index)) {
+            if admissions.is_some_and(|admissions| admissions.refused(first + index)) {
                 continue;
             }
-            let (gradient, seen) = sums.gradient(lookup.bag_range(first + index));
+            let (gradient, seen) = sums.gradient(request.bag_range(first + index));
             *occurrence = seen;
             let (model, history) = rows.row(index).split_at_mut(lanes);
             let (weights, state) = model.split_at_mut(weights);
             if storage == Storage::F32 {
                 table.optimizer.update_inline(weights, state, gradient);
             } else {
-                let random = table.rounding(lookup.distinct[first + index], update.step);
-                let stored = Stored { storage, lanes: weights, random, room: &mut desk.weights };
+                let random = table.rounding(request.distinct[first + index], update.step);
+                let stored =
+                    Stored { storage, lanes: weights, random, room: &mut workspace.weights };
                 table.optimizer.update_stored(stored, state, gradient);
             }
-            if update.lives.is_some() {
+            if admissions.is_some() {
                 let was = History::read(history);
-                life::trained(was, update.step, occurrence).write(history);
+                admission::trained(was, update.step, occurrence).write(history);
             }
         }
     }

@@ -19,8 +19,8 @@ use stepwell_base::tiles::{TILE, add, copy};
 use stepwell_mem::Occurrence;
 
 use super::blocks::Blocks;
-use super::desks::refill;
 use super::update::Update;
+use super::workspaces::refill;
 
 /// Bags between the request for a gradient and its use, be they of the same row or of later ones.
 const BAGS_AHEAD: usize = 16;
@@ -50,7 +50,7 @@ impl SumsRoom {
 
 /// Sums of gradients by the fixed tree.
 pub(super) struct Sums<'a> {
-    gradients: Gradients<'a>,
+    gradients: BagGradients<'a>,
     ends: &'a [u32],
     sums: &'a mut [f32],
     width: usize,
@@ -60,12 +60,17 @@ impl<'a> Sums<'a> {
     /// Sums of the rows of `update`, whose embeddings have `dim` lanes.
     #[inline(always)]
     pub(super) fn new(update: &'a Update<'a>, dim: usize, room: &'a mut SumsRoom) -> Self {
-        let width = update.model.tables()[update.group].weight_count();
-        Self::of(Gradients::new(update, dim), update.blocks, width, room)
+        let width = update.table.weight_count();
+        Self::of(BagGradients::new(update, dim), update.blocks, width, room)
     }
 
     #[inline(always)]
-    fn of(gradients: Gradients<'a>, blocks: Blocks, width: usize, room: &'a mut SumsRoom) -> Self {
+    fn of(
+        gradients: BagGradients<'a>,
+        blocks: Blocks,
+        width: usize,
+        room: &'a mut SumsRoom,
+    ) -> Self {
         let end = |block: usize| (blocks.start(block + 1) * gradients.field_columns.len()) as u32;
         room.ends.clear();
         room.ends.reserve_exact(blocks.count());
@@ -86,11 +91,11 @@ impl<'a> Sums<'a> {
             1 => self.start(0, bags.start, &mut seen),
             2 => {
                 self.start(0, bags.start, &mut seen);
-                let (values, d_logit) = self.gradients.of(bags.start + 1, &mut seen);
+                let (values, d_wide) = self.gradients.of(bags.start + 1, &mut seen);
                 let (embedding, wide) = self.place(0);
                 add(embedding, values);
                 for sum in wide {
-                    *sum += d_logit;
+                    *sum += d_wide;
                 }
             }
             _ => self.by_block(bags, &mut seen),
@@ -126,10 +131,10 @@ impl<'a> Sums<'a> {
     /// Begins the sum number `place` of the stack with the bag number `at`.
     #[inline(always)]
     fn start(&mut self, place: usize, at: usize, seen: &mut Seen) {
-        let (values, d_logit) = self.gradients.of(at, seen);
+        let (values, d_wide) = self.gradients.of(at, seen);
         let (embedding, wide) = self.place(place);
         copy(embedding, values);
-        wide.fill(d_logit);
+        wide.fill(d_wide);
     }
 
     /// Adds to the sum number `place` those of `bags` that lie before `end`; gives the number of
@@ -138,22 +143,22 @@ impl<'a> Sums<'a> {
     fn go_on(&mut self, place: usize, bags: Range<usize>, end: u32, seen: &mut Seen) -> usize {
         let gradients = self.gradients;
         let (embedding, wide) = self.place(place);
-        let mut of_logits = wide.first().copied().unwrap_or_default();
+        let mut of_wide = wide.first().copied().unwrap_or_default();
         let next = if let Ok(sum) = <&mut [f32; TILE]>::try_from(&mut *embedding) {
             let mut in_register = *sum;
-            let next = gradients.each(bags, end, seen, |values, d_logit| {
+            let next = gradients.each(bags, end, seen, |values, d_wide| {
                 add(&mut in_register, values);
-                of_logits += d_logit;
+                of_wide += d_wide;
             });
             *sum = in_register;
             next
         } else {
-            gradients.each(bags, end, seen, |values, d_logit| {
+            gradients.each(bags, end, seen, |values, d_wide| {
                 add(embedding, values);
-                of_logits += d_logit;
+                of_wide += d_wide;
             })
         };
-        wide.fill(of_logits);
+        wide.fill(of_wide);
         next
     }
 
@@ -174,37 +179,37 @@ impl<'a> Sums<'a> {
 
 /// The gradients of bags.
 #[derive(Clone, Copy)]
-struct Gradients<'a> {
+struct BagGradients<'a> {
     /// Bags by row. // (occurrences)
     bags: &'a [u32],
     /// Gradient of the pooled embeddings. // (examples, embedding columns)
     d_x: &'a [f32],
-    /// Gradient of the logits. // (examples)
-    d_logits: &'a [f32],
+    /// Gradient of the sums of first-order weights. // (examples)
+    d_first_order: &'a [f32],
     labels: &'a [f32],
     field_columns: &'a [usize],
     fields: Divisor,
-    embedding_columns: usize,
+    columns: usize,
     dim: usize,
 }
 
-impl<'a> Gradients<'a> {
+impl<'a> BagGradients<'a> {
     #[inline(always)]
     fn new(update: &'a Update<'a>, dim: usize) -> Self {
-        let field_columns = update.model.field_columns(update.group);
+        let Update { field_columns, columns, request, gradients, .. } = *update;
         Self {
-            bags: &update.part.lookup.bags,
-            d_x: update.d_x,
-            d_logits: update.d_logits,
-            labels: update.labels,
+            bags: &request.bags,
+            d_x: gradients.d_x,
+            d_first_order: gradients.d_first_order,
+            labels: gradients.labels,
             field_columns,
             fields: Divisor::new(field_columns.len() as u32),
-            embedding_columns: update.model.embedding_columns(),
+            columns,
             dim,
         }
     }
 
-    /// The gradient of the bag number `at`: of its pooled embedding, and of its example's logit. A
+    /// The gradient of the bag number `at`: of its pooled embedding, and of its example's first order. A
     /// later one is asked for.
     #[inline(always)]
     fn of(&self, at: usize, seen: &mut Seen) -> (&'a [f32], f32) {
@@ -216,7 +221,7 @@ impl<'a> Gradients<'a> {
         let bag = self.bags[at];
         let example = self.fields.quotient(bag);
         seen.meet(example, self.labels);
-        (self.embedding(bag, example), self.d_logits[example as usize])
+        (self.embedding(bag, example), self.d_first_order[example as usize])
     }
 
     #[inline(always)]
@@ -225,7 +230,7 @@ impl<'a> Gradients<'a> {
             return &[];
         }
         let field = bag as usize - example as usize * self.field_columns.len();
-        let start = example as usize * self.embedding_columns + self.field_columns[field];
+        let start = example as usize * self.columns + self.field_columns[field];
         &self.d_x[start..start + self.dim]
     }
 
@@ -241,8 +246,8 @@ impl<'a> Gradients<'a> {
     ) -> usize {
         let mut at = bags.start;
         while at < bags.end && self.bags[at] < end {
-            let (values, d_logit) = self.of(at, seen);
-            take(values, d_logit);
+            let (values, d_wide) = self.of(at, seen);
+            take(values, d_wide);
             at += 1;
         }
         at

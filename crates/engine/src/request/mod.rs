@@ -1,0 +1,85 @@
+//! What one mini-batch asks of one table: the requester's half of a look-up.
+//!
+//! Grouping is done once, when the mini-batch is made. After that nobody hashes a key again: the
+//! forward pass walks `occurrence_rows`, the update walks `bags` row by row, in example order, so
+//! that every sum has a fixed order. Where rows lie is the owner's half, a
+//! [`WorkingSet`](crate::WorkingSet).
+
+mod grouper;
+
+use std::ops::Range;
+
+use stepwell_base::Key;
+
+pub use self::grouper::Grouper;
+
+/// Bags of ids, in example order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bags {
+    /// Keys in example order, field by field.
+    pub keys: Vec<Key>, // (occurrences)
+    /// Where each bag ends in `keys`; bag `example * fields + field`.
+    pub ends: Vec<u32>, // (examples * fields)
+}
+
+/// Bags of ids by row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Where each bag ends among the occurrences; bag `example * fields + field`.
+    pub ends: Vec<u32>, // (examples * fields)
+    /// Distinct keys in order of first occurrence: the rows.
+    pub distinct: Vec<Key>, // (rows)
+    /// Row of each occurrence, as an index into `distinct`.
+    pub occurrence_rows: Vec<u32>, // (occurrences)
+    /// Where each row's bags end in `bags`.
+    pub row_ends: Vec<u32>, // (rows)
+    /// Bags that contain the row, in example order; a bag stands here once per occurrence.
+    pub bags: Vec<u32>, // (occurrences)
+}
+
+impl Request {
+    /// The occurrences of bag `bag`.
+    #[inline]
+    pub fn occurrences(&self, bag: usize) -> Range<usize> {
+        let start = if bag == 0 { 0 } else { self.ends[bag - 1] as usize };
+        start..self.ends[bag] as usize
+    }
+
+    /// The bags of row `row`.
+    #[inline]
+    pub fn bags_of(&self, row: usize) -> &[u32] {
+        &self.bags[self.bag_range(row)]
+    }
+
+    /// Where the bags of row `row` lie in `bags`.
+    #[inline]
+    pub fn bag_range(&self, row: usize) -> Range<usize> {
+        self.bags_before(row)..self.row_ends[row] as usize
+    }
+
+    /// Bags of the rows before row `row`, each counted once per occurrence.
+    #[inline]
+    pub fn bags_before(&self, row: usize) -> usize {
+        if row == 0 { 0 } else { self.row_ends[row - 1] as usize }
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.ends.clear();
+        self.clear_rows();
+    }
+
+    fn clear_rows(&mut self) {
+        self.distinct.clear();
+        self.occurrence_rows.clear();
+        self.row_ends.clear();
+        self.bags.clear();
+    }
+
+    /// Bytes of the request for `bags` bags of `occurrences` ids at most, every id being distinct.
+    pub fn bytes_max(bags: u64, occurrences: u64) -> u64 {
+        let per_row = size_of::<Key>() + size_of::<u32>();
+        let per_occurrence = per_row + 2 * size_of::<u32>();
+        bags * size_of::<u32>() as u64 + occurrences * per_occurrence as u64
+    }
+}

@@ -1,0 +1,148 @@
+//! Rows that come to exist and cease to, as a step decides it.
+//!
+//! All of it happens in the stage that trains, in step order, from the row itself, the step and a
+//! sketch that this stage alone touches: so no tier, lookahead or number of threads shows.
+//!
+//! How: before a step reads its rows, each is looked at. One that expired gets its initial value
+//! again. One that does not exist asks for admission; if it is refused, it is read with its
+//! initial value and not updated, so it leaves no trace. A mini-batch that only evaluates admits
+//! nobody and changes nothing.
+
+use stepwell_base::Key;
+use stepwell_base::random::Stream;
+use stepwell_mem::Occurrence;
+
+use super::sketch::Sketch;
+use super::working::TableRows;
+use crate::{Admission, Dense, History, Life, TableSpec};
+
+const SKETCH: &str = "admission sketch";
+
+/// An importance fades by half in so many steps without use.
+const IMPORTANCE_HALF_LIFE: f64 = 1000.0;
+/// A click counts as many impressions, as in the policy `sven`.
+const CLICK_WEIGHT: f32 = 4.0;
+
+/// Which rows of one table exist.
+#[derive(Debug)]
+pub(super) struct Admissions {
+    life: Life,
+    sketch: Option<Sketch>,
+    /// What the sketch is saved as.
+    section: String,
+    /// Whether no other table could have saved one.
+    only: bool,
+    /// Rows of the mini-batch at hand that were refused; empty where none was.
+    refused: Vec<bool>,
+    /// Those that did not exist when the step began; empty where there were none.
+    absent: Vec<bool>,
+}
+
+impl Admissions {
+    /// Those of `table`, which may be the only one; none where rows exist for ever from their first
+    /// use.
+    pub(super) fn new(table: &TableSpec, sketch_bytes: u64, only: bool) -> Option<Self> {
+        let life = table.life?;
+        let counts = matches!(life.admission, Admission::After(_));
+        let sketch = counts.then(|| Sketch::new(sketch_bytes, table.seed, table.id));
+        let section = format!("{SKETCH} {}", table.name);
+        Some(Self { life, sketch, section, only, refused: Vec::new(), absent: Vec::new() })
+    }
+
+    /// Looks at the rows that a mini-batch reads after `steps` steps.
+    pub(super) fn look(
+        &mut self,
+        table: &TableSpec,
+        rows: &mut TableRows<'_>,
+        (steps, trains): (u64, bool),
+    ) {
+        self.refused.clear();
+        self.absent.clear();
+        let history = table.model_lanes()..table.row_lanes();
+        for (row, key) in rows.request.distinct.iter().enumerate() {
+            let was = History::read(&rows.held(row)[history.clone()]);
+            if self.life.exists(was, steps) {
+                continue;
+            }
+            if !trains {
+                if was.used > 0 && !rows.is_elsewhere(row) {
+                    rows.replace(row, |weights| table.initial_weights(*key, weights));
+                }
+                continue;
+            }
+            self.absent.resize(rows.len(), false);
+            self.absent[row] = true;
+            if was.used > 0 {
+                table.initial_row(*key, rows.rows_mut().row(row));
+            }
+            if !self.admits(table, *key, rows.request.bags_of(row).len(), steps) {
+                self.refused.resize(rows.len(), false);
+                self.refused[row] = true;
+            }
+        }
+    }
+
+    fn admits(&mut self, table: &TableSpec, key: Key, seen: usize, steps: u64) -> bool {
+        match (self.life.admission, &mut self.sketch) {
+            (Admission::After(times), Some(sketch)) => sketch.add(key, seen) >= times,
+            (Admission::Chance(chance), _) => {
+                Stream::of_admission(table.seed, table.id, key, steps).next_f64() < chance
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether row `row` of the mini-batch at hand was refused.
+    #[inline]
+    pub(super) fn refused(&self, row: usize) -> bool {
+        self.refused.get(row).is_some_and(|refused| *refused)
+    }
+
+    /// Whether row `row` of the mini-batch at hand did not exist when its step began.
+    #[inline]
+    pub(super) fn absent(&self, row: usize) -> bool {
+        self.absent.get(row).is_some_and(|absent| *absent)
+    }
+
+    /// Adds what a resumed run needs to `dense`.
+    pub(super) fn save(&self, dense: &mut Dense) {
+        if let Some(sketch) = &self.sketch {
+            let lanes = sketch.counts.chunks_exact(4);
+            let lanes = lanes.map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]));
+            dense.sections.push((self.section.clone(), lanes.collect()));
+        }
+    }
+
+    /// Takes over what a checkpoint has.
+    pub(super) fn load(&mut self, dense: &Dense) -> Result<(), String> {
+        let Some(sketch) = &mut self.sketch else { return Ok(()) };
+        let named = |wanted: &str| dense.sections.iter().find(|(name, _)| name == wanted);
+        // Builds that knew one table alone did not name it.
+        let unnamed = || named(SKETCH).filter(|_| self.only);
+        let found = named(&self.section).or_else(unnamed);
+        let (_, lanes) = found.ok_or(format!("has no {}", self.section))?;
+        let counts: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
+        if counts.len() != sketch.counts.len() {
+            let (has, wants) = (counts.len(), sketch.counts.len());
+            return Err(format!("has an {SKETCH} of {has} bytes, this run one of {wants}"));
+        }
+        sketch.counts = counts;
+        Ok(())
+    }
+}
+
+/// What a row's history is once step `step` trained it as `occurrence` says, which is told the
+/// importance before.
+pub(super) fn trained(was: History, step: u64, occurrence: &mut Occurrence) -> History {
+    let Occurrence { examples, positives, .. } = *occurrence;
+    let idle = step.saturating_sub(u64::from(was.used)) as f64;
+    // Compared by policies alone, so that no bit of the model hangs on this exponential.
+    let fade = (-idle / IMPORTANCE_HALF_LIFE).exp2() as f32;
+    occurrence.importance = was.importance * fade;
+    let clicks = CLICK_WEIGHT * positives as f32;
+    History {
+        used: step as u32,
+        examples: was.examples.saturating_add(examples),
+        importance: occurrence.importance + clicks + (examples - positives) as f32,
+    }
+}

@@ -1,0 +1,131 @@
+//! Rows into the columns of a matrix: look-up, sum pooling and concatenation in one pass.
+
+use std::ops::Range;
+
+use pulp::{Arch, Simd, WithSimd};
+use stepwell_optim::{Storage, Weights};
+
+use super::EmbeddingBags;
+use super::working::{TableRows, WorkingRows};
+use crate::{Columns, TableSpec};
+
+/// Occurrences that the processor is asked to fetch ahead.
+const PREFETCH_OCCURRENCES: usize = 24;
+
+/// Where pooled rows go.
+#[derive(Debug)]
+pub struct Pooled<'a> {
+    /// Rows of a matrix, in whose first columns the embeddings go. // (examples, width)
+    pub x: &'a mut [f32],
+    /// Columns of that matrix, the embeddings' and others.
+    pub width: usize,
+    /// Sums of first-order weights. // (examples)
+    pub first_order: &'a mut [f32],
+}
+
+pub(super) fn gather(
+    bags: &EmbeddingBags,
+    rows: &WorkingRows<'_>,
+    range: Range<usize>,
+    pooled: Pooled<'_>,
+) {
+    let Pooled { x, width, first_order } = pooled;
+    assert_eq!((first_order.len(), x.len()), (range.len(), range.len() * width), "one row each");
+    first_order.fill(0.0);
+    let Columns { of_fields, .. } = &bags.columns;
+    for ((table, rows), field_columns) in bags.tables.iter().zip(&rows.tables).zip(of_fields) {
+        let range = range.clone();
+        Arch::new().dispatch(Place { table, field_columns, rows, width, range, x, first_order });
+    }
+}
+
+pub(super) fn bytes(bags: &EmbeddingBags, rows: &WorkingRows<'_>, range: Range<usize>) -> u64 {
+    let tables = bags.tables.iter().zip(&rows.tables).zip(&bags.columns.of_fields);
+    let lanes = tables.map(|((table, rows), fields)| {
+        let fields = fields.len();
+        let first = rows.request.occurrences(range.start * fields).start;
+        let end = match range.is_empty() {
+            true => first,
+            false => rows.request.occurrences(range.end * fields - 1).end,
+        };
+        (end - first) * table.weight_lanes()
+    });
+    ((lanes.sum::<usize>() + range.len() * bags.columns.count) * size_of::<f32>()) as u64
+}
+
+/// Where one table's rows go.
+struct Place<'a> {
+    table: &'a TableSpec,
+    field_columns: &'a [usize],
+    rows: &'a TableRows<'a>,
+    width: usize,
+    range: Range<usize>,
+    x: &'a mut [f32],
+    first_order: &'a mut [f32],
+}
+
+impl WithSimd for Place<'_> {
+    type Output = ();
+
+    /// Loops are unrolled for the usual embeddings: none, and of 16 lanes.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let (table, held) = (self.table, self.rows);
+        let (width, rows) = (table.weight_count(), held.rows());
+        let as_f32 = |row| Storage::F32.view(rows.row(row), width);
+        match (table.storage, table.dim) {
+            _ if held.looks_elsewhere() => self.run(table.dim, |row| held.weights(row)),
+            (Storage::F32, 0) => self.run(0, as_f32),
+            (Storage::F32, 16) => self.run(16, as_f32),
+            (storage, dim) => self.run(dim, |row| storage.view(rows.row(row), width)),
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    #[inline(always)]
+    fn run(self, dim: usize, weights: impl Fn(usize) -> Weights<'a>) {
+        let Self { table, field_columns, rows, width, range, x, first_order } = self;
+        let (wide, lanes, held) = (table.wide, table.weight_lanes(), rows.rows());
+        let request = rows.request;
+        let of_occurrences = &request.occurrence_rows[..];
+        let fields = field_columns.len();
+        let mut ends = request.ends[range.start * fields..range.end * fields].iter();
+        let mut occurrence = request.occurrences(range.start * fields).start;
+        for (first_order, row_of_x) in first_order.iter_mut().zip(x.chunks_exact_mut(width)) {
+            let mut sum = *first_order;
+            for (column, end) in field_columns.iter().zip(&mut ends) {
+                let pooled = &mut row_of_x[*column..*column + dim];
+                let bag = &of_occurrences[occurrence..*end as usize];
+                if bag.is_empty() {
+                    pooled.fill(0.0);
+                }
+                for (number, row) in bag.iter().enumerate() {
+                    if let Some(far) = of_occurrences.get(occurrence + 2 * PREFETCH_OCCURRENCES) {
+                        held.prefetch_place(*far as usize);
+                    }
+                    if let Some(ahead) = of_occurrences.get(occurrence + PREFETCH_OCCURRENCES) {
+                        held.prefetch(*ahead as usize, lanes);
+                    }
+                    occurrence += 1;
+                    let row = weights(*row as usize);
+                    pool(pooled, &row, number == 0);
+                    if wide > 0 {
+                        sum += row.get(dim);
+                    }
+                }
+            }
+            *first_order = sum;
+        }
+    }
+}
+
+/// Begins a pooled embedding with a row, or adds a row to it.
+#[inline(always)]
+fn pool(pooled: &mut [f32], row: &Weights<'_>, first: bool) {
+    if first {
+        row.copy_to(pooled);
+    } else {
+        row.add_to(pooled);
+    }
+}

@@ -1,0 +1,281 @@
+//! The row half of a training step: rows into pooled embeddings, gradients into rows.
+//!
+//! ```text
+//!  hold     rows of a mini-batch, which of them exist, how old they are read     one thread
+//!  gather   rows ─► pooled embeddings in the columns of a matrix                 by example
+//!  apply    gradients over a row's bags ─► row optimizer, in the slot            by row
+//! ```
+//!
+//! This is the seam for the place where rows are computed on: no slice of a slab leaves it. Threads
+//! share out whole examples and whole rows, so that the bits do not depend on their number
+//! (invariant I2).
+
+mod admission;
+mod blocks;
+mod gather;
+mod sketch;
+mod stale;
+mod sums;
+mod update;
+mod witness;
+mod working;
+mod workspaces;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use stepwell_mem::Occurrence;
+
+use self::admission::Admissions;
+pub use self::blocks::Blocks;
+pub use self::gather::Pooled;
+use self::stale::StaleRows;
+use self::update::{Update, Workspace};
+pub use self::witness::{Moment, Witness};
+use self::working::TableRows;
+pub use self::working::WorkingRows;
+pub use self::workspaces::Workspaces;
+use crate::{Dense, Group, Part, TableSpec};
+
+/// Where the fields of each table have their columns in the matrix of pooled embeddings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// First column of each field, by table. // (tables) of (fields)
+    pub of_fields: Vec<Vec<usize>>,
+    /// Columns of all fields together.
+    pub count: usize,
+}
+
+/// Gradients of a mini-batch, as the model above made them.
+#[derive(Clone, Copy, Debug)]
+pub struct Gradients<'a> {
+    /// Of the pooled embeddings. // (examples, columns)
+    pub d_x: &'a [f32],
+    /// Of the sums of first-order weights. // (examples)
+    pub d_first_order: &'a [f32],
+    /// Labels, 0 or 1: rows of clicks count more where importance is kept. // (examples)
+    pub labels: &'a [f32],
+}
+
+/// Told what the threads' parts of an update took and moved.
+pub trait Laps: Sync {
+    /// Seconds of processor time of the calling thread.
+    fn now(&self) -> f64;
+
+    /// A part that began at `begin` is over; it read and wrote `bytes` of rows and gradients.
+    fn over(&self, begin: f64, bytes: u64);
+}
+
+/// Nobody is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLaps;
+
+impl Laps for NoLaps {
+    fn now(&self) -> f64 {
+        0.0
+    }
+
+    fn over(&self, _begin: f64, _bytes: u64) {}
+}
+
+/// Sizes of a model's embeddings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks that every mini-batch is cut into, the unit of summation.
+    pub blocks: usize,
+    /// Steps of training that a step's reads of rows do not see.
+    pub staleness: usize,
+    /// Bytes of the sketches that count occurrences, of all tables together.
+    pub sketch_bytes: u64,
+}
+
+/// The embeddings of a model: its tables, and what its steps need of the past.
+pub struct EmbeddingBags {
+    tables: Vec<TableSpec>,
+    columns: Columns,
+    blocks: usize,
+    steps: u64,
+    /// By table; none where rows exist for ever from their first use.
+    admissions: Vec<Option<Admissions>>,
+    stale: StaleRows,
+    workspaces: Workspaces<Workspace>,
+    witness: Option<Arc<dyn Witness>>,
+}
+
+impl std::fmt::Debug for EmbeddingBags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("EmbeddingBags");
+        shown.field("tables", &self.tables).field("steps", &self.steps).finish_non_exhaustive()
+    }
+}
+
+impl EmbeddingBags {
+    /// The embeddings of `tables`, before the first step.
+    pub fn new(tables: Vec<TableSpec>, columns: Columns, shape: Shape) -> Self {
+        assert_eq!(tables.len(), columns.of_fields.len(), "columns for every table");
+        let sketch = shape.sketch_bytes / tables.len().max(1) as u64;
+        let only = tables.len() == 1;
+        Self {
+            admissions: tables.iter().map(|table| Admissions::new(table, sketch, only)).collect(),
+            stale: StaleRows::new(
+                shape.staleness,
+                tables.iter().map(TableSpec::weight_count).collect(),
+            ),
+            tables,
+            columns,
+            blocks: shape.blocks,
+            steps: 0,
+            workspaces: Workspaces::default(),
+            witness: None,
+        }
+    }
+
+    /// The most bytes that one thread's part of an update takes.
+    pub fn workspace_bytes_max(tables: &[TableSpec], blocks: usize) -> usize {
+        Workspace::lanes_max(tables, blocks) * size_of::<f32>()
+    }
+
+    /// The most bytes of the versions that stale reads need, for mini-batches of `rows` rows.
+    pub fn stale_bytes_max(table: &TableSpec, staleness: u64, rows: u64) -> u64 {
+        StaleRows::bytes_max(staleness, rows, table.weight_count() as u64)
+    }
+
+    /// The most bytes of rows that are read elsewhere than in their slots.
+    pub fn elsewhere_bytes_max(table: &TableSpec, rows: u64) -> u64 {
+        TableRows::elsewhere_bytes_max(rows, table.weight_count() as u64)
+    }
+
+    /// Shows every row that is read from now on to `witness`.
+    pub fn watch(&mut self, witness: Arc<dyn Witness>) {
+        self.witness = Some(witness);
+    }
+
+    /// Its tables.
+    pub fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+
+    /// Where their fields have their columns.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Steps trained.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Goes on after `steps` steps.
+    pub fn set_steps(&mut self, steps: u64) {
+        self.steps = steps;
+    }
+
+    /// Holds the rows of mini-batch `number`, by table as `parts` ask for them in `groups`, until
+    /// what is returned goes. Where it `trains`, a step begins, and rows may come to exist.
+    ///
+    /// # Panics
+    /// When a row is not pinned and filled, or is held already.
+    pub fn hold<'a>(
+        &mut self,
+        number: u32,
+        parts: &'a mut [Part],
+        groups: &'a [Arc<Group>],
+        trains: bool,
+    ) -> WorkingRows<'a> {
+        let held = parts.iter_mut().zip(groups).zip(&self.tables);
+        let mut tables: Vec<TableRows<'a>> =
+            held.map(|((part, group), table)| TableRows::new(part, &group.slab, table)).collect();
+        for ((table, rows), admissions) in
+            self.tables.iter().zip(&mut tables).zip(&mut self.admissions)
+        {
+            if let Some(admissions) = admissions {
+                admissions.look(table, rows, (self.steps, trains));
+            }
+        }
+        if trains {
+            self.stale.look_back(&mut tables, &self.admissions);
+        }
+        let at = Moment { steps: self.steps, number, evaluates: !trains };
+        self.show(at, &tables);
+        if trains {
+            self.stale.keep(&tables);
+            self.steps += 1;
+            for rows in &mut tables {
+                rows.occurrences.clear();
+                rows.occurrences.resize(rows.request.distinct.len(), Occurrence::default());
+            }
+        }
+        WorkingRows { tables, groups, trains }
+    }
+
+    /// Shows the rows that a mini-batch reads to the witness.
+    fn show(&self, at: Moment, tables: &[TableRows<'_>]) {
+        let Some(witness) = &self.witness else { return };
+        for (table, rows) in self.tables.iter().zip(tables) {
+            let mut weights = vec![0.0; table.weight_count()];
+            let state = table.weight_lanes()..table.model_lanes();
+            for (row, key) in rows.request.distinct.iter().enumerate() {
+                let state = &rows.held(row)[state.clone()];
+                rows.weights(row).copy_to(&mut weights);
+                witness.read(at, table.id, *key, &weights, state);
+            }
+        }
+    }
+
+    /// Pools the rows of the examples of `range`.
+    ///
+    /// A bag's rows are added in the order of the data; the first-order weights of an example in
+    /// the order of tables and fields.
+    pub fn gather(&self, rows: &WorkingRows<'_>, range: Range<usize>, pooled: Pooled<'_>) {
+        gather::gather(self, rows, range, pooled);
+    }
+
+    /// Bytes of rows that [`EmbeddingBags::gather`] reads, and of embeddings that it writes.
+    pub fn gather_bytes(&self, rows: &WorkingRows<'_>, range: Range<usize>) -> u64 {
+        gather::bytes(self, rows, range)
+    }
+
+    /// Ends a step: updates the rows that were held for it, on the threads of the calling pool.
+    ///
+    /// # Panics
+    /// When the rows were held for reading alone, or gradients are not those of as many examples.
+    pub fn apply(&self, rows: &mut WorkingRows<'_>, gradients: Gradients<'_>, laps: &dyn Laps) {
+        assert!(rows.trains, "rows are updated that were held for reading");
+        let examples = gradients.d_first_order.len();
+        assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
+        let blocks = Blocks::new(examples, self.blocks);
+        for (number, table) in rows.tables.iter_mut().enumerate() {
+            let update = Update {
+                table: &self.tables[number],
+                field_columns: &self.columns.of_fields[number],
+                columns: self.columns.count,
+                request: table.request,
+                blocks,
+                gradients,
+                admissions: self.admissions[number].as_ref(),
+                step: self.steps,
+                laps,
+                workspaces: &self.workspaces,
+            };
+            let (rows, occurrences) = table.for_update();
+            update.run(rows, occurrences);
+        }
+        rows.groups.iter().for_each(|group| group.set_steps(self.steps));
+    }
+
+    /// What a resumed run needs beside rows, as sections of a checkpoint's dense part.
+    pub fn save(&self, dense: &mut Dense) {
+        self.stale.save(dense);
+        self.admissions.iter().flatten().for_each(|admissions| admissions.save(dense));
+    }
+
+    /// Takes over what a checkpoint after `steps` steps has.
+    ///
+    /// # Errors
+    /// Says what does not fit these tables.
+    pub fn load(&mut self, dense: &Dense, steps: u64) -> Result<(), String> {
+        self.steps = steps;
+        self.stale.load(dense, steps)?;
+        self.admissions.iter_mut().flatten().try_for_each(|admissions| admissions.load(dense))
+    }
+}

@@ -1,0 +1,86 @@
+//! What flows through the stages: mini-batches, the batches they are planned in, and marks.
+
+use crate::{GroupUnit, Part};
+
+/// What is done with a mini-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Scored, then trained on.
+    Train,
+    /// Only scored; no row comes to exist.
+    Evaluate,
+}
+
+/// What a caller carries along with each mini-batch.
+pub trait Cargo: Send + 'static {
+    /// Number of examples, for messages.
+    fn examples(&self) -> usize;
+
+    /// Forgets everything and keeps the memory.
+    fn clear(&mut self);
+}
+
+/// The rows of one step.
+#[derive(Debug)]
+pub struct MiniBatch<C> {
+    /// Count of mini-batches before it, evaluated ones included.
+    pub number: u32,
+    /// What is done with it.
+    pub purpose: Purpose,
+    /// What it asks of each table, and where that lies.
+    pub parts: Vec<Part>,
+    /// What the caller carries along.
+    pub cargo: C,
+}
+
+/// Mini-batches on their way to the planner, or what happens between two batches, in order.
+#[derive(Debug)]
+pub enum Item<C, M> {
+    /// Mini-batches to be planned and pulled together.
+    Batch(Vec<MiniBatch<C>>),
+    /// A mark of the caller's.
+    Mark(M),
+    /// The model as of now is to be written.
+    Checkpoint,
+}
+
+/// Mini-batches that were planned together.
+#[derive(Debug)]
+pub struct Unit<C> {
+    /// Mini-batches with their slots.
+    pub minis: Vec<MiniBatch<C>>,
+    /// What moves for them, by table group.
+    pub(crate) moves: Vec<GroupUnit>,
+    /// Whether one of the mini-batches was trained: none is, once the run is to stop.
+    pub trained: bool,
+}
+
+/// What comes up, in the order of [`Item`]s.
+#[derive(Debug)]
+pub enum Ready<C, M> {
+    /// Rows that are pinned and filled. It goes back, whatever became of it.
+    Unit(Unit<C>),
+    /// A mark of the caller's. It does not go back.
+    Mark(M),
+    /// Everything is at rest, and dirty rows are on their way down: once [`Group::is_idle`] the
+    /// model can be written. It goes back then.
+    ///
+    /// [`Group::is_idle`]: crate::Group::is_idle
+    Checkpoint(Pause),
+}
+
+/// A pause in which nothing is in flight, for a checkpoint.
+#[derive(Debug)]
+pub struct Pause {
+    /// Every dirty row, by table group; their slots keep them.
+    pub(crate) moves: Vec<GroupUnit>,
+}
+
+/// What goes back to the planner.
+#[derive(Debug)]
+pub enum Retired<C> {
+    /// Mini-batches that are over.
+    Unit(Unit<C>),
+    /// The model was written.
+    Checkpoint(Pause),
+}

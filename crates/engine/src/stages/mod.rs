@@ -1,0 +1,138 @@
+//! The stages of the hierarchy, joined by bounded queues, several batches in flight.
+//!
+//! ```text
+//!            items            ready            ready
+//!   caller ─────────► plan ──────────► pull ──────────► caller
+//!                      ▲                 │ victims        │
+//!                      │                 ▼                │
+//!                      │               write              │
+//!                      └──────────── retired ─────────────┘
+//! ```
+//!
+//! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; the caller
+//! alone rows that are pinned and filled; `write` alone writes to the store.
+//!
+//! They are generic over what a caller carries along with a mini-batch, and which marks he sends
+//! between two batches.
+
+mod counters;
+mod due;
+mod flow;
+mod plan;
+mod pull;
+mod spares;
+mod write;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stepwell_base::clock::Clock;
+use stepwell_base::queue::{Bell, Receiver, Sender, bounded};
+use stepwell_base::rules::Rules;
+
+pub use self::counters::{Counters, Planned};
+use self::due::Due;
+pub use self::due::Times;
+pub use self::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Unit};
+use self::plan::PlanEnds;
+pub use self::plan::PlanStage;
+pub use self::pull::{PullStage, UNITS_PULLED};
+pub use self::spares::{SPARES, Spares};
+pub use self::write::WriteStage;
+use crate::{Group, Planner};
+
+/// Batches between the caller and `plan`.
+pub const BATCHES_QUEUED: usize = 1;
+
+type Handoff<T> = Arc<Mutex<Option<T>>>;
+
+/// How far the stages look ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Units whose rows are pinned or on their way beyond the one that trains.
+    pub lookahead: usize,
+    /// Batches whose keys are known ahead.
+    pub horizon: usize,
+}
+
+/// The stages of a hierarchy, to be driven together with the caller's own, and the caller's ends of
+/// their queues.
+pub struct Stages<C, M> {
+    /// Pins rows and lets go of them.
+    pub plan: PlanStage<C, M>,
+    /// Brings rows up.
+    pub pull: PullStage<C, M>,
+    /// Brings rows down.
+    pub write: WriteStage,
+    /// The caller's ends.
+    pub ends: Ends<C, M>,
+    /// The planners, once all is over.
+    pub finished: Finished,
+}
+
+/// Where a caller puts mini-batches and finds them again.
+pub struct Ends<C, M> {
+    /// Mini-batches and marks, in order; closed, it ends the stages.
+    pub feed: Sender<Item<C, M>>,
+    /// The same, their rows at hand.
+    pub ready: Receiver<Ready<C, M>>,
+    /// Units and pauses that are over: all of them, in order.
+    pub retired: Sender<Retired<C>>,
+    /// Memory of mini-batches that are over.
+    pub spares: Arc<Spares<C>>,
+}
+
+/// The planners of stages that are over.
+#[derive(Clone, Debug, Default)]
+pub struct Finished(Handoff<Vec<Planner>>);
+
+impl Finished {
+    /// The planners, if the stages ran to their end.
+    ///
+    /// # Panics
+    /// When rows are still pinned.
+    pub fn take(&self) -> Option<Vec<Planner>> {
+        let planners = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        for planner in &planners {
+            assert_eq!(planner.pinned(), 0, "rows are pinned although nothing is in flight");
+        }
+        Some(planners)
+    }
+}
+
+/// The stages that move the rows of `groups`, which `planners` plan.
+pub fn stages<C: Cargo, M: Send>(
+    (groups, planners): (&[Arc<Group>], Vec<Planner>),
+    window: Window,
+    (times, clock): (Times, &Arc<dyn Clock>),
+    counters: &Arc<Counters>,
+    bell: &Arc<Bell>,
+) -> Stages<C, M> {
+    let units = window.lookahead + 1;
+    let (feed, items) = bounded(bell, BATCHES_QUEUED);
+    let (planned_in, planned_out) = bounded(bell, units + 1);
+    let (pulled_in, ready) = bounded(bell, units + 1);
+    let (retired, retired_out) = bounded(bell, units + 1);
+    let chunks = groups.iter().map(|group| group.staging.chunks()).sum();
+    let (down_in, down_out) = bounded(bell, chunks);
+    let (spares, finished) = (Arc::new(Spares::default()), Finished::default());
+    let plan = PlanEnds {
+        due: Due::new(times, Arc::clone(clock)),
+        input: items,
+        output: planned_in,
+        retired: retired_out,
+        spares: Arc::clone(&spares),
+        finished: Arc::clone(&finished.0),
+    };
+    Stages {
+        plan: PlanStage::new(planners, groups.to_vec(), window, Arc::clone(counters), plan),
+        pull: PullStage::new(groups, planned_out, pulled_in, down_in),
+        write: WriteStage::new(groups, down_out, Arc::clone(bell)),
+        ends: Ends { feed, ready, retired, spares },
+        finished,
+    }
+}
+
+/// The rules that hold, the same in every table group.
+fn rules_of(groups: &[Arc<Group>]) -> Rules {
+    groups.first().map(|group| group.rules).unwrap_or_default()
+}
