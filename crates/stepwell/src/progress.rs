@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use stepwell_train::{Config, Metrics, Observer, Purpose, Snapshot};
+use stepwell_engine::Purpose;
+use stepwell_train::{Config, Metrics, Observer, Snapshot};
 
 use crate::say::say;
 
