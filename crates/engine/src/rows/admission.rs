@@ -58,6 +58,7 @@ impl Admissions {
     ) {
         self.refused.clear();
         self.absent.clear();
+        self.sketch.iter_mut().for_each(Sketch::begin);
         let history = table.model_lanes()..table.row_lanes();
         for (row, key) in rows.request.distinct.iter().enumerate() {
             let was = History::read(&rows.held(row)[history.clone()]);
@@ -90,6 +91,11 @@ impl Admissions {
             }
             _ => true,
         }
+    }
+
+    /// The mini-batch at hand is not trained after all.
+    pub(super) fn undo(&mut self) {
+        self.sketch.iter_mut().for_each(Sketch::undo);
     }
 
     /// Whether row `row` of the mini-batch at hand was refused.

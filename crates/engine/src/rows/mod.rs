@@ -95,6 +95,8 @@ pub struct EmbeddingBags {
     columns: Columns,
     blocks: usize,
     steps: u64,
+    /// Whether rows are held for a step that has not been applied.
+    is_open: bool,
     /// By table; none where rows exist for ever from their first use.
     admissions: Vec<Option<Admissions>>,
     stale: StaleRows,
@@ -125,6 +127,7 @@ impl EmbeddingBags {
             columns,
             blocks: shape.blocks,
             steps: 0,
+            is_open: false,
             workspaces: Workspaces::default(),
             witness: None,
         }
@@ -171,7 +174,8 @@ impl EmbeddingBags {
     }
 
     /// Holds the rows of mini-batch `number`, by table as `parts` ask for them in `groups`, until
-    /// what is returned goes. Where it `trains`, a step begins, and rows may come to exist.
+    /// what is returned goes. Where it `trains`, a step begins that [`EmbeddingBags::apply`] ends;
+    /// one that is never applied leaves no trace.
     ///
     /// # Panics
     /// When a row is not pinned and filled, or is held already.
@@ -182,6 +186,8 @@ impl EmbeddingBags {
         groups: &'a [Arc<Group>],
         trains: bool,
     ) -> WorkingRows<'a> {
+        self.abandon();
+        self.is_open = trains;
         let held = parts.iter_mut().zip(groups).zip(&self.tables);
         let mut tables: Vec<TableRows<'a>> =
             held.map(|((part, group), table)| TableRows::new(part, &group.slab, table)).collect();
@@ -199,13 +205,17 @@ impl EmbeddingBags {
         self.show(at, &tables);
         if trains {
             self.stale.keep(&tables);
-            self.steps += 1;
-            for rows in &mut tables {
-                rows.occurrences.clear();
-                rows.occurrences.resize(rows.request.distinct.len(), Occurrence::default());
-            }
         }
+        tables.iter_mut().for_each(|rows| rows.occurrences.clear());
         WorkingRows { tables, groups, trains }
+    }
+
+    /// Forgets a step that was begun and not applied.
+    fn abandon(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.stale.forget();
+            self.admissions.iter_mut().flatten().for_each(Admissions::undo);
+        }
     }
 
     /// Shows the rows that a mini-batch reads to the witness.
@@ -238,9 +248,13 @@ impl EmbeddingBags {
     /// Ends a step: updates the rows that were held for it, on the threads of the calling pool.
     ///
     /// # Panics
-    /// When the rows were held for reading alone, or gradients are not those of as many examples.
-    pub fn apply(&self, rows: &mut WorkingRows<'_>, gradients: Gradients<'_>, laps: &dyn Laps) {
-        assert!(rows.trains, "rows are updated that were held for reading");
+    /// When the rows were held for reading alone, others were held since, or gradients are not those
+    /// of as many examples.
+    pub fn apply(&mut self, rows: &mut WorkingRows<'_>, gradients: Gradients<'_>, laps: &dyn Laps) {
+        assert!(rows.trains && self.is_open, "rows are updated that are held for this step");
+        self.is_open = false;
+        self.steps += 1;
+        self.stale.passed();
         let examples = gradients.d_first_order.len();
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         let blocks = Blocks::new(examples, self.blocks);
@@ -257,6 +271,7 @@ impl EmbeddingBags {
                 laps,
                 workspaces: &self.workspaces,
             };
+            table.occurrences.resize(table.request.distinct.len(), Occurrence::default());
             let (rows, occurrences) = table.for_update();
             update.run(rows, occurrences);
         }
@@ -264,7 +279,11 @@ impl EmbeddingBags {
     }
 
     /// What a resumed run needs beside rows, as sections of a checkpoint's dense part.
+    ///
+    /// # Panics
+    /// Within a step.
     pub fn save(&self, dense: &mut Dense) {
+        assert!(!self.is_open, "a model is saved between two steps");
         self.stale.save(dense);
         self.admissions.iter().flatten().for_each(|admissions| admissions.save(dense));
     }

@@ -14,6 +14,8 @@ const NAME: &str = "admission sketch";
 pub(super) struct Sketch {
     pub(super) counts: Vec<u8>, // (ROWS, width)
     width: u64,
+    /// What the mini-batch at hand changed: places, and what they counted before it, in order.
+    changed: Vec<(usize, u8)>,
     /// What tells the hashes of the rows apart. // (ROWS)
     salts: [u64; Self::ROWS],
 }
@@ -25,7 +27,8 @@ impl Sketch {
         let width = (bytes / Self::ROWS as u64).max(1).next_multiple_of(4);
         let mut stream = Stream::named(seed, format!("{NAME}/{}", table.0).as_bytes());
         let salts = std::array::from_fn(|_| stream.next_u64());
-        Self { counts: vec![0; width as usize * Self::ROWS], width, salts }
+        let counts = vec![0; width as usize * Self::ROWS];
+        Self { counts, width, changed: Vec::new(), salts }
     }
 
     /// Counts `times` more; how often `key` was seen, up to 255.
@@ -34,9 +37,25 @@ impl Sketch {
         let least = places.iter().map(|place| self.counts[*place]).min().unwrap_or(0);
         let count = least.saturating_add(times.min(255) as u8);
         for place in places {
-            self.counts[place] = self.counts[place].max(count);
+            let before = self.counts[place];
+            if count > before {
+                self.changed.push((place, before));
+                self.counts[place] = count;
+            }
         }
         count
+    }
+
+    /// A mini-batch begins; what was counted before stays.
+    pub(super) fn begin(&mut self) {
+        self.changed.clear();
+    }
+
+    /// Takes back what was counted since the mini-batch began.
+    pub(super) fn undo(&mut self) {
+        for (place, before) in self.changed.drain(..).rev() {
+            self.counts[place] = before;
+        }
     }
 
     /// Where the rows count `key`.
@@ -100,6 +119,25 @@ mod tests {
 
     fn pairs_of(keys: usize) -> usize {
         keys * (keys - 1) / 2
+    }
+
+    #[test]
+    fn what_is_taken_back_was_never_counted() {
+        let (mut sketch, mut plain) =
+            (Sketch::new(64, 1, TableId(0)), Sketch::new(64, 1, TableId(0)));
+        let mut dice = Stream::from_state(7);
+        for round in 0..200 {
+            let seen: Vec<(Key, usize)> =
+                (0..9).map(|_| (Key(dice.next_u64() % 40), dice.next_u64() as usize % 4)).collect();
+            sketch.begin();
+            seen.iter().for_each(|(key, times)| drop(sketch.add(*key, *times)));
+            if round % 3 == 0 {
+                sketch.undo();
+            } else {
+                seen.iter().for_each(|(key, times)| drop(plain.add(*key, *times)));
+            }
+            assert_eq!(sketch.counts, plain.counts, "round {round}");
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ impl TableVersions {
 #[derive(Debug)]
 pub(super) struct StaleRows {
     steps: VecDeque<Before>,
+    /// What the step at hand found, until it is over.
+    found: Option<Before>,
     staleness: usize,
     /// Weights of a row, by table.
     widths: Vec<usize>,
@@ -55,7 +57,7 @@ pub(super) struct StaleRows {
 
 impl StaleRows {
     pub(super) fn new(staleness: usize, widths: Vec<usize>) -> Self {
-        Self { steps: VecDeque::new(), staleness, widths }
+        Self { steps: VecDeque::new(), found: None, staleness, widths }
     }
 
     /// The most bytes for mini-batches of `rows` rows of `width` weights.
@@ -97,9 +99,6 @@ impl StaleRows {
         if self.staleness == 0 {
             return;
         }
-        if self.steps.len() == self.staleness {
-            self.steps.pop_front();
-        }
         let mut before = Before::default();
         for (table, width) in tables.iter().zip(&self.widths) {
             let mut weights = vec![0.0; table.len() * width];
@@ -108,7 +107,21 @@ impl StaleRows {
             }
             before.tables.push(TableVersions::new(table.request.distinct.clone(), weights));
         }
+        self.found = Some(before);
+    }
+
+    /// The step at hand is over.
+    pub(super) fn passed(&mut self) {
+        let Some(before) = self.found.take() else { return };
+        if self.steps.len() == self.staleness {
+            self.steps.pop_front();
+        }
         self.steps.push_back(before);
+    }
+
+    /// The step at hand never was.
+    pub(super) fn forget(&mut self) {
+        self.found = None;
     }
 
     /// Adds what a resumed run needs to `dense`.
@@ -214,7 +227,11 @@ mod tests {
                 let wanted = as_of.get(key).copied().unwrap_or(0.0);
                 assert_eq!(rows[0].weights(row).get(0), wanted, "step {step}, key {key}");
             }
+            // A step that is begun and given up leaves no trace.
             stale.keep(&rows);
+            stale.forget();
+            stale.keep(&rows);
+            stale.passed();
             let mut now = history[step - 1].clone();
             for (row, key) in keys.iter().enumerate() {
                 rows[0].rows_mut().row(row)[0] = step as f32;
