@@ -15,14 +15,14 @@ check; the first that fails ends it with status 1.
   progress    the settings of examples/MODEL.toml, and other optimizers: log loss of every epoch,
               each example scored before it is trained on, log loss and AUC of the evaluation part
   store       rows through tiny tiers, merged and expired: the digest of the report, computed anew
-              from the files of the checkpoint; and a store whose rows are known
+              from the files of the checkpoint; large rows; a store whose rows are known, whole and
+              dealt out to two
 """
 
 import argparse
 import json
 import math
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -33,10 +33,13 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
+from segment_store import Store, Wrong, demand, key_shards_of, xxh3
+
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ["lr", "wide_deep", "deepfm", "dcn", "dlrm"]
 SLOTS, DENSE = 26, 13
 SAMPLE = "criteo_tb_80k.tsv.zst"
+FIXTURE, FIXTURE_SEGMENT = ROOT / "crates/ssd/tests/fixtures/v3", 16384
 
 GRADIENT_OFF_MAX = 1e-6  # of a gradient, beside what rounding its weight to f32 explains
 GRADIENT_PART_MAX = 1e-5  # of the greatest gradient of its parameter, likewise
@@ -48,27 +51,14 @@ STARTS, HAIR = 8, 1e-8
 KINK_MIN = 1e-6  # nearer to zero, a rectifier's input may have another sign in f32
 
 
-class Wrong(Exception):
-    """A check that failed."""
-
-
 class Apart(Exception):
     """Losses that differ by more than rounding."""
-
-
-def demand(holds, why):
-    if not holds:
-        raise Wrong(why)
 
 
 # ---- published functions -------------------------------------------------------------------------
 
 KEY_NAME = "xxh3-64(namespace, NUL, value bytes)"
 INITIAL_NAME = "splitmix64 from xxh3-64 of (seed u64, 'initial', NUL, table u32, key u64)"
-
-
-def xxh3(data):
-    return xxhash.xxh3_64_intdigest(data)
 
 
 def key_of(column, value):
@@ -128,10 +118,6 @@ def evaluated(count, fraction):
 
 # ---- checkpoints ---------------------------------------------------------------------------------
 
-def number(data, at, size):
-    return int.from_bytes(data[at:at + size], "little")
-
-
 class Checkpoint:
     """checkpoint.json, dense.bin and the rows of table 0."""
 
@@ -151,7 +137,8 @@ class Checkpoint:
             at += section["count"]
         demand(at == len(lanes), f"{path}: dense.bin has {len(lanes)} lanes, not {at}")
         table = self.meta["tables"][0]
-        self.store = Store(path / table["rows"])
+        config = self.meta["run"]["config"]
+        self.store = Store(path / table["rows"], config["tiers.segment"])
         self.width = table["dim"] + table["wide"]
         demand(self.store.row_bytes == 4 * table["row_lanes"], f"{path}: bytes of a row")
 
@@ -176,104 +163,6 @@ class Checkpoint:
         whole += b"".join(self.dense[name].tobytes() for name in self.dense
                           if name in ("parameters", "sum", "exp_avg", "exp_avg_sq", "step"))
         return f"{xxhash.xxh3_128_intdigest(whole):032x}", len(keys)
-
-
-class Store:
-    """A segment store as crates/ssd/FORMAT.md describes it: every sum checked, every row read."""
-
-    def __init__(self, path):
-        text = (path / "manifest.json").read_bytes()
-        head = re.match(rb'\{\n  "checksum": "([0-9a-f]{16})",\n', text)
-        demand(head and int(head[1], 16) == xxh3(text[head.end():]), f"{path}: manifest's sum")
-        self.manifest = m = json.loads(text)
-        demand((m["format"], m["version"]) == ("stepwell segment store", 2), f"{path}: version")
-        self.row_bytes, self.page = m["row_bytes"], m["page_bytes"]
-        self.stride = self.row_bytes + 16
-        demand(self.page == -(-(self.stride + 8) // 4096) * 4096, f"{path}: size of a page")
-        segments = [self.segment(path, named) for named in m["segments"]]
-        self.deletions = [d for _, deletions in segments for d in deletions]
-        self.versions = sum(len(rows) for rows, _ in segments)
-        self.moved = sum(int((rows["birth"] != rows["segment"]).sum()) for rows, _ in segments)
-        self.choose(np.concatenate([rows for rows, _ in segments]) if segments else self.none())
-
-    def dtype(self):
-        return [("key", "<u8"), ("birth", "<u4"), ("used", "<u4"),
-                ("lanes", "<f4", self.row_bytes // 4), ("segment", "<u8"), ("row", "<u8")]
-
-    def none(self):
-        return np.empty(0, self.dtype())
-
-    def place_sum(self, segment, page):
-        return xxh3(self.manifest["table"].to_bytes(4, "little") + segment.to_bytes(8, "little")
-                    + page.to_bytes(4, "little"))
-
-    def segment(self, path, named):
-        """The rows of a segment in order, and its deletions."""
-        n, page = named["segment"], self.page
-        name = path / f"segment-{n:012}.rows"
-        data = name.read_bytes()
-        demand(len(data) == named["bytes"] and len(data) % 4096 == 0, f"{name}: its length")
-        tail = data[-128:]
-        count, runs, deletions = (number(tail, at, 4) for at in (0, 4, 8))
-        tail_sum = number(tail, 112, 8)
-        demand(tail[120:] == b"STEPWEND", f"{name}: no tail")
-        demand(tail_sum == xxh3(tail[:112]) ^ self.place_sum(n, 2**32 - 1), f"{name}: tail's sum")
-        demand(tail_sum == int(named["checksum"], 16) and count == named["rows"], f"{name}: tail")
-        head = (data[:8], *(number(data, at, size) for at, size in
-                            ((8, 4), (12, 4), (16, 4), (20, 4), (24, 8))))
-        expected = (b"STEPWSEG", 2, self.manifest["table"], self.row_bytes, page, n)
-        demand(head == expected, f"{name}: header {head}, not {expected}")
-        per_page = (page - 8) // self.stride
-        pages = -(-count // per_page)
-        page_sums = b""
-        for p in range(pages + 1):
-            at = page * p
-            found = data[at + page - 8:at + page]
-            value = (xxh3(data[at:at + page - 8]) ^ self.place_sum(n, p)).to_bytes(8, "little")
-            demand(found == value, f"{name}: sum of page {p}")
-            page_sums += found
-        demand(xxh3(page_sums) == number(tail, 24, 8), f"{name}: sum of page sums")
-        at = page * (1 + pages)
-        footer = data[at:at + 8 * count + 8 * runs + 16 * deletions]
-        demand(xxh3(footer) == number(tail, 16, 8), f"{name}: footer's sum")
-        rows = self.rows_of(data[page:at], count, per_page, n)
-        births = np.frombuffer(footer, "<u4", 2 * runs, 8 * count).reshape(-1, 2)
-        demand(np.array_equal(np.frombuffer(footer, "<u8", count), rows["key"])
-               and np.array_equal(np.repeat(births[:, 0], births[:, 1]), rows["birth"]),
-               f"{name}: footer and pages differ")
-        killed = footer[8 * count + 8 * runs:]
-        return rows, [(number(killed, i, 8), number(killed, i + 8, 4), number(killed, i + 12, 4))
-                      for i in range(0, len(killed), 16)]
-
-    def rows_of(self, data, count, per_page, segment):
-        kept = np.frombuffer(data, np.uint8).reshape(-1, self.page)[:, :per_page * self.stride]
-        kept = np.ascontiguousarray(kept).reshape(-1, self.stride)[:count]
-        rows = np.empty(count, self.dtype())
-        read = kept.view(self.dtype()[:4]).reshape(count)
-        for field in ("key", "birth", "used", "lanes"):
-            rows[field] = read[field]
-        rows["segment"], rows["row"] = segment, np.arange(count)
-        return rows
-
-    def choose(self, rows):
-        """Of each key the version that counts; those expired are left out."""
-        dead = {}
-        for key, birth, row in self.deletions:
-            dead.setdefault(key, []).append((birth, row))
-        alive = np.ones(len(rows), bool)
-        if dead:
-            for i in np.flatnonzero(np.isin(rows["key"], list(dead))):
-                b, s, r = (int(rows[i][field]) for field in ("birth", "segment", "row"))
-                alive[i] = not any(b < birth or (b == birth == s and r < row)
-                                   for birth, row in dead[int(rows[i]["key"])])
-        rows = rows[alive]
-        rows = rows[np.lexsort((rows["row"], rows["segment"], rows["birth"], rows["key"]))]
-        last = np.append(rows["key"][1:] != rows["key"][:-1], True)[:len(rows)]
-        rows = rows[last]
-        demand(len(rows) == self.manifest["rows"],
-               f"{len(rows)} keys count, the manifest says {self.manifest['rows']}")
-        rows = rows[rows["used"] >= self.manifest["expire_before"]]
-        self.keys, self.lanes = rows["key"], np.ascontiguousarray(rows["lanes"])
 
 
 # ---- models --------------------------------------------------------------------------------------
@@ -666,9 +555,20 @@ class Checks:
                 f"{len(store.manifest['segments'])} segments, {store.moved} moved by merges, "
                 f"{len(store.deletions)} deletions")
 
+    def large_rows(self):
+        """Rows for which a page is larger than the smallest that holds one."""
+        report, saved, _ = self.stepwell(
+            "deepfm", 100, model__dim=350, model__hidden="8", data__mini_batch=50)
+        last = saved[-1]
+        digest, rows = last.digest()
+        demand((digest, rows) == (report["model_digest"], report["rows"]), f"digest {digest}")
+        store = last.store
+        demand(store.page > 4096 and store.per_page > 1, f"pages of {store.page}")
+        return f"digest of {rows} rows of {store.row_bytes} bytes in pages of {store.page}"
+
     def fixture(self):
         """A store that lies beside the tests: deletions, merges and an expiry, its rows known."""
-        store = Store(ROOT / "crates/ssd/tests/fixtures/v2")
+        store = Store(FIXTURE, FIXTURE_SEGMENT)
         newest = {n: 3 if n < 10 else 1 if n < 70 else 0 for n in range(120)
                   if n < 10 or n % 10 != (3 if n < 70 else 4)}
         known = {n * 0x9E3779B97F4A7C15 % 2**64: [(31 * n + 7 * version + at) % 256
@@ -678,6 +578,45 @@ class Checks:
         demand(rows == known, "other rows")
         demand(len(store.deletions) > 0, "no deletions")
         return f"{len(rows)} rows of {store.versions} versions, {len(store.deletions)} deletions"
+
+    def dealt(self):
+        """The same store dealt out to two by key shards, which the program finds whole."""
+        whole = Store(FIXTURE, FIXTURE_SEGMENT)
+        shards, keys = key_shards_of(whole.keys), []
+        for part in (0, 1):
+            home = self.folder / f"part-{part}"
+            bits = sum(1 << shard for shard in range(256) if shard % 2 == part)
+            deal(whole, home, bits, int((shards % 2 == part).sum()))
+            done = subprocess.run([self.binary, "store", "check", home], capture_output=True,
+                                  text=True)
+            demand(done.returncode == 0, f"{home}: {(done.stdout + done.stderr).strip()}")
+            store = Store(home, FIXTURE_SEGMENT)
+            at = np.searchsorted(whole.keys, store.keys)
+            demand(np.array_equal(whole.keys[at], store.keys)
+                   and store.lanes.tobytes() == whole.lanes[at].tobytes(), f"{home}: other rows")
+            keys.append(len(store.keys))
+        demand(sum(keys) == len(whole.keys), f"{keys} rows of {len(whole.keys)}")
+        return f"{keys[0]} and {keys[1]} rows"
+
+
+def deal(whole, home, bits, rows):
+    """A store in `home` of the key shards in `bits`, which have so many rows, made of another's
+    files. Numbers there are in no order: those at the origin tell what is newer."""
+    home.mkdir()
+    manifest = {**whole.manifest, "store": f"{1 + rows:032x}", "key_shards": f"{bits:064x}",
+                "rows": rows, "directories": [str(home)],
+                "origins": [{"store": whole.manifest["store"], "key_shards": f"{bits:064x}"}]}
+    first, manifest["segments"] = manifest["next_segment"], []
+    for n, named in enumerate(reversed(whole.manifest["segments"]), first):
+        shutil.copyfile(whole.path / f"segment-{named['segment']:012}.rows",
+                        home / f"segment-{n:012}.rows")
+        manifest["segments"].append({**named, "segment": n, "origin": 0,
+                                     "number": named["segment"]})
+    manifest["next_segment"] = first + len(manifest["segments"])
+    del manifest["checksum"]
+    text = json.dumps(manifest, indent=2).removeprefix("{\n").encode()
+    head = f'{{\n  "checksum": "{xxh3(text):016x}",\n'
+    (home / "manifest.json").write_bytes(head.encode() + text)
 
 
 class Worst:
@@ -747,7 +686,9 @@ def plan(checks, lines):
             optim__rows__kind=rows, optim__rows__lr=rates[rows],
             optim__dense__kind=dense, optim__dense__lr=rates[dense] / 10)
     yield "store", checks.store
+    yield "store, large rows", checks.large_rows
     yield "store, fixture", checks.fixture
+    yield "store, dealt out", checks.dealt
 
 
 def main():
@@ -758,12 +699,14 @@ def main():
     add("--data", type=Path, help=f"a TSV; {SAMPLE} in STEPWELL_DATA, or drawn, unless given")
     add("--lines", type=int, default=4000, help="of it that `progress` reads (%(default)s)")
     add("--only", default="", help="checks whose names hold this")
+    add("--quick", action="store_true", help="no gradients and no progress: what takes seconds")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="twin-") as folder:
         folder = Path(folder)
         data = data_file(options.data, folder, options.stepwell)
         for name, check in plan(Checks(options.stepwell, folder, data), options.lines):
-            if options.only not in name:
+            slow = name.startswith(("gradients", "progress"))
+            if options.only not in name or options.quick and slow:
                 continue
             begin = time.perf_counter()
             try:

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn up_and_sideways_are_faults() {
         let why = fault(&edge("mem", "engine", false)).unwrap();
-        assert_eq!(why, "mem (floor 2) uses server (floor 3): that goes up");
+        assert_eq!(why, "mem (floor 2) uses engine (floor 3): that goes up");
         let why = fault(&edge("mem", "ssd", true)).unwrap();
         assert_eq!(why, "mem (floor 2) uses ssd (floor 2) in its tests: that goes sideways");
         assert!(fault(&edge("base", "optim", false)).is_some());

@@ -26,10 +26,11 @@ usage: cargo xtask <command>
   fmt      formatting is rustfmt's
   clippy   no warning from clippy in any target
   test     unit, integration and documentation tests
+  twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words
-  long     the long suite: release build, large sizes, 500 runs of the fuzzer, the twin in NumPy,
+  long     the long suite: release build, large sizes, 500 runs of the fuzzer, all of the twin,
            the comparison with PyTorch
   fuzz     runs of the program on drawn data, models and machines, killed and resumed
            (its options follow: --runs, --seed, --program, --minutes, --keep; see --help)
@@ -62,10 +63,11 @@ fn main() -> ExitCode {
 
 /// The steps a command stands for; `None` where there is no such command.
 fn steps(command: &str) -> Option<Vec<run::Step>> {
-    const CI: [run::Step; 6] = [
+    const CI: [run::Step; 7] = [
         ("fmt", run::fmt),
         ("clippy", run::clippy),
         ("test", run::test),
+        ("twin", run::twin),
         ("doc", run::doc),
         ("floors", floors::check),
         ("tidy", tidy::check),
@@ -75,7 +77,7 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
         "long" => Some(vec![
             ("long", run::long),
             ("fuzz", run::fuzz_long),
-            ("twin", run::twin),
+            ("twin", run::twin_long),
             ("peer", run::peer),
         ]),
         _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),

@@ -51,24 +51,35 @@ pub(crate) fn long(root: &Path) -> Outcome {
     cargo(root, &arguments, &[("STEPWELL_LONG", "1")])
 }
 
-/// The trainer beside its twin in NumPy, where a Python that has it is at hand.
+/// The quick part of the twin, beside the program that `test` built.
 pub(crate) fn twin(root: &Path) -> Outcome {
+    let build = ["test", "--workspace", "--no-run", "--quiet"];
+    beside_twin(root, &build, "debug", &["--quick"])
+}
+
+/// All of the twin, beside the release build.
+pub(crate) fn twin_long(root: &Path) -> Outcome {
+    beside_twin(root, &["build", "--release", "--package", "stepwell"], "release", &[])
+}
+
+/// The trainer beside its twin in NumPy, where a Python that has it is at hand.
+fn beside_twin(root: &Path, build: &[&str], profile: &str, options: &[&str]) -> Outcome {
     let python = std::env::var_os("STEPWELL_PYTHON").unwrap_or_else(|| "python3".into());
     if let Err(why) = output(Command::new(&python).args(["-c", "import numpy, xxhash"])) {
         let why = why.lines().last().unwrap_or_default();
         println!("skipped: {why} (STEPWELL_PYTHON names a Python with both; see bench/README.md)");
         return Ok(());
     }
-    cargo(root, &["build", "--release", "--package", "stepwell"], &[])?;
+    cargo(root, build, &[])?;
     let mut twin = Command::new(&python);
-    twin.current_dir(root).arg("bench/twin.py").arg("--stepwell").arg(binary(root));
-    finish(&mut twin)
+    twin.current_dir(root).arg("bench/twin.py").arg("--stepwell").arg(binary(root, profile));
+    finish(twin.args(options))
 }
 
-/// The program as the release profile builds it.
-fn binary(root: &Path) -> PathBuf {
+/// The program as a profile builds it.
+fn binary(root: &Path, profile: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    root.join(target).join("release/stepwell")
+    root.join(target).join(profile).join("stepwell")
 }
 
 /// The fuzzer with its own `options`; it runs the release build where they name no program.
@@ -96,7 +107,7 @@ pub(crate) fn peer(root: &Path) -> Outcome {
     cargo(root, &["build", "--release", "--package", "stepwell"], &[])?;
     let bench = |script: &str| {
         let mut command = Command::new(&python);
-        command.current_dir(root).arg(script).arg("--stepwell").arg(binary(root));
+        command.current_dir(root).arg(script).arg("--stepwell").arg(binary(root, "release"));
         finish(&mut command)
     };
     println!("--- speed");

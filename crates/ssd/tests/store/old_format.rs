@@ -1,7 +1,7 @@
 //! Stores that earlier builds wrote: they open for ever, with every row.
 //!
-//! `fixtures/v1` was written by a build of format version 1, `fixtures/v2` by
-//! [`a_fixture_of_version_2_can_be_written`].
+//! `fixtures/v1` and `fixtures/v2` were written by builds of these versions, `fixtures/v3` by
+//! [`a_fixture_of_version_3_can_be_written`]; `bench/twin.py` reads it too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -321,6 +321,14 @@ fn a_store_of_version_2_opens_for_ever() {
 }
 
 #[test]
+fn a_store_of_version_3_opens_for_ever() {
+    let disk = fixture("v3");
+    assert_eq!(version_of(&disk), 3);
+    assert!(check(&[shared(&disk)]).unwrap().damages.is_empty());
+    assert_rows(&Store::open(shared(&disk), options_v2()).unwrap(), &newest_v2);
+}
+
+#[test]
 fn a_snapshot_of_version_2_is_restored() {
     let disk = fixture("v2");
     let to = disk.create_directory(Path::new("/to")).unwrap();
@@ -330,7 +338,7 @@ fn a_snapshot_of_version_2_is_restored() {
 /// Makes the fixture's store anew, and writes it where `STEPWELL_WRITE_FIXTURES` asks for it: only
 /// for a new version of the format.
 #[test]
-fn a_fixture_of_version_2_can_be_written() {
+fn a_fixture_of_version_3_can_be_written() {
     let disk = MemDisk::new();
     let store = Store::create(shared(&disk), options_v2()).unwrap();
     fill_v2(&store);
@@ -340,7 +348,7 @@ fn a_fixture_of_version_2_can_be_written() {
     if std::env::var_os("STEPWELL_WRITE_FIXTURES").is_none() {
         return;
     }
-    let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v2");
+    let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v3");
     std::fs::create_dir(&to).unwrap();
     for name in disk.list().unwrap() {
         std::fs::write(to.join(&name), bytes_of(&disk, &name)).unwrap();
