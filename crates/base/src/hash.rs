@@ -1,9 +1,10 @@
 //! The published hash functions whose values reach the disk or the model.
 //!
-//! Everything here is XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name and by the
-//! test vectors below, so that a checkpoint written today can be read by any other implementation.
-//! Its seed is not used: XXH3 adds it to short inputs before it mixes them, so that two seeds and
-//! two inputs easily make the same sum. What tells hashes apart goes into the bytes instead.
+//! All of it but [`mix`] is XXH3 (Yann Collet, xxHash 0.8, 2020) with seed 0, fixed by name and by
+//! the test vectors below, so that a checkpoint written today can be read by any other
+//! implementation. Its seed is not used: XXH3 adds it to short inputs before it mixes them, so that
+//! two seeds and two inputs easily make the same sum. What tells hashes apart goes into the bytes
+//! instead.
 
 use std::hash::Hasher;
 
@@ -94,9 +95,11 @@ impl std::fmt::Debug for Digest128 {
     }
 }
 
-/// Bijective 64-bit mix of a key, whose disjoint bits choose shard, bucket and tag.
+/// Bijective 64-bit mix of a key, for what is to be the same in every run and asks for no secret:
+/// what policies remember a key by, and where the sketch of admissions counts it.
 ///
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Tables choose places by one that
+/// nobody knows, [`Scatter`](crate::scatter::Scatter); who owns a key is [`owner`](crate::owner)'s.
 #[inline]
 pub fn mix(key: Key) -> u64 {
     crate::random::finalize(key.0)

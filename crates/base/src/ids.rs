@@ -1,6 +1,7 @@
 //! Names of things: keys, tables, slots of a slab, steps of training.
 
-/// Id of a row within its table: a published 64-bit hash of (slot, value), see [`crate::hash`].
+/// Id of a row within its table: a published 64-bit hash of (namespace, value), see
+/// [`key_of`](crate::key_of).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Key(pub u64);

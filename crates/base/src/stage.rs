@@ -1,9 +1,12 @@
 //! Stages of a pipeline: state machines that a thin thread, or a scheduler, drives.
 //!
-//! A stage never sleeps and never waits inside: `poll` does what can be done now and says whether
-//! anything moved. [`drive`] is the production driver, one thread per stage: it polls, and where
-//! nothing moved it waits for the pipeline's bell. A simulated scheduler polls the same stages in
-//! any order it likes.
+//! A stage never waits for another one inside `poll`: it does what can be done now and says whether
+//! anything moved. What it does may take its time: stages read files, wait for the disk (`pull` for
+//! the rows that it asked the store for, `write` until the store took some), and share work out to
+//! other threads and wait for these.
+//!
+//! [`drive`] is the production driver, one thread per stage: it polls, and where nothing moved it
+//! waits for the pipeline's bell. A simulated scheduler polls the same stages in any order.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use stepwell_disk::{
-    BLOCK_BYTES, Disk, Error, Failure, Faults, FaultyDisk, File, Lasting, MemDisk, Operation,
+    BLOCK_BYTES, Disk, Error, Failure, Faults, FaultyDisk, File, Flip, Lasting, MemDisk, Operation,
     QueueOptions, Reason, Refusal, Survival,
 };
 
@@ -201,4 +201,43 @@ fn so_many_files_are_held_and_no_more() {
     drop(disk.create("c").unwrap());
     drop(disk.open("c").unwrap());
     assert_eq!(disk.files_held(), 2);
+}
+
+#[test]
+fn a_faulty_disk_knows_whether_a_fault_fired() {
+    let failing = Failure {
+        operation: Some(Operation::Write),
+        after: 2,
+        kind: ErrorKind::Other,
+        lasting: Lasting::FromThenOn,
+    };
+    let refusal =
+        Refusal { operation: None, after: 3, reason: Reason::DeviceError, lasting: Lasting::Once };
+    let none = Faults::default();
+    let faults = [
+        (none, 0),
+        (Faults { failure: Some(failing), ..none }, 2),
+        (Faults { failure: Some(Failure { after: 4, ..failing }), ..none }, 0),
+        (Faults { refusal: Some(refusal), ..none }, 1),
+        (Faults { files_max: Some(0), ..none }, 1),
+        (Faults { cut_after: Some(4), ..none }, 2),
+        // What is done otherwise without a word counts, too.
+        (Faults { lost_write_after: Some(3), ..none }, 1),
+        (Faults { misdirected_write_after: Some(0), ..none }, 1),
+        (Faults { short_read_after: Some(0), ..none }, 1),
+        (Faults { flip: Some(Flip { after: 0, bit: 3 }), ..none }, 1),
+        (Faults { flip: Some(Flip { after: 1, bit: 3 }), ..none }, 0),
+    ];
+    for (faults, right) in faults {
+        let disk = FaultyDisk::new(Arc::new(MemDisk::new()), faults);
+        if let Ok(file) = disk.create("a") {
+            (0..4).for_each(|page| {
+                let _ = file.write_at(page * 4096, &[7; 4096]);
+            });
+            let _ = file.read_at(0, &mut [0; 4096]);
+        }
+        assert_eq!(disk.fired(), right, "{faults:?}");
+        disk.inflict(none);
+        assert_eq!(disk.fired(), 0);
+    }
 }

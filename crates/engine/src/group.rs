@@ -13,6 +13,9 @@ use stepwell_ssd::{Error as StoreError, Store};
 use crate::staging::{Chunk, Staging};
 use crate::{Error, ModelDigest, Planner, Result, TableSpec};
 
+/// Rows of the store that are brought up at once.
+const ROWS_AT_ONCE: usize = 4096;
+
 /// The shared parts of a table group.
 #[derive(Debug)]
 pub struct Group {
@@ -89,7 +92,12 @@ impl Group {
     }
 
     /// The model has made `steps` steps.
+    ///
+    /// # Panics
+    /// When these are more than the histories of the rows count: whoever trains ends before that.
     pub fn set_steps(&self, steps: u64) {
+        let (most, table) = (self.spec.steps_max(), &self.spec.name);
+        assert!(steps <= most, "table '{table}' was trained to step {steps}, beyond step {most}");
         self.steps.store(steps, Ordering::Relaxed);
     }
 
@@ -110,27 +118,37 @@ impl Group {
     }
 
     /// Brings rows of the store up before any mini-batch, in the store's order, until `planner`'s
-    /// slots are full.
+    /// slots are full; then it stops reading.
     ///
     /// # Errors
     /// When the store cannot be read, a key finds no room in the index, or somebody asks to
     /// `stop`.
     pub fn preload(&self, planner: &mut Planner, stop: &StopRequest) -> Result<()> {
+        let mut scan = self.store.scan()?;
         let mut failed = None;
-        self.store.scan_live(&mut |key, _used, row| {
-            go_on(stop)?;
-            match planner.adopt(key) {
-                Ok(Some(slot)) => {
-                    let slots = [slot];
-                    let mut held = self.slab.hold(&slots);
-                    bytemuck::cast_slice_mut(held.rows_mut().row(0)).copy_from_slice(row);
+        loop {
+            // Nothing is read for a row that finds no slot.
+            let rows_max = planner.slots_unused().min(ROWS_AT_ONCE);
+            let visit = &mut |key, _used, row: &[u8]| {
+                go_on(stop)?;
+                match planner.adopt(key) {
+                    Ok(Some(slot)) => {
+                        let slots = [slot];
+                        let mut held = self.slab.hold(&slots);
+                        bytemuck::cast_slice_mut(held.rows_mut().row(0)).copy_from_slice(row);
+                    }
+                    Ok(None) => {}
+                    Err(error) => failed = Some(error),
                 }
-                Ok(None) => {}
-                Err(error) => failed = Some(error),
+                Ok(())
+            };
+            if rows_max == 0 || scan.visit(rows_max, visit)? == 0 {
+                return Ok(());
             }
-            Ok(())
-        })?;
-        failed.map_or(Ok(()), Err)
+            if let Some(error) = failed.take() {
+                return Err(error);
+            }
+        }
     }
 
     /// Adds every row that exists after the model's steps to `digest`: those in the slab as they

@@ -2,14 +2,16 @@
 //! is written to a checkpoint.
 //!
 //! ```text
-//!   keys of a mini-batch ──► group ──► Planner ──► Puller ──► (train) ──► Planner::retire
-//!                                         │           │
-//!                                       Cache       slab ◄─── initial value, staging or store
-//!                                     (metadata)      └─────► staging ──► WriteBack ──► store
+//!   keys of a mini-batch ──► Grouper ──► Planner ──► Puller ──► (train) ──► Planner::retire
+//!                                           │           │
+//!                                         Cache       slab ◄─── initial value, staging or store
+//!                                       (metadata)      └─────► staging ──► write_back ──► store
 //! ```
 //!
-//! Threads: the planner alone touches the metadata; the puller alone fills and empties slots; the
-//! trainer alone uses pinned, filled rows; the write-back alone writes to the store.
+//! Threads: while mini-batches are in flight, who plans alone touches the metadata; who pulls alone
+//! fills and empties slots; who trains alone reads and changes pinned, filled rows; who writes back
+//! alone puts rows into the store. Before the first one ([`Group::preload`]), and where nothing is
+//! in flight (checkpoints, [`Group::digest`]), any one thread may touch all of it.
 
 #![forbid(unsafe_code)]
 
@@ -52,6 +54,6 @@ pub use stages::{
     WriteStage, stages,
 };
 pub use staging::{Chunk, Staging};
-pub use table::TableSpec;
+pub use table::{RowPart, TableSpec};
 pub use unit::{Fill, GroupUnit};
 pub use working_set::{Part, WorkingSet};

@@ -12,6 +12,9 @@
 //! any longer: whoever reads it next begins with its initial value. That is decided from the row
 //! and the step alone, wherever the row lies, so no tier shows in it; that the store drops such
 //! rows when it merges segments only saves space.
+//!
+//! Bounds    Steps up to [`History::STEPS_MAX`]: a later one would be another one's number. Whoever
+//!           trains ends before it ([`TableSpec::steps_max`](crate::TableSpec::steps_max)).
 
 /// The rules of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +50,8 @@ pub struct History {
 impl History {
     /// Lanes of a history.
     pub const LANES: usize = 3;
+    /// The last step that it can name.
+    pub const STEPS_MAX: u64 = u32::MAX as u64;
 
     /// Reads the lanes of a row's history.
     pub fn read(lanes: &[f32]) -> Self {
@@ -73,7 +78,7 @@ impl Life {
     pub fn first_kept(&self, steps: u64) -> u32 {
         match self.expire_after {
             0 => 0,
-            after => (steps + 1).saturating_sub(after) as u32,
+            after => (steps + 1).saturating_sub(after).min(History::STEPS_MAX) as u32,
         }
     }
 }
@@ -104,6 +109,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_does_not_exist_is_right_up_to_the_last_step_and_never_wraps() {
+        let life = Life { admission: Admission::AtOnce, expire_after: 3 };
+        let last = History::STEPS_MAX;
+        assert_eq!(life.first_kept(last), u32::MAX - 2);
+        assert_eq!(life.first_kept(last + 2), u32::MAX);
+        assert_eq!(life.first_kept(last + 7), u32::MAX);
+        assert!(life.exists(History { used: u32::MAX, ..History::default() }, last));
     }
 
     #[test]

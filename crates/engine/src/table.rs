@@ -20,7 +20,7 @@ use crate::{History, Life};
 /// ```text
 /// [ embedding and wide weight: (dim + wide) / 2, rounded up ][ state ][ history ]
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TableSpec {
     /// Number of the table; part of every row's initial value and of the digest.
     pub id: TableId,
@@ -42,7 +42,34 @@ pub struct TableSpec {
     pub life: Option<Life>,
 }
 
+/// Neighbouring lanes of a row that are one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowPart {
+    /// `weights`, the name of a vector of the optimizer's state, or of a number of the history.
+    pub name: &'static str,
+    /// Lanes.
+    pub lanes: usize,
+    /// What lies in them: `f32`, `f16` or `bf16`, two in a lane, or `u32`.
+    pub holds: &'static str,
+}
+
 impl TableSpec {
+    /// The parts of a row, in order: all of its lanes.
+    pub fn parts(&self) -> Vec<RowPart> {
+        let part = |name, lanes, holds| RowPart { name, lanes, holds };
+        let mut parts = vec![part("weights", self.weight_lanes(), self.storage.name())];
+        let rule = self.optimizer.rule();
+        parts.extend(rule.state_names().iter().map(|name| part(name, self.weight_count(), "f32")));
+        if rule.counts_steps() {
+            parts.push(part("step", 1, "u32"));
+        }
+        if self.life.is_some() {
+            let history = [("used", "u32"), ("examples", "u32"), ("importance", "f32")];
+            parts.extend(history.map(|(name, holds)| part(name, 1, holds)));
+        }
+        parts
+    }
+
     /// Weights of a row.
     pub fn weight_count(&self) -> usize {
         self.dim + self.wide
@@ -82,6 +109,11 @@ impl TableSpec {
             Some(_) => History::read(&row[self.model_lanes()..]),
             None => History::default(),
         }
+    }
+
+    /// The last step that may train the rows: histories count no further.
+    pub fn steps_max(&self) -> u64 {
+        self.life.map_or(u64::MAX, |_| History::STEPS_MAX)
     }
 
     /// Whether `row`, which some tier has, exists after `steps` steps.

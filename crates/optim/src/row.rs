@@ -45,7 +45,7 @@ impl RowOptimizer {
 
     /// Lanes of state for a row of `width` weights.
     pub fn state_lanes(&self, width: usize) -> usize {
-        let counter = usize::from(matches!(self.rule, Rule::Adam(_)));
+        let counter = usize::from(self.rule.counts_steps());
         self.rule.state_names().len() * width + counter
     }
 

@@ -38,6 +38,42 @@ impl Rule {
         }
     }
 
+    /// The settings by name.
+    pub fn settings(&self) -> Vec<(&'static str, f64)> {
+        match *self {
+            Self::Sgd(Sgd { lr }) => vec![("lr", lr)],
+            Self::Adagrad(Adagrad { lr, eps, initial }) => {
+                vec![("lr", lr), ("eps", eps), ("initial", initial)]
+            }
+            Self::Adam(Adam { lr, beta1, beta2, eps }) => {
+                vec![("lr", lr), ("beta1", beta1), ("beta2", beta2), ("eps", eps)]
+            }
+        }
+    }
+
+    /// The rule `name` with the settings that `of` has by name, as [`Rule::settings`] gives them;
+    /// none where no rule has that name, and else the first that `of` does not have.
+    pub fn of_settings<E>(
+        name: &str,
+        of: impl Fn(&'static str) -> Result<f64, E>,
+    ) -> Option<Result<Self, E>> {
+        let sgd = || Ok(Self::Sgd(Sgd { lr: of("lr")? }));
+        let adagrad = || {
+            let (lr, eps, initial) = (of("lr")?, of("eps")?, of("initial")?);
+            Ok(Self::Adagrad(Adagrad { lr, eps, initial }))
+        };
+        let adam = || {
+            let (lr, eps) = (of("lr")?, of("eps")?);
+            Ok(Self::Adam(Adam { lr, beta1: of("beta1")?, beta2: of("beta2")?, eps }))
+        };
+        match name {
+            Sgd::NAME => Some(sgd()),
+            Adagrad::NAME => Some(adagrad()),
+            Adam::NAME => Some(adam()),
+            _ => None,
+        }
+    }
+
     /// Refuses settings outside the ranges in which the rule is defined.
     ///
     /// # Errors
@@ -57,6 +93,11 @@ impl Rule {
             Self::Adagrad(_) => &["sum"],
             Self::Adam(_) => &["exp_avg", "exp_avg_sq"],
         }
+    }
+
+    /// Whether a row has a lane more, for the count of its own steps.
+    pub fn counts_steps(&self) -> bool {
+        matches!(self, Self::Adam(_))
     }
 
     /// The value at which all state begins.

@@ -9,9 +9,10 @@ use stepwell_engine::Checkpoint;
 use stepwell_train::Report;
 use tempfile::TempDir;
 
+use crate::bags;
 use crate::dice::Dice;
 use crate::finding::{Finding, compare};
-use crate::job::{Job, Length};
+use crate::job::{Examples, Job, Length};
 use crate::life::{Birth, Disks, Life};
 use crate::oracle::{Checker, Oracle, Reads};
 use crate::record::record;
@@ -45,6 +46,8 @@ pub fn pools() -> Result<Pools, Finding> {
 #[derive(Debug)]
 pub struct Case {
     job: Job,
+    /// Whether slots have any number of ids.
+    has_bags: bool,
     oracle: Arc<Oracle>,
     pools: Pools,
     /// Where its examples lie, while the case lives.
@@ -67,13 +70,18 @@ impl Case {
     pub fn prepare(mut job: Job, each: bool, pools: &Pools) -> Result<Self, Finding> {
         let file = |error: std::io::Error| Finding::Failed(error.to_string());
         let directory = TempDir::new().map_err(file)?;
-        for (number, text) in std::mem::take(&mut job.files).into_iter().enumerate() {
-            let path = directory.path().join(format!("examples-{number}.tsv"));
-            std::fs::write(&path, text).map_err(file)?;
+        let has_bags = job.files.iter().any(|file| matches!(file, Examples::Bags(_)));
+        for (number, examples) in std::mem::take(&mut job.files).into_iter().enumerate() {
+            let path = directory.path().join(format!("examples-{number}"));
+            match examples {
+                Examples::Lines(text) => std::fs::write(&path, text).map_err(file)?,
+                Examples::Bags(chunk) => bags::write(&chunk, &path)
+                    .map_err(|error| Finding::Failed(error.to_string()))?,
+            }
             job.config.data.paths.push(path.display().to_string());
         }
         let oracle = Arc::new(record(&job, each, &pools[0])?);
-        Ok(Self { job, oracle, pools: pools.clone(), _directory: directory })
+        Ok(Self { job, has_bags, oracle, pools: pools.clone(), _directory: directory })
     }
 
     /// The job.
@@ -100,6 +108,7 @@ impl Case {
         // With dice of their own, so that all else of a schedule is what it was before.
         let mut times = Dice::new(seed, "times");
         shape.keep_at_times(&mut times);
+        tally.bags += u64::from(self.has_bags);
         let before = tally.turns;
         let uses = self.undisturbed(&shape, seed, rules, tally)?;
         if times.once_in(4) {
@@ -145,8 +154,12 @@ impl Case {
         }
     }
 
-    /// A run on a disk that fails: it ends with an error, or as if nothing had failed.
-    fn disturbed(
+    /// A run on a disk that fails: it ends as if nothing had failed, or with an error if something
+    /// did.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn disturbed(
         &self,
         shape: &Shape,
         seed: u64,
@@ -159,7 +172,9 @@ impl Case {
         let life = self.birth(shape, !seed, rules, (&disks, &checker)).live();
         tally.add(&life);
         tally.disturbed += 1;
-        self.judge(&life, &checker, None)
+        tally.fired += u64::from(disks.faulty.fired() > 0);
+        self.judge(&life, &checker, None)?;
+        disks.excuse(&life)
     }
 
     /// A run whose power goes, and that goes on from its last checkpoint, until it is through.
@@ -194,6 +209,9 @@ impl Case {
             tally.add(&lived);
             tally.resumed += u64::from(steps.is_some());
             self.judge(&lived, &checker, steps)?;
+            if mishap.is_some() {
+                disks.excuse(&lived)?;
+            }
             let Some(Mishap::Cut { survival, .. }) = mishap else {
                 // Nothing fails any more, so what was kept can be read.
                 return lived.result.map(|_| ()).map_err(Finding::LostCheckpoint);
@@ -325,5 +343,13 @@ impl Disks {
     pub fn new(behind: MemDisk, faults: Faults) -> Self {
         let faulty = FaultyDisk::new(Arc::new(behind.clone()), faults);
         Self { faulty, behind }
+    }
+
+    /// Whether an error of a life there may be the disk's.
+    fn excuse(&self, life: &Life) -> Result<(), Finding> {
+        match &life.result {
+            Err(why) if self.faulty.fired() == 0 => Err(Finding::Failed(why.clone())),
+            _ => Ok(()),
+        }
     }
 }

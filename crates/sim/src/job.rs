@@ -5,10 +5,12 @@
 use std::fmt::Write;
 
 use stepwell_base::ByteCount;
+use stepwell_data::Chunk;
 use stepwell_optim::Storage;
 use stepwell_train::Config;
 use stepwell_train::config::{LifeConfig, ModelKind, OptimizerConfig, OptimizerKind};
 
+use crate::bags;
 use crate::dice::Dice;
 
 /// Features of an example, as the data has them.
@@ -23,8 +25,17 @@ pub struct Job {
     /// Settings on which the bits of the model depend; those of tiers and pipeline are an
     /// oracle's: everything in memory, one mini-batch at a time.
     pub config: Config,
-    /// The examples, as lines, file by file.
-    pub files: Vec<String>,
+    /// The examples, file by file.
+    pub files: Vec<Examples>,
+}
+
+/// The examples of a file.
+#[derive(Clone, Debug)]
+pub enum Examples {
+    /// As lines, one id a slot.
+    Lines(String),
+    /// With bags of any number of ids, from vocabularies that slots may share.
+    Bags(Chunk),
 }
 
 /// How much a job learns.
@@ -71,7 +82,14 @@ impl Job {
         if dice.once_in(6) {
             config.data.skip_max = spoil(&mut lines, &mut dice);
         }
-        Self { number, config, files: cut(&lines, &mut dice) }
+        let mut files: Vec<Examples> =
+            cut(&lines, &mut dice).into_iter().map(Examples::Lines).collect();
+        let mut of_bags = Dice::new(number, "bags");
+        // Malformed lines are of text alone.
+        if config.data.skip_max == 0 && of_bags.once_in(3) {
+            files = bags::draw(examples, &mut of_bags).into_iter().map(Examples::Bags).collect();
+        }
+        Self { number, config, files }
     }
 }
 
@@ -108,7 +126,7 @@ fn life(dice: &mut Dice) -> LifeConfig {
 
 /// How the ids of a slot come.
 #[derive(Clone, Copy, Debug)]
-enum Ids {
+pub(crate) enum Ids {
     /// Some of `count` far more often than others.
     Skewed { count: u64, power: u32 },
     /// One of `count` after the other, each for `run` examples.
@@ -116,7 +134,7 @@ enum Ids {
 }
 
 impl Ids {
-    fn draw(dice: &mut Dice) -> Self {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
         let count = dice.pick(&[1, 2, 4, 16, 64, 256]);
         if dice.once_in(3) {
             return Self::Cycle { count, run: dice.within(1, 12) };
@@ -124,7 +142,7 @@ impl Ids {
         Self::Skewed { count, power: dice.within(1, 4) as u32 }
     }
 
-    fn id(self, example: u64, dice: &mut Dice) -> u64 {
+    pub(crate) fn id(self, example: u64, dice: &mut Dice) -> u64 {
         match self {
             Self::Skewed { count, power } => (dice.part().powi(power as i32) * count as f64) as u64,
             Self::Cycle { count, run } => example / run % count,

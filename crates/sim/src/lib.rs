@@ -31,6 +31,7 @@ mod quiet;
 mod scheduler;
 mod styles;
 
+mod bags;
 mod job;
 mod oracle;
 mod record;
@@ -47,7 +48,7 @@ mod tally;
 pub use case::{Case, Pools, SCHEDULES_PER_JOB, pools};
 pub use dice::Dice;
 pub use finding::Finding;
-pub use job::{Job, Length};
+pub use job::{Examples, Job, Length};
 pub use life::{Birth, Disks, Life};
 pub use oracle::{Checker, Oracle, Reads, Recorder, When};
 pub use scheduler::{Log, Scheduler, Trouble};

@@ -9,8 +9,12 @@ pub struct Tally {
     pub runs: u64,
     /// Polls.
     pub turns: u64,
+    /// Schedules of jobs whose slots have bags of any number of ids.
+    pub bags: u64,
     /// Runs on a disk that failed.
     pub disturbed: u64,
+    /// Those of them in which something did fail before they ended.
+    pub fired: u64,
     /// Times that the power went.
     pub cuts: u64,
     /// Runs that were asked to stop before they were through.
@@ -63,7 +67,9 @@ impl Tally {
         Self {
             runs: self.runs + other.runs,
             turns: self.turns + other.turns,
+            bags: self.bags + other.bags,
             disturbed: self.disturbed + other.disturbed,
+            fired: self.fired + other.fired,
             cuts: self.cuts + other.cuts,
             stopped: self.stopped + other.stopped,
             resumed: self.resumed + other.resumed,

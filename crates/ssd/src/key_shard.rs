@@ -1,26 +1,21 @@
-//! Key shards: the parts into which the keys of a table fall, for stores that share it.
+//! Sets of key shards: the parts of a table's keys that a store has, of those that share the table.
+//!
+//! How       [`key_shard`] says which key shard a key is in, `base/src/owner.rs`. It is the
+//!           function by which ranks own keys, too: what a store holds is what its owner owns, so
+//!           that stores are split and joined as owners are. How keys lie in memory is another
+//!           matter (`index`).
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use stepwell_base::{Key, hash};
+use stepwell_base::Key;
+pub use stepwell_base::owner::{KEY_SHARDS, key_shard};
 
-/// Key shards of a table.
-pub const KEY_SHARDS: usize = 256;
 /// Key shards of a word of a set.
 const WORD: usize = 64;
 /// Hexadecimal digits of a set's text.
 const DIGITS: usize = KEY_SHARDS / 4;
-
-/// The key shard of a key: the highest 8 bits of the XXH3-64 of its 8 bytes, little-endian.
-///
-/// It is published and has no seed: which store has a key is no secret, and stays the same for
-/// ever. How keys lie in memory is another matter (`index`).
-#[inline]
-pub fn key_shard(key: Key) -> u8 {
-    (hash::checksum(&key.0.to_le_bytes()) >> 56) as u8
-}
 
 /// A set of key shards: those of a store, say.
 ///
@@ -50,7 +45,7 @@ impl KeyShardSet {
     }
 
     /// One of `count` parts of all key shards, each of neighbours, that differ by one in size at
-    /// most.
+    /// most: those of owner `number` among `count`.
     ///
     /// # Panics
     /// When there is no such part, or one would be empty.
@@ -177,18 +172,9 @@ impl<'de> Deserialize<'de> for KeyShardSet {
 
 #[cfg(test)]
 mod tests {
+    use stepwell_base::owner::owner_of_shard;
+
     use super::*;
-
-    #[test]
-    fn shards_are_for_ever_and_even() {
-        assert_eq!([0, 1, u64::MAX].map(|key| key_shard(Key(key))), VECTORS);
-        let mut counts = [0u32; KEY_SHARDS];
-        (0..256_000).for_each(|key| counts[usize::from(key_shard(Key(key)))] += 1);
-        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
-    }
-
-    /// Of the reference library.
-    const VECTORS: [u8; 3] = [199, 47, 81];
 
     #[test]
     fn sets_are_what_they_say() {
@@ -212,6 +198,8 @@ mod tests {
             let mut all = KeyShardSet::NONE;
             for part in (0..count).map(|number| KeyShardSet::part(number, count)) {
                 assert!((all & part).is_empty() && part.len().abs_diff(KEY_SHARDS / count) <= 1);
+                let owner = |shard| owner_of_shard(shard, count);
+                assert!(part.iter().all(|shard| KeyShardSet::part(owner(shard), count) == part));
                 all = all | part;
             }
             assert_eq!(all, KeyShardSet::ALL);

@@ -21,9 +21,10 @@ use crate::settings;
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     let mut tables = Vec::new();
-    let specs = specs(&checkpoint);
+    let earlier = specs_of_run(&checkpoint);
     for (number, (rows, meta)) in checkpoint.rows.iter().zip(tables_of(&checkpoint)).enumerate() {
-        let existing = specs.get(number).map(|spec| (spec, checkpoint.step));
+        let spec = checkpoint.table(number).ok().or_else(|| earlier.get(number).cloned());
+        let existing = spec.as_ref().map(|spec| (spec, checkpoint.step));
         let mut shown = table(&rows.path, meta, args.top, existing)?;
         if let Saved::No(why) = &rows.saved {
             shown["not_as_saved"] = json!(why);
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
         "version": checkpoint.meta["version"],
         "step": checkpoint.step,
         "key_hash": checkpoint.meta["key_hash"],
+        "initial_values": checkpoint.meta["initial_values"],
         "position": checkpoint.run["position"],
         "kernels": checkpoint.run["kernels"],
         "dense_parameters": dense_count(&checkpoint),
@@ -54,8 +56,9 @@ fn tables_of(checkpoint: &Checkpoint) -> &[Value] {
     checkpoint.meta["tables"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The tables as the run was set up; none where this build cannot tell.
-fn specs(checkpoint: &Checkpoint) -> Vec<TableSpec> {
+/// The tables as the run was set up, where a checkpoint of an earlier build does not say it itself;
+/// none where this build cannot tell.
+fn specs_of_run(checkpoint: &Checkpoint) -> Vec<TableSpec> {
     let state = RunState::read(checkpoint).ok();
     let config = state.and_then(|state| settings::from_json(&state.config).ok());
     config.and_then(|config| stepwell_train::tables(&config).ok()).unwrap_or_default()
@@ -102,8 +105,15 @@ fn table(
     let bytes: u64 = manifest.segments.iter().map(|segment| segment.bytes).sum();
     Ok(json!({
         "name": meta["name"],
+        "id": meta["id"],
         "dim": meta["dim"],
+        "wide": meta["wide"],
         "storage": storage.name(),
+        "seed": meta["seed"],
+        "init_range": meta["init_range"],
+        "optimizer": meta["optimizer"],
+        "life": meta["life"],
+        "lanes": meta["lanes"],
         "row_bytes": manifest.row_bytes,
         "rows": rows,
         "rows_expired": stats.rows_live - rows,
@@ -191,6 +201,7 @@ fn show(page: &mut Page, whole: &Value) {
     );
     put!(page, "  format version {}, kernels {}", whole["version"], whole["kernels"]);
     put!(page, "  keys: {}", whole["key_hash"].as_str().unwrap_or(""));
+    put!(page, "  initial values: {}", whole["initial_values"].as_str().unwrap_or(""));
     put!(page, "  data position: {}", whole["position"]);
     put!(page, "  dense parameters: {}", whole["dense_parameters"]);
     for table in whole["tables"].as_array().into_iter().flatten() {
@@ -209,6 +220,7 @@ fn show_table(page: &mut Page, table: &Value) {
         table["storage"].as_str().unwrap_or(""),
         table["row_bytes"]
     );
+    show_meaning(page, table);
     if let Some(why) = table["not_as_saved"].as_str() {
         put!(page, "  NOT THE ROWS THAT WERE SAVED: {why}");
     }
@@ -238,4 +250,49 @@ fn show_table(page: &mut Page, table: &Value) {
         let norm = row["norm"].as_f64().unwrap_or(0.0);
         put!(page, "    key {}  {norm:.4}", row["key"].as_str().unwrap_or(""));
     }
+}
+
+/// What a row means, where the checkpoint says it.
+fn show_meaning(page: &mut Page, table: &Value) {
+    let Some(lanes) = table["lanes"].as_array() else {
+        put!(page, "  a row: what an earlier build's settings say, the checkpoint itself does not");
+        return;
+    };
+    let part = |part: &Value| {
+        let text = |field: &str| part[field].as_str().unwrap_or("").to_owned();
+        format!("{} {} ({})", text("name"), part["count"], text("holds"))
+    };
+    let parts: Vec<String> = lanes.iter().map(part).collect();
+    put!(page, "  a row, in lanes of 4 bytes: {}", parts.join(", "));
+    put!(
+        page,
+        "  begins: table {}, seed {}, {} weights in ±{}, then {} of 0",
+        table["id"],
+        table["seed"],
+        table["dim"],
+        table["init_range"],
+        table["wide"]
+    );
+    put!(page, "  changes: {}", settings_of(&table["optimizer"]));
+    match table["life"].as_object() {
+        None => put!(page, "  exists: from its first use on, for ever"),
+        Some(life) => {
+            let admission = settings_of(&life["admission"]);
+            put!(page, "  exists: admitted {admission}; {}", expiry(&life["expire_after"]));
+        }
+    }
+}
+
+fn expiry(after: &Value) -> String {
+    match after.as_u64() {
+        Some(0) | None => "for ever".to_owned(),
+        Some(steps) => format!("expires after {steps} steps without use"),
+    }
+}
+
+/// What has a name, and its settings: `adagrad, eps 1e-10, initial 0.0, lr 0.1`.
+fn settings_of(named: &Value) -> String {
+    let name = named["name"].as_str().unwrap_or("").to_owned();
+    let settings = named.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
+    settings.fold(name, |text, (key, value)| format!("{text}, {key} {value}"))
 }

@@ -110,6 +110,39 @@ fn evaluation_and_inspection_work_from_a_checkpoint() {
 }
 
 #[test]
+fn inspection_says_what_a_row_means() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1000);
+    let expiring = ["--rows.expire_after", "9", "--rows.admit_probability", "0.7"];
+    let shown = |name: &str, more: &[&str]| {
+        let mut args = vec!["--checkpoint", name, "--seed", "18446744073709551615"];
+        args.extend(more);
+        shop.ok(&train(&data, &args));
+        shop.ok(&["inspect", name])
+    };
+    let text = shown("saved", &expiring);
+    for part in [
+        "initial values: splitmix64 from",
+        "weights 5 (f32), sum 5 (f32), used 1 (u32), examples 1 (u32), importance 1 (f32)",
+        "table 0, seed 18446744073709551615, 4 weights in ±0.0",
+        "changes: adagrad, eps 1e-10, initial 0.0, lr 0.0",
+        "admitted chance, probability 0.7; expires after 9 steps without use",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&shop.ok(&["inspect", "saved", "--json"])).unwrap();
+    let table = &json["tables"][0];
+    assert_eq!(table["life"]["admission"]["probability"], 0.7);
+    assert_eq!((&table["seed"], &table["wide"]), (&u64::MAX.into(), &1.into()));
+    assert_eq!(table["optimizer"]["name"], "adagrad");
+
+    let text = shown("other", &["--optim.rows.kind", "adam", "--rows.storage", "f16"]);
+    let lanes = "weights 3 (f16), exp_avg 5 (f32), exp_avg_sq 5 (f32), step 1 (u32)";
+    assert!(text.contains(lanes) && text.contains("exists: from its first use"), "{text}");
+}
+
+#[test]
 fn inspection_counts_rows_that_expired() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 3000);

@@ -4,7 +4,7 @@ use stepwell_base::Key;
 use stepwell_engine::{Cargo, Request, WorkingSet};
 
 /// A place in the training data, between two examples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Position {
     /// Epoch, from 0.
     pub epoch: u64,
@@ -22,17 +22,33 @@ pub struct Position {
     pub skipped_earlier: u64,
 }
 
-/// The examples of one step, beside their ids.
+impl Position {
+    /// As stored: what [`serde::Deserialize`] reads.
+    pub(crate) fn to_json(self) -> serde_json::Value {
+        let Self { epoch, file, line, step, skipped, skipped_earlier } = self;
+        let parts = [
+            ("epoch", epoch),
+            ("file", u64::from(file)),
+            ("line", line),
+            ("step", step),
+            ("skipped", skipped),
+            ("skipped_earlier", skipped_earlier),
+        ];
+        parts.into_iter().collect()
+    }
+}
+
+/// The examples of one step, or as many of an evaluation, beside their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
-    /// Where the training data goes on once they are trained, and how many steps that makes.
+    /// Where the training data goes on behind them, and how many steps that makes.
     pub(crate) after: Position,
     /// Labels, 0 or 1. // (examples)
     pub(crate) labels: Vec<f32>,
     /// Dense features. // (examples, dense)
     pub(crate) dense: Vec<f32>,
-    /// True click probabilities, where they are known. // (examples) or empty
-    /// No number for single examples of which nobody knows it.
+    /// True click probabilities, where they are known: of the first examples, and no number for
+    /// those among them of which nobody knows it. // (examples) at most
     pub(crate) truth: Vec<f32>,
 }
 

@@ -35,6 +35,18 @@ pub enum Error {
         /// Step of the last checkpoint, if there is one.
         saved: Option<u64>,
     },
+    /// Histories of rows count no further.
+    #[error(
+        "step {step} cannot be followed by another: rows with a history (rows.history, \
+         rows.expire_after, rows.admit_after, rows.admit_probability) count {last} steps at most; \
+         train anew without these settings or with a larger data.mini_batch"
+    )]
+    LastStep {
+        /// The step that the model is at.
+        step: u64,
+        /// The last one that can be counted.
+        last: u64,
+    },
     /// The training part of the data is empty.
     #[error(
         "the training part of the data has no example ({skipped} malformed lines were skipped); \

@@ -143,6 +143,8 @@ pub(super) struct Fates(Arc<Mutex<State>>);
 struct State {
     faults: Faults,
     counts: BTreeMap<Operation, u64>,
+    /// Operations that were not what they should have been.
+    fired: u64,
     held: u64,
 }
 
@@ -157,13 +159,14 @@ impl Fates {
 
     pub(super) fn begin_anew(&self, faults: Faults) {
         let mut state = self.lock();
-        (state.faults, state.counts) = (faults, BTreeMap::new());
+        (state.faults, state.counts, state.fired) = (faults, BTreeMap::new(), 0);
     }
 
     /// Room for another file that is held, unless there are as many as may be.
     pub(super) fn hold(&self) -> io::Result<Held> {
         let mut state = self.lock();
         if state.faults.files_max.is_some_and(|max| state.held >= max) {
+            state.fired += 1;
             return Err(Reason::TooManyOpenFiles.error());
         }
         state.held += 1;
@@ -186,10 +189,15 @@ impl Fates {
         self.lock().mutations()
     }
 
+    pub(super) fn fired(&self) -> u64 {
+        self.lock().fired
+    }
+
     /// What becomes of the next operation; takes the time of the delay.
     pub(super) fn next(&self, operation: Operation) -> Fate {
         let mut state = self.lock();
         let (delay, fate) = (state.faults.delay, state.next(operation));
+        state.fired += u64::from(!matches!(fate, Fate::Happens));
         drop(state);
         if !delay.is_zero() {
             thread::sleep(delay);

@@ -64,6 +64,12 @@ impl FaultyDisk {
         self.fates.count(operation)
     }
 
+    /// Operations so far that something went wrong with, said or not: whoever says that the disk
+    /// failed him says the truth only where there is one.
+    pub fn fired(&self) -> u64 {
+        self.fates.fired()
+    }
+
     /// Mutating operations so far.
     pub fn mutations(&self) -> u64 {
         self.fates.mutations()

@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/
 //!   step-000000000128/        complete: it got this name after everything in it was synced
-//!     checkpoint.json         version, step, data position, config, names of published functions
+//!     checkpoint.json         version, step, what rows mean, data position, config
 //!     dense.bin               dense sections as f32, little-endian, in the order of the JSON
 //!     rows-0/                 a snapshot of table group 0's store (hard links to its segments)
 //!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
@@ -28,6 +28,7 @@ mod dense;
 mod files;
 mod keep;
 mod mark;
+mod meaning;
 mod reader;
 mod sums;
 mod view;

@@ -13,7 +13,7 @@ use super::sums::{self, Sum};
 use super::{
     Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, INCOMPLETE_PREFIX, Keep, META_FILE,
 };
-use super::{SUMS_FILE, files, list, mark, name_of, pieces};
+use super::{SUMS_FILE, files, list, mark, meaning, name_of, pieces};
 use crate::{Error, Group, Result};
 
 /// Writes the checkpoints of one run into one directory and keeps the newest few.
@@ -151,7 +151,10 @@ fn write_parts(
         let manifest = files::read(&*building.directory(&rows)?, MANIFEST_NAME)?;
         files_listed.push((format!("{}/{MANIFEST_NAME}", rows_name(number)), Sum::of(&manifest)));
     }
-    let meta = meta(step, run, dense, groups);
+    let meta = meta(step, run, dense, groups).map_err(|why| Error::Checkpoint {
+        path: building.path().to_owned(),
+        why: format!("{why}; it cannot be written"),
+    })?;
     let meta = format!("{meta:#}\n").into_bytes();
     files::write_synced(building, META_FILE, &meta)?;
     files_listed.push((META_FILE.to_owned(), Sum::of(&meta)));
@@ -168,28 +171,21 @@ fn write_parts(
     files::write_synced(building, SUMS_FILE, list.as_bytes())
 }
 
-fn meta(step: u64, run: &Value, dense: &DenseView<'_>, groups: &[Arc<Group>]) -> Value {
-    let tables: Vec<Value> = groups
-        .iter()
-        .enumerate()
-        .map(|(number, group)| {
-            json!({
-                "id": group.spec.id.0,
-                "name": group.spec.name,
-                "dim": group.spec.dim,
-                "wide": group.spec.wide,
-                "storage": group.spec.storage.name(),
-                "row_lanes": group.spec.row_lanes(),
-                "rows": rows_name(number),
-            })
-        })
-        .collect();
+fn meta(
+    step: u64,
+    run: &Value,
+    dense: &DenseView<'_>,
+    groups: &[Arc<Group>],
+) -> std::result::Result<Value, String> {
+    let tables = groups.iter().enumerate();
+    let tables = tables.map(|(number, group)| meaning::to_json(&group.spec, &rows_name(number)));
+    let tables = tables.collect::<std::result::Result<Vec<Value>, String>>()?;
     let sections: Vec<Value> = dense
         .sections
         .iter()
         .map(|(name, values)| json!({ "name": name, "count": values.len() }))
         .collect();
-    json!({
+    Ok(json!({
         "format": "stepwell checkpoint",
         "version": FORMAT_VERSION,
         "step": step,
@@ -199,7 +195,7 @@ fn meta(step: u64, run: &Value, dense: &DenseView<'_>, groups: &[Arc<Group>]) ->
         "tables": tables,
         "dense": sections,
         "run": run,
-    })
+    }))
 }
 
 pub(super) fn rows_name(group: usize) -> String {

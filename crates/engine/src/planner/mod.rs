@@ -94,6 +94,11 @@ impl Planner {
         self.cache.slots()
     }
 
+    /// Slots that never had a row.
+    pub fn slots_unused(&self) -> usize {
+        self.cache.slots() - self.cache.rows()
+    }
+
     /// Slots that are pinned: none where nothing is in flight.
     pub fn pinned(&self) -> usize {
         self.cache.slots() - self.cache.unpinned()

@@ -130,11 +130,15 @@ mod tests {
             let seen: Vec<(Key, usize)> =
                 (0..9).map(|_| (Key(dice.next_u64() % 40), dice.next_u64() as usize % 4)).collect();
             sketch.begin();
-            seen.iter().for_each(|(key, times)| drop(sketch.add(*key, *times)));
+            for (key, times) in &seen {
+                sketch.add(*key, *times);
+            }
             if round % 3 == 0 {
                 sketch.undo();
             } else {
-                seen.iter().for_each(|(key, times)| drop(plain.add(*key, *times)));
+                for (key, times) in &seen {
+                    plain.add(*key, *times);
+                }
             }
             assert_eq!(sketch.counts, plain.counts, "round {round}");
         }

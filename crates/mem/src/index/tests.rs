@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use stepwell_base::owner::{key_shard, owner};
 use stepwell_base::random::Stream;
 
 use super::*;
@@ -163,5 +164,62 @@ fn what_is_found_was_asked_for_before() {
             },
         );
         assert_eq!(asked.into_inner(), found, "{count} keys");
+    }
+}
+
+/// Some keys by name, and which they are.
+type Subset = (String, Box<dyn Fn(Key) -> bool>);
+
+/// Keys of one owner among several, or of one key shard, and any keys.
+fn subsets() -> Vec<Subset> {
+    let mut subsets: Vec<Subset> = vec![("any".to_owned(), Box::new(|_| true))];
+    for of in [2, 3, 4, 8, 64] {
+        for number in [0, of - 1] {
+            let belongs = move |key| owner(key, of) == number;
+            subsets.push((format!("owner {number} of {of}"), Box::new(belongs)));
+        }
+    }
+    subsets.push(("key shard 77".to_owned(), Box::new(|key| key_shard(key) == 77)));
+    subsets
+}
+
+/// Fails where counts are farther from even than chance makes them once in 10¹⁷ times: of k degrees
+/// of freedom a chi-square is above k + 2 √(k t) + 2 t with a probability below exp(-t) (Laurent,
+/// Massart, 2000), here with t = 40.
+fn assert_even(counts: &[u32], what: &str) {
+    let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
+    let square: f64 = counts.iter().map(|count| (f64::from(*count) - mean).powi(2) / mean).sum();
+    let freedom = counts.len() as f64 - 1.0;
+    let most = freedom + 2.0 * (freedom * 40.0).sqrt() + 80.0;
+    assert!(square < most, "{what}: chi-square {square:.0} of {most:.0}");
+}
+
+/// A slab of one rank holds keys of one owner alone.
+#[test]
+fn the_keys_of_one_owner_fill_it_as_any_keys_do() {
+    let slots = 40_000;
+    let mut elsewhere_of_any = 0;
+    for (what, belongs) in subsets() {
+        for scatter in [Scatter::KNOWN, Scatter::new(Some(1))] {
+            let keys = (0..).map(Key).filter(|key| belongs(*key));
+            let keys: Vec<Key> = keys.take(slots).collect();
+            let mut index = Index::new(slots, scatter);
+            for (slot, key) in (0..).zip(&keys) {
+                index.insert(*key, SlotIndex(slot), |slot| keys[slot.at()]).unwrap();
+            }
+            let (mut buckets, mut tags) = ([0, 1].map(|_| vec![0; index.used]), vec![0; 1 << 12]);
+            for home in keys.iter().map(|key| index.home(*key)) {
+                home.buckets.iter().zip(&mut buckets).for_each(|(at, counts)| counts[*at] += 1);
+                tags[usize::from(home.tag >> 4)] += 1;
+            }
+            buckets.iter().for_each(|counts| assert_even(counts, &what));
+            assert_even(&tags, &what);
+            assert_eq!(index.overflow.len(), 0, "{what}");
+            // Look-ups that read two lines: a ninth more than with any keys is beyond chance, for
+            // one key moves few others, so that their deviation is some hundredths.
+            let elsewhere: u32 = index.buckets.iter().map(|bucket| bucket.elsewhere).sum();
+            elsewhere_of_any = elsewhere_of_any.max(if what == "any" { elsewhere } else { 0 });
+            assert!(elsewhere * 9 < elsewhere_of_any * 10, "{what}: {elsewhere} of {slots}");
+        }
     }
 }

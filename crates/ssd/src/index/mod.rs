@@ -19,6 +19,8 @@ mod ahead;
 mod bits;
 #[cfg(test)]
 mod flood;
+#[cfg(test)]
+mod owned;
 mod part;
 mod path;
 mod permute;

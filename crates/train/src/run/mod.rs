@@ -5,6 +5,7 @@ mod cache;
 mod check;
 mod checkpoints;
 mod figures;
+mod last_step;
 mod sources;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use stepwell_ssd::Error as StoreError;
 use self::build::{Built, build, capacity, store_options};
 use self::check::check_evaluation;
 use self::figures::assemble;
+use self::last_step::LastStep;
 pub use self::sources::synth_options;
 use self::sources::{Sources, evaluation_pass, sources, training_passes};
 use crate::batch::Position;
@@ -112,6 +114,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = cache::begin(&sources)?;
     let start = checkpoints::start(config, around, &sources)?;
+    start.resumed.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
     let notes = sources.notes.iter().cloned();
     let notes = notes.chain(cache::note(config, &sources, start.position));
     let notes = notes.chain(initial_note(config, start.resumed.as_ref()));
@@ -162,6 +165,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
         cached: false,
     });
     checkpoints::accept_rows(checkpoint, around)?;
+    last_step::check_counts(config, checkpoint)?;
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let reads = Reads { passes, start: Position::default(), cache: None };
@@ -219,6 +223,7 @@ fn finish(
     };
     // The directory comes first and goes last: stores that merge write into it until they end.
     let Built { mut scratch, capacity, groups, planners, trainer, group_fields } = built;
+    let observer = LastStep::watch(config, Arc::clone(&around.observer), &around.stop);
     let parts = Parts {
         schema: sources.schema,
         block_bytes: capacity.block_bytes,
@@ -231,7 +236,7 @@ fn finish(
         trainer,
         times: times(config, around, (saver.is_some(), initial)),
         saver,
-        observer: Arc::clone(&around.observer),
+        observer: Arc::clone(&observer) as Arc<_>,
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
     };
@@ -243,6 +248,7 @@ fn finish(
         scratch.keep();
     }
     let outcome = outcome?;
+    observer.outcome()?;
     let wall_seconds = around.clock.seconds() - begin;
     let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;

@@ -1,0 +1,106 @@
+//! Which part of a table's keys a key is in, for ranks and stores that have a table between them.
+//!
+//! Why       Who has a key is asked by everybody, today and when the number of ranks is another
+//!           one. So it is a published function of the key alone, and its bits serve nothing else:
+//!           were they those by which a table in memory chooses places, the keys of one rank would
+//!           leave most of its places empty.
+//! How       A key is in one of 256 key shards, by a hash that nothing else is taken from. Owners
+//!           have neighbouring shards, as many each as goes: for another number of owners, whole
+//!           shards move, and a store or a checkpoint is split by them.
+//! Claims    XXH3-64 of the 8 bytes of a key shares neither rounds nor constants with the finalizer
+//!           of SplitMix64, by which tables scatter keys (`hash::mix`, `scatter`), policies tag
+//!           them and sketches count them: `tests/owner.rs`, and tests beside each of those tables,
+//!           fill them with the keys of one owner and find them as even as with any keys.
+//! Bounds    256 owners. They differ by one shard at most: of three, one has 86 shards and two 85.
+
+use crate::{Key, hash};
+
+/// Key shards of a table.
+pub const KEY_SHARDS: usize = 256;
+
+/// Name of [`key_shard`].
+pub const KEY_SHARD_NAME: &str = "highest 8 bits of xxh3-64 of (key u64)";
+
+/// The key shard of a key: the highest 8 bits of the XXH3-64 of its 8 bytes, little-endian.
+///
+/// It is published and has no seed: who has a key is no secret, and stays the same for ever.
+#[inline]
+pub fn key_shard(key: Key) -> u8 {
+    (hash::checksum(&key.0.to_le_bytes()) >> 56) as u8
+}
+
+/// Which of `owners` owners has a key shard: owner n has those from n · 256 / owners, rounded down,
+/// to before that of n + 1.
+///
+/// # Panics
+/// When an owner would have none.
+#[inline]
+pub fn owner_of_shard(shard: u8, owners: usize) -> usize {
+    assert!((1..=KEY_SHARDS).contains(&owners), "{owners} owners of {KEY_SHARDS} key shards");
+    ((usize::from(shard) + 1) * owners - 1) / KEY_SHARDS
+}
+
+/// Which of `owners` owners has a key.
+///
+/// ```
+/// use stepwell_base::Key;
+/// use stepwell_base::owner::{key_shard, owner};
+///
+/// assert_eq!(key_shard(Key(1)), 47);
+/// assert_eq!([1, 2, 8, 256].map(|owners| owner(Key(1), owners)), [0, 0, 1, 47]);
+/// ```
+///
+/// # Panics
+/// When an owner would have no key shard.
+#[inline]
+pub fn owner(key: Key, owners: usize) -> usize {
+    owner_of_shard(key_shard(key), owners)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys, their shard, and their owner of 1, 2, 3, 4, 8, 64 and 256: computed in Python, XXH3
+    /// written out there and compared with the reference library.
+    const VECTORS: [(u64, u8, [usize; 7]); 7] = [
+        (0, 199, [0, 1, 2, 3, 6, 49, 199]),
+        (1, 47, [0, 0, 0, 0, 1, 11, 47]),
+        (2, 32, [0, 0, 0, 0, 1, 8, 32]),
+        (u64::MAX, 81, [0, 0, 0, 1, 2, 20, 81]),
+        (1 << 63, 130, [0, 1, 1, 2, 4, 32, 130]),
+        (0x0123_4567_89AB_CDEF, 183, [0, 1, 2, 2, 5, 45, 183]),
+        (0x9E37_79B9_7F4A_7C15, 241, [0, 1, 2, 3, 7, 60, 241]),
+    ];
+
+    #[test]
+    fn published_vectors_hold() {
+        for (key, shard, owners) in VECTORS {
+            assert_eq!(key_shard(Key(key)), shard, "{key:x}");
+            assert_eq!([1, 2, 3, 4, 8, 64, 256].map(|of| owner(Key(key), of)), owners, "{key:x}");
+        }
+    }
+
+    #[test]
+    fn every_shard_has_one_owner_and_owners_differ_by_one_shard_at_most() {
+        for owners in 1..=KEY_SHARDS {
+            let mut shards = vec![0; owners];
+            let mut last = 0;
+            for shard in 0..=u8::MAX {
+                let owner = owner_of_shard(shard, owners);
+                assert!(owner == last || owner == last + 1, "neighbours");
+                let first = owner * KEY_SHARDS / owners;
+                assert!((first..(owner + 1) * KEY_SHARDS / owners).contains(&usize::from(shard)));
+                shards[owner] += 1;
+                last = owner;
+            }
+            assert!(shards.iter().all(|count| count - KEY_SHARDS / owners <= 1), "{shards:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "257 owners of 256 key shards")]
+    fn more_owners_than_shards_are_a_broken_promise() {
+        owner(Key(0), KEY_SHARDS + 1);
+    }
+}

@@ -1,0 +1,328 @@
+//! What the rows of a table mean, as `checkpoint.json` says it: all that is needed to tell a key's
+//! weights, whether it has a row or not.
+//!
+//! Why       Who serves a checkpoint, splits it or looks into it has no settings of the run that
+//!           wrote it, and a row alone does not say where its weights end.
+//! How       Each entry of `tables[]` has every field of a [`TableSpec`]. Numbers are written with
+//!           as many digits as tell them from all others of 64 bits, an f32 as the f64 that it is:
+//!           they come back with the same bits.
+//! Failure   What JSON has no number for is refused when it is written. A field that is missing, as
+//!           in checkpoints of earlier builds, or makes no sense is named.
+
+use serde_json::{Map, Value, json};
+use stepwell_base::{TableId, random};
+use stepwell_optim::{RowOptimizer, Rule, Storage};
+
+use super::Checkpoint;
+use crate::{Admission, Error, Life, Result, TableSpec};
+
+/// Weights of a row at most: rows of that many would have 128 MiB and more.
+const WEIGHTS_MAX: u64 = 1 << 25;
+
+/// What reading one field gives.
+type Field<T> = std::result::Result<T, String>;
+
+/// The entry of a table whose rows lie in `rows`.
+pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
+    let name = &spec.name;
+    let number = |what: &str, value: f64| {
+        let known = Value::from(value);
+        let why = || format!("table '{name}': {what} is {value}, which is no number");
+        if known.is_null() { Err(why()) } else { Ok(known) }
+    };
+    let rule = spec.optimizer.rule();
+    let mut optimizer = Map::from_iter([("name".to_owned(), rule.name().into())]);
+    for (setting, value) in rule.settings() {
+        optimizer.insert(setting.to_owned(), number(setting, value)?);
+    }
+    let life = spec.life.map(|life| {
+        let admission = match life.admission {
+            Admission::AtOnce => json!({ "name": "at once" }),
+            Admission::After(times) => json!({ "name": "after", "times": times }),
+            Admission::Chance(probability) => {
+                let probability = number("the probability of admission", probability)?;
+                json!({ "name": "chance", "probability": probability })
+            }
+        };
+        Ok::<_, String>(json!({ "admission": admission, "expire_after": life.expire_after }))
+    });
+    let lanes = spec.parts();
+    let lanes = lanes
+        .iter()
+        .map(|part| json!({ "name": part.name, "count": part.lanes, "holds": part.holds }));
+    Ok(json!({
+        "id": spec.id.0,
+        "name": name,
+        "dim": spec.dim,
+        "wide": spec.wide,
+        "storage": spec.storage.name(),
+        "seed": spec.seed,
+        "init_range": number("init_range", f64::from(spec.init_range))?,
+        "optimizer": optimizer,
+        "life": life.transpose()?,
+        "lanes": lanes.collect::<Vec<Value>>(),
+        "row_lanes": spec.row_lanes(),
+        "rows": rows,
+    }))
+}
+
+impl Checkpoint {
+    /// What the rows of table group `group` mean.
+    ///
+    /// # Errors
+    /// When the checkpoint has no such table; when it was written by a build that did not say all
+    /// of it, or by one that makes initial values otherwise.
+    pub fn table(&self, group: usize) -> Result<TableSpec> {
+        let wrong = |why| Error::Checkpoint { path: self.path.clone(), why };
+        let (ours, field) = (random::initializer_name(), &self.meta["initial_values"]);
+        if field.as_str() != Some(&ours) {
+            return Err(wrong(format!(
+                "its initial values are made by {field}, and this build makes them by '{ours}'; \
+                 use the build that wrote it"
+            )));
+        }
+        let table = &self.meta["tables"][group];
+        if table.is_null() {
+            return Err(wrong(format!("has no rows of table group {group}")));
+        }
+        TableSpec::from_meta(table)
+            .map_err(|why| wrong(format!("checkpoint.json, table {}: {why}", table["name"])))
+    }
+}
+
+impl TableSpec {
+    /// The table that an entry of `tables[]` in `checkpoint.json` describes.
+    ///
+    /// # Errors
+    /// Names the field that is missing or makes no sense.
+    pub fn from_meta(table: &Value) -> std::result::Result<Self, String> {
+        let weights = |field: &str| {
+            let count = unsigned(table, field)?;
+            if count > WEIGHTS_MAX {
+                return Err(format!("{field} is {count}, more than {WEIGHTS_MAX}"));
+            }
+            Ok(count as usize)
+        };
+        let id = unsigned(table, "id")?;
+        let spec = Self {
+            id: TableId(u32::try_from(id).map_err(|_| format!("id is {id}, no u32"))?),
+            name: text(table, "name")?.to_owned(),
+            dim: weights("dim")?,
+            wide: weights("wide")?,
+            storage: storage(text(table, "storage")?)?,
+            optimizer: optimizer(present(table, "optimizer")?)?,
+            init_range: init_range(float(table, "init_range")?)?,
+            seed: unsigned(table, "seed")?,
+            life: life(present(table, "life")?)?,
+        };
+        if spec.weight_count() == 0 {
+            return Err("dim and wide are 0: a row has a weight at least".to_owned());
+        }
+        let (said, is) = (unsigned(table, "row_lanes")?, spec.row_lanes());
+        if said != is as u64 {
+            return Err(format!("row_lanes is {said}, and the rest of it makes {is}"));
+        }
+        Ok(spec)
+    }
+}
+
+fn present<'a>(of: &'a Value, field: &str) -> Field<&'a Value> {
+    of.get(field).ok_or_else(|| {
+        format!("has no {field}; an earlier build wrote it: use the settings of its run")
+    })
+}
+
+fn unsigned(of: &Value, field: &str) -> Field<u64> {
+    let value = present(of, field)?;
+    value.as_u64().ok_or_else(|| format!("{field} is {value}, no unsigned number"))
+}
+
+fn float(of: &Value, field: &str) -> Field<f64> {
+    let value = present(of, field)?;
+    value.as_f64().ok_or_else(|| format!("{field} is {value}, no number"))
+}
+
+fn text<'a>(of: &'a Value, field: &str) -> Field<&'a str> {
+    let value = present(of, field)?;
+    value.as_str().ok_or_else(|| format!("{field} is {value}, no text"))
+}
+
+fn init_range(value: f64) -> Field<f32> {
+    let range = value as f32;
+    let same = f64::from(range).to_bits() == value.to_bits();
+    if same { Ok(range) } else { Err(format!("init_range is {value}, no number of 32 bits")) }
+}
+
+fn storage(name: &str) -> Field<Storage> {
+    let known = Storage::ALL.into_iter().find(|storage| storage.name() == name);
+    known.ok_or_else(|| format!("storage '{name}' is not known; use the build that wrote it"))
+}
+
+fn optimizer(value: &Value) -> Field<RowOptimizer> {
+    let name = text(value, "name")?;
+    let rule = Rule::of_settings(name, |setting| float(value, setting))
+        .ok_or_else(|| format!("optimizer '{name}' is not known; use the build that wrote it"))??;
+    RowOptimizer::new(rule).map_err(|error| error.to_string())
+}
+
+fn life(value: &Value) -> Field<Option<Life>> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let admission = present(value, "admission")?;
+    let admission = match text(admission, "name")? {
+        "at once" => Admission::AtOnce,
+        "after" => {
+            let times = unsigned(admission, "times")?;
+            let known = u8::try_from(times).ok().filter(|times| *times > 0);
+            Admission::After(known.ok_or_else(|| format!("times is {times}, not 1 to 255"))?)
+        }
+        "chance" => Admission::Chance(float(admission, "probability")?),
+        name => {
+            return Err(format!("admission '{name}' is not known; use the build that wrote it"));
+        }
+    };
+    Ok(Some(Life { admission, expire_after: unsigned(value, "expire_after")? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::random::Stream;
+
+    use super::*;
+
+    /// Every optimizer, storage and life, with settings that are drawn anew for each.
+    fn specs() -> Vec<TableSpec> {
+        let mut dice = Stream::named(1, b"specs");
+        let mut specs = Vec::new();
+        for round in 0..40 {
+            for storage in Storage::ALL {
+                for rule in 0..3 {
+                    for life in 0..5 {
+                        specs.push(spec(&mut dice, (round, storage, rule, life)));
+                    }
+                }
+            }
+        }
+        specs
+    }
+
+    fn spec(
+        dice: &mut Stream,
+        (round, storage, rule, life): (u64, Storage, u64, u64),
+    ) -> TableSpec {
+        let wide = (round % 2) as usize;
+        // Any bits at all, but for a sign and what is no number.
+        let mut positive = || loop {
+            let value = f64::from_bits(dice.next_u64() >> 1);
+            if value.is_finite() && value > 0.0 {
+                return value;
+            }
+        };
+        let (lr, eps, initial) = (positive(), positive(), positive());
+        let init_range = f32::from_bits(positive().to_bits() as u32 & 0x7F7F_FFFF);
+        let (beta1, beta2) = (dice.next_f64(), dice.next_f64());
+        let rule = match rule {
+            0 => Rule::sgd(lr),
+            1 => Rule::Adagrad(stepwell_optim::Adagrad { lr, eps, initial }),
+            _ => Rule::Adam(stepwell_optim::Adam { lr, beta1, beta2, eps }),
+        };
+        let expire_after = if round % 3 == 0 { 0 } else { dice.next_u64() };
+        let lives = |admission| Some(Life { admission, expire_after });
+        TableSpec {
+            id: TableId(dice.next_u64() as u32),
+            name: format!("table \"{round}\""),
+            dim: (round as usize % 9) + 1 - wide,
+            wide,
+            storage,
+            optimizer: RowOptimizer::new(rule).unwrap(),
+            init_range,
+            seed: dice.next_u64(),
+            life: match life {
+                0 => None,
+                1 => lives(Admission::AtOnce),
+                2 => lives(Admission::After((dice.next_u64() % 255) as u8 + 1)),
+                3 => lives(Admission::Chance(dice.next_f64())),
+                _ => lives(Admission::Chance(0.1)),
+            },
+        }
+    }
+
+    fn written(spec: &TableSpec) -> Value {
+        let text = format!("{:#}", to_json(spec, "rows-0").unwrap());
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn whatever_was_written_is_read_with_the_same_bits() {
+        for spec in specs() {
+            let json = written(&spec);
+            let read = TableSpec::from_meta(&json).unwrap();
+            assert_eq!(read, spec, "{json:#}");
+            assert_eq!(read.init_range.to_bits(), spec.init_range.to_bits());
+            let settings = [&read, &spec].map(|spec| spec.optimizer.rule().settings());
+            for ((name, read), (_, wrote)) in settings[0].iter().zip(&settings[1]) {
+                assert_eq!(read.to_bits(), wrote.to_bits(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_row_are_all_of_its_lanes() {
+        for spec in specs() {
+            let lanes: usize = spec.parts().iter().map(|part| part.lanes).sum();
+            assert_eq!(lanes, spec.row_lanes(), "{spec:?}");
+            let json = written(&spec);
+            let counts = json["lanes"].as_array().unwrap().iter();
+            let counts = counts.map(|part| part["count"].as_u64().unwrap());
+            assert_eq!(counts.sum::<u64>(), lanes as u64);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused_when_it_is_written() {
+        for init_range in [f32::NAN, f32::INFINITY] {
+            let spec = TableSpec { init_range, ..specs().remove(0) };
+            let why = to_json(&spec, "rows-0").unwrap_err();
+            assert!(why.contains("init_range is") && why.contains("no number"), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_makes_no_sense_is_named() {
+        let spec = specs().pop().unwrap();
+        for field in written(&spec).as_object().unwrap().keys() {
+            let mut json = written(&spec);
+            json.as_object_mut().unwrap().remove(field);
+            let read = TableSpec::from_meta(&json);
+            match field.as_str() {
+                // For who reads without this type.
+                "lanes" | "rows" => assert_eq!(read, Ok(spec.clone())),
+                _ => {
+                    let why = read.unwrap_err();
+                    assert!(why.contains(&format!("has no {field}; an earlier build")), "{why}");
+                }
+            }
+        }
+        let wrong = |pointer: &str, value: Value| {
+            let mut json = written(&spec);
+            *json.pointer_mut(pointer).unwrap() = value;
+            let why = TableSpec::from_meta(&json).unwrap_err();
+            assert_eq!(why.lines().count(), 1);
+            why
+        };
+        assert!(wrong("/dim", json!(1u64 << 40)).contains("dim is 1099511627776, more than"));
+        assert!(wrong("/dim", json!(77)).contains("row_lanes is"));
+        assert!(wrong("/id", json!(1u64 << 32)).contains("id is 4294967296, no u32"));
+        assert!(wrong("/storage", json!("f8")).contains("storage 'f8' is not known"));
+        assert!(wrong("/optimizer/name", json!("magic")).contains("'magic' is not known"));
+        assert!(wrong("/optimizer/lr", json!(-1)).contains("lr is -1: give a number above 0"));
+        assert!(wrong("/optimizer/lr", Value::Null).contains("lr is null, no number"));
+        assert!(wrong("/init_range", json!(0.1)).contains("no number of 32 bits"));
+        assert!(wrong("/seed", json!(-1)).contains("seed is -1, no unsigned number"));
+        assert!(wrong("/life/admission/name", json!("vote")).contains("'vote' is not known"));
+        let mut none = written(&TableSpec { dim: 0, wide: 1, ..spec.clone() });
+        none["wide"] = json!(0);
+        assert!(TableSpec::from_meta(&none).unwrap_err().contains("dim and wide are 0"));
+    }
+}

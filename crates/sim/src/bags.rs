@@ -1,0 +1,117 @@
+//! Examples whose slots have any number of ids, from vocabularies that slots share.
+//!
+//! Why       A line of text has one id a slot, each slot its own vocabulary: no row is met twice in
+//!           an example then, none twice in a bag, and no bag is empty. A packed file can say that.
+//! Bounds    An example has as many keys as slots at most: readers have room for no more.
+
+use std::path::Path;
+
+use stepwell_base::{Key, Namespace};
+use stepwell_data::{Chunk, DataError, PackedOptions, PackedWriter, Schema};
+
+use crate::dice::Dice;
+use crate::job::Ids;
+
+/// Most ids of a bag.
+const BAG_MAX: u64 = 5;
+/// Bytes of a block: an example or two, which the smallest blocks that shapes read have room for.
+const BLOCK_BYTES: usize = 500;
+
+/// How the bags of a slot come.
+struct Bags {
+    ids: Ids,
+    namespace: Namespace,
+    /// Fewest and most ids.
+    counts: (u64, u64),
+}
+
+impl Bags {
+    /// Those of a slot, of which each has one of `vocabularies`.
+    fn draw(vocabularies: u64, dice: &mut Dice) -> Self {
+        let counts = [(0, 0), (0, 1), (0, BAG_MAX), (1, 1), (1, 1), (1, BAG_MAX), (2, BAG_MAX)];
+        let vocabulary = dice.within(1, vocabularies) as usize;
+        let namespace = Namespace::of_column(vocabulary);
+        Self { ids: Ids::draw(dice), namespace, counts: dice.pick(&counts) }
+    }
+
+    fn key(&self, example: u64, dice: &mut Dice) -> Key {
+        self.namespace.key_of(format!("{:x}", self.ids.id(example, dice)).as_bytes())
+    }
+}
+
+/// `examples` examples in up to three files.
+pub(crate) fn draw(examples: u64, dice: &mut Dice) -> Vec<Chunk> {
+    let vocabularies = dice.pick(&[1, 3, Schema::CRITEO.slots as u64]);
+    let slots: Vec<Bags> =
+        (0..Schema::CRITEO.slots).map(|_| Bags::draw(vocabularies, dice)).collect();
+    let per_file = examples.div_ceil(dice.pick(&[1, 1, 2, 3])).max(1);
+    let files = examples.div_ceil(per_file);
+    let file = |number| {
+        let mut chunk = Chunk::new(Schema::CRITEO);
+        let end = examples.min((number + 1) * per_file);
+        (number * per_file..end).for_each(|example| add(&mut chunk, &slots, example, dice));
+        chunk
+    };
+    (0..files).map(file).collect()
+}
+
+/// Adds the example number `example`.
+fn add(chunk: &mut Chunk, slots: &[Bags], example: u64, dice: &mut Dice) {
+    chunk.lines.push(chunk.labels.len() as u32);
+    chunk.labels.push(dice.below(2) as f32);
+    chunk.dense.extend((0..chunk.schema.dense).map(|_| dice.below(10) as f32 * 0.25));
+    // What is left for all is dealt out from another slot on each time.
+    let (mut counts, mut left) = (vec![0; slots.len()], slots.len() as u64);
+    let first = dice.below(slots.len() as u64) as usize;
+    for at in (first..slots.len()).chain(0..first) {
+        let (least, most) = slots[at].counts;
+        counts[at] = dice.within(least, most).min(left);
+        left -= counts[at];
+    }
+    for (slot, count) in slots.iter().zip(counts) {
+        chunk.keys.extend((0..count).map(|_| slot.key(example, dice)));
+        chunk.bag_ends.push(chunk.keys.len() as u32);
+    }
+}
+
+/// Writes the examples into a packed file.
+pub(crate) fn write(chunk: &Chunk, path: &Path) -> Result<(), DataError> {
+    let options = PackedOptions { schema: chunk.schema, block_bytes: BLOCK_BYTES };
+    let mut writer = PackedWriter::new(path, &options)?;
+    writer.add(chunk)?;
+    writer.finish().map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What of these is never drawn is not simulated.
+    #[test]
+    fn bags_are_empty_full_repeated_and_shared() {
+        let (mut sizes, mut repeated, mut shared) = (BTreeSet::new(), 0, 0);
+        for job in 0..50 {
+            let chunks = draw(30, &mut Dice::new(job, "test"));
+            assert_eq!(chunks.iter().map(Chunk::len).sum::<usize>(), 30);
+            for chunk in &chunks {
+                for example in 0..chunk.len() {
+                    let bags = (0..26).map(|slot| chunk.bag(example, slot));
+                    let bags: Vec<BTreeSet<Key>> = bags
+                        .map(|bag| {
+                            sizes.insert(bag.len());
+                            let distinct: BTreeSet<Key> = bag.iter().copied().collect();
+                            repeated += usize::from(distinct.len() < bag.len());
+                            distinct
+                        })
+                        .collect();
+                    let all: BTreeSet<&Key> = bags.iter().flatten().collect();
+                    shared += usize::from(all.len() < bags.iter().map(BTreeSet::len).sum());
+                }
+            }
+        }
+        assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert!(repeated > 1000 && shared > 500, "{repeated} {shared}");
+    }
+}

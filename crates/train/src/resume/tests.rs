@@ -1,0 +1,178 @@
+use serde_json::json;
+use stepwell_nn::Precision;
+
+use super::*;
+
+fn state(config: &Config) -> RunState {
+    RunState {
+        position: Position::default(),
+        files: Vec::new(),
+        train_end: None,
+        model: model_settings(config),
+        config: Value::Null,
+        kernels: String::new(),
+        job: String::new(),
+    }
+}
+
+fn checkpoint() -> Checkpoint {
+    Checkpoint {
+        path: "saved".into(),
+        step: 1,
+        run: Value::Null,
+        meta: json!({
+            "key_hash": KEY_HASH_NAME,
+            "initial_values": random::initializer_name(),
+        }),
+        dense: Default::default(),
+        rows: Vec::new(),
+        lease: Default::default(),
+    }
+}
+
+fn check(was: &RunState, now: &Config) -> std::result::Result<(), String> {
+    was.check(&state(now), &checkpoint()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_setting_that_an_earlier_build_did_not_know_was_as_it_is_by_default() {
+    let mut was = state(&Config::default());
+    was.model.retain(|(key, _)| !key.starts_with("rows.") && key != "pipeline.staleness");
+    assert_eq!(check(&was, &Config::default()), Ok(()));
+    was.model.retain(|(key, _)| key != "model.precision");
+    assert_eq!(check(&was, &Config::default()), Ok(()));
+    let mut half = Config::default();
+    half.model.precision = Precision::Bf16;
+    let error = check(&was, &half).unwrap_err();
+    assert!(error.contains("model.precision = f32, this run has bf16"), "{error}");
+    let error = check(&was, &Config { staleness: 1, ..Config::default() }).unwrap_err();
+    assert!(error.contains("pipeline.staleness = 0, this run has 1"), "{error}");
+}
+
+#[test]
+fn shapes_of_a_model_are_kept_and_those_of_others_do_not_count() {
+    let config = |kind, cross_layers, bottom: &[usize]| {
+        let mut config = Config::default();
+        (config.model.kind, config.model.cross_layers) = (kind, cross_layers);
+        config.model.bottom = bottom.to_vec();
+        config
+    };
+    let was = state(&config(ModelKind::Dcn, 3, &[4]));
+    let error = check(&was, &config(ModelKind::Dcn, 2, &[4])).unwrap_err();
+    assert!(error.contains("model.cross_layers = 3, this run has 2"), "{error}");
+    assert_eq!(check(&was, &config(ModelKind::Dcn, 3, &[5])), Ok(()));
+    let was = state(&config(ModelKind::Dlrm, 3, &[4]));
+    let error = check(&was, &config(ModelKind::Dlrm, 3, &[4, 2])).unwrap_err();
+    assert!(error.contains("model.bottom = [4], this run has [4, 2]"), "{error}");
+    assert_eq!(check(&was, &config(ModelKind::Dlrm, 2, &[4])), Ok(()));
+}
+
+#[test]
+fn a_sketch_keeps_its_size_where_there_is_one() {
+    let with = |admit_after, bytes| {
+        let mut config = Config::default();
+        config.life.admit_after = admit_after;
+        config.life.sketch.0 = bytes;
+        config
+    };
+    let was = state(&with(2, 4096));
+    let error = check(&was, &with(2, 8192)).unwrap_err();
+    assert!(error.contains("rows.sketch = 4096, this run has 8192"), "{error}");
+    assert_eq!(check(&state(&with(1, 4096)), &with(1, 8192)), Ok(()));
+    // An earlier build did not name it; the sketch itself then has the last word.
+    let mut was = was;
+    was.model.retain(|(key, _)| key != "rows.sketch");
+    assert_eq!(check(&was, &with(2, 8192)), Ok(()));
+}
+
+#[test]
+fn an_evaluation_may_read_other_data_but_no_other_model() {
+    let was = state(&Config::default());
+    let check = |now: &Config| {
+        let checkpoint = checkpoint();
+        was.check_model(now, &checkpoint).map_err(|error| error.to_string())
+    };
+    let mut now = Config::default();
+    (now.data.mini_batch, now.synth.examples) = (64, 7);
+    now.data.paths = vec!["other.tsv".to_owned()];
+    assert_eq!(check(&now), Ok(()));
+    now.staleness = 9;
+    let error = check(&now).unwrap_err();
+    assert!(error.contains("trained with pipeline.staleness = 0"), "{error}");
+    let mut now = Config::default();
+    now.model.dim = 4;
+    assert!(check(&now).unwrap_err().contains("model.dim = 16"));
+}
+
+#[test]
+fn keys_and_initial_values_of_another_function_are_refused() {
+    let was = state(&Config::default());
+    for (field, name, what) in [
+        ("key_hash", json!("xxh3-64(value bytes, seed = slot)"), "its keys were made by 'xxh3"),
+        ("initial_values", json!("dice"), "its initial values were made by 'dice'"),
+        ("key_hash", Value::Null, "by 'a function without a name'"),
+    ] {
+        let mut other = checkpoint();
+        other.run = was.to_json();
+        assert_eq!(RunState::read(&other).unwrap(), was);
+        other.meta[field] = name;
+        let error = RunState::read(&other).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("train anew"), "{error}");
+    }
+}
+
+/// Every part is other than by default, so that none can be left out unseen.
+#[test]
+fn a_state_comes_back_whole() {
+    let position =
+        Position { epoch: 1, file: 2, line: 3, step: 4, skipped: 5, skipped_earlier: u64::MAX };
+    let file = |name: &str| DataFile { name: name.to_owned(), bytes: 7, content: "a".into() };
+    let whole = RunState {
+        position,
+        files: vec![file("a\tb \u{1F980}"), file("")],
+        train_end: Some((u32::MAX, u64::MAX)),
+        config: json!({ "optim": { "rows": { "lr": 0.1 } }, "none": null }),
+        kernels: "avx2".to_owned(),
+        job: "7".to_owned(),
+        ..state(&Config::default())
+    };
+    let none = RunState { train_end: None, files: Vec::new(), ..whole.clone() };
+    for state in [whole, none] {
+        let json = state.to_json();
+        assert_eq!(serde_json::from_value::<RunState>(json.clone()).unwrap(), state);
+        let text = json.to_string();
+        assert_eq!(serde_json::from_str::<RunState>(&text).unwrap(), state);
+        let nulls = json.as_object().unwrap().values().filter(|part| part.is_null()).count();
+        assert_eq!(nulls, usize::from(state.train_end.is_none()), "{text}");
+    }
+}
+
+#[test]
+fn data_that_was_changed_is_named() {
+    let file = |name: &str, bytes, content: &str| DataFile {
+        name: name.to_owned(),
+        bytes,
+        content: content.to_owned(),
+    };
+    let with = |files: &[DataFile]| RunState { files: files.to_vec(), ..state(&Config::default()) };
+    let was = with(&[file("a.tsv", 7, "1"), file("b.tsv", 8, "2")]);
+    let error = |now: &[DataFile]| was.check(&with(now), &checkpoint()).unwrap_err().to_string();
+    assert!(was.check(&was.clone(), &checkpoint()).is_ok());
+    let found = error(&[file("a.tsv", 7, "1"), file("b.tsv", 8, "3")]);
+    assert!(found.contains("'b.tsv', which was changed since: it has other bytes"), "{found}");
+    let found = error(&[file("a.tsv", 9, "1"), file("b.tsv", 8, "2")]);
+    assert!(found.contains("it has 9 bytes, which were 7"), "{found}");
+    let found = error(&[file("b.tsv", 8, "2"), file("a.tsv", 7, "1")]);
+    assert!(found.contains("the same files in the same order"), "{found}");
+}
+
+#[test]
+fn what_differs_is_named_and_so_is_what_is_no_more() {
+    let was = state(&Config { seed: 7, ..Config::default() });
+    let error = check(&was, &Config::default()).unwrap_err();
+    assert!(error.contains("seed = 7, this run has 1"), "{error}");
+    let mut was = state(&Config::default());
+    was.model.push(("model.beauty".to_owned(), "much".to_owned()));
+    let error = check(&was, &Config::default()).unwrap_err();
+    assert!(error.contains("model.beauty = much"), "{error}");
+}

@@ -1,0 +1,130 @@
+//! A run whose rows have histories ends at the last step that these can name, and not beyond.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{in_memory, run, surroundings, tiny};
+use serde_json::json;
+use stepwell_base::rules::Rules;
+use stepwell_base::stage::FullSpeed;
+use stepwell_base::{Key, TableId};
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_engine::{Checkpoint, CheckpointWriter, History, Keep};
+use stepwell_engine::{Moment, Witness};
+use stepwell_ssd::{StoreOptions, View};
+use stepwell_train::config::ModelKind;
+use stepwell_train::{Config, Result, Surroundings, World, evaluate, train};
+
+const KIND: ModelKind = ModelKind::DeepFm;
+const LAST: u64 = u32::MAX as u64;
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Witness for Nobody {
+    fn read(&self, _: Moment, _: TableId, _: Key, _: &[f32], _: &[f32]) {}
+}
+
+fn disk(path: &Path) -> Arc<dyn Disk> {
+    Arc::new(FileDisk::create(path).unwrap())
+}
+
+fn job(history: bool) -> Config {
+    let mut config = tiny(KIND, 2);
+    config.life.history = history;
+    config.data.batch = 4 * config.data.mini_batch;
+    config
+}
+
+/// Goes on from `from`, with checkpoints in `saved` at the end.
+fn go_on(config: &Config, from: &Checkpoint, saved: &Path) -> Result<u64> {
+    let (saved, scratch) = (saved.to_owned(), tempfile::tempdir().unwrap());
+    let keeper = move || Box::new(CheckpointWriter::new(disk(&saved), 2)) as Box<dyn Keep>;
+    let world = World {
+        disk: disk(scratch.path()),
+        from: Some(from.clone()),
+        keeper: Some(Box::new(keeper)),
+        witness: Arc::new(Nobody),
+        rules: Rules::default(),
+        sizes: None,
+        pool: None,
+    };
+    let around = Surroundings { world: Some(world), ..surroundings(Arc::new(FullSpeed)) };
+    train(config, &around).map(|report| report.steps)
+}
+
+/// A checkpoint of some steps of `config`, said to be of step `step`.
+fn checkpoint_at(config: &Config, directory: &Path, step: u64) -> Checkpoint {
+    let mut config = config.clone();
+    config.checkpoint.dir = Some(directory.to_owned());
+    config.checkpoint.every = 20;
+    config.checkpoint.keep = 100;
+    train(&config, &surroundings(Arc::new(FullSpeed))).unwrap();
+    let mut checkpoint = Checkpoint::open(&directory.join("step-000000000020")).unwrap();
+    checkpoint.step = step;
+    checkpoint.run["position"]["step"] = json!(step);
+    checkpoint
+}
+
+/// The steps of last use of all rows in a checkpoint.
+fn uses(checkpoint: &Checkpoint) -> Vec<u64> {
+    let spec = checkpoint.table(0).unwrap();
+    let options = StoreOptions::new(0, spec.row_bytes());
+    let store = View::open(disk(&checkpoint.rows[0].path), options);
+    let mut uses = Vec::new();
+    let mut visit = |_, used: u32, row: &[u8]| {
+        let lanes = row.chunks_exact(4).map(|lane| lane.try_into().unwrap());
+        let lanes: Vec<f32> = lanes.map(f32::from_le_bytes).collect();
+        assert_eq!(spec.history(&lanes).used, used);
+        uses.push(u64::from(used));
+        Ok(())
+    };
+    store.unwrap().scan_live(&mut visit).unwrap();
+    uses
+}
+
+#[test]
+fn nothing_is_trained_beyond_the_last_step_that_histories_name() {
+    assert_eq!(History::STEPS_MAX, LAST);
+    let (home, config) = (tempfile::tempdir().unwrap(), job(true));
+    let from = checkpoint_at(&config, &home.path().join("first"), LAST - 3);
+    let saved = home.path().join("saved");
+    let error = go_on(&config, &from, &saved).unwrap_err().to_string();
+    assert!(error.contains("step 4294967295 cannot be followed by another"), "{error}");
+    assert!(error.contains("train anew") && error.lines().count() == 1, "{error}");
+
+    // The model of that very step was kept, its rows used when they were.
+    let last = Checkpoint::open(&saved).unwrap();
+    assert_eq!(last.step, LAST);
+    let uses = uses(&last);
+    let of_late = uses.iter().filter(|used| **used > 1_000);
+    assert!(of_late.clone().all(|used| (LAST - 2..=LAST).contains(used)));
+    for step in LAST - 2..=LAST {
+        assert!(of_late.clone().any(|used| *used == step), "{step}");
+    }
+    assert!(uses.iter().all(|used| *used > 0));
+
+    // No step is left to go on with, and it can be evaluated.
+    let again = go_on(&config, &last, &home.path().join("again")).unwrap_err().to_string();
+    assert!(again.contains("step 4294967295 cannot be followed"), "{again}");
+    assert!(Checkpoint::open(&home.path().join("again")).is_err());
+    let report = evaluate(&config, &surroundings(Arc::new(FullSpeed)), &last).unwrap();
+    assert!(report.eval.examples > 0);
+    let beyond = Checkpoint { step: LAST + 1, ..last };
+    let around = surroundings(Arc::new(FullSpeed));
+    let error = evaluate(&config, &around, &beyond).unwrap_err().to_string();
+    assert!(error.contains("step 4294967296 cannot"), "{error}");
+}
+
+#[test]
+fn rows_without_a_history_have_no_last_step() {
+    let (home, config) = (tempfile::tempdir().unwrap(), job(false));
+    let from = checkpoint_at(&config, &home.path().join("first"), LAST - 3);
+    let steps = go_on(&config, &from, &home.path().join("saved")).unwrap();
+    assert_eq!(steps, LAST - 3 + run(&in_memory(KIND)).steps - 20);
+    assert!(steps > LAST);
+}
