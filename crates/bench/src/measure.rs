@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Serializer;
-use stepwell_train::config::ModelKind;
+use stepwell_settings::ModelKind;
 
 use crate::machine::cpu_time;
 

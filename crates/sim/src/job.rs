@@ -7,8 +7,7 @@ use std::fmt::Write;
 use stepwell_base::ByteCount;
 use stepwell_data::Chunk;
 use stepwell_optim::Storage;
-use stepwell_train::Config;
-use stepwell_train::config::{LifeConfig, ModelKind, OptimizerConfig, OptimizerKind};
+use stepwell_settings::{Config, LifeConfig, ModelKind, OptimizerConfig, OptimizerKind};
 
 use crate::bags;
 use crate::dice::Dice;

@@ -7,7 +7,8 @@ use rayon::ThreadPool;
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Faults, MemDisk};
 use stepwell_engine::Witness;
-use stepwell_train::{Config, Report};
+use stepwell_settings::Config;
+use stepwell_train::Report;
 
 use crate::finding::{Finding, compare};
 use crate::job::Job;

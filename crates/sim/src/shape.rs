@@ -4,7 +4,8 @@
 use stepwell_base::ByteCount;
 use stepwell_engine::Planner;
 use stepwell_mem::{PolicyKind, bytes_for};
-use stepwell_train::{Config, Sizes};
+use stepwell_settings::Config;
+use stepwell_train::Sizes;
 
 use crate::dice::Dice;
 use crate::oracle::Oracle;

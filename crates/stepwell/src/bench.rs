@@ -2,13 +2,12 @@
 
 use stepwell_bench::ssd::{self, Figures};
 use stepwell_bench::{cpu, mem, train};
-use stepwell_train::Config;
-use stepwell_train::config::ModelKind;
+use stepwell_settings::{Config, ModelKind, find, read_model};
 
 use crate::cli::{BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs};
 use crate::failure::Failure;
+use crate::outputs;
 use crate::say::{self, Page, put};
-use crate::{outputs, settings};
 
 /// Measures a part against the machine's limits.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
@@ -129,7 +128,7 @@ fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
         if let Some((_, instead)) = OWN.iter().chain(own).find(|(name, _)| is_of(name)) {
             return Err(format!("--set {key}: this benchmark does not take it, {instead}"));
         }
-        settings::find(key)?.set(&mut config, value)?;
+        find(key)?.set(&mut config, value)?;
     }
     config.check()?;
     Ok(config)
@@ -160,10 +159,7 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), Failure> {
 }
 
 fn models(names: &[String]) -> Result<Vec<ModelKind>, String> {
-    let model = |name: &String| {
-        settings::model(settings::Given::Text(name))
-            .map_err(|why| format!("--models {name}: {why}"))
-    };
+    let model = |name: &String| read_model(name).map_err(|why| format!("--models {name}: {why}"));
     match names {
         [] => Ok(ModelKind::ALL.to_vec()),
         names => names.iter().map(model).collect(),
@@ -337,4 +333,18 @@ fn show(figures: &Figures) -> Page {
     line(to, "refreshing, 1 % changed", f.refresh_ms, "ms", &anew);
     line(to, "snapshot", f.snapshot_seconds, "s", "");
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_settings::SETTINGS;
+
+    use super::*;
+
+    #[test]
+    fn what_a_benchmark_does_not_take_are_settings() {
+        for (own, _) in OWN.iter().chain(&TRAIN_OWN).chain(&CPU_OWN) {
+            assert!(SETTINGS.iter().any(|setting| setting.key.starts_with(own)), "{own}");
+        }
+    }
 }

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use clap::{
     Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
 };
+use stepwell_settings::SETTINGS;
 
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs,
 };
 use crate::failure::Failure;
 use crate::say;
-use crate::settings::SETTINGS;
 
 /// Trains click-through models whose embedding tables are larger than memory.
 #[derive(Debug, Parser)]
@@ -346,4 +346,23 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
         _ => {}
     }
     Ok(cli)
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_settings::{Kept, find};
+
+    use super::*;
+
+    #[test]
+    fn flags_of_their_own_cover_settings() {
+        COVERED.iter().for_each(|key| assert!(find(key).is_ok(), "{key}"));
+    }
+
+    #[test]
+    fn settings_of_the_machine_never_reach_the_model() {
+        let of_machine = SETTINGS.iter().filter(|setting| of_machine(setting.key));
+        let kept: Vec<Kept> = of_machine.map(|setting| setting.kept).collect();
+        assert!(kept.len() >= 10 && kept.iter().all(|kept| *kept == Kept::Never), "{kept:?}");
+    }
 }

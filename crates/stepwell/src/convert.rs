@@ -6,7 +6,9 @@
 //! Failure   The first error in the order of the input ends it all; nothing of the file is left.
 //! Bounds    Two blocks and two chunks for each thread that parses.
 
+use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, Scope};
 use std::time::Instant;
 
 use stepwell_base::ByteCount;
@@ -93,16 +95,10 @@ fn convert(
     let total = matches!(input, Input::Stream(_)).then_some(args.examples);
     let (mut skips, mut progress) = (Skips::new(args.skip_max), Counting::new(total));
     let outcome = std::thread::scope(|scope| {
-        let (mut blocks, mut chunks) = (Vec::new(), Vec::new());
-        for _ in 0..threads {
-            let (block_sender, block_receiver) = sync_channel(1);
-            let (chunk_sender, chunk_receiver) = sync_channel(1);
-            blocks.push(block_sender);
-            chunks.push(chunk_receiver);
-            let decoder = &decoder;
-            scope.spawn(move || parse(decoder, &block_receiver, &chunk_sender));
-        }
-        scope.spawn(move || read(source, &blocks));
+        let chunks = match start(scope, threads, source, &decoder) {
+            Ok(chunks) => chunks,
+            Err(why) => return Ok(Err(format!("--threads {threads}: {why}; give fewer"))),
+        };
         // An error returns, which drops the receivers, which ends the other threads.
         let turns = (0..threads).cycle();
         for chunk in turns.map_while(|turn| chunks[turn].recv().ok()) {
@@ -114,10 +110,12 @@ fn convert(
             writer.add(&chunk)?;
             progress.at(writer.examples());
         }
-        Ok(())
+        Ok(Ok(()))
     });
     progress.finish();
-    outcome?;
+    if let Err(why) = outcome? {
+        return Ok(Err(why));
+    }
     if writer.examples() == 0 {
         let skipped = skips.skipped();
         return Ok(Err(format!(
@@ -128,7 +126,30 @@ fn convert(
 }
 
 fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
+}
+
+/// Starts the thread that reads and those that parse; what they parsed comes from each in turn.
+///
+/// # Errors
+/// When the system has no room for so many; those that run already end.
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    threads: usize,
+    source: Source,
+    decoder: &'scope Decoder,
+) -> io::Result<Vec<Receiver<Parsed>>> {
+    let (mut blocks, mut chunks) = (Vec::new(), Vec::new());
+    for _ in 0..threads {
+        let (block_sender, block_receiver) = sync_channel(1);
+        let (chunk_sender, chunk_receiver) = sync_channel(1);
+        blocks.push(block_sender);
+        chunks.push(chunk_receiver);
+        let work = move || parse(decoder, &block_receiver, &chunk_sender);
+        Builder::new().spawn_scoped(scope, work)?;
+    }
+    Builder::new().spawn_scoped(scope, move || read(source, &blocks))?;
+    Ok(chunks)
 }
 
 /// Deals out the blocks of `source`, an error in the place of one; until nobody takes them.

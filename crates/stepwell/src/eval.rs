@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, Placement, list};
-use stepwell_train::{Config, Error as TrainError, Report, RunState, Surroundings};
+use stepwell_settings::{self as settings, Config};
+use stepwell_train::{Error as TrainError, Report, RunState, Surroundings};
 
 use crate::cli::EvalArgs;
 use crate::failure::Failure;
@@ -13,7 +14,7 @@ use crate::progress::Progress;
 use crate::say::{self, say};
 use crate::signals::Signals;
 use crate::train::{data_files, set_all, surroundings};
-use crate::{outputs, settings, table};
+use crate::{outputs, table};
 
 /// How often the newest of several checkpoints is looked for, while a run replaces them.
 const TRIES: usize = 5;
@@ -115,4 +116,17 @@ fn has_evaluation(config: &Config, checkpoint: &Checkpoint) -> Result<(), String
          score with --data",
         checkpoint.path.display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_idle_are_settings() {
+        for idle in IDLE {
+            let known = settings::SETTINGS.iter().any(|setting| setting.key.starts_with(idle));
+            assert!(known, "{idle}");
+        }
+    }
 }

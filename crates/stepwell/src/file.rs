@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use stepwell_train::Config;
+use stepwell_settings::{Config, Given, find};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-use crate::settings::{self, Given};
 
 /// Reads the settings of `path` into `config`; the keys that it sets.
 ///
@@ -32,7 +30,7 @@ pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<S
     for (key, at, value) in found {
         let line = line_of(text, at);
         let set = || {
-            let setting = settings::find(&key)?;
+            let setting = find(&key)?;
             match value? {
                 Value::One(text) => setting.set(config, &text),
                 Value::List(parts) => setting.give(config, Given::List(&parts)),

@@ -15,7 +15,6 @@ use stepwell_train::RunState;
 use crate::cli::InspectArgs;
 use crate::failure::Failure;
 use crate::say::{Page, put};
-use crate::settings;
 
 /// Shows what a checkpoint holds.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
@@ -60,7 +59,7 @@ fn tables_of(checkpoint: &Checkpoint) -> &[Value] {
 /// none where this build cannot tell.
 fn specs_of_run(checkpoint: &Checkpoint) -> Vec<TableSpec> {
     let state = RunState::read(checkpoint).ok();
-    let config = state.and_then(|state| settings::from_json(&state.config).ok());
+    let config = state.and_then(|state| stepwell_settings::from_json(&state.config).ok());
     config.and_then(|config| stepwell_train::tables(&config).ok()).unwrap_or_default()
 }
 

@@ -13,7 +13,6 @@ mod inspect;
 mod outputs;
 mod progress;
 mod say;
-mod settings;
 mod signals;
 mod store;
 mod synth;

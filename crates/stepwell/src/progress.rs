@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use stepwell_engine::Purpose;
-use stepwell_train::{Config, Metrics, Observer, Snapshot};
+use stepwell_settings::Config;
+use stepwell_train::{Metrics, Observer, Snapshot};
 
 use crate::say::say;
 

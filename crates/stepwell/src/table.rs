@@ -1,10 +1,10 @@
 //! Figures as people read them.
 
 use stepwell_base::{ByteCount, counted};
-use stepwell_train::{Config, Metrics, Report, SetAside};
+use stepwell_settings::{Config, SETTINGS};
+use stepwell_train::{Metrics, Report, SetAside};
 
 use crate::say::{Page, put};
-use crate::settings::SETTINGS;
 
 fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.5}"))

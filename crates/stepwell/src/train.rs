@@ -8,14 +8,15 @@ use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::OpenFiles;
 use stepwell_engine::Placement;
-use stepwell_train::{Capacity, Config, Error as TrainError, Limits, RowsAtStart, Surroundings};
+use stepwell_settings::{self as settings, Config};
+use stepwell_train::{Capacity, Error as TrainError, Limits, RowsAtStart, Surroundings};
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::say::{self, Page, put, say};
 use crate::signals::Signals;
-use crate::{file, outputs, settings, table};
+use crate::{file, outputs, table};
 
 /// The job of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");

@@ -174,3 +174,34 @@ fn flags_of_other_commands() {
         }
     }
 }
+
+/// Commands that take a number of threads, without it; the data is `data.tsv`, the checkpoint
+/// `saved`.
+const THREADED: [(&[&str], &str); 8] = [
+    (&["train", "--data", "data.tsv"], "--threads="),
+    (&["train", "--data", "data.tsv", "--set"], "threads="),
+    (&["plan"], "--threads="),
+    (&["eval", "saved", "--data", "data.tsv"], "--threads="),
+    (&["eval", "saved", "--data", "data.tsv", "--set"], "threads="),
+    (&["convert", "data.tsv", "--out", "packed"], "--threads="),
+    (&["bench", "train", "--dir", ".", "--set"], "threads="),
+    (&["bench", "cpu", "--models", "lr", "--steps", "1", "--rows", "26"], "--threads="),
+];
+
+#[test]
+fn threads_that_nobody_has_are_refused_in_one_line() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 200);
+    let mut train = vec!["train", "--data", &data, "--model", "lr", "--checkpoint", "saved"];
+    train.extend(["--data.mini_batch", "64", "--tiers.index", "8MiB"]);
+    shop.ok(&train);
+    for (args, flag) in THREADED {
+        for threads in ["0", "1025", "1000000000", "18446744073709551615"] {
+            let error = shop.fails(&[args, &[&format!("{flag}{threads}")]].concat());
+            let notes = error.lines().filter(|line| line.starts_with("stepwell: note: ")).count();
+            assert_eq!(error.trim_end().lines().count() - notes, 1, "{args:?} {threads}: {error}");
+            let mend = ["threads is", "--threads"].iter().any(|name| error.contains(name));
+            assert!(mend && error.contains("1 to 1024"), "{args:?} {threads}: {error}");
+        }
+    }
+}

@@ -217,11 +217,11 @@ fn a_full_disk_ends_the_run_with_its_name() {
 fn a_run_that_its_process_may_not_hold_is_refused_with_the_numbers() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1000);
-    let run = |limit: &str| {
+    let run = |limit: &str, threads: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]);
         command.args([env!("CARGO_BIN_EXE_stepwell"), "train", "--data", &data]).args(SMALL);
-        let output = command.args(TINY).args(["--threads", "2"]).current_dir(shop.path(""));
+        let output = command.args(TINY).args(["--threads", threads]).current_dir(shop.path(""));
         output.output().unwrap()
     };
     let (mut refused, mut passed) = (0, 0);
@@ -230,7 +230,7 @@ fn a_run_that_its_process_may_not_hold_is_refused_with_the_numbers() {
         ("-d", [100_000, 400_000, 700_000, 1_000_000, 1_100_000, 1_300_000, 4_000_000]),
     ] {
         for kib in limits {
-            let output = run(&format!("{kind} {kib}"));
+            let output = run(&format!("{kind} {kib}"), "2");
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
             match output.status.code() {
                 Some(0) => passed += 1,
@@ -246,4 +246,11 @@ fn a_run_that_its_process_may_not_hold_is_refused_with_the_numbers() {
         }
     }
     assert!(refused >= 4 && passed >= 2, "{refused} refused, {passed} passed");
+    // Where it is too little for the threads that read the evaluation part before the plan is made.
+    for kib in (1_050_000..1_300_000).step_by(10_000) {
+        let output = run(&format!("-v {kib}"), "8");
+        let error = String::from_utf8_lossy(&output.stderr);
+        let told = output.status.success() || error.contains("(ulimit -v): raise it");
+        assert!(told, "{kib}: {error}");
+    }
 }

@@ -204,3 +204,26 @@ fn what_lies_where_a_file_is_written_is_left_alone() {
     let error = shop.fails(&["convert", &data, "--out", "/dev/full"]);
     assert!(error.contains("/dev/full is no file") && !error.contains("--force"), "{error}");
 }
+
+#[test]
+fn more_threads_than_there_is_room_for_are_refused() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 200);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -v 1500000; exec \"$0\" \"$@\""]);
+    command.args([
+        env!("CARGO_BIN_EXE_stepwell"),
+        "convert",
+        &data,
+        "--out",
+        "packed",
+        "--threads",
+        "1024",
+    ]);
+    let output = command.current_dir(shop.path("")).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    assert!(error.contains("--threads 1024: ") && error.contains("give fewer"), "{error}");
+    assert!(!shop.path("packed").exists());
+}

@@ -8,10 +8,10 @@ use stepwell_engine::{
     Staging, TableSpec, UNITS_PULLED,
 };
 use stepwell_mem::{Victim, bytes_for, slots_within};
+use stepwell_settings::Config;
 use stepwell_ssd::StoreOptions;
 
 use crate::batch::mini_batch_bytes_max;
-use crate::config::Config;
 use crate::metrics::Auc;
 use crate::models::Model;
 use crate::pipeline::BLOCKS_PER_PARSER;
@@ -273,7 +273,7 @@ impl Capacity {
     /// What is kept of the past: versions of rows for stale reads, counts of keys.
     fn add_history(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
-        let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0);
+        let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0u64);
         let rows = (config.data.mini_batch * wanted.schema.slots) as u64;
         for table in wanted.model.tables() {
             let kept = EmbeddingBags::stale_bytes_max(table, config.staleness as u64, rows);
@@ -284,7 +284,8 @@ impl Capacity {
                 elsewhere += EmbeddingBags::elsewhere_bytes_max(table, rows);
             }
             if let Some(Life { admission: Admission::After(_), .. }) = table.life {
-                sketches += copies * (config.life.sketch.0 / wanted.model.tables().len() as u64);
+                let sketch = config.life.sketch.0 / wanted.model.tables().len() as u64;
+                sketches = sketch.saturating_mul(copies).saturating_add(sketches);
             }
         }
         if elsewhere > 0 {

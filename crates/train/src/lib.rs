@@ -7,7 +7,6 @@
 
 mod batch;
 mod capacity;
-pub mod config;
 mod error;
 mod limits;
 mod metrics;
@@ -25,7 +24,6 @@ mod world;
 
 pub use batch::Position;
 pub use capacity::{Capacity, slab_bytes};
-pub use config::Config;
 pub use error::{Error, Result};
 pub use limits::{Bound, Limits, processor};
 pub use metrics::{Auc, AucValue, Meter, Metrics};
@@ -38,4 +36,5 @@ pub use room::memory_bytes;
 pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, tables, train};
 pub use scratch::Scratch;
 pub use steps::{StepInput, StepSeconds, Steps};
+pub use stepwell_settings::Config;
 pub use world::{Sizes, World};

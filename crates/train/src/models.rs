@@ -21,8 +21,8 @@ use stepwell_nn::{
     GraphError, InputShape, Linear, Precision, Source, bf16_kernel,
 };
 use stepwell_optim::{RowOptimizer, Rule};
+use stepwell_settings::{Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind};
 
-use crate::config::{Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind};
 use crate::{Error, Result};
 
 /// A model: tables and the graph on them.

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
+use stepwell_settings::{Config, model_settings};
 
 use crate::batch::Position;
-use crate::config::{Config, ModelKind};
 use crate::{Error, Result};
 
 /// What tells a data file from another one.
@@ -221,48 +221,6 @@ fn place(end: Option<(u32, u64)>) -> String {
         || "the end of the files".to_owned(),
         |(file, line)| format!("line {line} of file {}", file + 1),
     )
-}
-
-/// Settings on which the bits of the model depend.
-pub(crate) fn model_settings(config: &Config) -> Vec<(String, String)> {
-    let data = &config.data;
-    let mut settings = vec![
-        ("seed", config.seed.to_string()),
-        ("data.mini_batch", data.mini_batch.to_string()),
-        ("data.eval_fraction", data.eval_fraction.to_string()),
-        ("model.kind", format!("{:?}", config.model.kind)),
-        ("model.dim", config.model.dim.to_string()),
-        ("model.hidden", format!("{:?}", config.model.hidden)),
-        ("model.init_range", config.model.init_range.to_string()),
-        ("model.precision", config.model.precision.name().to_owned()),
-        ("train.blocks", config.model.blocks.to_string()),
-        ("pipeline.staleness", config.staleness.to_string()),
-        ("rows.admit_after", config.life.admit_after.to_string()),
-        ("rows.admit_probability", config.life.admit_probability.to_string()),
-        ("rows.expire_after", config.life.expire_after.to_string()),
-        ("rows.history", config.life.history.to_string()),
-        ("rows.storage", config.storage.name().to_owned()),
-        ("optim.rows.kind", format!("{:?}", config.rows.kind)),
-        ("optim.rows.lr", config.rows.lr.to_string()),
-        ("optim.dense.kind", format!("{:?}", config.dense.kind)),
-        ("optim.dense.lr", config.dense.lr.to_string()),
-    ];
-    match config.model.kind {
-        ModelKind::Dcn => {
-            settings.push(("model.cross_layers", config.model.cross_layers.to_string()));
-        }
-        ModelKind::Dlrm => settings.push(("model.bottom", format!("{:?}", config.model.bottom))),
-        ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {}
-    }
-    // What the sketch has counted is in the checkpoint.
-    if config.life.admit_after > 1 {
-        settings.push(("rows.sketch", config.life.sketch.0.to_string()));
-    }
-    if data.paths.is_empty() {
-        settings.push(("synth.examples", config.synth.examples.to_string()));
-        settings.push(("synth.vocab_scale", config.synth.vocab_scale.to_string()));
-    }
-    settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 #[cfg(test)]

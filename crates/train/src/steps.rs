@@ -15,11 +15,11 @@ use stepwell_engine::{
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 use crate::batch::{Examples, Position};
-use crate::config::Config;
 use crate::models::Model;
 use crate::profile::{KernelReport, LayerReport};
 use crate::step::{Trainer, compute_pool};
 use crate::{Error, Result};
+use stepwell_settings::Config;
 
 /// The examples of a step.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use stepwell_base::clock::SystemClock;
 use stepwell_base::random::Stream;
 use stepwell_engine::Bags;
 use stepwell_nn::{Precision, bf16_kernel};
-use stepwell_train::config::ModelKind;
+use stepwell_settings::ModelKind;
 use stepwell_train::{Config, StepInput, Steps};
 
 #[global_allocator]

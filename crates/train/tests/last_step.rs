@@ -15,8 +15,8 @@ use stepwell_base::{Key, TableId};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{Checkpoint, CheckpointWriter, History, Keep};
 use stepwell_engine::{Moment, Witness};
+use stepwell_settings::ModelKind;
 use stepwell_ssd::{StoreOptions, View};
-use stepwell_train::config::ModelKind;
 use stepwell_train::{Config, Result, Surroundings, World, evaluate, train};
 
 const KIND: ModelKind = ModelKind::DeepFm;

@@ -7,7 +7,7 @@ mod common;
 
 use common::{in_memory, run, tiny};
 use stepwell_optim::Storage;
-use stepwell_train::config::{LifeConfig, ModelKind};
+use stepwell_settings::{LifeConfig, ModelKind};
 use stepwell_train::{Config, Report};
 
 const KIND: ModelKind = ModelKind::DeepFm;

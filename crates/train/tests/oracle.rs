@@ -15,7 +15,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::stage::{FullSpeed, Pace};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_optim::Storage;
-use stepwell_train::config::{ModelKind, OptimizerKind};
+use stepwell_settings::{ModelKind, OptimizerKind};
 use stepwell_train::{Config, train};
 
 /// Pauses that differ from poll to poll and from stage to stage.

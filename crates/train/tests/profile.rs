@@ -8,7 +8,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::clock::Clock;
 use stepwell_engine::Bags;
-use stepwell_train::config::ModelKind;
+use stepwell_settings::ModelKind;
 use stepwell_train::{Config, KernelReport, LayerReport, PassReport, StepInput, Steps};
 
 /// Fields and dense features of an example.

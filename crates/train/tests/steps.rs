@@ -7,7 +7,7 @@ use stepwell_base::Key;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::random::Stream;
 use stepwell_engine::Bags;
-use stepwell_train::config::ModelKind;
+use stepwell_settings::ModelKind;
 use stepwell_train::{Config, Error, StepInput, Steps};
 
 const SLOTS: usize = 26;

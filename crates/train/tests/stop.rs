@@ -14,7 +14,7 @@ use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Checkpoint, Placement};
-use stepwell_train::config::ModelKind;
+use stepwell_settings::ModelKind;
 use stepwell_train::{Config, Error, Metrics, Observer, Report, Snapshot, Surroundings, train};
 
 const KIND: ModelKind = ModelKind::DeepFm;

@@ -32,6 +32,13 @@ const ROWS: usize = 4_000_000;
 /// Rows asked for ahead.
 const AHEAD: usize = 24;
 
+/// Bytes that `threads` threads hold while their limits are measured.
+pub(super) fn bytes_max(threads: usize) -> u64 {
+    const _: () = assert!(GATHER_LANES > 2 * COPY_LANES + 8 * SIDE * SIDE);
+    let of_one = GATHER_LANES * size_of::<f32>() + ROWS * size_of::<u32>();
+    (threads as u64).saturating_mul(of_one as u64)
+}
+
 /// Measures the limits of `threads` threads.
 ///
 /// # Errors

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
-use stepwell_train::config::ModelKind;
+use stepwell_settings::{Config, ModelKind};
 use stepwell_train::{
-    Config, KernelReport, LayerReport, Limits, StepInput, StepSeconds, Steps, memory_bytes,
+    KernelReport, LayerReport, Limits, StepInput, StepSeconds, Steps, memory_bytes,
 };
 
 use self::examples::Drawn;
@@ -141,6 +141,15 @@ fn check(options: &Options) -> Result<()> {
     if options.threads.is_empty() || options.threads.iter().any(|of| !(1..=1024).contains(of)) {
         return fail("--threads: give numbers from 1 to 1024, such as 1,2");
     }
+    let most = options.threads.iter().copied().max().filter(|_| options.limits).unwrap_or(0);
+    let bytes = limits::bytes_max(most);
+    if let Some(memory) = memory_bytes().filter(|memory| bytes > *memory) {
+        let (bytes, memory) = (ByteCount(bytes), ByteCount(memory));
+        return fail(&format!(
+            "the limits of {most} threads are measured in {bytes} of memory, this machine has \
+             {memory}; lower --threads, or give --no-limits"
+        ));
+    }
     let drawn = Drawn::bytes_min(options);
     if let Some(memory) = memory_bytes().filter(|memory| drawn > *memory) {
         let (drawn, memory) = (ByteCount(drawn), ByteCount(memory));
@@ -233,6 +242,13 @@ mod tests {
         let refused = |options: &Options| check(options).map_err(|error| error.to_string());
         let threads = refused(&Options { threads: vec![1, 5000], ..options.clone() });
         assert!(threads.unwrap_err().contains("--threads: give numbers from 1 to 1024"));
+        // 1 GiB for each thread, and more.
+        let many = Options { threads: vec![1, 1024], limits: true, ..options.clone() };
+        assert!(limits::bytes_max(1024) > 1 << 40);
+        if memory_bytes().is_some_and(|memory| memory < 1 << 40) {
+            assert!(refused(&many).unwrap_err().contains("lower --threads, or give --no-limits"));
+            assert!(refused(&Options { limits: false, ..many }).is_ok());
+        }
         let steps = Options { ids_per_slot: 1000, steps: 100_000, ..options };
         // 4096 examples of 26,000 ids. Where the system does not tell its memory, it goes on.
         let bytes = Drawn::bytes_min(&steps);

@@ -50,7 +50,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
     check_shares(options, &ids)
 }
 
-fn check_store(options: &Options, config: &stepwell_train::Config) -> Result<()> {
+fn check_store(options: &Options, config: &stepwell_settings::Config) -> Result<()> {
     config.check().map_err(Error::Arguments)?;
     let table = store::table(config)?;
     // With its key and what the store keeps beside it.

@@ -23,8 +23,8 @@ use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_engine::Placement;
-use stepwell_train::config::ModelKind;
-use stepwell_train::{Config, Report, RowsAtStart, StageReport, Surroundings, slab_bytes};
+use stepwell_settings::{Config, ModelKind, TierConfig};
+use stepwell_train::{Report, RowsAtStart, StageReport, Surroundings, slab_bytes};
 
 pub(crate) use self::stream::Ids;
 use self::watch::{Mark, Window};
@@ -223,10 +223,7 @@ fn train(
 ) -> Result<Counted> {
     let scratch = place.join("run");
     let config = Config {
-        tiers: stepwell_train::config::TierConfig {
-            ssd: Some(scratch.clone()),
-            ..config.tiers.clone()
-        },
+        tiers: TierConfig { ssd: Some(scratch.clone()), ..config.tiers.clone() },
         ..config.clone()
     };
     let window = Arc::new(Window::after(options.warmup));

@@ -7,8 +7,8 @@ use std::time::Instant;
 use stepwell_base::random::Stream;
 use stepwell_disk::{BLOCK_BYTES, Disk, FileDisk, QueueOptions};
 use stepwell_engine::TableSpec;
+use stepwell_settings::Config;
 use stepwell_ssd::{Store, StoreOptions};
-use stepwell_train::Config;
 
 use super::stream::Ids;
 use crate::ssd::{Shuffle, scaled};

@@ -36,10 +36,10 @@ use self::parse::ParseStage;
 use self::read::{Parsed, Raw, ReadStage};
 use self::train::{TrainEnds, TrainStage, Trained, Watch};
 use crate::batch::Position;
-use crate::config::{Config, PipelineConfig};
 use crate::metrics::Metrics;
 use crate::step::Trainer;
 use crate::{Error, Result};
+use stepwell_settings::{Config, PipelineConfig};
 
 pub(crate) use self::cache::CacheMaking;
 pub(crate) use self::read::{Pass, Passes};

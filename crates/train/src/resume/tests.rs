@@ -1,5 +1,6 @@
 use serde_json::json;
 use stepwell_nn::Precision;
+use stepwell_settings::ModelKind;
 
 use super::*;
 

@@ -13,12 +13,12 @@ use stepwell_ssd::{
 use super::Surroundings;
 use super::sources::Sources;
 use crate::capacity::{Capacity, Wanted};
-use crate::config::Config;
 use crate::models::Model;
 use crate::scratch::Scratch;
 use crate::step::{Trainer, compute_pool};
 use crate::world::World;
 use crate::{Error, Result};
+use stepwell_settings::Config;
 
 /// The capacity plan.
 pub(super) fn capacity(

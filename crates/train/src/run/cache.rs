@@ -6,10 +6,10 @@ use std::sync::Arc;
 use stepwell_data::{
     CacheAt, CacheWriter, DataCache, Input, PackedWriter, Position as Place, SourceFile,
 };
+use stepwell_settings::Config;
 
 use super::sources::{SCHEMA, Sources};
 use crate::batch::Position;
-use crate::config::Config;
 use crate::pipeline::CacheMaking;
 use crate::{Error, Result};
 

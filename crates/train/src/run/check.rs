@@ -13,10 +13,10 @@
 use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{Block, Chunk, DataError, Decoder, Input, ReadOptions, Skips, Source};
+use stepwell_settings::Config;
 
 use super::sources::{Sources, evaluation_pass};
 use crate::capacity::BLOCK_BYTES;
-use crate::config::Config;
 use crate::step::compute_pool;
 use crate::{Error, Result};
 
@@ -45,8 +45,11 @@ pub(super) fn check_evaluation(
     let mut source = Source::open(&pass.input, &options)?;
     let decoder = Decoder::new(&pass.input, sources.schema);
     let lane = || (Block::default(), decoder.chunk());
-    let mut lanes: Vec<_> = (0..config.threads.min(LANES_MAX)).map(|_| lane()).collect();
-    let pool = compute_pool(lanes.len())?;
+    let threads = config.threads.min(LANES_MAX);
+    // Where there is no room for them this thread reads alone; the plan says what is lacking.
+    let pool = compute_pool(threads).ok();
+    let lanes = if pool.is_some() { threads } else { 1 };
+    let mut lanes: Vec<_> = (0..lanes).map(|_| lane()).collect();
     let mut skips = Skips::new(config.data.skip_max);
     let mut examples = 0;
     loop {
@@ -56,8 +59,10 @@ pub(super) fn check_evaluation(
         let (filled, end) = fill(&mut source, &mut lanes);
         let read = &mut lanes[..filled];
         let parse = |(block, chunk): &mut (Block, Chunk)| decoder.decode(block, chunk).err();
-        let damage: Vec<Option<DataError>> =
-            pool.install(|| read.par_iter_mut().map(parse).collect());
+        let damage: Vec<Option<DataError>> = match &pool {
+            Some(pool) => pool.install(|| read.par_iter_mut().map(parse).collect()),
+            None => read.iter_mut().map(parse).collect(),
+        };
         for ((_, chunk), damage) in read.iter().zip(damage) {
             damage.map_or(Ok(()), Err)?;
             skips.add(pass.input.files(), chunk)?;

@@ -8,13 +8,13 @@ use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{
     Checkpoint, CheckpointWriter, Error as EngineError, Placement, Saved, passed_over, prepare,
 };
+use stepwell_settings::{Config, model_settings};
 
 use super::sources::Sources;
 use super::{Surroundings, World};
 use crate::batch::Position;
-use crate::config::Config;
 use crate::pipeline::Saver;
-use crate::resume::{DataFile, RunState, job_of, model_settings};
+use crate::resume::{DataFile, RunState, job_of};
 use crate::scratch::{DirectoryLock, Scratch, file_error, refuse_checkpoint, refuse_store};
 use crate::{Error, Result, kernels};
 

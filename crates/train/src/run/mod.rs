@@ -21,6 +21,7 @@ use stepwell_engine::{
     Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, TableSpec,
     Times,
 };
+use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
 use self::build::{Built, build, capacity, store_options};
@@ -31,7 +32,6 @@ pub use self::sources::synth_options;
 use self::sources::{Sources, evaluation_pass, sources, training_passes};
 use crate::batch::Position;
 use crate::capacity::Capacity;
-use crate::config::Config;
 use crate::models::Model;
 use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver};
 use crate::report::{self, Report};

@@ -7,11 +7,11 @@ use stepwell_data::{
     CacheWriter, Input, Position as Place, Schema, SynthOptions, empty_note, lines_of_each_until,
     repeated_note, resolve,
 };
+use stepwell_settings::Config;
 
 use super::cache::{self, Found, Wanted};
 use crate::Result;
 use crate::batch::Position;
-use crate::config::Config;
 use crate::pipeline::Pass;
 use stepwell_engine::Purpose;
 

@@ -34,10 +34,10 @@ use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
 pub(crate) use self::pool::compute_pool;
 use crate::batch::{Examples, MiniBatch};
-use crate::config::Config;
 use crate::models::{Model, rule};
 use crate::profile::{Kernel, Profile};
 use crate::{Error, Result};
+use stepwell_settings::Config;
 
 const PARAMETERS: &str = "parameters";
 const STEP: &str = "step";

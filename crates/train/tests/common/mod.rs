@@ -8,7 +8,7 @@ use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Pace, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Placement;
-use stepwell_train::config::ModelKind;
+use stepwell_settings::ModelKind;
 use stepwell_train::{Config, Report, RowsAtStart, Silence, Surroundings, train};
 
 /// Nobody watches.

@@ -1,0 +1,195 @@
+//! What settings may be: each alone, by the checks that its entry names, and several together.
+//!
+//! A check of one setting gives what stands after its key: what it is, and the mend.
+
+use std::fmt::{Arguments, Debug, Display};
+use std::ops::RangeInclusive;
+
+use crate::config::Config;
+use crate::setting::Setting;
+use crate::table::SETTINGS;
+
+/// Most threads that compute, and as many that parse.
+pub(crate) const THREADS_MAX: usize = 1024;
+/// Most malformed lines of a pass whose data is cached; training and evaluation may be two parts.
+const CACHED_SKIP_MAX: u64 = stepwell_data::CACHE_MALFORMED_MAX / 2;
+/// Most examples of a mini-batch: occurrences are counted in u32.
+pub(crate) const MINI_BATCH_MAX: usize = 1 << 22;
+/// Most mini-batches whose keys are known at once; a row has at most so many pins, and a pin count
+/// has 16 bits.
+pub(crate) const MINI_BATCHES_KNOWN_MAX: usize = 16_384;
+/// Largest learning rate; beyond it nothing was ever learned.
+const LR_MAX: f64 = 1e6;
+/// Largest range of initial embeddings.
+pub(crate) const INIT_RANGE_MAX: f64 = 1e3;
+/// Largest vocabulary of the built-in stream, times that of a real sample.
+pub(crate) const VOCAB_SCALE_MAX: f64 = 1e5;
+/// Most steps of staleness; each costs a mini-batch of rows.
+pub(crate) const STALENESS_MAX: usize = 1024;
+/// Most blocks of a mini-batch; each has a gradient of every dense parameter.
+pub(crate) const BLOCKS_MAX: usize = 1024;
+/// Most cross layers; each has the square of the input's columns as parameters.
+pub(crate) const CROSS_LAYERS_MAX: usize = 64;
+/// Greatest embedding dimension.
+pub(crate) const DIM_MAX: usize = 4096;
+/// Widest hidden layer.
+const WIDTH_MAX: usize = 65_536;
+/// Most hidden layers; each has activations of its own, in every thread.
+const LAYERS_MAX: usize = 256;
+/// Most minutes between checkpoints: a year.
+pub(crate) const MINUTES_MAX: f64 = 366.0 * 24.0 * 60.0;
+/// Fewest bytes of a sketch.
+const SKETCH_MIN: u64 = 64;
+
+type Outcome = Result<(), String>;
+
+/// Refuses `value` where it is not right, with what to give.
+pub(crate) fn right(is_right: bool, value: impl Display, give: Arguments<'_>) -> Outcome {
+    if is_right { Ok(()) } else { Err(format!("is {value}: give {give}")) }
+}
+
+pub(crate) fn positive<T: Default + PartialEq + Display>(value: T) -> Outcome {
+    right(value != T::default(), value, format_args!("at least 1"))
+}
+
+pub(crate) fn at_most(value: usize, most: usize) -> Outcome {
+    right(value <= most, value, format_args!("at most {most}"))
+}
+
+/// From 1 to `most`.
+pub(crate) fn count(value: usize, most: usize) -> Outcome {
+    positive(value)?;
+    at_most(value, most)
+}
+
+pub(crate) fn within<T: PartialOrd + Display>(value: T, range: RangeInclusive<T>) -> Outcome {
+    let (least, most) = (range.start(), range.end());
+    right(range.contains(&value), &value, format_args!("{least} to {most}"))
+}
+
+/// A share of more than 0 and at most 1, or a multiple up to `most`.
+pub(crate) fn part(value: f64, most: f64) -> Outcome {
+    right(value > 0.0 && value <= most, value, format_args!("more than 0 and at most {most}"))
+}
+
+pub(crate) fn learning_rate(lr: f64) -> Outcome {
+    let give = format_args!("a number above 0 (in f32, from 1e-45 on), at most {LR_MAX}");
+    // Steps are taken in f32.
+    right(lr as f32 > 0.0 && lr <= LR_MAX, Plain(lr), give)
+}
+
+/// As one writes it, not in all of its digits.
+struct Plain(f64);
+
+impl Display for Plain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Debug::fmt(&self.0, f)
+    }
+}
+
+fn fit(widths: &[usize]) -> bool {
+    widths.iter().all(|width| (1..=WIDTH_MAX).contains(width))
+}
+
+fn not_too_many(widths: &[usize]) -> Outcome {
+    let count = widths.len();
+    match count <= LAYERS_MAX {
+        true => Ok(()),
+        false => Err(format!("has {count} layers: give at most {LAYERS_MAX}")),
+    }
+}
+
+pub(crate) fn hidden(widths: &[usize]) -> Outcome {
+    not_too_many(widths)?;
+    right(fit(widths), format_args!("{widths:?}"), format_args!("each layer 1 to {WIDTH_MAX}"))
+}
+
+pub(crate) fn bottom(widths: &[usize]) -> Outcome {
+    not_too_many(widths)?;
+    let is_right = !widths.is_empty() && fit(widths);
+    let give = format_args!("one width or more, each 1 to {WIDTH_MAX}");
+    right(is_right, format_args!("{widths:?}"), give)
+}
+
+impl Config {
+    /// Refuses settings that make no sense, alone or together.
+    ///
+    /// # Errors
+    /// One line that names the key and the mend.
+    pub fn check(&self) -> Outcome {
+        SETTINGS.iter().try_for_each(|setting: &Setting| setting.check_alone(self))?;
+        self.check_cache()?;
+        self.check_batch()?;
+        self.check_known()?;
+        self.check_admission()
+    }
+
+    fn check_cache(&self) -> Outcome {
+        let data = &self.data;
+        let Some(cache) = data.cache.as_ref().map(|path| path.display()) else { return Ok(()) };
+        if data.paths.is_empty() {
+            return Err(format!(
+                "data.cache = {cache} is for text, and the built-in stream is none: name data, or \
+                 leave data.cache out"
+            ));
+        }
+        if data.skip_max > CACHED_SKIP_MAX {
+            return Err(format!(
+                "data.skip_max is {}, and a data.cache remembers {CACHED_SKIP_MAX} malformed \
+                 lines: give at most that, or leave data.cache out",
+                data.skip_max
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_batch(&self) -> Outcome {
+        let (batch, mini_batch) = (self.batch(), self.data.mini_batch);
+        if batch.is_multiple_of(mini_batch) {
+            return Ok(());
+        }
+        let example = batch.checked_next_multiple_of(mini_batch).unwrap_or(mini_batch);
+        Err(format!(
+            "data.batch is {batch}, which is no multiple of data.mini_batch = {mini_batch}; give \
+             for example {example}"
+        ))
+    }
+
+    fn check_known(&self) -> Outcome {
+        let (horizon, lookahead) = (self.pipeline.horizon, self.pipeline.lookahead);
+        if horizon < lookahead {
+            return Err(format!(
+                "pipeline.horizon is {horizon}, less than pipeline.lookahead = {lookahead}; give \
+                 at least {lookahead}"
+            ));
+        }
+        let mini_batches = self.mini_batches_per_batch();
+        let known = horizon.saturating_add(1).saturating_mul(mini_batches);
+        if known > MINI_BATCHES_KNOWN_MAX {
+            return Err(format!(
+                "pipeline.horizon = {horizon} batches of {mini_batches} mini-batches are {known} \
+                 known ahead; lower pipeline.horizon, pipeline.lookahead or data.batch to \
+                 {MINI_BATCHES_KNOWN_MAX} in all"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_admission(&self) -> Outcome {
+        let life = &self.life;
+        if life.admit_after > 1 && life.admit_probability < 1.0 {
+            return Err(format!(
+                "rows.admit_after = {} and rows.admit_probability = {} are two rules of admission: \
+                 give one of them",
+                life.admit_after, life.admit_probability
+            ));
+        }
+        if life.admit_after > 1 && life.sketch.0 < SKETCH_MIN {
+            return Err(format!(
+                "rows.sketch is {}: give at least {SKETCH_MIN} bytes",
+                life.sketch
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,260 @@
+//! What a run is told.
+
+mod model;
+
+use std::path::PathBuf;
+
+use stepwell_base::ByteCount;
+use stepwell_engine::{Admission, Life};
+use stepwell_mem::PolicyKind;
+use stepwell_nn::Precision;
+use stepwell_optim::Storage;
+
+pub use self::model::{ModelConfig, ModelKind};
+use crate::table::SETTINGS;
+
+/// Everything a run is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Seed of all initial values and of the built-in stream.
+    pub seed: u64,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Where examples come from.
+    pub data: DataConfig,
+    /// The built-in stream, used when no data is named.
+    pub synth: SynthConfig,
+    /// What is trained.
+    pub model: ModelConfig,
+    /// Memory and disk.
+    pub tiers: TierConfig,
+    /// Overlap.
+    pub pipeline: PipelineConfig,
+    /// Steps of training that a step's reads of rows do not see, counted back from it.
+    pub staleness: usize,
+    /// When rows come to exist and cease to.
+    pub life: LifeConfig,
+    /// How rows keep their weights.
+    pub storage: Storage,
+    /// Optimizer of rows.
+    pub rows: OptimizerConfig,
+    /// Optimizer of dense parameters.
+    pub dense: OptimizerConfig,
+    /// Checkpoints.
+    pub checkpoint: CheckpointConfig,
+}
+
+/// Where examples come from and how they are cut.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataConfig {
+    /// Files or globs; empty for the built-in stream.
+    pub paths: Vec<String>,
+    /// Files or globs for evaluation; empty to use the tail of the data.
+    pub eval_paths: Vec<String>,
+    /// Share of the data, its tail in file order, that is only evaluated on.
+    pub eval_fraction: f64,
+    /// Times the training part is read.
+    pub epochs: u64,
+    /// Examples per step.
+    pub mini_batch: usize,
+    /// Examples planned and pulled at once; 0 for one mini-batch.
+    pub batch: usize,
+    /// Malformed lines that are skipped and counted before one stops the run.
+    pub skip_max: u64,
+    /// File that keeps what parsing the data gave; none to parse in every epoch.
+    pub cache: Option<PathBuf>,
+}
+
+/// The built-in click stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SynthConfig {
+    /// Number of examples.
+    pub examples: u64,
+    /// Vocabulary sizes as a multiple of a real sample's.
+    pub vocab_scale: f64,
+}
+
+/// Memory and disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierConfig {
+    /// Bytes of the slab with its index and metadata.
+    pub dram: ByteCount,
+    /// Directory of the store; none for a temporary one.
+    pub ssd: Option<PathBuf>,
+    /// Bytes that the store's index may take.
+    pub index: ByteCount,
+    /// Bytes of a segment file.
+    pub segment: ByteCount,
+    /// Bytes of segment files that go through the system's page cache.
+    pub page_cache: ByteCount,
+    /// Space of the store after a commit at most, times that of its live rows.
+    pub space: f64,
+    /// Which rows leave memory first, of those whose next use is not known.
+    pub policy: PolicyKind,
+}
+
+/// Overlap of stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipelineConfig {
+    /// Batches whose rows are pinned or on their way beyond the one that trains.
+    pub lookahead: usize,
+    /// Batches whose keys are known ahead, at least `lookahead`.
+    pub horizon: usize,
+}
+
+/// When rows come to exist and cease to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LifeConfig {
+    /// Occurrences of a key before it gets a row, the one that gives it one included.
+    pub admit_after: u8,
+    /// Probability with which a key gets a row, in each mini-batch anew.
+    pub admit_probability: f64,
+    /// Steps without use after which a row is no more; 0 for never.
+    pub expire_after: u64,
+    /// Whether rows keep step of last use, examples and importance where nothing above asks.
+    pub history: bool,
+    /// Bytes of the sketch that counts occurrences.
+    pub sketch: ByteCount,
+}
+
+impl LifeConfig {
+    /// What the rows of a table live by; none for: from their first use, for ever.
+    pub fn life(&self) -> Option<Life> {
+        let admission = match (self.admit_after, self.admit_probability) {
+            (1, chance) if chance >= 1.0 => Admission::AtOnce,
+            (1, chance) => Admission::Chance(chance),
+            (times, _) => Admission::After(times),
+        };
+        let life = Life { admission, expire_after: self.expire_after };
+        let asked = self.history || self.expire_after > 0 || admission != Admission::AtOnce;
+        asked.then_some(life)
+    }
+}
+
+/// Kind of an optimizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptimizerKind {
+    /// Gradient descent.
+    Sgd,
+    /// Adagrad.
+    Adagrad,
+    /// Adam.
+    Adam,
+}
+
+impl OptimizerKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sgd, Self::Adagrad, Self::Adam];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sgd => "sgd",
+            Self::Adagrad => "adagrad",
+            Self::Adam => "adam",
+        }
+    }
+}
+
+/// An optimizer and its rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimizerConfig {
+    /// Which one.
+    pub kind: OptimizerKind,
+    /// Learning rate.
+    pub lr: f64,
+}
+
+/// Where and when checkpoints are written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointConfig {
+    /// Directory; none for no checkpoints.
+    pub dir: Option<PathBuf>,
+    /// Steps between checkpoints; 0 for one at the end.
+    pub every: u64,
+    /// Minutes of training between checkpoints at most; 0 where time does not count.
+    pub minutes: f64,
+    /// Whether one is written before the first step.
+    pub initial: bool,
+    /// Checkpoints of this run that are kept.
+    pub keep: usize,
+}
+
+/// Every setting as the table begins it.
+impl Default for Config {
+    fn default() -> Self {
+        let mut config = Self::blank();
+        SETTINGS.iter().for_each(|setting| (setting.begin)(&mut config));
+        config
+    }
+}
+
+impl Config {
+    /// Examples planned and pulled at once.
+    pub fn batch(&self) -> usize {
+        if self.data.batch == 0 { self.data.mini_batch } else { self.data.batch }
+    }
+
+    /// Mini-batches of a full batch.
+    pub fn mini_batches_per_batch(&self) -> usize {
+        self.batch() / self.data.mini_batch
+    }
+
+    /// What the table's defaults are written over: nobody ever sees it.
+    fn blank() -> Self {
+        let optimizer = OptimizerConfig { kind: OptimizerKind::Sgd, lr: 0.0 };
+        Self {
+            seed: 0,
+            threads: 0,
+            data: DataConfig {
+                paths: Vec::new(),
+                eval_paths: Vec::new(),
+                eval_fraction: 0.0,
+                epochs: 0,
+                mini_batch: 0,
+                batch: 0,
+                skip_max: 0,
+                cache: None,
+            },
+            synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
+            model: ModelConfig {
+                kind: ModelKind::Lr,
+                dim: 0,
+                hidden: Vec::new(),
+                cross_layers: 0,
+                bottom: Vec::new(),
+                init_range: 0.0,
+                precision: Precision::default(),
+                blocks: 0,
+            },
+            tiers: TierConfig {
+                dram: ByteCount(0),
+                ssd: None,
+                index: ByteCount(0),
+                segment: ByteCount(0),
+                page_cache: ByteCount(0),
+                space: 0.0,
+                policy: PolicyKind::default(),
+            },
+            pipeline: PipelineConfig { lookahead: 0, horizon: 0 },
+            staleness: 0,
+            life: LifeConfig {
+                admit_after: 0,
+                admit_probability: 0.0,
+                expire_after: 0,
+                history: false,
+                sketch: ByteCount(0),
+            },
+            storage: Storage::default(),
+            rows: optimizer.clone(),
+            dense: optimizer,
+            checkpoint: CheckpointConfig {
+                dir: None,
+                every: 0,
+                minutes: 0.0,
+                initial: false,
+                keep: 0,
+            },
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Settings: what a run is told, and the one table that says of each setting all there is to say.
+//!
+//! Why       Flags, files of settings, `stepwell config`, `docs/settings.md`, reports, checkpoints
+//!           and the check of a resumed run all speak of the same settings; each learns of a new
+//!           one from its entry in [`SETTINGS`], so that none is forgotten anywhere.
+//! How       [`Config`] is what a run reads. An entry says where its setting lies there, its key,
+//!           default, help and check, whether a resumed run must keep it ([`Kept`]), and when it
+//!           changes nothing ([`idle_notes`]); how it is read and shown follows from its type.
+//! Failure   One line that names the key and the mend.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod config;
+mod find;
+mod given;
+mod idle;
+mod json;
+mod kept;
+mod page;
+mod setting;
+mod table;
+mod typed;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{
+    CheckpointConfig, Config, DataConfig, LifeConfig, ModelConfig, ModelKind, OptimizerConfig,
+    OptimizerKind, PipelineConfig, SynthConfig, TierConfig,
+};
+pub use find::find;
+pub use given::Given;
+pub use idle::idle_notes;
+pub use json::{from_json, to_json};
+pub use kept::model_settings;
+pub use page::page;
+pub use setting::{Kept, Setting};
+pub use table::SETTINGS;
+pub use typed::read_model;

@@ -1,0 +1,64 @@
+//! The page of documentation that lists all settings.
+
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::setting::{Kept, Setting};
+use crate::table::SETTINGS;
+
+const HEAD: &str = "\
+# Settings
+
+Every setting has a key. It is given in a file (`dram = \"8GiB\"` under `[tiers]`), by `--set
+tiers.dram=8GiB`, or as a flag (`--tiers.dram 8GiB`); of several the last of these counts.
+`stepwell config` lists them with the defaults of this machine; bytes may have a unit.
+
+A run that resumes must keep those that reach the bits of the model: those with *yes*, and those
+with *where it counts* unless they change nothing (those of `dcn` for another model, those of the
+built-in stream where there is data). All others may change from run to run.
+
+| key | type | default | kept | what |
+|---|---|---|---|---|
+";
+
+/// `docs/settings.md`.
+pub fn page() -> String {
+    let config = Config::default();
+    SETTINGS.iter().fold(HEAD.to_owned(), |page, setting| {
+        let Setting { key, help, .. } = setting;
+        let kept = match setting.kept {
+            Kept::Always => "yes",
+            Kept::WhereItCounts => "where it counts",
+            Kept::Never => "",
+        };
+        let (what, begins) = (setting.what(), default_of(setting, &config));
+        let cells = [&format!("`{key}`"), &what, &begins, kept, help];
+        let cells =
+            cells.map(|cell| if cell.is_empty() { "|".to_owned() } else { format!("| {cell}") });
+        page + &cells.join(" ") + " |\n"
+    })
+}
+
+/// The default of a setting as one may write it.
+fn default_of(setting: &Setting, config: &Config) -> String {
+    let shown = match (setting.default_name, setting.get(config)) {
+        (Some(name), _) => return name.to_owned(),
+        (None, Value::Null) => return String::new(),
+        (None, Value::String(name)) => name,
+        (None, Value::Array(parts)) if parts.is_empty() => return String::new(),
+        (None, Value::Array(parts)) => {
+            parts.iter().map(Value::to_string).collect::<Vec<_>>().join(",")
+        }
+        (None, Value::Number(bytes)) if setting.what() == "bytes" => unit(&bytes.to_string()),
+        (None, other) => other.to_string(),
+    };
+    format!("`{shown}`")
+}
+
+/// A number of bytes with its unit, exactly.
+fn unit(bytes: &str) -> String {
+    let number: u64 = bytes.parse().unwrap_or_default();
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fits = units.iter().find(|(_, bits)| number > 0 && number.is_multiple_of(1 << bits));
+    fits.map_or_else(|| bytes.to_owned(), |(name, bits)| format!("{}{name}", number >> bits))
+}

@@ -1,0 +1,304 @@
+//! The table of all settings.
+
+use stepwell_base::ByteCount;
+use stepwell_mem::PolicyKind;
+use stepwell_nn::Precision;
+use stepwell_optim::Storage;
+
+use crate::check::{self, right};
+use crate::config::{Config, ModelKind, OptimizerKind};
+use crate::idle;
+use crate::setting::{Kept, Setting, setting};
+use crate::typed::Typed;
+
+/// All settings, in the order of the documentation.
+///
+/// Digests of jobs take those that are kept in this order, but for a few
+/// ([`model_settings`](crate::model_settings)): it must stay.
+pub const SETTINGS: &[Setting] = &[
+    setting!("seed", seed = 1, Always, "seed of all initial values and of the built-in stream"),
+    setting!("threads", threads = cores(), Never, "threads that compute; I/O threads come on top")
+        .default_name("all cores")
+        .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
+    setting!(
+        "data.paths",
+        data.paths = Vec::new(),
+        Never,
+        "files or globs of training data (empty: the built-in stream)"
+    ),
+    setting!("data.epochs", data.epochs = 1, Never, "times the training part is read")
+        .check(|config| check::positive(config.data.epochs)),
+    setting!("data.mini_batch", data.mini_batch = 4096, Always, "examples per step")
+        .check(|config| check::count(config.data.mini_batch, check::MINI_BATCH_MAX)),
+    setting!(
+        "data.batch",
+        data.batch = 0,
+        Never,
+        "examples planned and pulled at once, a multiple of data.mini_batch (0: one mini-batch)"
+    ),
+    setting!(
+        "data.eval_paths",
+        data.eval_paths = Vec::new(),
+        Never,
+        "files or globs to evaluate on (empty: the tail of the data)"
+    ),
+    setting!(
+        "data.eval_fraction",
+        data.eval_fraction = 0.1,
+        Always,
+        "share of the data for evaluation: of n lines the last round(n times this), a half up"
+    )
+    .check(|config| {
+        let share = config.data.eval_fraction;
+        let give = format_args!("a share from 0 up to, not including, 1");
+        right((0.0..1.0).contains(&share), share, give)
+    })
+    .idle(idle::with_eval_paths),
+    setting!(
+        "data.skip_max",
+        data.skip_max = 0,
+        Never,
+        "malformed lines that are skipped; one more, or one over 256 KiB, stops the run"
+    )
+    .idle(idle::on_the_stream),
+    setting!(
+        "data.cache",
+        data.cache = None,
+        Never,
+        "packed file that an epoch makes of text, for later epochs and runs to read (empty: none)"
+    ),
+    setting!(
+        "synth.examples",
+        synth.examples = 4_000_000,
+        WhereItCounts,
+        "examples of the built-in stream"
+    )
+    .idle(idle::on_data),
+    setting!(
+        "synth.vocab_scale",
+        synth.vocab_scale = 40.0,
+        WhereItCounts,
+        "vocabulary of the built-in stream, times that of a real sample"
+    )
+    .check(|config| check::part(config.synth.vocab_scale, check::VOCAB_SCALE_MAX))
+    .idle(idle::on_data),
+    setting!(
+        "model.kind",
+        model.kind = ModelKind::DeepFm,
+        Always,
+        "lr, wide_deep, deepfm, dcn or dlrm"
+    ),
+    setting!("model.dim", model.dim = 16, Always, "lanes of an embedding")
+        .check(|config| check::count(config.model.dim, check::DIM_MAX))
+        .idle(idle::in_lr),
+    setting!(
+        "model.hidden",
+        model.hidden = vec![512, 256, 128],
+        Always,
+        "widths of the hidden layers, such as 512,256,128"
+    )
+    .check(|config| check::hidden(&config.model.hidden))
+    .idle(idle::in_lr),
+    setting!("model.cross_layers", model.cross_layers = 3, WhereItCounts, "cross layers of dcn")
+        .check(|config| check::within(config.model.cross_layers, 1..=check::CROSS_LAYERS_MAX))
+        .idle(idle::outside_dcn),
+    setting!(
+        "model.bottom",
+        model.bottom = vec![512, 256],
+        WhereItCounts,
+        "widths of the layers of dlrm over the dense features; one of model.dim follows them"
+    )
+    .check(|config| check::bottom(&config.model.bottom))
+    .idle(idle::outside_dlrm),
+    setting!(
+        "model.init_range",
+        model.init_range = 0.01,
+        Always,
+        "embeddings begin uniform in plus or minus this"
+    )
+    .check(|config| {
+        let (range, most) = (config.model.init_range, check::INIT_RANGE_MAX);
+        right((0.0..=most).contains(&range), range, format_args!("a number from 0 to {most}"))
+    })
+    .idle(idle::in_lr),
+    setting!(
+        "model.precision",
+        model.precision = Precision::F32,
+        Always,
+        "f32, or bf16: operands of matrix products are rounded to it, sums stay f32"
+    ),
+    setting!(
+        "train.blocks",
+        model.blocks = 8,
+        Always,
+        "blocks of a mini-batch, the unit of summation"
+    )
+    .check(|config| check::count(config.model.blocks, check::BLOCKS_MAX)),
+    setting!(
+        "tiers.dram",
+        tiers.dram = ByteCount(1 << 30),
+        Never,
+        "bytes of the rows in memory with their index and metadata"
+    ),
+    setting!(
+        "tiers.ssd",
+        tiers.ssd = None,
+        Never,
+        "one directory for all stores (empty: a temporary one)"
+    ),
+    setting!(
+        "tiers.index",
+        tiers.index = ByteCount(1 << 30),
+        Never,
+        "bytes that the store's index may take"
+    ),
+    setting!(
+        "tiers.segment",
+        tiers.segment = ByteCount(64 << 20),
+        Never,
+        "bytes of a segment file"
+    ),
+    setting!(
+        "tiers.page_cache",
+        tiers.page_cache = ByteCount(4 << 30),
+        Never,
+        "bytes of segment files that go through the system's page cache; others are read directly"
+    ),
+    setting!(
+        "tiers.policy",
+        tiers.policy = PolicyKind::default(),
+        Never,
+        "which rows leave memory first: lru-lfu, lru, lfu, s3-fifo, sieve, w-tinylfu or sven"
+    ),
+    setting!(
+        "tiers.space",
+        tiers.space = 1.5,
+        Never,
+        "most space of the store after a commit, times that of its rows"
+    ),
+    setting!(
+        "pipeline.lookahead",
+        pipeline.lookahead = 2,
+        Never,
+        "batches whose rows are held beyond the one that trains; 0: one at a time, no overlap"
+    )
+    .check(|config| {
+        let (lookahead, most) = (config.pipeline.lookahead, check::MINI_BATCHES_KNOWN_MAX);
+        let give = format_args!("less than {most}, as for pipeline.horizon");
+        right(lookahead < most, lookahead, give)
+    }),
+    setting!(
+        "pipeline.horizon",
+        pipeline.horizon = 16,
+        Never,
+        "batches whose keys are known ahead; where not given, at least twice pipeline.lookahead"
+    ),
+    setting!(
+        "pipeline.staleness",
+        staleness = 0,
+        Always,
+        "steps of training that reads of rows do not see: step t reads as after step t - 1 - this"
+    )
+    .check(|config| check::at_most(config.staleness, check::STALENESS_MAX)),
+    setting!(
+        "rows.admit_after",
+        life.admit_after = 1,
+        Always,
+        "an id gets a row in the mini-batch in which its occurrences reach this (1: the first)"
+    )
+    .check(|config| check::within(config.life.admit_after, 1..=u8::MAX)),
+    setting!(
+        "rows.admit_probability",
+        life.admit_probability = 1.0,
+        Always,
+        "probability with which an id gets a row, in each mini-batch anew"
+    )
+    .check(|config| check::part(config.life.admit_probability, 1.0)),
+    setting!(
+        "rows.expire_after",
+        life.expire_after = 0,
+        Always,
+        "steps without use after which a row is no more (0: never)"
+    ),
+    setting!(
+        "rows.history",
+        life.history = false,
+        Always,
+        "true: rows keep step of last use, examples and importance where nothing else asks"
+    )
+    .idle(idle::with_a_life),
+    setting!(
+        "rows.sketch",
+        life.sketch = ByteCount(4 << 20),
+        WhereItCounts,
+        "bytes of the sketch that counts for rows.admit_after; with 8 an id, one in forty is early"
+    )
+    .idle(idle::without_counting),
+    setting!(
+        "rows.storage",
+        storage = Storage::F32,
+        Always,
+        "f32, f16 or bf16: how rows keep their weights, rounded stochastically to 16 bits"
+    ),
+    setting!(
+        "optim.rows.kind",
+        rows.kind = OptimizerKind::Adagrad,
+        Always,
+        "sgd, adagrad or adam for rows"
+    ),
+    setting!("optim.rows.lr", rows.lr = 0.02, Always, "learning rate of rows")
+        .check(|config| check::learning_rate(config.rows.lr)),
+    setting!(
+        "optim.dense.kind",
+        dense.kind = OptimizerKind::Adam,
+        Always,
+        "sgd, adagrad or adam for dense parameters"
+    ),
+    setting!("optim.dense.lr", dense.lr = 0.001, Always, "learning rate of dense parameters")
+        .check(|config| check::learning_rate(config.dense.lr)),
+    setting!(
+        "checkpoint.dir",
+        checkpoint.dir = None,
+        Never,
+        "directory of checkpoints (empty: none)"
+    ),
+    setting!(
+        "checkpoint.every",
+        checkpoint.every = 0,
+        Never,
+        "steps between checkpoints (0: no matter); one is at the end"
+    )
+    .idle(idle::without_checkpoints),
+    setting!(
+        "checkpoint.minutes",
+        checkpoint.minutes = 10.0,
+        Never,
+        "minutes between checkpoints, where there is a directory for them (0: no matter)"
+    )
+    .check(|config| {
+        let (minutes, most) = (config.checkpoint.minutes, check::MINUTES_MAX);
+        let give = format_args!("a number from 0 (off) to {most}");
+        right((0.0..=most).contains(&minutes), minutes, give)
+    })
+    .idle(idle::without_checkpoints),
+    setting!(
+        "checkpoint.initial",
+        checkpoint.initial = false,
+        Never,
+        "true: a checkpoint is written before the first step, too"
+    )
+    .idle(idle::without_checkpoints),
+    setting!(
+        "checkpoint.keep",
+        checkpoint.keep = 2,
+        Never,
+        "checkpoints of this run that are kept"
+    )
+    .check(|config| check::positive(config.checkpoint.keep))
+    .idle(idle::without_checkpoints),
+];
+
+/// Processors of this machine, as far as there may be threads.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(check::THREADS_MAX)
+}

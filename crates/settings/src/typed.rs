@@ -1,0 +1,209 @@
+//! What a setting may hold: how each type is read and shown.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use stepwell_base::ByteCount;
+use stepwell_base::bytes::ByteCountError;
+use stepwell_mem::PolicyKind;
+use stepwell_nn::Precision;
+use stepwell_optim::Storage;
+
+use crate::config::{Config, ModelKind, OptimizerKind};
+use crate::given::Given;
+
+/// A type of settings.
+pub(crate) trait Typed: Sized {
+    /// What it is, for who is to give one.
+    fn what() -> String;
+
+    /// Reads what was given.
+    ///
+    /// # Errors
+    /// The mend.
+    fn read(given: Given<'_>) -> Result<Self, String>;
+
+    /// As reports and files have it.
+    fn show(&self) -> Value;
+
+    /// As checkpoints name what the model depends on. It must never change: jobs are told apart by
+    /// digests of it.
+    fn text(&self) -> String;
+}
+
+/// What the type of a field is.
+pub(crate) fn what<T: Typed>(_: &dyn Fn(&Config) -> &T) -> String {
+    T::what()
+}
+
+macro_rules! numbers {
+    ($($type:ident, $what:literal, $mend:expr;)+) => { $(
+        impl Typed for $type {
+            fn what() -> String {
+                $what.to_owned()
+            }
+
+            fn read(given: Given<'_>) -> Result<Self, String> {
+                let plain = given.text()?.replace('_', "");
+                let mend: fn(&str) -> &'static str = $mend;
+                plain.parse().map_err(|_| format!("give {}", mend(&plain)))
+            }
+
+            fn show(&self) -> Value {
+                json!(self)
+            }
+
+            fn text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+ };
+}
+
+numbers! {
+    bool, "true or false", |_| "true or false";
+    u8, "whole number", |_| "a whole number up to 255";
+    u64, "whole number", whole;
+    usize, "whole number", whole;
+    f64, "number", |_| "a number";
+}
+
+/// What to give in the place of `text`, which is no u64.
+fn whole(text: &str) -> &'static str {
+    match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => "a whole number up to 18446744073709551615",
+        false => "a whole number",
+    }
+}
+
+impl Typed for ByteCount {
+    fn what() -> String {
+        "bytes".to_owned()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        given.text()?.parse().map_err(|error: ByteCountError| error.to_string())
+    }
+
+    fn show(&self) -> Value {
+        json!(self.0)
+    }
+
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl Typed for Option<PathBuf> {
+    fn what() -> String {
+        "path".to_owned()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        let text = given.text()?;
+        Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+    }
+
+    fn show(&self) -> Value {
+        json!(self)
+    }
+
+    fn text(&self) -> String {
+        self.as_ref().map_or_else(String::new, |path| path.display().to_string())
+    }
+}
+
+impl Typed for Vec<String> {
+    fn what() -> String {
+        "list".to_owned()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        Ok(given.list())
+    }
+
+    fn show(&self) -> Value {
+        json!(self)
+    }
+
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// Widths of layers: `64,32`, or as files have them and messages show them, `[64, 32]`.
+impl Typed for Vec<usize> {
+    fn what() -> String {
+        "list of widths".to_owned()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        let given = match given {
+            Given::Text(text) => {
+                let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                Given::Text(inner.unwrap_or(text))
+            }
+            given => given,
+        };
+        let parts = given.list();
+        let widths: Result<_, String> =
+            parts.iter().map(|one| usize::read(Given::Text(one))).collect();
+        widths.map_err(|why| format!("{why} for each layer, such as 512,256; none for no layer"))
+    }
+
+    fn show(&self) -> Value {
+        json!(self)
+    }
+
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// Types of few values, each with a name; how checkpoints have it.
+macro_rules! names {
+    ($($type:ident, $text:expr;)+) => { $(
+        impl Typed for $type {
+            fn what() -> String {
+                "name".to_owned()
+            }
+
+            fn read(given: Given<'_>) -> Result<Self, String> {
+                named(&Self::ALL.map(|one| (one.name(), one)), given)
+            }
+
+            fn show(&self) -> Value {
+                json!(self.name())
+            }
+
+            fn text(&self) -> String {
+                let text: fn(&Self) -> String = $text;
+                text(self)
+            }
+        }
+    )+ };
+}
+
+names! {
+    ModelKind, |kind| format!("{kind:?}");
+    OptimizerKind, |kind| format!("{kind:?}");
+    Precision, |precision| precision.name().to_owned();
+    Storage, |storage| storage.name().to_owned();
+    PolicyKind, |policy| policy.name().to_owned();
+}
+
+fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {
+    let text = given.text()?;
+    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        format!("give one of {}", names.join(", "))
+    })
+}
+
+/// The model of this name.
+///
+/// # Errors
+/// The names that there are.
+pub fn read_model(name: &str) -> Result<ModelKind, String> {
+    ModelKind::read(Given::Text(name))
+}

@@ -1,0 +1,49 @@
+//! Documents name settings as the table has them.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::path::{Path, PathBuf};
+
+use stepwell_settings::{SETTINGS, page};
+
+fn document(name: &str) -> String {
+    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join(name)).unwrap()
+}
+
+#[test]
+fn the_page_lists_every_setting_with_its_default() {
+    let (written, page) = (document("docs/settings.md"), page());
+    let different = written.lines().zip(page.lines()).find(|(written, page)| written != page);
+    assert!(
+        written == page,
+        "docs/settings.md is not what the table says, first {different:?}: write it anew by `cargo \
+         run -p stepwell-settings --example page > docs/settings.md`"
+    );
+}
+
+/// The words of a document that look like keys: `data.epochs` between backticks.
+fn named(text: &str) -> Vec<&str> {
+    let groups: Vec<String> = SETTINGS
+        .iter()
+        .filter_map(|setting| Some(format!("{}.", setting.key.split_once('.')?.0)))
+        .collect();
+    let quoted = text.split('`').skip(1).step_by(2);
+    let words = quoted.filter_map(|quote| quote.split([' ', '=']).next());
+    let is_key = |word: &str| groups.iter().any(|group| word.starts_with(group.as_str()));
+    words.filter(|word| is_key(word) && !word.ends_with(".rs")).collect()
+}
+
+#[test]
+fn a_setting_that_is_named_is_one() {
+    let mut count = 0;
+    for name in ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
+        let text = document(name);
+        for word in named(&text) {
+            let known = SETTINGS.iter().any(|setting| setting.key == word);
+            assert!(known, "{name}: `{word}`");
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
+}

@@ -1,0 +1,240 @@
+//! No setting is forgotten: every field of a configuration has its entry in the table, and what an
+//! entry says of its setting is so.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use serde_json::{Map, Value, json};
+use stepwell_settings::{
+    CheckpointConfig, Config, DataConfig, Kept, LifeConfig, ModelConfig, OptimizerConfig,
+    PipelineConfig, SETTINGS, Setting, SynthConfig, TierConfig, find, from_json, model_settings,
+    to_json,
+};
+
+/// All that a configuration has, field by field. A new field does not compile before it is here;
+/// and then the table must have it, too.
+fn fields(config: &Config) -> Vec<(&'static str, Value)> {
+    let Config {
+        seed,
+        threads,
+        data,
+        synth: SynthConfig { examples, vocab_scale },
+        model,
+        tiers,
+        pipeline: PipelineConfig { lookahead, horizon },
+        staleness,
+        life,
+        storage,
+        rows: OptimizerConfig { kind: rows_kind, lr: rows_lr },
+        dense: OptimizerConfig { kind: dense_kind, lr: dense_lr },
+        checkpoint,
+    } = config;
+    let own = [
+        ("seed", json!(seed)),
+        ("threads", json!(threads)),
+        ("synth.examples", json!(examples)),
+        ("synth.vocab_scale", json!(vocab_scale)),
+        ("pipeline.lookahead", json!(lookahead)),
+        ("pipeline.horizon", json!(horizon)),
+        ("pipeline.staleness", json!(staleness)),
+        ("rows.storage", json!(storage.name())),
+        ("optim.rows.kind", json!(rows_kind.name())),
+        ("optim.rows.lr", json!(rows_lr)),
+        ("optim.dense.kind", json!(dense_kind.name())),
+        ("optim.dense.lr", json!(dense_lr)),
+    ];
+    let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(life)];
+    own.into_iter().chain(parts.concat()).chain(of_checkpoint(checkpoint)).collect()
+}
+
+fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
+    let DataConfig {
+        paths,
+        epochs,
+        mini_batch,
+        batch,
+        eval_paths,
+        eval_fraction: share,
+        skip_max,
+        cache,
+    } = data;
+    vec![
+        ("data.paths", json!(paths)),
+        ("data.eval_paths", json!(eval_paths)),
+        ("data.eval_fraction", json!(share)),
+        ("data.epochs", json!(epochs)),
+        ("data.mini_batch", json!(mini_batch)),
+        ("data.batch", json!(batch)),
+        ("data.skip_max", json!(skip_max)),
+        ("data.cache", json!(cache)),
+    ]
+}
+
+fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
+    let ModelConfig { kind, dim, hidden, cross_layers, bottom, init_range, precision, blocks } =
+        model;
+    vec![
+        ("model.kind", json!(kind.name())),
+        ("model.dim", json!(dim)),
+        ("model.hidden", json!(hidden)),
+        ("model.cross_layers", json!(cross_layers)),
+        ("model.bottom", json!(bottom)),
+        ("model.init_range", json!(init_range)),
+        ("model.precision", json!(precision.name())),
+        ("train.blocks", json!(blocks)),
+    ]
+}
+
+fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
+    let TierConfig { dram, ssd, index, segment, page_cache, space, policy } = tiers;
+    vec![
+        ("tiers.dram", json!(dram.0)),
+        ("tiers.ssd", json!(ssd)),
+        ("tiers.index", json!(index.0)),
+        ("tiers.segment", json!(segment.0)),
+        ("tiers.page_cache", json!(page_cache.0)),
+        ("tiers.space", json!(space)),
+        ("tiers.policy", json!(policy.name())),
+    ]
+}
+
+fn of_life(life: &LifeConfig) -> Vec<(&'static str, Value)> {
+    let LifeConfig { admit_after, admit_probability, expire_after, history, sketch } = life;
+    vec![
+        ("rows.admit_after", json!(admit_after)),
+        ("rows.admit_probability", json!(admit_probability)),
+        ("rows.expire_after", json!(expire_after)),
+        ("rows.history", json!(history)),
+        ("rows.sketch", json!(sketch.0)),
+    ]
+}
+
+fn of_checkpoint(checkpoint: &CheckpointConfig) -> Vec<(&'static str, Value)> {
+    let CheckpointConfig { dir, every, minutes, initial, keep } = checkpoint;
+    vec![
+        ("checkpoint.dir", json!(dir)),
+        ("checkpoint.every", json!(every)),
+        ("checkpoint.minutes", json!(minutes)),
+        ("checkpoint.initial", json!(initial)),
+        ("checkpoint.keep", json!(keep)),
+    ]
+}
+
+fn all(config: &Config) -> Value {
+    let pairs = fields(config).into_iter().map(|(key, value)| (key.to_owned(), value));
+    Value::Object(pairs.collect::<Map<_, _>>())
+}
+
+/// `config` with another value of a setting, and its text; one that is right by itself.
+fn changed(setting: &Setting, config: &Config) -> (Config, &'static str) {
+    let texts = ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "elsewhere"];
+    let change = |text: &'static str| {
+        let mut other = config.clone();
+        setting.set(&mut other, text).ok()?;
+        setting.check_alone(&other).ok()?;
+        (other != *config).then_some((other, text))
+    };
+    texts.into_iter().find_map(change).unwrap_or_else(|| panic!("{}: no other value", setting.key))
+}
+
+/// Configurations in which different settings count.
+fn grounds() -> Vec<Config> {
+    let with = |pairs: &[(&str, &str)]| {
+        let mut config = Config::default();
+        for (key, text) in pairs {
+            find(key).unwrap().set(&mut config, text).unwrap();
+        }
+        config
+    };
+    vec![
+        Config::default(),
+        with(&[("model.kind", "dcn"), ("data.eval_paths", "b.tsv")]),
+        with(&[("model.kind", "dlrm"), ("rows.admit_after", "2"), ("checkpoint.dir", "saved")]),
+        with(&[("data.paths", "a.tsv"), ("data.cache", "a.packed")]),
+    ]
+}
+
+#[test]
+fn every_field_has_its_entry() {
+    for ground in grounds() {
+        assert_eq!(to_json(&ground), all(&ground));
+    }
+    assert_eq!(fields(&Config::default()).len(), SETTINGS.len());
+}
+
+#[test]
+fn an_entry_changes_its_field_and_no_other() {
+    for setting in SETTINGS {
+        for ground in grounds() {
+            let (other, text) = changed(setting, &ground);
+            let (mut was, mut is) = (all(&ground), all(&other));
+            assert_ne!(was[setting.key], is[setting.key], "{} = {text}", setting.key);
+            assert_eq!(setting.get(&other), is[setting.key], "{} = {text}", setting.key);
+            (was[setting.key], is[setting.key]) = (Value::Null, Value::Null);
+            assert_eq!(was, is, "{} = {text}", setting.key);
+        }
+    }
+}
+
+#[test]
+fn what_is_shown_is_read_again() {
+    for setting in SETTINGS {
+        let (other, text) = changed(setting, &Config::default());
+        let shown = json!({ setting.key: setting.get(&other) });
+        assert_eq!(from_json(&shown), Ok(other), "{} = {text}", setting.key);
+    }
+}
+
+/// What the list of a model says of a setting.
+fn listed(config: &Config, key: &str) -> Option<String> {
+    model_settings(config).into_iter().find(|(known, _)| known == key).map(|(_, value)| value)
+}
+
+#[test]
+fn a_setting_is_kept_as_its_entry_says() {
+    for setting in SETTINGS {
+        let key = setting.key;
+        let mut counts = Vec::new();
+        for ground in grounds() {
+            let (other, text) = changed(setting, &ground);
+            let (was, is) = (listed(&ground, key), listed(&other, key));
+            counts.push(is.is_some());
+            assert_eq!(was.is_some() && was != is, is.is_some(), "{key} = {text}: {was:?} {is:?}");
+            if setting.kept == Kept::WhereItCounts {
+                assert_eq!(is.is_none(), setting.idle_in(&other).is_some(), "{key} = {text}");
+            }
+        }
+        let (some, every) = (counts.contains(&true), !counts.contains(&false));
+        let kept = match setting.kept {
+            Kept::Always => (true, true),
+            Kept::WhereItCounts => (true, false),
+            Kept::Never => (false, false),
+        };
+        assert_eq!((some, every), kept, "{key}");
+    }
+}
+
+#[test]
+fn every_default_is_right() {
+    let config = Config::default();
+    config.check().unwrap();
+    for setting in SETTINGS {
+        setting.check_alone(&config).unwrap();
+        assert!(!setting.what().is_empty() && !setting.help.is_empty(), "{}", setting.key);
+        assert!(!setting.help.ends_with('.') && !setting.help.contains('|'), "{}", setting.key);
+    }
+}
+
+#[test]
+fn the_help_of_a_name_lists_all_names() {
+    let mut count = 0;
+    for setting in SETTINGS.iter().filter(|setting| setting.what() == "name") {
+        let refusal = setting.set(&mut Config::default(), "?").unwrap_err();
+        let (_, names) = refusal.split_once("give one of ").unwrap();
+        for name in names.split(", ") {
+            let words = setting.help.split([' ', ',', ':']);
+            assert!(words.into_iter().any(|word| word == name), "{}: {name}", setting.key);
+            count += 1;
+        }
+    }
+    assert!(count >= 20, "{count}");
+}
