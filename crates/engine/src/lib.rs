@@ -1,5 +1,5 @@
-//! The hierarchy: which row is where, how it comes up in time, how it goes down, and how all of it
-//! is written to a checkpoint.
+//! The engine: which row is where, how it comes up in time, what a step does with it, how it goes
+//! down, and how all of it is written to a checkpoint; for whoever asks.
 //!
 //! ```text
 //!   keys of a mini-batch ──► Grouper ──► Planner ──► Puller ──► (train) ──► Planner::retire

@@ -10,7 +10,7 @@ use crate::Request;
 pub struct WorkingSet {
     /// Slot of each row, pinned from plan to retire. // (rows)
     pub(crate) slots: Vec<SlotIndex>,
-    /// How each row occurred, where it was trained; empty where it was only read. // (rows) or empty
+    /// How each row occurred where it was trained, empty where it was only read. // (rows)
     pub(crate) occurrences: Vec<Occurrence>,
     /// Weights as they were when the unit was pulled, by row: empty, but where a rule is switched
     /// off.

@@ -248,8 +248,8 @@ impl EmbeddingBags {
     /// Ends a step: updates the rows that were held for it, on the threads of the calling pool.
     ///
     /// # Panics
-    /// When the rows were held for reading alone, others were held since, or gradients are not those
-    /// of as many examples.
+    /// When the rows were held for reading alone, others were held since, or gradients are of
+    /// another number of examples.
     pub fn apply(&mut self, rows: &mut WorkingRows<'_>, gradients: Gradients<'_>, laps: &dyn Laps) {
         assert!(rows.trains && self.is_open, "rows are updated that are held for this step");
         self.is_open = false;

@@ -209,8 +209,8 @@ impl<'a> BagGradients<'a> {
         }
     }
 
-    /// The gradient of the bag number `at`: of its pooled embedding, and of its example's first order. A
-    /// later one is asked for.
+    /// The gradient of the bag number `at`: of its pooled embedding, and of its example's first
+    /// order. A later one is asked for.
     #[inline(always)]
     fn of(&self, at: usize, seen: &mut Seen) -> (&'a [f32], f32) {
         if self.dim > 0

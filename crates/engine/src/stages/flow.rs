@@ -62,10 +62,8 @@ pub enum Ready<C, M> {
     Unit(Unit<C>),
     /// A mark of the caller's. It does not go back.
     Mark(M),
-    /// Everything is at rest, and dirty rows are on their way down: once [`Group::is_idle`] the
-    /// model can be written. It goes back then.
-    ///
-    /// [`Group::is_idle`]: crate::Group::is_idle
+    /// Everything is at rest, and dirty rows are on their way down: once no group's
+    /// [`Staging`](crate::Staging) has any, the model can be written. It goes back then.
     Checkpoint(Pause),
 }
 
