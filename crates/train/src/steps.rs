@@ -12,6 +12,7 @@ use stepwell_engine::{
     Bags, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, Purpose, Ready, Retired,
     Staging, Window,
 };
+use stepwell_settings::Config;
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 use crate::batch::{Examples, Position};
@@ -19,7 +20,6 @@ use crate::models::Model;
 use crate::profile::{KernelReport, LayerReport};
 use crate::step::{Trainer, compute_pool};
 use crate::{Error, Result};
-use stepwell_settings::Config;
 
 /// The examples of a step.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Block, Chunk, Decoder, Input, Position, ReadOptions, Schema, Source};
+use stepwell_engine::Purpose;
 
 use super::cache::Cached;
 use super::ordered::Ordered;
-use stepwell_engine::Purpose;
 
 use crate::{Error, Result};
 

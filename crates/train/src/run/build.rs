@@ -6,6 +6,7 @@ use std::sync::Arc;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{Checkpoint, Group, OLDER, Placement, Planner, Staging, TableSpec};
 use stepwell_nn::{Precision, bf16_kernel};
+use stepwell_settings::Config;
 use stepwell_ssd::{
     Compaction, Error as StoreError, Executor, ExecutorOptions, Store, StoreOptions,
 };
@@ -18,7 +19,6 @@ use crate::scratch::Scratch;
 use crate::step::{Trainer, compute_pool};
 use crate::world::World;
 use crate::{Error, Result};
-use stepwell_settings::Config;
 
 /// The capacity plan.
 pub(super) fn capacity(

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stepwell_base::stop::StopRequest;
+use stepwell_engine::Purpose;
 use stepwell_engine::{Checkpoint, History};
+use stepwell_settings::Config;
 
 use crate::metrics::Metrics;
 use crate::pipeline::{Observer, Snapshot};
 use crate::{Error, Result};
-use stepwell_engine::Purpose;
-use stepwell_settings::Config;
 
 /// The last step that may be trained, as `config` keeps rows.
 fn last_step(config: &Config) -> u64 {

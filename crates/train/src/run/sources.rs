@@ -7,13 +7,13 @@ use stepwell_data::{
     CacheWriter, Input, Position as Place, Schema, SynthOptions, empty_note, lines_of_each_until,
     repeated_note, resolve,
 };
+use stepwell_engine::Purpose;
 use stepwell_settings::Config;
 
 use super::cache::{self, Found, Wanted};
 use crate::Result;
 use crate::batch::Position;
 use crate::pipeline::Pass;
-use stepwell_engine::Purpose;
 
 /// What a run reads.
 pub(super) struct Sources {
