@@ -57,6 +57,19 @@ pub enum Error {
     /// A file or directory of a checkpoint could not be read or written; the message names it.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
+    /// A directory cannot be taken; the message names it and the mend.
+    #[error("{0}")]
+    Refused(String),
+    /// A directory or file cannot be made or read.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// A checkpoint is not what it should be.
     #[error("checkpoint {}: {why}", path.display())]
     Checkpoint {

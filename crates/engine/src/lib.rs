@@ -26,6 +26,7 @@ mod planner;
 mod pull;
 mod request;
 mod rows;
+mod scratch;
 mod stages;
 mod staging;
 mod table;
@@ -48,6 +49,7 @@ pub use rows::{
     Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,
     WorkingRows, Workspaces,
 };
+pub use scratch::{DirectoryLock, Scratch, SetAside, file_error, refuse_checkpoint, refuse_store};
 pub use stages::{
     BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,
     PullStage, Purpose, Ready, Retired, SPARES, Spares, Stages, Times, UNITS_PULLED, Unit, Window,

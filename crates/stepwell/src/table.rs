@@ -1,8 +1,9 @@
 //! Figures as people read them.
 
 use stepwell_base::{ByteCount, counted};
+use stepwell_engine::SetAside;
 use stepwell_settings::{Config, SETTINGS};
-use stepwell_train::{Metrics, Report, SetAside};
+use stepwell_train::{Metrics, Report};
 
 use crate::say::{Page, put};
 

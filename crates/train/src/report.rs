@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
+use stepwell_engine::SetAside;
 use stepwell_nn::Precision;
 
 use crate::limits::Limits;
@@ -151,17 +152,6 @@ pub struct DiskTier {
     pub set_aside: Vec<SetAside>,
     /// What each table group's store says of itself.
     pub stores: Vec<stepwell_ssd::Stats>,
-}
-
-/// A directory of rows that were set aside, which no run reads.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct SetAside {
-    /// Its path.
-    pub directory: String,
-    /// Files in it and below.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
 }
 
 /// Where a stage's time went.

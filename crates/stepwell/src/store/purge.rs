@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use stepwell_base::{ByteCount, counted};
+use stepwell_engine::{Scratch, SetAside};
 use stepwell_ssd::{Aside, LOCK_NAME, Store};
-use stepwell_train::{Scratch, SetAside};
 
 use super::{Named, name, named, open};
 use crate::failure::Failure;

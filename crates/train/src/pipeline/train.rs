@@ -9,13 +9,14 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Cargo as _, Group, Keep, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_engine::{
+    Cargo as _, DirectoryLock, Group, Keep, Pause, Purpose, Ready, Retired, Unit,
+};
 
 use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, Position};
 use crate::metrics::{Meter, Metrics};
 use crate::resume::RunState;
-use crate::scratch::DirectoryLock;
 use crate::step::Trainer;
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::{Checkpoint, Group, OLDER, Placement, Planner, Staging, TableSpec};
+use stepwell_engine::{Checkpoint, Group, OLDER, Placement, Planner, Scratch, Staging, TableSpec};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
 use stepwell_ssd::{
@@ -15,7 +15,6 @@ use super::Surroundings;
 use super::sources::Sources;
 use crate::capacity::{Capacity, Wanted};
 use crate::models::Model;
-use crate::scratch::Scratch;
 use crate::step::{Trainer, compute_pool};
 use crate::world::World;
 use crate::{Error, Result};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use stepwell_data::{Position as Place, fingerprints};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{
-    Checkpoint, CheckpointWriter, Error as EngineError, Placement, Saved, passed_over, prepare,
+    Checkpoint, CheckpointWriter, DirectoryLock, Error as EngineError, Placement, Saved, Scratch,
+    file_error, passed_over, prepare, refuse_checkpoint, refuse_store,
 };
 use stepwell_settings::{Config, model_settings};
 
@@ -15,7 +16,6 @@ use super::{Surroundings, World};
 use crate::batch::Position;
 use crate::pipeline::Saver;
 use crate::resume::{DataFile, RunState, job_of};
-use crate::scratch::{DirectoryLock, Scratch, file_error, refuse_checkpoint, refuse_store};
 use crate::{Error, Result, kernels};
 
 /// What checkpoints a run begins with.

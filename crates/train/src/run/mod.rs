@@ -18,8 +18,8 @@ use stepwell_base::stage::{Driver, Pace, Rhythm};
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{DataError, Position as Place, Schema};
 use stepwell_engine::{
-    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, TableSpec,
-    Times,
+    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, Scratch,
+    TableSpec, Times,
 };
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
@@ -35,7 +35,6 @@ use crate::capacity::Capacity;
 use crate::models::Model;
 use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver};
 use crate::report::{self, Report};
-use crate::scratch::Scratch;
 use crate::world::World;
 use crate::{Error, Result};
 

@@ -14,31 +14,30 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::{Error as EngineError, Placement};
 
-use crate::report::SetAside;
-use crate::{Error, Result};
+pub use self::aside::SetAside;
+use crate::{Error, Placement, Result};
 
-pub(crate) use left::{refuse_checkpoint, refuse_store};
+pub use left::{refuse_checkpoint, refuse_store};
 
 const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
 
 /// Keeps other runs out of a directory while it lives, also where the process is killed.
 #[derive(Debug)]
-pub(crate) struct DirectoryLock {
+pub struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
     /// Takes the lock of `directory`, which exists.
-    pub(crate) fn take(directory: &Path) -> Result<Self> {
+    pub fn take(directory: &Path) -> Result<Self> {
         let path = directory.join(format!(".{LOCK}"));
         let options = File::options().create(true).append(true).open(&path);
         let file = options.map_err(file_error("open", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(Error::Config(format!(
+            Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
                 "{} is in use by another run; name another directory or wait for it to end",
                 directory.display()
             ))),
@@ -62,10 +61,7 @@ pub struct Scratch {
 }
 
 /// Names what was tried and where.
-pub(crate) fn file_error(
-    action: &'static str,
-    path: &Path,
-) -> impl FnOnce(std::io::Error) -> Error {
+pub fn file_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { action, path, source }
 }
@@ -87,7 +83,7 @@ impl Scratch {
     ///
     /// # Errors
     /// Why it is refused.
-    pub(crate) fn check(named: &Path) -> Result<()> {
+    pub fn check(named: &Path) -> Result<()> {
         refuse_checkpoint("tiers.ssd", named)?;
         refuse_store("tiers.ssd", named)?;
         if named.is_dir() {
@@ -100,13 +96,13 @@ impl Scratch {
     fn named(path: &Path, placement: Placement) -> Result<Self> {
         refuse_checkpoint("tiers.ssd", path)?;
         refuse_store("tiers.ssd", path)?;
-        FileDisk::create(path).map_err(EngineError::from)?;
+        FileDisk::create(path)?;
         let lock = DirectoryLock::take(path)?;
         let old = left::find(path)?;
         left::refuse_open(&old)?;
         let aside = match placement {
             Placement::Fresh if !old.is_empty() => {
-                return Err(Error::Config(format!(
+                return Err(Error::Refused(format!(
                     "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, go \
                      on from a checkpoint with --resume, or name another directory",
                     path.display()
@@ -138,7 +134,7 @@ impl Scratch {
             lock_anew(&path.with_extension(LOCK)).transpose().map(|lock| (path, lock))
         });
         let Some((path, lock)) = free else {
-            return Err(Error::Config(format!("{} is full of scratch", parent.display())));
+            return Err(Error::Refused(format!("{} is full of scratch", parent.display())));
         };
         let lock = lock?;
         if path.exists() {
@@ -167,8 +163,8 @@ impl Scratch {
                 made.map_err(file_error("create directory", &path))?;
                 if !self.temporary {
                     left::mark(&path)?;
-                    let disk = FileDisk::open(&self.path).map_err(EngineError::from)?;
-                    disk.sync_directory().map_err(EngineError::from)?;
+                    let disk = FileDisk::open(&self.path)?;
+                    disk.sync_directory()?;
                 }
             }
         }

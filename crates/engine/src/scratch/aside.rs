@@ -3,7 +3,18 @@
 use std::fs::{self, DirEntry};
 use std::path::Path;
 
-use crate::report::SetAside;
+use serde::Serialize;
+
+/// A directory of rows that were set aside, which no run reads.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SetAside {
+    /// Its path.
+    pub directory: String,
+    /// Files in it and below.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
 
 /// What follows is a number, from 1.
 pub(super) const PREFIX: &str = "set-aside-";

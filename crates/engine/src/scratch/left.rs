@@ -15,7 +15,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::Error as EngineError;
 use stepwell_ssd::{Error as StoreError, LOCK_NAME, MANIFEST_NAME, is_segment};
 
 use super::file_error;
@@ -31,9 +30,9 @@ pub(super) fn name_of(group: usize) -> String {
 }
 
 /// Refuses a directory, named by `setting`, that is a checkpoint or lies in one, or is none.
-pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
+pub fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
-        return Err(Error::Config(format!(
+        return Err(Error::Refused(format!(
             "{setting} = {} is no directory; name another place",
             path.display()
         )));
@@ -47,7 +46,7 @@ pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
     };
     match real.ancestors().find(is_checkpoint) {
         None => Ok(()),
-        Some(checkpoint) => Err(Error::Config(format!(
+        Some(checkpoint) => Err(Error::Refused(format!(
             "{setting} = {}: {} is a checkpoint, which a run must not write into; name another \
              directory",
             path.display(),
@@ -58,10 +57,10 @@ pub(crate) fn refuse_checkpoint(setting: &str, path: &Path) -> Result<()> {
 
 /// Refuses a directory, named by `setting`, that is a store or lies in one: a run that has it, now
 /// or later, takes all that is there for its own.
-pub(crate) fn refuse_store(setting: &str, path: &Path) -> Result<()> {
+pub fn refuse_store(setting: &str, path: &Path) -> Result<()> {
     let real = real(path);
     let Some(store) = real.ancestors().find(|place| is_store(place)) else { return Ok(()) };
-    Err(Error::Config(format!(
+    Err(Error::Refused(format!(
         "{setting} = {}: {} is a store of rows, which nothing else must be put into; name another \
          directory",
         path.display(),
@@ -90,8 +89,8 @@ fn real(path: &Path) -> PathBuf {
 /// Refuses rows that somebody has open, or checks.
 pub(super) fn refuse_open(old: &[PathBuf]) -> Result<()> {
     for rows in old.iter().filter(|rows| rows.join(LOCK_NAME).is_file()) {
-        let disk = FileDisk::open(rows).map_err(EngineError::from)?;
-        if disk.lock(LOCK_NAME).map_err(EngineError::from)?.is_none() {
+        let disk = FileDisk::open(rows)?;
+        if disk.lock(LOCK_NAME)?.is_none() {
             return Err(Error::Store(StoreError::InUse { path: rows.clone() }));
         }
     }
@@ -144,10 +143,10 @@ pub(super) fn set_aside(path: &Path, old: &[PathBuf]) -> Result<PathBuf> {
         .map(|number| format!("{}{number}", super::aside::PREFIX))
         .find(|name| !path.join(name).exists())
         .unwrap_or_else(|| "set-aside".to_owned());
-    let disk = FileDisk::open(path).map_err(EngineError::from)?;
+    let disk = FileDisk::open(path)?;
     for from in old {
         if let Some(name) = from.file_name().and_then(|name| name.to_str()) {
-            disk.rename(name, &format!("{aside}/{name}")).map_err(EngineError::from)?;
+            disk.rename(name, &format!("{aside}/{name}"))?;
             unmark(from)?;
         }
     }
@@ -160,8 +159,8 @@ fn is_marked(rows: &Path) -> Result<bool> {
 }
 
 fn identity(rows: &Path) -> Result<String> {
-    let disk = FileDisk::open(rows).map_err(EngineError::from)?;
-    Ok(stepwell_engine::identity(&disk, rows)?)
+    let disk = FileDisk::open(rows)?;
+    crate::identity(&disk, rows)
 }
 
 fn unmark(rows: &Path) -> Result<()> {
