@@ -27,6 +27,7 @@ mod pull;
 mod request;
 mod rows;
 mod scratch;
+mod session;
 mod stages;
 mod staging;
 mod table;
@@ -50,6 +51,7 @@ pub use rows::{
     WorkingRows, Workspaces,
 };
 pub use scratch::{DirectoryLock, Scratch, SetAside, file_error, refuse_checkpoint, refuse_store};
+pub use session::{Session, Tiers, Turn};
 pub use stages::{
     BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,
     PullStage, Purpose, Ready, Retired, SPARES, Spares, Stages, Times, UNITS_PULLED, Unit, Window,

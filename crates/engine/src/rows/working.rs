@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use stepwell_base::Key;
 use stepwell_base::slab::{Held, Rows, RowsMut, Slab};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
@@ -15,6 +16,13 @@ pub struct WorkingRows<'a> {
     pub(super) groups: &'a [Arc<Group>],
     /// Whether they were held to be trained.
     pub(super) trains: bool,
+}
+
+impl WorkingRows<'_> {
+    /// The distinct keys of a table, in order of first occurrence.
+    pub(crate) fn keys(&self, table: usize) -> &[Key] {
+        &self.tables[table].request.distinct
+    }
 }
 
 /// Those of one table, by their number in the request.

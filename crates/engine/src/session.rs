@@ -1,0 +1,309 @@
+//! Embeddings for somebody with a model of his own: bags go in, pooled embeddings come out,
+//! gradients go back, and rows lie in memory and on disk meanwhile.
+//!
+//! ```text
+//!   feed(bags) ──► … rows come up … ──► ready ──► gather ──► (the caller's model) ──► push
+//! ```
+//!
+//! `examples/factors.rs` is a whole program.
+//!
+//! How       A [`Hierarchy`] whose stages have threads of their own, and [`EmbeddingBags`] on top.
+//!           Mini-batches that are fed ahead are planned and pulled while earlier ones are trained.
+//!           The rows are, bit for bit, those that any other order of events would give.
+//! Failure   The first error ends the session: every later call gives one, too.
+//! Bounds    [`Tiers::memory`] bytes of rows for each table; [`Tiers::lookahead`] + 2 mini-batches.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stepwell_base::clock::{Clock, SystemClock};
+use stepwell_base::stop::StopRequest;
+use stepwell_base::{ByteCount, Key};
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_mem::{PolicyKind, slots_within};
+use stepwell_ssd::{Executor, ExecutorOptions, Store, StoreOptions};
+
+use crate::{
+    Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Gradients, Group, Grouper, Hands,
+    Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Planner, Pooled, Purpose, Ready,
+    Result, Retired, Scratch, Shape, Staging, TableSpec, Unit, Window, WorkingRows,
+};
+
+/// Rows of a staged chunk take about this many bytes.
+const CHUNK_BYTES: usize = 1 << 20;
+const CHUNKS: usize = 4;
+
+/// Memory and disk of a session.
+#[derive(Clone, Debug)]
+pub struct Tiers {
+    /// Bytes of each table's rows in memory, their metadata included.
+    pub memory: ByteCount,
+    /// Bytes of each table's index of rows on disk.
+    pub index: ByteCount,
+    /// Directory of the stores, which must have no rows in it; none for a temporary one.
+    pub directory: Option<PathBuf>,
+    /// Mini-batches whose rows come up ahead of the one that is trained.
+    pub lookahead: usize,
+    /// Which rows leave memory first, of those whose next use is not known.
+    pub policy: PolicyKind,
+}
+
+impl Default for Tiers {
+    fn default() -> Self {
+        Self {
+            memory: ByteCount(1 << 30),
+            index: ByteCount(1 << 30),
+            directory: None,
+            lookahead: 2,
+            policy: PolicyKind::default(),
+        }
+    }
+}
+
+/// A mini-batch as it was fed.
+#[derive(Debug, Default)]
+struct Fed {
+    labels: Vec<f32>,
+    examples: usize,
+}
+
+impl Cargo for Fed {
+    fn examples(&self) -> usize {
+        self.examples
+    }
+
+    fn clear(&mut self) {
+        self.labels.clear();
+        self.examples = 0;
+    }
+}
+
+/// Tables, and the mini-batches that use them.
+pub struct Session {
+    hierarchy: Hierarchy<Fed>,
+    embeddings: EmbeddingBags,
+    grouper: Grouper,
+    /// What is with the caller.
+    out: Option<Unit<Fed>>,
+    /// The stores' directories, until the stores are closed.
+    _scratch: Scratch,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("embeddings", &self.embeddings).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// New `tables`, whose fields go into `columns`, over `tiers`.
+    ///
+    /// # Errors
+    /// When a directory or a thread cannot be had, `tiers.directory` has rows in it, or the memory
+    /// holds not one row of a table.
+    pub fn open(
+        tables: Vec<TableSpec>,
+        columns: Columns,
+        shape: Shape,
+        tiers: &Tiers,
+    ) -> Result<Self> {
+        let scratch = Scratch::open(tiers.directory.as_deref(), Placement::Fresh)?;
+        let executor = Executor::new(ExecutorOptions::default());
+        let ring = tiers.lookahead + 4;
+        let (mut groups, mut planners) = (Vec::new(), Vec::new());
+        for (number, table) in tables.iter().enumerate() {
+            let slots = slots_of(table, tiers, ring as u64)?;
+            let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&scratch.rows(number)?)?);
+            let options = StoreOptions {
+                index_bytes_max: tiers.index.0,
+                executor: Some(executor.clone()),
+                ..StoreOptions::new(table.id.0, table.row_bytes())
+            };
+            let store = Arc::new(Store::create(disk, options)?);
+            let chunk_rows = (CHUNK_BYTES / table.row_bytes()).clamp(1, (slots / CHUNKS).max(1));
+            let staging = Staging::new(table.row_lanes(), chunk_rows, CHUNKS);
+            groups.push(Arc::new(Group::new(table.clone(), slots, store, staging)?));
+            planners.push(Planner::new(slots, ring, tiers.policy));
+        }
+        let window = Window { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Ok(Self {
+            hierarchy: Hierarchy::new(groups, planners, window, clock, Hands::Threads)?,
+            embeddings: EmbeddingBags::new(tables, columns, shape),
+            grouper: Grouper::default(),
+            out: None,
+            _scratch: scratch,
+        })
+    }
+
+    /// Whether another mini-batch may be fed before one is taken.
+    pub fn has_room(&self) -> bool {
+        let held = usize::from(self.out.is_some());
+        self.hierarchy.fed() - held <= self.hierarchy.room_most() - 2
+    }
+
+    /// Feeds a mini-batch of as many examples as there are `labels`: for each table the bags of its
+    /// fields, example by example.
+    ///
+    /// # Errors
+    /// What a stage failed with; bags that are not those of so many examples.
+    ///
+    /// # Panics
+    /// When there is no room for it.
+    pub fn feed(&mut self, bags: &[Bags], labels: &[f32], purpose: Purpose) -> Result<()> {
+        self.check(bags, labels.len())?;
+        let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
+            number: 0,
+            purpose,
+            parts: bags.iter().map(|_| Part::default()).collect(),
+            cargo: Fed::default(),
+        });
+        mini.purpose = purpose;
+        mini.cargo.labels.extend_from_slice(labels);
+        mini.cargo.examples = labels.len();
+        for (part, bags) in mini.parts.iter_mut().zip(bags) {
+            part.request.ends.extend_from_slice(&bags.ends);
+            self.grouper.group_into(&bags.keys, &mut part.request);
+        }
+        self.hierarchy.feed(mini)
+    }
+
+    fn check(&self, bags: &[Bags], examples: usize) -> Result<()> {
+        let refuse = |why: String| Err(Error::Refused(why));
+        let columns = &self.embeddings.columns().of_fields;
+        if bags.len() != columns.len() {
+            return refuse(format!("bags of {} tables: give {}", bags.len(), columns.len()));
+        }
+        let tables = self.embeddings.tables().iter().zip(bags).zip(columns);
+        for ((table, Bags { keys, ends }), fields) in tables {
+            let (name, wanted) = (&table.name, examples * fields.len());
+            if ends.len() != wanted {
+                let count = ends.len();
+                return refuse(format!("table '{name}': {count} bags, where {wanted} are due"));
+            }
+            if !ends.is_sorted() || ends.last().is_some_and(|end| *end as usize != keys.len()) {
+                let count = keys.len();
+                return refuse(format!(
+                    "table '{name}': the ends do not cut {count} keys in order"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next mini-batch that was fed, its rows at hand; none where all were taken. The one
+    /// before is over.
+    ///
+    /// # Errors
+    /// What a stage failed with.
+    pub fn ready(&mut self) -> Result<Option<Turn<'_>>> {
+        self.retire();
+        let Some(Ready::Unit(unit)) = self.hierarchy.ready()? else { return Ok(None) };
+        let unit = self.out.insert(unit);
+        let [mini] = &mut unit.minis[..] else { unreachable!("one is fed at a time") };
+        let trains = mini.purpose == Purpose::Train;
+        let groups = self.hierarchy.groups();
+        let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains);
+        let (embeddings, fed) = (&mut self.embeddings, &mini.cargo);
+        Ok(Some(Turn { embeddings, rows, fed, trains, trained: &mut unit.trained }))
+    }
+
+    /// Gives back what is with the caller.
+    fn retire(&mut self) {
+        if let Some(unit) = self.out.take() {
+            self.hierarchy.retire(Retired::Unit(unit));
+        }
+    }
+
+    /// Steps trained.
+    pub fn steps(&self) -> u64 {
+        self.embeddings.steps()
+    }
+
+    /// Lets what was fed and not taken go untrained, and ends with a digest of all rows: equal for
+    /// equal rows.
+    ///
+    /// # Errors
+    /// What a stage failed with.
+    pub fn finish(mut self) -> Result<String> {
+        while self.ready()?.is_some() {}
+        let groups = self.hierarchy.groups().to_vec();
+        let planners = self.hierarchy.finish()?;
+        let mut digest = ModelDigest::default();
+        for (group, planner) in groups.iter().zip(&planners) {
+            group.digest(planner.cache(), &mut digest, &StopRequest::new())?;
+        }
+        Ok(digest.finish(&DenseView::default()))
+    }
+}
+
+/// A mini-batch whose rows are at hand. Dropped, it leaves no trace.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    embeddings: &'a mut EmbeddingBags,
+    rows: WorkingRows<'a>,
+    fed: &'a Fed,
+    trains: bool,
+    trained: &'a mut bool,
+}
+
+impl Turn<'_> {
+    /// Number of examples.
+    pub fn examples(&self) -> usize {
+        self.fed.examples
+    }
+
+    /// Labels, as they were fed. // (examples)
+    pub fn labels(&self) -> &[f32] {
+        &self.fed.labels
+    }
+
+    /// Whether it was fed to be trained on.
+    pub fn trains(&self) -> bool {
+        self.trains
+    }
+
+    /// Pools the rows of the examples of `range`; threads may share ranges.
+    pub fn gather(&self, range: Range<usize>, pooled: Pooled<'_>) {
+        self.embeddings.gather(&self.rows, range, pooled);
+    }
+
+    /// The pooled embeddings of all examples. // (examples, columns)
+    pub fn embeddings(&self) -> Vec<f32> {
+        let (examples, width) = (self.examples(), self.embeddings.columns().count);
+        let (mut x, mut first_order) = (vec![0.0; examples * width], vec![0.0; examples]);
+        let pooled = Pooled { x: &mut x, width, first_order: &mut first_order };
+        self.gather(0..examples, pooled);
+        x
+    }
+
+    /// The distinct keys of a table, in order of first occurrence.
+    pub fn keys(&self, table: usize) -> &[Key] {
+        self.rows.keys(table)
+    }
+
+    /// Ends the step: rows are updated by the gradients of the pooled embeddings (examples,
+    /// columns) and, where tables have first-order weights, of their sums (examples).
+    ///
+    /// # Panics
+    /// When it was fed for reading alone, or gradients are of another number of examples.
+    pub fn push(mut self, d_x: &[f32], d_first_order: &[f32]) {
+        let gradients = Gradients { d_x, d_first_order, labels: &self.fed.labels };
+        self.embeddings.apply(&mut self.rows, gradients, &NoLaps);
+        *self.trained = true;
+    }
+}
+
+fn slots_of(table: &TableSpec, tiers: &Tiers, ring: u64) -> Result<usize> {
+    let (bytes, lanes) = (tiers.memory.0, table.row_lanes());
+    match slots_within(tiers.policy, bytes, lanes, Planner::bytes_for, ring) as usize {
+        0 => Err(Error::Refused(format!(
+            "{} of memory hold not one row of table '{}', which has {} bytes: give more",
+            tiers.memory,
+            table.name,
+            table.row_bytes()
+        ))),
+        slots => Ok(slots),
+    }
+}
