@@ -34,7 +34,7 @@ fn examples(random: &mut Stream) -> StepInput {
 
 #[test]
 fn a_step_takes_its_memory_from_the_one_before() {
-    const WARM_UP: usize = 12;
+    const WARM_UP: usize = 40;
     const STEPS: usize = 20;
     let _profiler = dhat::Profiler::builder().testing().build();
     // Without a bf16 unit, that library multiplies rounded numbers.
