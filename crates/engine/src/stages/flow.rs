@@ -63,7 +63,8 @@ pub enum Ready<C, M> {
     /// A mark of the caller's. It does not go back.
     Mark(M),
     /// Everything is at rest, and dirty rows are on their way down: once no group's
-    /// [`Staging`](crate::Staging) has any, the model can be written. It goes back then.
+    /// [`Staging`](crate::Staging) has any, the model can be written. It goes back then. Rows of
+    /// later mini-batches may be on their way meanwhile, as they were when this was planned.
     Checkpoint(Pause),
 }
 
