@@ -110,11 +110,6 @@ impl<C: Cargo> Hierarchy<C> {
         self.fed
     }
 
-    /// Mini-batches that may be fed and not retired.
-    pub fn room_most(&self) -> usize {
-        self.most
-    }
-
     /// Whether another mini-batch may be fed.
     pub fn has_room(&self) -> bool {
         self.fed < self.most

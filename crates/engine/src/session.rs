@@ -139,8 +139,7 @@ impl Session {
 
     /// Whether another mini-batch may be fed before one is taken.
     pub fn has_room(&self) -> bool {
-        let held = usize::from(self.out.is_some());
-        self.hierarchy.fed() - held <= self.hierarchy.room_most() - 2
+        self.hierarchy.has_room()
     }
 
     /// Feeds a mini-batch of as many examples as there are `labels`: for each table the bags of its
