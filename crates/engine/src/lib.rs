@@ -45,7 +45,7 @@ pub use hierarchy::{Hands, Hierarchy};
 pub use life::{Admission, History, Life};
 pub use planner::{Fit, Planner};
 pub use pull::{Pull, Puller};
-pub use request::{Bags, Grouper, Request};
+pub use request::{Bags, Grouper, Pooling, Request};
 pub use rows::{
     Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,
     WorkingRows, Workspaces,

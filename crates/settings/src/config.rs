@@ -1,6 +1,7 @@
 //! What a run is told.
 
 mod model;
+mod tables;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 pub use self::model::{ModelConfig, ModelKind};
+pub use self::tables::{FeatureConfig, PlaceKind, TableConfig, TableRules};
 use crate::table::SETTINGS;
 
 /// Everything a run is told.
@@ -26,6 +28,11 @@ pub struct Config {
     pub synth: SynthConfig,
     /// What is trained.
     pub model: ModelConfig,
+    /// Tables that are named; none for one table of all columns.
+    pub tables: Vec<TableConfig>,
+    /// Which columns go into which table, in the order of the model's input; none for all columns
+    /// into one table.
+    pub features: Vec<FeatureConfig>,
     /// Memory and disk.
     pub tiers: TierConfig,
     /// Overlap.
@@ -227,6 +234,8 @@ impl Config {
                 precision: Precision::default(),
                 blocks: 0,
             },
+            tables: Vec::new(),
+            features: Vec::new(),
             tiers: TierConfig {
                 dram: ByteCount(0),
                 ssd: None,

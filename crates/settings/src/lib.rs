@@ -26,8 +26,9 @@ mod typed;
 mod tests;
 
 pub use config::{
-    CheckpointConfig, Config, DataConfig, LifeConfig, ModelConfig, ModelKind, OptimizerConfig,
-    OptimizerKind, PipelineConfig, SynthConfig, TierConfig,
+    CheckpointConfig, Config, DataConfig, FeatureConfig, LifeConfig, ModelConfig, ModelKind,
+    OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, SynthConfig, TableConfig,
+    TableRules, TierConfig,
 };
 pub use find::find;
 pub use given::Given;

@@ -6,12 +6,14 @@
 //! [`WorkingSet`](crate::WorkingSet).
 
 mod grouper;
+mod pooling;
 
 use std::ops::Range;
 
 use stepwell_base::Key;
 
 pub use self::grouper::Grouper;
+pub use self::pooling::Pooling;
 
 /// Bags of ids, in example order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
