@@ -6,6 +6,15 @@
 #[repr(transparent)]
 pub struct Key(pub u64);
 
+impl Key {
+    /// The key under `salt`, which tells tables apart that share a store; twice, it is itself.
+    #[inline]
+    #[must_use]
+    pub const fn salted(self, salt: u64) -> Self {
+        Self(self.0 ^ salt)
+    }
+}
+
 /// Number of an embedding table within a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]

@@ -55,6 +55,18 @@ pub fn copy(to: &mut [f32], values: &[f32]) {
     by_tiles([to], values, |_, value| [value]);
 }
 
+/// Adds `values`, each times `factor`, to `sum`.
+#[inline(always)]
+pub fn add_times(sum: &mut [f32], values: &[f32], factor: f32) {
+    by_tiles([sum], values, |[sum], value| [sum + value * factor]);
+}
+
+/// Writes `values`, each times `factor`, into `to`.
+#[inline(always)]
+pub fn copy_times(to: &mut [f32], values: &[f32], factor: f32) {
+    by_tiles([to], values, |_, value| [value * factor]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +87,10 @@ mod tests {
             copy(&mut a, &b);
             assert!((0..lanes).all(|lane| sum[lane] == 1.0 + number(lane) + b[lane]));
             assert_eq!(a, b);
+            copy_times(&mut sum, &b, 0.5);
+            assert!((0..lanes).all(|lane| sum[lane] == 0.5 * b[lane]));
+            add_times(&mut sum, &a, 2.0);
+            assert!((0..lanes).all(|lane| sum[lane] == 2.5 * b[lane]));
         }
     }
 

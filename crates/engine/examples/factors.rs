@@ -9,7 +9,7 @@
 
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Namespace, TableId};
-use stepwell_engine::{Bags, Columns, Purpose, Result, Session, Shape, TableSpec, Tiers};
+use stepwell_engine::{Bags, Columns, Field, Purpose, Result, Session, Shape, TableSpec, Tiers};
 use stepwell_optim::{RowOptimizer, Rule, Storage};
 
 const DIM: usize = 4;
@@ -28,9 +28,11 @@ fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f
         init_range: 0.5,
         seed: 1,
         life: None,
+        shared: false,
     };
     // The user's vector comes first, the item's behind it.
-    let columns = Columns { of_fields: vec![vec![0], vec![DIM]], count: 2 * DIM };
+    let columns =
+        Columns { of_fields: vec![vec![Field::sum(0)], vec![Field::sum(DIM)]], count: 2 * DIM };
     let shape = Shape { blocks: 8, staleness: 0, sketch_bytes: 0 };
     let tiers = Tiers { memory, ..Tiers::default() };
     let mut session =

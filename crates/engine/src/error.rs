@@ -46,6 +46,19 @@ pub enum Error {
         /// Bytes that would hold any of its size, every id being distinct.
         needed_most: u64,
     },
+    /// A table that is to stay in memory whole has more rows than there are slots for.
+    #[error(
+        "table '{table}' is to stay in memory whole, and its {slots} slots hold no more: a \
+         mini-batch wants {rows} rows in them; raise tables.{table}.dram, or leave place out"
+    )]
+    NotWhole {
+        /// The table's name.
+        table: String,
+        /// Slots of its slab.
+        slots: usize,
+        /// Rows that would have to lie there.
+        rows: usize,
+    },
     /// The system gave a stage no thread.
     #[error("cannot start a thread for stage {name}: {source}")]
     NoThread {

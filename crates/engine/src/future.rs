@@ -61,17 +61,17 @@ impl Future {
     /// `slots` says where each lies in the slab.
     ///
     /// Without `slots` its keys are not looked at: nothing will have to leave before it.
-    pub(crate) fn learn(
+    pub(crate) fn learn<'k>(
         &mut self,
         cache: &mut Cache,
         number: u32,
-        keys: &[Key],
+        keys: impl Iterator<Item = &'k Key>,
         slots: Option<&[Option<SlotIndex>]>,
     ) {
         let mut next = Vec::new();
         if let Some(slots) = slots {
-            next.resize(keys.len(), NEVER);
-            for (index, (key, slot)) in keys.iter().zip(slots).enumerate() {
+            next.resize(slots.len(), NEVER);
+            for (index, (key, slot)) in keys.zip(slots).enumerate() {
                 let last = Last { key: *key, number, index: index as u32 };
                 if let (true, Some(slot)) = (self.link(last), slot) {
                     cache.expect(*slot, Some(number));
@@ -98,14 +98,18 @@ impl Future {
 
     /// The oldest waiting mini-batch, which has `number` and `keys`, is planned now: per key the
     /// next mini-batch that uses it, `NEVER` where none is known; empty when none was followed.
-    pub(crate) fn take(&mut self, number: u32, keys: &[Key]) -> Vec<u32> {
+    pub(crate) fn take<'k>(
+        &mut self,
+        number: u32,
+        keys: impl Iterator<Item = &'k Key>,
+    ) -> Vec<u32> {
         let oldest = self.waiting.pop_front();
         assert!(
             oldest.as_ref().is_some_and(|waiting| waiting.number == number),
             "mini-batch {number} is planned out of order"
         );
         let next = oldest.map(|waiting| waiting.next).unwrap_or_default();
-        for (key, next) in keys.iter().zip(&next) {
+        for (key, next) in keys.zip(&next) {
             if *next == NEVER {
                 let entry = self.last.find_entry(self.scatter.of(*key), |last| last.key == *key);
                 if let Ok(entry) = entry {
@@ -133,7 +137,7 @@ mod tests {
     fn learn(future: &mut Future, cache: &mut Cache, number: u32, keys: &[Key]) {
         let mut slots = Vec::new();
         cache.find_many(keys, &mut slots);
-        future.learn(cache, number, keys, Some(&slots));
+        future.learn(cache, number, keys.iter(), Some(&slots));
     }
 
     #[test]
@@ -144,11 +148,11 @@ mod tests {
         for (number, batch) in batches.iter().enumerate() {
             learn(&mut future, &mut cache, number as u32, batch);
         }
-        assert_eq!(future.take(0, &batches[0]), [2, 1]);
-        assert_eq!(future.take(1, &batches[1]), [2, NEVER]);
+        assert_eq!(future.take(0, batches[0].iter()), [2, 1]);
+        assert_eq!(future.take(1, batches[1].iter()), [2, NEVER]);
         learn(&mut future, &mut cache, 3, &batches[1]);
-        assert_eq!(future.take(2, &batches[2]), [NEVER, 3]);
-        assert_eq!(future.take(3, &batches[1]), [NEVER, NEVER]);
+        assert_eq!(future.take(2, batches[2].iter()), [NEVER, 3]);
+        assert_eq!(future.take(3, batches[1].iter()), [NEVER, NEVER]);
         assert!(future.last.is_empty());
     }
 
@@ -167,10 +171,10 @@ mod tests {
     fn following_may_begin_late() {
         let mut cache = Cache::new(4, 4);
         let mut future = Future::default();
-        future.learn(&mut cache, 0, &keys(&[1]), None);
+        future.learn(&mut cache, 0, keys(&[1]).iter(), None);
         learn(&mut future, &mut cache, 1, &keys(&[1]));
         learn(&mut future, &mut cache, 2, &keys(&[1]));
-        assert!(future.take(0, &keys(&[1])).is_empty());
-        assert_eq!(future.take(1, &keys(&[1])), [2]);
+        assert!(future.take(0, keys(&[1]).iter()).is_empty());
+        assert_eq!(future.take(1, keys(&[1]).iter()), [2]);
     }
 }

@@ -1,4 +1,5 @@
-//! One table group: its slab, its store, and the rows between them.
+//! One table group: tables whose rows are of the same parts, the slab and the store that they
+//! share, and the rows between them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +17,67 @@ use crate::{Error, ModelDigest, Planner, Result, TableSpec};
 /// Rows of the store that are brought up at once.
 const ROWS_AT_ONCE: usize = 4096;
 
+/// Which tables of a model lie in one slab and one store, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupTables {
+    /// Their numbers among the tables of the model, ascending.
+    pub tables: Vec<usize>,
+    /// Whether no row that exists ever leaves memory.
+    pub whole: bool,
+}
+
+/// Most tables of a model.
+pub const TABLES_MAX: usize = u16::MAX as usize;
+
+impl GroupTables {
+    /// Puts `tables` that may share a store into one group, but for those that are to stay `whole`
+    /// in memory, which have one each; those that share learn of it. Groups are in the order of
+    /// their first tables.
+    ///
+    /// # Errors
+    /// Names two tables that cannot be told apart.
+    ///
+    /// # Panics
+    /// When there are more than [`TABLES_MAX`] tables.
+    pub fn of(
+        tables: &mut [TableSpec],
+        whole: impl Fn(usize) -> bool,
+    ) -> std::result::Result<Vec<Self>, String> {
+        assert!(tables.len() <= TABLES_MAX, "{} tables", tables.len());
+        let mut groups: Vec<Self> = Vec::new();
+        for (number, table) in tables.iter().enumerate() {
+            if let Some(same) = tables[..number].iter().find(|other| other.tag() == table.tag()) {
+                let (a, b) = (&same.name, &table.name);
+                return Err(format!(
+                    "tables '{a}' and '{b}' have the same tag: rename one of them"
+                ));
+            }
+            let whole = whole(number);
+            let shares =
+                |of: &&mut Self| !whole && !of.whole && tables[of.tables[0]].may_share(table);
+            match groups.iter_mut().find(shares) {
+                Some(group) => group.tables.push(number),
+                None => groups.push(Self { tables: vec![number], whole }),
+            }
+        }
+        for group in groups.iter().filter(|group| group.tables.len() > 1) {
+            group.tables.iter().for_each(|number| tables[*number].shared = true);
+        }
+        Ok(groups)
+    }
+
+    /// The group of a table that has it alone.
+    pub fn alone(table: usize) -> Self {
+        Self { tables: vec![table], whole: false }
+    }
+}
+
 /// The shared parts of a table group.
 #[derive(Debug)]
 pub struct Group {
-    /// Shape and rules of its rows.
-    pub spec: TableSpec,
+    /// Its tables, and which of the model's they are.
+    tables: Vec<TableSpec>,
+    members: GroupTables,
     /// Rows in memory.
     pub slab: Slab,
     /// Rows on disk.
@@ -79,16 +136,74 @@ impl Traffic {
 }
 
 impl Group {
-    /// A group with an empty slab of `slots` rows over `store`.
+    /// The group of one table, with an empty slab of `slots` rows over `store`.
     ///
     /// # Errors
     /// When the memory cannot be mapped.
     pub fn new(spec: TableSpec, slots: usize, store: Arc<Store>, staging: Staging) -> Result<Self> {
+        Self::of((&[spec], GroupTables::alone(0)), slots, store, staging)
+    }
+
+    /// The group of those of a model's `tables` that `members` names, with an empty slab of `slots`
+    /// rows over `store`.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped.
+    ///
+    /// # Panics
+    /// When their rows are of different parts, or one could not tell them apart.
+    pub fn of(
+        (tables, members): (&[TableSpec], GroupTables),
+        slots: usize,
+        store: Arc<Store>,
+        staging: Staging,
+    ) -> Result<Self> {
+        let tables: Vec<_> = members.tables.iter().map(|number| tables[*number].clone()).collect();
+        let spec = &tables[0];
+        for other in &tables[1..] {
+            assert!(spec.may_share(other) && spec.shared && other.shared, "tables of a group");
+        }
         let bytes = (slots * spec.row_bytes()) as u64;
         let slab =
             Slab::new(slots, spec.row_lanes()).map_err(|source| Error::Slab { bytes, source })?;
         let (traffic, rules) = (Traffic::default(), Rules::default());
-        Ok(Self { spec, slab, store, staging, traffic, rules, steps: AtomicU64::new(0) })
+        let steps = AtomicU64::new(0);
+        Ok(Self { tables, members, slab, store, staging, traffic, rules, steps })
+    }
+
+    /// The first of its tables: the parts of a row and how it expires are those of all of them.
+    pub fn spec(&self) -> &TableSpec {
+        &self.tables[0]
+    }
+
+    /// Its tables.
+    pub fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+
+    /// The numbers of its tables among those of the model, in the same order.
+    pub fn members(&self) -> &[usize] {
+        &self.members.tables
+    }
+
+    /// Whether no row that exists ever leaves memory.
+    pub fn is_whole(&self) -> bool {
+        self.members.whole
+    }
+
+    /// Names of its tables, for messages.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
+        names.join("', '")
+    }
+
+    /// The table that `row` is of.
+    ///
+    /// # Panics
+    /// When it is of none: then it is no row of this group.
+    pub fn table_of(&self, row: &[f32]) -> &TableSpec {
+        let of = self.tables.iter().find(|table| table.owns(row));
+        of.unwrap_or_else(|| panic!("a row of tables '{}' has the tag of none", self.names()))
     }
 
     /// The model has made `steps` steps.
@@ -96,8 +211,8 @@ impl Group {
     /// # Panics
     /// When these are more than the histories of the rows count: whoever trains ends before that.
     pub fn set_steps(&self, steps: u64) {
-        let (most, table) = (self.spec.steps_max(), &self.spec.name);
-        assert!(steps <= most, "table '{table}' was trained to step {steps}, beyond step {most}");
+        let (most, names) = (self.spec().steps_max(), self.names());
+        assert!(steps <= most, "table '{names}' was trained to step {steps}, beyond step {most}");
         self.steps.store(steps, Ordering::Relaxed);
     }
 
@@ -106,7 +221,7 @@ impl Group {
     /// # Errors
     /// When the store cannot be written; the chunk stays staged then.
     pub fn write_back(&self, chunk: Arc<Chunk>) -> Result<()> {
-        if let Some(life) = self.spec.life.filter(|life| life.expire_after > 0) {
+        if let Some(life) = self.spec().life.filter(|life| life.expire_after > 0) {
             // What does not exist now never will again, so a look-up may miss it from here on.
             self.store.expire_before(life.first_kept(self.steps.load(Ordering::Relaxed)))?;
         }
@@ -169,7 +284,7 @@ impl Group {
             let held = self.slab.hold(&slots);
             self.digest_row(row.key, held.row(0), digest);
         }
-        let mut lanes = vec![0.0; self.spec.row_lanes()];
+        let mut lanes = vec![0.0; self.spec().row_lanes()];
         self.store.scan_live(&mut |key, _used, row| {
             go_on(stop)?;
             if cache.find_existing(key).is_none() {
@@ -182,9 +297,10 @@ impl Group {
     }
 
     fn digest_row(&self, key: Key, row: &[f32], digest: &mut ModelDigest) {
-        if self.spec.exists(row, self.steps.load(Ordering::Relaxed)) {
-            let model = &row[..self.spec.model_lanes()];
-            digest.add_row(self.spec.id, key, bytemuck::cast_slice(model));
+        let table = self.table_of(row);
+        if table.exists(row, self.steps.load(Ordering::Relaxed)) {
+            let model = &row[..table.model_lanes()];
+            digest.add_row(table.id, key, bytemuck::cast_slice(model));
         }
     }
 }

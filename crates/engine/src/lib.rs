@@ -28,6 +28,7 @@ mod request;
 mod rows;
 mod scratch;
 mod session;
+mod share;
 mod stages;
 mod staging;
 mod table;
@@ -40,24 +41,25 @@ pub use checkpoint::{
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
-pub use group::{Group, Traffic, TrafficCount};
+pub use group::{Group, GroupTables, TABLES_MAX, Traffic, TrafficCount};
 pub use hierarchy::{Hands, Hierarchy};
 pub use life::{Admission, History, Life};
-pub use planner::{Fit, Planner};
+pub use planner::{Asked, Fit, Planner};
 pub use pull::{Pull, Puller};
-pub use request::{Bags, Grouper, Pooling, Request};
+pub use request::{Bags, Field, Grouper, Pooling, Request};
 pub use rows::{
     Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,
     WorkingRows, Workspaces,
 };
 pub use scratch::{DirectoryLock, Scratch, SetAside, file_error, refuse_checkpoint, refuse_store};
 pub use session::{Session, Tiers, Turn};
+pub use share::{Want, share};
 pub use stages::{
     BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,
     PullStage, Purpose, Ready, Retired, SPARES, Spares, Stages, Times, UNITS_PULLED, Unit, Window,
     WriteStage, stages,
 };
 pub use staging::{Chunk, Staging};
-pub use table::{RowPart, TableSpec};
+pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};
 pub use unit::{Fill, GroupUnit};
 pub use working_set::{Part, WorkingSet};

@@ -63,7 +63,7 @@ pub struct Pull {
 impl Puller {
     /// A puller for `group`.
     pub fn new(group: Arc<Group>) -> Self {
-        let piece_rows = (PIECE_BYTES / group.spec.row_bytes()).max(1);
+        let piece_rows = (PIECE_BYTES / group.spec().row_bytes()).max(1);
         let (slots, idle) = (Vec::new(), Vec::new());
         Self { group, staged: 0, piece_rows, slots, reader: None, idle }
     }
@@ -98,7 +98,7 @@ impl Puller {
         for (index, victim) in victims.iter().enumerate() {
             chunk.keys.push(victim.key);
             let row = held.row(index);
-            chunk.used.push(self.group.spec.history(row).used);
+            chunk.used.push(self.group.spec().history(row).used);
             chunk.rows.extend_from_slice(row);
         }
         chunk
@@ -190,7 +190,7 @@ impl Puller {
         self.slots.extend(places.iter().map(|place| fills[*place as usize].slot));
         let mut held = group.slab.hold(&self.slots);
         let (mut rows, mut count) = (held.rows_mut(), TrafficCount::default());
-        let bytes = group.spec.row_bytes();
+        let bytes = group.spec().row_bytes();
         for (index, place) in places.iter().enumerate() {
             let (fill, row) = (&mut fills[*place as usize], rows.row(index));
             if found.found[index] {
@@ -204,7 +204,7 @@ impl Puller {
                     // In the order of creation, as the rule forbids.
                     false => Key(group.traffic.count().initialized + count.initialized),
                 };
-                group.spec.initial_row(key, row);
+                group.tables()[usize::from(fill.table)].initial_row(key, row);
                 count.initialized += 1;
             }
         }

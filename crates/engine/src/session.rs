@@ -11,7 +11,8 @@
 //!           Mini-batches that are fed ahead are planned and pulled while earlier ones are trained.
 //!           The rows are, bit for bit, those that any other order of events would give.
 //! Failure   The first error ends the session: every later call gives one, too.
-//! Bounds    [`Tiers::memory`] bytes of rows for each table; [`Tiers::lookahead`] + 2 mini-batches.
+//! Bounds    [`Tiers::memory`] bytes of rows, shared out by the bytes that an example touches if it
+//!           has one id in each field; [`Tiers::lookahead`] + 2 mini-batches.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -25,9 +26,10 @@ use stepwell_mem::{PolicyKind, slots_within};
 use stepwell_ssd::{Executor, ExecutorOptions, Store, StoreOptions};
 
 use crate::{
-    Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Gradients, Group, Grouper, Hands,
-    Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Planner, Pooled, Purpose, Ready,
-    Result, Retired, Scratch, Shape, Staging, TableSpec, Unit, Window, WorkingRows,
+    Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, Group, GroupTables,
+    Grouper, Hands, Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Planner, Pooled,
+    Purpose, Ready, Result, Retired, Scratch, Shape, Staging, TableSpec, Unit, Want, Window,
+    WorkingRows, share,
 };
 
 /// Rows of a staged chunk take about this many bytes.
@@ -37,9 +39,10 @@ const CHUNKS: usize = 4;
 /// Memory and disk of a session.
 #[derive(Clone, Debug)]
 pub struct Tiers {
-    /// Bytes of each table's rows in memory, their metadata included.
+    /// Bytes of all tables' rows in memory, their metadata included.
     pub memory: ByteCount,
-    /// Bytes of each table's index of rows on disk.
+    /// Bytes of the index of rows on disk, of each store: tables whose rows are of the same parts
+    /// have one together.
     pub index: ByteCount,
     /// Directory of the stores, which must have no rows in it; none for a temporary one.
     pub directory: Option<PathBuf>,
@@ -103,7 +106,7 @@ impl Session {
     /// When a directory or a thread cannot be had, `tiers.directory` has rows in it, or the memory
     /// holds not one row of a table.
     pub fn open(
-        tables: Vec<TableSpec>,
+        mut tables: Vec<TableSpec>,
         columns: Columns,
         shape: Shape,
         tiers: &Tiers,
@@ -111,9 +114,14 @@ impl Session {
         let scratch = Scratch::open(tiers.directory.as_deref(), Placement::Fresh)?;
         let executor = Executor::new(ExecutorOptions::default());
         let ring = tiers.lookahead + 4;
+        let members = GroupTables::of(&mut tables, |_| false);
+        let members = members.map_err(Error::Refused)?;
+        let memory = memory_of(&tables, &columns, tiers);
         let (mut groups, mut planners) = (Vec::new(), Vec::new());
-        for (number, table) in tables.iter().enumerate() {
-            let slots = slots_of(table, tiers, ring as u64)?;
+        for (number, of_group) in members.into_iter().enumerate() {
+            let table = &tables[of_group.tables[0]];
+            let bytes = of_group.tables.iter().map(|table| memory[*table]).sum();
+            let slots = slots_of(table, (tiers, bytes), ring as u64)?;
             let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&scratch.rows(number)?)?);
             let options = StoreOptions {
                 index_bytes_max: tiers.index.0,
@@ -123,7 +131,7 @@ impl Session {
             let store = Arc::new(Store::create(disk, options)?);
             let chunk_rows = (CHUNK_BYTES / table.row_bytes()).clamp(1, (slots / CHUNKS).max(1));
             let staging = Staging::new(table.row_lanes(), chunk_rows, CHUNKS);
-            groups.push(Arc::new(Group::new(table.clone(), slots, store, staging)?));
+            groups.push(Arc::new(Group::of((&tables, of_group), slots, store, staging)?));
             planners.push(Planner::new(slots, ring, tiers.policy));
         }
         let window = Window { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
@@ -161,9 +169,11 @@ impl Session {
         mini.purpose = purpose;
         mini.cargo.labels.extend_from_slice(labels);
         mini.cargo.examples = labels.len();
-        for (part, bags) in mini.parts.iter_mut().zip(bags) {
+        let tables = self.embeddings.tables().iter().zip(&self.embeddings.columns().of_fields);
+        for ((part, bags), (table, fields)) in mini.parts.iter_mut().zip(bags).zip(tables) {
             part.request.ends.extend_from_slice(&bags.ends);
-            self.grouper.group_into(&bags.keys, &mut part.request);
+            part.request.weigh(fields, &bags.weights);
+            self.grouper.group_into(&bags.keys, table.salt(), &mut part.request);
         }
         self.hierarchy.feed(mini)
     }
@@ -175,7 +185,7 @@ impl Session {
             return refuse(format!("bags of {} tables: give {}", bags.len(), columns.len()));
         }
         let tables = self.embeddings.tables().iter().zip(bags).zip(columns);
-        for ((table, Bags { keys, ends }), fields) in tables {
+        for ((table, Bags { keys, ends, weights }), fields) in tables {
             let (name, wanted) = (&table.name, examples * fields.len());
             if ends.len() != wanted {
                 let count = ends.len();
@@ -186,6 +196,10 @@ impl Session {
                 return refuse(format!(
                     "table '{name}': the ends do not cut {count} keys in order"
                 ));
+            }
+            if ![0, keys.len()].contains(&weights.len()) {
+                let (count, given) = (keys.len(), weights.len());
+                return refuse(format!("table '{name}': {given} weights of {count} keys"));
             }
         }
         Ok(())
@@ -278,8 +292,9 @@ impl Turn<'_> {
     }
 
     /// The distinct keys of a table, in order of first occurrence.
-    pub fn keys(&self, table: usize) -> &[Key] {
-        self.rows.keys(table)
+    pub fn keys(&self, table: usize) -> impl ExactSizeIterator<Item = Key> {
+        let salt = self.embeddings.tables()[table].salt();
+        self.rows.keys(table).iter().map(move |key| key.salted(salt))
     }
 
     /// Ends the step: rows are updated by the gradients of the pooled embeddings (examples,
@@ -294,11 +309,22 @@ impl Turn<'_> {
     }
 }
 
-fn slots_of(table: &TableSpec, tiers: &Tiers, ring: u64) -> Result<usize> {
-    let (bytes, lanes) = (tiers.memory.0, table.row_lanes());
+/// Bytes of memory of each table.
+fn memory_of(tables: &[TableSpec], columns: &Columns, tiers: &Tiers) -> Vec<u64> {
+    let touched = |(table, fields): (&TableSpec, &Vec<Field>)| Want {
+        given: None,
+        touched: fields.len() as u64 * Planner::slot_bytes(tiers.policy, table.row_lanes()),
+    };
+    let wants: Vec<Want> = tables.iter().zip(&columns.of_fields).map(touched).collect();
+    share(tiers.memory.0, &wants).unwrap_or_else(|_| unreachable!("nothing was given"))
+}
+
+fn slots_of(table: &TableSpec, (tiers, bytes): (&Tiers, u64), ring: u64) -> Result<usize> {
+    let lanes = table.row_lanes();
     match slots_within(tiers.policy, bytes, lanes, Planner::bytes_for, ring) as usize {
         0 => Err(Error::Refused(format!(
-            "{} of memory hold not one row of table '{}', which has {} bytes: give more",
+            "{} of {} of memory hold not one row of table '{}', which has {} bytes: give more",
+            ByteCount(bytes),
             tiers.memory,
             table.name,
             table.row_bytes()

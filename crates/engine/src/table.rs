@@ -1,18 +1,28 @@
 //! What a table's rows look like and how they begin and change.
 
 use stepwell_base::random::{self, Stream};
-use stepwell_base::{Key, TableId};
+use stepwell_base::{Key, TableId, hash};
 use stepwell_optim::{RowOptimizer, Storage, Weights};
 
 use crate::{History, Life};
 
-/// A table: a set of rows of one shape under u64 keys. One table is one table group today.
+/// Name of the table that there is where none is named: its salt is 0.
+pub const DEFAULT_TABLE: &str = "embedding";
+
+/// Name of [`TableSpec::salt`].
+pub const SALT_NAME: &str = "xxh3-64 of the table's name, 0 for 'embedding'; key xor salt";
+
+/// A table: a set of rows of one shape under u64 keys.
 ///
 /// A row's lanes, the same in every tier:
 ///
 /// ```text
-/// [ embedding: dim ][ wide weight: 0 or 1 ][ optimizer state ][ history: 0 or 3 ]     f32 each
+/// [ embedding: dim ][ wide weight: 0 or 1 ][ optimizer state ][ history: 0 or 3 ][ tag: 0 or 1 ]
 /// ```
+///
+/// Each is an f32, but for numbers of the history and the tag, which are u32. The tag is there
+/// where several tables share a store: it says whose row this is. Their keys are told apart by
+/// the tables' salts, under which rows lie in every tier ([`TableSpec::salt`]).
 ///
 /// With weights of 16 bits, two of them lie in each lane, as [`Storage`] draws it; all else is as
 /// above:
@@ -40,6 +50,8 @@ pub struct TableSpec {
     pub seed: u64,
     /// When rows come to exist and cease to; none for: from their first use, for ever.
     pub life: Option<Life>,
+    /// Whether it shares a store with other tables, so that rows have a tag.
+    pub shared: bool,
 }
 
 /// Neighbouring lanes of a row that are one thing.
@@ -67,7 +79,36 @@ impl TableSpec {
             let history = [("used", "u32"), ("examples", "u32"), ("importance", "f32")];
             parts.extend(history.map(|(name, holds)| part(name, 1, holds)));
         }
+        if self.shared {
+            parts.push(part("tag", 1, "u32"));
+        }
         parts
+    }
+
+    /// What the keys of its rows are xored with in every tier, so that equal keys of several tables
+    /// are different rows: the XXH3-64 of the table's name; 0 for [`DEFAULT_TABLE`].
+    pub fn salt(&self) -> u64 {
+        if self.name == DEFAULT_TABLE { 0 } else { hash::checksum(self.name.as_bytes()) }
+    }
+
+    /// What tells its rows from those of other tables in one store: the low half of its salt.
+    pub fn tag(&self) -> u32 {
+        self.salt() as u32
+    }
+
+    /// Whether `row`, which lies in a store of tables like this one, is of this table.
+    pub fn owns(&self, row: &[f32]) -> bool {
+        !self.shared || row[self.row_lanes() - 1].to_bits() == self.tag()
+    }
+
+    /// Whether rows of this table and of `other` may lie in one slab and one store: they are of the
+    /// same parts and expire alike.
+    pub fn may_share(&self, other: &Self) -> bool {
+        let kind = |of: &Self| {
+            let expiry = of.life.map(|life| life.expire_after);
+            (of.dim, of.wide, of.storage, of.optimizer.rule().name(), expiry)
+        };
+        kind(self) == kind(other)
     }
 
     /// Weights of a row.
@@ -87,7 +128,8 @@ impl TableSpec {
 
     /// Lanes of the whole row.
     pub fn row_lanes(&self) -> usize {
-        self.model_lanes() + if self.life.is_some() { History::LANES } else { 0 }
+        let history = if self.life.is_some() { History::LANES } else { 0 };
+        self.model_lanes() + history + usize::from(self.shared)
     }
 
     /// The weights that a row has.
@@ -128,7 +170,7 @@ impl TableSpec {
 
     /// Writes the row that `key` has before its first update: f(seed, table, key), invariant I3.
     pub fn initial_row(&self, key: Key, row: &mut [f32]) {
-        let (model, history) = row.split_at_mut(self.model_lanes());
+        let (model, rest) = row.split_at_mut(self.model_lanes());
         let (lanes, state) = model.split_at_mut(self.weight_lanes());
         if self.storage == Storage::F32 {
             self.unrounded_weights(key, lanes);
@@ -138,7 +180,10 @@ impl TableSpec {
             self.storage.encode(&weights, lanes, self.rounding(key, 0));
         }
         self.optimizer.init_state(state);
-        history.fill(0.0);
+        rest.fill(0.0);
+        if self.shared {
+            rest[rest.len() - 1] = f32::from_bits(self.tag());
+        }
     }
 
     /// The weights of [`TableSpec::initial_row`], as they are read.
@@ -169,6 +214,7 @@ mod tests {
             init_range: 0.01,
             seed: 5,
             life: None,
+            shared: false,
         }
     }
 

@@ -10,6 +10,8 @@ pub struct Fill {
     pub key: Key,
     /// Its slot, pinned.
     pub slot: SlotIndex,
+    /// Its table, by number in the group.
+    pub table: u16,
     /// Whether it came from below, and so exists; set by the puller.
     pub from_below: bool,
 }

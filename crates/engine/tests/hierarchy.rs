@@ -12,9 +12,9 @@ use stepwell_base::stop::StopRequest;
 use stepwell_base::{Key, TableId};
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
-    Admission, Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Gradients, Group, Grouper,
-    Hands, Hierarchy, Life, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled, Purpose, Ready,
-    Retired, Shape, Staging, TableSpec, Window, WorkingRows,
+    Admission, Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, Group,
+    Grouper, Hands, Hierarchy, Life, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled,
+    Purpose, Ready, Retired, Shape, Staging, TableSpec, Window, WorkingRows,
 };
 use stepwell_mem::PolicyKind;
 use stepwell_optim::{RowOptimizer, Rule, Storage};
@@ -52,6 +52,7 @@ fn table(life: Option<Life>) -> TableSpec {
         init_range: 0.1,
         seed: 3,
         life,
+        shared: false,
     }
 }
 
@@ -94,7 +95,8 @@ impl Model {
         let window = Window { lookahead: way.lookahead, horizon: way.lookahead + 1 };
         let clock = Arc::new(ManualClock::default());
         let groups = vec![Arc::new(group)];
-        let columns = Columns { of_fields: vec![vec![0, DIM, 2 * DIM]], count: COLUMNS };
+        let columns =
+            Columns { of_fields: vec![[0, DIM, 2 * DIM].map(Field::sum).to_vec()], count: COLUMNS };
         Self {
             hierarchy: Hierarchy::new(groups, vec![planner], window, clock, way.hands).unwrap(),
             embeddings: EmbeddingBags::new(vec![table], columns, shape()),
@@ -114,7 +116,7 @@ impl Model {
         mini.purpose = *purpose;
         mini.cargo.0.extend_from_slice(labels);
         mini.parts[0].request.ends.extend_from_slice(&bags.ends);
-        self.grouper.group_into(&bags.keys, &mut mini.parts[0].request);
+        self.grouper.group_into(&bags.keys, 0, &mut mini.parts[0].request);
         self.hierarchy.feed(mini).unwrap();
     }
 
@@ -258,7 +260,8 @@ fn more_rows_than_slots_are_an_error_that_says_so_and_the_end() {
         let way = Way { slots: 3, lookahead: 1, hands, hesitates: false };
         let mut model = Model::new(None, way);
         let keys: Vec<Key> = (0..FIELDS as u64 * 2).map(Key).collect();
-        let bags = Bags { ends: (1..=keys.len() as u32).collect(), keys };
+        let ends = (1..=keys.len() as u32).collect();
+        let bags = Bags { ends, keys, ..Bags::default() };
         model.feed(&(bags, vec![0.0, 1.0], Purpose::Train));
         let error = model.hierarchy.ready().unwrap_err();
         assert!(

@@ -43,6 +43,7 @@ impl Run {
             init_range: 0.1,
             seed: 1,
             life: None,
+            shared: false,
         };
         let options = StoreOptions::new(0, spec.row_bytes());
         let store = Store::create(disk(&home.path().join("store")), options).unwrap();
@@ -54,7 +55,7 @@ impl Run {
 
     /// Puts a row and saves; the steps of the checkpoints that are there then.
     fn save(&mut self, step: u64) -> Vec<u64> {
-        let row = vec![step as u8; self.group.spec.row_bytes()];
+        let row = vec![step as u8; self.group.spec().row_bytes()];
         self.group.store.put_many(&[Key(step)], &[step as u32], &row).unwrap();
         let dense = Dense::default();
         let groups = [Arc::clone(&self.group)];
@@ -81,7 +82,7 @@ fn a_view_keeps_the_checkpoint_that_it_looks_at() {
     assert_eq!(run.save(3), [1, 2, 3]);
     view.refresh(&run.newest()).unwrap();
     assert_eq!(run.save(4), [2, 3, 4]);
-    let bytes = run.group.spec.row_bytes();
+    let bytes = run.group.spec().row_bytes();
     let (mut rows, mut found) = (vec![0; 4 * bytes], [false; 4]);
     view.get_many(&[1, 2, 3, 4].map(Key), &mut rows, &mut found).unwrap();
     assert_eq!((found, rows[2 * bytes]), ([true, true, true, false], 3));

@@ -5,12 +5,13 @@
 
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
-use stepwell_engine::{Bags, Columns, Purpose, Session, Shape, TableSpec, Tiers};
+use stepwell_engine::{Bags, Columns, Field, Pooling, Purpose, Session, Shape, TableSpec, Tiers};
 use stepwell_optim::{RowOptimizer, Rule, Storage};
 
 const EXAMPLES: usize = 16;
 
-/// Two table groups: rows of 4 weights with two fields, of 2 with one.
+/// Two table groups: rows of 4 weights with two fields and, of another table, with one; rows of 2
+/// with one.
 fn open(tiers: &Tiers) -> Result<Session, String> {
     let table = |id, name: &str, dim| TableSpec {
         id: TableId(id),
@@ -22,14 +23,18 @@ fn open(tiers: &Tiers) -> Result<Session, String> {
         init_range: 0.5,
         seed: 1,
         life: None,
+        shared: false,
     };
-    let tables = vec![table(0, "items", 4), table(1, "places", 2)];
-    let columns = Columns { of_fields: vec![vec![0, 4], vec![8]], count: 10 };
+    let mut tables = vec![table(0, "items", 4), table(1, "places", 2), table(2, "pages", 4)];
+    tables[2].optimizer = RowOptimizer::new(Rule::sgd(0.3)).unwrap();
+    let mean = Field { column: 4, pooling: Pooling::Mean };
+    let of_fields = vec![vec![Field::sum(0), mean], vec![Field::sum(8)], vec![Field::sum(10)]];
+    let columns = Columns { of_fields, count: 14 };
     let shape = Shape { blocks: 4, staleness: 0, sketch_bytes: 0 };
     Session::open(tables, columns, shape, tiers).map_err(|error| error.to_string())
 }
 
-fn drawn(number: u64) -> [Bags; 2] {
+fn drawn(number: u64) -> [Bags; 3] {
     let mut dice = Stream::named(number, b"session");
     let mut bags = |count: usize| {
         let mut bags = Bags::default();
@@ -40,7 +45,9 @@ fn drawn(number: u64) -> [Bags; 2] {
         }
         bags
     };
-    [bags(2 * EXAMPLES), bags(EXAMPLES)]
+    let [items, places, mut pages] = [2 * EXAMPLES, EXAMPLES, EXAMPLES].map(&mut bags);
+    pages.weights = pages.keys.iter().map(|key| 0.5 + (key.0 % 3) as f32).collect();
+    [items, places, pages]
 }
 
 /// Trains on 300 mini-batches; every `other`th is fed once more, to be read or to be given up.
@@ -78,7 +85,7 @@ fn train(tiers: &Tiers, other: u64) -> String {
 fn neither_tiers_nor_what_leaves_no_trace_show() {
     let roomy = Tiers { lookahead: 0, ..Tiers::default() };
     let expected = train(&roomy, 0);
-    for (memory, lookahead, other) in [(64 << 20, 3, 2), (10 << 10, 0, 0), (12 << 10, 4, 3)] {
+    for (memory, lookahead, other) in [(64 << 20, 3, 2), (16 << 10, 0, 0), (20 << 10, 4, 3)] {
         let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
         assert_eq!(train(&tiers, other), expected, "{memory} {lookahead} {other}");
     }
@@ -88,21 +95,24 @@ fn neither_tiers_nor_what_leaves_no_trace_show() {
 fn what_does_not_fit_is_refused_and_changes_nothing() {
     let mut session = open(&Tiers::default()).unwrap();
     let labels = [0.0; EXAMPLES];
-    let [items, places] = drawn(1);
-    let (mut short, mut loose) = (items.clone(), items.clone());
+    let [items, places, pages] = drawn(1);
+    let (mut short, mut loose, mut light) = (items.clone(), items.clone(), pages.clone());
+    light.weights.pop();
     short.ends.pop();
     loose.keys.push(Key(1));
     for (bags, why) in [
-        (vec![items.clone()], "bags of 1 tables: give 2"),
-        (vec![short, places.clone()], "table 'items': 31 bags, where 32 are due"),
-        (vec![items.clone(), items.clone()], "table 'places': 32 bags, where 16 are due"),
-        (vec![loose, places.clone()], "do not cut"),
+        ([&items].to_vec(), "bags of 1 tables: give 3"),
+        ([&short, &places, &pages].to_vec(), "table 'items': 31 bags, where 32 are due"),
+        ([&items, &items, &pages].to_vec(), "table 'places': 32 bags, where 16 are due"),
+        ([&loose, &places, &pages].to_vec(), "do not cut"),
+        ([&items, &places, &light].to_vec(), "weights of"),
     ] {
+        let bags: Vec<Bags> = bags.into_iter().cloned().collect();
         let error = session.feed(&bags, &labels, Purpose::Train).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
     assert!(session.ready().unwrap().is_none());
-    session.feed(&[items, places], &labels, Purpose::Train).unwrap();
+    session.feed(&[items, places, pages], &labels, Purpose::Train).unwrap();
     assert_eq!(session.ready().unwrap().unwrap().examples(), EXAMPLES);
     drop(session);
     let none = open(&Tiers { memory: ByteCount(10), ..Tiers::default() }).unwrap_err();
@@ -113,11 +123,85 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
 fn a_directory_with_rows_is_not_taken() {
     let home = tempfile::tempdir().unwrap();
     let directory = Some(home.path().join("rows"));
-    let tiers = Tiers { directory, memory: ByteCount(10 << 10), ..Tiers::default() };
+    let tiers = Tiers { directory, memory: ByteCount(16 << 10), ..Tiers::default() };
     let session = open(&tiers).unwrap();
     let error = open(&tiers).unwrap_err();
     assert!(error.contains("rows"), "{error}");
     drop(session);
     // Nothing was ever put into it.
     assert!(open(&tiers).is_ok());
+}
+
+/// The rows of keys 1 to 3 of table 'items', before and after a step in which a bag of each field
+/// has them all, and the pooled embeddings of that step.
+fn pooled(weights: &[f32]) -> ([Vec<f32>; 2], Vec<f32>) {
+    let fields = [Pooling::Sum, Pooling::Mean, Pooling::SqrtN];
+    let fields = (0..).zip(fields).map(|(number, pooling)| Field { column: 4 * number, pooling });
+    let table = TableSpec {
+        id: TableId(0),
+        name: "items".to_owned(),
+        dim: 4,
+        wide: 0,
+        storage: Storage::F32,
+        optimizer: RowOptimizer::new(Rule::sgd(0.5)).unwrap(),
+        init_range: 0.5,
+        seed: 1,
+        life: None,
+        shared: false,
+    };
+    let columns = Columns { of_fields: vec![fields.collect()], count: 12 };
+    let shape = Shape { blocks: 1, staleness: 0, sketch_bytes: 0 };
+    let mut session = Session::open(vec![table], columns, shape, &Tiers::default()).unwrap();
+    let single = Bags {
+        keys: [1, 2, 3].map(Key).to_vec(),
+        ends: vec![1, 1, 1, 2, 2, 2, 3, 3, 3],
+        ..Bags::default()
+    };
+    let keys: Vec<Key> = (0..9).map(|at| Key(at % 3 + 1)).collect();
+    let whole = Bags { keys, ends: vec![3, 6, 9], weights: weights.to_vec() };
+    let feeds = [(single.clone(), Purpose::Evaluate), (whole, Purpose::Train)];
+    for (bags, purpose) in feeds.into_iter().chain([(single, Purpose::Evaluate)]) {
+        let labels = vec![1.0; bags.ends.len() / 3];
+        session.feed(&[bags], &labels, purpose).unwrap();
+    }
+    let mut rows = || {
+        let x = session.ready().unwrap().unwrap().embeddings();
+        x.chunks(12).flat_map(|example| example[..4].to_vec()).collect::<Vec<f32>>()
+    };
+    let before = rows();
+    let turn = session.ready().unwrap().unwrap();
+    assert!(turn.keys(0).eq([1, 2, 3].map(Key)));
+    let x = turn.embeddings();
+    let d_x: Vec<f32> = (0..12).map(|column| 0.1 * (column as f32 - 4.0)).collect();
+    turn.push(&d_x, &[0.0]);
+    let mut rows = || {
+        let x = session.ready().unwrap().unwrap().embeddings();
+        x.chunks(12).flat_map(|example| example[..4].to_vec()).collect::<Vec<f32>>()
+    };
+    ([before, rows()], x)
+}
+
+#[test]
+fn bags_are_pooled_and_trained_as_their_fields_and_weights_say() {
+    let ours = [2.0, -0.5, 3.0, 0.25, 1.0, 0.0, 1.5, 4.0, -1.0];
+    for weights in [&ours[..], &[]] {
+        let weight = |at: usize| weights.get(at).copied().unwrap_or(1.0);
+        let ([before, after], x) = pooled(weights);
+        let factors = [1.0, 1.0 / 3.0, 1.0 / 3f32.sqrt()];
+        for lane in 0..4 {
+            for (field, factor) in factors.iter().enumerate() {
+                let row = |row: usize| before[4 * row + lane] * weight(3 * field + row) * factor;
+                let wanted: f32 = (0..3).map(row).sum();
+                assert!((x[4 * field + lane] - wanted).abs() < 1e-6, "{field} {lane}: {wanted}");
+            }
+            for row in 0..3 {
+                let gradient = |(field, factor): (usize, &f32)| {
+                    0.1 * ((4 * field + lane) as f32 - 4.0) * weight(3 * field + row) * factor
+                };
+                let d: f32 = factors.iter().enumerate().map(gradient).sum();
+                let wanted = before[4 * row + lane] - 0.5 * d;
+                assert!((after[4 * row + lane] - wanted).abs() < 1e-6, "{row} {lane}: {wanted}");
+            }
+        }
+    }
 }

@@ -123,6 +123,11 @@ impl Cache {
     /// The slots of many keys at once, in `found`; memory is fetched ahead of its use.
     pub fn find_many(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
         found.clear();
+        self.find_more(keys, found);
+    }
+
+    /// As [`Cache::find_many`], behind what is in `found` already.
+    pub fn find_more(&self, keys: &[Key], found: &mut Vec<Option<SlotIndex>>) {
         found.reserve(keys.len());
         self.index.find_many(
             keys,
@@ -157,6 +162,12 @@ impl Cache {
     /// The slot of `key` where its row exists; a row that was only read does not.
     pub fn find_existing(&self, key: Key) -> Option<SlotIndex> {
         self.find(key).filter(|slot| self.records.has(*slot, EXISTS))
+    }
+
+    /// Whether the row in `slot` exists: it was trained, or came from below.
+    #[inline]
+    pub fn exists(&self, slot: SlotIndex) -> bool {
+        self.records.has(slot, EXISTS)
     }
 
     /// Whether `slot` is pinned.

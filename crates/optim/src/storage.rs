@@ -139,6 +139,28 @@ impl Weights<'_> {
             Self::Bf16(weights) => each(sum, weights, |sum, weight| sum + from_bf16(weight)),
         }
     }
+
+    /// As [`Weights::copy_to`], each weight times `factor`.
+    #[inline(always)]
+    pub fn copy_times_to(&self, to: &mut [f32], factor: f32) {
+        match self {
+            Self::F32(weights) => tiles::copy_times(to, &weights[..to.len()], factor),
+            Self::F16(weights) => each(to, weights, |_, weight| from_f16(weight) * factor),
+            Self::Bf16(weights) => each(to, weights, |_, weight| from_bf16(weight) * factor),
+        }
+    }
+
+    /// As [`Weights::add_to`], each weight times `factor`.
+    #[inline(always)]
+    pub fn add_times_to(&self, sum: &mut [f32], factor: f32) {
+        match self {
+            Self::F32(weights) => tiles::add_times(sum, &weights[..sum.len()], factor),
+            Self::F16(weights) => each(sum, weights, |sum, weight| sum + from_f16(weight) * factor),
+            Self::Bf16(weights) => {
+                each(sum, weights, |sum, weight| sum + from_bf16(weight) * factor)
+            }
+        }
+    }
 }
 
 /// Applies `rule` to the lanes of `to` and as many halves.

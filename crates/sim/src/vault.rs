@@ -78,12 +78,12 @@ impl Vault {
                 false => None,
             };
             let store = restored.as_deref().unwrap_or(&group.store);
-            let mut lanes = vec![0.0f32; group.spec.row_lanes()];
+            let mut lanes = vec![0.0f32; group.spec().row_lanes()];
             store.scan_live(&mut |key, _used, row| {
                 bytemuck::cast_slice_mut(&mut lanes).copy_from_slice(row);
-                if group.spec.exists(&lanes, step) {
-                    let model = &lanes[..group.spec.model_lanes()];
-                    digest.add_row(group.spec.id, key, bytemuck::cast_slice(model));
+                if group.spec().exists(&lanes, step) {
+                    let model = &lanes[..group.spec().model_lanes()];
+                    digest.add_row(group.spec().id, key, bytemuck::cast_slice(model));
                 }
                 Ok(())
             })?;
@@ -128,7 +128,7 @@ impl Keep for Vault {
         let digest = self.digest(&rows, groups, (step, restores));
         let digest = digest.map_err(|error: Error| error.to_string());
         let mut kept = self.kept();
-        kept.row_lanes = groups.last().map_or(0, |group| group.spec.row_lanes());
+        kept.row_lanes = groups.last().map_or(0, |group| group.spec().row_lanes());
         match digest {
             Ok(digest) => kept.digests.push((step, digest.finish(dense))),
             Err(why) => kept.unreadable.push(format!("step {step}: {why}")),

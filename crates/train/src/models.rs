@@ -57,6 +57,7 @@ impl Model {
             init_range: config.model.init_range as f32,
             seed: config.seed,
             life: config.life.life(),
+            shared: false,
         };
         Ok(Self {
             graph,

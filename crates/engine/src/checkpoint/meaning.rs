@@ -62,17 +62,19 @@ pub(super) fn to_json(spec: &TableSpec, rows: &str) -> Field<Value> {
         "life": life.transpose()?,
         "lanes": lanes.collect::<Vec<Value>>(),
         "row_lanes": spec.row_lanes(),
+        "salt": format!("{:016x}", spec.salt()),
+        "tag": spec.shared.then(|| spec.tag()),
         "rows": rows,
     }))
 }
 
 impl Checkpoint {
-    /// What the rows of table group `group` mean.
+    /// What the rows of table `number` mean.
     ///
     /// # Errors
     /// When the checkpoint has no such table; when it was written by a build that did not say all
     /// of it, or by one that makes initial values otherwise.
-    pub fn table(&self, group: usize) -> Result<TableSpec> {
+    pub fn table(&self, number: usize) -> Result<TableSpec> {
         let wrong = |why| Error::Checkpoint { path: self.path.clone(), why };
         let (ours, field) = (random::initializer_name(), &self.meta["initial_values"]);
         if field.as_str() != Some(&ours) {
@@ -81,9 +83,9 @@ impl Checkpoint {
                  use the build that wrote it"
             )));
         }
-        let table = &self.meta["tables"][group];
+        let table = &self.meta["tables"][number];
         if table.is_null() {
-            return Err(wrong(format!("has no rows of table group {group}")));
+            return Err(wrong(format!("has no table {number}")));
         }
         TableSpec::from_meta(table)
             .map_err(|why| wrong(format!("checkpoint.json, table {}: {why}", table["name"])))
@@ -114,6 +116,8 @@ impl TableSpec {
             init_range: init_range(float(table, "init_range")?)?,
             seed: unsigned(table, "seed")?,
             life: life(present(table, "life")?)?,
+            // Tables of earlier builds had a store each.
+            shared: table.get("tag").is_some_and(|tag| !tag.is_null()),
         };
         if spec.weight_count() == 0 {
             return Err("dim and wide are 0: a row has a weight at least".to_owned());
@@ -245,6 +249,7 @@ mod tests {
                 3 => lives(Admission::Chance(dice.next_f64())),
                 _ => lives(Admission::Chance(0.1)),
             },
+            shared: false,
         }
     }
 
@@ -297,7 +302,7 @@ mod tests {
             let read = TableSpec::from_meta(&json);
             match field.as_str() {
                 // For who reads without this type.
-                "lanes" | "rows" => assert_eq!(read, Ok(spec.clone())),
+                "lanes" | "rows" | "salt" | "tag" => assert_eq!(read, Ok(spec.clone())),
                 _ => {
                     let why = read.unwrap_err();
                     assert!(why.contains(&format!("has no {field}; an earlier build")), "{why}");

@@ -11,7 +11,7 @@ use stepwell_ssd::MANIFEST_NAME;
 
 use super::mark::{Lease, being_removed};
 use super::sums::{Sum, Sums};
-use super::writer::rows_name;
+use super::writer::{group_of, rows_name};
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, files, list};
 use crate::{Error, Result};
 
@@ -100,9 +100,29 @@ impl Checkpoint {
         let sum = Sum { checksum, bytes: dense_bytes };
         sums.check(DENSE_FILE, sum).map_err(damaged)?;
         let dense = dense.map_err(wrong)?;
-        let tables = meta["tables"].as_array().map_or(0, Vec::len);
-        let rows = (0..tables).map(|group| rows(disk, group, &sums)).collect();
+        let tables = meta["tables"].as_array().map_or(&[][..], Vec::as_slice);
+        // Earlier builds had one group for each table, and the first ones did not name it.
+        let groups = tables.iter().enumerate().map(|(number, table)| group(table, number) + 1);
+        let rows = (0..groups.max().unwrap_or(0)).map(|group| rows(disk, group, &sums)).collect();
         Ok(Self { step, run: meta["run"].clone(), dense, rows, meta, path, lease })
+    }
+
+    /// Number of tables.
+    pub fn tables(&self) -> usize {
+        self.meta["tables"].as_array().map_or(0, Vec::len)
+    }
+
+    /// Where the rows of table `table` lie, among others' where it shares a store.
+    ///
+    /// # Errors
+    /// When the checkpoint has no such table.
+    pub fn rows_of(&self, table: usize) -> Result<&Rows> {
+        let entry = &self.meta["tables"][table];
+        let rows = self.rows.get(group(entry, table)).filter(|_| !entry.is_null());
+        rows.ok_or_else(|| Error::Checkpoint {
+            path: self.path.clone(),
+            why: format!("has no rows of table {table}"),
+        })
     }
 
     /// Refuses rows that are not those that were saved.
@@ -122,6 +142,11 @@ impl Checkpoint {
             )))
         })
     }
+}
+
+/// The group in whose store the rows of a table lie.
+fn group(table: &Value, number: usize) -> usize {
+    table["rows"].as_str().and_then(group_of).unwrap_or(number)
 }
 
 fn rows(checkpoint: &dyn Disk, group: usize, sums: &Sums) -> Rows {

@@ -240,6 +240,7 @@ fn a_checkpoint_that_cannot_be_written_leaves_nothing() {
         init_range: 0.1,
         seed: 1,
         life: None,
+        shared: false,
     };
     let options = StoreOptions::new(0, spec.row_bytes());
     let store = Store::create(Arc::clone(&faulty) as Arc<dyn Disk>, options).unwrap();

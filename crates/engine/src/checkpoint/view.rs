@@ -19,11 +19,12 @@ use stepwell_ssd::{Refreshed, StoreOptions, View};
 use super::{Checkpoint, Lease};
 use crate::{Error, Result, TableSpec};
 
-/// A [`View`] of one table group's rows in a checkpoint, which stays as long as it is looked at.
+/// A [`View`] of the rows of one table of a checkpoint, which stays as long as it is looked at. Its
+/// store may have rows of others.
 #[derive(Debug)]
 pub struct RowsView {
     view: View,
-    group: usize,
+    table: usize,
     /// What the rows mean, or why that is not known.
     spec: std::result::Result<TableSpec, String>,
     path: PathBuf,
@@ -42,13 +43,13 @@ impl Deref for RowsView {
 }
 
 impl RowsView {
-    /// Looks at the rows of table group `group`.
+    /// Looks at the rows of table `table`.
     ///
     /// # Errors
-    /// When the checkpoint has none of that group; and those of [`View::open`].
-    pub fn open(checkpoint: &Checkpoint, group: usize, options: StoreOptions) -> Result<Self> {
-        let disk = disk(checkpoint, group)?;
-        let spec = meaning(checkpoint, group);
+    /// When the checkpoint has no such table; and those of [`View::open`].
+    pub fn open(checkpoint: &Checkpoint, table: usize, options: StoreOptions) -> Result<Self> {
+        let disk = disk(checkpoint, table)?;
+        let spec = meaning(checkpoint, table);
         if let Ok(spec) = &spec
             && spec.row_bytes() != options.row_bytes
         {
@@ -59,7 +60,7 @@ impl RowsView {
         let view = View::open(disk, options)?;
         let leases = Mutex::new((checkpoint.lease.clone(), Lease::default()));
         let (path, step) = (checkpoint.path.clone(), AtomicU64::new(checkpoint.step));
-        Ok(Self { view, group, spec, path, step, leases })
+        Ok(Self { view, table, spec, path, step, leases })
     }
 
     /// Goes on to a later checkpoint. That before the last one may be removed from then on: no
@@ -69,8 +70,8 @@ impl RowsView {
     /// Those of [`RowsView::open`], and when the rows mean something else there; the view is then
     /// what it was.
     pub fn refresh(&self, checkpoint: &Checkpoint) -> Result<Refreshed> {
-        let disk = disk(checkpoint, self.group)?;
-        if let (Ok(was), Ok(is)) = (&self.spec, &meaning(checkpoint, self.group))
+        let disk = disk(checkpoint, self.table)?;
+        if let (Ok(was), Ok(is)) = (&self.spec, &meaning(checkpoint, self.table))
             && was != is
         {
             let why = format!("its rows of table '{}' mean something else: open it anew", is.name);
@@ -111,8 +112,10 @@ impl RowsView {
         assert_eq!(weights.len(), keys.len() * count, "room for the weights of each key");
         let step = self.step();
         let mut rows = vec![0.0; keys.len() * lanes];
-        self.view.get_many(keys, bytemuck::cast_slice_mut(&mut rows), exists)?;
-        let parts = keys.iter().zip(exists).zip(rows.chunks_exact(lanes));
+        let salt = spec.salt();
+        let salted: Vec<Key> = keys.iter().map(|key| key.salted(salt)).collect();
+        self.view.get_many(&salted, bytemuck::cast_slice_mut(&mut rows), exists)?;
+        let parts = salted.iter().zip(exists).zip(rows.chunks_exact(lanes));
         for (((key, exists), row), weights) in parts.zip(weights.chunks_exact_mut(count)) {
             *exists = *exists && spec.exists(row, step);
             match *exists {
@@ -124,19 +127,15 @@ impl RowsView {
     }
 }
 
-/// What the rows of a group mean, or why that is not known.
-fn meaning(checkpoint: &Checkpoint, group: usize) -> std::result::Result<TableSpec, String> {
-    checkpoint.table(group).map_err(|error| match error {
+/// What the rows of a table mean, or why that is not known.
+fn meaning(checkpoint: &Checkpoint, table: usize) -> std::result::Result<TableSpec, String> {
+    checkpoint.table(table).map_err(|error| match error {
         Error::Checkpoint { why, .. } => why,
         other => other.to_string(),
     })
 }
 
-/// The directory of a group's rows.
-fn disk(checkpoint: &Checkpoint, group: usize) -> Result<Arc<dyn Disk>> {
-    let rows = checkpoint.rows.get(group).ok_or_else(|| Error::Checkpoint {
-        path: checkpoint.path.clone(),
-        why: format!("has no rows of table group {group}"),
-    })?;
-    Ok(Arc::new(FileDisk::open(&rows.path)?))
+/// The directory of the store with a table's rows.
+fn disk(checkpoint: &Checkpoint, table: usize) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(FileDisk::open(&checkpoint.rows_of(table)?.path)?))
 }

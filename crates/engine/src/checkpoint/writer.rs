@@ -14,7 +14,10 @@ use super::{
     Checkpoint, DENSE_FILE, DenseView, FORMAT_VERSION, INCOMPLETE_PREFIX, Keep, META_FILE,
 };
 use super::{SUMS_FILE, files, list, mark, meaning, name_of, pieces};
+use crate::table::SALT_NAME;
 use crate::{Error, Group, Result};
+
+const ROWS_PREFIX: &str = "rows-";
 
 /// Writes the checkpoints of one run into one directory and keeps the newest few.
 #[derive(Debug)]
@@ -177,9 +180,15 @@ fn meta(
     dense: &DenseView<'_>,
     groups: &[Arc<Group>],
 ) -> std::result::Result<Value, String> {
-    let tables = groups.iter().enumerate();
-    let tables = tables.map(|(number, group)| meaning::to_json(&group.spec, &rows_name(number)));
-    let tables = tables.collect::<std::result::Result<Vec<Value>, String>>()?;
+    let mut tables = Vec::new();
+    for (number, group) in groups.iter().enumerate() {
+        for (member, spec) in group.members().iter().zip(group.tables()) {
+            tables.push((*member, meaning::to_json(spec, &rows_name(number))?));
+        }
+    }
+    // In the model's order, whichever store each lies in.
+    tables.sort_by_key(|(member, _)| *member);
+    let tables: Vec<Value> = tables.into_iter().map(|(_, table)| table).collect();
     let sections: Vec<Value> = dense
         .sections
         .iter()
@@ -192,12 +201,20 @@ fn meta(
         "key_hash": KEY_HASH_NAME,
         "checksum": hash::CHECKSUM_NAME,
         "initial_values": random::initializer_name(),
+        "table_salt": SALT_NAME,
         "tables": tables,
         "dense": sections,
         "run": run,
     }))
 }
 
+/// Directory of the rows of table group `group`.
 pub(super) fn rows_name(group: usize) -> String {
-    format!("rows-{group}")
+    format!("{ROWS_PREFIX}{group}")
+}
+
+/// The table group that [`rows_name`] gave a directory.
+pub(super) fn group_of(rows: &str) -> Option<usize> {
+    let group = rows.strip_prefix(ROWS_PREFIX)?.parse().ok()?;
+    (rows_name(group) == rows).then_some(group)
 }

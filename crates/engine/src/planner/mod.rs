@@ -1,4 +1,5 @@
 //! The planner of one table group: which slot each key of a mini-batch gets, what leaves for it.
+//! Keys come in one list for each of the group's tables, in order; no two of them are equal.
 //!
 //! Life of a mini-batch, all on the planner's thread:
 //!
@@ -34,6 +35,17 @@ pub enum Fit {
     Never,
 }
 
+/// What one table of the group asks for in a mini-batch.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// Its number in the group.
+    pub table: u16,
+    /// Its distinct keys.
+    pub keys: &'a [Key],
+    /// The slot of each, once it was planned.
+    pub slots: &'a mut Vec<SlotIndex>,
+}
+
 /// Rows between the request for what is known of them and its use.
 const AHEAD: usize = 16;
 
@@ -58,6 +70,10 @@ pub struct Planner {
     keys_ahead: usize,
     /// Uses that the policy was told of.
     touches: u64,
+    /// Whether no row that exists may leave: it keeps a pin from then on.
+    whole: bool,
+    /// Rows that keep one.
+    kept: usize,
     rules: Rules,
 }
 
@@ -75,8 +91,20 @@ impl Planner {
             counted_slots: Vec::new(),
             keys_ahead: 0,
             touches: 0,
+            whole: false,
+            kept: 0,
             rules: Rules::default(),
         }
+    }
+
+    /// The same, which lets no row leave that exists.
+    pub fn whole(self, whole: bool) -> Self {
+        Self { whole, ..self }
+    }
+
+    /// Whether no row that exists may leave.
+    pub fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// The same with some rule switched off, for tests.
@@ -99,9 +127,17 @@ impl Planner {
         self.cache.slots() - self.cache.rows()
     }
 
-    /// Slots that are pinned: none where nothing is in flight.
+    /// Slots that are pinned for mini-batches: none where nothing is in flight.
     pub fn pinned(&self) -> usize {
-        self.cache.slots() - self.cache.unpinned()
+        self.cache.slots() - self.cache.unpinned() - self.kept
+    }
+
+    /// The row in `slot`, which exists from now on, never leaves where none may.
+    fn keep(&mut self, slot: SlotIndex) {
+        if self.whole && !self.cache.exists(slot) {
+            self.cache.pin(slot);
+            self.kept += 1;
+        }
     }
 
     /// Bytes of a slab of `slots` rows of `row_lanes` f32 that this planner could plan, all of its
@@ -109,6 +145,12 @@ impl Planner {
     pub fn slab_bytes(&self, slots: u64, row_lanes: usize) -> u64 {
         let ring = self.horizon as u64 + 2;
         bytes_for(self.policy, slots, row_lanes, Self::bytes_for, ring)
+    }
+
+    /// Bytes of a slot with a row of `row_lanes` f32, metadata included, of a slab of many.
+    pub fn slot_bytes(policy: PolicyKind, row_lanes: usize) -> u64 {
+        const MANY: u64 = 1 << 20;
+        bytes_for(policy, MANY, row_lanes, Self::bytes_for, 0).div_ceil(MANY)
     }
 
     /// Bytes for `slots` slots beside the cache's own.
@@ -134,28 +176,43 @@ impl Planner {
         self.cache.all_clean();
     }
 
-    /// Mini-batch `number` will use the distinct `keys`.
-    pub fn learn(&mut self, number: u32, keys: &[Key]) {
-        self.keys_ahead += keys.len();
+    /// Mini-batch `number` will use the distinct `keys`, by table.
+    pub fn learn<'k>(&mut self, number: u32, keys: impl Iterator<Item = &'k [Key]> + Clone) {
+        self.keys_ahead += keys.clone().map(<[Key]>::len).sum::<usize>();
         if self.cache.has_room_for(self.keys_ahead) {
-            return self.future.learn(&mut self.cache, number, keys, None);
+            return self.future.learn(&mut self.cache, number, keys.flatten(), None);
         }
-        self.cache.find_many(keys, &mut self.found);
-        self.future.learn(&mut self.cache, number, keys, Some(&self.found));
+        self.find(keys.clone());
+        self.future.learn(&mut self.cache, number, keys.flatten(), Some(&self.found));
         // What `plan` asks for is what `fits` found.
         self.found.clear();
     }
 
-    /// Whether the rows of the distinct `keys` can be pinned; must precede [`Planner::plan`].
-    pub fn fits(&mut self, keys: &[Key]) -> Fit {
-        if keys.len() > self.cache.slots() {
+    /// Looks for the slots of `keys`.
+    fn find<'k>(&mut self, keys: impl Iterator<Item = &'k [Key]>) {
+        self.found.clear();
+        keys.for_each(|of_table| self.cache.find_more(of_table, &mut self.found));
+    }
+
+    /// Whether the rows of the distinct `keys`, by table, can be pinned; must precede
+    /// [`Planner::plan`].
+    pub fn fits<'k>(&mut self, keys: impl Iterator<Item = &'k [Key]> + Clone) -> Fit {
+        let count: usize = keys.clone().map(<[Key]>::len).sum();
+        if count > self.cache.slots() {
             return Fit::Never;
         }
-        self.cache.find_many(keys, &mut self.found);
+        self.find(keys);
         let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
         let held = self.found.iter().flatten().filter(pinned).count();
-        self.missing = keys.len() - self.found.iter().flatten().count();
-        if keys.len() - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
+        self.missing = count - self.found.iter().flatten().count();
+        if self.whole {
+            let kept = |slot: &&SlotIndex| self.cache.exists(**slot);
+            let others = count - self.found.iter().flatten().filter(kept).count();
+            if others > self.cache.slots() - self.kept {
+                return Fit::Never;
+            }
+        }
+        if count - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
     }
 
     /// A new unit begins: keys are counted anew.
@@ -165,48 +222,52 @@ impl Planner {
         }
     }
 
-    /// Pins the rows of mini-batch `number`, whose `keys` fit, and says what must move for them.
+    /// Pins the rows of mini-batch `number`, whose keys fit, and says what must move for them.
     ///
     /// # Errors
     /// When a key finds no room in the index, which ends the run.
     pub fn plan(
         &mut self,
         number: u32,
-        keys: &[Key],
+        asked: &mut [Asked<'_>],
         unit: &mut GroupUnit,
-        slots: &mut Vec<SlotIndex>,
     ) -> Result<()> {
-        assert_eq!(self.found.len(), keys.len(), "`fits` was asked for this mini-batch");
-        let next = self.future.take(number, keys);
-        self.keys_ahead -= keys.len();
+        let count = asked.iter().map(|table| table.keys.len()).sum::<usize>();
+        assert_eq!(self.found.len(), count, "`fits` was asked for this mini-batch");
+        let next = self.future.take(number, asked.iter().flat_map(|table| table.keys));
+        self.keys_ahead -= count;
         // Where rows leave for others, all hits first: a row of this mini-batch must not be one.
         let pinned_first = !self.cache.has_room_for(self.missing);
         if pinned_first {
-            for index in 0..keys.len() {
+            for index in 0..count {
                 self.ask_for(index + AHEAD);
                 if let Some(slot) = self.found[index] {
                     self.cache.pin(slot);
                 }
             }
         }
-        slots.clear();
-        slots.reserve_exact(keys.len());
-        for (index, key) in keys.iter().enumerate() {
-            self.ask_for(index + AHEAD);
-            let slot = match self.found[index] {
-                Some(slot) => {
-                    if !pinned_first {
-                        self.cache.pin(slot);
+        let mut index = 0;
+        for Asked { table, keys, slots } in asked {
+            slots.clear();
+            slots.reserve_exact(keys.len());
+            for key in *keys {
+                self.ask_for(index + AHEAD);
+                let slot = match self.found[index] {
+                    Some(slot) => {
+                        if !pinned_first {
+                            self.cache.pin(slot);
+                        }
+                        self.hit(slot, unit)
                     }
-                    self.hit(slot, unit)
-                }
-                None => self.fill(*key, unit)?,
-            };
-            self.cache.expect(slot, next.get(index).copied().and_then(Future::known));
-            slots.push(slot);
-        }
-        if !self.rules.hold(Rule::Pin) {
-            slots.iter().for_each(|slot| self.cache.unpin(*slot));
+                    None => self.fill(*key, *table, unit)?,
+                };
+                self.cache.expect(slot, next.get(index).copied().and_then(Future::known));
+                slots.push(slot);
+                index += 1;
+            }
+            if !self.rules.hold(Rule::Pin) {
+                slots.iter().for_each(|slot| self.cache.unpin(*slot));
+            }
         }
         Ok(())
     }
@@ -240,7 +301,7 @@ impl Planner {
         first
     }
 
-    fn fill(&mut self, key: Key, unit: &mut GroupUnit) -> Result<SlotIndex> {
+    fn fill(&mut self, key: Key, table: u16, unit: &mut GroupUnit) -> Result<SlotIndex> {
         let placed = self.cache.place(key);
         assert!(placed != Err(NoPlace::Pinned), "key {:016x}: its mini-batch fits", key.0);
         let placed = placed?;
@@ -251,7 +312,7 @@ impl Planner {
             }
         }
         self.count(placed.slot);
-        unit.fills.push(Fill { key, slot: placed.slot, from_below: false });
+        unit.fills.push(Fill { key, slot: placed.slot, table, from_below: false });
         Ok(placed.slot)
     }
 
@@ -265,6 +326,7 @@ impl Planner {
             return Ok(None);
         }
         let slot = self.cache.place(key)?.slot;
+        self.keep(slot);
         self.cache.came_from_below(slot);
         self.cache.unpin(slot);
         Ok(Some(slot))
@@ -273,6 +335,7 @@ impl Planner {
     /// The unit's rows were pulled: those that came from below exist.
     pub fn pulled(&mut self, fills: &[Fill]) {
         for fill in fills.iter().filter(|fill| fill.from_below) {
+            self.keep(fill.slot);
             self.cache.came_from_below(fill.slot);
         }
     }
@@ -289,6 +352,7 @@ impl Planner {
             }
             // A row that was refused to exist occurred nowhere.
             if let Some(occurrence) = occurrences.get(index).filter(|seen| seen.examples > 0) {
+                self.keep(*slot);
                 self.cache.trained(*slot, *occurrence);
                 self.touches += 1;
             }

@@ -13,12 +13,26 @@ struct Planned {
     unit: GroupUnit,
 }
 
+fn learn(planner: &mut Planner, number: u32, of: &[u64]) {
+    planner.learn(number, [&keys(of)[..]].into_iter());
+}
+
+/// Whether they fit, whichever tables of the group they are of.
+fn fits(planner: &mut Planner, of: &[u64]) -> Fit {
+    let keys = keys(of);
+    let (first, second) = keys.split_at(keys.len() / 2);
+    let fit = planner.fits([first, second].into_iter());
+    assert_eq!(planner.fits([&keys[..]].into_iter()), fit);
+    fit
+}
+
 fn plan(planner: &mut Planner, number: u32, of: &[u64]) -> Planned {
     let (keys, mut unit, mut slots) = (keys(of), GroupUnit::default(), Vec::new());
-    planner.learn(number, &keys);
-    assert_eq!(planner.fits(&keys), Fit::Now);
+    learn(planner, number, of);
+    assert_eq!(fits(planner, of), Fit::Now);
     planner.begin_unit();
-    planner.plan(number, &keys, &mut unit, &mut slots).unwrap();
+    let asked = Asked { table: 0, keys: &keys, slots: &mut slots };
+    planner.plan(number, &mut [asked], &mut unit).unwrap();
     Planned { slots, unit }
 }
 
@@ -43,11 +57,11 @@ fn a_hit_moves_nothing_and_a_miss_evicts_a_dirty_row() {
 fn a_full_window_waits_and_an_impossible_mini_batch_is_said_to_be_one() {
     let mut planner = Planner::new(3, 2, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1, 2]);
-    assert_eq!(planner.fits(&keys(&[3, 4])), Fit::Later);
-    assert_eq!(planner.fits(&keys(&[1, 3])), Fit::Now);
-    assert_eq!(planner.fits(&keys(&[1, 2, 3, 4])), Fit::Never);
+    assert_eq!(fits(&mut planner, &[3, 4]), Fit::Later);
+    assert_eq!(fits(&mut planner, &[1, 3]), Fit::Now);
+    assert_eq!(fits(&mut planner, &[1, 2, 3, 4]), Fit::Never);
     retire(&mut planner, &first);
-    assert_eq!(planner.fits(&keys(&[3, 4])), Fit::Now);
+    assert_eq!(fits(&mut planner, &[3, 4]), Fit::Now);
 }
 
 #[test]
@@ -68,9 +82,9 @@ fn overlapping_mini_batches_pin_a_row_twice() {
     let second = plan(&mut planner, 1, &[1]);
     assert_eq!(second.slots, first.slots);
     retire(&mut planner, &first);
-    assert_eq!(planner.fits(&keys(&[2, 3])), Fit::Later);
+    assert_eq!(fits(&mut planner, &[2, 3]), Fit::Later);
     retire(&mut planner, &second);
-    assert_eq!(planner.fits(&keys(&[2, 3])), Fit::Now);
+    assert_eq!(fits(&mut planner, &[2, 3]), Fit::Now);
 }
 
 #[test]
@@ -88,13 +102,54 @@ fn reading_leaves_no_trace() {
 fn the_row_needed_soonest_stays() {
     let mut planner = Planner::new(3, 8, PolicyKind::LruLfu);
     let first = plan(&mut planner, 0, &[1, 2, 3]);
-    planner.learn(1, &keys(&[4]));
-    planner.learn(2, &keys(&[1]));
-    planner.learn(3, &keys(&[2]));
+    learn(&mut planner, 1, &[4]);
+    learn(&mut planner, 2, &[1]);
+    learn(&mut planner, 3, &[2]);
     retire(&mut planner, &first);
     let (mut unit, mut slots) = (GroupUnit::default(), Vec::new());
-    assert_eq!(planner.fits(&keys(&[4])), Fit::Now);
-    planner.plan(1, &keys(&[4]), &mut unit, &mut slots).unwrap();
+    assert_eq!(fits(&mut planner, &[4]), Fit::Now);
+    let asked = Asked { table: 0, keys: &keys(&[4]), slots: &mut slots };
+    planner.plan(1, &mut [asked], &mut unit).unwrap();
     // 3 has no known use; then 2, whose use is farther than 1's.
     assert_eq!(unit.victims[0].key, Key(3));
+}
+
+#[test]
+fn tables_of_a_group_are_planned_as_one_list() {
+    let mut planner = Planner::new(3, 2, PolicyKind::LruLfu);
+    let first = plan(&mut planner, 0, &[1, 2, 3]);
+    retire(&mut planner, &first);
+    let (ours, theirs) = (keys(&[4]), keys(&[1, 3]));
+    planner.learn(1, [&ours[..], &theirs].into_iter());
+    assert_eq!(planner.fits([&ours[..], &theirs].into_iter()), Fit::Now);
+    let (mut unit, mut slots) = (GroupUnit::default(), [Vec::new(), Vec::new()]);
+    planner.begin_unit();
+    let [of_first, of_second] = &mut slots;
+    let mut asked = [
+        Asked { table: 0, keys: &ours, slots: of_first },
+        Asked { table: 1, keys: &theirs, slots: of_second },
+    ];
+    planner.plan(1, &mut asked, &mut unit).unwrap();
+    // A row that the second table asks for is no victim of the first one's.
+    assert_eq!((unit.victims[0].key, unit.hits), (Key(2), 2));
+    assert_eq!(slots[1], [first.slots[0], first.slots[2]]);
+    assert_eq!(unit.fills[0].table, 0);
+}
+
+#[test]
+fn of_a_whole_table_only_rows_leave_that_do_not_exist() {
+    let mut planner = Planner::new(3, 2, PolicyKind::LruLfu).whole(true);
+    let first = plan(&mut planner, 0, &[1, 2]);
+    retire(&mut planner, &first);
+    assert_eq!(planner.pinned(), 0);
+    for (number, key) in (1..).zip(10..20) {
+        let read = plan(&mut planner, number, &[1, key]);
+        assert_eq!((read.unit.fills.len(), read.unit.victims.len()), (1, 0));
+        planner.retire(&read.slots, &[]);
+    }
+    let third = plan(&mut planner, 11, &[3, 1]);
+    retire(&mut planner, &third);
+    assert_eq!(planner.cache().existing().count(), 3);
+    assert_eq!(fits(&mut planner, &[3, 2, 1]), Fit::Now);
+    assert_eq!(fits(&mut planner, &[4]), Fit::Never);
 }

@@ -54,17 +54,22 @@ impl Grouper {
 
     /// The request that asks for `bags`; O(occurrences).
     pub fn group(&mut self, bags: &Bags) -> Request {
-        let mut request = Request { ends: bags.ends.clone(), ..Request::default() };
-        self.group_into(&bags.keys, &mut request);
+        let mut request = Request {
+            ends: bags.ends.clone(),
+            factors: bags.weights.clone(),
+            ..Request::default()
+        };
+        self.group_into(&bags.keys, 0, &mut request);
         request
     }
 
-    /// Makes a request of which the ends of bags in `keys` are there, in the memory of an earlier
-    /// one.
-    pub fn group_into(&mut self, keys: &[Key], request: &mut Request) {
+    /// Makes a request of which the ends of bags in `keys` are there, and the factors where there
+    /// are any, in the memory of an earlier one. Rows have their keys under `salt`, that of their
+    /// table ([`TableSpec::salt`](crate::TableSpec::salt)).
+    pub fn group_into(&mut self, keys: &[Key], salt: u64, request: &mut Request) {
         request.clear_rows();
         self.begin();
-        self.number_rows(keys, request);
+        self.number_rows(keys, salt, request);
         self.sort_bags(request);
     }
 
@@ -78,16 +83,17 @@ impl Grouper {
         }
     }
 
-    fn number_rows(&mut self, keys: &[Key], request: &mut Request) {
+    fn number_rows(&mut self, keys: &[Key], salt: u64, request: &mut Request) {
         if self.table.is_empty() {
             self.table = vec![Entry::default(); PLACES_MIN];
         }
         request.occurrence_rows.reserve_exact(keys.len());
         for (occurrence, key) in keys.iter().enumerate() {
             if let Some(ahead) = keys.get(occurrence + AHEAD) {
-                prefetch(&self.table[place_of(&self.scatter, *ahead, self.table.len())]);
+                let ahead = ahead.salted(salt);
+                prefetch(&self.table[place_of(&self.scatter, ahead, self.table.len())]);
             }
-            let row = self.row_of(*key, request);
+            let row = self.row_of(key.salted(salt), request);
             self.starts[row as usize] += 1;
             request.occurrence_rows.push(row);
         }
@@ -148,11 +154,15 @@ impl Grouper {
             request.row_ends.push(end);
         }
         request.bags.resize(request.occurrence_rows.len(), 0);
+        request.bag_factors.resize(request.factors.len(), 0.0);
         let mut occurrence = 0;
         for (bag, bag_end) in request.ends.iter().enumerate() {
             while occurrence < *bag_end as usize {
                 let place = &mut self.starts[request.occurrence_rows[occurrence] as usize];
                 request.bags[*place as usize] = bag as u32;
+                if let Some(factor) = request.factors.get(occurrence) {
+                    request.bag_factors[*place as usize] = *factor;
+                }
                 *place += 1;
                 occurrence += 1;
             }
@@ -277,7 +287,7 @@ mod tests {
         assert_eq!(grouper.group(&second), fresh);
         let mut used = grouper.group(&first);
         used.ends.clone_from(&second.ends);
-        grouper.group_into(&second.keys, &mut used);
+        grouper.group_into(&second.keys, 0, &mut used);
         assert_eq!(used, fresh);
         assert_eq!(grouper.group(&Bags::default()), Request::default());
     }

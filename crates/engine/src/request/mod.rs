@@ -16,16 +16,34 @@ pub use self::grouper::Grouper;
 pub use self::pooling::Pooling;
 
 /// Bags of ids, in example order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bags {
     /// Keys in example order, field by field.
     pub keys: Vec<Key>, // (occurrences)
     /// Where each bag ends in `keys`; bag `example * fields + field`.
     pub ends: Vec<u32>, // (examples * fields)
+    /// What each row is multiplied by where it is added to its bag; empty for 1.
+    pub weights: Vec<f32>, // (occurrences)
+}
+
+/// A field of a table: bags of ids, one for each example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Field {
+    /// First column of its embeddings.
+    pub column: usize,
+    /// How the rows of a bag become one embedding.
+    pub pooling: Pooling,
+}
+
+impl Field {
+    /// A field whose rows are summed into the columns from `column` on.
+    pub const fn sum(column: usize) -> Self {
+        Self { column, pooling: Pooling::Sum }
+    }
 }
 
 /// Bags of ids by row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// Where each bag ends among the occurrences; bag `example * fields + field`.
     pub ends: Vec<u32>, // (examples * fields)
@@ -37,6 +55,10 @@ pub struct Request {
     pub row_ends: Vec<u32>, // (rows)
     /// Bags that contain the row, in example order; a bag stands here once per occurrence.
     pub bags: Vec<u32>, // (occurrences)
+    /// What the row of each occurrence is multiplied by; empty where that is 1 for all.
+    pub factors: Vec<f32>, // (occurrences)
+    /// The same in the order of `bags`.
+    pub bag_factors: Vec<f32>, // (occurrences)
 }
 
 impl Request {
@@ -65,9 +87,33 @@ impl Request {
         if row == 0 { 0 } else { self.row_ends[row - 1] as usize }
     }
 
+    /// Whether rows are multiplied before they are added.
+    pub fn is_weighed(&self) -> bool {
+        !self.factors.is_empty()
+    }
+
+    /// Says how the bags of `fields`, whose ends are there, are pooled: each row is multiplied by
+    /// its weight, of which there are none or one for each occurrence, and by what the pooling of
+    /// its field says.
+    pub fn weigh(&mut self, fields: &[Field], weights: &[f32]) {
+        self.factors.clear();
+        self.factors.extend_from_slice(weights);
+        if fields.iter().all(|field| field.pooling.factor(2) == 1.0) {
+            return;
+        }
+        let occurrences = self.ends.last().map_or(0, |end| *end as usize);
+        self.factors.resize(occurrences, 1.0);
+        for (bag, field) in (0..self.ends.len()).zip(fields.iter().cycle()) {
+            let bag = self.occurrences(bag);
+            let factor = field.pooling.factor(bag.len());
+            self.factors[bag].iter_mut().for_each(|weight| *weight *= factor);
+        }
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.ends.clear();
+        self.factors.clear();
         self.clear_rows();
     }
 
@@ -76,12 +122,15 @@ impl Request {
         self.occurrence_rows.clear();
         self.row_ends.clear();
         self.bags.clear();
+        self.bag_factors.clear();
     }
 
-    /// Bytes of the request for `bags` bags of `occurrences` ids at most, every id being distinct.
-    pub fn bytes_max(bags: u64, occurrences: u64) -> u64 {
+    /// Bytes of the request for `bags` bags of `occurrences` ids at most, every id being distinct;
+    /// whether rows are multiplied.
+    pub fn bytes_max(bags: u64, occurrences: u64, weighed: bool) -> u64 {
         let per_row = size_of::<Key>() + size_of::<u32>();
-        let per_occurrence = per_row + 2 * size_of::<u32>();
+        let factors = if weighed { 2 * size_of::<f32>() } else { 0 };
+        let per_occurrence = per_row + 2 * size_of::<u32>() + factors;
         bags * size_of::<u32>() as u64 + occurrences * per_occurrence as u64
     }
 }

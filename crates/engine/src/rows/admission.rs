@@ -16,7 +16,8 @@ use super::sketch::Sketch;
 use super::working::TableRows;
 use crate::{Admission, Dense, History, Life, TableSpec};
 
-const SKETCH: &str = "admission sketch";
+/// Name of the section: by key shard, where builds before had one sketch for all keys.
+const SKETCH: &str = "admission counts by key shard";
 
 /// An importance fades by half in so many steps without use.
 const IMPORTANCE_HALF_LIFE: f64 = 1000.0;

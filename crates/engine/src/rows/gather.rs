@@ -7,7 +7,7 @@ use stepwell_optim::{Storage, Weights};
 
 use super::EmbeddingBags;
 use super::working::{TableRows, WorkingRows};
-use crate::{Columns, TableSpec};
+use crate::{Columns, Field, TableSpec};
 
 /// Occurrences that the processor is asked to fetch ahead.
 const PREFETCH_OCCURRENCES: usize = 24;
@@ -33,9 +33,9 @@ pub(super) fn gather(
     assert_eq!((first_order.len(), x.len()), (range.len(), range.len() * width), "one row each");
     first_order.fill(0.0);
     let Columns { of_fields, .. } = &bags.columns;
-    for ((table, rows), field_columns) in bags.tables.iter().zip(&rows.tables).zip(of_fields) {
+    for ((table, rows), fields) in bags.tables.iter().zip(&rows.tables).zip(of_fields) {
         let range = range.clone();
-        Arch::new().dispatch(Place { table, field_columns, rows, width, range, x, first_order });
+        Arch::new().dispatch(Place { table, fields, rows, width, range, x, first_order });
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn bytes(bags: &EmbeddingBags, rows: &WorkingRows<'_>, range: Range<u
 /// Where one table's rows go.
 struct Place<'a> {
     table: &'a TableSpec,
-    field_columns: &'a [usize],
+    fields: &'a [Field],
     rows: &'a TableRows<'a>,
     width: usize,
     range: Range<usize>,
@@ -73,28 +73,33 @@ impl WithSimd for Place<'_> {
         let (table, held) = (self.table, self.rows);
         let (width, rows) = (table.weight_count(), held.rows());
         let as_f32 = |row| Storage::F32.view(rows.row(row), width);
+        let as_kept = |row| table.storage.view(rows.row(row), width);
         match (table.storage, table.dim) {
-            _ if held.looks_elsewhere() => self.run(table.dim, |row| held.weights(row)),
-            (Storage::F32, 0) => self.run(0, as_f32),
-            (Storage::F32, 16) => self.run(16, as_f32),
-            (storage, dim) => self.run(dim, |row| storage.view(rows.row(row), width)),
+            _ if held.looks_elsewhere() && held.request.is_weighed() => {
+                self.run::<true>(table.dim, |row| held.weights(row));
+            }
+            _ if held.looks_elsewhere() => self.run::<false>(table.dim, |row| held.weights(row)),
+            (_, dim) if held.request.is_weighed() => self.run::<true>(dim, as_kept),
+            (Storage::F32, 0) => self.run::<false>(0, as_f32),
+            (Storage::F32, 16) => self.run::<false>(16, as_f32),
+            (_, dim) => self.run::<false>(dim, as_kept),
         }
     }
 }
 
 impl<'a> Place<'a> {
     #[inline(always)]
-    fn run(self, dim: usize, weights: impl Fn(usize) -> Weights<'a>) {
-        let Self { table, field_columns, rows, width, range, x, first_order } = self;
+    fn run<const WEIGHED: bool>(self, dim: usize, weights: impl Fn(usize) -> Weights<'a>) {
+        let Self { table, fields: of_table, rows, width, range, x, first_order } = self;
         let (wide, lanes, held) = (table.wide, table.weight_lanes(), rows.rows());
         let request = rows.request;
         let of_occurrences = &request.occurrence_rows[..];
-        let fields = field_columns.len();
+        let fields = of_table.len();
         let mut ends = request.ends[range.start * fields..range.end * fields].iter();
         let mut occurrence = request.occurrences(range.start * fields).start;
         for (first_order, row_of_x) in first_order.iter_mut().zip(x.chunks_exact_mut(width)) {
             let mut sum = *first_order;
-            for (column, end) in field_columns.iter().zip(&mut ends) {
+            for (Field { column, .. }, end) in of_table.iter().zip(&mut ends) {
                 let pooled = &mut row_of_x[*column..*column + dim];
                 let bag = &of_occurrences[occurrence..*end as usize];
                 if bag.is_empty() {
@@ -107,11 +112,12 @@ impl<'a> Place<'a> {
                     if let Some(ahead) = of_occurrences.get(occurrence + PREFETCH_OCCURRENCES) {
                         held.prefetch(*ahead as usize, lanes);
                     }
+                    let factor = if WEIGHED { request.factors[occurrence] } else { 1.0 };
                     occurrence += 1;
                     let row = weights(*row as usize);
-                    pool(pooled, &row, number == 0);
+                    pool::<WEIGHED>(pooled, &row, factor, number == 0);
                     if wide > 0 {
-                        sum += row.get(dim);
+                        sum += if WEIGHED { row.get(dim) * factor } else { row.get(dim) };
                     }
                 }
             }
@@ -120,12 +126,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Begins a pooled embedding with a row, or adds a row to it.
+/// Begins a pooled embedding with a row, or adds a row to it; times `factor` where it counts.
 #[inline(always)]
-fn pool(pooled: &mut [f32], row: &Weights<'_>, first: bool) {
-    if first {
-        row.copy_to(pooled);
-    } else {
-        row.add_to(pooled);
+fn pool<const WEIGHED: bool>(pooled: &mut [f32], row: &Weights<'_>, factor: f32, first: bool) {
+    match (first, WEIGHED) {
+        (true, false) => row.copy_to(pooled),
+        (false, false) => row.add_to(pooled),
+        (true, true) => row.copy_times_to(pooled, factor),
+        (false, true) => row.add_times_to(pooled, factor),
     }
 }

@@ -35,13 +35,14 @@ pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
-use crate::{Dense, Group, Part, TableSpec};
+use crate::{Dense, Field, Group, Part, TableSpec};
 
-/// Where the fields of each table have their columns in the matrix of pooled embeddings.
+/// Where the fields of each table have their columns in the matrix of pooled embeddings, and how
+/// they are pooled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// First column of each field, by table. // (tables) of (fields)
-    pub of_fields: Vec<Vec<usize>>,
+    /// The fields of each table. // (tables) of (fields)
+    pub of_fields: Vec<Vec<Field>>,
     /// Columns of all fields together.
     pub count: usize,
 }
@@ -188,9 +189,13 @@ impl EmbeddingBags {
     ) -> WorkingRows<'a> {
         self.abandon();
         self.is_open = trains;
-        let held = parts.iter_mut().zip(groups).zip(&self.tables);
-        let mut tables: Vec<TableRows<'a>> =
-            held.map(|((part, group), table)| TableRows::new(part, &group.slab, table)).collect();
+        let held = parts.iter_mut().zip(&self.tables).enumerate();
+        let held = held.map(|(number, (part, table))| {
+            let group = groups.iter().find(|group| group.members().contains(&number));
+            let group = group.unwrap_or_else(|| unreachable!("each table is in a group"));
+            TableRows::new(part, &group.slab, table)
+        });
+        let mut tables: Vec<TableRows<'a>> = held.collect();
         for ((table, rows), admissions) in
             self.tables.iter().zip(&mut tables).zip(&mut self.admissions)
         {
@@ -261,7 +266,7 @@ impl EmbeddingBags {
         for (number, table) in rows.tables.iter_mut().enumerate() {
             let update = Update {
                 table: &self.tables[number],
-                field_columns: &self.columns.of_fields[number],
+                fields: &self.columns.of_fields[number],
                 columns: self.columns.count,
                 request: table.request,
                 blocks,

@@ -1,5 +1,6 @@
 //! Occurrences of keys, counted in bounded memory.
 
+use stepwell_base::owner::{KEY_SHARDS, key_shard};
 use stepwell_base::random::{Stream, finalize};
 use stepwell_base::{Key, TableId, hash};
 
@@ -10,9 +11,12 @@ const NAME: &str = "admission sketch";
 ///
 /// Source: Cormode, Muthukrishnan, "An improved data stream summary: the count-min sketch" (2005),
 /// with the conservative update of Estan and Varghese (2002).
+///
+/// Each key shard of the table has a part of its own, in which its keys alone are counted, in the
+/// order of their first occurrence: so who has a shard counts the same whoever has the others.
 #[derive(Debug)]
 pub(super) struct Sketch {
-    pub(super) counts: Vec<u8>, // (ROWS, width)
+    pub(super) counts: Vec<u8>, // (key shards, ROWS, width)
     width: u64,
     /// What the mini-batch at hand changed: places, and what they counted before it, in order.
     changed: Vec<(usize, u8)>,
@@ -24,10 +28,11 @@ impl Sketch {
     const ROWS: usize = 4;
 
     pub(super) fn new(bytes: u64, seed: u64, table: TableId) -> Self {
-        let width = (bytes / Self::ROWS as u64).max(1).next_multiple_of(4);
+        let parts = (KEY_SHARDS * Self::ROWS) as u64;
+        let width = (bytes / parts).max(1);
         let mut stream = Stream::named(seed, format!("{NAME}/{}", table.0).as_bytes());
         let salts = std::array::from_fn(|_| stream.next_u64());
-        let counts = vec![0; width as usize * Self::ROWS];
+        let counts = vec![0; width as usize * parts as usize];
         Self { counts, width, changed: Vec::new(), salts }
     }
 
@@ -61,10 +66,11 @@ impl Sketch {
     /// Where the rows count `key`.
     fn places(&self, key: Key) -> [usize; Self::ROWS] {
         let mixed = hash::mix(key);
+        let first = usize::from(key_shard(key)) * Self::ROWS;
         std::array::from_fn(|row| {
             let hash = finalize(mixed ^ self.salts[row]);
             let column = (u128::from(hash) * u128::from(self.width)) >> 64;
-            row * self.width as usize + column as usize
+            (first + row) * self.width as usize + column as usize
         })
     }
 }
@@ -97,10 +103,13 @@ mod tests {
             ("mixed", finalize),
         ];
         for (what, key) in keys {
+            // Of one key shard: others never meet.
+            let of_shard = (0..).map(|number| Key(key(number))).filter(|key| key_shard(*key) == 7);
+            let of_shard: Vec<Key> = of_shard.take(KEYS as usize).collect();
             for (seed, table) in [(1, 0), (2, 0), (1, 1)] {
-                let sketch = Sketch::new(4 * 4096, seed, TableId(table));
+                let sketch = Sketch::new(4 * 4096 * KEY_SHARDS as u64, seed, TableId(table));
                 let pairs = (KEYS * (KEYS - 1) / 2) as f64;
-                let places: Vec<_> = (0..KEYS).map(|n| sketch.places(Key(key(n)))).collect();
+                let places: Vec<_> = of_shard.iter().map(|key| sketch.places(*key)).collect();
                 for (a, b) in [(0, 0), (0, 1), (1, 2), (0, 3), (3, 3)] {
                     let mut met: Vec<_> = places.iter().map(|of| (of[a], of[b])).collect();
                     met.sort_unstable();
@@ -146,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_roomy_sketch_counts_exactly() {
-        let mut sketch = Sketch::new(1 << 16, 1, TableId(0));
+        let mut sketch = Sketch::new(1 << 20, 1, TableId(0));
         for round in 1..=3 {
             for key in 0..100 {
                 assert_eq!(sketch.add(Key(key), 1), round);

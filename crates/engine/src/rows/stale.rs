@@ -195,6 +195,7 @@ mod tests {
             init_range: 0.0,
             seed: 1,
             life: None,
+            shared: false,
         }
     }
 

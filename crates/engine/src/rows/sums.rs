@@ -15,12 +15,13 @@
 use std::ops::Range;
 
 use stepwell_base::prefetch::prefetch_row;
-use stepwell_base::tiles::{TILE, add, copy};
+use stepwell_base::tiles::{TILE, add, add_times, copy, copy_times};
 use stepwell_mem::Occurrence;
 
 use super::blocks::Blocks;
 use super::update::Update;
 use super::workspaces::refill;
+use crate::Field;
 
 /// Bags between the request for a gradient and its use, be they of the same row or of later ones.
 const BAGS_AHEAD: usize = 16;
@@ -48,15 +49,16 @@ impl SumsRoom {
     }
 }
 
-/// Sums of gradients by the fixed tree.
-pub(super) struct Sums<'a> {
+/// Sums of gradients by the fixed tree, each times the factor of its row in the bag where they are
+/// `WEIGHED`.
+pub(super) struct Sums<'a, const WEIGHED: bool> {
     gradients: BagGradients<'a>,
     ends: &'a [u32],
     sums: &'a mut [f32],
     width: usize,
 }
 
-impl<'a> Sums<'a> {
+impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
     /// Sums of the rows of `update`, whose embeddings have `dim` lanes.
     #[inline(always)]
     pub(super) fn new(update: &'a Update<'a>, dim: usize, room: &'a mut SumsRoom) -> Self {
@@ -71,7 +73,7 @@ impl<'a> Sums<'a> {
         width: usize,
         room: &'a mut SumsRoom,
     ) -> Self {
-        let end = |block: usize| (blocks.start(block + 1) * gradients.field_columns.len()) as u32;
+        let end = |block: usize| (blocks.start(block + 1) * gradients.of_fields.len()) as u32;
         room.ends.clear();
         room.ends.reserve_exact(blocks.count());
         room.ends.extend((0..blocks.count()).map(end));
@@ -91,11 +93,11 @@ impl<'a> Sums<'a> {
             1 => self.start(0, bags.start, &mut seen),
             2 => {
                 self.start(0, bags.start, &mut seen);
-                let (values, d_wide) = self.gradients.of(bags.start + 1, &mut seen);
+                let bag = self.gradients.of(bags.start + 1, &mut seen);
                 let (embedding, wide) = self.place(0);
-                add(embedding, values);
+                bag.add_to::<WEIGHED>(embedding);
                 for sum in wide {
-                    *sum += d_wide;
+                    *sum += bag.wide::<WEIGHED>();
                 }
             }
             _ => self.by_block(bags, &mut seen),
@@ -131,10 +133,10 @@ impl<'a> Sums<'a> {
     /// Begins the sum number `place` of the stack with the bag number `at`.
     #[inline(always)]
     fn start(&mut self, place: usize, at: usize, seen: &mut Seen) {
-        let (values, d_wide) = self.gradients.of(at, seen);
+        let bag = self.gradients.of(at, seen);
         let (embedding, wide) = self.place(place);
-        copy(embedding, values);
-        wide.fill(d_wide);
+        bag.copy_to::<WEIGHED>(embedding);
+        wide.fill(bag.wide::<WEIGHED>());
     }
 
     /// Adds to the sum number `place` those of `bags` that lie before `end`; gives the number of
@@ -146,16 +148,16 @@ impl<'a> Sums<'a> {
         let mut of_wide = wide.first().copied().unwrap_or_default();
         let next = if let Ok(sum) = <&mut [f32; TILE]>::try_from(&mut *embedding) {
             let mut in_register = *sum;
-            let next = gradients.each(bags, end, seen, |values, d_wide| {
-                add(&mut in_register, values);
-                of_wide += d_wide;
+            let next = gradients.each(bags, end, seen, |bag| {
+                bag.add_to::<WEIGHED>(&mut in_register);
+                of_wide += bag.wide::<WEIGHED>();
             });
             *sum = in_register;
             next
         } else {
-            gradients.each(bags, end, seen, |values, d_wide| {
-                add(embedding, values);
-                of_wide += d_wide;
+            gradients.each(bags, end, seen, |bag| {
+                bag.add_to::<WEIGHED>(embedding);
+                of_wide += bag.wide::<WEIGHED>();
             })
         };
         wide.fill(of_wide);
@@ -177,17 +179,45 @@ impl<'a> Sums<'a> {
     }
 }
 
+/// The gradient of one bag, and the factor of a row in it.
+struct BagGradient<'a> {
+    /// Of its pooled embedding.
+    values: &'a [f32],
+    /// Of its example's first order.
+    d_wide: f32,
+    factor: f32,
+}
+
+impl BagGradient<'_> {
+    #[inline(always)]
+    fn copy_to<const WEIGHED: bool>(&self, to: &mut [f32]) {
+        if WEIGHED { copy_times(to, self.values, self.factor) } else { copy(to, self.values) }
+    }
+
+    #[inline(always)]
+    fn add_to<const WEIGHED: bool>(&self, sum: &mut [f32]) {
+        if WEIGHED { add_times(sum, self.values, self.factor) } else { add(sum, self.values) }
+    }
+
+    #[inline(always)]
+    fn wide<const WEIGHED: bool>(&self) -> f32 {
+        if WEIGHED { self.d_wide * self.factor } else { self.d_wide }
+    }
+}
+
 /// The gradients of bags.
 #[derive(Clone, Copy)]
 struct BagGradients<'a> {
     /// Bags by row. // (occurrences)
     bags: &'a [u32],
+    /// The factor of the row in each; empty where all are 1. // (occurrences)
+    factors: &'a [f32],
     /// Gradient of the pooled embeddings. // (examples, embedding columns)
     d_x: &'a [f32],
     /// Gradient of the sums of first-order weights. // (examples)
     d_first_order: &'a [f32],
     labels: &'a [f32],
-    field_columns: &'a [usize],
+    of_fields: &'a [Field],
     fields: Divisor,
     columns: usize,
     dim: usize,
@@ -196,23 +226,23 @@ struct BagGradients<'a> {
 impl<'a> BagGradients<'a> {
     #[inline(always)]
     fn new(update: &'a Update<'a>, dim: usize) -> Self {
-        let Update { field_columns, columns, request, gradients, .. } = *update;
+        let Update { fields: of_fields, columns, request, gradients, .. } = *update;
         Self {
             bags: &request.bags,
+            factors: &request.bag_factors,
             d_x: gradients.d_x,
             d_first_order: gradients.d_first_order,
             labels: gradients.labels,
-            field_columns,
-            fields: Divisor::new(field_columns.len() as u32),
+            of_fields,
+            fields: Divisor::new(of_fields.len() as u32),
             columns,
             dim,
         }
     }
 
-    /// The gradient of the bag number `at`: of its pooled embedding, and of its example's first
-    /// order. A later one is asked for.
+    /// The gradient of the bag number `at`. A later one is asked for.
     #[inline(always)]
-    fn of(&self, at: usize, seen: &mut Seen) -> (&'a [f32], f32) {
+    fn of(&self, at: usize, seen: &mut Seen) -> BagGradient<'a> {
         if self.dim > 0
             && let Some(ahead) = self.bags.get(at + BAGS_AHEAD)
         {
@@ -221,7 +251,11 @@ impl<'a> BagGradients<'a> {
         let bag = self.bags[at];
         let example = self.fields.quotient(bag);
         seen.meet(example, self.labels);
-        (self.embedding(bag, example), self.d_first_order[example as usize])
+        BagGradient {
+            values: self.embedding(bag, example),
+            d_wide: self.d_first_order[example as usize],
+            factor: self.factors.get(at).copied().unwrap_or(1.0),
+        }
     }
 
     #[inline(always)]
@@ -229,8 +263,8 @@ impl<'a> BagGradients<'a> {
         if self.dim == 0 {
             return &[];
         }
-        let field = bag as usize - example as usize * self.field_columns.len();
-        let start = example as usize * self.columns + self.field_columns[field];
+        let field = bag as usize - example as usize * self.of_fields.len();
+        let start = example as usize * self.columns + self.of_fields[field].column;
         &self.d_x[start..start + self.dim]
     }
 
@@ -242,12 +276,11 @@ impl<'a> BagGradients<'a> {
         bags: Range<usize>,
         end: u32,
         seen: &mut Seen,
-        mut take: impl FnMut(&[f32], f32),
+        mut take: impl FnMut(BagGradient<'a>),
     ) -> usize {
         let mut at = bags.start;
         while at < bags.end && self.bags[at] < end {
-            let (values, d_wide) = self.of(at, seen);
-            take(values, d_wide);
+            take(self.of(at, seen));
             at += 1;
         }
         at

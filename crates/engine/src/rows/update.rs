@@ -14,7 +14,7 @@ use super::blocks::Blocks;
 use super::sums::{Sums, SumsRoom};
 use super::workspaces::{Workspaces, refill};
 use super::{Gradients, Laps};
-use crate::{History, Request, TableSpec};
+use crate::{Field, History, Request, TableSpec};
 
 /// Bags that one task takes, unless a row has more by itself.
 const GRAIN_BAGS: usize = 4096;
@@ -24,8 +24,7 @@ const ROWS_AHEAD: usize = 8;
 /// Everything that the update of one table reads.
 pub(super) struct Update<'a> {
     pub(super) table: &'a TableSpec,
-    /// First column of each field.
-    pub(super) field_columns: &'a [usize],
+    pub(super) fields: &'a [Field],
     /// Columns of the pooled embeddings.
     pub(super) columns: usize,
     pub(super) request: &'a Request,
@@ -112,9 +111,12 @@ impl WithSimd for Rows<'_> {
         let Update { table, workspaces, .. } = *self.update;
         let mut workspace = workspaces.take(Workspace::default);
         match (table.storage, table.dim) {
-            (Storage::F32, 0) => self.run(Storage::F32, 0, &mut workspace),
-            (Storage::F32, 16) => self.run(Storage::F32, 16, &mut workspace),
-            (storage, dim) => self.run(storage, dim, &mut workspace),
+            (storage, dim) if self.update.request.is_weighed() => {
+                self.run::<true>(storage, dim, &mut workspace);
+            }
+            (Storage::F32, 0) => self.run::<false>(Storage::F32, 0, &mut workspace),
+            (Storage::F32, 16) => self.run::<false>(Storage::F32, 16, &mut workspace),
+            (storage, dim) => self.run::<false>(storage, dim, &mut workspace),
         }
         workspaces.put_back(workspace);
     }
@@ -122,12 +124,12 @@ impl WithSimd for Rows<'_> {
 
 impl Rows<'_> {
     #[inline(always)]
-    fn run(self, storage: Storage, dim: usize, workspace: &mut Workspace) {
+    fn run<const WEIGHED: bool>(self, storage: Storage, dim: usize, workspace: &mut Workspace) {
         let Self { update, mut rows, occurrences, first } = self;
         let Update { table, request, admissions, .. } = *update;
         let (weights, lanes) = (table.weight_lanes(), table.model_lanes());
         refill(&mut workspace.weights, table.weight_count());
-        let mut sums = Sums::new(update, dim, &mut workspace.sums);
+        let mut sums = Sums::<WEIGHED>::new(update, dim, &mut workspace.sums);
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
             rows.prefetch(index + ROWS_AHEAD);
             if admissions.is_some_and(|admissions| admissions.refused(first + index)) {

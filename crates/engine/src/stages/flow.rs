@@ -1,6 +1,9 @@
 //! What flows through the stages: mini-batches, the batches they are planned in, and marks.
 
-use crate::{GroupUnit, Part};
+use stepwell_base::Key;
+
+use crate::planner::Asked;
+use crate::{Group, GroupUnit, Part};
 
 /// What is done with a mini-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,27 @@ pub struct MiniBatch<C> {
     pub parts: Vec<Part>,
     /// What the caller carries along.
     pub cargo: C,
+}
+
+impl<C> MiniBatch<C> {
+    /// The distinct keys of the tables of `group`.
+    pub(crate) fn keys_of<'a>(
+        &'a self,
+        group: &'a Group,
+    ) -> impl Iterator<Item = &'a [Key]> + Clone {
+        group.members().iter().map(|table| &self.parts[*table].request.distinct[..])
+    }
+
+    /// What the tables of `group` ask for.
+    pub(crate) fn asked_of<'a>(&'a mut self, group: &'a Group) -> Vec<Asked<'a>> {
+        // Both ascend.
+        let mut members = group.members().iter().zip(0..).peekable();
+        let asked = self.parts.iter_mut().enumerate().filter_map(|(number, part)| {
+            let (_, table) = members.next_if(|(member, _)| **member == number)?;
+            Some(Asked { table, keys: &part.request.distinct, slots: &mut part.rows.slots })
+        });
+        asked.collect()
+    }
 }
 
 /// Mini-batches on their way to the planner, or what happens between two batches, in order.

@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
+use stepwell_base::Key;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{Progress, Stage};
@@ -117,13 +118,15 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
 
     fn retire_unit(&mut self, unit: Unit<C>) {
         self.due.over(unit.trained);
-        for (number, planner) in self.planners.iter_mut().enumerate() {
+        for (number, (planner, group)) in self.planners.iter_mut().zip(&self.groups).enumerate() {
             if let Some(moves) = unit.moves.get(number) {
                 planner.pulled(&moves.fills);
             }
             for mini in &unit.minis {
-                let rows = &mini.parts[number].rows;
-                planner.retire(&rows.slots, &rows.occurrences);
+                for table in group.members() {
+                    let rows = &mini.parts[*table].rows;
+                    planner.retire(&rows.slots, &rows.occurrences);
+                }
             }
         }
         unit.minis.into_iter().for_each(|mini| self.spares.keep(mini));
@@ -142,8 +145,8 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                 Received::Item(Item::Checkpoint) => self.waiting.push_back(Waiting::Checkpoint),
                 Received::Item(Item::Batch(batch)) => {
                     for mini in &batch {
-                        for (planner, part) in self.planners.iter_mut().zip(&mini.parts) {
-                            planner.learn(mini.number, &part.request.distinct);
+                        for (planner, group) in self.planners.iter_mut().zip(&self.groups) {
+                            planner.learn(mini.number, mini.keys_of(group));
                         }
                     }
                     self.waiting.push_back(Waiting::Batch(batch.into()));
@@ -188,7 +191,10 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
 
     /// Whether one more unit leaves enough of the slab to rows that nobody waits for.
     fn may_widen(&self) -> bool {
-        let roomy = |planner: &Planner| planner.pinned() * WINDOW_PART <= planner.slots();
+        let roomy = |planner: &Planner| {
+            // What stays anyway waits for no room.
+            planner.is_whole() || planner.pinned() * WINDOW_PART <= planner.slots()
+        };
         self.in_flight < WINDOW_LEAST || self.planners.iter().all(roomy)
     }
 
@@ -215,9 +221,9 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             self.planners.iter().map(|_| GroupUnit::default()).collect();
         self.planners.iter_mut().for_each(Planner::begin_unit);
         let mut minis = Vec::with_capacity(batch.len());
-        if self.rules.hold(Rule::CutBatch) || fits_whole(&self.planners, &batch) {
+        if self.rules.hold(Rule::CutBatch) || fits_whole(&self.planners, &self.groups, &batch) {
             while let Some(mini) = batch.front() {
-                match fits(&mut self.planners, mini) {
+                match fits(&mut self.planners, &self.groups, mini) {
                     Fit::Now => {}
                     Fit::Later => break,
                     Fit::Never => return Err(too_large(&self.planners, &self.groups, mini)),
@@ -243,25 +249,29 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
 
     fn plan_mini(&mut self, mini: &mut MiniBatch<C>, moves: &mut [GroupUnit]) -> Result<()> {
         let number = mini.number;
-        for ((planner, part), moves) in self.planners.iter_mut().zip(&mut mini.parts).zip(moves) {
-            planner.plan(number, &part.request.distinct, moves, &mut part.rows.slots)?;
+        for ((planner, group), moves) in self.planners.iter_mut().zip(&self.groups).zip(moves) {
+            planner.plan(number, &mut mini.asked_of(group), moves)?;
         }
         Ok(())
     }
 }
 
 /// Whether a whole batch surely fits now: what is asked only where a rule is switched off.
-fn fits_whole<C>(planners: &[Planner], batch: &VecDeque<MiniBatch<C>>) -> bool {
-    planners.iter().enumerate().all(|(group, planner)| {
-        let keys = batch.iter().map(|mini| mini.parts[group].request.distinct.len());
-        keys.sum::<usize>() <= planner.cache().unpinned()
+fn fits_whole<C>(
+    planners: &[Planner],
+    groups: &[Arc<Group>],
+    batch: &VecDeque<MiniBatch<C>>,
+) -> bool {
+    planners.iter().zip(groups).all(|(planner, group)| {
+        let keys = batch.iter().flat_map(|mini| mini.keys_of(group));
+        keys.map(<[Key]>::len).sum::<usize>() <= planner.cache().unpinned()
     })
 }
 
-fn fits<C>(planners: &mut [Planner], mini: &MiniBatch<C>) -> Fit {
+fn fits<C>(planners: &mut [Planner], groups: &[Arc<Group>], mini: &MiniBatch<C>) -> Fit {
     let mut worst = Fit::Now;
-    for (planner, part) in planners.iter_mut().zip(&mini.parts) {
-        match planner.fits(&part.request.distinct) {
+    for (planner, group) in planners.iter_mut().zip(groups) {
+        match planner.fits(mini.keys_of(group)) {
             Fit::Never => return Fit::Never,
             Fit::Later => worst = Fit::Later,
             Fit::Now => {}
@@ -271,27 +281,38 @@ fn fits<C>(planners: &mut [Planner], mini: &MiniBatch<C>) -> Fit {
 }
 
 fn too_large<C: Cargo>(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch<C>) -> Error {
-    let all = planners.iter().zip(groups).zip(&mini.parts);
-    let largest = all.max_by_key(|((_, group), part)| {
-        part.request.distinct.len() * 1_000_000 / group.slab.slots().max(1)
-    });
-    let Some(((planner, group), part)) = largest else {
-        unreachable!("a mini-batch without tables fits")
-    };
-    let rows = part.request.distinct.len();
-    let bytes = planner.slab_bytes(rows as u64, group.spec.row_lanes());
-    let most =
-        planner.slab_bytes(part.request.occurrence_rows.len() as u64, group.spec.row_lanes());
+    let rows = |group: &Group| mini.keys_of(group).map(<[Key]>::len).sum::<usize>();
+    let all = planners.iter().zip(groups);
+    let whole = all.clone().find(|(planner, _)| planner.is_whole());
+    if let Some((planner, group)) = whole.filter(|(_, group)| rows(group) <= group.slab.slots()) {
+        return Error::NotWhole {
+            table: group.names(),
+            slots: planner.slots(),
+            rows: planner.cache().existing().count() + rows(group),
+        };
+    }
+    let largest = all.max_by_key(|(_, group)| rows(group) * 1_000_000 / group.slab.slots().max(1));
+    let Some((planner, group)) = largest else { unreachable!("a mini-batch without tables fits") };
+    let asked = group.members().iter().map(|table| &mini.parts[*table].request);
+    let occurrences: usize = asked.map(|request| request.occurrence_rows.len()).sum();
+    let (rows, lanes) = (rows(group), group.spec().row_lanes());
+    let bytes = planner.slab_bytes(rows as u64, lanes);
     Error::MiniBatchTooLarge {
         examples: mini.cargo.examples(),
         rows,
-        table: group.spec.name.clone(),
+        table: group.names(),
         slots: group.slab.slots(),
         row_bytes: bytes / rows.max(1) as u64,
-        // The groups share the memory equally.
-        needed: bytes * groups.len() as u64,
-        needed_most: most * groups.len() as u64,
+        needed: scaled(bytes, groups, group),
+        needed_most: scaled(planner.slab_bytes(occurrences as u64, lanes), groups, group),
     }
+}
+
+/// Bytes of all groups together that give `group` so many, as they are shared out now.
+fn scaled(bytes: u64, groups: &[Arc<Group>], group: &Group) -> u64 {
+    let of = |group: &Group| (group.slab.slots() * group.spec().row_bytes()) as u64;
+    let all: u64 = groups.iter().map(|group| of(group)).sum();
+    (u128::from(bytes) * u128::from(all)).div_ceil(u128::from(of(group).max(1))) as u64
 }
 
 impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {

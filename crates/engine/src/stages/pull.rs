@@ -90,13 +90,19 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
     /// Reads the rows of `unit` before their step, against [`Rule::ReadLate`].
     fn read_early(&self, unit: &mut Unit<C>) {
         for mini in &mut unit.minis {
-            for (part, group) in mini.parts.iter_mut().zip(&self.groups) {
+            let members = |group: &Arc<Group>| group.members().to_vec();
+            let of = self
+                .groups
+                .iter()
+                .flat_map(|group| members(group).into_iter().map(move |table| (table, group)));
+            for (table, group) in of {
+                let part = &mut mini.parts[table];
                 let held = group.slab.hold(&part.rows.slots);
-                let width = group.spec.weight_count();
+                let width = group.spec().weight_count();
                 let early = &mut part.rows.early;
                 *early = vec![0.0; held.len() * width];
                 for (row, early) in early.chunks_exact_mut(width).enumerate() {
-                    group.spec.weights(held.row(row)).copy_to(early);
+                    group.spec().weights(held.row(row)).copy_to(early);
                 }
             }
         }

@@ -110,6 +110,7 @@ fn spec() -> TableSpec {
         init_range: 0.1,
         seed: 1,
         life: None,
+        shared: false,
     }
 }
 

@@ -69,7 +69,7 @@ fn tiers(
     let mut disk = DiskTier::default();
     for (group, planner) in groups.iter().zip(planners) {
         let (traffic, stats) = (group.traffic.count(), group.store.stats());
-        let row_bytes = group.spec.row_bytes() as u64;
+        let row_bytes = group.spec().row_bytes() as u64;
         host.bytes_peak += planner.cache().rows() as u64 * row_bytes;
         host.uses += planner.touches();
         host.forwarded += traffic.forwarded;

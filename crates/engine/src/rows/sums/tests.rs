@@ -30,14 +30,18 @@ fn tree(sums: &[Option<Vec<f32>>], low: usize, high: usize) -> Option<Vec<f32>> 
 
 /// As the module's text has it, with lists.
 fn plainly(gradients: &BagGradients<'_>, bags: Range<usize>, blocks: Blocks, wide: usize) -> Sum {
-    let fields = gradients.field_columns.len();
+    let fields = gradients.of_fields.len();
     let mut sums = vec![None::<Vec<f32>>; blocks.count()];
     let mut examples: Vec<usize> = Vec::new();
-    for bag in &gradients.bags[bags] {
+    for at in bags {
+        let bag = &gradients.bags[at];
         let (example, field) = (*bag as usize / fields, *bag as usize % fields);
-        let start = example * gradients.columns + gradients.field_columns[field];
+        let start = example * gradients.columns + gradients.of_fields[field].column;
         let mut values = gradients.d_x[start..start + gradients.dim].to_vec();
         values.extend(vec![gradients.d_first_order[example]; wide]);
+        if let Some(factor) = gradients.factors.get(at) {
+            values.iter_mut().for_each(|value| *value *= factor);
+        }
         let block = (0..blocks.count()).find(|block| blocks.range(*block).contains(&example));
         let sum = &mut sums[block.unwrap()];
         match sum {
@@ -61,7 +65,8 @@ fn gradients_are_summed_as_by_lists() {
     let mut random = Stream::named(1, b"sums");
     let mut room = SumsRoom::default();
     for (dim, wide, blocks) in all_of(&[0, 1, 15, 16, 17, 40], &[0, 1, 2], &[1, 3, 8, 64]) {
-        let columns: Vec<usize> = (0..FIELDS).map(|field| (FIELDS - 1 - field) * dim).collect();
+        let columns: Vec<Field> =
+            (0..FIELDS).map(|field| Field::sum((FIELDS - 1 - field) * dim)).collect();
         let mut numbers =
             |count| -> Vec<f32> { (0..count).map(|_| random.next_symmetric(1.0)).collect() };
         let (d_x, d_first_order) = (numbers(EXAMPLES * FIELDS * dim), numbers(EXAMPLES));
@@ -76,12 +81,14 @@ fn gradients_are_summed_as_by_lists() {
             bags.extend(of_row);
             ends.push(bags.len());
         }
+        let factors: Vec<f32> = bags.iter().map(|bag| 0.25 + *bag as f32).collect();
         let gradients = BagGradients {
             bags: &bags,
+            factors: &[],
             d_x: &d_x,
             d_first_order: &d_first_order,
             labels: &labels,
-            field_columns: &columns,
+            of_fields: &columns,
             fields: Divisor::new(FIELDS as u32),
             columns: FIELDS * dim,
             dim,
@@ -89,10 +96,16 @@ fn gradients_are_summed_as_by_lists() {
         let blocks = Blocks::new(EXAMPLES, blocks);
         for row in ends.windows(2) {
             let wanted = plainly(&gradients, row[0]..row[1], blocks, wide);
-            let mut sums = Sums::of(gradients, blocks, dim + wide, &mut room);
+            let mut sums = Sums::<false>::of(gradients, blocks, dim + wide, &mut room);
             let (sum, seen) = sums.gradient(row[0]..row[1]);
             let is = (sum.to_vec(), seen.examples, seen.positives);
             assert_eq!(is, wanted, "{dim} {wide} {blocks:?} {row:?}");
+            let weighed = BagGradients { factors: &factors, ..gradients };
+            let wanted = plainly(&weighed, row[0]..row[1], blocks, wide);
+            let mut sums = Sums::<true>::of(weighed, blocks, dim + wide, &mut room);
+            let (sum, seen) = sums.gradient(row[0]..row[1]);
+            let is = (sum.to_vec(), seen.examples, seen.positives);
+            assert_eq!(is, wanted, "weighed: {dim} {wide} {blocks:?} {row:?}");
         }
     }
 }

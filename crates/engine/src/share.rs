@@ -1,0 +1,56 @@
+//! How memory is shared out among tables: those that were given a figure have it, the others share
+//! what is left by the bytes of rows that an example touches at most.
+
+/// What one table wants of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Bytes that it was given; none for a share of the rest.
+    pub given: Option<u64>,
+    /// Bytes of its rows that an example touches at most: ids times bytes of a slot, with
+    /// its metadata.
+    pub touched: u64,
+}
+
+/// The bytes of each of `wants`, which are `total` together or less.
+///
+/// # Errors
+/// When what was given is more than `total`: that sum.
+pub fn share(total: u64, wants: &[Want]) -> Result<Vec<u64>, u64> {
+    let given = wants.iter().filter_map(|want| want.given);
+    let given = given.fold(0u64, u64::saturating_add);
+    let left = total.checked_sub(given).ok_or(given)?;
+    let rest = wants.iter().filter(|want| want.given.is_none());
+    let touched: u128 = rest.map(|want| u128::from(want.touched)).sum();
+    let of = |want: &Want| {
+        let part = u128::from(left) * u128::from(want.touched) / touched.max(1);
+        want.given.unwrap_or(part as u64)
+    };
+    Ok(wants.iter().map(of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn want(given: impl Into<Option<u64>>, touched: u64) -> Want {
+        Want { given: given.into(), touched }
+    }
+
+    #[test]
+    fn what_is_left_goes_by_the_bytes_that_an_example_touches() {
+        assert_eq!(share(100, &[want(None, 7)]), Ok(vec![100]));
+        assert_eq!(share(100, &[want(None, 1), want(None, 3)]), Ok(vec![25, 75]));
+        let wants = [want(None, 2), want(40, 9), want(None, 1)];
+        assert_eq!(share(100, &wants), Ok(vec![40, 40, 20]));
+        assert_eq!(share(u64::MAX, &[want(None, 1), want(None, 1)]), Ok(vec![u64::MAX / 2; 2]));
+        assert_eq!(share(100, &[]), Ok(Vec::new()));
+        assert_eq!(share(100, &[want(None, 0), want(None, 0)]), Ok(vec![0, 0]));
+    }
+
+    #[test]
+    fn more_than_there_is_cannot_be_given() {
+        assert_eq!(share(100, &[want(60, 1), want(41, 1)]), Err(101));
+        assert_eq!(share(100, &[want(60, 1), want(40, 1), want(None, 1)]), Ok(vec![60, 40, 0]));
+        assert_eq!(share(1, &[want(u64::MAX, 1), want(9, 1)]), Err(u64::MAX));
+    }
+}
