@@ -1,5 +1,6 @@
 //! What a run is told.
 
+mod columns;
 mod model;
 mod tables;
 

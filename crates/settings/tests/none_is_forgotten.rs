@@ -19,6 +19,8 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         data,
         synth: SynthConfig { examples, vocab_scale },
         model,
+        tables: _,
+        features: _,
         tiers,
         pipeline: PipelineConfig { lookahead, horizon },
         staleness,

@@ -1,0 +1,119 @@
+//! Names of columns: `C1` and on for ids, `I1` and on for dense values, `C5-C9` for several.
+
+use super::FeatureConfig;
+
+/// Most columns of ids that one feature of the settings may name, and the last that has a name.
+pub(crate) const COLUMNS_MAX: usize = 65_536;
+
+impl FeatureConfig {
+    /// Its columns of ids, counted from 0, in the order in which they are named: a feature each.
+    ///
+    /// # Errors
+    /// What is wrong, and the mend; nothing of what the data has is known here.
+    pub fn columns_of(&self) -> Result<Vec<usize>, String> {
+        let mut columns = Vec::new();
+        for name in &self.columns {
+            let (first, last) = range(name)?;
+            columns.extend(first..=last);
+            if columns.len() > COLUMNS_MAX {
+                return Err(format!("has more than {COLUMNS_MAX} columns: give fewer"));
+            }
+        }
+        match (columns.is_empty(), twice(&columns)) {
+            (true, _) => Err("is empty: give one column of ids or more, such as C1".to_owned()),
+            (_, Some(column)) => Err(format!("has C{} twice: name it once", column + 1)),
+            _ => Ok(columns),
+        }
+    }
+
+    /// The dense column whose value weights its bags, counted from 0.
+    ///
+    /// # Errors
+    /// What is wrong, and the mend; nothing of what the data has is known here.
+    pub fn weight_column(&self) -> Result<Option<usize>, String> {
+        let Some(name) = &self.weight else { return Ok(None) };
+        let column = numbered(name, 'I').ok_or_else(|| {
+            format!("is {name}: give a dense column, I1 to I{COLUMNS_MAX}, or leave it out")
+        });
+        column.map(Some)
+    }
+}
+
+/// First and last column of `C3` or `C5-C9`, counted from 0.
+fn range(name: &str) -> Result<(usize, usize), String> {
+    let (first, last) = name.split_once('-').unwrap_or((name, name));
+    match (numbered(first, 'C'), numbered(last, 'C')) {
+        (Some(first), Some(last)) if first <= last => Ok((first, last)),
+        (Some(_), Some(_)) => Err(format!("has {name}, which goes down: give {last}-{first}")),
+        _ => Err(format!(
+            "has {name}: give columns of ids, C1 to C{COLUMNS_MAX}, or ranges such as C5-C9"
+        )),
+    }
+}
+
+/// The column of this name, counted from 0, where it is one with this letter.
+fn numbered(name: &str, letter: char) -> Option<usize> {
+    let digits = name.strip_prefix(letter)?;
+    let is_plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: usize = digits.parse().ok().filter(|_| is_plain)?;
+    (1..=COLUMNS_MAX).contains(&number).then(|| number - 1)
+}
+
+/// A column that is named twice.
+fn twice(columns: &[usize]) -> Option<usize> {
+    let mut sorted = columns.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(names: &[&str]) -> Result<Vec<usize>, String> {
+        let columns = names.iter().map(|name| (*name).to_owned()).collect();
+        FeatureConfig { columns, ..FeatureConfig::default() }.columns_of()
+    }
+
+    fn weight(name: Option<&str>) -> Result<Option<usize>, String> {
+        let weight = name.map(str::to_owned);
+        FeatureConfig { weight, ..FeatureConfig::default() }.weight_column()
+    }
+
+    #[test]
+    fn ranges_stand_for_all_columns_between() {
+        assert_eq!(columns(&["C1", "C5-C9"]), Ok(vec![0, 4, 5, 6, 7, 8]));
+        assert_eq!(columns(&["C7-C7", "C2"]), Ok(vec![6, 1]));
+        assert_eq!(columns(&["C1-C65536"]).map(|all| all.len()), Ok(65_536));
+    }
+
+    #[test]
+    fn what_names_no_columns_is_answered_with_the_mend() {
+        let give = "give columns of ids, C1 to C65536, or ranges such as C5-C9";
+        for name in ["", "C", "C0", "C01", "C+1", "C-1", "X3", "I3", "c3", "C65537", "C1-", "-C1"] {
+            assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
+        }
+        for name in ["C1-C2-C3", "C1-5", "C1 - C5", "C99999999999999999999999", "Cé"] {
+            assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
+        }
+        let down = "has C9-C5, which goes down: give C5-C9";
+        assert_eq!(columns(&["C9-C5"]), Err(down.to_owned()));
+        let twice = "has C6 twice: name it once";
+        assert_eq!(columns(&["C6", "C5-C9"]), Err(twice.to_owned()));
+        let empty = "is empty: give one column of ids or more, such as C1";
+        assert_eq!(columns(&[]), Err(empty.to_owned()));
+        let many = "has more than 65536 columns: give fewer";
+        assert_eq!(columns(&["C1-C65536"; 1000]), Err(many.to_owned()));
+    }
+
+    #[test]
+    fn a_weight_is_a_dense_column() {
+        assert_eq!(weight(None), Ok(None));
+        assert_eq!(weight(Some("I1")), Ok(Some(0)));
+        assert_eq!(weight(Some("I13")), Ok(Some(12)));
+        for name in ["", "I0", "C3", "I1-I2", "3", "I65537"] {
+            let why = format!("is {name}: give a dense column, I1 to I65536, or leave it out");
+            assert_eq!(weight(Some(name)), Err(why));
+        }
+    }
+}
