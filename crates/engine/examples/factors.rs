@@ -33,7 +33,7 @@ fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f
     // The user's vector comes first, the item's behind it.
     let columns =
         Columns { of_fields: vec![vec![Field::sum(0)], vec![Field::sum(DIM)]], count: 2 * DIM };
-    let shape = Shape { blocks: 8, staleness: 0, sketch_bytes: 0 };
+    let shape = Shape { blocks: 8, ..Shape::default() };
     let tiers = Tiers { memory, ..Tiers::default() };
     let mut session =
         Session::open(vec![table(0, "users"), table(1, "items")], columns, shape, &tiers)?;

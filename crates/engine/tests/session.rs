@@ -30,7 +30,7 @@ fn open(tiers: &Tiers) -> Result<Session, String> {
     let mean = Field { column: 4, pooling: Pooling::Mean };
     let of_fields = vec![vec![Field::sum(0), mean], vec![Field::sum(8)], vec![Field::sum(10)]];
     let columns = Columns { of_fields, count: 14 };
-    let shape = Shape { blocks: 4, staleness: 0, sketch_bytes: 0 };
+    let shape = Shape { blocks: 4, ..Shape::default() };
     Session::open(tables, columns, shape, tiers).map_err(|error| error.to_string())
 }
 
@@ -150,7 +150,7 @@ fn pooled(weights: &[f32]) -> ([Vec<f32>; 2], Vec<f32>) {
         shared: false,
     };
     let columns = Columns { of_fields: vec![fields.collect()], count: 12 };
-    let shape = Shape { blocks: 1, staleness: 0, sketch_bytes: 0 };
+    let shape = Shape { blocks: 1, ..Shape::default() };
     let mut session = Session::open(vec![table], columns, shape, &Tiers::default()).unwrap();
     let single = Bags {
         keys: [1, 2, 3].map(Key).to_vec(),

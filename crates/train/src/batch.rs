@@ -3,6 +3,8 @@
 use stepwell_base::Key;
 use stepwell_engine::{Cargo, Request, WorkingSet};
 
+use crate::features::Features;
+
 /// A place in the training data, between two examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Position {
@@ -67,11 +69,18 @@ impl Cargo for Examples {
 /// What the pipeline carries through the engine.
 pub(crate) type MiniBatch = stepwell_engine::MiniBatch<Examples>;
 
-/// The most bytes of a mini-batch of `examples` examples.
-pub(crate) fn mini_batch_bytes_max(examples: u64, dense: u64, slots: u64) -> u64 {
-    let ids = examples * slots;
-    let keys = ids * size_of::<Key>() as u64;
-    examples * (dense + 2) * 4 + keys + Request::bytes_max(ids, ids) + WorkingSet::bytes_max(ids)
+/// The most bytes of a mini-batch of `examples` examples with so many dense features.
+pub(crate) fn mini_batch_bytes_max(examples: u64, dense: u64, features: &Features) -> u64 {
+    // The ends of bags are counted once, with the first table.
+    let mut bags = examples * features.fields();
+    let of_table = |(table, ids): (usize, u64)| {
+        let (ids, weighed) = (examples * ids, features.is_weighed(table));
+        let keys = ids * size_of::<Key>() as u64;
+        let bags = std::mem::take(&mut bags);
+        keys + Request::bytes_max(bags, ids, weighed) + WorkingSet::bytes_max(ids)
+    };
+    let tables: u64 = features.ids_by_table().into_iter().enumerate().map(of_table).sum();
+    examples * (dense + 2) * 4 + tables
 }
 
 /// Something that happens between two mini-batches, in order with them.

@@ -4,8 +4,8 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{Input, Schema};
 use stepwell_engine::{
-    Admission, BATCHES_QUEUED, EmbeddingBags, GroupUnit, Grouper, Life, Planner, Puller, SPARES,
-    Staging, TableSpec, UNITS_PULLED,
+    Admission, BATCHES_QUEUED, EmbeddingBags, GroupTables, GroupUnit, Grouper, Life, Planner,
+    Puller, SPARES, Staging, TableSpec, UNITS_PULLED, Want, share,
 };
 use stepwell_mem::{Victim, bytes_for, slots_within};
 use stepwell_settings::Config;
@@ -13,7 +13,7 @@ use stepwell_ssd::StoreOptions;
 
 use crate::batch::mini_batch_bytes_max;
 use crate::metrics::Auc;
-use crate::models::Model;
+use crate::models::{Model, named};
 use crate::pipeline::BLOCKS_PER_PARSER;
 use crate::room::{self, Wants};
 use crate::step::Trainer;
@@ -37,7 +37,7 @@ pub(crate) const BLOCK_BYTES: usize = stepwell_data::BLOCK_BYTES / 4;
 /// The sizes that a run is built with, and the sum of all bounds.
 #[derive(Clone, Debug)]
 pub struct Capacity {
-    /// Slots of each table group's slab.
+    /// Slots of the slab of each table group.
     pub slots: Vec<usize>,
     /// Mini-batches whose keys are known at once.
     pub horizon: usize,
@@ -82,14 +82,12 @@ impl Capacity {
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let config = wanted.config;
         wanted.stores.iter().try_for_each(StoreOptions::check)?;
-        let tables = wanted.model.tables();
-        let share = config.tiers.dram.0 / tables.len().max(1) as u64;
-        let slots = tables
-            .iter()
-            .map(|table| slots_of(config, table, share))
+        let memory = Shares::of(config, wanted.model)?.memory;
+        let groups = wanted.model.groups().iter().zip(memory);
+        let slots = groups
+            .map(|(group, bytes)| slots_of(config, (wanted.model, group), bytes))
             .collect::<Result<Vec<usize>>>()?;
-        let chunk_rows = tables
-            .iter()
+        let chunk_rows = specs(wanted.model)
             .zip(&slots)
             .map(|(table, slots)| {
                 (CHUNK_BYTES / table.row_bytes()).clamp(1, (slots / CHUNKS).max(1))
@@ -118,22 +116,23 @@ impl Capacity {
         if config.checkpoint.dir.is_none() {
             return Ok(());
         }
-        let slots = wanted.schema.slots as u64;
-        let ids = wanted.examples.map_or(u64::MAX, |examples| examples.saturating_mul(slots));
-        for ((table, options), slots) in
-            wanted.model.tables().iter().zip(wanted.stores).zip(&self.slots)
-        {
+        let groups = wanted.model.groups().iter().zip(wanted.stores).zip(&self.slots);
+        for ((group, options), slots) in groups {
+            let of_example = ids_of(wanted.model, group);
+            let ids = wanted.examples.map_or(u64::MAX, |count| count.saturating_mul(of_example));
             let rows = ids.min(*slots as u64);
             let needed = options.index_bytes_for(rows);
             if options.index_bytes_max < needed {
-                let tables = wanted.stores.len() as u64;
+                // As large a part of the whole as it is now.
+                let times = u128::from(config.tiers.index.0) * u128::from(needed);
+                let whole = times.div_ceil(u128::from(options.index_bytes_max.max(1)));
                 return Err(Error::Config(format!(
                     "tiers.index = {} is too small for a checkpoint of table '{}': {rows} rows in \
                      memory take up to {}; raise tiers.index to {} or more, or lower tiers.dram",
                     config.tiers.index,
-                    table.name,
+                    names_of(wanted.model, group),
                     ByteCount(needed),
-                    needed.saturating_mul(tables)
+                    u64::try_from(whole).unwrap_or(u64::MAX).max(needed)
                 )));
             }
         }
@@ -162,13 +161,18 @@ impl Capacity {
 
     fn add_bounds(&mut self, wanted: &Wanted<'_>) -> Result<()> {
         let config = wanted.config;
-        let tables = wanted.model.tables();
+        let model = wanted.model;
         let mut budget = Budget::default();
-        for (table, slots) in tables.iter().zip(&self.slots) {
+        for (group, slots) in model.groups().iter().zip(&self.slots) {
+            let table = &model.tables()[group.tables[0]];
+            let of = match model.tables().len() {
+                1 => String::new(),
+                _ => format!(", {}", names_of(model, group)),
+            };
             budget.add(
                 ROWS_IN_MEMORY,
                 slab_bytes(config, table, *slots as u64),
-                format!("tiers.dram: {slots} slots of {} bytes", table.row_bytes()),
+                format!("tiers.dram: {slots} slots of {} bytes{of}", table.row_bytes()),
             );
         }
         self.add_store(&mut budget, wanted);
@@ -181,12 +185,10 @@ impl Capacity {
     }
 
     fn add_store(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
-        let tables = wanted.model.tables();
         for options in wanted.stores {
             options.add_bounds(1, budget);
         }
-        let staging: u64 = tables
-            .iter()
+        let staging: u64 = specs(wanted.model)
             .zip(&self.chunk_rows)
             .map(|(table, rows)| Staging::bytes_max(table.row_lanes(), *rows, self.chunks))
             .sum();
@@ -195,7 +197,7 @@ impl Capacity {
         let units = UNITS_PULLED.min(wanted.config.pipeline.lookahead + 1);
         let rows = unit * units as u64;
         let pulling: u64 =
-            tables.iter().map(|table| Puller::bytes_max(table.row_bytes(), rows)).sum();
+            specs(wanted.model).map(|table| Puller::bytes_max(table.row_bytes(), rows)).sum();
         budget.add("rows coming up", pulling, format!("read buffers, lists of {units} units"));
         let units = wanted.config.pipeline.lookahead as u64 + 1;
         let slots: usize = self.slots.iter().sum();
@@ -207,7 +209,7 @@ impl Capacity {
 
     /// Distinct rows of a full batch at most.
     fn unit_rows(&self, wanted: &Wanted<'_>) -> u64 {
-        let ids = (wanted.config.batch() * wanted.schema.slots) as u64;
+        let ids = wanted.config.batch() as u64 * ids_of_all(wanted.model);
         ids.min(self.slots.iter().sum::<usize>() as u64)
     }
 
@@ -237,12 +239,12 @@ impl Capacity {
     fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
         let (batch, schema) = (config.batch() as u64, wanted.schema);
-        let bytes = mini_batch_bytes_max(batch, schema.dense as u64, schema.slots as u64);
+        let bytes = mini_batch_bytes_max(batch, schema.dense as u64, wanted.model.features());
         // Being cut, queued, known, planned, and coming back.
         let held =
             BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4 + SPARES;
         budget.add("batches", bytes * held as u64, format!("{held} of {}", ByteCount(bytes)));
-        let ids = (config.data.mini_batch * schema.slots) as u64;
+        let ids = config.data.mini_batch as u64 * ids_of_all(wanted.model);
         let unit = self.unit_rows(wanted);
         let planning = Planner::bytes_max(ids, self.horizon as u64, unit) + Grouper::bytes_max(ids);
         budget.add("planning", planning, format!("{} mini-batches known ahead", self.horizon));
@@ -274,8 +276,11 @@ impl Capacity {
     fn add_history(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
         let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0u64);
-        let rows = (config.data.mini_batch * wanted.schema.slots) as u64;
-        for table in wanted.model.tables() {
+        let of_tables = wanted.model.features().ids_by_table();
+        let sketch_bytes = wanted.model.sketch_bytes();
+        for ((table, ids), sketch) in wanted.model.tables().iter().zip(of_tables).zip(sketch_bytes)
+        {
+            let rows = config.data.mini_batch as u64 * ids;
             let kept = EmbeddingBags::stale_bytes_max(table, config.staleness as u64, rows);
             // A checkpoint is written from a copy.
             let copies = 1 + u64::from(config.checkpoint.dir.is_some());
@@ -284,8 +289,9 @@ impl Capacity {
                 elsewhere += EmbeddingBags::elsewhere_bytes_max(table, rows);
             }
             if let Some(Life { admission: Admission::After(_), .. }) = table.life {
-                let sketch = config.life.sketch.0 / wanted.model.tables().len() as u64;
-                sketches = sketch.saturating_mul(copies).saturating_add(sketches);
+                sketches = EmbeddingBags::sketch_bytes_max(*sketch)
+                    .saturating_mul(copies)
+                    .saturating_add(sketches);
             }
         }
         if elsewhere > 0 {
@@ -299,6 +305,70 @@ impl Capacity {
                 if config.checkpoint.dir.is_some() { ", copied for a checkpoint" } else { "" };
             budget.add("admission", sketches, format!("rows.sketch{copied}"));
         }
+    }
+}
+
+/// The first table of each group, whose rows have the parts of all of its tables.
+fn specs(model: &Model) -> impl Iterator<Item = &TableSpec> {
+    model.groups().iter().map(|group| &model.tables()[group.tables[0]])
+}
+
+/// Names of the tables of a group.
+fn names_of(model: &Model, group: &GroupTables) -> String {
+    let names = group.tables.iter().map(|table| model.tables()[*table].name.as_str());
+    names.collect::<Vec<&str>>().join("', '")
+}
+
+/// Ids that an example has at most in the tables of a group.
+fn ids_of(model: &Model, group: &GroupTables) -> u64 {
+    let ids = model.features().ids_by_table();
+    group.tables.iter().map(|table| ids[*table]).sum()
+}
+
+/// Ids that an example has at most.
+fn ids_of_all(model: &Model) -> u64 {
+    model.features().ids_by_table().into_iter().sum()
+}
+
+/// What each table group has of the memory, of the index and of the page cache. A table that was
+/// given memory has that; the rest goes by the bytes of rows that an example touches, the index by
+/// its ids.
+pub(crate) struct Shares {
+    pub(crate) memory: Vec<u64>,
+    pub(crate) index: Vec<u64>,
+    pub(crate) page_cache: Vec<u64>,
+}
+
+impl Shares {
+    /// # Errors
+    /// When tables were given more than there is.
+    pub(crate) fn of(config: &Config, model: &Model) -> Result<Self> {
+        let (mut by_bytes, mut by_ids, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+        let tables = model.tables().iter().zip(model.features().ids_by_table());
+        for (table, ids) in tables {
+            let slot = Planner::slot_bytes(config.tiers.policy, table.row_lanes());
+            by_bytes.push(Want { given: None, touched: ids * slot });
+            by_ids.push(Want { given: None, touched: ids });
+            let given = named(config, &table.name).dram.map(|bytes| bytes.0);
+            memory.push(Want { given, touched: ids * slot });
+        }
+        let by_group = |total: u64, wants: &[Want]| {
+            let shares = share(total, wants)?;
+            let of = |group: &GroupTables| group.tables.iter().map(|table| shares[*table]).sum();
+            Ok::<Vec<u64>, u64>(model.groups().iter().map(of).collect())
+        };
+        let too_much = |given| {
+            let (given, dram) = (ByteCount(given), config.tiers.dram);
+            Error::Config(format!(
+                "the tables were given {given} of memory together, and tiers.dram is {dram}: raise \
+                 it, or lower tables.NAME.dram"
+            ))
+        };
+        Ok(Self {
+            memory: by_group(config.tiers.dram.0, &memory).map_err(too_much)?,
+            index: by_group(config.tiers.index.0, &by_ids).map_err(too_much)?,
+            page_cache: by_group(config.tiers.page_cache.0, &by_bytes).map_err(too_much)?,
+        })
     }
 }
 
@@ -340,14 +410,19 @@ pub fn slab_bytes(config: &Config, table: &TableSpec, slots: u64) -> u64 {
     bytes_for(config.tiers.policy, slots, table.row_lanes(), Planner::bytes_for, ring)
 }
 
-fn slots_of(config: &Config, table: &TableSpec, bytes: u64) -> Result<usize> {
+fn slots_of(config: &Config, (model, group): (&Model, &GroupTables), bytes: u64) -> Result<usize> {
+    let table = &model.tables()[group.tables[0]];
     let (policy, ring) = (config.tiers.policy, horizon_of(config) as u64 + 2);
     let slots = slots_within(policy, bytes, table.row_lanes(), Planner::bytes_for, ring) as usize;
     if slots == 0 {
+        let part = match model.groups().len() {
+            1 => String::new(),
+            _ => format!(", of which it has {},", ByteCount(bytes)),
+        };
         return Err(Error::Config(format!(
-            "tiers.dram = {} holds not one row of table '{}': {} bytes are the least",
-            ByteCount(bytes),
-            table.name,
+            "tiers.dram = {}{part} holds not one row of table '{}': {} bytes are the least",
+            config.tiers.dram,
+            names_of(model, group),
             slab_bytes(config, table, 1)
         )));
     }

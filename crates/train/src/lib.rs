@@ -8,6 +8,7 @@
 mod batch;
 mod capacity;
 mod error;
+mod features;
 mod limits;
 mod metrics;
 mod models;

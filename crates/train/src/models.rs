@@ -15,24 +15,31 @@
 
 use stepwell_base::TableId;
 use stepwell_data::Schema;
-use stepwell_engine::{Columns, TableSpec};
+use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{
     Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
     GraphError, InputShape, Linear, Precision, Source, bf16_kernel,
 };
 use stepwell_optim::{RowOptimizer, Rule};
-use stepwell_settings::{Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind};
+use stepwell_settings::{
+    Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, TableConfig,
+};
 
+use crate::features::{Features, TableInput};
 use crate::{Error, Result};
 
 /// A model: tables and the graph on them.
 #[derive(Debug)]
 pub struct Model {
     graph: Graph<f32>,
+    features: Features,
     tables: Vec<TableSpec>,
-    /// Feature fields of each table group.
-    group_fields: Vec<Vec<usize>>,
-    /// First column in the graph's input of each field of each table; embeddings come first.
+    /// Which tables share slab and store.
+    groups: Vec<GroupTables>,
+    /// Bytes of the sketch that counts occurrences, by table.
+    sketch_bytes: Vec<u64>,
+    /// Where the fields of each table have their columns in the graph's input; embeddings come
+    /// first.
     columns: Columns,
 }
 
@@ -42,32 +49,22 @@ impl Model {
     /// # Errors
     /// Settings from which no model can be built.
     pub fn build(config: &Config, schema: Schema) -> Result<Self> {
-        let graph = graph(config, schema).map_err(|error| Error::Config(error.to_string()))?;
-        let dim = embedding_dim(config);
-        let rule = rule(&config.rows);
-        let optimizer =
-            RowOptimizer::new(rule).map_err(|e| Error::Config(format!("optim.rows: {e}")))?;
-        let table = TableSpec {
-            id: TableId(0),
-            name: "embedding".to_owned(),
-            dim,
-            wide: usize::from(graph.reads_first_order()),
-            storage: config.storage,
-            optimizer,
-            init_range: config.model.init_range as f32,
-            seed: config.seed,
-            life: config.life.life(),
-            shared: false,
-        };
-        Ok(Self {
-            graph,
-            tables: vec![table],
-            group_fields: vec![(0..schema.slots).collect()],
-            columns: Columns {
-                of_fields: vec![(0..schema.slots).map(|field| field * dim).collect()],
-                count: schema.slots * dim,
-            },
-        })
+        let features = Features::of(config, schema)?;
+        let named: Vec<TableConfig> =
+            features.tables().iter().map(|name| named(config, name)).collect();
+        let dims: Vec<usize> = named.iter().map(|table| dim_of(config, table)).collect();
+        let columns = features.columns(&dims)?;
+        let graph = graph(config, schema, &features.dims(&dims));
+        let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
+        let wide = usize::from(graph.reads_first_order());
+        let mut tables = Vec::new();
+        for (table, dim) in named.iter().zip(dims) {
+            tables.push(table_of(config, table, (dim, wide))?);
+        }
+        let stays = |table: usize| named[table].place == PlaceKind::Memory;
+        let groups = GroupTables::of(&mut tables, stays).map_err(Error::Config)?;
+        let sketch_bytes = named.iter().map(|table| table.rules(config).life.sketch.0).collect();
+        Ok(Self { graph, features, tables, groups, sketch_bytes, columns })
     }
 
     /// The dense part.
@@ -75,14 +72,36 @@ impl Model {
         &self.graph
     }
 
-    /// The tables, one for each group.
+    /// The features that go into it.
+    pub(crate) fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The tables.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
     }
 
-    /// Feature fields of each table group.
-    pub fn group_fields(&self) -> &[Vec<usize>] {
-        &self.group_fields
+    /// Which tables share slab and store.
+    pub fn groups(&self) -> &[GroupTables] {
+        &self.groups
+    }
+
+    /// Bytes of the sketches that count occurrences, by table.
+    pub(crate) fn sketch_bytes(&self) -> &[u64] {
+        &self.sketch_bytes
+    }
+
+    /// What mini-batches are made of, by table.
+    pub(crate) fn inputs(&self) -> Vec<TableInput> {
+        let sources = self.features.sources().into_iter();
+        let of_tables = sources.zip(&self.columns.of_fields).zip(&self.tables);
+        let input = of_tables.map(|((sources, fields), table)| TableInput {
+            sources,
+            fields: fields.clone(),
+            salt: table.salt(),
+        });
+        input.collect()
     }
 
     /// Where the fields of each table have their columns in the graph's input.
@@ -96,6 +115,43 @@ impl Model {
     }
 }
 
+/// The settings of the table `name`; one that is not there has all defaults.
+pub(crate) fn named(config: &Config, name: &str) -> TableConfig {
+    let found = config.tables.iter().find(|table| table.name == name).cloned();
+    found.unwrap_or_else(|| TableConfig { name: name.to_owned(), ..TableConfig::default() })
+}
+
+fn dim_of(config: &Config, table: &TableConfig) -> usize {
+    if config.model.kind == ModelKind::Lr { 0 } else { table.rules(config).dim }
+}
+
+fn table_of(
+    config: &Config,
+    table: &TableConfig,
+    (dim, wide): (usize, usize),
+) -> Result<TableSpec> {
+    let (name, rules) = (&table.name, table.rules(config));
+    if dim + wide == 0 {
+        let kind = config.model.kind.name();
+        return Err(Error::Config(format!(
+            "tables.{name}.dim is 0, and {kind} has no first-order weights: give at least 1"
+        )));
+    }
+    let optimizer = RowOptimizer::new(rule(&rules.optimizer));
+    Ok(TableSpec {
+        id: TableId(0),
+        name: name.clone(),
+        dim,
+        wide,
+        storage: rules.storage,
+        optimizer: optimizer.map_err(|why| Error::Config(format!("optim.rows: {why}")))?,
+        init_range: rules.init_range as f32,
+        seed: config.seed,
+        life: rules.life.life(),
+        shared: false,
+    })
+}
+
 /// The rule that an optimizer follows.
 pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
     match config.kind {
@@ -105,24 +161,55 @@ pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
     }
 }
 
-fn embedding_dim(config: &Config) -> usize {
-    if config.model.kind == ModelKind::Lr { 0 } else { config.model.dim }
-}
-
 type Built<T> = std::result::Result<T, GraphError>;
 
-fn graph(config: &Config, schema: Schema) -> Built<Graph<f32>> {
-    let dim = embedding_dim(config);
-    let input = InputShape { embedding: schema.slots * dim, dense: schema.dense };
+/// The graph over fields whose embeddings have `dims` lanes.
+fn graph(config: &Config, schema: Schema, dims: &[usize]) -> Built<Graph<f32>> {
+    let input = InputShape { embedding: dims.iter().sum(), dense: schema.dense };
     let mut builder = GraphBuilder::new(input);
     match config.model.kind {
         ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {
-            sum(&mut builder, input, &config.model, schema.slots)?;
+            sum(&mut builder, input, &config.model, dims)?;
         }
         ModelKind::Dcn => dcn(&mut builder, input, &config.model)?,
-        ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, schema.slots)?,
+        ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, dims)?,
     }
     Ok(builder.build()?.with_precision(config.model.precision))
+}
+
+/// The embeddings as vectors of `dim` lanes: those that have others go through a projection, those
+/// that have none are left out. Gives how many there are, and where.
+fn vectors(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built<(usize, Source)> {
+    let whole = Source::Columns(0..dims.iter().sum());
+    if dims.iter().all(|of| *of == dim) {
+        return Ok((dims.len(), whole));
+    }
+    let (mut sources, mut column, mut count) = (Vec::new(), 0, 0);
+    for (number, of) in (1..).zip(dims) {
+        let own = column..column + of;
+        column = own.end;
+        count += usize::from(*of > 0);
+        match (*of, sources.last_mut()) {
+            (0, _) => {}
+            // Neighbours are read as one.
+            (of, Some(Source::Columns(last))) if of == dim && last.end == own.start => {
+                last.end = own.end;
+            }
+            (of, _) if of == dim => sources.push(Source::Columns(own)),
+            (of, _) => {
+                let name = format!("project{number}");
+                let layer = Linear {
+                    inputs: of,
+                    outputs: dim,
+                    bias: false,
+                    activation: Activation::Identity,
+                };
+                sources.push(Source::Node(builder.add(&name, layer, &[Source::Columns(own)])?));
+            }
+        }
+    }
+    let together = builder.add("vectors", Concat, &sources)?;
+    Ok((count, Source::Node(together)))
 }
 
 /// The models whose logit is a sum: first order, linear in the dense features, and what they add.
@@ -130,7 +217,7 @@ fn sum(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
     model: &ModelConfig,
-    slots: usize,
+    dims: &[usize],
 ) -> Built<()> {
     let dense = input.embedding..input.columns();
     let linear = builder.add("linear", layer(dense.len(), 1, false), &[Source::Columns(dense)])?;
@@ -142,8 +229,8 @@ fn sum(
         logit.push(Source::Node(top));
     }
     if model.kind == ModelKind::DeepFm {
-        let layer = FactorizationMachine { slots, dim: model.dim };
-        let fm = builder.add("fm", layer, &[Source::Columns(0..input.embedding)])?;
+        let (slots, source) = vectors(builder, dims, model.dim)?;
+        let fm = builder.add("fm", FactorizationMachine { slots, dim: model.dim }, &[source])?;
         logit.push(Source::Node(fm));
     }
     builder.add("logit", Add, &logit).map(drop)
@@ -170,14 +257,15 @@ fn dlrm(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
     model: &ModelConfig,
-    slots: usize,
+    dims: &[usize],
 ) -> Built<()> {
     let dense = input.embedding..input.columns();
     let widths = [model.bottom.as_slice(), &[model.dim]].concat();
     let (width, dense) = (dense.len(), Source::Columns(dense));
     let (_, bottom) = mlp(builder, "bottom", &widths, width, dense)?;
-    let interaction = DotInteraction { vectors: slots + 1, dim: model.dim };
-    let sources = [bottom.clone(), Source::Columns(0..input.embedding)];
+    let (count, embeddings) = vectors(builder, dims, model.dim)?;
+    let interaction = DotInteraction { vectors: count + 1, dim: model.dim };
+    let sources = [bottom.clone(), embeddings];
     let dots = builder.add("interaction", interaction, &sources)?;
     let both = builder.add("both", Concat, &[bottom, Source::Node(dots)])?;
     let columns = model.dim + interaction.pairs();

@@ -69,7 +69,7 @@ impl Steps {
         config.check().map_err(Error::Config)?;
         let model = Model::build(config, Schema::CRITEO)?;
         let [table] = model.tables() else {
-            return Err(Error::Config("steps alone are of models with one table group".to_owned()));
+            return Err(Error::Config("steps alone are of models with one table".to_owned()));
         };
         let options = StoreOptions {
             compaction: Compaction::Inline,
@@ -109,7 +109,7 @@ impl Steps {
         });
         for part in &mut mini.parts {
             part.request.ends.extend_from_slice(&input.bags.ends);
-            self.grouper.group_into(&input.bags.keys, &mut part.request);
+            self.grouper.group_into(&input.bags.keys, 0, &mut part.request);
         }
         let grouped = self.clock.seconds();
         let after = Position { step: self.trainer.steps() + 1, ..Position::default() };

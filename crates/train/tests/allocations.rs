@@ -28,6 +28,7 @@ fn examples(random: &mut Stream) -> StepInput {
         bags: Bags {
             keys: (0..count).map(|_| Key(random.next_u64() % 5000)).collect(),
             ends: (1..=count as u32).collect(),
+            ..Bags::default()
         },
     }
 }

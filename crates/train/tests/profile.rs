@@ -54,6 +54,7 @@ fn examples(count: usize, step: usize) -> StepInput {
         bags: Bags {
             keys: (0..occurrences).map(|number| Key((step + number % 700) as u64)).collect(),
             ends: (1..=occurrences as u32).collect(),
+            ..Bags::default()
         },
     }
 }

@@ -31,8 +31,6 @@ pub(super) struct Admissions {
     sketch: Option<Sketch>,
     /// What the sketch is saved as.
     section: String,
-    /// Whether no other table could have saved one.
-    only: bool,
     /// Rows of the mini-batch at hand that were refused; empty where none was.
     refused: Vec<bool>,
     /// Those that did not exist when the step began; empty where there were none.
@@ -40,14 +38,13 @@ pub(super) struct Admissions {
 }
 
 impl Admissions {
-    /// Those of `table`, which may be the only one; none where rows exist for ever from their first
-    /// use.
-    pub(super) fn new(table: &TableSpec, sketch_bytes: u64, only: bool) -> Option<Self> {
+    /// Those of `table`; none where rows exist for ever from their first use.
+    pub(super) fn new(table: &TableSpec, sketch_bytes: u64) -> Option<Self> {
         let life = table.life?;
         let counts = matches!(life.admission, Admission::After(_));
         let sketch = counts.then(|| Sketch::new(sketch_bytes, table.seed, table.id));
         let section = format!("{SKETCH} {}", table.name);
-        Some(Self { life, sketch, section, only, refused: Vec::new(), absent: Vec::new() })
+        Some(Self { life, sketch, section, refused: Vec::new(), absent: Vec::new() })
     }
 
     /// Looks at the rows that a mini-batch reads after `steps` steps.
@@ -123,11 +120,14 @@ impl Admissions {
     /// Takes over what a checkpoint has.
     pub(super) fn load(&mut self, dense: &Dense) -> Result<(), String> {
         let Some(sketch) = &mut self.sketch else { return Ok(()) };
-        let named = |wanted: &str| dense.sections.iter().find(|(name, _)| name == wanted);
-        // Builds that knew one table alone did not name it.
-        let unnamed = || named(SKETCH).filter(|_| self.only);
-        let found = named(&self.section).or_else(unnamed);
-        let (_, lanes) = found.ok_or(format!("has no {}", self.section))?;
+        let found = dense.sections.iter().find(|(name, _)| *name == self.section);
+        let (_, lanes) = found.ok_or_else(|| {
+            format!(
+                "has no section '{}' (builds before counted otherwise): go on with the build that \
+                 wrote it, or train anew",
+                self.section
+            )
+        })?;
         let counts: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
         if counts.len() != sketch.counts.len() {
             let (has, wants) = (counts.len(), sketch.counts.len());

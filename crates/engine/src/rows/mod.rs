@@ -29,6 +29,7 @@ use stepwell_mem::Occurrence;
 use self::admission::Admissions;
 pub use self::blocks::Blocks;
 pub use self::gather::Pooled;
+use self::sketch::Sketch;
 use self::stale::StaleRows;
 use self::update::{Update, Workspace};
 pub use self::witness::{Moment, Witness};
@@ -80,14 +81,15 @@ impl Laps for NoLaps {
 }
 
 /// Sizes of a model's embeddings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Blocks that every mini-batch is cut into, the unit of summation.
     pub blocks: usize,
     /// Steps of training that a step's reads of rows do not see.
     pub staleness: usize,
-    /// Bytes of the sketches that count occurrences, of all tables together.
-    pub sketch_bytes: u64,
+    /// Bytes of the sketch that counts occurrences, by table; where there are fewer numbers than
+    /// tables, the others have the least.
+    pub sketch_bytes: Vec<u64>,
 }
 
 /// The embeddings of a model: its tables, and what its steps need of the past.
@@ -116,10 +118,12 @@ impl EmbeddingBags {
     /// The embeddings of `tables`, before the first step.
     pub fn new(tables: Vec<TableSpec>, columns: Columns, shape: Shape) -> Self {
         assert_eq!(tables.len(), columns.of_fields.len(), "columns for every table");
-        let sketch = shape.sketch_bytes / tables.len().max(1) as u64;
-        let only = tables.len() == 1;
         Self {
-            admissions: tables.iter().map(|table| Admissions::new(table, sketch, only)).collect(),
+            admissions: tables
+                .iter()
+                .zip(shape.sketch_bytes.iter().copied().chain(std::iter::repeat(0)))
+                .map(|(table, bytes)| Admissions::new(table, bytes))
+                .collect(),
             stale: StaleRows::new(
                 shape.staleness,
                 tables.iter().map(TableSpec::weight_count).collect(),
@@ -142,6 +146,11 @@ impl EmbeddingBags {
     /// The most bytes of the versions that stale reads need, for mini-batches of `rows` rows.
     pub fn stale_bytes_max(table: &TableSpec, staleness: u64, rows: u64) -> u64 {
         StaleRows::bytes_max(staleness, rows, table.weight_count() as u64)
+    }
+
+    /// The bytes of a sketch that was given `bytes`.
+    pub fn sketch_bytes_max(bytes: u64) -> u64 {
+        Sketch::bytes(bytes)
     }
 
     /// The most bytes of rows that are read elsewhere than in their slots.

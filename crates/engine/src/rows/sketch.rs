@@ -27,12 +27,19 @@ pub(super) struct Sketch {
 impl Sketch {
     const ROWS: usize = 4;
 
+    /// Rows of all key shards.
+    const PARTS: u64 = (KEY_SHARDS * Self::ROWS) as u64;
+
+    /// Bytes of a sketch that was given `bytes`: a whole number for each row of each key shard.
+    pub(super) fn bytes(bytes: u64) -> u64 {
+        (bytes / Self::PARTS).max(1) * Self::PARTS
+    }
+
     pub(super) fn new(bytes: u64, seed: u64, table: TableId) -> Self {
-        let parts = (KEY_SHARDS * Self::ROWS) as u64;
-        let width = (bytes / parts).max(1);
+        let width = Self::bytes(bytes) / Self::PARTS;
         let mut stream = Stream::named(seed, format!("{NAME}/{}", table.0).as_bytes());
         let salts = std::array::from_fn(|_| stream.next_u64());
-        let counts = vec![0; width as usize * parts as usize];
+        let counts = vec![0; Self::bytes(bytes) as usize];
         Self { counts, width, changed: Vec::new(), salts }
     }
 

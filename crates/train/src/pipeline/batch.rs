@@ -19,6 +19,7 @@ use super::cache::{Recorder, Recording};
 use super::ordered::Ordered;
 use super::read::{Parsed, Pass};
 use crate::batch::{Examples, Item, Mark, MiniBatch, Position};
+use crate::features::{Features, Gathered, TableInput, append_example};
 use crate::{Error, Result};
 
 /// How the stream is cut.
@@ -32,8 +33,10 @@ pub(super) struct Cut {
     pub(super) checkpoint_at_end: bool,
     pub(super) epochs: u64,
     pub(super) skip_max: u64,
-    /// Feature fields of each table group.
-    pub(super) group_fields: Vec<Vec<usize>>,
+    /// What each table has of the data.
+    pub(super) tables: Vec<TableInput>,
+    /// What bags may have.
+    pub(super) features: Features,
 }
 
 pub(super) struct BatchStage {
@@ -49,8 +52,8 @@ pub(super) struct BatchStage {
     mini: Option<MiniBatch>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
-    /// Keys of the mini-batch being filled, by table: the grouped form takes their place.
-    keys: Vec<Vec<Key>>,
+    /// Ids of the mini-batch being filled, by table: the grouped form takes their place.
+    gathered: Vec<Gathered>,
     number: u32,
     position: Position,
     outgoing: VecDeque<Item>,
@@ -77,7 +80,7 @@ impl BatchStage {
         ends: BatchEnds,
     ) -> Self {
         counters.add_skipped(start.skipped_earlier);
-        let tables = cut.group_fields.len();
+        let gathered = cut.tables.iter().map(|_| Gathered::default()).collect();
         Self {
             skips: Skips::new(cut.skip_max),
             skipped_before_chunk: 0,
@@ -88,7 +91,7 @@ impl BatchStage {
             mini: None,
             batch: Vec::new(),
             grouper: Grouper::default(),
-            keys: vec![Vec::new(); tables],
+            gathered,
             number: 0,
             position: start,
             outgoing: VecDeque::new(),
@@ -125,6 +128,7 @@ impl BatchStage {
                         self.recorder = None;
                     }
                 }
+                self.cut.features.refuse_too_many(&chunk, pass.input.files())?;
                 self.chunk = Some((chunk, 0));
             }
             Parsed::End(pass) => {
@@ -150,7 +154,7 @@ impl BatchStage {
         let mut mini = self.mini.take().unwrap_or_else(|| self.empty_mini(pass.purpose));
         let take = (self.cut.mini_batch - mini.cargo.examples()).min(end - next);
         let examples = next..next + take;
-        append(&mut mini, &mut self.keys, chunk, examples, &self.cut.group_fields);
+        append(&mut mini, &mut self.gathered, chunk, examples, &self.cut.tables);
         if pass.purpose == Purpose::Train {
             let after = chunk.position_after(next + take - 1);
             (self.position.file, self.position.line) = (after.file, after.line);
@@ -169,7 +173,7 @@ impl BatchStage {
         let fresh = || MiniBatch {
             number: 0,
             purpose,
-            parts: self.cut.group_fields.iter().map(|_| Part::default()).collect(),
+            parts: self.cut.tables.iter().map(|_| Part::default()).collect(),
             cargo: Examples {
                 labels: Vec::with_capacity(self.cut.mini_batch),
                 ..Examples::default()
@@ -180,10 +184,13 @@ impl BatchStage {
 
     fn close_mini(&mut self) -> Result<()> {
         let Some(mut mini) = self.mini.take() else { return Ok(()) };
-        for (part, keys) in mini.parts.iter_mut().zip(&mut self.keys) {
-            self.grouper.group_into(keys, &mut part.request);
+        for ((part, gathered), table) in
+            mini.parts.iter_mut().zip(&mut self.gathered).zip(&self.cut.tables)
+        {
+            part.request.weigh(&table.fields, &gathered.weights);
+            self.grouper.group_into(&gathered.keys, table.salt, &mut part.request);
             // The request says it all from here on, and rows find their bags by number.
-            keys.clear();
+            gathered.clear();
         }
         mini.number = self.number;
         self.number =
@@ -240,10 +247,10 @@ fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Place>) -> usize {
 
 fn append(
     mini: &mut MiniBatch,
-    keys: &mut [Vec<Key>],
+    gathered: &mut [Gathered],
     chunk: &Chunk,
     examples: Range<usize>,
-    group_fields: &[Vec<usize>],
+    tables: &[TableInput],
 ) {
     let (dense, cargo) = (chunk.schema.dense, &mut mini.cargo);
     cargo.labels.extend_from_slice(&chunk.labels[examples.clone()]);
@@ -253,12 +260,14 @@ fn append(
         cargo.truth.resize(cargo.labels.len() - examples.len(), f32::NAN);
         cargo.truth.extend_from_slice(&chunk.truth[examples.clone()]);
     }
-    for ((part, keys), fields) in mini.parts.iter_mut().zip(keys).zip(group_fields) {
+    for ((part, gathered), table) in mini.parts.iter_mut().zip(gathered).zip(tables) {
         let ends = &mut part.request.ends;
-        if fields.iter().copied().eq(0..chunk.schema.slots) {
-            append_all_fields((keys, ends), chunk, examples.clone());
+        if table.has_all_columns(chunk.schema.slots) {
+            append_all_fields((&mut gathered.keys, ends), chunk, examples.clone());
         } else {
-            append_fields((keys, ends), chunk, examples.clone(), fields);
+            for example in examples.clone() {
+                append_example((gathered, ends), (chunk, example), &table.sources);
+            }
         }
     }
 }
@@ -275,20 +284,6 @@ fn append_all_fields(
     keys.extend_from_slice(&chunk.keys[first..last]);
     let ends = &chunk.bag_ends[examples.start * slots..examples.end * slots];
     all_ends.extend(ends.iter().map(|end| end - first as u32 + base));
-}
-
-fn append_fields(
-    (keys, ends): (&mut Vec<Key>, &mut Vec<u32>),
-    chunk: &Chunk,
-    examples: Range<usize>,
-    fields: &[usize],
-) {
-    for example in examples {
-        for field in fields {
-            keys.extend_from_slice(chunk.bag(example, *field));
-            ends.push(keys.len() as u32);
-        }
-    }
 }
 
 impl Stage for BatchStage {

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Receiver, bounded};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
-use stepwell_data::Schema;
+use stepwell_data::{ReadOptions, Schema};
 use stepwell_engine::{Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window};
 
 use self::batch::{BatchEnds, BatchStage, Cut};
@@ -37,6 +37,7 @@ use self::read::{Parsed, Raw, ReadStage};
 use self::train::{TrainEnds, TrainStage, Trained, Watch};
 use crate::batch::Position;
 use crate::metrics::Metrics;
+use crate::models::Model;
 use crate::step::Trainer;
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
@@ -122,7 +123,6 @@ pub(crate) struct Parts {
     pub(crate) passes: Passes,
     pub(crate) start: Position,
     pub(crate) cache: Option<CacheMaking>,
-    pub(crate) group_fields: Vec<Vec<usize>>,
     pub(crate) groups: Vec<Arc<Group>>,
     pub(crate) planners: Vec<Planner>,
     pub(crate) trainer: Trainer,
@@ -170,7 +170,7 @@ fn wire(
     let bell = &rhythm.bell;
     let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * config.threads);
     let (blocks_in, blocks_out) = bounded(bell, config.threads);
-    let cut = cut(config, parts.saver.is_some(), parts.group_fields);
+    let cut = cut(config, parts.saver.is_some(), parts.trainer.model());
     let stop = parts.times.stop.clone();
     let PipelineConfig { lookahead, horizon } = config.pipeline;
     let rows = stepwell_engine::stages(
@@ -196,8 +196,13 @@ fn wire(
         counters: Arc::clone(&parts.counters),
         stop,
     };
-    let reading = (parts.schema, parts.block_bytes);
-    let read = ReadStage::new(parts.passes, reading, cached, blocks_in, Arc::clone(&ordered));
+    let keys_max = parts.trainer.model().features().example_keys_max().unwrap_or(usize::MAX);
+    let options = ReadOptions {
+        block_bytes: parts.block_bytes,
+        example_keys_max: keys_max,
+        ..ReadOptions::new(parts.schema)
+    };
+    let read = ReadStage::new(parts.passes, options, cached, blocks_in, Arc::clone(&ordered));
     let mut stages: Vec<BoxedStage<Error>> = vec![Box::new(read)];
     for stage in parse_stages(config.threads, blocks_out, &ordered) {
         stages.push(Box::new(stage));
@@ -224,7 +229,7 @@ fn parse_stages(
     (0..threads).map(stage).collect()
 }
 
-fn cut(config: &Config, checkpoints: bool, group_fields: Vec<Vec<usize>>) -> Cut {
+fn cut(config: &Config, checkpoints: bool, model: &Model) -> Cut {
     Cut {
         mini_batch: config.data.mini_batch,
         mini_batches: config.mini_batches_per_batch(),
@@ -232,7 +237,8 @@ fn cut(config: &Config, checkpoints: bool, group_fields: Vec<Vec<usize>>) -> Cut
         checkpoint_at_end: checkpoints,
         epochs: config.data.epochs,
         skip_max: config.data.skip_max,
-        group_fields,
+        tables: model.inputs(),
+        features: model.features().clone(),
     }
 }
 

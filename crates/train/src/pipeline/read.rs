@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Block, Chunk, Decoder, Input, Position, ReadOptions, Schema, Source};
+use stepwell_data::{Block, Chunk, Decoder, Input, Position, ReadOptions, Source};
 use stepwell_engine::Purpose;
 
 use super::cache::Cached;
@@ -69,8 +69,7 @@ pub(super) struct ReadStage {
     outgoing: Option<Outgoing>,
     number: u64,
     finished: bool,
-    schema: Schema,
-    block_bytes: usize,
+    options: ReadOptions,
     blocks: Sender<Raw>,
     ordered: Arc<Ordered<Parsed>>,
 }
@@ -78,7 +77,7 @@ pub(super) struct ReadStage {
 impl ReadStage {
     pub(super) fn new(
         passes: Passes,
-        (schema, block_bytes): (Schema, usize),
+        options: ReadOptions,
         cache: Cached,
         blocks: Sender<Raw>,
         ordered: Arc<Ordered<Parsed>>,
@@ -91,8 +90,7 @@ impl ReadStage {
             outgoing: None,
             number: 0,
             finished: false,
-            schema,
-            block_bytes,
+            options,
             blocks,
             ordered,
         }
@@ -142,11 +140,9 @@ impl ReadStage {
     }
 
     fn enter(&self, pass: &Arc<Pass>) -> Result<Open> {
-        let block_bytes = self.block_bytes;
-        let options =
-            ReadOptions { start: pass.start, block_bytes, ..ReadOptions::new(self.schema) };
+        let options = ReadOptions { start: pass.start, ..self.options };
         let source = Source::open(&pass.input, &options)?;
-        let decoder = Decoder::new(&pass.input, self.schema);
+        let decoder = Decoder::new(&pass.input, options.schema);
         Ok(Open { pass: Arc::clone(pass), source, decoder })
     }
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::{Checkpoint, Group, OLDER, Placement, Planner, Scratch, Staging, TableSpec};
+use stepwell_engine::{
+    Checkpoint, Group, GroupTables, OLDER, Placement, Planner, Scratch, Staging,
+};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
 use stepwell_ssd::{
@@ -13,7 +15,7 @@ use stepwell_ssd::{
 
 use super::Surroundings;
 use super::sources::Sources;
-use crate::capacity::{Capacity, Wanted};
+use crate::capacity::{Capacity, Shares, Wanted};
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
 use crate::world::World;
@@ -41,23 +43,25 @@ pub(super) struct Built {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) planners: Vec<Planner>,
     pub(super) trainer: Trainer,
-    pub(super) group_fields: Vec<Vec<usize>>,
     /// None where the stores lie in a world of their own.
     pub(super) scratch: Option<Scratch>,
 }
 
-pub(super) fn store_options(config: &Config, model: &Model) -> Vec<StoreOptions> {
-    let tables = model.tables();
-    tables
-        .iter()
-        .map(|table| StoreOptions {
+/// The options of each table group's store.
+pub(super) fn store_options(config: &Config, model: &Model) -> Result<Vec<StoreOptions>> {
+    let Shares { index, page_cache, .. } = Shares::of(config, model)?;
+    let groups = model.groups().iter().zip(index).zip(page_cache);
+    let options = groups.map(|((group, index_bytes_max), cached_bytes)| {
+        let table = &model.tables()[group.tables[0]];
+        StoreOptions {
             segment_bytes: config.tiers.segment.0,
-            index_bytes_max: config.tiers.index.0 / tables.len() as u64,
-            cached_bytes: config.tiers.page_cache.0 / tables.len() as u64,
+            index_bytes_max,
+            cached_bytes,
             space_max: config.tiers.space,
             ..StoreOptions::new(table.id.0, table.row_bytes())
-        })
-        .collect()
+        }
+    });
+    Ok(options.collect())
 }
 
 /// Says where this processor has a unit for bf16 that cannot be used.
@@ -77,7 +81,7 @@ pub(super) fn build(
 ) -> Result<Built> {
     let model = Model::build(config, sources.schema)?;
     note_kernel(config, around);
-    let stores = store_options(config, &model);
+    let stores = store_options(config, &model)?;
     let mut capacity = capacity(config, sources, &model, &stores, from)?;
     if let Some(sizes) = around.world.as_ref().and_then(|world| world.sizes) {
         sizes.apply(&mut capacity);
@@ -91,7 +95,7 @@ pub(super) fn build(
     let mut groups = Vec::new();
     // The stores of all groups take what one would.
     let executor = Executor::new(ExecutorOptions::default());
-    for (number, (table, options)) in model.tables().iter().zip(stores).enumerate() {
+    for (number, (members, options)) in model.groups().iter().zip(stores).enumerate() {
         let disk = disk(around.world.as_ref(), scratch.as_ref(), number)?;
         let compaction = match around.world {
             Some(_) => Compaction::Inline,
@@ -104,22 +108,24 @@ pub(super) fn build(
         let options = StoreOptions { compaction, index_seed, executor, stop, ..options };
         let snapshot = around.rows.from.get(number).map(PathBuf::as_path);
         let store = open_store(disk, number, options, (from, snapshot))?;
-        let mut group = group(table, &capacity, number, store)?;
+        let mut group = group((&model, members), &capacity, number, store)?;
         group.rules = rules;
         groups.push(Arc::new(group));
     }
     let mut planners: Vec<Planner> = capacity
         .slots
         .iter()
-        .map(|slots| Planner::new(*slots, capacity.horizon, config.tiers.policy))
-        .map(|planner| planner.with_rules(rules))
+        .zip(model.groups())
+        .map(|(slots, group)| {
+            let planner = Planner::new(*slots, capacity.horizon, config.tiers.policy);
+            planner.whole(group.whole).with_rules(rules)
+        })
         .collect();
-    if around.rows.in_memory {
-        for (planner, group) in planners.iter_mut().zip(&groups) {
+    for (planner, group) in planners.iter_mut().zip(&groups) {
+        if around.rows.in_memory || group.is_whole() {
             group.preload(planner, &around.stop)?;
         }
     }
-    let group_fields = model.group_fields().to_vec();
     let mut trainer = trainer(model, config, around)?;
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
@@ -127,7 +133,7 @@ pub(super) fn build(
         trainer.set_steps(checkpoint.step);
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
-    Ok(Built { capacity, groups, planners, trainer, group_fields, scratch })
+    Ok(Built { capacity, groups, planners, trainer, scratch })
 }
 
 /// The trainer, computed and watched as the surroundings want it.
@@ -197,7 +203,14 @@ fn open_store(
     })
 }
 
-fn group(table: &TableSpec, capacity: &Capacity, number: usize, store: Store) -> Result<Group> {
-    let staging = Staging::new(table.row_lanes(), capacity.chunk_rows[number], capacity.chunks);
-    Ok(Group::new(table.clone(), capacity.slots[number], Arc::new(store), staging)?)
+fn group(
+    (model, members): (&Model, &GroupTables),
+    capacity: &Capacity,
+    number: usize,
+    store: Store,
+) -> Result<Group> {
+    let lanes = model.tables()[members.tables[0]].row_lanes();
+    let staging = Staging::new(lanes, capacity.chunk_rows[number], capacity.chunks);
+    let tables = (model.tables(), members.clone());
+    Ok(Group::of(tables, capacity.slots[number], Arc::new(store), staging)?)
 }

@@ -17,6 +17,7 @@ use stepwell_settings::Config;
 
 use super::sources::{Sources, evaluation_pass};
 use crate::capacity::BLOCK_BYTES;
+use crate::features::Features;
 use crate::step::compute_pool;
 use crate::{Error, Result};
 
@@ -37,9 +38,11 @@ pub(super) fn check_evaluation(
     if matches!(*pass.input, Input::Stream(_)) {
         return Ok(None);
     }
+    let features = Features::of(config, sources.schema)?;
     let options = ReadOptions {
         start: pass.start,
         block_bytes: BLOCK_BYTES,
+        example_keys_max: features.example_keys_max().unwrap_or(usize::MAX),
         ..ReadOptions::new(sources.schema)
     };
     let mut source = Source::open(&pass.input, &options)?;
@@ -66,6 +69,7 @@ pub(super) fn check_evaluation(
         for ((_, chunk), damage) in read.iter().zip(damage) {
             damage.map_or(Ok(()), Err)?;
             skips.add(pass.input.files(), chunk)?;
+            features.refuse_too_many(chunk, pass.input.files())?;
             examples += chunk.len() as u64;
         }
         if let Some(outcome) = end {

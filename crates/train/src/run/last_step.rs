@@ -21,7 +21,9 @@ use crate::{Error, Result};
 
 /// The last step that may be trained, as `config` keeps rows.
 fn last_step(config: &Config) -> u64 {
-    config.life.life().map_or(u64::MAX, |_| History::STEPS_MAX)
+    let of_tables = config.tables.iter().map(|table| table.rules(config).life);
+    let mut lives = of_tables.chain([config.life.clone()]).map(|life| life.life());
+    if lives.any(|life| life.is_some()) { History::STEPS_MAX } else { u64::MAX }
 }
 
 /// Refuses to go on from `checkpoint` where no step is left to train.

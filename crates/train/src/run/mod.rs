@@ -187,7 +187,7 @@ pub fn plan(config: &Config) -> Result<Capacity> {
     config.check().map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
     let model = Model::build(config, sources.schema)?;
-    let stores = store_options(config, &model);
+    let stores = store_options(config, &model)?;
     capacity(config, &sources, &model, &stores, None)
 }
 
@@ -221,7 +221,7 @@ fn finish(
         pace: Arc::clone(&around.pace),
     };
     // The directory comes first and goes last: stores that merge write into it until they end.
-    let Built { mut scratch, capacity, groups, planners, trainer, group_fields } = built;
+    let Built { mut scratch, capacity, groups, planners, trainer } = built;
     let observer = LastStep::watch(config, Arc::clone(&around.observer), &around.stop);
     let parts = Parts {
         schema: sources.schema,
@@ -229,7 +229,6 @@ fn finish(
         passes: reads.passes,
         start: reads.start,
         cache: reads.cache,
-        group_fields,
         groups: groups.clone(),
         planners,
         trainer,

@@ -93,7 +93,7 @@ impl Trainer {
         let shape = Shape {
             blocks: config.model.blocks,
             staleness: config.staleness,
-            sketch_bytes: config.life.sketch.0,
+            sketch_bytes: model.sketch_bytes().to_vec(),
         };
         let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
         Ok(Self {

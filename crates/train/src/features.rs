@@ -1,0 +1,263 @@
+//! Which columns of the data go into which table, how, and where in the model's input they come
+//! out.
+//!
+//! Where no feature is named, each column of ids is one: a sum, in one table of all columns.
+
+use std::path::PathBuf;
+
+use stepwell_base::Key;
+use stepwell_data::{Chunk, Schema};
+use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
+use stepwell_settings::Config;
+
+use crate::{Error, Result};
+
+/// Columns of the model's input.
+const COLUMNS_MAX: usize = 1 << 20;
+
+/// One column of ids that goes into a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Feature {
+    /// Its slot in the data.
+    slot: usize,
+    /// Its table, by number.
+    table: usize,
+    pooling: Pooling,
+    /// Ids that its bag has at most; none where only those of the whole example are counted.
+    ids: Option<usize>,
+    /// Dense feature whose value weights its bag.
+    weight: Option<usize>,
+}
+
+/// A field of a table as the data has it: a bag, or one id of a bag that is not pooled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Source {
+    pub(crate) slot: usize,
+    /// The number of the id in the bag; none for the whole bag.
+    pub(crate) id: Option<usize>,
+    pub(crate) weight: Option<usize>,
+}
+
+/// The features of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Features {
+    features: Vec<Feature>,
+    /// Names of the tables, in the order in which features name them.
+    tables: Vec<String>,
+    schema: Schema,
+}
+
+impl Features {
+    /// Those that `config` names, over data of `schema`.
+    ///
+    /// # Errors
+    /// Names the feature and the mend.
+    pub(crate) fn of(config: &Config, schema: Schema) -> Result<Self> {
+        if config.features.is_empty() {
+            return Ok(Self::all_columns(schema));
+        }
+        let mut tables: Vec<String> = Vec::new();
+        let mut features = Vec::new();
+        for (number, of) in (1..).zip(&config.features) {
+            let wrong = |why: String| Error::Config(format!("features.{number}.{why}"));
+            let table = tables.iter().position(|name| *name == of.table).unwrap_or_else(|| {
+                tables.push(of.table.clone());
+                tables.len() - 1
+            });
+            let weight = of.weight_column().map_err(|why| wrong(format!("weight {why}")))?;
+            if weight.is_some_and(|column| column >= schema.dense) {
+                let (name, most) = (of.weight.as_deref().unwrap_or_default(), schema.dense);
+                return Err(wrong(format!("weight is {name}: the data has I1 to I{most}")));
+            }
+            for slot in of.columns_of().map_err(|why| wrong(format!("columns {why}")))? {
+                if slot >= schema.slots {
+                    let (name, most) = (slot + 1, schema.slots);
+                    return Err(wrong(format!("columns name C{name}: the data has C1 to C{most}")));
+                }
+                let (pooling, ids) = (of.pooling, Some(of.ids));
+                features.push(Feature { slot, table, pooling, ids, weight });
+            }
+        }
+        Ok(Self { features, tables, schema })
+    }
+
+    fn all_columns(schema: Schema) -> Self {
+        let feature =
+            |slot| Feature { slot, table: 0, pooling: Pooling::Sum, ids: None, weight: None };
+        let features = (0..schema.slots).map(feature).collect();
+        Self { features, tables: vec![DEFAULT_TABLE.to_owned()], schema }
+    }
+
+    /// Names of the tables, by number.
+    pub(crate) fn tables(&self) -> &[String] {
+        &self.tables
+    }
+
+    /// Ids that an example has at most in each table.
+    pub(crate) fn ids_by_table(&self) -> Vec<u64> {
+        let mut ids = vec![0; self.tables.len()];
+        for feature in &self.features {
+            // Where no feature has a bound of its own, an example has as many ids as columns.
+            ids[feature.table] += feature.ids.unwrap_or(1) as u64;
+        }
+        ids
+    }
+
+    /// Fields of all tables together, each a bag of every example.
+    pub(crate) fn fields(&self) -> u64 {
+        self.features.iter().map(|feature| feature.fields() as u64).sum()
+    }
+
+    /// Keys that an example of the data may have; none for any number: each bag has its own bound.
+    pub(crate) fn example_keys_max(&self) -> Option<usize> {
+        self.features.iter().all(|feature| feature.ids.is_none()).then_some(self.schema.slots)
+    }
+
+    /// Whether rows of a table are multiplied before they are pooled.
+    pub(crate) fn is_weighed(&self, table: usize) -> bool {
+        let weighs = |feature: &Feature| {
+            feature.weight.is_some() || matches!(feature.pooling, Pooling::Mean | Pooling::SqrtN)
+        };
+        self.features.iter().any(|feature| feature.table == table && weighs(feature))
+    }
+
+    /// The fields of each table as the data has them. // (tables) of (fields)
+    pub(crate) fn sources(&self) -> Vec<Vec<Source>> {
+        let mut sources = vec![Vec::new(); self.tables.len()];
+        for feature in &self.features {
+            let Feature { slot, weight, .. } = *feature;
+            let of_table: &mut Vec<Source> = &mut sources[feature.table];
+            match feature.pooling {
+                Pooling::None => {
+                    let of = |id| Source { slot, id: Some(id), weight };
+                    of_table.extend((0..feature.fields()).map(of));
+                }
+                _ => of_table.push(Source { slot, id: None, weight }),
+            }
+        }
+        sources
+    }
+
+    /// Lanes of the embeddings in the model's input, in order, of tables with so many lanes: one
+    /// for each field.
+    pub(crate) fn dims(&self, dims: &[usize]) -> Vec<usize> {
+        let of = |feature: &Feature| vec![dims[feature.table]; feature.fields()];
+        self.features.iter().flat_map(of).collect()
+    }
+
+    /// Where the fields of tables with so many lanes have their columns: one feature behind the
+    /// other.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub(crate) fn columns(&self, dims: &[usize]) -> Result<Columns> {
+        let mut columns = Columns { of_fields: vec![Vec::new(); self.tables.len()], count: 0 };
+        for feature in &self.features {
+            // Rows one by one are sums of one row.
+            let pooling = match feature.pooling {
+                Pooling::None => Pooling::Sum,
+                pooling => pooling,
+            };
+            for _ in 0..feature.fields() {
+                columns.of_fields[feature.table].push(Field { column: columns.count, pooling });
+                columns.count += dims[feature.table];
+            }
+        }
+        if columns.count > COLUMNS_MAX {
+            return Err(Error::Config(format!(
+                "the features have {} columns in the model's input: lower dim or ids to {} in all",
+                columns.count, COLUMNS_MAX
+            )));
+        }
+        Ok(columns)
+    }
+
+    /// Refuses an example of `chunk`, which was read from one of `files`, that has more ids than its
+    /// features take.
+    ///
+    /// # Errors
+    /// Names file, example and column, and the mend.
+    pub(crate) fn refuse_too_many(&self, chunk: &Chunk, files: &[PathBuf]) -> Result<()> {
+        if self.features.iter().all(|feature| feature.ids.is_none()) {
+            return Ok(());
+        }
+        for example in 0..chunk.len() {
+            for Feature { slot, ids, .. } in &self.features {
+                let (count, most) = (chunk.bag(example, *slot).len(), ids.unwrap_or(usize::MAX));
+                if count > most {
+                    let file = files
+                        .get(chunk.file as usize)
+                        .map_or("data".into(), |file| file.to_string_lossy());
+                    let (number, column) = (chunk.position_after(example).line, slot + 1);
+                    return Err(Error::Config(format!(
+                        "{file}: example {number} has {count} ids in column C{column}, whose \
+                         feature takes ids = {most}: raise that"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Feature {
+    /// Fields that it is in its table.
+    fn fields(&self) -> usize {
+        if self.pooling == Pooling::None { self.ids.unwrap_or(1) } else { 1 }
+    }
+}
+
+/// One table's share of the data, as mini-batches are made of it.
+#[derive(Clone, Debug)]
+pub(crate) struct TableInput {
+    /// Its fields as the data has them.
+    pub(crate) sources: Vec<Source>,
+    /// The same as the model has them.
+    pub(crate) fields: Vec<Field>,
+    /// What its keys are salted with.
+    pub(crate) salt: u64,
+}
+
+impl TableInput {
+    /// Whether it has the bags of all `slots` columns as they are.
+    pub(crate) fn has_all_columns(&self, slots: usize) -> bool {
+        let whole = |slot| Source { slot, id: None, weight: None };
+        self.sources.iter().copied().eq((0..slots).map(whole))
+    }
+}
+
+/// Keys and weights of one table, as they stand in the data.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) weights: Vec<f32>,
+}
+
+impl Gathered {
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.weights.clear();
+    }
+}
+
+/// Puts the bags of an example together, by the fields of one table.
+pub(crate) fn append_example(
+    (gathered, ends): (&mut Gathered, &mut Vec<u32>),
+    (chunk, example): (&Chunk, usize),
+    sources: &[Source],
+) {
+    let weighed = sources.iter().any(|source| source.weight.is_some());
+    for Source { slot, id, weight } in sources {
+        let bag = chunk.bag(example, *slot);
+        let bag = match id {
+            None => bag,
+            Some(id) => bag.get(*id..=*id).unwrap_or_default(),
+        };
+        gathered.keys.extend_from_slice(bag);
+        if weighed {
+            let weight = weight.map_or(1.0, |column| chunk.dense_of(example)[column]);
+            gathered.weights.resize(gathered.keys.len(), weight);
+        }
+        ends.push(gathered.keys.len() as u32);
+    }
+}
