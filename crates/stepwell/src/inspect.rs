@@ -21,7 +21,8 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     let mut tables = Vec::new();
     let earlier = specs_of_run(&checkpoint);
-    for (number, (rows, meta)) in checkpoint.rows.iter().zip(tables_of(&checkpoint)).enumerate() {
+    for (number, meta) in tables_of(&checkpoint).iter().enumerate() {
+        let rows = checkpoint.rows_of(number).map_err(|error| error.to_string())?;
         let spec = checkpoint.table(number).ok().or_else(|| earlier.get(number).cloned());
         let existing = spec.as_ref().map(|spec| (spec, checkpoint.step));
         let mut shown = table(&rows.path, meta, args.top, existing)?;
@@ -67,8 +68,8 @@ fn dense_count(checkpoint: &Checkpoint) -> usize {
     checkpoint.dense.sections.first().map_or(0, |(_, values)| values.len())
 }
 
-/// What a table's snapshot holds. `existing` says which of its rows exist, and after which step;
-/// without it all of them do.
+/// What a table's snapshot holds. `existing` says which rows are the table's, where it shares the
+/// store, and which of them exist, and after which step; without it all of them do.
 fn table(
     path: &Path,
     meta: &Value,
@@ -86,15 +87,22 @@ fn table(
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let storage = storage(meta)?;
     // The scan passes over most expired rows; who tells for certain is the row itself.
-    let (mut longest, mut rows) = (Longest::new(top), 0);
+    let (mut longest, mut rows, mut others) = (Longest::new(top), 0, 0);
     store
         .scan_live(&mut |key, _used, row| {
             let lanes = lanes(row);
+            if existing
+                .is_some_and(|(spec, _)| lanes.len() == spec.row_lanes() && !spec.owns(&lanes))
+            {
+                others += 1;
+                return Ok(());
+            }
             let exists = existing.is_none_or(|(spec, step)| {
                 lanes.len() != spec.row_lanes() || spec.exists(&lanes, step)
             });
             if exists {
-                longest.offer(key, norm(&lanes, storage, weights));
+                let salt = existing.map_or(0, |(spec, _)| spec.salt());
+                longest.offer(key.salted(salt), norm(&lanes, storage, weights));
                 rows += 1;
             }
             Ok(())
@@ -115,7 +123,8 @@ fn table(
         "lanes": meta["lanes"],
         "row_bytes": manifest.row_bytes,
         "rows": rows,
-        "rows_expired": stats.rows_live - rows,
+        "rows_expired": stats.rows_live - rows - others,
+        "rows_of_other_tables": others,
         "rows_stale": stats.rows_stale,
         "segments": manifest.segments.len(),
         "segment_bytes": bytes,
