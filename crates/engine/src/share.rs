@@ -1,13 +1,13 @@
 //! How memory is shared out among tables: those that were given a figure have it, the others share
-//! what is left by the bytes of rows that an example touches at most.
+//! what is left by the bytes of rows that an example touches.
 
 /// What one table wants of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     /// Bytes that it was given; none for a share of the rest.
     pub given: Option<u64>,
-    /// Bytes of its rows that an example touches at most: ids times bytes of a slot, with
-    /// its metadata.
+    /// Bytes of its rows that an example is expected to touch: ids times bytes of a slot with its
+    /// metadata. In any unit, the same for all.
     pub touched: u64,
 }
 

@@ -331,8 +331,8 @@ fn ids_of_all(model: &Model) -> u64 {
 }
 
 /// What each table group has of the memory, of the index and of the page cache. A table that was
-/// given memory has that; the rest goes by the bytes of rows that an example touches, the index by
-/// its ids.
+/// given memory has that; the rest goes by the bytes of rows that an example is expected to touch,
+/// the index by its ids.
 pub(crate) struct Shares {
     pub(crate) memory: Vec<u64>,
     pub(crate) index: Vec<u64>,
@@ -344,7 +344,7 @@ impl Shares {
     /// When tables were given more than there is.
     pub(crate) fn of(config: &Config, model: &Model) -> Result<Self> {
         let (mut by_bytes, mut by_ids, mut memory) = (Vec::new(), Vec::new(), Vec::new());
-        let tables = model.tables().iter().zip(model.features().ids_by_table());
+        let tables = model.tables().iter().zip(model.features().expected_by_table());
         for (table, ids) in tables {
             let slot = Planner::slot_bytes(config.tiers.policy, table.row_lanes());
             by_bytes.push(Want { given: None, touched: ids * slot });

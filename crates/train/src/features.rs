@@ -14,6 +14,8 @@ use crate::{Error, Result};
 
 /// Columns of the model's input.
 const COLUMNS_MAX: usize = 1 << 20;
+/// What one id is counted as where some number of them is expected.
+const ID: u64 = 1000;
 
 /// One column of ids that goes into a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,8 @@ pub(crate) struct Feature {
     ids: Option<usize>,
     /// Dense feature whose value weights its bag.
     weight: Option<usize>,
+    /// Ids that its bag is expected to have, in thousandths.
+    expected: u64,
 }
 
 /// A field of a table as the data has it: a bag, or one id of a bag that is not pooled.
@@ -75,15 +79,22 @@ impl Features {
                     return Err(wrong(format!("columns name C{name}: the data has C1 to C{most}")));
                 }
                 let (pooling, ids) = (of.pooling, Some(of.ids));
-                features.push(Feature { slot, table, pooling, ids, weight });
+                let expected = ID;
+                features.push(Feature { slot, table, pooling, ids, weight, expected });
             }
         }
         Ok(Self { features, tables, schema })
     }
 
     fn all_columns(schema: Schema) -> Self {
-        let feature =
-            |slot| Feature { slot, table: 0, pooling: Pooling::Sum, ids: None, weight: None };
+        let feature = |slot| Feature {
+            slot,
+            table: 0,
+            pooling: Pooling::Sum,
+            ids: None,
+            weight: None,
+            expected: ID,
+        };
         let features = (0..schema.slots).map(feature).collect();
         Self { features, tables: vec![DEFAULT_TABLE.to_owned()], schema }
     }
@@ -100,6 +111,27 @@ impl Features {
             // Where no feature has a bound of its own, an example has as many ids as columns.
             ids[feature.table] += feature.ids.unwrap_or(1) as u64;
         }
+        ids
+    }
+
+    /// Whether it takes a look at the data to know how many ids are expected: text and bounds of one
+    /// id need none.
+    pub(crate) fn has_long_bags(&self) -> bool {
+        self.features.iter().any(|feature| feature.ids.is_some_and(|ids| ids > 1))
+    }
+
+    /// Expects bags as long as those of `chunk` are on average.
+    pub(crate) fn expect_as_in(&mut self, chunk: &Chunk) {
+        for feature in &mut self.features {
+            let ids = (0..chunk.len()).map(|example| chunk.bag(example, feature.slot).len() as u64);
+            feature.expected = (ids.sum::<u64>() * ID).div_ceil(chunk.len().max(1) as u64).max(1);
+        }
+    }
+
+    /// Ids of an example that are expected in each table, in thousandths.
+    pub(crate) fn expected_by_table(&self) -> Vec<u64> {
+        let mut ids = vec![0; self.tables.len()];
+        self.features.iter().for_each(|feature| ids[feature.table] += feature.expected);
         ids
     }
 

@@ -14,7 +14,7 @@
 //! row, so that a row is fetched once; rows of models without first order do not have it.
 
 use stepwell_base::TableId;
-use stepwell_data::Schema;
+use stepwell_data::{Chunk, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{
     Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
@@ -70,6 +70,11 @@ impl Model {
     /// The dense part.
     pub fn graph(&self) -> &Graph<f32> {
         &self.graph
+    }
+
+    /// Expects bags as long as those of `chunk` are.
+    pub(crate) fn expect_as_in(&mut self, chunk: &Chunk) {
+        self.features.expect_as_in(chunk);
     }
 
     /// The features that go into it.

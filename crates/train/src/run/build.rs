@@ -64,6 +64,17 @@ pub(super) fn store_options(config: &Config, model: &Model) -> Result<Vec<StoreO
     Ok(options.collect())
 }
 
+/// The model, which knows how long the bags of the data are.
+pub(super) fn model(config: &Config, sources: &Sources) -> Result<Model> {
+    let mut model = Model::build(config, sources.schema)?;
+    if model.features().has_long_bags()
+        && let Some(chunk) = sources.first_chunk(model.features())
+    {
+        model.expect_as_in(&chunk);
+    }
+    Ok(model)
+}
+
 /// Says where this processor has a unit for bf16 that cannot be used.
 fn note_kernel(config: &Config, around: &Surroundings) {
     if config.model.precision == Precision::Bf16
@@ -79,7 +90,7 @@ pub(super) fn build(
     sources: &Sources,
     from: Option<&Checkpoint>,
 ) -> Result<Built> {
-    let model = Model::build(config, sources.schema)?;
+    let model = model(config, sources)?;
     note_kernel(config, around);
     let stores = store_options(config, &model)?;
     let mut capacity = capacity(config, sources, &model, &stores, from)?;

@@ -186,7 +186,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
 pub fn plan(config: &Config) -> Result<Capacity> {
     config.check().map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
-    let model = Model::build(config, sources.schema)?;
+    let model = build::model(config, &sources)?;
     let stores = store_options(config, &model)?;
     capacity(config, &sources, &model, &stores, None)
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    CacheWriter, Input, Position as Place, Schema, SynthOptions, empty_note, lines_of_each_until,
-    repeated_note, resolve,
+    Block, CacheWriter, Chunk, Decoder, Input, Position as Place, ReadOptions, Schema, Source,
+    SynthOptions, empty_note, lines_of_each_until, repeated_note, resolve,
 };
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
@@ -13,6 +13,8 @@ use stepwell_settings::Config;
 use super::cache::{self, Found, Wanted};
 use crate::Result;
 use crate::batch::Position;
+use crate::capacity::BLOCK_BYTES;
+use crate::features::Features;
 use crate::pipeline::Pass;
 
 /// What a run reads.
@@ -29,6 +31,27 @@ pub(super) struct Sources {
     pub(super) cache: Option<Wanted>,
     /// What to say of empty files and repeated ones, and of a cache that is not used.
     pub(super) notes: Vec<String>,
+}
+
+impl Sources {
+    /// The examples of the first block; none where there are none. What is wrong with it is for who
+    /// reads it in earnest.
+    pub(super) fn first_chunk(&self, features: &Features) -> Option<Chunk> {
+        let options = ReadOptions {
+            block_bytes: BLOCK_BYTES,
+            example_keys_max: features.example_keys_max().unwrap_or(usize::MAX),
+            ..ReadOptions::new(self.schema)
+        };
+        let mut source = Source::open(&self.input, &options).ok()?;
+        let mut block = Block::default();
+        if !source.next_block(&mut block).ok()? {
+            return None;
+        }
+        let decoder = Decoder::new(&self.input, self.schema);
+        let mut chunk = decoder.chunk();
+        decoder.decode(&mut block, &mut chunk).ok()?;
+        (!chunk.is_empty()).then_some(chunk)
+    }
 }
 
 /// Columns of the data.
