@@ -19,6 +19,14 @@ pub enum Error {
     /// The arguments cannot be.
     #[error("{0}")]
     Arguments(String),
+    /// Limits that are not those of this machine, or none at all.
+    #[error("limits {}: {why}", path.display())]
+    Limits {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why, and the mend.
+        why: String,
+    },
     /// A row came back with other bytes than were put.
     #[error("a wrong row came back: key {key:016x}, {why}")]
     WrongRow {

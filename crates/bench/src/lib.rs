@@ -9,6 +9,7 @@ pub mod cache_sim;
 pub mod cpu;
 mod error;
 mod home;
+mod limits;
 mod machine;
 mod measure;
 pub mod mem;
@@ -16,3 +17,4 @@ pub mod ssd;
 pub mod train;
 
 pub use error::{Error, Result};
+pub use limits::Limits;

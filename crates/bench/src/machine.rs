@@ -23,7 +23,7 @@ impl Machine {
     pub(crate) fn here(io_engine: &str) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
-            cpu: stepwell_train::processor(),
+            cpu: crate::limits::processor(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             io_engine: io_engine.to_owned(),

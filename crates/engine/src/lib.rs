@@ -25,13 +25,14 @@ mod life;
 mod planner;
 mod pull;
 mod request;
+pub mod room;
 mod rows;
 mod scratch;
 mod session;
-mod share;
 mod stages;
 mod staging;
 mod table;
+mod tiers;
 mod unit;
 mod working_set;
 
@@ -53,7 +54,6 @@ pub use rows::{
 };
 pub use scratch::{DirectoryLock, Scratch, SetAside, file_error, refuse_checkpoint, refuse_store};
 pub use session::{Session, Tiers, Turn};
-pub use share::{Want, share};
 pub use stages::{
     BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,
     PullStage, Purpose, Ready, Retired, SPARES, Spares, Stages, Times, UNITS_PULLED, Unit, Window,
@@ -61,5 +61,6 @@ pub use stages::{
 };
 pub use staging::{Chunk, Staging};
 pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};
+pub use tiers::{Begin, GroupPlan, Load, TableLoad, TierOptions, TierPlan};
 pub use unit::{Fill, GroupUnit};
 pub use working_set::{Part, WorkingSet};

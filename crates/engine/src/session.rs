@@ -19,30 +19,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::clock::{Clock, SystemClock};
+use stepwell_base::rules::Rules;
 use stepwell_base::stop::StopRequest;
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_mem::{PolicyKind, slots_within};
-use stepwell_ssd::{Executor, ExecutorOptions, Store, StoreOptions};
+use stepwell_mem::PolicyKind;
+use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
 use crate::{
-    Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, Group, GroupTables,
-    Grouper, Hands, Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Planner, Pooled,
-    Purpose, Ready, Result, Retired, Scratch, Shape, Staging, TableSpec, Unit, Want, Window,
-    WorkingRows, share,
+    Bags, Begin, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, GroupTables,
+    Grouper, Hands, Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Pooled, Purpose,
+    Ready, Result, Retired, Scratch, Shape, TableLoad, TableSpec, TierOptions, TierPlan, Unit,
+    Window, WorkingRows,
 };
-
-/// Rows of a staged chunk take about this many bytes.
-const CHUNK_BYTES: usize = 1 << 20;
-const CHUNKS: usize = 4;
 
 /// Memory and disk of a session.
 #[derive(Clone, Debug)]
 pub struct Tiers {
     /// Bytes of all tables' rows in memory, their metadata included.
     pub memory: ByteCount,
-    /// Bytes of the index of rows on disk, of each store: tables whose rows are of the same parts
-    /// have one together.
+    /// Bytes of the index of all tables' rows on disk.
     pub index: ByteCount,
     /// Directory of the stores, which must have no rows in it; none for a temporary one.
     pub directory: Option<PathBuf>,
@@ -112,28 +108,17 @@ impl Session {
         tiers: &Tiers,
     ) -> Result<Self> {
         let scratch = Scratch::open(tiers.directory.as_deref(), Placement::Fresh)?;
+        let members = GroupTables::of(&mut tables, |_| false).map_err(Error::Refused)?;
+        let plan = plan(&tables, &members, &columns, tiers)?;
         let executor = Executor::new(ExecutorOptions::default());
-        let ring = tiers.lookahead + 4;
-        let members = GroupTables::of(&mut tables, |_| false);
-        let members = members.map_err(Error::Refused)?;
-        let memory = memory_of(&tables, &columns, tiers);
-        let (mut groups, mut planners) = (Vec::new(), Vec::new());
-        for (number, of_group) in members.into_iter().enumerate() {
-            let table = &tables[of_group.tables[0]];
-            let bytes = of_group.tables.iter().map(|table| memory[*table]).sum();
-            let slots = slots_of(table, (tiers, bytes), ring as u64)?;
+        let mut groups = Vec::new();
+        for number in 0..members.len() {
             let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&scratch.rows(number)?)?);
-            let options = StoreOptions {
-                index_bytes_max: tiers.index.0,
-                executor: Some(executor.clone()),
-                ..StoreOptions::new(table.id.0, table.row_bytes())
-            };
-            let store = Arc::new(Store::create(disk, options)?);
-            let chunk_rows = (CHUNK_BYTES / table.row_bytes()).clamp(1, (slots / CHUNKS).max(1));
-            let staging = Staging::new(table.row_lanes(), chunk_rows, CHUNKS);
-            groups.push(Arc::new(Group::of((&tables, of_group), slots, store, staging)?));
-            planners.push(Planner::new(slots, ring, tiers.policy));
+            let machine = |store| StoreOptions { executor: Some(executor.clone()), ..store };
+            let begin = (disk, Begin::Empty);
+            groups.push(plan.open(number, &tables, begin, machine, Rules::default())?);
         }
+        let planners = plan.planners(Rules::default());
         let window = Window { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         Ok(Self {
@@ -309,26 +294,24 @@ impl Turn<'_> {
     }
 }
 
-/// Bytes of memory of each table.
-fn memory_of(tables: &[TableSpec], columns: &Columns, tiers: &Tiers) -> Vec<u64> {
-    let touched = |(table, fields): (&TableSpec, &Vec<Field>)| Want {
-        given: None,
-        touched: fields.len() as u64 * Planner::slot_bytes(tiers.policy, table.row_lanes()),
+/// The tiers of `tables`, whose fields have an id each.
+fn plan(
+    tables: &[TableSpec],
+    groups: &[GroupTables],
+    columns: &Columns,
+    tiers: &Tiers,
+) -> Result<TierPlan> {
+    let load = |fields: &Vec<Field>| {
+        let ids = fields.len() as u64;
+        TableLoad { given: None, expected: ids, ids_max: ids }
     };
-    let wants: Vec<Want> = tables.iter().zip(&columns.of_fields).map(touched).collect();
-    share(tiers.memory.0, &wants).unwrap_or_else(|_| unreachable!("nothing was given"))
-}
-
-fn slots_of(table: &TableSpec, (tiers, bytes): (&Tiers, u64), ring: u64) -> Result<usize> {
-    let lanes = table.row_lanes();
-    match slots_within(tiers.policy, bytes, lanes, Planner::bytes_for, ring) as usize {
-        0 => Err(Error::Refused(format!(
-            "{} of {} of memory hold not one row of table '{}', which has {} bytes: give more",
-            ByteCount(bytes),
-            tiers.memory,
-            table.name,
-            table.row_bytes()
-        ))),
-        slots => Ok(slots),
-    }
+    let loads: Vec<TableLoad> = columns.of_fields.iter().map(load).collect();
+    let options = TierOptions {
+        dram: tiers.memory,
+        index: tiers.index,
+        policy: tiers.policy,
+        horizon: tiers.lookahead + 4,
+        ..TierOptions::default()
+    };
+    TierPlan::new(tables, groups, &loads, options)
 }

@@ -116,7 +116,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(session.ready().unwrap().unwrap().examples(), EXAMPLES);
     drop(session);
     let none = open(&Tiers { memory: ByteCount(10), ..Tiers::default() }).unwrap_err();
-    assert!(none.contains("hold not one row of table 'items'"), "{none}");
+    assert!(none.contains("holds not one row of table 'items', 'pages'"), "{none}");
 }
 
 #[test]

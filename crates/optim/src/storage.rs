@@ -157,7 +157,7 @@ impl Weights<'_> {
             Self::F32(weights) => tiles::add_times(sum, &weights[..sum.len()], factor),
             Self::F16(weights) => each(sum, weights, |sum, weight| sum + from_f16(weight) * factor),
             Self::Bf16(weights) => {
-                each(sum, weights, |sum, weight| sum + from_bf16(weight) * factor)
+                each(sum, weights, |sum, weight| sum + from_bf16(weight) * factor);
             }
         }
     }

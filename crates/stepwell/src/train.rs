@@ -6,10 +6,11 @@ use std::sync::Arc;
 use stepwell_base::clock::SystemClock;
 use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
+use stepwell_bench::Limits;
 use stepwell_disk::OpenFiles;
 use stepwell_engine::Placement;
 use stepwell_settings::{self as settings, Config};
-use stepwell_train::{Capacity, Error as TrainError, Limits, RowsAtStart, Surroundings};
+use stepwell_train::{Capacity, Error as TrainError, RowsAtStart, Surroundings};
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::failure::Failure;
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
         other => other.map_err(|error| error.to_string())?,
     };
     if let Some(limits) = limits {
-        report.set_limits(&limits, config.model.precision);
+        limits.put_beside(&mut report.profile, &mut report.layers, config.model.precision);
     }
     say!("{}", table::report(&report).text().trim_end());
     let keeps = config.checkpoint.dir.is_some();

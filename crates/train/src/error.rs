@@ -73,14 +73,6 @@ pub enum Error {
         /// Why, and the mend.
         why: String,
     },
-    /// Limits that are not those of this machine, or none at all.
-    #[error("limits {}: {why}", path.display())]
-    Limits {
-        /// The file.
-        path: std::path::PathBuf,
-        /// Why, and the mend.
-        why: String,
-    },
     /// A directory or file cannot be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
     File {

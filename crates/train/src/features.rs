@@ -114,8 +114,8 @@ impl Features {
         ids
     }
 
-    /// Whether it takes a look at the data to know how many ids are expected: text and bounds of one
-    /// id need none.
+    /// Whether bags may have more than one id, so that one looks at the data to know how many are
+    /// expected.
     pub(crate) fn has_long_bags(&self) -> bool {
         self.features.iter().any(|feature| feature.ids.is_some_and(|ids| ids > 1))
     }
@@ -204,8 +204,8 @@ impl Features {
         Ok(columns)
     }
 
-    /// Refuses an example of `chunk`, which was read from one of `files`, that has more ids than its
-    /// features take.
+    /// Refuses an example of `chunk`, which was read from one of `files`, that has more ids than
+    /// its features take.
     ///
     /// # Errors
     /// Names file, example and column, and the mend.

@@ -15,7 +15,6 @@ use stepwell_nn::Graph;
 use self::layers::Layer;
 pub(crate) use self::layers::Pass;
 pub use self::layers::{LayerReport, PassReport};
-use crate::limits::Bound;
 
 /// Nanoseconds of a second.
 const NANOS: f64 = 1e9;
@@ -41,11 +40,6 @@ impl Kernel {
     const ALL: [Self; 6] =
         [Self::Gather, Self::Forward, Self::Loss, Self::Backward, Self::Rows, Self::Dense];
 
-    /// The one that reports call `name`.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kernel| kernel.name() == name)
-    }
-
     fn name(self) -> &'static str {
         match self {
             Self::Gather => "gather",
@@ -56,6 +50,17 @@ impl Kernel {
             Self::Dense => "dense",
         }
     }
+}
+
+/// A limit beside what is bounded by it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    /// Its name: `gemm`, `gather` or `memcpy`.
+    pub name: &'static str,
+    /// What one thread could do: operations of `gemm`, bytes of the others.
+    pub per_second: f64,
+    /// What was achieved of it, 1 for all.
+    pub achieved: f64,
 }
 
 /// What a kernel did in a run.

@@ -5,9 +5,7 @@ use serde_json::Value;
 use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
 use stepwell_engine::SetAside;
-use stepwell_nn::Precision;
 
-use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::profile::{KernelReport, LayerReport};
 
@@ -64,13 +62,6 @@ pub struct Report {
     pub budget: Vec<BoundReport>,
     /// The resolved settings by key.
     pub config: Value,
-}
-
-impl Report {
-    /// Puts what bounds them beside kernels and layers of a model of `precision`.
-    pub fn set_limits(&mut self, limits: &Limits, precision: Precision) {
-        limits.put_beside(&mut self.profile, &mut self.layers, precision);
-    }
 }
 
 /// By tier.

@@ -44,7 +44,8 @@ pub struct Sizes {
 impl Sizes {
     pub(crate) fn apply(self, capacity: &mut Capacity) {
         capacity.block_bytes = self.block_bytes;
-        capacity.chunk_rows.fill(self.chunk_rows);
-        capacity.chunks = self.chunks;
+        for group in &mut capacity.tiers.groups {
+            (group.chunk_rows, group.chunks) = (self.chunk_rows, self.chunks);
+        }
     }
 }

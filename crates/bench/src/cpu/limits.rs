@@ -9,10 +9,9 @@ use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, Block, GraphBuilder, InputShape, Linear, Matrix, Precision, Source, Workspace,
 };
-use stepwell_train::Limits;
 
 use crate::measure::{Watch, median, over};
-use crate::{Error, Result};
+use crate::{Error, Limits, Result};
 
 /// Rounds, of which the median counts.
 const ROUNDS: usize = 5;

@@ -14,14 +14,12 @@ use serde::Serialize;
 use stepwell_base::ByteCount;
 use stepwell_base::clock::SystemClock;
 use stepwell_settings::{Config, ModelKind};
-use stepwell_train::{
-    KernelReport, LayerReport, Limits, StepInput, StepSeconds, Steps, memory_bytes,
-};
+use stepwell_train::{KernelReport, LayerReport, StepInput, StepSeconds, Steps, memory_bytes};
 
 use self::examples::Drawn;
 use crate::machine::Machine;
 use crate::measure::{names, over};
-use crate::{Error, Result};
+use crate::{Error, Limits, Result};
 
 /// What is measured.
 #[derive(Clone, Debug, Serialize)]

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use stepwell_nn::{Flops, Graph, NodeId, Watch};
 
+use super::Bound;
 use super::{Profile, Sum, rate};
-use crate::limits::Bound;
 
 /// A direction of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

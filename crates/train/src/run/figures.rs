@@ -57,7 +57,7 @@ fn tiers(
 ) -> Tiers {
     let planned = counters.rows.count();
     let mut host = HostTier {
-        slots: capacity.slots.iter().map(|slots| *slots as u64).sum(),
+        slots: capacity.tiers.groups.iter().map(|group| group.slots as u64).sum(),
         rows_peak: planners.iter().map(|planner| planner.cache().rows() as u64).sum(),
         hits: planned.hits,
         misses: planned.misses,

@@ -24,7 +24,7 @@ use stepwell_engine::{
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
-use self::build::{Built, build, capacity, store_options};
+use self::build::{Built, build, capacity};
 use self::check::check_evaluation;
 use self::figures::assemble;
 use self::last_step::LastStep;
@@ -187,8 +187,7 @@ pub fn plan(config: &Config) -> Result<Capacity> {
     config.check().map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
     let model = build::model(config, &sources)?;
-    let stores = store_options(config, &model)?;
-    capacity(config, &sources, &model, &stores, None)
+    capacity(config, &sources, &model, None)
 }
 
 /// The tables of the model that `config` names.

@@ -49,7 +49,7 @@ impl Sources {
         }
         let decoder = Decoder::new(&self.input, self.schema);
         let mut chunk = decoder.chunk();
-        decoder.decode(&mut block, &mut chunk).ok()?;
+        decoder.decode(&block, &mut chunk).ok()?;
         (!chunk.is_empty()).then_some(chunk)
     }
 }

@@ -33,13 +33,13 @@ const OTHER: u64 = 64 * MIB;
 
 /// What a run wants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wants {
+pub struct Wants {
     /// Bytes of the capacity plan.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Those of them that are mapped, not taken from the allocator.
-    pub(crate) mapped: u64,
+    pub mapped: u64,
     /// Threads that it starts.
-    pub(crate) threads: u64,
+    pub threads: u64,
 }
 
 /// A limit of this process.
@@ -73,7 +73,7 @@ impl Limit {
 }
 
 /// Why a run has no room here; none where it has.
-pub(crate) fn lacks(wants: &Wants) -> Option<String> {
+pub fn lacks(wants: &Wants) -> Option<String> {
     let total = ByteCount(wants.bytes);
     if let Some(memory) = machine_bytes().filter(|memory| *memory < wants.bytes) {
         let memory = ByteCount(memory);

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use stepwell_nn::Precision;
+use stepwell_train::{Bound, KernelReport, LayerReport};
 
-use crate::profile::{Kernel, KernelReport, LayerReport};
 use crate::{Error, Result};
 
 /// How to make a file of limits.
@@ -31,17 +31,6 @@ pub struct Limits {
     pub gather_bytes_per_second: f64,
 }
 
-/// A limit beside what is bounded by it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Bound {
-    /// Its name: `gemm`, `gather` or `memcpy`.
-    pub name: &'static str,
-    /// What one thread could do: operations of `gemm`, bytes of the others.
-    pub per_second: f64,
-    /// What was achieved of it, 1 for all.
-    pub achieved: f64,
-}
-
 /// What is read of the figures of `bench cpu`.
 #[derive(Debug, Deserialize)]
 struct File {
@@ -55,7 +44,7 @@ struct Machine {
 }
 
 /// Name of this machine's processor; empty where the system does not tell.
-pub fn processor() -> String {
+pub(crate) fn processor() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find(|line| line.starts_with("model name"));
     let name = model.and_then(|line| line.split_once(':')).map_or("", |(_, name)| name.trim());
@@ -68,7 +57,8 @@ impl Limits {
     /// # Errors
     /// A file that cannot be read, or has no limits of one thread of this processor.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = stepwell_data::read_text(path)?;
+        let text =
+            stepwell_data::read_text(path).map_err(|error| Error::Arguments(error.to_string()))?;
         let fail = |why| Error::Limits { path: path.to_owned(), why };
         Self::of_one_thread(&text, &processor()).map_err(fail)
     }
@@ -120,19 +110,17 @@ impl Limits {
         let products = self.gemm(precision);
         let gemm = |flops: u64, rate| (flops > 0).then(|| bound("gemm", products, rate));
         for kernel in kernels {
-            kernel.limit = match Kernel::named(&kernel.name) {
-                Some(Kernel::Forward | Kernel::Backward) => {
-                    gemm(kernel.flops, kernel.flops_per_second)
-                }
-                Some(Kernel::Gather | Kernel::Rows) => {
+            kernel.limit = match kernel.name.as_str() {
+                "forward" | "backward" => gemm(kernel.flops, kernel.flops_per_second),
+                "gather" | "rows" => {
                     Some(bound("gather", self.gather_bytes_per_second, kernel.bytes_per_second))
                 }
                 // A byte that is copied is read and written, and the kernel counts both.
-                Some(Kernel::Dense) => {
+                "dense" => {
                     let moved = 2.0 * self.memcpy_bytes_per_second;
                     Some(bound("memcpy", moved, kernel.bytes_per_second))
                 }
-                Some(Kernel::Loss) | None => None,
+                _ => None,
             };
         }
         for pass in layers.iter_mut().flat_map(|layer| [&mut layer.forward, &mut layer.backward]) {
@@ -150,7 +138,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::profile::PassReport;
+    use stepwell_train::PassReport;
 
     fn limits() -> Limits {
         Limits {

@@ -3,19 +3,19 @@
 
 /// What one table wants of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
+pub(super) struct Want {
     /// Bytes that it was given; none for a share of the rest.
-    pub given: Option<u64>,
+    pub(super) given: Option<u64>,
     /// Bytes of its rows that an example is expected to touch: ids times bytes of a slot with its
     /// metadata. In any unit, the same for all.
-    pub touched: u64,
+    pub(super) touched: u64,
 }
 
 /// The bytes of each of `wants`, which are `total` together or less.
 ///
 /// # Errors
 /// When what was given is more than `total`: that sum.
-pub fn share(total: u64, wants: &[Want]) -> Result<Vec<u64>, u64> {
+pub(super) fn share(total: u64, wants: &[Want]) -> Result<Vec<u64>, u64> {
     let given = wants.iter().filter_map(|want| want.given);
     let given = given.fold(0u64, u64::saturating_add);
     let left = total.checked_sub(given).ok_or(given)?;

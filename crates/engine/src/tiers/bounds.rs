@@ -1,0 +1,153 @@
+//! What tiers take of memory, by name: the engine's part of a capacity plan.
+
+use stepwell_base::ByteCount;
+use stepwell_base::budget::Budget;
+use stepwell_mem::Victim;
+
+use super::TierPlan;
+use crate::rows::EmbeddingBags;
+use crate::{
+    Admission, Error, GroupUnit, Grouper, Life, Planner, Puller, Result, Staging, TableSpec,
+    UNITS_PULLED,
+};
+
+/// What is asked of tiers at once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Examples of a mini-batch, and of a batch that is planned at once.
+    pub mini_batch: u64,
+    /// See there.
+    pub batch: u64,
+    /// Batches whose rows are held beyond the one that trains.
+    pub lookahead: u64,
+    /// Steps of training that reads of rows do not see.
+    pub staleness: u64,
+    /// Bytes of the sketch that counts occurrences, by table.
+    pub sketch_bytes: Vec<u64>,
+    /// Whether checkpoints are written.
+    pub saves: bool,
+    /// Examples of an epoch, where they were counted.
+    pub examples: Option<u64>,
+}
+
+/// The name of the bound that is mapped from the system, not taken from the allocator.
+pub(super) const ROWS_IN_MEMORY: &str = "rows in memory";
+
+impl TierPlan {
+    /// The name of the bound on rows in memory, of which there is one for each group: it is mapped
+    /// from the system, not taken from the allocator.
+    pub const ROWS_IN_MEMORY: &'static str = ROWS_IN_MEMORY;
+
+    /// Ids that an example has at most.
+    pub fn ids_max(&self) -> u64 {
+        self.groups.iter().map(|group| group.ids_max).sum()
+    }
+
+    /// Refuses an index that is too small for the rows in memory, all of which a checkpoint puts
+    /// into the store: it would be found out when the only checkpoint of a run is written.
+    ///
+    /// # Errors
+    /// Names the table and the mend.
+    pub fn check_index(&self, load: &Load) -> Result<()> {
+        if !load.saves {
+            return Ok(());
+        }
+        for group in &self.groups {
+            let ids = load.examples.map_or(u64::MAX, |count| count.saturating_mul(group.ids_max));
+            let rows = ids.min(group.slots as u64);
+            let needed = group.store.index_bytes_for(rows);
+            let has = group.store.index_bytes_max;
+            if has < needed {
+                // As large a part of the whole as it is now.
+                let index = self.options.index;
+                let whole =
+                    (u128::from(index.0) * u128::from(needed)).div_ceil(u128::from(has.max(1)));
+                return Err(Error::Refused(format!(
+                    "tiers.index = {index} is too small for a checkpoint of table '{}': {rows} \
+                     rows in memory take up to {}; raise tiers.index to {} or more, or lower \
+                     tiers.dram",
+                    group.names,
+                    ByteCount(needed),
+                    u64::try_from(whole).unwrap_or(u64::MAX).max(needed)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the bounds of rows in every tier, and on their way between two.
+    pub fn add_rows(&self, load: &Load, budget: &mut Budget) {
+        for group in &self.groups {
+            let of = if self.groups.len() == 1 { "" } else { &format!(", '{}'", group.names) };
+            let (slots, row) = (group.slots, group.spec.row_bytes());
+            let bytes = self.slab_bytes(slots as u64, group.spec.row_lanes());
+            let why = format!("tiers.dram: {slots} slots of {row} bytes{of}");
+            budget.add(ROWS_IN_MEMORY, bytes, why);
+        }
+        self.groups.iter().for_each(|group| group.store.add_bounds(1, budget));
+        self.add_moves(load, budget);
+    }
+
+    fn add_moves(&self, load: &Load, budget: &mut Budget) {
+        let staging = self.groups.iter().map(|group| {
+            Staging::bytes_max(group.spec.row_lanes(), group.chunk_rows, group.chunks)
+        });
+        let chunks: usize = self.groups.iter().map(|group| group.chunks).sum();
+        budget.add("rows going down", staging.sum(), format!("{chunks} chunks"));
+        let unit = self.unit_rows(load);
+        let units = (UNITS_PULLED as u64).min(load.lookahead + 1);
+        let pulling =
+            self.groups.iter().map(|group| Puller::bytes_max(group.spec.row_bytes(), unit * units));
+        let why = format!("read buffers, lists of {units} units");
+        budget.add("rows coming up", pulling.sum(), why);
+        let units = load.lookahead + 1;
+        // A checkpoint lists every dirty row once.
+        let slots: usize = self.groups.iter().map(|group| group.slots).sum();
+        let marks = if load.saves { slots } else { 0 };
+        let moving = units * GroupUnit::bytes_max(unit) + (marks * size_of::<Victim>()) as u64;
+        budget.add("rows to move", moving, format!("lists of {units} units, of a checkpoint"));
+    }
+
+    /// Distinct rows of a full batch at most.
+    fn unit_rows(&self, load: &Load) -> u64 {
+        let slots: usize = self.groups.iter().map(|group| group.slots).sum();
+        (load.batch * self.ids_max()).min(slots as u64)
+    }
+
+    /// Adds the bounds of what plans.
+    pub fn add_planning(&self, load: &Load, budget: &mut Budget) {
+        let horizon = self.options.horizon;
+        let (ids, unit) = (load.mini_batch * self.ids_max(), self.unit_rows(load));
+        let bytes = Planner::bytes_max(ids, horizon as u64, unit) + Grouper::bytes_max(ids);
+        budget.add("planning", bytes, format!("{horizon} mini-batches known ahead"));
+    }
+
+    /// Adds the bounds of what is kept of the past: versions of rows for stale reads, counts of
+    /// keys.
+    pub fn add_history(&self, tables: &[TableSpec], load: &Load, budget: &mut Budget) {
+        // A checkpoint is written from a copy.
+        let copies = 1 + u64::from(load.saves);
+        let (mut versions, mut elsewhere, mut sketches) = (0, 0, 0u64);
+        for ((table, of), sketch) in tables.iter().zip(&self.loads).zip(&load.sketch_bytes) {
+            let rows = load.mini_batch * of.ids_max;
+            versions += copies * EmbeddingBags::stale_bytes_max(table, load.staleness, rows);
+            if load.staleness > 0 || table.life.is_some() {
+                elsewhere += EmbeddingBags::elsewhere_bytes_max(table, rows);
+            }
+            if let Some(Life { admission: Admission::After(_), .. }) = table.life {
+                let bytes = EmbeddingBags::sketch_bytes_max(*sketch).saturating_mul(copies);
+                sketches = sketches.saturating_add(bytes);
+            }
+        }
+        if elsewhere > 0 {
+            budget.add("rows read elsewhere", elsewhere, "rows of a mini-batch");
+        }
+        if versions > 0 {
+            budget.add("stale rows", versions, format!("{} steps", load.staleness));
+        }
+        if sketches > 0 {
+            let copied = if load.saves { ", copied for a checkpoint" } else { "" };
+            budget.add("admission", sketches, format!("rows.sketch{copied}"));
+        }
+    }
+}

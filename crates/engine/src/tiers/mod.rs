@@ -1,0 +1,207 @@
+//! The tiers of a model's tables: what each table group has of memory and disk, the bounds that
+//! follow, and how its slab and its store are made.
+//!
+//! Budgets   Memory is shared out by the bytes of rows that an example is expected to touch, each
+//!           with its metadata; a table that was given memory has that. The index goes by ids, the
+//!           page cache by bytes. Tables of a group have their shares together.
+
+mod bounds;
+mod open;
+mod share;
+
+use stepwell_base::ByteCount;
+use stepwell_mem::{PolicyKind, bytes_for, slots_within};
+use stepwell_ssd::StoreOptions;
+
+pub use self::bounds::Load;
+pub use self::open::Begin;
+use self::share::{Want, share};
+use crate::{Error, GroupTables, Planner, Result, TableSpec};
+
+/// Chunks of rows on their way down, of each table group.
+const CHUNKS: usize = 4;
+
+/// What the tiers of all tables have together, by the settings that say so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierOptions {
+    /// Bytes of the rows in memory with their index and metadata.
+    pub dram: ByteCount,
+    /// Bytes of the index of rows on disk.
+    pub index: ByteCount,
+    /// Bytes of segment files that go through the system's page cache.
+    pub page_cache: ByteCount,
+    /// Bytes of a segment file.
+    pub segment: ByteCount,
+    /// Space of a store after a commit at most, times that of its live rows.
+    pub space: f64,
+    /// Which rows leave memory first, of those whose next use is not known.
+    pub policy: PolicyKind,
+    /// Bytes of a chunk of rows on their way down, about.
+    pub chunk_bytes: usize,
+    /// Mini-batches whose keys are known at once.
+    pub horizon: usize,
+}
+
+impl Default for TierOptions {
+    fn default() -> Self {
+        let store = StoreOptions::new(0, 1);
+        Self {
+            dram: ByteCount(1 << 30),
+            index: ByteCount(1 << 30),
+            page_cache: ByteCount(store.cached_bytes),
+            segment: ByteCount(store.segment_bytes),
+            space: store.space_max,
+            policy: PolicyKind::default(),
+            chunk_bytes: 1 << 20,
+            horizon: 0,
+        }
+    }
+}
+
+/// What one table is expected to be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableLoad {
+    /// Bytes of memory that it was given; none for a share.
+    pub given: Option<u64>,
+    /// Ids that an example is expected to have in it, in any unit, the same for all tables.
+    pub expected: u64,
+    /// Ids that an example has in it at most.
+    pub ids_max: u64,
+}
+
+/// One table group's part of the tiers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupPlan {
+    /// Its tables.
+    pub members: GroupTables,
+    /// Their names, for messages.
+    pub names: String,
+    /// Slots of its slab.
+    pub slots: usize,
+    /// Rows of a chunk on its way down.
+    pub chunk_rows: usize,
+    /// Chunks.
+    pub chunks: usize,
+    /// Options of its store.
+    pub store: StoreOptions,
+    /// The parts of its rows are those of this table.
+    pub spec: TableSpec,
+    /// Ids that an example has in it at most.
+    pub ids_max: u64,
+}
+
+/// The tiers of a model's tables, as they will be built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierPlan {
+    /// By table group.
+    pub groups: Vec<GroupPlan>,
+    options: TierOptions,
+    loads: Vec<TableLoad>,
+}
+
+impl TierPlan {
+    /// Shares `options` out among `tables`, which lie in `groups`.
+    ///
+    /// # Errors
+    /// When memory holds no row of a group, tables were given more than there is, or a store cannot
+    /// be as it is wanted.
+    pub fn new(
+        tables: &[TableSpec],
+        groups: &[GroupTables],
+        loads: &[TableLoad],
+        options: TierOptions,
+    ) -> Result<Self> {
+        let slot = |table: &TableSpec| Planner::slot_bytes(options.policy, table.row_lanes());
+        let given = |(table, load): (&TableSpec, &TableLoad)| Want {
+            given: load.given,
+            touched: load.expected * slot(table),
+        };
+        let memory: Vec<Want> = tables.iter().zip(loads).map(given).collect();
+        let by_bytes: Vec<Want> = memory.iter().map(|want| Want { given: None, ..*want }).collect();
+        let by_ids: Vec<Want> =
+            loads.iter().map(|load| Want { given: None, touched: load.expected }).collect();
+        let shares = |total: ByteCount, wants: &[Want]| {
+            share(total.0, wants).map_err(|given| {
+                let (given, dram) = (ByteCount(given), options.dram);
+                Error::Refused(format!(
+                    "the tables were given {given} of memory together, and tiers.dram is {dram}: \
+                     raise it, or lower tables.NAME.dram"
+                ))
+            })
+        };
+        let memory = shares(options.dram, &memory)?;
+        let (index, cached) =
+            (shares(options.index, &by_ids)?, shares(options.page_cache, &by_bytes)?);
+        let mut plan = Self { groups: Vec::new(), options, loads: loads.to_vec() };
+        for members in groups {
+            let sum = |of: &[u64]| members.tables.iter().map(|table| of[*table]).sum();
+            let budget = (sum(&memory), sum(&index), sum(&cached));
+            plan.groups.push(plan.group(tables, members, (budget, groups.len()))?);
+        }
+        plan.groups.iter().try_for_each(|group| group.store.check())?;
+        Ok(plan)
+    }
+
+    fn group(
+        &self,
+        tables: &[TableSpec],
+        members: &GroupTables,
+        ((memory, index_bytes_max, cached_bytes), groups): ((u64, u64, u64), usize),
+    ) -> Result<GroupPlan> {
+        let spec = &tables[members.tables[0]];
+        let names = members.tables.iter().map(|table| tables[*table].name.as_str());
+        let names = names.collect::<Vec<&str>>().join("', '");
+        let slots = self.slots_within(memory, spec.row_lanes());
+        if slots == 0 {
+            let dram = self.options.dram;
+            let part = match groups {
+                1 => String::new(),
+                _ => format!(", of which it has {},", ByteCount(memory)),
+            };
+            return Err(Error::Refused(format!(
+                "tiers.dram = {dram}{part} holds not one row of table '{names}': {} bytes are the \
+                 least",
+                self.slab_bytes(1, spec.row_lanes())
+            )));
+        }
+        let options = &self.options;
+        Ok(GroupPlan {
+            members: members.clone(),
+            names,
+            slots,
+            chunk_rows: (options.chunk_bytes / spec.row_bytes()).clamp(1, (slots / CHUNKS).max(1)),
+            chunks: CHUNKS,
+            store: StoreOptions {
+                segment_bytes: options.segment.0,
+                index_bytes_max,
+                cached_bytes,
+                space_max: options.space,
+                ..StoreOptions::new(spec.id.0, spec.row_bytes())
+            },
+            spec: spec.clone(),
+            ids_max: members.tables.iter().map(|table| self.loads[*table].ids_max).sum(),
+        })
+    }
+
+    /// Mini-batches that a row's next use is told apart by.
+    fn ring(&self) -> u64 {
+        self.options.horizon as u64 + 2
+    }
+
+    fn slots_within(&self, bytes: u64, lanes: usize) -> usize {
+        let (policy, ring) = (self.options.policy, self.ring());
+        slots_within(policy, bytes, lanes, Planner::bytes_for, ring) as usize
+    }
+
+    fn slab_bytes(&self, slots: u64, lanes: usize) -> u64 {
+        self.options.slab_bytes(slots, lanes)
+    }
+}
+
+impl TierOptions {
+    /// Bytes of `slots` slots with rows of so many lanes, index and metadata included.
+    pub fn slab_bytes(&self, slots: u64, row_lanes: usize) -> u64 {
+        let ring = self.horizon as u64 + 2;
+        bytes_for(self.policy, slots, row_lanes, Planner::bytes_for, ring)
+    }
+}

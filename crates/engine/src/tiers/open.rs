@@ -1,0 +1,84 @@
+//! Tiers as a plan has them: slabs, stores and planners.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stepwell_base::rules::Rules;
+use stepwell_disk::Disk;
+use stepwell_ssd::{Error as StoreError, Store, StoreOptions};
+
+use super::TierPlan;
+use crate::checkpoint::OLDER;
+use crate::{Checkpoint, Error, Group, Planner, Result, Staging, TableSpec};
+
+/// What a store begins with.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin<'a> {
+    /// No rows.
+    Empty,
+    /// Those of a snapshot.
+    Snapshot(&'a Path),
+    /// Those that the same table group has in a checkpoint.
+    Checkpoint(&'a Checkpoint),
+}
+
+/// The store of table group `number` as a checkpoint has it.
+fn restore(
+    disk: Arc<dyn Disk>,
+    checkpoint: &Checkpoint,
+    number: usize,
+    options: StoreOptions,
+) -> Result<Store> {
+    let wrong = |why| Error::Checkpoint { path: checkpoint.path.clone(), why };
+    let rows = checkpoint.rows.get(number);
+    let rows = rows.ok_or_else(|| wrong(format!("has no rows of table group {number}")))?;
+    Store::restore(disk, &rows.path, options).map_err(|error| {
+        let mend = match error {
+            StoreError::Disk(_) => String::new(),
+            StoreError::Damaged { .. } | StoreError::Missing { .. } | StoreError::Lost { .. } => {
+                format!("; {OLDER}")
+            }
+            other => return Error::Store(other),
+        };
+        wrong(format!("its rows cannot be restored ({error}){mend}"))
+    })
+}
+
+impl TierPlan {
+    /// Table group `number` of a model's `tables`: an empty slab over a store on `disk`, with
+    /// options that `machine` changes as it is.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped, or the store cannot be made.
+    pub fn open(
+        &self,
+        number: usize,
+        tables: &[TableSpec],
+        (disk, begin): (Arc<dyn Disk>, Begin<'_>),
+        machine: impl FnOnce(StoreOptions) -> StoreOptions,
+        rules: Rules,
+    ) -> Result<Arc<Group>> {
+        let plan = &self.groups[number];
+        let options = machine(plan.store.clone());
+        let store = match begin {
+            Begin::Empty => Store::create(disk, options)?,
+            Begin::Snapshot(path) => Store::restore(disk, path, options)?,
+            Begin::Checkpoint(checkpoint) => restore(disk, checkpoint, number, options)?,
+        };
+        let staging = Staging::new(plan.spec.row_lanes(), plan.chunk_rows, plan.chunks);
+        let of = (tables, plan.members.clone());
+        let mut group = Group::of(of, plan.slots, Arc::new(store), staging)?;
+        group.rules = rules;
+        Ok(Arc::new(group))
+    }
+
+    /// A planner for each table group.
+    pub fn planners(&self, rules: Rules) -> Vec<Planner> {
+        let options = &self.options;
+        let planner = |slots| Planner::new(slots, options.horizon, options.policy);
+        let groups = self.groups.iter();
+        groups
+            .map(|group| planner(group.slots).whole(group.members.whole).with_rules(rules))
+            .collect()
+    }
+}
