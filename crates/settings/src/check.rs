@@ -5,9 +5,13 @@
 use std::fmt::{Arguments, Debug, Display};
 use std::ops::RangeInclusive;
 
-use crate::config::Config;
+use crate::config::{Config, LifeConfig};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
+
+mod named;
+
+pub(crate) use named::IDS_MAX;
 
 /// Most threads that compute, and as many that parse.
 pub(crate) const THREADS_MAX: usize = 1024;
@@ -21,7 +25,7 @@ pub(crate) const MINI_BATCHES_KNOWN_MAX: usize = 16_384;
 /// Largest learning rate; beyond it nothing was ever learned.
 const LR_MAX: f64 = 1e6;
 /// Largest range of initial embeddings.
-pub(crate) const INIT_RANGE_MAX: f64 = 1e3;
+const INIT_RANGE_MAX: f64 = 1e3;
 /// Largest vocabulary of the built-in stream, times that of a real sample.
 pub(crate) const VOCAB_SCALE_MAX: f64 = 1e5;
 /// Most steps of staleness; each costs a mini-batch of rows.
@@ -87,6 +91,19 @@ impl Display for Plain {
     }
 }
 
+pub(crate) fn admit_after(times: u8) -> Outcome {
+    within(times, 1..=u8::MAX)
+}
+
+pub(crate) fn admit_probability(chance: f64) -> Outcome {
+    part(chance, 1.0)
+}
+
+pub(crate) fn init_range(range: f64) -> Outcome {
+    let is_right = (0.0..=INIT_RANGE_MAX).contains(&range);
+    right(is_right, range, format_args!("a number from 0 to {INIT_RANGE_MAX}"))
+}
+
 fn fit(widths: &[usize]) -> bool {
     widths.iter().all(|width| (1..=WIDTH_MAX).contains(width))
 }
@@ -121,7 +138,8 @@ impl Config {
         self.check_cache()?;
         self.check_batch()?;
         self.check_known()?;
-        self.check_admission()
+        check_admission(&self.life, &|key| format!("rows.{key}"), "give one of them")?;
+        self.check_named()
     }
 
     fn check_cache(&self) -> Outcome {
@@ -174,22 +192,22 @@ impl Config {
         }
         Ok(())
     }
+}
 
-    fn check_admission(&self) -> Outcome {
-        let life = &self.life;
-        if life.admit_after > 1 && life.admit_probability < 1.0 {
-            return Err(format!(
-                "rows.admit_after = {} and rows.admit_probability = {} are two rules of admission: \
-                 give one of them",
-                life.admit_after, life.admit_probability
-            ));
-        }
-        if life.admit_after > 1 && life.sketch.0 < SKETCH_MIN {
-            return Err(format!(
-                "rows.sketch is {}: give at least {SKETCH_MIN} bytes",
-                life.sketch
-            ));
-        }
-        Ok(())
+/// Refuses rules of admission that do not go together; `key_of` says where a part of them is given,
+/// and `mend` what to give in the place of two.
+fn check_admission(life: &LifeConfig, key_of: &dyn Fn(&str) -> String, mend: &str) -> Outcome {
+    let LifeConfig { admit_after, admit_probability, sketch, .. } = life;
+    if *admit_after > 1 && *admit_probability < 1.0 {
+        return Err(format!(
+            "{} = {admit_after} and {} = {admit_probability} are two rules of admission: {mend}",
+            key_of("admit_after"),
+            key_of("admit_probability")
+        ));
     }
+    if *admit_after > 1 && sketch.0 < SKETCH_MIN {
+        let key = key_of("sketch");
+        return Err(format!("{key} is {sketch}: give at least {SKETCH_MIN} bytes"));
+    }
+    Ok(())
 }

@@ -12,8 +12,10 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
+pub(crate) use self::columns::ranges;
 pub use self::model::{ModelConfig, ModelKind};
-pub use self::tables::{FeatureConfig, PlaceKind, TableConfig, TableRules};
+pub(crate) use self::tables::check_name;
+pub use self::tables::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, TableRules};
 use crate::table::SETTINGS;
 
 /// Everything a run is told.

@@ -1,26 +1,183 @@
 //! A setting by its key.
 
+use serde_json::Value;
+
+use crate::config::{Config, FeatureConfig, TableConfig, check_name};
+use crate::given::Given;
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
 
 /// Likeness in millionths from which on a key may have been meant.
 const LIKENESS_MIN: u64 = 750_000;
 
-/// The setting with this key.
+/// What a key names.
+#[derive(Debug)]
+pub enum Found {
+    /// A setting of the run.
+    Run(&'static Setting),
+    /// A setting of the table of this name, which need not be there yet.
+    Table(String, &'static Setting<TableConfig>),
+    /// A setting of the feature of this number, counted from 1, which may be the next one.
+    Feature(usize, &'static Setting<FeatureConfig>),
+}
+
+impl Found {
+    /// The whole key.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Run(setting) => setting.key.to_owned(),
+            Self::Table(name, setting) => TableConfig::named(name).key(setting.key),
+            Self::Feature(number, setting) => FeatureConfig::key(*number, setting.key),
+        }
+    }
+
+    /// Reads `text` into `config`.
+    ///
+    /// # Errors
+    /// One line with key, text and the mend.
+    pub fn set(&self, config: &mut Config, text: &str) -> Result<(), String> {
+        self.give(config, Given::Text(text.trim()))
+    }
+
+    /// Reads what was given into `config`; a table, or a next feature, is begun.
+    ///
+    /// # Errors
+    /// As [`Found::set`].
+    pub fn give(&self, config: &mut Config, given: Given<'_>) -> Result<(), String> {
+        let key = self.key();
+        match self {
+            Self::Run(setting) => setting.give(config, given),
+            Self::Table(name, setting) => setting.give_as(&key, config.table_mut(name)?, given),
+            Self::Feature(number, setting) => {
+                setting.give_as(&key, config.feature_mut(*number)?, given)
+            }
+        }
+    }
+
+    /// The value in `config`; null where it has no such table or feature.
+    pub fn get(&self, config: &Config) -> Value {
+        match self {
+            Self::Run(setting) => setting.get(config),
+            Self::Table(name, setting) => {
+                table(config, name).map_or(Value::Null, |table| setting.get(table))
+            }
+            Self::Feature(number, setting) => {
+                feature(config, *number).map_or(Value::Null, |feature| setting.get(feature))
+            }
+        }
+    }
+
+    /// Refuses the value in `config` where it is wrong whatever the others are.
+    ///
+    /// # Errors
+    /// One line with key, value and the mend.
+    pub fn check_alone(&self, config: &Config) -> Result<(), String> {
+        let key = self.key();
+        match self {
+            Self::Run(setting) => setting.check_alone(config),
+            Self::Table(name, setting) => {
+                table(config, name).map_or(Ok(()), |table| setting.check_as(&key, table))
+            }
+            Self::Feature(number, setting) => {
+                feature(config, *number).map_or(Ok(()), |feature| setting.check_as(&key, feature))
+            }
+        }
+    }
+}
+
+fn table<'a>(config: &'a Config, name: &str) -> Option<&'a TableConfig> {
+    config.tables.iter().find(|table| table.name == name)
+}
+
+fn feature(config: &Config, number: usize) -> Option<&FeatureConfig> {
+    config.features.get(number.checked_sub(1)?)
+}
+
+/// The setting of the run with this key.
 ///
 /// # Errors
 /// Names the key that was probably meant.
 pub fn find(key: &str) -> Result<&'static Setting, String> {
-    if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
-        return Ok(setting);
+    SETTINGS.iter().find(|setting| setting.key == key).ok_or_else(|| unknown(key))
+}
+
+/// What this key names, of the run, of a table or of a feature.
+///
+/// # Errors
+/// As [`find`].
+pub fn look_up(key: &str) -> Result<Found, String> {
+    match of_part(key)? {
+        Some(found) => Ok(found),
+        None => find(key).map(Found::Run),
     }
-    let likeness = |setting: &&Setting| {
-        let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
-        let whole = strsim::jaro_winkler(setting.key, key);
-        let tail = strsim::jaro_winkler(&last(setting.key), &last(key)) * 0.95;
+}
+
+/// A setting of a table or a feature; none where the key has the form of neither.
+fn of_part(key: &str) -> Result<Option<Found>, String> {
+    let parts: Vec<&str> = key.splitn(3, '.').collect();
+    match parts[..] {
+        ["tables", name, last] => {
+            check_name(name)?;
+            let setting = TABLE_SETTINGS.iter().find(|setting| setting.key == last);
+            Ok(setting.map(|setting| Found::Table(name.to_owned(), setting)))
+        }
+        ["features", number, last] => {
+            let number = numbered(number).ok_or_else(|| {
+                format!("{key}: features are numbered from 1, such as features.1.{last}")
+            })?;
+            let setting = FEATURE_SETTINGS.iter().find(|setting| setting.key == last);
+            Ok(setting.map(|setting| Found::Feature(number, setting)))
+        }
+        ["tables"] => Err("tables: give a setting of a table, such as tables.NAME.dim".to_owned()),
+        ["tables", _] => Err(format!("{key}: give a setting of the table, such as {key}.dim")),
+        ["features"] => {
+            Err("features: give a setting of a feature, such as features.1.columns".to_owned())
+        }
+        ["features", _] => {
+            Err(format!("{key}: give a setting of the feature, such as {key}.columns"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A number as it is written in keys, from 1.
+pub(crate) fn numbered(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|number: &usize| *number > 0 && number.to_string() == text)
+}
+
+fn unknown(key: &str) -> String {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+    let likeness = |known: &String| {
+        let whole = strsim::jaro_winkler(known, key);
+        let tail = strsim::jaro_winkler(&last(known), &last(key)) * 0.95;
         (whole.max(tail) * 1e6) as u64
     };
-    let nearest = SETTINGS.iter().max_by_key(likeness).filter(|of| likeness(of) >= LIKENESS_MIN);
-    let hint = nearest.map_or_else(String::new, |of| format!("; did you mean '{}'?", of.key));
-    Err(format!("unknown key '{key}'{hint} (`stepwell config` lists all keys)"))
+    let nearest = known(key).into_iter().max_by_key(likeness);
+    let nearest = nearest.filter(|known| likeness(known) >= LIKENESS_MIN);
+    let hint = nearest.map_or_else(String::new, |known| format!("; did you mean '{known}'?"));
+    format!("unknown key '{key}'{hint} (`stepwell config` lists all keys)")
+}
+
+/// The keys that there are; of tables and features those of the one that `key` may be about.
+fn known(key: &str) -> Vec<String> {
+    let of_run = SETTINGS.iter().map(|setting| setting.key.to_owned());
+    let parts: Vec<&str> = key.splitn(3, '.').collect();
+    let of_table = |name: &str| {
+        let table = TableConfig::named(name);
+        TABLE_SETTINGS.iter().map(|setting| table.key(setting.key)).collect::<Vec<_>>()
+    };
+    let of_feature = |number| {
+        let keys = FEATURE_SETTINGS.iter().map(|setting| FeatureConfig::key(number, setting.key));
+        keys.collect::<Vec<_>>()
+    };
+    match parts[..] {
+        ["tables", name, _] => of_table(name),
+        ["features", number, _] => numbered(number).map(of_feature).unwrap_or_default(),
+        ["table", name, _] => of_run.chain(of_table(name)).collect(),
+        ["feature", number, _] => {
+            of_run.chain(numbered(number).map(of_feature).unwrap_or_default()).collect()
+        }
+        _ => of_run.collect(),
+    }
 }

@@ -1,23 +1,46 @@
 //! When a setting changes nothing in a run, and why.
 
-use crate::config::{Config, ModelKind};
+use crate::config::{Config, FeatureConfig, ModelKind, TableConfig};
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
 
-/// Why a setting changes nothing; none where it does.
-pub(crate) type Idle = fn(&Config) -> Option<&'static str>;
+/// Why a setting of a `T` changes nothing; none where it does.
+pub(crate) type Idle<T> = fn(&T) -> Option<&'static str>;
 
 /// What to say of the settings `chosen` by key that change nothing in a run of `config`.
 pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
-    let note = |setting: &Setting| {
-        let why = setting.idle_in(config)?;
-        Some(format!("{} has no effect, because {why}", setting.key))
-    };
-    let is_chosen = |setting: &&Setting| chosen.iter().any(|key| key == setting.key);
-    SETTINGS.iter().filter(is_chosen).filter_map(note).collect()
+    // What a named table takes from the settings for all rows may have its effect there.
+    let of_tables =
+        |setting: &Setting| !config.tables.is_empty() && setting.key.starts_with("rows.");
+    let of_run = SETTINGS.iter().filter(|setting| !of_tables(setting));
+    let alone = of_run.map(|setting| (setting.key.to_owned(), setting.idle_in(config)));
+    let idle = alone.chain(of_parts(config)).filter_map(|(key, why)| Some((key, why?)));
+    let is_chosen = |(key, _): &(String, &str)| chosen.contains(key);
+    let note = |(key, why)| format!("{key} has no effect, because {why}");
+    idle.filter(is_chosen).map(note).collect()
 }
 
-pub(crate) fn never(_: &Config) -> Option<&'static str> {
+/// The settings of named tables and of features by key, and why they change nothing.
+fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
+    fn why<T>(config: &Config, setting: &Setting<T>, part: &T) -> Option<&'static str> {
+        setting.idle_in(part).or_else(|| (setting.idle_run)(config))
+    }
+    let tables = config.tables.iter().flat_map(|table| {
+        let resolved = table.resolved(config);
+        TABLE_SETTINGS
+            .iter()
+            .map(move |setting| (table.key(setting.key), why(config, setting, &resolved)))
+    });
+    let features = config.features.iter().zip(1..).flat_map(|(feature, number)| {
+        FEATURE_SETTINGS.iter().map(move |setting| {
+            (FeatureConfig::key(number, setting.key), why(config, setting, feature))
+        })
+    });
+    tables.chain(features).collect()
+}
+
+pub(crate) fn never<T>(_: &T) -> Option<&'static str> {
     None
 }
 
@@ -53,6 +76,24 @@ pub(crate) fn with_a_life(config: &Config) -> Option<&'static str> {
 
 pub(crate) fn without_counting(config: &Config) -> Option<&'static str> {
     (config.life.admit_after <= 1).then_some("rows.admit_after is 1")
+}
+
+/// Of a table whose settings are resolved.
+pub(crate) fn table_with_a_life(table: &TableConfig) -> Option<&'static str> {
+    let asks = table.admit_after > Some(1)
+        || table.admit_probability.is_some_and(|chance| chance < 1.0)
+        || table.expire_after > Some(0);
+    asks.then_some("admission or expiry of the table asks for it already")
+}
+
+/// Of a table whose settings are resolved.
+pub(crate) fn table_without_counting(table: &TableConfig) -> Option<&'static str> {
+    (table.admit_after <= Some(1)).then_some("admit_after of the table is 1")
+}
+
+/// Of a table whose settings are resolved.
+pub(crate) fn table_without_embeddings(table: &TableConfig) -> Option<&'static str> {
+    (table.dim == Some(0)).then_some("dim of the table is 0")
 }
 
 pub(crate) fn without_checkpoints(config: &Config) -> Option<&'static str> {

@@ -1,16 +1,32 @@
 //! All settings as one JSON object, as reports and checkpoints keep them.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::config::Config;
-use crate::find::find;
+use crate::config::{Config, FeatureConfig};
+use crate::find::{look_up, numbered};
 use crate::given::Given;
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::table::SETTINGS;
+
+/// Key of the names of all named tables, in their order; where there is none, it is left out.
+const TABLES: &str = "tables";
 
 /// All settings of `config` as one flat JSON object.
 pub fn to_json(config: &Config) -> Value {
-    let pairs = SETTINGS.iter().map(|setting| (setting.key.to_owned(), setting.get(config)));
-    Value::Object(pairs.collect::<Map<String, Value>>())
+    let run = SETTINGS.iter().map(|setting| (setting.key.to_owned(), setting.get(config)));
+    let mut all: Map<String, Value> = run.collect();
+    if !config.tables.is_empty() {
+        let names: Vec<&String> = config.tables.iter().map(|table| &table.name).collect();
+        all.insert(TABLES.to_owned(), json!(names));
+    }
+    for table in &config.tables {
+        all.extend(TABLE_SETTINGS.iter().map(|of| (table.key(of.key), of.get(table))));
+    }
+    for (feature, number) in config.features.iter().zip(1..) {
+        let key = |of: &str| FeatureConfig::key(number, of);
+        all.extend(FEATURE_SETTINGS.iter().map(|of| (key(of.key), of.get(feature))));
+    }
+    Value::Object(all)
 }
 
 /// Settings as [`to_json`] wrote them.
@@ -19,8 +35,15 @@ pub fn to_json(config: &Config) -> Value {
 /// When one cannot be read by this build.
 pub fn from_json(value: &Value) -> Result<Config, String> {
     let mut config = Config::default();
-    for (key, value) in value.as_object().into_iter().flatten() {
-        let setting = find(key)?;
+    for name in value[TABLES].as_array().into_iter().flatten() {
+        config.table_mut(&text_of(name))?;
+    }
+    let all = value.as_object().into_iter().flatten();
+    let mut pairs: Vec<_> = all.filter(|(key, _)| *key != TABLES).collect();
+    // An object may have features.10 before features.2.
+    pairs.sort_by_key(|(key, _)| number_of(key));
+    for (key, value) in pairs {
+        let setting = look_up(key)?;
         match value {
             Value::Array(values) => {
                 let parts: Vec<String> = values.iter().map(text_of).collect();
@@ -30,6 +53,11 @@ pub fn from_json(value: &Value) -> Result<Config, String> {
         }
     }
     Ok(config)
+}
+
+/// The number of the feature that the key of a setting is about.
+fn number_of(key: &str) -> Option<usize> {
+    numbered(key.strip_prefix("features.")?.split('.').next()?)
 }
 
 fn text_of(value: &Value) -> String {

@@ -1,6 +1,7 @@
 //! Which settings make a model what it is, in the order in which digests of jobs take them.
 
-use crate::config::Config;
+use crate::config::{Config, FeatureConfig, TableConfig};
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::table::SETTINGS;
 
 /// Keys whose place in the list is its end, not that of the table. Jobs are told apart by digests
@@ -8,12 +9,41 @@ use crate::table::SETTINGS;
 const LAST: [&str; 5] =
     ["model.cross_layers", "model.bottom", "rows.sketch", "synth.examples", "synth.vocab_scale"];
 
-/// Settings on which the bits of the model depend, by key.
+/// Settings on which the bits of the model depend, by key; those of tables and features come after
+/// all others, and where there are none the list is that of a model without them.
 pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     let mut kept: Vec<(&str, String)> = SETTINGS
         .iter()
         .filter_map(|setting| Some((setting.key, setting.kept_in(config)?)))
         .collect();
     kept.sort_by_key(|(key, _)| LAST.iter().position(|last| last == key).map(|place| place + 1));
-    kept.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    let mut all: Vec<_> = kept.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    of_tables(config, &mut all);
+    of_features(config, &mut all);
+    all
+}
+
+/// Tables as all settings together have them: what says no other than the default is no other
+/// model.
+fn of_tables(config: &Config, all: &mut Vec<(String, String)>) {
+    let by_default = TableConfig::default().rules(config);
+    for table in config.tables_in_use() {
+        if config.features.is_empty() && table.rules(config) == by_default {
+            continue;
+        }
+        let resolved = table.resolved(config);
+        all.extend(
+            TABLE_SETTINGS
+                .iter()
+                .filter_map(|setting| Some((table.key(setting.key), setting.kept_in(&resolved)?))),
+        );
+    }
+}
+
+fn of_features(config: &Config, all: &mut Vec<(String, String)>) {
+    for (feature, number) in config.features.iter().zip(1..) {
+        all.extend(FEATURE_SETTINGS.iter().filter_map(|setting| {
+            Some((FeatureConfig::key(number, setting.key), setting.kept_in(feature)?))
+        }));
+    }
 }

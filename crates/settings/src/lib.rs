@@ -2,7 +2,8 @@
 //!
 //! Why       Flags, files of settings, `stepwell config`, `docs/settings.md`, reports, checkpoints
 //!           and the check of a resumed run all speak of the same settings; each learns of a new
-//!           one from its entry in [`SETTINGS`], so that none is forgotten anywhere.
+//!           one from its entry in [`SETTINGS`] (of named tables and features in
+//!           [`TABLE_SETTINGS`] and [`FEATURE_SETTINGS`]), so that none is forgotten anywhere.
 //! How       [`Config`] is what a run reads. An entry says where its setting lies there, its key,
 //!           default, help and check, whether a resumed run must keep it ([`Kept`]), and when it
 //!           changes nothing ([`idle_notes`]); how it is read and shown follows from its type.
@@ -17,6 +18,7 @@ mod given;
 mod idle;
 mod json;
 mod kept;
+mod named;
 mod page;
 mod setting;
 mod table;
@@ -26,15 +28,16 @@ mod typed;
 mod tests;
 
 pub use config::{
-    CheckpointConfig, Config, DataConfig, FeatureConfig, LifeConfig, ModelConfig, ModelKind,
-    OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, SynthConfig, TableConfig,
+    CheckpointConfig, Config, DataConfig, EMBEDDING, FeatureConfig, LifeConfig, ModelConfig,
+    ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, SynthConfig, TableConfig,
     TableRules, TierConfig,
 };
-pub use find::find;
+pub use find::{Found, find, look_up};
 pub use given::Given;
 pub use idle::idle_notes;
 pub use json::{from_json, to_json};
 pub use kept::model_settings;
+pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 pub use page::page;
 pub use setting::{Kept, Setting};
 pub use table::SETTINGS;

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::config::{Config, FeatureConfig, TableConfig};
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::{Kept, Setting};
 use crate::table::SETTINGS;
 
@@ -17,22 +18,54 @@ A run that resumes must keep those that reach the bits of the model: those with 
 with *where it counts* unless they change nothing (those of `dcn` for another model, those of the
 built-in stream where there is data). All others may change from run to run.
 
+";
+
+const TABLES: &str = "
+## Named tables
+
+A table of any name (1 to 64 ASCII letters, digits, `_` and `-`) has settings of its own, under
+`[tables.NAME]` in a file. What it leaves out is as the setting that stands as its default says.
+[Tables and features](tables.md) has an example.
+
+";
+
+const FEATURES: &str = "
+## Features
+
+With features the model has these and no other, in this order. Each is a `[[features]]` in a file;
+elsewhere they are numbered from 1, and the number after the last one begins another.
+
+";
+
+const COLUMNS: &str = "\
 | key | type | default | kept | what |
 |---|---|---|---|---|
 ";
 
 /// `docs/settings.md`.
 pub fn page() -> String {
-    let config = Config::default();
-    SETTINGS.iter().fold(HEAD.to_owned(), |page, setting| {
+    [
+        HEAD.to_owned(),
+        list("", SETTINGS, &Config::default()),
+        TABLES.to_owned(),
+        list("tables.NAME.", TABLE_SETTINGS, &TableConfig::default()),
+        FEATURES.to_owned(),
+        list("features.N.", FEATURE_SETTINGS, &FeatureConfig::default()),
+    ]
+    .concat()
+}
+
+/// One line a setting.
+fn list<T>(prefix: &str, settings: &[Setting<T>], begun: &T) -> String {
+    settings.iter().fold(COLUMNS.to_owned(), |page, setting| {
         let Setting { key, help, .. } = setting;
         let kept = match setting.kept {
             Kept::Always => "yes",
             Kept::WhereItCounts => "where it counts",
             Kept::Never => "",
         };
-        let (what, begins) = (setting.what(), default_of(setting, &config));
-        let cells = [&format!("`{key}`"), &what, &begins, kept, help];
+        let (what, begins) = (setting.what(), default_of(setting, begun));
+        let cells = [&format!("`{prefix}{key}`"), &what, &begins, kept, help];
         let cells =
             cells.map(|cell| if cell.is_empty() { "|".to_owned() } else { format!("| {cell}") });
         page + &cells.join(" ") + " |\n"
@@ -40,8 +73,8 @@ pub fn page() -> String {
 }
 
 /// The default of a setting as one may write it.
-fn default_of(setting: &Setting, config: &Config) -> String {
-    let shown = match (setting.default_name, setting.get(config)) {
+fn default_of<T>(setting: &Setting<T>, begun: &T) -> String {
+    let shown = match (setting.default_name, setting.get(begun)) {
         (Some(name), _) => return name.to_owned(),
         (None, Value::Null) => return String::new(),
         (None, Value::String(name)) => name,

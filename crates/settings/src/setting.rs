@@ -17,81 +17,105 @@ pub enum Kept {
     Never,
 }
 
-/// One setting, an entry of [`SETTINGS`](crate::SETTINGS).
+/// One setting of a `T`, an entry of [`SETTINGS`](crate::SETTINGS), or for named tables and
+/// features of [`TABLE_SETTINGS`](crate::TABLE_SETTINGS) and
+/// [`FEATURE_SETTINGS`](crate::FEATURE_SETTINGS).
 #[derive(Debug)]
-pub struct Setting {
-    /// Its name in files, flags and messages.
+pub struct Setting<T = Config> {
+    /// Its name in files, flags and messages; of a table or a feature the last part of it.
     pub key: &'static str,
     /// What it means.
     pub help: &'static str,
     /// Whether a resumed run must keep it.
     pub kept: Kept,
-    /// What its default is called where it depends on the machine.
-    pub(crate) default_name: Option<&'static str>,
+    /// What its default is called where it depends on the machine, or is another setting.
+    pub default_name: Option<&'static str>,
     pub(crate) what: fn() -> String,
-    pub(crate) begin: fn(&mut Config),
-    pub(crate) read: fn(&mut Config, Given<'_>) -> Result<(), String>,
-    pub(crate) show: fn(&Config) -> Value,
-    pub(crate) text: fn(&Config) -> String,
-    pub(crate) check: fn(&Config) -> Result<(), String>,
-    pub(crate) idle: Idle,
+    pub(crate) begin: fn(&mut T),
+    pub(crate) read: fn(&mut T, Given<'_>) -> Result<(), String>,
+    pub(crate) show: fn(&T) -> Value,
+    pub(crate) text: fn(&T) -> String,
+    pub(crate) check: fn(&T) -> Result<(), String>,
+    pub(crate) idle: Idle<T>,
+    pub(crate) idle_run: Idle<Config>,
 }
 
-/// An entry: key, where it lies in a [`Config`] and its default there, whether it is kept, help.
+/// An entry: key, where it lies in its struct (a [`Config`] where none is named) and its default
+/// there, whether it is kept, help.
 macro_rules! setting {
-    ($key:literal, $($field:ident).+ = $default:expr, $kept:ident, $help:literal) => {
-        Setting {
+    ($key:literal, $($rest:tt)+) => { setting!(Config: $key, $($rest)+) };
+    (
+        $part:ident: $key:literal, $($field:ident).+ = $default:expr, $kept:ident, $help:literal
+        $(,)?
+    ) => {
+        Setting::<$part> {
             key: $key,
             help: $help,
             kept: Kept::$kept,
             default_name: None,
-            what: || crate::typed::what(&|config: &Config| &config.$($field).+),
-            begin: |config| config.$($field).+ = $default,
-            read: |config, given| Typed::read(given).map(|value| config.$($field).+ = value),
-            show: |config| config.$($field).+.show(),
-            text: |config| config.$($field).+.text(),
+            what: || crate::typed::what(&|part: &$part| &part.$($field).+),
+            begin: |part| part.$($field).+ = $default,
+            read: |part, given| Typed::read(given).map(|value| part.$($field).+ = value),
+            show: |part| part.$($field).+.show(),
+            text: |part| part.$($field).+.text(),
             check: |_| Ok(()),
             idle: crate::idle::never,
+            idle_run: crate::idle::never,
         }
     };
 }
 pub(crate) use setting;
 
-impl Setting {
+impl<T> Setting<T> {
     /// The same, which is refused where `check` says why: what stands after its key in the message.
-    pub(crate) const fn check(self, check: fn(&Config) -> Result<(), String>) -> Self {
+    pub(crate) const fn check(self, check: fn(&T) -> Result<(), String>) -> Self {
         Self { check, ..self }
     }
 
     /// The same, which changes nothing where `idle` says why.
-    pub(crate) const fn idle(self, idle: Idle) -> Self {
+    pub(crate) const fn idle(self, idle: Idle<T>) -> Self {
         Self { idle, ..self }
     }
 
-    /// The same, whose default depends on the machine and is called `name`.
+    /// The same, which changes nothing in a run where `idle` says why.
+    pub(crate) const fn idle_run(self, idle: Idle<Config>) -> Self {
+        Self { idle_run: idle, ..self }
+    }
+
+    /// The same, whose default depends on something and is called `name`.
     pub(crate) const fn default_name(self, name: &'static str) -> Self {
         Self { default_name: Some(name), ..self }
     }
 
-    /// Reads `text` into `config`.
+    /// The same, which checkpoints name by `text`.
+    pub(crate) const fn text(self, text: fn(&T) -> String) -> Self {
+        Self { text, ..self }
+    }
+
+    /// Reads `text` into `part`.
     ///
     /// # Errors
     /// One line with key, text and the mend.
-    pub fn set(&self, config: &mut Config, text: &str) -> Result<(), String> {
-        self.give(config, Given::Text(text.trim()))
+    pub fn set(&self, part: &mut T, text: &str) -> Result<(), String> {
+        self.give(part, Given::Text(text.trim()))
     }
 
-    /// Reads what was given into `config`.
+    /// Reads what was given into `part`.
     ///
     /// # Errors
     /// As [`Setting::set`].
-    pub fn give(&self, config: &mut Config, given: Given<'_>) -> Result<(), String> {
-        (self.read)(config, given).map_err(|why| format!("{} = {given}: {why}", self.key))
+    pub fn give(&self, part: &mut T, given: Given<'_>) -> Result<(), String> {
+        self.give_as(self.key, part, given)
     }
 
-    /// The value in `config`.
-    pub fn get(&self, config: &Config) -> Value {
-        (self.show)(config)
+    /// As [`Setting::give`], with `key` in messages.
+    pub(crate) fn give_as(&self, key: &str, part: &mut T, given: Given<'_>) -> Result<(), String> {
+        (self.read)(part, given).map_err(|why| format!("{key} = {given}: {why}"))
+    }
+
+    /// The value in `part`.
+    pub fn get(&self, part: &T) -> Value {
+        (self.show)(part)
     }
 
     /// What it is: a number, bytes, one of some names.
@@ -99,26 +123,31 @@ impl Setting {
         (self.what)()
     }
 
-    /// Refuses the value in `config` where it is wrong whatever the others are.
+    /// Refuses the value in `part` where it is wrong whatever the others are.
     ///
     /// # Errors
     /// One line with key, value and the mend.
-    pub fn check_alone(&self, config: &Config) -> Result<(), String> {
-        (self.check)(config).map_err(|why| format!("{} {why}", self.key))
+    pub fn check_alone(&self, part: &T) -> Result<(), String> {
+        self.check_as(self.key, part)
     }
 
-    /// Why it changes nothing in a run of `config`; none where it does.
-    pub fn idle_in(&self, config: &Config) -> Option<&'static str> {
-        (self.idle)(config)
+    /// As [`Setting::check_alone`], with `key` in messages.
+    pub(crate) fn check_as(&self, key: &str, part: &T) -> Result<(), String> {
+        (self.check)(part).map_err(|why| format!("{key} {why}"))
     }
 
-    /// The value in `config` if it reaches the bits of the model, as checkpoints name it.
-    pub fn kept_in(&self, config: &Config) -> Option<String> {
+    /// Why it changes nothing where the others are as in `part`; none where it does.
+    pub fn idle_in(&self, part: &T) -> Option<&'static str> {
+        (self.idle)(part)
+    }
+
+    /// The value in `part` if it reaches the bits of the model, as checkpoints name it.
+    pub fn kept_in(&self, part: &T) -> Option<String> {
         let kept = match self.kept {
             Kept::Always => true,
-            Kept::WhereItCounts => self.idle_in(config).is_none(),
+            Kept::WhereItCounts => self.idle_in(part).is_none(),
             Kept::Never => false,
         };
-        kept.then(|| (self.text)(config))
+        kept.then(|| (self.text)(part))
     }
 }

@@ -116,10 +116,7 @@ pub const SETTINGS: &[Setting] = &[
         Always,
         "embeddings begin uniform in plus or minus this"
     )
-    .check(|config| {
-        let (range, most) = (config.model.init_range, check::INIT_RANGE_MAX);
-        right((0.0..=most).contains(&range), range, format_args!("a number from 0 to {most}"))
-    })
+    .check(|config| check::init_range(config.model.init_range))
     .idle(idle::in_lr),
     setting!(
         "model.precision",
@@ -206,14 +203,14 @@ pub const SETTINGS: &[Setting] = &[
         Always,
         "an id gets a row in the mini-batch in which its occurrences reach this (1: the first)"
     )
-    .check(|config| check::within(config.life.admit_after, 1..=u8::MAX)),
+    .check(|config| check::admit_after(config.life.admit_after)),
     setting!(
         "rows.admit_probability",
         life.admit_probability = 1.0,
         Always,
         "probability with which an id gets a row, in each mini-batch anew"
     )
-    .check(|config| check::part(config.life.admit_probability, 1.0)),
+    .check(|config| check::admit_probability(config.life.admit_probability)),
     setting!(
         "rows.expire_after",
         life.expire_after = 0,

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use stepwell_base::ByteCount;
 use stepwell_base::bytes::ByteCountError;
+use stepwell_engine::Pooling;
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
-use crate::config::{Config, ModelKind, OptimizerKind};
+use crate::config::{ModelKind, OptimizerKind, PlaceKind};
 use crate::given::Given;
 
 /// A type of settings.
@@ -32,7 +33,7 @@ pub(crate) trait Typed: Sized {
 }
 
 /// What the type of a field is.
-pub(crate) fn what<T: Typed>(_: &dyn Fn(&Config) -> &T) -> String {
+pub(crate) fn what<C, T: Typed>(_: &dyn Fn(&C) -> &T) -> String {
     T::what()
 }
 
@@ -94,14 +95,32 @@ impl Typed for ByteCount {
     }
 }
 
-impl Typed for Option<PathBuf> {
+/// What may be left out: nothing stands for none.
+impl<T: Typed> Typed for Option<T> {
+    fn what() -> String {
+        T::what()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        if given.text()?.is_empty() { Ok(None) } else { T::read(given).map(Some) }
+    }
+
+    fn show(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::show)
+    }
+
+    fn text(&self) -> String {
+        self.as_ref().map_or_else(String::new, T::text)
+    }
+}
+
+impl Typed for PathBuf {
     fn what() -> String {
         "path".to_owned()
     }
 
     fn read(given: Given<'_>) -> Result<Self, String> {
-        let text = given.text()?;
-        Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+        given.text().map(Self::from)
     }
 
     fn show(&self) -> Value {
@@ -109,7 +128,25 @@ impl Typed for Option<PathBuf> {
     }
 
     fn text(&self) -> String {
-        self.as_ref().map_or_else(String::new, |path| path.display().to_string())
+        self.display().to_string()
+    }
+}
+
+impl Typed for String {
+    fn what() -> String {
+        "text".to_owned()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        given.text().map(str::to_owned)
+    }
+
+    fn show(&self) -> Value {
+        json!(self)
+    }
+
+    fn text(&self) -> String {
+        self.clone()
     }
 }
 
@@ -190,6 +227,8 @@ names! {
     Precision, |precision| precision.name().to_owned();
     Storage, |storage| storage.name().to_owned();
     PolicyKind, |policy| policy.name().to_owned();
+    PlaceKind, |place| place.name().to_owned();
+    Pooling, |pooling| pooling.name().to_owned();
 }
 
 fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {

@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value, json};
 use stepwell_settings::{
-    CheckpointConfig, Config, DataConfig, Kept, LifeConfig, ModelConfig, OptimizerConfig,
-    PipelineConfig, SETTINGS, Setting, SynthConfig, TierConfig, find, from_json, model_settings,
-    to_json,
+    CheckpointConfig, Config, DataConfig, FEATURE_SETTINGS, FeatureConfig, Kept, LifeConfig,
+    ModelConfig, OptimizerConfig, PipelineConfig, SETTINGS, Setting, SynthConfig, TABLE_SETTINGS,
+    TableConfig, TierConfig, find, from_json, look_up, model_settings, to_json,
 };
 
 /// All that a configuration has, field by field. A new field does not compile before it is here;
@@ -19,8 +19,8 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         data,
         synth: SynthConfig { examples, vocab_scale },
         model,
-        tables: _,
-        features: _,
+        tables,
+        features,
         tiers,
         pipeline: PipelineConfig { lookahead, horizon },
         staleness,
@@ -30,6 +30,7 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         dense: OptimizerConfig { kind: dense_kind, lr: dense_lr },
         checkpoint,
     } = config;
+    assert!(tables.is_empty() && features.is_empty(), "they have lists of their own");
     let own = [
         ("seed", json!(seed)),
         ("threads", json!(threads)),
@@ -121,19 +122,77 @@ fn of_checkpoint(checkpoint: &CheckpointConfig) -> Vec<(&'static str, Value)> {
     ]
 }
 
+fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
+    let TableConfig {
+        name: _,
+        dim,
+        optimizer,
+        lr,
+        storage,
+        init_range,
+        admit_after,
+        admit_probability,
+        expire_after,
+        history,
+        sketch,
+        place,
+        dram,
+    } = table;
+    vec![
+        ("dim", json!(dim)),
+        ("optimizer", json!(optimizer.map(|kind| kind.name()))),
+        ("lr", json!(lr)),
+        ("storage", json!(storage.map(|storage| storage.name()))),
+        ("init_range", json!(init_range)),
+        ("admit_after", json!(admit_after)),
+        ("admit_probability", json!(admit_probability)),
+        ("expire_after", json!(expire_after)),
+        ("history", json!(history)),
+        ("sketch", json!(sketch.map(|bytes| bytes.0))),
+        ("place", json!(place.name())),
+        ("dram", json!(dram.map(|bytes| bytes.0))),
+    ]
+}
+
+fn of_feature(feature: &FeatureConfig) -> Vec<(&'static str, Value)> {
+    let FeatureConfig { columns, table, pooling, ids, weight } = feature;
+    vec![
+        ("columns", json!(columns)),
+        ("table", json!(table)),
+        ("pooling", json!(pooling.name())),
+        ("ids", json!(ids)),
+        ("weight", json!(weight)),
+    ]
+}
+
 fn all(config: &Config) -> Value {
     let pairs = fields(config).into_iter().map(|(key, value)| (key.to_owned(), value));
     Value::Object(pairs.collect::<Map<_, _>>())
 }
 
-/// `config` with another value of a setting, and its text; one that is right by itself.
-fn changed(setting: &Setting, config: &Config) -> (Config, &'static str) {
-    let texts = ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "elsewhere"];
+/// `part` with another value of a setting, and its text; one that is right by itself.
+fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static str) {
+    let texts = [
+        "7",
+        "0.7",
+        "0.0625",
+        "true",
+        "sgd",
+        "lr",
+        "bf16",
+        "sieve",
+        "9,8",
+        "memory",
+        "mean",
+        "C3",
+        "I3",
+        "elsewhere",
+    ];
     let change = |text: &'static str| {
-        let mut other = config.clone();
+        let mut other = part.clone();
         setting.set(&mut other, text).ok()?;
         setting.check_alone(&other).ok()?;
-        (other != *config).then_some((other, text))
+        (other != *part).then_some((other, text))
     };
     texts.into_iter().find_map(change).unwrap_or_else(|| panic!("{}: no other value", setting.key))
 }
@@ -239,4 +298,93 @@ fn the_help_of_a_name_lists_all_names() {
         }
     }
     assert!(count >= 20, "{count}");
+}
+
+/// Each entry changes its field and no other, and no field is without one.
+fn covers<T: Clone + PartialEq>(
+    settings: &[Setting<T>],
+    begun: &T,
+    fields: fn(&T) -> Vec<(&'static str, Value)>,
+) {
+    let keys: Vec<&str> = settings.iter().map(|setting| setting.key).collect();
+    assert_eq!(keys, fields(begun).into_iter().map(|(key, _)| key).collect::<Vec<_>>());
+    for setting in settings {
+        let (other, text) = changed(setting, begun);
+        for ((key, was), (_, is)) in fields(begun).into_iter().zip(fields(&other)) {
+            assert_eq!(was != is, key == setting.key, "{key}: {} = {text}", setting.key);
+            if key == setting.key {
+                assert_eq!((setting.get(begun), setting.get(&other)), (was, is), "{key}");
+            }
+        }
+        assert!(!setting.what().is_empty() && !setting.help.is_empty(), "{}", setting.key);
+        assert!(!setting.help.ends_with('.') && !setting.help.contains('|'), "{}", setting.key);
+    }
+}
+
+#[test]
+fn no_setting_of_a_table_or_feature_is_forgotten() {
+    covers(TABLE_SETTINGS, &TableConfig::default(), of_table);
+    covers(FEATURE_SETTINGS, &FeatureConfig::default(), of_feature);
+}
+
+/// A configuration with two tables, of which one is in memory, and two features.
+fn with_parts() -> Config {
+    let mut config = Config::default();
+    for (key, text) in [
+        ("tables.users.dim", "8"),
+        ("tables.ads.admit_after", "3"),
+        ("features.1.columns", "C2"),
+        ("features.1.table", "users"),
+        ("features.2.columns", "C3,C5-C9"),
+        ("features.2.table", "ads"),
+    ] {
+        look_up(key).unwrap().set(&mut config, text).unwrap();
+    }
+    config.check().unwrap();
+    config
+}
+
+#[test]
+fn a_setting_of_a_table_or_feature_is_kept_as_its_entry_says() {
+    let config = with_parts();
+    let kept = |config: &Config, key: &str| listed(config, key);
+    for setting in TABLE_SETTINGS {
+        for at in 0..2 {
+            let mut other = config.clone();
+            other.tables[at] = changed(setting, &config.tables[at]).0;
+            let key = format!("tables.{}.{}", config.tables[at].name, setting.key);
+            // The sketch counts in the table that counts.
+            let reaches = match setting.kept {
+                Kept::Always => true,
+                Kept::WhereItCounts => at == 1,
+                Kept::Never => false,
+            };
+            assert_eq!(kept(&config, &key).is_some(), reaches, "{key}");
+            assert_eq!(kept(&config, &key) != kept(&other, &key), reaches, "{key}");
+        }
+    }
+    for setting in FEATURE_SETTINGS {
+        let mut other = config.clone();
+        other.features[0] = changed(setting, &config.features[0]).0;
+        let key = format!("features.1.{}", setting.key);
+        assert_eq!(setting.kept, Kept::Always);
+        assert!(kept(&config, &key).is_some() && kept(&config, &key) != kept(&other, &key));
+    }
+}
+
+#[test]
+fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
+    let refused = |key: &str| look_up(key).unwrap().set(&mut Config::default(), "?").unwrap_err();
+    let of_tables = TABLE_SETTINGS.iter().map(|of| ("tables.a", of.key, of.help, of.what()));
+    let of_features = FEATURE_SETTINGS.iter().map(|of| ("features.1", of.key, of.help, of.what()));
+    let mut count = 0;
+    for (part, key, help, _) in of_tables.chain(of_features).filter(|of| of.3 == "name") {
+        let refusal = refused(&format!("{part}.{key}"));
+        let (_, names) = refusal.split_once("give one of ").unwrap();
+        for name in names.split(", ") {
+            assert!(help.split([' ', ',', ':']).any(|word| word == name), "{key}: {name}");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 3 + 3 + 2 + 4);
 }

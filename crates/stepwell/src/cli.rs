@@ -1,17 +1,16 @@
 //! What people type, typed: no I/O happens here.
 
 mod bench;
+mod flags;
 
 use std::path::PathBuf;
 
-use clap::{
-    Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-};
-use stepwell_settings::SETTINGS;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs,
 };
+use self::flags::{by_key, keys_of_parts, of_machine, with_flags};
 use crate::failure::Failure;
 use crate::say;
 
@@ -275,56 +274,16 @@ pub(crate) struct ConvertArgs {
     pub(crate) force: bool,
 }
 
-/// Settings that a flag of their own already covers.
-const COVERED: [&str; 3] = ["data.paths", "model.kind", "checkpoint.dir"];
-
-/// Whether a setting is one of the machine, which an evaluation chooses anew.
-fn of_machine(key: &str) -> bool {
-    let tiers = key.starts_with("tiers.") && key != "tiers.ssd";
-    tiers || ["threads", "data.batch", "pipeline.lookahead", "pipeline.horizon"].contains(&key)
-}
-
-fn with_setting_flags(command: Command) -> Command {
-    with_flags(command, |_| true)
-}
-
-fn with_flags(command: Command, wanted: fn(&str) -> bool) -> Command {
-    let settings = SETTINGS.iter().filter(|setting| !COVERED.contains(&setting.key));
-    settings.filter(|setting| wanted(setting.key)).fold(command, |command, setting| {
-        let flag = Arg::new(setting.key)
-            .long(setting.key)
-            .value_name("VALUE")
-            .help(setting.help)
-            .help_heading("Settings")
-            .overrides_with(setting.key)
-            .allow_negative_numbers(true)
-            .hide_short_help(
-                !["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key),
-            );
-        command.arg(flag)
-    })
-}
-
-fn by_key(matches: &ArgMatches, wanted: fn(&str) -> bool) -> Vec<(String, String)> {
-    SETTINGS
-        .iter()
-        .filter(|setting| !COVERED.contains(&setting.key) && wanted(setting.key))
-        .filter_map(|setting| {
-            let value = matches.get_one::<String>(setting.key)?;
-            Some((setting.key.to_owned(), value.clone()))
-        })
-        .collect()
-}
-
 /// Reads the command line; ends the process where it is wrong, or asks for help alone.
 ///
 /// # Errors
 /// Where the help cannot be written.
 pub(crate) fn parse() -> Result<Cli, Failure> {
+    let of_parts = keys_of_parts(std::env::args_os());
     let command = Cli::command()
-        .mut_subcommand("train", with_setting_flags)
-        .mut_subcommand("plan", with_setting_flags)
-        .mut_subcommand("eval", |command| with_flags(command, of_machine));
+        .mut_subcommand("train", |command| with_flags(command, &of_parts, |_| true))
+        .mut_subcommand("plan", |command| with_flags(command, &of_parts, |_| true))
+        .mut_subcommand("eval", |command| with_flags(command, &of_parts, of_machine));
     let parsed = command.try_get_matches().and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         Ok((matches, cli))
@@ -340,29 +299,12 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     };
     let given = matches.subcommand().map(|(_, matches)| matches);
     match (&mut cli.job, given) {
-        (Job::Train(args), Some(matches)) => args.settings.by_key = by_key(matches, |_| true),
-        (Job::Plan(args), Some(matches)) => args.by_key = by_key(matches, |_| true),
-        (Job::Eval(args), Some(matches)) => args.by_key = by_key(matches, of_machine),
+        (Job::Train(args), Some(matches)) => {
+            args.settings.by_key = by_key(matches, &of_parts, |_| true);
+        }
+        (Job::Plan(args), Some(matches)) => args.by_key = by_key(matches, &of_parts, |_| true),
+        (Job::Eval(args), Some(matches)) => args.by_key = by_key(matches, &of_parts, of_machine),
         _ => {}
     }
     Ok(cli)
-}
-
-#[cfg(test)]
-mod tests {
-    use stepwell_settings::{Kept, find};
-
-    use super::*;
-
-    #[test]
-    fn flags_of_their_own_cover_settings() {
-        COVERED.iter().for_each(|key| assert!(find(key).is_ok(), "{key}"));
-    }
-
-    #[test]
-    fn settings_of_the_machine_never_reach_the_model() {
-        let of_machine = SETTINGS.iter().filter(|setting| of_machine(setting.key));
-        let kept: Vec<Kept> = of_machine.map(|setting| setting.kept).collect();
-        assert!(kept.len() >= 10 && kept.iter().all(|kept| *kept == Kept::Never), "{kept:?}");
-    }
 }

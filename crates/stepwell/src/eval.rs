@@ -80,7 +80,7 @@ fn score(args: &EvalArgs, checkpoint: &Checkpoint, signals: &Signals) -> Result<
     }
     set_all(&mut config, &args.set)?;
     for (key, value) in &args.by_key {
-        settings::find(key)?.set(&mut config, value)?;
+        settings::look_up(key)?.set(&mut config, value)?;
     }
     has_evaluation(&config, checkpoint)?;
     note_idle(chosen(args), &config);

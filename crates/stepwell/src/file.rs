@@ -1,10 +1,12 @@
 //! Configuration files: TOML, flattened to keys, each remembered with its line.
+//!
+//! A value that is wrong by itself is refused here, where its line is known.
 
 use std::path::Path;
 
-use stepwell_settings::{Config, Given, find};
+use stepwell_settings::{Config, Given, look_up};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 /// Reads the settings of `path` into `config`; the keys that it sets.
 ///
@@ -20,47 +22,136 @@ pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, Stri
 /// # Errors
 /// As [`read`].
 pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<String>, String> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(text, span.start));
-        format!("{name}:{line}: {}", error.message())
-    })?;
-    let mut found = Vec::new();
-    flatten("", table.get_ref(), &mut found);
+    let at_line = |at: usize, why: &str| format!("{name}:{}: {why}", line_of(text, at));
+    let table = DeTable::parse(text)
+        .map_err(|error| at_line(error.span().map_or(0, |span| span.start), error.message()))?;
     let mut keys = Vec::new();
-    for (key, at, value) in found {
-        let line = line_of(text, at);
-        let set = || {
-            let setting = find(&key)?;
-            match value? {
-                Value::One(text) => setting.set(config, &text),
-                Value::List(parts) => setting.give(config, Given::List(&parts)),
-            }
-        };
-        set().map_err(|why| format!("{name}:{line}: {why}"))?;
-        keys.push(key);
+    for Found { key, at, value } in flat(table.get_ref()) {
+        let is_setting = matches!(value, Ok(Value::One(_) | Value::List(_)));
+        set(&key, value, config).map_err(|why| at_line(at, &why))?;
+        keys.extend(is_setting.then_some(key));
     }
     Ok(keys)
 }
 
-/// Key, where it stands, and the value.
-type Found = (String, usize, Result<Value, String>);
+/// Gives `config` one thing that was found.
+fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(), String> {
+    match value? {
+        Value::Table(name) => config.table_mut(&name).map(|_| ()),
+        Value::Feature(number) => config.feature_mut(number).map(|_| ()),
+        Value::One(text) => {
+            let setting = look_up(key)?;
+            setting.set(config, &text)?;
+            setting.check_alone(config)
+        }
+        Value::List(parts) => {
+            let setting = look_up(key)?;
+            setting.give(config, Given::List(&parts))?;
+            setting.check_alone(config)
+        }
+    }
+}
+
+/// What a file says at one place.
+struct Found {
+    /// Whole key of a setting, a table or a feature.
+    key: String,
+    /// Where in the text it stands.
+    at: usize,
+    value: Result<Value, String>,
+}
 
 /// A value as the file has it.
 enum Value {
     One(String),
     List(Vec<String>),
+    /// The table of this name is there.
+    Table(String),
+    /// The feature of this number is there.
+    Feature(usize),
 }
 
-fn flatten(prefix: &str, table: &DeTable<'_>, found: &mut Vec<Found>) {
-    for (key, value) in table {
-        let name = if prefix.is_empty() {
-            key.get_ref().to_string()
-        } else {
-            format!("{prefix}.{}", key.get_ref())
+/// All that a file says: settings of the run, then tables and features, each in its order.
+fn flat(table: &DeTable<'_>) -> Vec<Found> {
+    let mut found = Vec::new();
+    let (mut tables, mut features) = (Vec::new(), Vec::new());
+    for (key, value) in in_order(table) {
+        match key.get_ref().as_ref() {
+            "tables" => flatten_tables(key, value, &mut tables),
+            "features" => flatten_features(key, value, &mut features),
+            name => flatten(name, key, value, &mut found),
+        }
+    }
+    found.extend(tables);
+    found.extend(features);
+    found
+}
+
+type Name<'a> = Spanned<DeString<'a>>;
+
+/// What is in a table, as the file has it one after the other.
+fn in_order<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(&'t Name<'a>, &'t Spanned<DeValue<'a>>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+fn flatten(name: &str, key: &Name<'_>, value: &Spanned<DeValue<'_>>, found: &mut Vec<Found>) {
+    match value.get_ref() {
+        DeValue::Table(inner) => flatten_all(name, inner, found),
+        other => {
+            let at = key.span().start;
+            found.push(Found { key: name.to_owned(), at, value: value_of(other) });
+        }
+    }
+}
+
+fn flatten_all(prefix: &str, table: &DeTable<'_>, found: &mut Vec<Found>) {
+    for (key, value) in in_order(table) {
+        flatten(&format!("{prefix}.{}", key.get_ref()), key, value, found);
+    }
+}
+
+fn flatten_tables(key: &Name<'_>, value: &Spanned<DeValue<'_>>, found: &mut Vec<Found>) {
+    let refused = |key: &Name<'_>, whole: String, write: &str| Found {
+        value: Err(format!(
+            "{whole}: write [{write}], and below it its settings, such as dim = 16"
+        )),
+        key: whole,
+        at: key.span().start,
+    };
+    let DeValue::Table(tables) = value.get_ref() else {
+        found.push(refused(key, "tables".to_owned(), "tables.NAME"));
+        return;
+    };
+    for (name, value) in in_order(tables) {
+        let (key, at) = (format!("tables.{}", name.get_ref()), name.span().start);
+        let DeValue::Table(settings) = value.get_ref() else {
+            let write = key.clone();
+            found.push(refused(name, key, &write));
+            continue;
         };
-        match value.get_ref() {
-            DeValue::Table(inner) => flatten(&name, inner, found),
-            other => found.push((name, key.span().start, value_of(other))),
+        let begun = Value::Table(name.get_ref().to_string());
+        found.push(Found { key: key.clone(), at, value: Ok(begun) });
+        flatten_all(&key, settings, found);
+    }
+}
+
+fn flatten_features(key: &Name<'_>, value: &Spanned<DeValue<'_>>, found: &mut Vec<Found>) {
+    let write = "features: write [[features]] for each, and below it columns = [\"C1\"]";
+    let at = key.span().start;
+    let features = match value.get_ref() {
+        DeValue::Array(features) => features.iter().collect(),
+        _ => vec![value],
+    };
+    for (feature, number) in features.into_iter().zip(1..) {
+        let (key, at) = (format!("features.{number}"), feature.span().start.max(at));
+        match (feature.get_ref(), value.get_ref()) {
+            (DeValue::Table(settings), DeValue::Array(_)) => {
+                found.push(Found { key: key.clone(), at, value: Ok(Value::Feature(number)) });
+                flatten_all(&key, settings, found);
+            }
+            _ => found.push(Found { key, at, value: Err(write.to_owned()) }),
         }
     }
 }
@@ -133,5 +224,175 @@ mod tests {
         assert!(error("seed = 1\n\ntiers.drm = 1").starts_with("run.toml:3: unknown key"));
         assert!(error("[data]\nepochs = 'x'").starts_with("run.toml:2: data.epochs = x"));
         assert!(error("seed = ").starts_with("run.toml:1: "));
+    }
+
+    const NAMED: &str = "\
+seed = 3
+[tables.zebra]
+dim = 8
+[[features]]
+columns = [\"C1\", \"C5-C9\"]
+table = \"zebra\"
+[tables.ant]
+place = \"memory\"
+dram = \"64MiB\"
+[[features]]
+columns = \"C2,C3\"
+table = \"ant\"
+pooling = \"mean\"
+ids = 4
+weight = \"I3\"
+[tables.embedding]
+[[features]]
+columns = [\"C4\"]
+";
+
+    #[test]
+    fn tables_and_features_are_in_the_order_of_the_file() {
+        let config = apply_text(NAMED).unwrap();
+        let names: Vec<&str> = config.tables.iter().map(|table| table.name.as_str()).collect();
+        assert_eq!(names, ["zebra", "ant", "embedding"]);
+        let tables: Vec<&str> = config.features.iter().map(|of| of.table.as_str()).collect();
+        assert_eq!(tables, ["zebra", "ant", "embedding"]);
+        assert_eq!(config.features[0].columns, ["C1", "C5-C9"]);
+        assert_eq!((config.features[1].ids, config.seed), (4, 3));
+        config.check().unwrap();
+        let inline = "features = [{ columns = ['C1'] }, { columns = ['C2'], ids = 2 }]\n\
+                      tables.b.dim = 2\ntables.a.dim = 3\ntables.b.lr = 1";
+        let config = apply_text(inline).unwrap();
+        assert_eq!((config.features.len(), config.features[1].ids), (2, 2));
+        assert_eq!((config.tables[0].name.as_str(), config.tables.len()), ("b", 2));
+    }
+
+    #[test]
+    fn keys_of_tables_and_features_are_told() {
+        let mut config = Config::default();
+        let keys = apply("run.toml", NAMED, &mut config).unwrap();
+        assert_eq!(keys[..2], ["seed", "tables.zebra.dim"]);
+        assert!(keys.contains(&"features.3.columns".to_owned()), "{keys:?}");
+        assert!(!keys.iter().any(|key| key == "tables.embedding" || key == "features.1"));
+        for key in keys {
+            look_up(&key).unwrap();
+        }
+    }
+
+    #[test]
+    fn tables_that_are_none_are_refused_where_they_stand() {
+        let error = |text| apply_text(text).unwrap_err();
+        let below = "and below it its settings, such as dim = 16";
+        let tables = format!("tables: write [tables.NAME], {below}");
+        assert_eq!(error("seed = 1\ntables = 3"), format!("run.toml:2: {tables}"));
+        assert_eq!(error("[[tables]]\ndim = 3"), format!("run.toml:1: {tables}"));
+        let users = format!("tables.users: write [tables.users], {below}");
+        assert_eq!(error("\n\ntables.users = 3"), format!("run.toml:3: {users}"));
+        assert_eq!(error("\n[[tables.users]]\ndim = 3"), format!("run.toml:2: {users}"));
+        let name = "give a name of 1 to 64 ASCII letters, digits, _ and -";
+        let named = error("seed = 1\n[tables.\"my table\"]\ndim = 3");
+        assert_eq!(named, format!("run.toml:2: tables.my table: {name}"));
+        assert_eq!(error("[tables.'a.b']"), format!("run.toml:1: tables.a.b: {name}"));
+        let twice = error("[tables.users]\n[tables.users]");
+        assert!(twice.starts_with("run.toml:2: duplicate key"), "{twice}");
+        let twice = error("[tables.users]\ndim = 1\ndim = 2");
+        assert!(twice.starts_with("run.toml:3: duplicate key"), "{twice}");
+        let unknown = error("[tables.users]\nlr = 1\ndmi = 2");
+        let meant = "unknown key 'tables.users.dmi'; did you mean 'tables.users.dim'?";
+        assert!(unknown.starts_with(&format!("run.toml:3: {meant}")), "{unknown}");
+        let kind = error("[tables.users]\nlr = 'fast'");
+        assert_eq!(kind, "run.toml:2: tables.users.lr = fast: give a number");
+        let range = error("[tables.users]\n\ndim = 5000");
+        assert_eq!(range, "run.toml:3: tables.users.dim is 5000: give at most 4096");
+    }
+
+    #[test]
+    fn features_that_are_none_are_refused_where_they_stand() {
+        let error = |text: &str| apply_text(text).unwrap_err();
+        let write = "features: write [[features]] for each, and below it columns = [\"C1\"]";
+        for text in ["\n[features]\ncolumns = ['C1']", "\nfeatures = 3", "\nfeatures = [1]"] {
+            assert_eq!(error(text), format!("run.toml:2: {write}"), "{text}");
+        }
+        let feature = |text: &str| error(&format!("[[features]]\n\n[[features]]\n{text}"));
+        for (text, answer) in [
+            ("columns = []", "columns is empty: give one column of ids or more, such as C1"),
+            (
+                "columns = ['C1', 'C0']",
+                "columns has C0: give columns of ids, C1 to C65536, or ranges such as C5-C9",
+            ),
+            (
+                "columns = ['X3']",
+                "columns has X3: give columns of ids, C1 to C65536, or ranges such as C5-C9",
+            ),
+            (
+                "columns = ['I3']",
+                "columns has I3: give columns of ids, C1 to C65536, or ranges such as C5-C9",
+            ),
+            ("columns = ['C9-C5']", "columns has C9-C5, which goes down: give C5-C9"),
+            ("columns = ['C9', 'C5-C9']", "columns has C9 twice: name it once"),
+            ("pooling = 'max'", "pooling = max: give one of sum, mean, sqrt_n, none"),
+            ("ids = 0", "ids is 0: give 1 to 65536"),
+            ("ids = [1]", "ids = [1]: give one value, not a list"),
+            ("weight = 'C3'", "weight is C3: give a dense column, I1 to I65536, or leave it out"),
+        ] {
+            assert_eq!(feature(text), format!("run.toml:4: features.2.{answer}"));
+        }
+        let unknown = feature("colums = ['C1']");
+        let meant = "unknown key 'features.2.colums'; did you mean 'features.2.columns'?";
+        assert!(unknown.starts_with(&format!("run.toml:4: {meant}")), "{unknown}");
+        let nested = feature("columns = [['C1']]");
+        let give = "give a number, a text in quotes, or a list of them";
+        assert_eq!(nested, format!("run.toml:4: {give}"));
+    }
+
+    #[test]
+    fn the_example_of_the_documentation_is_right() {
+        let page = include_str!("../../../docs/tables.md");
+        let (_, rest) = page.split_once("```toml\n").unwrap();
+        let config = apply_text(rest.split_once("```").unwrap().0).unwrap();
+        config.check().unwrap();
+        assert_eq!((config.tables.len(), config.features.len()), (2, 3));
+        assert_eq!(config.tables_in_use().len(), 3);
+    }
+
+    /// Lines of files, well-formed and not, in all orders.
+    #[test]
+    fn no_mixture_of_lines_panics() {
+        let lines = [
+            "[tables.users]",
+            "[[features]]",
+            "[features]",
+            "[tables]",
+            "[[tables.users]]",
+            "dim = 8",
+            "columns = ['C1', 'C5-C9']",
+            "columns = [[]]",
+            "table = 'users'",
+            "ids = -1",
+            "tables.users = 3",
+            "features = [{ columns = 'C1' }, {}]",
+            "[tables.\"\"]",
+            "place = 1e9",
+            "tables.a.dim = 3",
+            "features.1.ids = 2",
+            "weight = 1979-05-27",
+            "é = 'ü'",
+            "[",
+            "x",
+        ];
+        let mut state: u64 = 1;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            lines[(state >> 33) as usize % lines.len()]
+        };
+        let (mut taken, mut refused) = (0, 0);
+        for count in (1..=6).cycle().take(6000) {
+            let text = (0..count).map(|_| draw()).collect::<Vec<_>>().join("\n");
+            match apply_text(&text) {
+                Ok(_) => taken += 1,
+                Err(why) => {
+                    assert!(why.starts_with("run.toml:") && !why.contains('\n'), "{why}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(taken > 100 && refused > 1000, "{taken} taken, {refused} refused");
     }
 }

@@ -1,8 +1,11 @@
 //! Figures as people read them.
 
+use serde_json::Value;
 use stepwell_base::{ByteCount, counted};
 use stepwell_engine::SetAside;
-use stepwell_settings::{Config, SETTINGS};
+use stepwell_settings::{
+    Config, FEATURE_SETTINGS, FeatureConfig, SETTINGS, Setting, TABLE_SETTINGS, TableConfig,
+};
 use stepwell_train::{Metrics, Report};
 
 use crate::say::{Page, put};
@@ -138,9 +141,20 @@ fn row(to: &mut Page, name: &str, value: &str) {
 
 /// All settings with their meaning and default.
 pub(crate) fn settings() -> Page {
-    let (config, mut page) = (Config::default(), Page::default());
-    for setting in SETTINGS {
-        put!(page, "{:<24}{} [{}]", setting.key, setting.help, setting.get(&config));
-    }
+    let mut page = Page::default();
+    put_settings(&mut page, "", SETTINGS, &Config::default());
+    put_settings(&mut page, "tables.NAME.", TABLE_SETTINGS, &TableConfig::default());
+    put_settings(&mut page, "features.N.", FEATURE_SETTINGS, &FeatureConfig::default());
     page
+}
+
+fn put_settings<T>(page: &mut Page, prefix: &str, settings: &[Setting<T>], begun: &T) {
+    for setting in settings {
+        let key = format!("{prefix}{}", setting.key);
+        let default = match (setting.get(begun), setting.default_name) {
+            (Value::Null, Some(name)) => name.replace('`', ""),
+            (value, _) => value.to_string(),
+        };
+        put!(page, "{key:<30}{} [{default}]", setting.help);
+    }
 }

@@ -201,7 +201,7 @@ fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
     }
     set_all(&mut config, &args.set)?;
     for (key, value) in &args.by_key {
-        settings::find(key)?.set(&mut config, value)?;
+        settings::look_up(key)?.set(&mut config, value)?;
     }
     chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
     let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
@@ -224,7 +224,7 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
         let (key, value) = pair
             .split_once('=')
             .ok_or_else(|| format!("--set {pair}: write KEY=VALUE, such as data.epochs=2"))?;
-        settings::find(key.trim())?.set(config, value)?;
+        settings::look_up(key.trim())?.set(config, value)?;
     }
     Ok(())
 }

@@ -63,6 +63,13 @@ fn context(key: &str) -> &'static [&'static str] {
         "rows.sketch" => &["--rows.admit_after", "2"],
         "optim.rows.lr" => &["--rows.storage", "f16"],
         "data.skip_max" => &["--data", "data.tsv", "--data.cache", "cache"],
+        "features.1.columns" => &["--data", "data.tsv"],
+        _ if key.starts_with("features.") => {
+            &["--data", "data.tsv", "--set", "features.1.columns=C1"]
+        }
+        _ if key.starts_with("tables.") => {
+            &["--data", "data.tsv", "--features.1.columns", "C1", "--features.1.table", "NAME"]
+        }
         _ if key.starts_with("synth.") => &["--model", "lr"],
         _ if key.starts_with("checkpoint.") => &["--data", "data.tsv", "--checkpoint", "saved"],
         _ => &["--data", "data.tsv"],
@@ -74,9 +81,11 @@ fn keys(shop: &Workshop) -> Vec<String> {
     let listed = shop.ok(&["config"]);
     let keys: Vec<String> = listed
         .lines()
-        .filter_map(|line| Some(line.split_whitespace().next()?.to_owned()))
+        .filter_map(|line| {
+            Some(line.split_whitespace().next()?.replace("features.N.", "features.1."))
+        })
         .collect();
-    assert!(keys.len() >= 45 && keys.contains(&"tiers.dram".to_owned()), "{keys:?}");
+    assert!(keys.len() >= 62 && keys.contains(&"tiers.dram".to_owned()), "{keys:?}");
     keys
 }
 

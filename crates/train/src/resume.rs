@@ -138,8 +138,12 @@ impl RunState {
         now.iter().find_map(|(key, is)| {
             let in_order = [&self.model, &defaults];
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
-            let (_, was) = was.filter(|(_, was)| was != is)?;
-            Some((key.as_str(), was.clone(), is.as_str()))
+            let was = was.map(|(_, was)| was.clone());
+            // Tables and features that are not named are not there.
+            let is_named = key.starts_with("tables.") || key.starts_with("features.");
+            let was = was.or_else(|| is_named.then(|| "nothing".to_owned()));
+            let was = was.filter(|was| was != is)?;
+            Some((key.as_str(), was, is.as_str()))
         })
     }
 }

@@ -39,6 +39,17 @@ impl FeatureConfig {
     }
 }
 
+/// The names of these columns, as short as can be: `C1, C5-C9`, the same for the same columns.
+pub(crate) fn ranges(columns: &[usize]) -> String {
+    let runs = columns.chunk_by(|one, next| one + 1 == *next);
+    let name = |run: &[usize]| match run {
+        [] => String::new(),
+        [one] => format!("C{}", one + 1),
+        [first, .., last] => format!("C{}-C{}", first + 1, last + 1),
+    };
+    runs.map(name).collect::<Vec<_>>().join(",")
+}
+
 /// First and last column of `C3` or `C5-C9`, counted from 0.
 fn range(name: &str) -> Result<(usize, usize), String> {
     let (first, last) = name.split_once('-').unwrap_or((name, name));
@@ -85,6 +96,14 @@ mod tests {
         assert_eq!(columns(&["C1", "C5-C9"]), Ok(vec![0, 4, 5, 6, 7, 8]));
         assert_eq!(columns(&["C7-C7", "C2"]), Ok(vec![6, 1]));
         assert_eq!(columns(&["C1-C65536"]).map(|all| all.len()), Ok(65_536));
+    }
+
+    #[test]
+    fn the_same_columns_have_the_same_name() {
+        for names in [&["C1", "C5-C9", "C3"][..], &["C1", "C5", "C6-C6", "C7-C9", "C3"]] {
+            assert_eq!(ranges(&columns(names).unwrap()), "C1,C5-C9,C3");
+        }
+        assert_eq!(ranges(&columns(&["C3", "C2", "C1"]).unwrap()), "C3,C2,C1");
     }
 
     #[test]

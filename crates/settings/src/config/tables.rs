@@ -5,9 +5,15 @@ use stepwell_engine::Pooling;
 use stepwell_optim::Storage;
 
 use super::{Config, LifeConfig, OptimizerConfig, OptimizerKind};
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
+
+/// The table of all columns of ids where no feature is given; it is there by itself.
+pub const EMBEDDING: &str = "embedding";
+/// Longest name of a table.
+const NAME_MAX: usize = 64;
 
 /// A table; what it does not say is as the settings for all rows have it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
     /// Its name.
     pub name: String,
@@ -53,6 +59,34 @@ pub struct TableRules {
 }
 
 impl TableConfig {
+    /// The table of this name, with nothing said of it.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// The whole key of one of its settings: `tables.users.dim`.
+    pub(crate) fn key(&self, setting: &str) -> String {
+        format!("tables.{}.{setting}", self.name)
+    }
+
+    /// The same table with all said that it takes from settings for all rows.
+    pub(crate) fn resolved(&self, config: &Config) -> Self {
+        let TableRules { dim, optimizer, storage, init_range, life } = self.rules(config);
+        Self {
+            dim: Some(dim),
+            optimizer: Some(optimizer.kind),
+            lr: Some(optimizer.lr),
+            storage: Some(storage),
+            init_range: Some(init_range),
+            admit_after: Some(life.admit_after),
+            admit_probability: Some(life.admit_probability),
+            expire_after: Some(life.expire_after),
+            history: Some(life.history),
+            sketch: Some(life.sketch),
+            ..self.clone()
+        }
+    }
+
     /// What holds for its rows in a run of `config`.
     pub fn rules(&self, config: &Config) -> TableRules {
         let (rows, life) = (&config.rows, &config.life);
@@ -99,7 +133,7 @@ impl PlaceKind {
 }
 
 /// Columns of ids that go into one table, each pooled alike: a feature each.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FeatureConfig {
     /// Names of the columns, such as `C3`, and ranges of them, such as `C5-C9`.
     pub columns: Vec<String>,
@@ -111,4 +145,101 @@ pub struct FeatureConfig {
     pub ids: usize,
     /// Dense column, such as `I3`, whose value weights the bag; none for no weight.
     pub weight: Option<String>,
+}
+
+impl FeatureConfig {
+    /// The whole key of a setting of the feature with this number, counted from 1.
+    pub(crate) fn key(number: usize, setting: &str) -> String {
+        format!("features.{number}.{setting}")
+    }
+}
+
+/// Every setting as its list begins it, without a name.
+impl Default for TableConfig {
+    fn default() -> Self {
+        let mut table = Self {
+            name: String::new(),
+            dim: None,
+            optimizer: None,
+            lr: None,
+            storage: None,
+            init_range: None,
+            admit_after: None,
+            admit_probability: None,
+            expire_after: None,
+            history: None,
+            sketch: None,
+            place: PlaceKind::default(),
+            dram: None,
+        };
+        TABLE_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut table));
+        table
+    }
+}
+
+/// Every setting as its list begins it.
+impl Default for FeatureConfig {
+    fn default() -> Self {
+        let mut feature = Self {
+            columns: Vec::new(),
+            table: String::new(),
+            pooling: Pooling::default(),
+            ids: 0,
+            weight: None,
+        };
+        FEATURE_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut feature));
+        feature
+    }
+}
+
+impl Config {
+    /// The tables of a run that [`Config::check`] takes: `embedding` first where it is in use,
+    /// whether it is given or not, then the others in their order.
+    pub fn tables_in_use(&self) -> Vec<TableConfig> {
+        let is_embedding = |table: &&TableConfig| table.name == EMBEDDING;
+        let used = self.features.is_empty() || self.features.iter().any(|of| of.table == EMBEDDING);
+        let given = self.tables.iter().find(is_embedding);
+        let first = given.cloned().or_else(|| used.then(|| TableConfig::named(EMBEDDING)));
+        let others = self.tables.iter().filter(|table| !is_embedding(table));
+        first.into_iter().chain(others.cloned()).collect()
+    }
+
+    /// The table of this name, begun as the last one where there is none.
+    ///
+    /// # Errors
+    /// What is wrong with the name, and the mend.
+    pub fn table_mut(&mut self, name: &str) -> Result<&mut TableConfig, String> {
+        check_name(name)?;
+        let at = self.tables.iter().position(|table| table.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.tables.push(TableConfig::named(name));
+            self.tables.len() - 1
+        });
+        Ok(&mut self.tables[at])
+    }
+
+    /// The feature of this number, counted from 1; the one after the last is begun.
+    ///
+    /// # Errors
+    /// Which numbers there are.
+    pub fn feature_mut(&mut self, number: usize) -> Result<&mut FeatureConfig, String> {
+        let count = self.features.len();
+        if !(1..=count + 1).contains(&number) {
+            let next = count + 1;
+            return Err(format!("features.{number} has no one before it: give features.{next}"));
+        }
+        if number > count {
+            self.features.push(FeatureConfig::default());
+        }
+        Ok(&mut self.features[number - 1])
+    }
+}
+
+/// Refuses a name that no table may have.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(fits) {
+        return Ok(());
+    }
+    Err(format!("tables.{name}: give a name of 1 to {NAME_MAX} ASCII letters, digits, _ and -"))
 }

@@ -1,6 +1,6 @@
 use serde_json::json;
 use stepwell_nn::Precision;
-use stepwell_settings::ModelKind;
+use stepwell_settings::{FeatureConfig, ModelKind};
 
 use super::*;
 
@@ -176,4 +176,15 @@ fn what_differs_is_named_and_so_is_what_is_no_more() {
     was.model.push(("model.beauty".to_owned(), "much".to_owned()));
     let error = check(&was, &Config::default()).unwrap_err();
     assert!(error.contains("model.beauty = much"), "{error}");
+}
+
+#[test]
+fn tables_and_features_that_were_not_there_make_another_model() {
+    let features = vec![FeatureConfig { columns: vec!["C1".into()], ..FeatureConfig::default() }];
+    let named = Config { features, ..Config::default() };
+    let error = check(&state(&Config::default()), &named).unwrap_err();
+    assert!(error.contains("tables.embedding.dim = nothing, this run has 16"), "{error}");
+    let error = check(&state(&named), &Config::default()).unwrap_err();
+    assert!(error.contains("which this run does not have"), "{error}");
+    assert_eq!(check(&state(&named), &named), Ok(()));
 }

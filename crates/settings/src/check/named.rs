@@ -1,0 +1,109 @@
+//! What named tables and features may be, alone and together.
+
+use std::collections::BTreeSet;
+
+use super::{Outcome, check_admission};
+use crate::config::{Config, EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name};
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
+
+/// Most ids of all bags of an example, and so most features.
+pub(crate) const IDS_MAX: usize = 65_536;
+
+impl Config {
+    pub(super) fn check_named(&self) -> Outcome {
+        let mut names = BTreeSet::new();
+        for table in &self.tables {
+            check_name(&table.name)?;
+            if !names.insert(table.name.as_str()) {
+                return Err(format!("tables.{} is there twice: give it once", table.name));
+            }
+            self.check_table(table)?;
+        }
+        names.insert(EMBEDDING);
+        self.check_features(&names)?;
+        self.check_used()
+    }
+
+    fn check_table(&self, table: &TableConfig) -> Outcome {
+        for setting in TABLE_SETTINGS {
+            setting.check_as(&table.key(setting.key), table)?;
+        }
+        if table.place == PlaceKind::Memory && table.dram.is_none() {
+            return Err(format!(
+                "{} is memory, and nothing says how much of it: give {}, the bytes that hold all \
+                 of its rows, such as 64MiB",
+                table.key("place"),
+                table.key("dram")
+            ));
+        }
+        let expires = table.rules(self).life.expire_after > 0;
+        if table.place == PlaceKind::Memory && expires {
+            return Err(format!(
+                "{} is memory, where rows that expired would keep their room: give {} = 0, or \
+                 leave place out",
+                table.key("place"),
+                table.key("expire_after")
+            ));
+        }
+        self.check_table_admission(table)
+    }
+
+    fn check_table_admission(&self, table: &TableConfig) -> Outcome {
+        let is_given = |key: &str| match key {
+            "admit_after" => table.admit_after.is_some(),
+            "admit_probability" => table.admit_probability.is_some(),
+            _ => table.sketch.is_some(),
+        };
+        let key_of = |key: &str| match is_given(key) {
+            true => table.key(key),
+            false => format!("rows.{key}"),
+        };
+        // What the table takes from all rows it may also have otherwise.
+        let inherited = ["admit_after", "admit_probability"].into_iter().find(|key| !is_given(key));
+        let mend = inherited.map_or_else(
+            || "give one of them".to_owned(),
+            |key| format!("give {} = 1 for this table", table.key(key)),
+        );
+        check_admission(&table.rules(self).life, &key_of, &mend)
+    }
+
+    fn check_features(&self, tables: &BTreeSet<&str>) -> Outcome {
+        let mut ids = 0;
+        for (feature, number) in self.features.iter().zip(1..) {
+            for setting in FEATURE_SETTINGS {
+                setting.check_as(&FeatureConfig::key(number, setting.key), feature)?;
+            }
+            if !tables.contains(feature.table.as_str()) {
+                return Err(no_table(number, &feature.table));
+            }
+            ids += feature.columns_of()?.len() * feature.ids;
+            if ids > IDS_MAX {
+                return Err(format!(
+                    "features.1 to features.{number} take {ids} ids of an example, their columns \
+                     times ids: give fewer columns, or ids, for {IDS_MAX} at most"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a table that nothing goes into.
+    fn check_used(&self) -> Outcome {
+        let named: BTreeSet<&str> = match self.features.is_empty() {
+            true => [EMBEDDING].into(),
+            false => self.features.iter().map(|feature| feature.table.as_str()).collect(),
+        };
+        match self.tables.iter().find(|table| !named.contains(table.name.as_str())) {
+            None => Ok(()),
+            Some(TableConfig { name, .. }) => Err(format!(
+                "tables.{name} is named by no feature: give [[features]] with table = \"{name}\" \
+                 and its columns, or leave it out"
+            )),
+        }
+    }
+}
+
+fn no_table(number: usize, name: &str) -> String {
+    let key = FeatureConfig::key(number, "table");
+    format!("{key} is {name}, which is no table: give [tables.{name}], or the name of another one")
+}

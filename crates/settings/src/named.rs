@@ -1,0 +1,151 @@
+//! The tables of the settings of a named table, and of a feature.
+//!
+//! Their keys are `tables.NAME.` and `features.N.` with that of the entry. What a table leaves out
+//! is as a setting for all rows has it, which the entry names as its default. Checks and the list
+//! of what a resumed run must keep see a table with all of that filled in.
+
+use stepwell_engine::Pooling;
+
+use crate::check::{self, right};
+use crate::config::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name, ranges};
+use crate::idle;
+use crate::setting::{Kept, Setting, setting};
+use crate::typed::Typed;
+
+/// All settings of a named table, in the order of the documentation and of digests of jobs.
+pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
+    setting!(
+        TableConfig: "dim",
+        dim = None,
+        Always,
+        "lanes of an embedding (0: first-order weights alone)"
+    )
+    .default_name("`model.dim`")
+    .check(|table| given(table.dim, |dim| check::at_most(dim, check::DIM_MAX)))
+    .idle_run(idle::in_lr),
+    setting!(
+        TableConfig: "optimizer",
+        optimizer = None,
+        Always,
+        "sgd, adagrad or adam for its rows"
+    )
+    .default_name("`optim.rows.kind`"),
+    setting!(TableConfig: "lr", lr = None, Always, "learning rate of its rows")
+        .default_name("`optim.rows.lr`")
+        .check(|table| given(table.lr, check::learning_rate)),
+    setting!(
+        TableConfig: "storage",
+        storage = None,
+        Always,
+        "f32, f16 or bf16: how its rows keep their weights"
+    )
+    .default_name("`rows.storage`"),
+    setting!(
+        TableConfig: "init_range",
+        init_range = None,
+        Always,
+        "its embeddings begin uniform in plus or minus this"
+    )
+    .default_name("`model.init_range`")
+    .check(|table| given(table.init_range, check::init_range))
+    .idle(idle::table_without_embeddings)
+    .idle_run(idle::in_lr),
+    setting!(
+        TableConfig: "admit_after",
+        admit_after = None,
+        Always,
+        "an id gets a row in the mini-batch in which its occurrences reach this (1: the first)"
+    )
+    .default_name("`rows.admit_after`")
+    .check(|table| given(table.admit_after, check::admit_after)),
+    setting!(
+        TableConfig: "admit_probability",
+        admit_probability = None,
+        Always,
+        "probability with which an id gets a row, in each mini-batch anew"
+    )
+    .default_name("`rows.admit_probability`")
+    .check(|table| given(table.admit_probability, check::admit_probability)),
+    setting!(
+        TableConfig: "expire_after",
+        expire_after = None,
+        Always,
+        "steps without use after which a row is no more (0: never)"
+    )
+    .default_name("`rows.expire_after`"),
+    setting!(
+        TableConfig: "history",
+        history = None,
+        Always,
+        "true: its rows keep step of last use, examples and importance where nothing else asks"
+    )
+    .default_name("`rows.history`")
+    .idle(idle::table_with_a_life),
+    setting!(
+        TableConfig: "sketch",
+        sketch = None,
+        WhereItCounts,
+        "bytes of the sketch that counts for its admit_after"
+    )
+    .default_name("`rows.sketch`")
+    .idle(idle::table_without_counting),
+    setting!(
+        TableConfig: "place",
+        place = PlaceKind::Tiers,
+        Never,
+        "tiers, or memory: where its rows may lie; in memory there must be room for all of them"
+    ),
+    setting!(
+        TableConfig: "dram",
+        dram = None,
+        Never,
+        "bytes of its rows in memory with their index and metadata"
+    )
+    .default_name("a share of `tiers.dram`")
+    .check(|table| given(table.dram.map(|bytes| bytes.0), check::positive)),
+];
+
+/// All settings of a feature, in the order of the documentation and of digests of jobs.
+pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
+    setting!(
+        FeatureConfig: "columns",
+        columns = Vec::new(),
+        Always,
+        "columns of ids, such as C1,C5-C9: a feature each, all alike"
+    )
+    .check(|feature| feature.columns_of().map(|_| ()))
+    .text(|feature| {
+        feature.columns_of().map_or_else(|_| feature.columns.text(), |columns| ranges(&columns))
+    }),
+    setting!(
+        FeatureConfig: "table",
+        table = EMBEDDING.to_owned(),
+        Always,
+        "name of the table that they go into"
+    )
+    .check(|feature| {
+        let is_right = check_name(&feature.table).is_ok();
+        right(is_right, &feature.table, format_args!("the name of a table"))
+    }),
+    setting!(
+        FeatureConfig: "pooling",
+        pooling = Pooling::Sum,
+        Always,
+        "sum, mean, sqrt_n or none (rows one by one, in columns of their own, up to ids)"
+    ),
+    setting!(FeatureConfig: "ids", ids = 1, Always, "most ids of a bag")
+        .check(|feature| check::within(feature.ids, 1..=check::IDS_MAX)),
+    setting!(
+        FeatureConfig: "weight",
+        weight = None,
+        Always,
+        "dense column, such as I3, whose value weights the bag (empty: none)"
+    )
+    .check(|feature| feature.weight_column().map(|_| ()))
+    .text(|feature| feature.weight.clone().unwrap_or_else(|| "none".to_owned())),
+];
+
+/// Checks what is given; what is not is checked where it comes from.
+fn given<T>(value: Option<T>, check: impl Fn(T) -> Result<(), String>) -> Result<(), String> {
+    value.map_or(Ok(()), check)
+}

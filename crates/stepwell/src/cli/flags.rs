@@ -1,0 +1,111 @@
+//! Flags of settings: one for each, by its key.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgMatches, Command};
+use stepwell_settings::SETTINGS;
+
+/// Settings that a flag of their own already covers.
+const COVERED: [&str; 3] = ["data.paths", "model.kind", "checkpoint.dir"];
+
+/// Whether a setting is one of the machine, which an evaluation chooses anew.
+pub(super) fn of_machine(key: &str) -> bool {
+    let tiers = key.starts_with("tiers.") && key != "tiers.ssd";
+    let of_table =
+        key.starts_with("tables.") && [".place", ".dram"].iter().any(|of| key.ends_with(of));
+    let others = ["threads", "data.batch", "pipeline.lookahead", "pipeline.horizon"];
+    tiers || of_table || others.contains(&key)
+}
+
+/// The keys of settings of named tables and of features that stand as flags among `args`: there is
+/// no list of them.
+pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String> {
+    let key = |arg: OsString| {
+        let flag = arg.to_str()?.strip_prefix("--")?;
+        let key = flag.split_once('=').map_or(flag, |(key, _)| key);
+        let is_of_part = key.starts_with("tables.") || key.starts_with("features.");
+        is_of_part.then(|| key.to_owned())
+    };
+    let mut keys: Vec<String> = Vec::new();
+    for key in args.filter_map(key) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// A flag for each setting that is wanted, and for those of tables and features with these keys.
+pub(super) fn with_flags(
+    command: Command,
+    of_parts: &[String],
+    wanted: fn(&str) -> bool,
+) -> Command {
+    let settings = SETTINGS.iter().filter(|setting| !COVERED.contains(&setting.key));
+    let settings = settings.filter(|setting| wanted(setting.key));
+    let command = settings.fold(command, |command, setting| {
+        let shown = ["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key);
+        command.arg(flag(setting.key).help(setting.help).hide_short_help(!shown))
+    });
+    let of_parts = of_parts.iter().filter(|key| wanted(key));
+    of_parts.fold(command, |command, key| command.arg(flag(key).hide(true)))
+}
+
+fn flag(key: &str) -> Arg {
+    Arg::new(key.to_owned())
+        .long(key.to_owned())
+        .value_name("VALUE")
+        .help_heading("Settings")
+        .overrides_with(key.to_owned())
+        .allow_negative_numbers(true)
+}
+
+/// The values that came by flags of [`with_flags`], by key.
+pub(super) fn by_key(
+    matches: &ArgMatches,
+    of_parts: &[String],
+    wanted: fn(&str) -> bool,
+) -> Vec<(String, String)> {
+    let keys = SETTINGS.iter().map(|setting| setting.key).filter(|key| !COVERED.contains(key));
+    let keys = keys.chain(of_parts.iter().map(String::as_str)).filter(|key| wanted(key));
+    keys.filter_map(|key| Some((key.to_owned(), matches.get_one::<String>(key)?.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_settings::{FEATURE_SETTINGS, Kept, TABLE_SETTINGS, find};
+
+    use super::*;
+
+    #[test]
+    fn flags_of_their_own_cover_settings() {
+        COVERED.iter().for_each(|key| assert!(find(key).is_ok(), "{key}"));
+    }
+
+    #[test]
+    fn settings_of_the_machine_never_reach_the_model() {
+        let of_machine = SETTINGS.iter().filter(|setting| of_machine(setting.key));
+        let kept: Vec<Kept> = of_machine.map(|setting| setting.kept).collect();
+        assert!(kept.len() >= 10 && kept.iter().all(|kept| *kept == Kept::Never), "{kept:?}");
+        for setting in TABLE_SETTINGS {
+            let chosen_anew = super::of_machine(&format!("tables.users.{}", setting.key));
+            assert_eq!(chosen_anew, setting.kept == Kept::Never, "{}", setting.key);
+        }
+        for setting in FEATURE_SETTINGS {
+            assert!(!super::of_machine(&format!("features.1.{}", setting.key)), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn flags_of_tables_and_features_are_those_that_are_given() {
+        let args =
+            ["train", "--tables.a.dim", "8", "--features.1.ids=2", "--tables.a.dim=9", "--x"];
+        let keys = keys_of_parts(args.into_iter().map(OsString::from));
+        assert_eq!(keys, ["tables.a.dim", "features.1.ids"]);
+        let command = with_flags(Command::new("train"), &keys, |_| true);
+        let matches = command.try_get_matches_from(&args[..5]).unwrap();
+        let given = by_key(&matches, &keys, |_| true);
+        let given: Vec<_> = given.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+        assert_eq!(given, [("tables.a.dim", "9"), ("features.1.ids", "2")]);
+    }
+}
