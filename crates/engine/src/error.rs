@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// A table that is to stay in memory whole has more rows than there are slots for.
     #[error(
-        "table '{table}' is to stay in memory whole, and its {slots} slots hold no more: a \
-         mini-batch wants {rows} rows in them; raise tables.{table}.dram, or leave place out"
+        "table '{table}' is to stay in memory whole, and has room for {slots} rows: there are \
+         {rows} with those of the next mini-batch; raise tables.{table}.dram, or leave place out"
     )]
     NotWhole {
         /// The table's name.

@@ -283,9 +283,15 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("weight is I14: the data has I1 to I13"), "{error}");
     let error = refused(|config| config.model.kind = ModelKind::Dcn);
     assert!(error.contains("tables.clicks.dim is 0, and dcn has no first-order"), "{error}");
-    let error = refused(|config| config.tables[5].dram = Some(ByteCount(5 << 10)));
-    assert!(error.contains("'places' is to stay in memory whole"), "{error}");
-    assert!(error.contains("raise tables.places.dram"), "{error}");
+    // Too small for all rows, and for a mini-batch alone.
+    for bytes in [5 << 10, 2 << 10] {
+        let mut config = small(&data, 2);
+        config.tables[5].dram = Some(ByteCount(bytes));
+        let error = train(&config, &surroundings(Arc::new(FullSpeed))).map(|report| report.steps);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("'places' is to stay in memory whole"), "{bytes}: {error}");
+        assert!(error.contains("raise tables.places.dram"), "{bytes}: {error}");
+    }
     let error = refused(|config| config.tables[5].dram = Some(ByteCount(4 << 20)));
     assert!(error.contains("given 4.0 MiB of memory together, and tiers.dram is 3.0"), "{error}");
     let error = refused(|config| config.tiers.dram = ByteCount(300 << 10));

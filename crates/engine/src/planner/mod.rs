@@ -132,6 +132,11 @@ impl Planner {
         self.cache.slots() - self.cache.unpinned() - self.kept
     }
 
+    /// Rows that will never leave.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept
+    }
+
     /// The row in `slot`, which exists from now on, never leaves where none may.
     fn keep(&mut self, slot: SlotIndex) {
         if self.whole && !self.cache.exists(slot) {

@@ -226,7 +226,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                 match fits(&mut self.planners, &self.groups, mini) {
                     Fit::Now => {}
                     Fit::Later => break,
-                    Fit::Never => return Err(too_large(&self.planners, &self.groups, mini)),
+                    Fit::Never => return Err(too_large(&mut self.planners, &self.groups, mini)),
                 }
                 let Some(mut mini) = batch.pop_front() else { break };
                 self.plan_mini(&mut mini, &mut moves)?;
@@ -280,17 +280,25 @@ fn fits<C>(planners: &mut [Planner], groups: &[Arc<Group>], mini: &MiniBatch<C>)
     worst
 }
 
-fn too_large<C: Cargo>(planners: &[Planner], groups: &[Arc<Group>], mini: &MiniBatch<C>) -> Error {
+fn too_large<C: Cargo>(
+    planners: &mut [Planner],
+    groups: &[Arc<Group>],
+    mini: &MiniBatch<C>,
+) -> Error {
     let rows = |group: &Group| mini.keys_of(group).map(<[Key]>::len).sum::<usize>();
-    let all = planners.iter().zip(groups);
-    let whole = all.clone().find(|(planner, _)| planner.is_whole());
-    if let Some((planner, group)) = whole.filter(|(_, group)| rows(group) <= group.slab.slots()) {
-        return Error::NotWhole {
-            table: group.names(),
-            slots: planner.slots(),
-            rows: planner.cache().existing().count() + rows(group),
-        };
+    let never = |(planner, group): &(&mut Planner, &Arc<Group>)| {
+        planner.is_whole() && rows(group) + planner.kept() > planner.slots()
+    };
+    if let Some((planner, group)) = planners.iter_mut().zip(groups).find(never) {
+        let kept = planner.kept();
+        let missing = mini.keys_of(group).flatten();
+        let missing = missing.filter(|key| planner.cache().find_existing(**key).is_none()).count();
+        if kept + missing > planner.slots() {
+            let (table, slots) = (group.names(), planner.slots());
+            return Error::NotWhole { table, slots, rows: kept + missing };
+        }
     }
+    let all = planners.iter().zip(groups);
     let largest = all.max_by_key(|(_, group)| rows(group) * 1_000_000 / group.slab.slots().max(1));
     let Some((planner, group)) = largest else { unreachable!("a mini-batch without tables fits") };
     let asked = group.members().iter().map(|table| &mini.parts[*table].request);

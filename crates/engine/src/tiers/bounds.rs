@@ -4,7 +4,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_mem::Victim;
 
-use super::TierPlan;
+use super::{GroupPlan, TierPlan};
 use crate::rows::EmbeddingBags;
 use crate::{
     Admission, Error, GroupUnit, Grouper, Life, Planner, Puller, Result, Staging, TableSpec,
@@ -84,8 +84,22 @@ impl TierPlan {
             let why = format!("tiers.dram: {slots} slots of {row} bytes{of}");
             budget.add(ROWS_IN_MEMORY, bytes, why);
         }
-        self.groups.iter().for_each(|group| group.store.add_bounds(1, budget));
+        self.groups.iter().for_each(|group| self.add_store(group, budget));
         self.add_moves(load, budget);
+    }
+
+    /// Adds the bounds of a group's store, which knows it by a number alone.
+    fn add_store(&self, group: &GroupPlan, budget: &mut Budget) {
+        let mut of_store = Budget::default();
+        group.store.add_bounds(1, &mut of_store);
+        for bound in of_store.bounds() {
+            let why = bound.why.split_once(": ").map_or(bound.why.as_str(), |(_, why)| why);
+            let why = match self.groups.len() {
+                1 => bound.why.clone(),
+                _ => format!("'{}': {why}", group.names),
+            };
+            budget.add(bound.name.clone(), bound.bytes, why);
+        }
     }
 
     fn add_moves(&self, load: &Load, budget: &mut Budget) {
