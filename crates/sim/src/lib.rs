@@ -34,6 +34,7 @@ mod styles;
 mod bags;
 mod job;
 mod oracle;
+mod places;
 mod record;
 mod shape;
 mod trouble;

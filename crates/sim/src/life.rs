@@ -10,10 +10,11 @@ use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, FaultyDisk, MemDisk};
-use stepwell_engine::Witness;
-use stepwell_engine::{Checkpoint, Keep, Placement};
-use stepwell_train::{Report, RowsAtStart, Silence, Surroundings, World, train};
+use stepwell_engine::{Checkpoint, Placement, Witness};
+use stepwell_ssd::Compaction;
+use stepwell_train::{Machine, Report, RowsAtStart, Silence, Surroundings, train};
 
+use crate::places::Simulated;
 use crate::quiet::quietly;
 use crate::scheduler::{Log, Scheduler};
 use crate::shape::Shape;
@@ -88,28 +89,32 @@ impl Birth<'_> {
         let behind: Arc<dyn Disk> = Arc::new(behind.clone());
         let vault = Vault::new(Arc::clone(&root), behind, self.name, CHECKPOINTS);
         let keeper = vault.clone();
-        let keep = move || Box::new(keeper.clone()) as Box<dyn Keep>;
-        let keep: Box<dyn Fn() -> Box<dyn Keep> + Send + Sync> = Box::new(keep);
         let shape = self.shape;
         let name = self.name;
         let pool = self.pool;
         let work = || {
-            let world = World {
+            let places = Simulated {
                 disk: directory(&*root, name)?,
                 from: self.from,
-                keeper: shape.checkpoints.then_some(keep),
-                witness: self.witness,
-                rules: self.rules,
-                sizes: Some(shape.sizes),
-                pool: Some(Arc::clone(pool)),
+                vault: shape.checkpoints.then_some(keeper),
             };
             let driver = Arc::clone(&driver);
-            let around = Surroundings {
-                observer: Arc::new(Silence),
+            let machine = Machine {
                 clock,
                 pace: Arc::new(FullSpeed),
                 driver,
-                world: Some(world),
+                pool: Some(Arc::clone(pool)),
+                places: Arc::new(places),
+                compaction: Compaction::Inline,
+                // The same each time, what an index weighs too.
+                index_seed: Some(0),
+                witness: Some(self.witness),
+                rules: self.rules,
+                sizes: Some(shape.sizes),
+            };
+            let around = Surroundings {
+                observer: Arc::new(Silence),
+                machine,
                 stop,
                 placement: Placement::Fresh,
                 rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },

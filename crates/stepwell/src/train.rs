@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use stepwell_base::clock::SystemClock;
-use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_bench::Limits;
 use stepwell_disk::OpenFiles;
 use stepwell_engine::Placement;
 use stepwell_settings::{self as settings, Config};
-use stepwell_train::{Capacity, Error as TrainError, RowsAtStart, Surroundings};
+use stepwell_train::{Capacity, Error as TrainError, Machine, RowsAtStart, Surroundings};
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::failure::Failure;
@@ -124,10 +122,7 @@ pub(crate) fn surroundings(
 ) -> Surroundings {
     Surroundings {
         observer: progress,
-        clock: Arc::new(SystemClock::new()),
-        pace: Arc::new(FullSpeed),
-        driver: Arc::new(Threads),
-        world: None,
+        machine: Machine::default(),
         stop,
         rows: RowsAtStart::default(),
         repaired_rows: false,

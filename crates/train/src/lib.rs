@@ -9,6 +9,7 @@ mod batch;
 mod capacity;
 mod error;
 mod features;
+mod machine;
 mod metrics;
 mod models;
 mod pipeline;
@@ -18,11 +19,11 @@ mod resume;
 mod run;
 mod step;
 mod steps;
-mod world;
 
 pub use batch::Position;
 pub use capacity::{Capacity, slab_bytes};
 pub use error::{Error, Result};
+pub use machine::{Checkpoints, Files, Machine, Places, RowPlaces, Sizes};
 pub use metrics::{Auc, AucValue, Meter, Metrics};
 pub use models::kernels;
 pub use pipeline::{Measured, Observer, Silence, Snapshot};
@@ -33,4 +34,3 @@ pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, tables, 
 pub use steps::{StepInput, StepSeconds, Steps};
 pub use stepwell_engine::room::memory_bytes;
 pub use stepwell_settings::Config;
-pub use world::{Sizes, World};

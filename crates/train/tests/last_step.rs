@@ -4,29 +4,48 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::{in_memory, run, surroundings, tiny};
 use serde_json::json;
-use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
-use stepwell_base::{Key, TableId};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::{Checkpoint, CheckpointWriter, History, Keep};
-use stepwell_engine::{Moment, Witness};
+use stepwell_engine::{Checkpoint, CheckpointWriter, History, Keep, Placement};
 use stepwell_settings::ModelKind;
 use stepwell_ssd::{StoreOptions, View};
-use stepwell_train::{Config, Result, Surroundings, World, evaluate, train};
+use stepwell_train::{
+    Checkpoints, Config, Files, Machine, Places, Result, RowPlaces, Surroundings, evaluate, train,
+};
 
 const KIND: ModelKind = ModelKind::DeepFm;
 const LAST: u64 = u32::MAX as u64;
 
-#[derive(Debug)]
-struct Nobody;
+/// Goes on from a checkpoint, and writes the next ones elsewhere.
+#[derive(Clone)]
+struct Given {
+    from: Checkpoint,
+    saved: PathBuf,
+}
 
-impl Witness for Nobody {
-    fn read(&self, _: Moment, _: TableId, _: Key, _: &[f32], _: &[f32]) {}
+impl Places for Given {
+    fn checkpoints(&self, _: &Config, _: Placement) -> Result<Option<Box<dyn Checkpoints>>> {
+        Ok(Some(Box::new(self.clone())))
+    }
+
+    fn rows(&self, config: &Config, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
+        Files.rows(config, Placement::Fresh)
+    }
+}
+
+impl Checkpoints for Given {
+    fn newest(&mut self, _: Placement, _: &dyn Fn(String)) -> Result<Option<Checkpoint>> {
+        Ok(Some(self.from.clone()))
+    }
+
+    fn writer(self: Box<Self>, _: &Config) -> Result<Option<Box<dyn Keep>>> {
+        Ok(Some(Box::new(CheckpointWriter::new(disk(&self.saved), 2))))
+    }
 }
 
 fn disk(path: &Path) -> Arc<dyn Disk> {
@@ -42,18 +61,9 @@ fn job(history: bool) -> Config {
 
 /// Goes on from `from`, with checkpoints in `saved` at the end.
 fn go_on(config: &Config, from: &Checkpoint, saved: &Path) -> Result<u64> {
-    let (saved, scratch) = (saved.to_owned(), tempfile::tempdir().unwrap());
-    let keeper = move || Box::new(CheckpointWriter::new(disk(&saved), 2)) as Box<dyn Keep>;
-    let world = World {
-        disk: disk(scratch.path()),
-        from: Some(from.clone()),
-        keeper: Some(Box::new(keeper)),
-        witness: Arc::new(Nobody),
-        rules: Rules::default(),
-        sizes: None,
-        pool: None,
-    };
-    let around = Surroundings { world: Some(world), ..surroundings(Arc::new(FullSpeed)) };
+    let places = Arc::new(Given { from: from.clone(), saved: saved.to_owned() });
+    let machine = Machine { places, ..Machine::default() };
+    let around = Surroundings { machine, ..surroundings(Arc::new(FullSpeed)) };
     train(config, &around).map(|report| report.steps)
 }
 

@@ -15,7 +15,9 @@ use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Checkpoint, Placement};
 use stepwell_settings::ModelKind;
-use stepwell_train::{Config, Error, Metrics, Observer, Report, Snapshot, Surroundings, train};
+use stepwell_train::{
+    Config, Error, Machine, Metrics, Observer, Report, Snapshot, Surroundings, train,
+};
 
 const KIND: ModelKind = ModelKind::DeepFm;
 
@@ -145,7 +147,8 @@ fn checkpoints_at_any_time_change_no_bit() {
         config.checkpoint.minutes = 1.0;
         config.checkpoint.keep = 1000;
         let clock = Arc::new(Hasty(SystemClock::new(), AtomicU64::new(0)));
-        let around = Surroundings { clock, ..surroundings(Arc::new(FullSpeed)) };
+        let machine = Machine { clock, ..Machine::default() };
+        let around = Surroundings { machine, ..surroundings(Arc::new(FullSpeed)) };
         let report = train(&config, &around).unwrap();
         assert_eq!(report.model_digest, oracle.model_digest);
         assert_eq!(report.progressive, oracle.progressive);

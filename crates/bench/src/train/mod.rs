@@ -18,8 +18,6 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 use stepwell_base::ByteCount;
-use stepwell_base::clock::SystemClock;
-use stepwell_base::stage::{FullSpeed, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_engine::Placement;
@@ -229,10 +227,7 @@ fn train(
     let window = Arc::new(Window::after(options.warmup));
     let around = Surroundings {
         observer: Arc::clone(&window) as Arc<_>,
-        clock: Arc::new(SystemClock::new()),
-        pace: Arc::new(FullSpeed),
-        driver: Arc::new(Threads),
-        world: None,
+        machine: stepwell_train::Machine::default(),
         stop: StopRequest::new(),
         placement: Placement::Fresh,
         rows: RowsAtStart { from: vec![rows.to_owned()], in_memory },

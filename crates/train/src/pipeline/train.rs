@@ -9,9 +9,7 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{
-    Cargo as _, DirectoryLock, Group, Keep, Pause, Purpose, Ready, Retired, Unit,
-};
+use stepwell_engine::{Cargo as _, Group, Keep, Pause, Purpose, Ready, Retired, Unit};
 
 use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, Position};
@@ -49,8 +47,6 @@ pub(super) struct Trained {
 pub(crate) struct Saver {
     pub(crate) writer: Box<dyn Keep>,
     pub(crate) state: RunState,
-    /// Keeps other runs out of the directory, where there is one.
-    pub(crate) _lock: Option<DirectoryLock>,
 }
 
 pub(super) struct TrainStage {

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::{Begin, Checkpoint, Group, Placement, Planner, Scratch};
+use stepwell_engine::{Begin, Checkpoint, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
-use stepwell_ssd::{Compaction, Error as StoreError, Executor, ExecutorOptions, StoreOptions};
+use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
 use super::Surroundings;
 use super::sources::Sources;
 use crate::capacity::{Capacity, Wanted};
+use crate::machine::RowPlaces;
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
-use crate::world::World;
 use crate::{Error, Result};
 
 /// The capacity plan.
@@ -37,8 +36,8 @@ pub(super) struct Built {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) planners: Vec<Planner>,
     pub(super) trainer: Trainer,
-    /// None where the stores lie in a world of their own.
-    pub(super) scratch: Option<Scratch>,
+    /// The place of the stores, until they are closed.
+    pub(super) place: Box<dyn RowPlaces>,
 }
 
 /// The model, which knows how long the bags of the data are.
@@ -70,27 +69,20 @@ pub(super) fn build(
     let model = model(config, sources)?;
     note_kernel(config, around);
     let mut capacity = capacity(config, sources, &model, from)?;
-    if let Some(sizes) = around.world.as_ref().and_then(|world| world.sizes) {
+    let machine = &around.machine;
+    if let Some(sizes) = machine.sizes {
         sizes.apply(&mut capacity);
     }
     (around.on_plan)(&capacity);
-    let scratch = match &around.world {
-        Some(_) => None,
-        None => Some(scratch(config, around, from)?),
-    };
-    let rules = around.world.as_ref().map(|world| world.rules).unwrap_or_default();
+    let place = place(config, around, from)?;
+    let rules = machine.rules;
     let mut groups = Vec::new();
     // The stores of all groups take what one would.
     let executor = Executor::new(ExecutorOptions::default());
     for number in 0..capacity.tiers.groups.len() {
-        let disk = disk(around.world.as_ref(), scratch.as_ref(), number)?;
-        let machine = |options: StoreOptions| StoreOptions {
-            compaction: match around.world {
-                Some(_) => Compaction::Inline,
-                None => options.compaction,
-            },
-            // A world of its own is the same each time, what its index weighs too.
-            index_seed: around.world.as_ref().map(|_| 0),
+        let options = |options: StoreOptions| StoreOptions {
+            compaction: machine.compaction,
+            index_seed: machine.index_seed,
             executor: Some(executor.clone()),
             stop: around.stop.clone(),
             ..options
@@ -100,7 +92,8 @@ pub(super) fn build(
             (None, Some(snapshot)) => Begin::Snapshot(snapshot),
             (None, None) => Begin::Empty,
         };
-        groups.push(capacity.tiers.open(number, model.tables(), (disk, begin), machine, rules)?);
+        let at = (place.directory(number)?, begin);
+        groups.push(capacity.tiers.open(number, model.tables(), at, options, rules)?);
     }
     let mut planners = capacity.tiers.planners(rules);
     for (planner, group) in planners.iter_mut().zip(&groups) {
@@ -115,43 +108,36 @@ pub(super) fn build(
         trainer.set_steps(checkpoint.step);
         groups.iter().for_each(|group: &Arc<Group>| group.set_steps(checkpoint.step));
     }
-    Ok(Built { capacity, groups, planners, trainer, scratch })
+    Ok(Built { capacity, groups, planners, trainer, place })
 }
 
 /// The trainer, computed and watched as the surroundings want it.
 fn trainer(model: Model, config: &Config, around: &Surroundings) -> Result<Trainer> {
-    let pool = match around.world.as_ref().and_then(|world| world.pool.clone()) {
-        Some(pool) => pool,
+    let machine = &around.machine;
+    let pool = match &machine.pool {
+        Some(pool) => Arc::clone(pool),
         None => compute_pool(config.threads)?,
     };
-    let mut trainer = Trainer::new(model, config, pool, Arc::clone(&around.clock))?;
-    if let Some(world) = &around.world {
-        trainer.watch(Arc::clone(&world.witness));
+    let mut trainer = Trainer::new(model, config, pool, Arc::clone(&machine.clock))?;
+    if let Some(witness) = &machine.witness {
+        trainer.watch(Arc::clone(witness));
     }
     Ok(trainer)
 }
 
-/// The directory of the stores, and a note of what was set aside there.
-fn scratch(config: &Config, around: &Surroundings, from: Option<&Checkpoint>) -> Result<Scratch> {
+/// The place of the stores.
+fn place(
+    config: &Config,
+    around: &Surroundings,
+    from: Option<&Checkpoint>,
+) -> Result<Box<dyn RowPlaces>> {
     // Rows that lie there are made anew from a checkpoint; without one they are set aside.
     let placement = match (from, around.placement) {
         (Some(_), _) => Placement::Resume,
         (None, Placement::Resume | Placement::ResumeOrStart) => Placement::SetAside,
         (None, other) => other,
     };
-    let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
-    if let Some(note) = scratch.note() {
-        (around.on_note)(note);
-    }
-    Ok(scratch)
-}
-
-/// The directory of a store.
-fn disk(world: Option<&World>, scratch: Option<&Scratch>, number: usize) -> Result<Arc<dyn Disk>> {
-    if let Some(world) = world {
-        let path = world.disk.path().join(format!("rows-{number}"));
-        return Ok(world.disk.create_directory(&path).map_err(StoreError::from)?);
-    }
-    let Some(scratch) = scratch else { unreachable!("stores lie in a world or in a directory") };
-    Ok(Arc::new(FileDisk::open(&scratch.rows(number)?).map_err(StoreError::from)?))
+    let (place, note) = around.machine.places.rows(config, placement)?;
+    note.iter().for_each(|note| (around.on_note)(note));
+    Ok(place)
 }

@@ -1,22 +1,17 @@
 //! Going on from a checkpoint, and writing new ones.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use stepwell_data::{Position as Place, fingerprints};
-use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::{
-    Checkpoint, CheckpointWriter, DirectoryLock, Error as EngineError, Placement, Saved, Scratch,
-    file_error, passed_over, prepare, refuse_checkpoint, refuse_store,
-};
+use stepwell_engine::{Checkpoint, Saved, file_error};
 use stepwell_settings::{Config, model_settings};
 
+use super::Surroundings;
 use super::sources::Sources;
-use super::{Surroundings, World};
 use crate::batch::Position;
 use crate::pipeline::Saver;
 use crate::resume::{DataFile, RunState, job_of};
-use crate::{Error, Result, kernels};
+use crate::{Result, kernels};
 
 /// What checkpoints a run begins with.
 pub(super) struct Start {
@@ -26,105 +21,28 @@ pub(super) struct Start {
     pub(super) saver: Option<Saver>,
 }
 
-/// Looks at the directory of checkpoints as the surroundings want it.
+/// Looks at the place of checkpoints as the surroundings want it.
 pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Start> {
-    if let Some(world) = &around.world {
-        return start_in(world, config, around, sources);
-    }
-    let Some(directory) = &config.checkpoint.dir else {
-        if matches!(around.placement, Placement::Resume | Placement::ResumeOrStart) {
-            return Err(Error::Config(
-                "--resume needs a directory to resume from: give --checkpoint DIR".to_owned(),
-            ));
-        }
+    let place = around.machine.places.checkpoints(config, around.placement)?;
+    let Some(mut place) = place else {
         return Ok(Start { resumed: None, position: Position::default(), saver: None });
     };
-    refuse_checkpoint("checkpoint.dir", directory)?;
-    refuse_store("checkpoint.dir", directory)?;
-    if around.placement != Placement::Resume {
-        FileDisk::create(directory).map_err(EngineError::from)?;
-    } else if !directory.is_dir() {
-        return Err(Error::Config(format!(
-            "--resume: there is no directory {}; look at its name, or start a run that will be \
-             resumed with --resume=auto",
-            directory.display()
-        )));
-    }
-    keep_apart(directory, config.tiers.ssd.as_deref())?;
-    let lock = DirectoryLock::take(directory)?;
-    // Before any checkpoint is set aside.
-    config.tiers.ssd.as_deref().map(Scratch::check).transpose()?;
     let mut state = state(config, around, sources)?;
-    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory).map_err(EngineError::from)?);
-    let newest = prepare(&*disk, around.placement)?;
-    for path in passed_over(&*disk)? {
-        (around.on_note)(&format!(
-            "{} is no whole checkpoint of that step and is passed over; move it away, for a run \
-             that is to write one there ends",
-            path.display()
-        ));
+    let resumed = place.newest(around.placement, &|note| (around.on_note)(&note))?;
+    if let Some(checkpoint) = &resumed {
+        accept(checkpoint, around, &state)?;
+        state.position = RunState::read(checkpoint)?.position;
     }
-    let resumed = match &newest {
-        Some(path) => Some(open(path, around, &state)?),
-        None => {
-            if around.placement == Placement::ResumeOrStart {
-                let directory = directory.display();
-                (around.on_note)(&format!("no checkpoint in {directory} yet: starting at step 0"));
-            }
-            None
-        }
-    };
-    let position = match &resumed {
-        Some(checkpoint) => RunState::read(checkpoint)?.position,
-        None => Position::default(),
-    };
-    state.position = position;
-    let keep = config.checkpoint.keep;
-    let writer = match resumed {
-        Some(_) => CheckpointWriter::resume(disk, keep)?,
-        None => CheckpointWriter::new(disk, keep),
-    };
-    let saver = Saver { writer: Box::new(writer), state, _lock: Some(lock) };
-    Ok(Start { resumed, position, saver: Some(saver) })
+    let position = state.position;
+    let saver = place.writer(config)?.map(|writer| Saver { writer, state });
+    Ok(Start { resumed, position, saver })
 }
 
-/// Refuses one directory for checkpoints and for rows.
-fn keep_apart(checkpoints: &Path, rows: Option<&Path>) -> Result<()> {
-    let real = |path: &Path| path.canonicalize().ok();
-    match rows {
-        Some(rows) if real(rows).is_some_and(|rows| Some(rows) == real(checkpoints)) => {
-            Err(Error::Config(format!(
-                "checkpoint.dir and tiers.ssd are both {}: name two directories",
-                checkpoints.display()
-            )))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Begins as a simulated world wants it.
-fn start_in(
-    world: &World,
-    config: &Config,
-    around: &Surroundings,
-    sources: &Sources,
-) -> Result<Start> {
-    let mut state = state(config, around, sources)?;
-    let position = match &world.from {
-        Some(checkpoint) => RunState::read(checkpoint)?.position,
-        None => Position::default(),
-    };
-    state.position = position;
-    let keeper = world.keeper.as_ref();
-    let saver = keeper.map(|keeper| Saver { writer: keeper(), state, _lock: None });
-    Ok(Start { resumed: world.from.clone(), position, saver })
-}
-
-fn open(path: &Path, around: &Surroundings, state: &RunState) -> Result<Checkpoint> {
-    let checkpoint = Checkpoint::open(path)?;
-    let was = RunState::read(&checkpoint)?;
-    was.check(state, &checkpoint)?;
-    accept_rows(&checkpoint, around)?;
+/// Refuses a checkpoint that this run cannot go on from.
+fn accept(checkpoint: &Checkpoint, around: &Surroundings, state: &RunState) -> Result<()> {
+    let was = RunState::read(checkpoint)?;
+    was.check(state, checkpoint)?;
+    accept_rows(checkpoint, around)?;
     if was.kernels != state.kernels {
         (around.on_note)(&format!(
             "the checkpoint was made with kernels {}, this machine has {}: bits may differ from a \
@@ -132,8 +50,9 @@ fn open(path: &Path, around: &Surroundings, state: &RunState) -> Result<Checkpoi
             was.kernels, state.kernels
         ));
     }
-    (around.on_note)(&format!("resuming after step {} from {}", checkpoint.step, path.display()));
-    Ok(checkpoint)
+    let (step, path) = (checkpoint.step, checkpoint.path.display());
+    (around.on_note)(&format!("resuming after step {step} from {path}"));
+    Ok(())
 }
 
 /// Refuses rows that are not those that were saved with `checkpoint`, or takes them and says so,

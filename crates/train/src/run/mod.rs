@@ -12,14 +12,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use stepwell_base::clock::Clock;
 use stepwell_base::queue::Bell;
-use stepwell_base::stage::{Driver, Pace, Rhythm};
+use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{DataError, Position as Place, Schema};
 use stepwell_engine::{
-    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, Scratch,
-    TableSpec, Times,
+    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, TableSpec,
+    Times,
 };
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
@@ -32,24 +31,18 @@ pub use self::sources::synth_options;
 use self::sources::{Sources, evaluation_pass, sources, training_passes};
 use crate::batch::Position;
 use crate::capacity::Capacity;
+use crate::machine::Machine;
 use crate::models::Model;
 use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver};
 use crate::report::{self, Report};
-use crate::world::World;
 use crate::{Error, Result};
 
 /// What surrounds a run.
 pub struct Surroundings {
     /// Told how the run goes.
     pub observer: Arc<dyn Observer>,
-    /// Measures.
-    pub clock: Arc<dyn Clock>,
-    /// Pauses, for tests.
-    pub pace: Arc<dyn Pace>,
-    /// Who polls the stages: threads, or a scheduler.
-    pub driver: Arc<dyn Driver<Error>>,
-    /// What stands in for the machine; none for the machine itself.
-    pub world: Option<World>,
+    /// The machine that it is on.
+    pub machine: Machine,
     /// Asks the run to end soon, with a checkpoint where there are any.
     pub stop: StopRequest,
     /// What to do with checkpoints and rows that are there already.
@@ -105,7 +98,7 @@ fn interrupted(error: Error) -> Error {
 
 fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     config.check().map_err(Error::Config)?;
-    let begin = around.clock.seconds();
+    let begin = around.machine.clock.seconds();
     let sources = sources(config, &around.stop)?;
     if check_evaluation(config, &sources, &around.stop)? == Some(0) {
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
@@ -152,7 +145,7 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
     config.check().map_err(Error::Config)?;
-    let begin = around.clock.seconds();
+    let begin = around.machine.clock.seconds();
     let sources = sources(config, &around.stop)?;
     sources.notes.iter().for_each(|note| (around.on_note)(note));
     let pass = evaluation_pass(&sources, 0).unwrap_or(Pass {
@@ -216,11 +209,11 @@ fn finish(
     let counters = Arc::new(Counters::default());
     let rhythm = Rhythm {
         bell: Bell::new(),
-        clock: Arc::clone(&around.clock),
-        pace: Arc::clone(&around.pace),
+        clock: Arc::clone(&around.machine.clock),
+        pace: Arc::clone(&around.machine.pace),
     };
-    // The directory comes first and goes last: stores that merge write into it until they end.
-    let Built { mut scratch, capacity, groups, planners, trainer } = built;
+    // The place comes first and goes last: stores that merge write into it until they end.
+    let Built { mut place, capacity, groups, planners, trainer } = built;
     let observer = LastStep::watch(config, Arc::clone(&around.observer), &around.stop);
     let parts = Parts {
         schema: sources.schema,
@@ -237,21 +230,19 @@ fn finish(
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
     };
-    let outcome = pipeline::run(config, parts, &*around.driver, &rhythm);
+    let outcome = pipeline::run(config, parts, &*around.machine.driver, &rhythm);
     // Where the store is what failed, it is what somebody will want to look at.
-    if outcome.as_ref().err().is_none_or(Error::is_of_store)
-        && let Some(scratch) = &mut scratch
-    {
-        scratch.keep();
+    if outcome.as_ref().err().is_none_or(Error::is_of_store) {
+        place.keep();
     }
     let outcome = outcome?;
     observer.outcome()?;
-    let wall_seconds = around.clock.seconds() - begin;
+    let wall_seconds = around.machine.clock.seconds() - begin;
     let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
-    report.tiers.disk.set_aside = scratch.as_ref().map(Scratch::aside).unwrap_or_default();
+    report.tiers.disk.set_aside = place.aside();
     report.interrupted = around.stop.is_made();
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;

@@ -4,21 +4,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use stepwell_base::ByteCount;
-use stepwell_base::clock::SystemClock;
-use stepwell_base::stage::{FullSpeed, Pace, Threads};
+use stepwell_base::stage::{FullSpeed, Pace};
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Placement;
 use stepwell_settings::ModelKind;
-use stepwell_train::{Config, Report, RowsAtStart, Silence, Surroundings, train};
+use stepwell_train::{Config, Machine, Report, RowsAtStart, Silence, Surroundings, train};
 
 /// Nobody watches.
 pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
     Surroundings {
         observer: Arc::new(Silence),
-        clock: Arc::new(SystemClock::new()),
-        pace,
-        driver: Arc::new(Threads),
-        world: None,
+        machine: Machine { pace, ..Machine::default() },
         stop: StopRequest::new(),
         rows: RowsAtStart::default(),
         repaired_rows: false,

@@ -1,0 +1,50 @@
+//! Where the rows and checkpoints of a simulated run lie.
+
+use std::sync::Arc;
+
+use stepwell_disk::Disk;
+use stepwell_engine::{Checkpoint, Keep, Placement};
+use stepwell_settings::Config;
+use stepwell_ssd::Error as StoreError;
+use stepwell_train::{Checkpoints, Places, Result, RowPlaces};
+
+use crate::vault::Vault;
+
+/// Places on a disk that may fail.
+#[derive(Clone)]
+pub(crate) struct Simulated {
+    /// Stores lie in directories below.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// The model to go on from.
+    pub(crate) from: Option<Checkpoint>,
+    /// Keeps checkpoints, where the run writes some.
+    pub(crate) vault: Option<Vault>,
+}
+
+impl Places for Simulated {
+    fn checkpoints(&self, _: &Config, _: Placement) -> Result<Option<Box<dyn Checkpoints>>> {
+        let is_one = self.from.is_some() || self.vault.is_some();
+        Ok(is_one.then(|| Box::new(self.clone()) as Box<dyn Checkpoints>))
+    }
+
+    fn rows(&self, _: &Config, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
+        Ok((Box::new(self.clone()), None))
+    }
+}
+
+impl Checkpoints for Simulated {
+    fn newest(&mut self, _: Placement, _: &dyn Fn(String)) -> Result<Option<Checkpoint>> {
+        Ok(self.from.clone())
+    }
+
+    fn writer(self: Box<Self>, _: &Config) -> Result<Option<Box<dyn Keep>>> {
+        Ok(self.vault.map(|vault| Box::new(vault) as Box<dyn Keep>))
+    }
+}
+
+impl RowPlaces for Simulated {
+    fn directory(&self, number: usize) -> Result<Arc<dyn Disk>> {
+        let path = self.disk.path().join(format!("rows-{number}"));
+        Ok(self.disk.create_directory(&path).map_err(StoreError::from)?)
+    }
+}

@@ -1,0 +1,152 @@
+//! Places in the machine's file system, as settings name them.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use stepwell_disk::{Disk, FileDisk};
+use stepwell_engine::{
+    Checkpoint, CheckpointWriter, DenseView, DirectoryLock, Error as EngineError, Group, Keep,
+    Placement, Scratch, SetAside, passed_over, prepare, refuse_checkpoint, refuse_store,
+};
+use stepwell_settings::Config;
+use stepwell_ssd::Error as StoreError;
+
+use super::{Checkpoints, Places, RowPlaces};
+use crate::{Error, Result};
+
+/// The machine's file system: `checkpoint.dir` and `tiers.ssd`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Files;
+
+impl Places for Files {
+    fn checkpoints(
+        &self,
+        config: &Config,
+        placement: Placement,
+    ) -> Result<Option<Box<dyn Checkpoints>>> {
+        let Some(directory) = &config.checkpoint.dir else {
+            if matches!(placement, Placement::Resume | Placement::ResumeOrStart) {
+                return Err(Error::Config(
+                    "--resume needs a directory to resume from: give --checkpoint DIR".to_owned(),
+                ));
+            }
+            return Ok(None);
+        };
+        refuse_checkpoint("checkpoint.dir", directory)?;
+        refuse_store("checkpoint.dir", directory)?;
+        if placement != Placement::Resume {
+            FileDisk::create(directory).map_err(EngineError::from)?;
+        } else if !directory.is_dir() {
+            return Err(Error::Config(format!(
+                "--resume: there is no directory {}; look at its name, or start a run that will \
+                 be resumed with --resume=auto",
+                directory.display()
+            )));
+        }
+        keep_apart(directory, config.tiers.ssd.as_deref())?;
+        let lock = DirectoryLock::take(directory)?;
+        // Before any checkpoint is set aside.
+        config.tiers.ssd.as_deref().map(Scratch::check).transpose()?;
+        let disk = Arc::new(FileDisk::open(directory).map_err(EngineError::from)?);
+        Ok(Some(Box::new(Directory { disk, lock, resumes: false })))
+    }
+
+    fn rows(
+        &self,
+        config: &Config,
+        placement: Placement,
+    ) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
+        let scratch = Scratch::open(config.tiers.ssd.as_deref(), placement)?;
+        let note = scratch.note().map(str::to_owned);
+        Ok((Box::new(scratch), note))
+    }
+}
+
+/// Refuses one directory for checkpoints and for rows.
+fn keep_apart(checkpoints: &Path, rows: Option<&Path>) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().ok();
+    match rows {
+        Some(rows) if real(rows).is_some_and(|rows| Some(rows) == real(checkpoints)) => {
+            Err(Error::Config(format!(
+                "checkpoint.dir and tiers.ssd are both {}: name two directories",
+                checkpoints.display()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A directory of checkpoints.
+struct Directory {
+    disk: Arc<FileDisk>,
+    lock: DirectoryLock,
+    /// Whether a checkpoint of it is gone on from.
+    resumes: bool,
+}
+
+impl Checkpoints for Directory {
+    fn newest(
+        &mut self,
+        placement: Placement,
+        note: &dyn Fn(String),
+    ) -> Result<Option<Checkpoint>> {
+        let newest = prepare(&*self.disk, placement)?;
+        for path in passed_over(&*self.disk)? {
+            note(format!(
+                "{} is no whole checkpoint of that step and is passed over; move it away, for a \
+                 run that is to write one there ends",
+                path.display()
+            ));
+        }
+        if newest.is_none() && placement == Placement::ResumeOrStart {
+            let directory = self.disk.path().display();
+            note(format!("no checkpoint in {directory} yet: starting at step 0"));
+        }
+        self.resumes = newest.is_some();
+        Ok(newest.map(|path| Checkpoint::open(&path)).transpose()?)
+    }
+
+    fn writer(self: Box<Self>, config: &Config) -> Result<Option<Box<dyn Keep>>> {
+        let Self { disk, lock, resumes } = *self;
+        let keep = config.checkpoint.keep;
+        let writer = match resumes {
+            true => CheckpointWriter::resume(disk, keep)?,
+            false => CheckpointWriter::new(disk, keep),
+        };
+        Ok(Some(Box::new(Locked { writer, _lock: lock })))
+    }
+}
+
+/// A writer that keeps other runs out of its directory.
+struct Locked {
+    writer: CheckpointWriter,
+    _lock: DirectoryLock,
+}
+
+impl Keep for Locked {
+    fn write(
+        &mut self,
+        step: u64,
+        run: &Value,
+        dense: &DenseView<'_>,
+        groups: &[Arc<Group>],
+    ) -> stepwell_engine::Result<PathBuf> {
+        self.writer.write(step, run, dense, groups)
+    }
+}
+
+impl RowPlaces for Scratch {
+    fn directory(&self, number: usize) -> Result<Arc<dyn Disk>> {
+        Ok(Arc::new(FileDisk::open(&self.rows(number)?).map_err(StoreError::from)?))
+    }
+
+    fn keep(&mut self) {
+        Scratch::keep(self);
+    }
+
+    fn aside(&self) -> Vec<SetAside> {
+        Scratch::aside(self)
+    }
+}

@@ -1,0 +1,145 @@
+//! The machine that a run is on: its clock, its threads, where rows and checkpoints lie, and what of
+//! it is drawn by lot. A run asks it and does not know which it is, the real one or a simulated.
+
+mod files;
+
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+use stepwell_base::clock::{Clock, SystemClock};
+use stepwell_base::rules::Rules;
+use stepwell_base::stage::{Driver, FullSpeed, Pace, Threads};
+use stepwell_disk::Disk;
+use stepwell_engine::{Checkpoint, Keep, Placement, SetAside, Witness};
+use stepwell_settings::Config;
+use stepwell_ssd::Compaction;
+
+pub use self::files::Files;
+use crate::capacity::Capacity;
+use crate::{Error, Result};
+
+/// A machine.
+pub struct Machine {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Pauses between polls, for tests.
+    pub pace: Arc<dyn Pace>,
+    /// Who polls the stages: threads, or a scheduler.
+    pub driver: Arc<dyn Driver<Error>>,
+    /// Threads that compute; none for a pool of the run's own.
+    pub pool: Option<Arc<ThreadPool>>,
+    /// Where rows and checkpoints lie.
+    pub places: Arc<dyn Places>,
+    /// Who merges segments: a thread of the stores', or the one that writes.
+    pub compaction: Compaction,
+    /// What stores scatter keys in memory by; none to draw it anew in each process.
+    pub index_seed: Option<u64>,
+    /// Sees every row that is read, where somebody does.
+    pub witness: Option<Arc<dyn Witness>>,
+    /// The rules that hold: all of them, but in tests of whether one is missed.
+    pub rules: Rules,
+    /// Sizes in place of those that the capacity plan chooses.
+    pub sizes: Option<Sizes>,
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("sizes", &self.sizes).finish_non_exhaustive()
+    }
+}
+
+/// This machine.
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock::new()),
+            pace: Arc::new(FullSpeed),
+            driver: Arc::new(Threads),
+            pool: None,
+            places: Arc::new(Files),
+            compaction: Compaction::Background,
+            index_seed: None,
+            witness: None,
+            rules: Rules::default(),
+            sizes: None,
+        }
+    }
+}
+
+/// Where a run keeps what outlasts memory.
+pub trait Places: Send + Sync {
+    /// Where its checkpoints lie, taken for this run; none where `config` asks for none.
+    ///
+    /// # Errors
+    /// When the place cannot be had, or `placement` needs one that is not there.
+    fn checkpoints(
+        &self,
+        config: &Config,
+        placement: Placement,
+    ) -> Result<Option<Box<dyn Checkpoints>>>;
+
+    /// Where its stores lie, taken for this run, and what somebody should know of that.
+    ///
+    /// # Errors
+    /// When the place cannot be had, or holds rows that `placement` does not allow.
+    fn rows(
+        &self,
+        config: &Config,
+        placement: Placement,
+    ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
+}
+
+/// A place for checkpoints that was taken; other runs are kept out while this or what it gave is
+/// there.
+pub trait Checkpoints {
+    /// The one to go on from, once what `placement` asks for was done, if there is one; `note` is
+    /// told what somebody should know.
+    ///
+    /// # Errors
+    /// When the place cannot be read, or holds what `placement` does not allow.
+    fn newest(&mut self, placement: Placement, note: &dyn Fn(String))
+    -> Result<Option<Checkpoint>>;
+
+    /// Who writes the next ones, if anybody does.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn writer(self: Box<Self>, config: &Config) -> Result<Option<Box<dyn Keep>>>;
+}
+
+/// A place for stores that was taken.
+pub trait RowPlaces {
+    /// The directory of the store of table group `number`.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    fn directory(&self, number: usize) -> Result<Arc<dyn Disk>>;
+
+    /// Rows stay where they are when this goes: somebody will want to look at them.
+    fn keep(&mut self) {}
+
+    /// What lies there and was set aside.
+    fn aside(&self) -> Vec<SetAside> {
+        Vec::new()
+    }
+}
+
+/// Sizes that the capacity plan would choose larger than a small job can fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of a block of lines.
+    pub block_bytes: usize,
+    /// Rows of a staged chunk.
+    pub chunk_rows: usize,
+    /// Chunks of each table group.
+    pub chunks: usize,
+}
+
+impl Sizes {
+    pub(crate) fn apply(self, capacity: &mut Capacity) {
+        capacity.block_bytes = self.block_bytes;
+        for group in &mut capacity.tiers.groups {
+            (group.chunk_rows, group.chunks) = (self.chunk_rows, self.chunks);
+        }
+    }
+}
