@@ -35,6 +35,8 @@ pub struct Measured {
     pub saved: Option<u64>,
     /// The clock's time when the last step was over.
     pub trained_at: f64,
+    /// The last step that histories of rows can name, where the run came there.
+    pub last_step: Option<u64>,
 }
 
 /// What the stage leaves behind.
@@ -143,6 +145,12 @@ impl TrainStage {
                 let scores = trainer.scores();
                 self.progressive.add(scores, &mini.cargo.labels, sums.loss, sums.probability);
                 self.measured.trained_at = self.clock.seconds();
+                let last = self.groups.iter().map(|group| group.spec().steps_max()).min();
+                if last.is_some_and(|last| self.measured.steps >= last) {
+                    // As by a signal: nothing beyond it is trained, and it is kept.
+                    self.measured.last_step = last;
+                    self.stop.make();
+                }
             }
             Purpose::Evaluate => {
                 let scores = trainer.scores();

@@ -26,7 +26,6 @@ use stepwell_ssd::Error as StoreError;
 use self::build::{Built, build, capacity};
 use self::check::check_evaluation;
 use self::figures::assemble;
-use self::last_step::LastStep;
 pub use self::sources::synth_options;
 use self::sources::{Sources, evaluation_pass, sources, training_passes};
 use crate::batch::Position;
@@ -214,7 +213,6 @@ fn finish(
     };
     // The place comes first and goes last: stores that merge write into it until they end.
     let Built { mut place, capacity, groups, planners, trainer } = built;
-    let observer = LastStep::watch(config, Arc::clone(&around.observer), &around.stop);
     let parts = Parts {
         schema: sources.schema,
         block_bytes: capacity.block_bytes,
@@ -226,7 +224,7 @@ fn finish(
         trainer,
         times: times(config, around, (saver.is_some(), initial)),
         saver,
-        observer: Arc::clone(&observer) as Arc<_>,
+        observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
     };
@@ -236,7 +234,9 @@ fn finish(
         place.keep();
     }
     let outcome = outcome?;
-    observer.outcome()?;
+    if let Some(last) = outcome.measured.last_step {
+        return Err(Error::LastStep { step: last, last });
+    }
     let wall_seconds = around.machine.clock.seconds() - begin;
     let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;
