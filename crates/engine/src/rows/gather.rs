@@ -97,7 +97,9 @@ impl<'a> Place<'a> {
         let fields = of_table.len();
         let mut ends = request.ends[range.start * fields..range.end * fields].iter();
         let mut occurrence = request.occurrences(range.start * fields).start;
-        for (first_order, row_of_x) in first_order.iter_mut().zip(x.chunks_exact_mut(width)) {
+        for (example, first_order) in first_order.iter_mut().enumerate() {
+            // A model of first-order weights alone has rows of no column.
+            let row_of_x = &mut x[example * width..(example + 1) * width];
             let mut sum = *first_order;
             for (Field { column, .. }, end) in of_table.iter().zip(&mut ends) {
                 let pooled = &mut row_of_x[*column..*column + dim];
