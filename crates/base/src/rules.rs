@@ -31,11 +31,15 @@ pub enum Rule {
     PutBeforeForget,
     /// H12: a batch that does not fit is cut between its mini-batches.
     CutBatch,
+    /// H13: keys are salted by table.
+    SaltKeys,
+    /// H14: a row that exists never leaves memory where its table stays there whole.
+    KeepWhole,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -47,6 +51,8 @@ impl Rule {
         Self::RetireEvaluated,
         Self::PutBeforeForget,
         Self::CutBatch,
+        Self::SaltKeys,
+        Self::KeepWhole,
     ];
 }
 

@@ -53,16 +53,17 @@ impl History {
     /// The last step that it can name.
     pub const STEPS_MAX: u64 = u32::MAX as u64;
 
-    /// Reads the lanes of a row's history.
+    /// Reads the lanes of a row's history; behind it may be others.
     pub fn read(lanes: &[f32]) -> Self {
         let [used, examples, importance] = [lanes[0], lanes[1], lanes[2]];
         Self { used: used.to_bits(), examples: examples.to_bits(), importance }
     }
 
-    /// Writes the lanes of a row's history.
+    /// Writes the lanes of a row's history, and leaves those behind it.
     pub fn write(&self, lanes: &mut [f32]) {
         let used = f32::from_bits(self.used);
-        lanes.copy_from_slice(&[used, f32::from_bits(self.examples), self.importance]);
+        let own = &mut lanes[..Self::LANES];
+        own.copy_from_slice(&[used, f32::from_bits(self.examples), self.importance]);
     }
 }
 

@@ -5,7 +5,9 @@
 
 use stepwell_base::random::Stream;
 use stepwell_base::{ByteCount, Key, TableId};
-use stepwell_engine::{Bags, Columns, Field, Pooling, Purpose, Session, Shape, TableSpec, Tiers};
+use stepwell_engine::{
+    Admission, Bags, Columns, Field, Life, Pooling, Purpose, Session, Shape, TableSpec, Tiers,
+};
 use stepwell_optim::{RowOptimizer, Rule, Storage};
 
 const EXAMPLES: usize = 16;
@@ -13,6 +15,11 @@ const EXAMPLES: usize = 16;
 /// Two table groups: rows of 4 weights with two fields and, of another table, with one; rows of 2
 /// with one.
 fn open(tiers: &Tiers) -> Result<Session, String> {
+    open_living(tiers, [None; 3])
+}
+
+/// The same, whose rows live by `lives`.
+fn open_living(tiers: &Tiers, lives: [Option<Life>; 3]) -> Result<Session, String> {
     let table = |id, name: &str, dim| TableSpec {
         id: TableId(id),
         name: name.to_owned(),
@@ -27,6 +34,7 @@ fn open(tiers: &Tiers) -> Result<Session, String> {
     };
     let mut tables = vec![table(0, "items", 4), table(1, "places", 2), table(2, "pages", 4)];
     tables[2].optimizer = RowOptimizer::new(Rule::sgd(0.3)).unwrap();
+    tables.iter_mut().zip(lives).for_each(|(table, life)| table.life = life);
     let mean = Field { column: 4, pooling: Pooling::Mean };
     let of_fields = vec![vec![Field::sum(0), mean], vec![Field::sum(8)], vec![Field::sum(10)]];
     let columns = Columns { of_fields, count: 14 };
@@ -51,8 +59,8 @@ fn drawn(number: u64) -> [Bags; 3] {
 }
 
 /// Trains on 300 mini-batches; every `other`th is fed once more, to be read or to be given up.
-fn train(tiers: &Tiers, other: u64) -> String {
-    let mut session = open(tiers).unwrap();
+fn train(tiers: &Tiers, lives: [Option<Life>; 3], other: u64) -> String {
+    let mut session = open_living(tiers, lives).unwrap();
     let mut waiting = Vec::new();
     for number in (0..300).rev() {
         waiting.push((number, Some(true)));
@@ -84,10 +92,16 @@ fn train(tiers: &Tiers, other: u64) -> String {
 #[test]
 fn neither_tiers_nor_what_leaves_no_trace_show() {
     let roomy = Tiers { lookahead: 0, ..Tiers::default() };
-    let expected = train(&roomy, 0);
-    for (memory, lookahead, other) in [(64 << 20, 3, 2), (16 << 10, 0, 0), (20 << 10, 4, 3)] {
-        let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
-        assert_eq!(train(&tiers, other), expected, "{memory} {lookahead} {other}");
+    let life = |admission, expire_after| Some(Life { admission, expire_after });
+    // Those that share a store expire alike, and need not admit alike.
+    let living = [life(Admission::AtOnce, 9), None, life(Admission::After(2), 9)];
+    for lives in [[None; 3], living] {
+        let expected = train(&roomy, lives, 0);
+        for (memory, lookahead, other) in [(64 << 20, 3, 2), (16 << 10, 0, 0), (20 << 10, 4, 3)] {
+            let tiers = Tiers { memory: ByteCount(memory), lookahead, ..Tiers::default() };
+            let found = train(&tiers, lives, other);
+            assert_eq!(found, expected, "{memory} {lookahead} {other} {lives:?}");
+        }
     }
 }
 

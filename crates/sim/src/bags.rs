@@ -2,7 +2,8 @@
 //!
 //! Why       A line of text has one id a slot, each slot its own vocabulary: no row is met twice in
 //!           an example then, none twice in a bag, and no bag is empty. A packed file can say that.
-//! Bounds    An example has as many keys as slots at most: readers have room for no more.
+//! Bounds    An example has as many keys as slots at most: readers have room for no more. Where
+//!           features bound their bags themselves, bags have any number of ids up to a bound.
 
 use std::path::Path;
 
@@ -14,8 +15,13 @@ use crate::job::Ids;
 
 /// Most ids of a bag.
 const BAG_MAX: u64 = 5;
+/// Most ids of a large one, and slots that have such bags.
+const LARGE_BAG_MAX: u64 = 50;
+const LARGE_SLOTS_MAX: u64 = 3;
 /// Bytes of a block: an example or two, which the smallest blocks that shapes read have room for.
 const BLOCK_BYTES: usize = 500;
+/// The same where examples may have more keys than slots.
+const LARGE_BLOCK_BYTES: usize = 4096;
 
 /// How the bags of a slot come.
 struct Bags {
@@ -39,29 +45,56 @@ impl Bags {
     }
 }
 
+/// How many ids the examples of a file have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// As many as there are slots.
+    Slots,
+    /// Each bag has a bound of its own.
+    Bags,
+}
+
+impl Bound {
+    /// Bytes of the largest block of a file.
+    pub(crate) fn block_bytes(self) -> usize {
+        match self {
+            Self::Slots => BLOCK_BYTES,
+            Self::Bags => LARGE_BLOCK_BYTES,
+        }
+    }
+}
+
 /// `examples` examples in up to three files.
-pub(crate) fn draw(examples: u64, dice: &mut Dice) -> Vec<Chunk> {
+pub(crate) fn draw(examples: u64, bound: Bound, dice: &mut Dice) -> Vec<Chunk> {
     let vocabularies = dice.pick(&[1, 3, Schema::CRITEO.slots as u64]);
-    let slots: Vec<Bags> =
+    let mut slots: Vec<Bags> =
         (0..Schema::CRITEO.slots).map(|_| Bags::draw(vocabularies, dice)).collect();
+    if bound == Bound::Bags && dice.once_in(2) {
+        for _ in 0..dice.within(1, LARGE_SLOTS_MAX) {
+            let slot = dice.below(Schema::CRITEO.slots as u64) as usize;
+            slots[slot].counts = (0, LARGE_BAG_MAX);
+        }
+    }
     let per_file = examples.div_ceil(dice.pick(&[1, 1, 2, 3])).max(1);
     let files = examples.div_ceil(per_file);
     let file = |number| {
         let mut chunk = Chunk::new(Schema::CRITEO);
         let end = examples.min((number + 1) * per_file);
-        (number * per_file..end).for_each(|example| add(&mut chunk, &slots, example, dice));
+        (number * per_file..end)
+            .for_each(|example| add(&mut chunk, (&slots, bound), example, dice));
         chunk
     };
     (0..files).map(file).collect()
 }
 
 /// Adds the example number `example`.
-fn add(chunk: &mut Chunk, slots: &[Bags], example: u64, dice: &mut Dice) {
+fn add(chunk: &mut Chunk, (slots, bound): (&[Bags], Bound), example: u64, dice: &mut Dice) {
     chunk.lines.push(chunk.labels.len() as u32);
     chunk.labels.push(dice.below(2) as f32);
     chunk.dense.extend((0..chunk.schema.dense).map(|_| dice.below(10) as f32 * 0.25));
     // What is left for all is dealt out from another slot on each time.
-    let (mut counts, mut left) = (vec![0; slots.len()], slots.len() as u64);
+    let mut counts = vec![0; slots.len()];
+    let mut left = if bound == Bound::Slots { slots.len() as u64 } else { u64::MAX };
     let first = dice.below(slots.len() as u64) as usize;
     for at in (first..slots.len()).chain(0..first) {
         let (least, most) = slots[at].counts;
@@ -74,9 +107,9 @@ fn add(chunk: &mut Chunk, slots: &[Bags], example: u64, dice: &mut Dice) {
     }
 }
 
-/// Writes the examples into a packed file.
-pub(crate) fn write(chunk: &Chunk, path: &Path) -> Result<(), DataError> {
-    let options = PackedOptions { schema: chunk.schema, block_bytes: BLOCK_BYTES };
+/// Writes the examples into a packed file of blocks of `block_bytes`.
+pub(crate) fn write(chunk: &Chunk, block_bytes: usize, path: &Path) -> Result<(), DataError> {
+    let options = PackedOptions { schema: chunk.schema, block_bytes };
     let mut writer = PackedWriter::new(path, &options)?;
     writer.add(chunk)?;
     writer.finish().map(|_| ())
@@ -93,7 +126,7 @@ mod tests {
     fn bags_are_empty_full_repeated_and_shared() {
         let (mut sizes, mut repeated, mut shared) = (BTreeSet::new(), 0, 0);
         for job in 0..50 {
-            let chunks = draw(30, &mut Dice::new(job, "test"));
+            let chunks = draw(30, Bound::Slots, &mut Dice::new(job, "test"));
             assert_eq!(chunks.iter().map(Chunk::len).sum::<usize>(), 30);
             for chunk in &chunks {
                 for example in 0..chunk.len() {
@@ -113,5 +146,22 @@ mod tests {
         }
         assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
         assert!(repeated > 1000 && shared > 500, "{repeated} {shared}");
+    }
+
+    #[test]
+    fn where_bags_have_bounds_some_are_large() {
+        let (mut sizes, mut most) = ([0; LARGE_BAG_MAX as usize + 1], 0);
+        for job in 0..20 {
+            let chunks = draw(30, Bound::Bags, &mut Dice::new(job, "test"));
+            for chunk in &chunks {
+                for example in 0..chunk.len() {
+                    (0..26).for_each(|slot| sizes[chunk.bag(example, slot).len()] += 1);
+                    let keys = (0..26).map(|slot| chunk.bag(example, slot).len()).sum::<usize>();
+                    most = most.max(keys);
+                }
+            }
+        }
+        let large = sizes[20..].iter().sum::<usize>();
+        assert!(sizes[0] > 500 && large > 200 && most > 26, "{sizes:?} {most}");
     }
 }

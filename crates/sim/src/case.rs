@@ -6,18 +6,18 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Faults, FaultyDisk, MemDisk};
 use stepwell_engine::Checkpoint;
-use stepwell_train::Report;
 use tempfile::TempDir;
 
 use crate::bags;
 use crate::dice::Dice;
-use crate::finding::{Finding, compare};
+use crate::finding::Finding;
 use crate::job::{Examples, Job, Length};
-use crate::life::{Birth, Disks, Life};
-use crate::oracle::{Checker, Oracle, Reads};
+use crate::life::{Birth, Disks};
+use crate::oracle::{Checker, Oracle};
 use crate::record::record;
 use crate::shape::Shape;
 use crate::tally::Tally;
+use crate::traits::Traits;
 use crate::trouble::{Mishap, Uses};
 
 /// Schedules of a job, so that its oracle is worth its cost.
@@ -46,8 +46,8 @@ pub fn pools() -> Result<Pools, Finding> {
 #[derive(Debug)]
 pub struct Case {
     job: Job,
-    /// Whether slots have any number of ids.
-    has_bags: bool,
+    /// What it has that others do not.
+    traits: Traits,
     oracle: Arc<Oracle>,
     pools: Pools,
     /// Where its examples lie, while the case lives.
@@ -70,18 +70,25 @@ impl Case {
     pub fn prepare(mut job: Job, each: bool, pools: &Pools) -> Result<Self, Finding> {
         let file = |error: std::io::Error| Finding::Failed(error.to_string());
         let directory = TempDir::new().map_err(file)?;
-        let has_bags = job.files.iter().any(|file| matches!(file, Examples::Bags(_)));
-        for (number, examples) in std::mem::take(&mut job.files).into_iter().enumerate() {
+        for (number, examples) in job.files.iter().enumerate() {
             let path = directory.path().join(format!("examples-{number}"));
             match examples {
                 Examples::Lines(text) => std::fs::write(&path, text).map_err(file)?,
-                Examples::Bags(chunk) => bags::write(&chunk, &path)
+                Examples::Bags(chunk) => bags::write(chunk, job.block_bytes, &path)
                     .map_err(|error| Finding::Failed(error.to_string()))?,
             }
             job.config.data.paths.push(path.display().to_string());
         }
         let oracle = Arc::new(record(&job, each, &pools[0])?);
-        Ok(Self { job, has_bags, oracle, pools: pools.clone(), _directory: directory })
+        let traits = Traits::of(&job, &oracle)?;
+        // The schedules read them from the directory.
+        job.files.clear();
+        Ok(Self { job, traits, oracle, pools: pools.clone(), _directory: directory })
+    }
+
+    /// What the job has that others do not.
+    pub fn traits(&self) -> &Traits {
+        &self.traits
     }
 
     /// The job.
@@ -108,7 +115,7 @@ impl Case {
         // With dice of their own, so that all else of a schedule is what it was before.
         let mut times = Dice::new(seed, "times");
         shape.keep_at_times(&mut times);
-        tally.bags += u64::from(self.has_bags);
+        tally.tables.met(&self.traits);
         let before = tally.turns;
         let uses = self.undisturbed(&shape, seed, rules, tally)?;
         if times.once_in(4) {
@@ -148,10 +155,12 @@ impl Case {
         if let Some(why) = life.vault.kept().unreadable.first() {
             return Err(Finding::LostCheckpoint(why.clone()));
         }
-        match life.result {
-            Ok(_) => Ok(Uses::of(&disks.faulty)),
-            Err(why) => Err(Finding::Failed(why)),
+        self.judge_end(&life, false)?;
+        if let Ok(report) = &life.result {
+            let written = self.judge_whole(report, shape)?;
+            tally.tables.evicted(&self.traits, &written);
         }
+        Ok(Uses::of(&disks.faulty))
     }
 
     /// A run on a disk that fails: it ends as if nothing had failed, or with an error if something
@@ -174,7 +183,7 @@ impl Case {
         tally.disturbed += 1;
         tally.fired += u64::from(disks.faulty.fired() > 0);
         self.judge(&life, &checker, None)?;
-        disks.excuse(&life)
+        self.judge_end(&life, disks.faulty.fired() > 0)
     }
 
     /// A run whose power goes, and that goes on from its last checkpoint, until it is through.
@@ -209,14 +218,15 @@ impl Case {
             tally.add(&lived);
             tally.resumed += u64::from(steps.is_some());
             self.judge(&lived, &checker, steps)?;
-            if mishap.is_some() {
-                disks.excuse(&lived)?;
-            }
             let Some(Mishap::Cut { survival, .. }) = mishap else {
                 // Nothing fails any more, so what was kept can be read.
-                return lived.result.map(|_| ()).map_err(Finding::LostCheckpoint);
+                return self.judge_end(&lived, false).map_err(|finding| match finding {
+                    Finding::Failed(why) => Finding::LostCheckpoint(why),
+                    other => other,
+                });
             };
-            if lived.result.is_ok() {
+            self.judge_end(&lived, disks.faulty.fired() > 0)?;
+            if lived.result.is_ok() || lived.full.is_some() {
                 return Ok(());
             }
             tally.cuts += 1;
@@ -259,7 +269,8 @@ impl Case {
             tally.add(&lived);
             tally.resumed += u64::from(steps.is_some());
             self.judge(&lived, &checker, steps)?;
-            let report = lived.result.map_err(Finding::Failed)?;
+            self.judge_end(&lived, false)?;
+            let Ok(report) = &lived.result else { return Ok(()) };
             if !report.interrupted || !shape.checkpoints {
                 return Ok(());
             }
@@ -286,56 +297,6 @@ impl Case {
         let (name, from, stop_after, turns_max) = ("life", None, None, None);
         Birth { shape, seed, disks, name, from, rules, witness, stop_after, turns_max, pool }
     }
-
-    /// What is wrong with a life that went on after `from` steps, whatever failed in it.
-    ///
-    /// # Errors
-    /// What a checker found.
-    pub fn judge(&self, life: &Life, checker: &Checker, from: Option<u64>) -> Result<(), Finding> {
-        if let Some(difference) = checker.difference() {
-            return Err(Finding::WrongRow(difference));
-        }
-        for (step, digest) in &life.vault.kept().digests {
-            if self.oracle.digests.get(step) != Some(digest) {
-                let why = format!("that of step {step} is not the model after that step");
-                return Err(Finding::WrongCheckpoint(why));
-            }
-        }
-        if let Some(trouble) = life.log.trouble.clone() {
-            return Err(trouble.into());
-        }
-        if let Some(said) = &life.panic {
-            return Err(Finding::Panic(said.clone()));
-        }
-        let Ok(report) = &life.result else { return Ok(()) };
-        if report.interrupted {
-            return self.judge_interrupted(report, from.unwrap_or(0));
-        }
-        compare(report, &self.oracle, from.is_some())?;
-        match checker.finish() {
-            Some(difference) => Err(Finding::WrongRow(difference)),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Case {
-    /// A run that was asked to stop knows of no row that it did not train.
-    fn judge_interrupted(&self, report: &Report, from: u64) -> Result<(), Finding> {
-        let trained = |reads: &&Reads| {
-            reads.when.evaluated == 0 && (from..report.steps).contains(&reads.when.steps)
-        };
-        let reads = self.oracle.reads.iter().filter(trained);
-        let (right, uses) =
-            (reads.map(|reads| u64::from(reads.rows)).sum(), report.tiers.host.uses);
-        let life = &self.job.config.life;
-        let admits_all = life.admit_after == 1 && life.admit_probability >= 1.0;
-        if uses > right || (admits_all && uses < right) {
-            let why = format!("stopped after {} steps: {uses} uses, right {right}", report.steps);
-            return Err(Finding::WrongFigures(why));
-        }
-        Ok(())
-    }
 }
 
 impl Disks {
@@ -343,13 +304,5 @@ impl Disks {
     pub fn new(behind: MemDisk, faults: Faults) -> Self {
         let faulty = FaultyDisk::new(Arc::new(behind.clone()), faults);
         Self { faulty, behind }
-    }
-
-    /// Whether an error of a life there may be the disk's.
-    fn excuse(&self, life: &Life) -> Result<(), Finding> {
-        match &life.result {
-            Err(why) if self.faulty.fired() == 0 => Err(Finding::Failed(why.clone())),
-            _ => Ok(()),
-        }
     }
 }

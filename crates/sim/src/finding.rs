@@ -28,6 +28,8 @@ pub enum Finding {
     Panic(String),
     /// The run ended with an error although nothing failed.
     Failed(String),
+    /// The run came to its end although a table did not fit.
+    WrongEnd(String),
 }
 
 impl Finding {
@@ -43,6 +45,7 @@ impl Finding {
             Self::Livelock(_) => "livelock",
             Self::Panic(_) => "panic",
             Self::Failed(_) => "error",
+            Self::WrongEnd(_) => "wrong end",
         }
     }
 }
@@ -58,7 +61,8 @@ impl fmt::Display for Finding {
             | Self::Deadlock(why)
             | Self::Livelock(why)
             | Self::Panic(why)
-            | Self::Failed(why) => why,
+            | Self::Failed(why)
+            | Self::WrongEnd(why) => why,
         };
         write!(f, "{}: {why}", self.checker())
     }

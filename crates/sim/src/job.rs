@@ -9,11 +9,12 @@ use stepwell_data::Chunk;
 use stepwell_optim::Storage;
 use stepwell_settings::{Config, LifeConfig, ModelKind, OptimizerConfig, OptimizerKind};
 
-use crate::bags;
+use crate::bags::{self, Bound};
 use crate::dice::Dice;
+use crate::tables::{self, Tight};
 
 /// Features of an example, as the data has them.
-const DENSE: usize = 13;
+pub(crate) const DENSE: usize = 13;
 const SLOTS: usize = 26;
 
 /// A job, drawn by its number.
@@ -26,6 +27,10 @@ pub struct Job {
     pub config: Config,
     /// The examples, file by file.
     pub files: Vec<Examples>,
+    /// Bytes of the largest block of a packed file.
+    pub block_bytes: usize,
+    /// A table that has not enough room, where there is one.
+    pub tight: Option<Tight>,
 }
 
 /// The examples of a file.
@@ -84,12 +89,38 @@ impl Job {
         let mut files: Vec<Examples> =
             cut(&lines, &mut dice).into_iter().map(Examples::Lines).collect();
         let mut of_bags = Dice::new(number, "bags");
+        let mut of_tables = Dice::new(number, "tables");
+        let has_tables = of_tables.once_in(2);
+        // Only what features take has bounds of its own.
+        let bound = if has_tables { Bound::Bags } else { Bound::Slots };
         // Malformed lines are of text alone.
         if config.data.skip_max == 0 && of_bags.once_in(3) {
-            files = bags::draw(examples, &mut of_bags).into_iter().map(Examples::Bags).collect();
+            let chunks = bags::draw(examples, bound, &mut of_bags);
+            files = chunks.into_iter().map(Examples::Bags).collect();
         }
-        Self { number, config, files }
+        let ids = ids_max(&files);
+        let tight = has_tables.then(|| tables::draw(&mut config, &ids, &mut of_tables)).flatten();
+        if has_tables {
+            config.tiers.dram = ByteCount(4 << 20);
+            config.tables.iter_mut().for_each(|table| table.dram = Some(ByteCount(4 << 20)));
+            config.tiers.dram.0 *= config.tables.len() as u64;
+            // What is shared out has to be enough for each.
+            config.tiers.index = ByteCount(256 << 20);
+        }
+        Self { number, config, files, block_bytes: bound.block_bytes(), tight }
     }
+}
+
+/// Most ids of the bags of each slot.
+fn ids_max(files: &[Examples]) -> Vec<usize> {
+    let of_file = |slot: usize, file: &Examples| match file {
+        Examples::Lines(_) => 1,
+        Examples::Bags(chunk) => {
+            (0..chunk.len()).map(|example| chunk.bag(example, slot).len()).max().unwrap_or(0)
+        }
+    };
+    let of_slot = |slot| files.iter().map(|file| of_file(slot, file)).max().unwrap_or(0);
+    (0..SLOTS).map(of_slot).collect()
 }
 
 fn model(config: &mut Config, dice: &mut Dice) {
@@ -104,7 +135,7 @@ fn model(config: &mut Config, dice: &mut Dice) {
     config.dense = OptimizerConfig { kind: dice.pick(&kinds), lr: 0.01 };
 }
 
-fn life(dice: &mut Dice) -> LifeConfig {
+pub(crate) fn life(dice: &mut Dice) -> LifeConfig {
     let mut life = LifeConfig {
         admit_after: 1,
         admit_probability: 1.0,

@@ -10,9 +10,9 @@ use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, FaultyDisk, MemDisk};
-use stepwell_engine::{Checkpoint, Placement, Witness};
+use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Witness};
 use stepwell_ssd::Compaction;
-use stepwell_train::{Machine, Report, RowsAtStart, Silence, Surroundings, train};
+use stepwell_train::{Error, Machine, Report, RowsAtStart, Silence, Surroundings, train};
 
 use crate::places::Simulated;
 use crate::quiet::quietly;
@@ -64,6 +64,8 @@ pub struct Birth<'a> {
 pub struct Life {
     /// The report, or the error.
     pub result: Result<Report, String>,
+    /// The table that was to stay in memory whole and had no room, where that is the error.
+    pub full: Option<String>,
     /// What a panic said that no stage made.
     pub panic: Option<String>,
     /// What the scheduler saw.
@@ -92,6 +94,7 @@ impl Birth<'_> {
         let shape = self.shape;
         let name = self.name;
         let pool = self.pool;
+        let mut full = None;
         let work = || {
             let places = Simulated {
                 disk: directory(&*root, name)?,
@@ -124,13 +127,18 @@ impl Birth<'_> {
                 on_plan: Box::new(|_| {}),
                 on_note: Box::new(|_| {}),
             };
-            train(&shape.config, &around).map_err(|error| error.to_string())
+            train(&shape.config, &around).map_err(|error| {
+                if let Error::Engine(EngineError::NotWhole { table, .. }) = &error {
+                    full = Some(table.clone());
+                }
+                error.to_string()
+            })
         };
         let outcome = pool.install(|| quietly(work));
         let log = driver.log();
         match outcome {
-            Ok(result) => Life { result, panic: None, log, vault },
-            Err(said) => Life { result: Err(said.clone()), panic: Some(said), log, vault },
+            Ok(result) => Life { result, full, panic: None, log, vault },
+            Err(said) => Life { result: Err(said.clone()), full, panic: Some(said), log, vault },
         }
     }
 }

@@ -8,6 +8,8 @@ use stepwell_base::{Key, TableId, hash};
 use stepwell_engine::{Moment, Witness};
 use stepwell_train::Report;
 
+use crate::tiers::{Room, Tables};
+
 /// A mini-batch by its place in the run, whatever process reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct When {
@@ -52,12 +54,14 @@ pub struct Oracle {
     pub digests: BTreeMap<u64, String>,
     /// The report at the end.
     pub report: Report,
-    /// Most distinct rows of a mini-batch.
-    pub rows_of_mini_batch: usize,
-    /// Distinct rows of all, where each read is kept.
-    pub rows_of_job: usize,
-    /// Lanes of a row.
-    pub row_lanes: usize,
+    /// By table group, what room its rows need.
+    pub rooms: Vec<Room>,
+    /// Bytes of the largest block of the data.
+    pub block_bytes: usize,
+    /// Whether every key that is trained on gets a row at once.
+    pub admits_all: bool,
+    /// The table that is to stay in memory whole and has no room, which must end every run.
+    pub full: Option<String>,
 }
 
 /// A hash of a row as it is read. An evaluation reads weights alone, so its optimizer's state may
@@ -85,6 +89,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct Recorder {
     state: Mutex<Recorded>,
+    tables: Arc<Tables>,
     /// Whether each read is kept, or only the sum of a mini-batch.
     each: bool,
 }
@@ -93,19 +98,48 @@ pub struct Recorder {
 struct Recorded {
     reads: Vec<Reads>,
     last: Option<(Moment, When)>,
-    keys: BTreeSet<(TableId, Key)>,
+    counts: Counts,
+}
+
+/// Distinct rows, by table group.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Of the mini-batch at hand.
+    now: Vec<usize>,
+    /// Of a mini-batch at most.
+    pub(crate) most: Vec<usize>,
+    /// All of them.
+    pub(crate) keys: Vec<BTreeSet<Key>>,
+    /// Rows that no table can have.
+    pub(crate) strays: u64,
+}
+
+impl Counts {
+    fn add(&mut self, group: Option<usize>, key: Key) {
+        let Some(group) = group else {
+            self.strays += 1;
+            return;
+        };
+        let groups = self.now.len().max(group + 1);
+        self.now.resize(groups, 0);
+        self.most.resize(groups, 0);
+        self.keys.resize(groups, BTreeSet::new());
+        self.now[group] += 1;
+        self.most[group] = self.most[group].max(self.now[group]);
+        self.keys[group].insert(key);
+    }
 }
 
 impl Recorder {
-    /// A recorder that keeps `each` read or the sums of mini-batches alone.
-    pub fn new(each: bool) -> Self {
-        Self { each, ..Self::default() }
+    /// A recorder of the rows of `tables` that keeps `each` read or the sums of mini-batches alone.
+    pub fn new(tables: Arc<Tables>, each: bool) -> Self {
+        Self { tables, each, ..Self::default() }
     }
 
     /// What was read, and the number of distinct rows.
-    pub fn take(&self) -> (Vec<Reads>, usize) {
+    pub(crate) fn take(&self) -> (Vec<Reads>, Counts) {
         let state = std::mem::take(&mut *lock(&self.state));
-        (state.reads, state.keys.len())
+        (state.reads, state.counts)
     }
 }
 
@@ -117,10 +151,9 @@ impl Witness for Recorder {
             let when = When::after(recorded.last, at);
             recorded.last = Some((at, when));
             recorded.reads.push(Reads { when, rows: 0, sum: 0, each: Vec::new() });
+            recorded.counts.now.fill(0);
         }
-        if self.each {
-            recorded.keys.insert((table, key));
-        }
+        recorded.counts.add(self.tables.group_of(key), key);
         if let Some(reads) = recorded.reads.last_mut() {
             reads.rows += 1;
             reads.sum = chain(reads.sum, read);
@@ -251,7 +284,7 @@ mod tests {
 
     /// What a checker that knows `RIGHT` says of `reads` after `steps` steps.
     fn difference(each: bool, steps: u64, reads: &[Read]) -> Option<String> {
-        let recorder = Recorder::new(each);
+        let recorder = Recorder::new(Arc::default(), each);
         show(&recorder, &RIGHT);
         let checker = Checker::new(recorder.take().0.into(), steps);
         show(&checker, reads);
@@ -296,10 +329,10 @@ mod tests {
 
     #[test]
     fn distinct_rows_are_counted() {
-        let recorder = Recorder::new(true);
+        let recorder = Recorder::new(Arc::default(), true);
         show(&recorder, &RIGHT);
-        let (reads, rows) = recorder.take();
-        assert_eq!((reads.len(), rows), (5, 2));
+        let (reads, counts) = recorder.take();
+        assert_eq!((reads.len(), counts.keys[0].len(), counts.most), (5, 2, vec![2]));
         assert_eq!(reads[3].when, When { steps: 2, evaluated: 2 });
     }
 }

@@ -1,4 +1,5 @@
-//! How an oracle comes to be: two runs with everything in memory.
+//! How an oracle comes to be: two runs with everything in memory, and one more where a table has
+//! not enough of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +8,6 @@ use rayon::ThreadPool;
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Faults, MemDisk};
 use stepwell_engine::Witness;
-use stepwell_settings::Config;
 use stepwell_train::Report;
 
 use crate::finding::{Finding, compare};
@@ -15,6 +15,7 @@ use crate::job::Job;
 use crate::life::{Birth, Disks, Life};
 use crate::oracle::{Checker, Oracle, Reads, Recorder};
 use crate::shape::Shape;
+use crate::tiers::{Room, Tables};
 
 /// What is right for `job`: a run in memory, and a second one, which writes a checkpoint where the
 /// job says and must not differ.
@@ -22,7 +23,8 @@ use crate::shape::Shape;
 /// # Errors
 /// What went wrong with one of them.
 pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Oracle, Finding> {
-    let recorder = Arc::new(Recorder::new(each));
+    let tables = Arc::new(Tables::of(job)?);
+    let recorder = Arc::new(Recorder::new(Arc::clone(&tables), each));
     let [first, mut second] = [false, true].map(|keeps| Shape::roomy(&job.config, keeps));
     second.config.checkpoint.initial = true;
     let life = live(&first, Arc::clone(&recorder) as Arc<_>, pool);
@@ -30,12 +32,15 @@ pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Or
         return Err(trouble.into());
     }
     let report = life.result.map_err(Finding::Failed)?;
-    let (reads, rows_of_job) = recorder.take();
-    check(&report, &reads, &job.config)?;
-    let rows_of_mini_batch = reads.iter().map(|reads| reads.rows as usize).max().unwrap_or(0);
-    let (digests, reads) = (BTreeMap::new(), Arc::from(reads));
-    let mut oracle =
-        Oracle { reads, digests, report, rows_of_mini_batch, rows_of_job, row_lanes: 0 };
+    let (reads, counts) = recorder.take();
+    if counts.strays > 0 {
+        return Err(Finding::WrongRow(format!("{} reads are of no table's rows", counts.strays)));
+    }
+    let (admits_all, block_bytes) = (tables.admit_all(), job.block_bytes);
+    check(&report, &reads, admits_all)?;
+    let rooms = tables.rooms(job, &counts.most, &counts.keys);
+    let (digests, reads, full) = (BTreeMap::new(), Arc::from(reads), None);
+    let mut oracle = Oracle { reads, digests, report, rooms, block_bytes, admits_all, full };
     let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
     let life = live(&second, Arc::clone(&checker) as Arc<_>, pool);
     let report = life.result.map_err(Finding::Failed)?;
@@ -48,8 +53,34 @@ pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Or
         return Err(Finding::LostCheckpoint(why.clone()));
     }
     oracle.digests.extend(kept.digests.iter().cloned());
-    oracle.row_lanes = kept.row_lanes;
+    drop(kept);
+    if let Some(tight) = &job.tight {
+        oracle.full = ends_full(&first, &oracle, &tight.table, pool)?;
+    }
     Ok(oracle)
+}
+
+/// The table that has no room where those that stay whole have what the job gives them: `tight`, or
+/// none where fewer of its rows come to exist.
+fn ends_full(
+    roomy: &Shape,
+    oracle: &Oracle,
+    tight: &str,
+    pool: &Arc<ThreadPool>,
+) -> Result<Option<String>, Finding> {
+    let mut shape = roomy.clone();
+    let slots = |room: &Room| room.whole.unwrap_or(room.rows_of_job);
+    shape.give(oracle.rooms.iter().map(slots).collect(), oracle);
+    let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
+    let life = live(&shape, Arc::clone(&checker) as Arc<_>, pool);
+    match (life.result, life.full) {
+        (Ok(report), _) => compare(&report, oracle, false).map(|()| None),
+        (Err(_), Some(table)) if table == tight => match checker.difference() {
+            Some(difference) => Err(Finding::WrongRow(difference)),
+            None => Ok(Some(table)),
+        },
+        (Err(why), _) => Err(Finding::Failed(why)),
+    }
 }
 
 fn live(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Life {
@@ -62,7 +93,7 @@ fn live(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Lif
 }
 
 /// Checks what an oracle can say of itself.
-fn check(report: &Report, reads: &[Reads], config: &Config) -> Result<(), Finding> {
+fn check(report: &Report, reads: &[Reads], admits_all: bool) -> Result<(), Finding> {
     let (host, disk) = (&report.tiers.host, &report.tiers.disk);
     if host.evictions > 0 || disk.rows_written > 0 {
         return Err(Finding::Failed("the oracle's rows did not fit memory".to_owned()));
@@ -70,7 +101,6 @@ fn check(report: &Report, reads: &[Reads], config: &Config) -> Result<(), Findin
     // A policy hears of each distinct key of a trained mini-batch once, unless it was refused.
     let trained = reads.iter().filter(|reads| reads.when.evaluated == 0);
     let (trained, uses) = (trained.map(|reads| u64::from(reads.rows)).sum::<u64>(), host.uses);
-    let admits_all = config.life.admit_after == 1 && config.life.admit_probability >= 1.0;
     if uses > trained || (admits_all && uses < trained) {
         let why = format!("the policy was told of {uses} uses of {trained} trained rows");
         return Err(Finding::WrongFigures(why));

@@ -2,14 +2,14 @@
 //! model may depend on any of it.
 
 use stepwell_base::ByteCount;
-use stepwell_engine::Planner;
-use stepwell_mem::{PolicyKind, bytes_for};
+use stepwell_mem::PolicyKind;
 use stepwell_settings::Config;
 use stepwell_train::Sizes;
 
 use crate::dice::Dice;
 use crate::oracle::Oracle;
 use crate::styles::Style;
+use crate::tiers::{self, Room};
 
 /// A shape, drawn by the seed of its schedule.
 #[derive(Clone, Debug)]
@@ -18,8 +18,8 @@ pub struct Shape {
     pub config: Config,
     /// Sizes of blocks and of staging.
     pub sizes: Sizes,
-    /// Slots that were asked for.
-    pub slots: u64,
+    /// Slots that each table group was asked to have.
+    pub slots: Vec<u64>,
     /// Whether checkpoints are written.
     pub checkpoints: bool,
     /// Whether a run that goes on from a checkpoint brings rows into memory before it begins.
@@ -41,12 +41,16 @@ impl Shape {
         config.tiers.segment = ByteCount(dice.pick(&[16 << 10, 16 << 10, 32 << 10, 128 << 10]));
         config.tiers.page_cache = ByteCount(dice.pick(&[0, 32 << 10, 1 << 30]));
         config.tiers.space = dice.pick(&[1.5, 1.5, 1.5, 2.0]);
-        let (slots, dram) = room(dice, &config, oracle);
-        config.tiers.dram = dram;
+        let slots: Vec<u64> = oracle.rooms.iter().map(|room| slots_of(dice, room)).collect();
+        // With named tables, memory is what each was given or what there is for all.
+        match slots.len() > 1 && dice.once_in(4) {
+            true => tiers::share_out(&mut config, &oracle.rooms, &slots),
+            false => tiers::give(&mut config, &oracle.rooms, &slots),
+        }
         let checkpoints = dice.once_in(2);
         config.checkpoint.every = dice.pick(&[0, 3, 7, 10, 15]);
         let sizes = Sizes {
-            block_bytes: dice.pick(&[512, 2048, 16 << 10]),
+            block_bytes: dice.pick(&[512, 2048, 16 << 10]).max(oracle.block_bytes),
             chunk_rows: dice.pick(&[1, 3, 10, 30, 100]),
             chunks: dice.within(1, 4) as usize,
         };
@@ -70,36 +74,38 @@ impl Shape {
     pub fn tighten(&mut self, lookahead: usize, extra: u64, oracle: &Oracle) {
         self.config.data.batch = self.config.data.mini_batch;
         (self.config.pipeline.lookahead, self.config.pipeline.horizon) = (lookahead, lookahead);
-        self.slots = oracle.rows_of_mini_batch as u64 + extra;
-        self.config.tiers.dram = bytes(self.slots, &self.config, oracle);
+        let slots = |room: &Room| room.whole.unwrap_or(room.rows_of_mini_batch + extra);
+        self.give(oracle.rooms.iter().map(slots).collect(), oracle);
+    }
+
+    /// Gives each table group so many slots.
+    pub fn give(&mut self, slots: Vec<u64>, oracle: &Oracle) {
+        tiers::give(&mut self.config, &oracle.rooms, &slots);
+        self.slots = slots;
     }
 
     /// Everything in memory, one mini-batch at a time: what an oracle runs in.
     pub fn roomy(job: &Config, checkpoints: bool) -> Self {
         let sizes = Sizes { block_bytes: 64 << 10, chunk_rows: 1000, chunks: 2 };
         let style = Style::Bursts(8);
-        let (config, slots, preloads) = (job.clone(), u64::MAX, false);
+        let (config, slots, preloads) = (job.clone(), Vec::new(), false);
         Self { config, sizes, slots, checkpoints, preloads, style }
     }
 }
 
-/// Slots from just enough for the largest mini-batch to enough for all rows, and their bytes.
-fn room(dice: &mut Dice, config: &Config, oracle: &Oracle) -> (u64, ByteCount) {
-    let (least, all) = (oracle.rows_of_mini_batch as u64, oracle.rows_of_job as u64);
-    let slots = match dice.below(8) {
+/// Slots from just enough for the largest mini-batch to enough for all rows; for rows that stay,
+/// what there is for them.
+fn slots_of(dice: &mut Dice, room: &Room) -> u64 {
+    if let Some(slots) = room.whole {
+        return slots;
+    }
+    let (least, all) = (room.rows_of_mini_batch, room.rows_of_job);
+    match dice.below(8) {
         0 | 1 => least,
         2 => least + 1,
         3 | 4 => least + dice.below(least / 2 + 1),
         5 => least * 2,
         6 => least + dice.below(all.saturating_sub(least) + 1),
         _ => all,
-    };
-    (slots, bytes(slots, config, oracle))
-}
-
-/// Bytes of so many slots with all that belongs to them.
-fn bytes(slots: u64, config: &Config, oracle: &Oracle) -> ByteCount {
-    let ring = ((config.pipeline.horizon + 1) * config.mini_batches_per_batch() + 2) as u64;
-    let (policy, lanes) = (config.tiers.policy, oracle.row_lanes);
-    ByteCount(bytes_for(policy, slots, lanes, Planner::bytes_for, ring))
+    }
 }

@@ -1,6 +1,7 @@
 //! How much was simulated, so that a test can see that it met what it should meet.
 
 use crate::life::Life;
+use crate::traits::Traits;
 
 /// Counts over many schedules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,8 +10,8 @@ pub struct Tally {
     pub runs: u64,
     /// Polls.
     pub turns: u64,
-    /// Schedules of jobs whose slots have bags of any number of ids.
-    pub bags: u64,
+    /// What the jobs of the schedules had.
+    pub tables: TableTally,
     /// Runs on a disk that failed.
     pub disturbed: u64,
     /// Those of them in which something did fail before they ended.
@@ -37,6 +38,74 @@ pub struct Tally {
     pub compactions: u64,
     /// A hash of all traces.
     pub trace: u64,
+}
+
+/// Counts of schedules by what their jobs have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableTally {
+    /// Slots have bags of any number of ids.
+    pub bags: u64,
+    /// Bags of named features are empty.
+    pub empty: u64,
+    /// Bags have more than 20 ids.
+    pub large: u64,
+    /// Bags are weighted.
+    pub weighed: u64,
+    /// Several table groups.
+    pub groups: u64,
+    /// A group of several tables.
+    pub shared: u64,
+    /// A table that stays in memory whole.
+    pub whole: u64,
+    /// One that has no room.
+    pub full: u64,
+    /// One table admits late, another one lets rows expire.
+    pub lives: u64,
+    /// Rows of a group of several tables left memory.
+    pub shared_left: u64,
+}
+
+impl TableTally {
+    /// Counts a schedule of a job with `traits`.
+    pub(crate) fn met(&mut self, traits: &Traits) {
+        self.bags += u64::from(traits.bags);
+        self.empty += u64::from(traits.empty);
+        self.large += u64::from(traits.large);
+        self.weighed += u64::from(traits.weighed);
+        self.groups += u64::from(traits.groups);
+        self.shared += u64::from(traits.shared);
+        self.whole += u64::from(traits.whole);
+        self.full += u64::from(traits.full);
+        self.lives += u64::from(traits.lives);
+    }
+
+    /// Counts a run in which rows of the groups that `left` names left memory.
+    pub(crate) fn evicted(&mut self, traits: &Traits, left: &[bool]) {
+        let shared = traits.group_sizes.iter().map(|tables| *tables > 1);
+        self.shared_left += u64::from(shared.zip(left).any(|(shared, left)| shared && *left));
+    }
+
+    /// Each count.
+    pub fn all(&self) -> [u64; 10] {
+        let Self { bags, empty, large, weighed, groups, .. } = *self;
+        let Self { shared, whole, full, lives, shared_left, .. } = *self;
+        [bags, empty, large, weighed, groups, shared, whole, full, lives, shared_left]
+    }
+
+    fn join(self, other: Self) -> Self {
+        Self {
+            bags: self.bags + other.bags,
+            empty: self.empty + other.empty,
+            large: self.large + other.large,
+            weighed: self.weighed + other.weighed,
+            groups: self.groups + other.groups,
+            shared: self.shared + other.shared,
+            whole: self.whole + other.whole,
+            full: self.full + other.full,
+            lives: self.lives + other.lives,
+            shared_left: self.shared_left + other.shared_left,
+        }
+    }
 }
 
 impl Tally {
@@ -67,7 +136,7 @@ impl Tally {
         Self {
             runs: self.runs + other.runs,
             turns: self.turns + other.turns,
-            bags: self.bags + other.bags,
+            tables: self.tables.join(other.tables),
             disturbed: self.disturbed + other.disturbed,
             fired: self.fired + other.fired,
             cuts: self.cuts + other.cuts,

@@ -30,8 +30,6 @@ pub struct Kept {
     pub digests: Vec<(u64, String)>,
     /// Those that could not be read back.
     pub unreadable: Vec<String>,
-    /// Lanes of a row of the last group.
-    pub row_lanes: usize,
 }
 
 /// Keeps checkpoints; clones share them.
@@ -81,9 +79,10 @@ impl Vault {
             let mut lanes = vec![0.0f32; group.spec().row_lanes()];
             store.scan_live(&mut |key, _used, row| {
                 bytemuck::cast_slice_mut(&mut lanes).copy_from_slice(row);
-                if group.spec().exists(&lanes, step) {
-                    let model = &lanes[..group.spec().model_lanes()];
-                    digest.add_row(group.spec().id, key, bytemuck::cast_slice(model));
+                let table = group.table_of(&lanes);
+                if table.exists(&lanes, step) {
+                    let model = &lanes[..table.model_lanes()];
+                    digest.add_row(table.id, key, bytemuck::cast_slice(model));
                 }
                 Ok(())
             })?;
@@ -128,7 +127,6 @@ impl Keep for Vault {
         let digest = self.digest(&rows, groups, (step, restores));
         let digest = digest.map_err(|error: Error| error.to_string());
         let mut kept = self.kept();
-        kept.row_lanes = groups.last().map_or(0, |group| group.spec().row_lanes());
         match digest {
             Ok(digest) => kept.digests.push((step, digest.finish(dense))),
             Err(why) => kept.unreadable.push(format!("step {step}: {why}")),

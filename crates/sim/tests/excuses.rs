@@ -4,7 +4,6 @@
 
 use std::io::ErrorKind;
 
-use stepwell_base::ByteCount;
 use stepwell_base::rules::Rules;
 use stepwell_disk::{Failure, Faults, Lasting, Operation, Survival};
 use stepwell_sim::{Case, Dice, Finding, Mishap, Shape, Tally, Uses, pools};
@@ -18,7 +17,8 @@ fn too_tight() -> (Case, Shape) {
     let mut shape =
         Shape::draw(&mut Dice::new(SEED, "schedule"), &case.job().config, case.oracle());
     shape.tighten(1, 0, case.oracle());
-    shape.config.tiers.dram = ByteCount(shape.config.tiers.dram.0 * 2 / 3);
+    let slots = shape.slots.iter().map(|slots| slots * 2 / 3).collect();
+    shape.give(slots, case.oracle());
     (case, shape)
 }
 

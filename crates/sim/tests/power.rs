@@ -13,8 +13,16 @@ fn a_cut_at_any_change_costs_no_bit() {
     let stride = if std::env::var_os("STEPWELL_LONG").is_some() { 1 } else { STRIDE };
     let pools = pools().unwrap();
     let mut tally = Tally::default();
-    for seed in [3, 5 * SCHEDULES_PER_JOB + 1] {
-        let case = Case::of(seed, &pools).unwrap();
+    // Tables that share a store, and one that stays in memory whole.
+    let seeds = (6..).map(|job| job * SCHEDULES_PER_JOB);
+    let shares = seeds.map(|seed| (seed, Case::of(seed, &pools).unwrap()));
+    let is_it = |(_, case): &(u64, Case)| {
+        let traits = case.traits();
+        traits.shared && traits.whole && !traits.full
+    };
+    let shares = shares.into_iter().find(is_it).unwrap();
+    let alone = [3, 5 * SCHEDULES_PER_JOB + 1].map(|seed| (seed, Case::of(seed, &pools).unwrap()));
+    for (seed, case) in alone.into_iter().chain([shares]) {
         let mut dice = Dice::new(seed, "schedule");
         let mut shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
         shape.keep_some(&mut dice);

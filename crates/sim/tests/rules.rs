@@ -83,3 +83,13 @@ fn h11_forgetting_before_writing_makes_a_row_stale() {
 fn h12_a_batch_that_is_never_cut_waits_for_ever() {
     breaks(Rule::CutBatch, &["deadlock"]);
 }
+
+#[test]
+fn h13_keys_of_several_tables_that_are_not_salted_meet() {
+    breaks(Rule::SaltKeys, &["wrong row"]);
+}
+
+#[test]
+fn h14_a_table_whose_rows_may_leave_does_not_say_that_it_has_no_room() {
+    breaks(Rule::KeepWhole, &["wrong end", "wrong figures"]);
+}

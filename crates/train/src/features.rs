@@ -120,11 +120,13 @@ impl Features {
         self.features.iter().any(|feature| feature.ids.is_some_and(|ids| ids > 1))
     }
 
-    /// Expects bags as long as those of `chunk` are on average.
+    /// Expects bags as long as those of `chunk` are on average, of an id at least: nobody knows
+    /// what comes behind bags that are empty there.
     pub(crate) fn expect_as_in(&mut self, chunk: &Chunk) {
         for feature in &mut self.features {
             let ids = (0..chunk.len()).map(|example| chunk.bag(example, feature.slot).len() as u64);
-            feature.expected = (ids.sum::<u64>() * ID).div_ceil(chunk.len().max(1) as u64).max(1);
+            let mean = (ids.sum::<u64>() * ID).div_ceil(chunk.len().max(1) as u64);
+            feature.expected = mean.max(ID);
         }
     }
 

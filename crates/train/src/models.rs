@@ -54,6 +54,14 @@ impl Model {
             features.tables().iter().map(|name| named(config, name)).collect();
         let dims: Vec<usize> = named.iter().map(|table| dim_of(config, table)).collect();
         let columns = features.columns(&dims)?;
+        let pairs = matches!(config.model.kind, ModelKind::DeepFm | ModelKind::Dlrm);
+        if pairs && dims.iter().all(|dim| *dim == 0) {
+            let (kind, name) = (config.model.kind.name(), &named[0].name);
+            return Err(Error::Config(format!(
+                "{kind} pairs embeddings, and its tables have none: give tables.{name}.dim, or \
+                 that of another one, at least 1"
+            )));
+        }
         let graph = graph(config, schema, &features.dims(&dims));
         let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
         let wide = usize::from(graph.reads_first_order());

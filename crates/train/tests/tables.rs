@@ -140,7 +140,9 @@ fn small(data: &Path, lookahead: usize) -> Config {
 }
 
 fn exact(data: &Path, lookaheads: &[usize]) {
-    let oracle = run(&job(in_memory(ModelKind::DeepFm), data));
+    let mut config = job(in_memory(ModelKind::DeepFm), data);
+    (config.tables[5].dram, config.tiers.dram) = (Some(ByteCount(8 << 20)), ByteCount(256 << 20));
+    let oracle = run(&config);
     assert_eq!(oracle.tiers.host.evictions, 0);
     for lookahead in lookaheads {
         let mut config = small(data, *lookahead);
@@ -179,7 +181,7 @@ fn several_tables_are_exact_on_real_data() {
 
 /// The first examples of a chunk.
 fn first(chunk: &Chunk, count: usize) -> Chunk {
-    let mut first = chunk.clone();
+    let (mut first, count) = (chunk.clone(), count.min(chunk.len()));
     first.labels.truncate(count);
     first.dense.truncate(count * chunk.schema.dense);
     first.keys.truncate(chunk.keys_start(count));
@@ -281,6 +283,11 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("features.1.columns name C27: the data has C1 to C26"), "{error}");
     let error = refused(|config| config.features[5].weight = Some("I14".to_owned()));
     assert!(error.contains("weight is I14: the data has I1 to I13"), "{error}");
+    let none = |config: &mut Config| {
+        config.tables.iter_mut().for_each(|table| table.dim = Some(0));
+    };
+    let error = refused(none);
+    assert!(error.contains("deepfm pairs embeddings, and its tables have none"), "{error}");
     let error = refused(|config| config.model.kind = ModelKind::Dcn);
     assert!(error.contains("tables.clicks.dim is 0, and dcn has no first-order"), "{error}");
     // Too small for all rows, and for a mini-batch alone.
@@ -296,4 +303,28 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("given 4.0 MiB of memory together, and tiers.dram is 3.0"), "{error}");
     let error = refused(|config| config.tiers.dram = ByteCount(300 << 10));
     assert!(error.contains("of which it has"), "{error}");
+}
+
+/// Nobody knows what comes behind the examples that were looked at before memory was shared out.
+#[test]
+fn a_table_whose_columns_are_empty_at_first_has_room_like_others() {
+    let home = tempfile::tempdir().unwrap();
+    let options = SynthOptions { examples: 1000, ..SynthOptions::default() };
+    let mut chunk = Chunk::new(Schema::CRITEO);
+    Synth::new(&options).unwrap().fill(0, 1000, &mut chunk);
+    let full = with_bags(&chunk);
+    let mut bags = Chunk { bag_ends: Vec::new(), keys: Vec::new(), ..full.clone() };
+    for example in 0..full.len() {
+        for slot in 0..full.schema.slots {
+            // Table 'words' has column C10 alone.
+            if slot != 9 {
+                bags.keys.extend_from_slice(full.bag(example, slot));
+            }
+            bags.bag_ends.push(bags.keys.len() as u32);
+        }
+    }
+    let data = pack(&bags, home.path());
+    let report = run(&small(&data, 1));
+    let oracle = run(&job(in_memory(ModelKind::DeepFm), &data));
+    agrees(&report, &oracle, "empty");
 }

@@ -132,11 +132,6 @@ impl Planner {
         self.cache.slots() - self.cache.unpinned() - self.kept
     }
 
-    /// Rows that will never leave.
-    pub(crate) fn kept(&self) -> usize {
-        self.kept
-    }
-
     /// The row in `slot`, which exists from now on, never leaves where none may.
     fn keep(&mut self, slot: SlotIndex) {
         if self.whole && !self.cache.exists(slot) {
@@ -203,21 +198,24 @@ impl Planner {
     /// [`Planner::plan`].
     pub fn fits<'k>(&mut self, keys: impl Iterator<Item = &'k [Key]> + Clone) -> Fit {
         let count: usize = keys.clone().map(<[Key]>::len).sum();
-        if count > self.cache.slots() {
+        if count > self.cache.slots() && !self.whole {
             return Fit::Never;
         }
         self.find(keys);
         let pinned = |slot: &&SlotIndex| self.cache.is_pinned(**slot);
         let held = self.found.iter().flatten().filter(pinned).count();
         self.missing = count - self.found.iter().flatten().count();
-        if self.whole {
-            let kept = |slot: &&SlotIndex| self.cache.exists(**slot);
-            let others = count - self.found.iter().flatten().filter(kept).count();
-            if others > self.cache.slots() - self.kept {
-                return Fit::Never;
-            }
+        if self.whole && self.rows_wanted() > self.cache.slots() {
+            return Fit::Never;
         }
         if count - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
+    }
+
+    /// Rows that would lie here with the keys that [`Planner::fits`] was asked for, where those
+    /// that exist stay.
+    pub fn rows_wanted(&self) -> usize {
+        let exists = |slot: &Option<SlotIndex>| slot.is_some_and(|slot| self.cache.exists(slot));
+        self.kept + self.found.iter().filter(|slot| !exists(slot)).count()
     }
 
     /// A new unit begins: keys are counted anew.

@@ -223,10 +223,8 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let mut minis = Vec::with_capacity(batch.len());
         if self.rules.hold(Rule::CutBatch) || fits_whole(&self.planners, &self.groups, &batch) {
             while let Some(mini) = batch.front() {
-                match fits(&mut self.planners, &self.groups, mini) {
-                    Fit::Now => {}
-                    Fit::Later => break,
-                    Fit::Never => return Err(too_large(&mut self.planners, &self.groups, mini)),
+                if !fits_now(&mut self.planners, &self.groups, mini)? {
+                    break;
                 }
                 let Some(mut mini) = batch.pop_front() else { break };
                 self.plan_mini(&mut mini, &mut moves)?;
@@ -268,39 +266,39 @@ fn fits_whole<C>(
     })
 }
 
-fn fits<C>(planners: &mut [Planner], groups: &[Arc<Group>], mini: &MiniBatch<C>) -> Fit {
-    let mut worst = Fit::Now;
-    for (planner, group) in planners.iter_mut().zip(groups) {
-        match planner.fits(mini.keys_of(group)) {
-            Fit::Never => return Fit::Never,
-            Fit::Later => worst = Fit::Later,
+/// Whether the rows of `mini` can be pinned now; false where some earlier one has to retire first.
+fn fits_now<C: Cargo>(
+    planners: &mut [Planner],
+    groups: &[Arc<Group>],
+    mini: &MiniBatch<C>,
+) -> Result<bool> {
+    let mut now = true;
+    for (number, group) in groups.iter().enumerate() {
+        match planners[number].fits(mini.keys_of(group)) {
+            Fit::Never => return Err(too_large(planners, number, groups, mini)),
+            Fit::Later => now = false,
             Fit::Now => {}
         }
     }
-    worst
+    Ok(now)
 }
 
+/// Why the rows of `mini` fit the group number `number` never.
 fn too_large<C: Cargo>(
-    planners: &mut [Planner],
+    planners: &[Planner],
+    number: usize,
     groups: &[Arc<Group>],
     mini: &MiniBatch<C>,
 ) -> Error {
     let rows = |group: &Group| mini.keys_of(group).map(<[Key]>::len).sum::<usize>();
-    let never = |(planner, group): &(&mut Planner, &Arc<Group>)| {
-        planner.is_whole() && rows(group) + planner.kept() > planner.slots()
-    };
-    if let Some((planner, group)) = planners.iter_mut().zip(groups).find(never) {
-        let kept = planner.kept();
-        let missing = mini.keys_of(group).flatten();
-        let missing = missing.filter(|key| planner.cache().find_existing(**key).is_none()).count();
-        if kept + missing > planner.slots() {
-            let (table, slots) = (group.names(), planner.slots());
-            return Error::NotWhole { table, slots, rows: kept + missing };
-        }
+    let (planner, group) = (&planners[number], &groups[number]);
+    if planner.is_whole() {
+        let (slots, rows) = (planner.slots(), planner.rows_wanted());
+        return Error::NotWhole { table: group.names(), slots, rows };
     }
-    let all = planners.iter().zip(groups);
+    let all = planners.iter().zip(groups).filter(|(planner, _)| !planner.is_whole());
     let largest = all.max_by_key(|(_, group)| rows(group) * 1_000_000 / group.slab.slots().max(1));
-    let Some((planner, group)) = largest else { unreachable!("a mini-batch without tables fits") };
+    let (planner, group) = largest.unwrap_or((planner, group));
     let asked = group.members().iter().map(|table| &mini.parts[*table].request);
     let occurrences: usize = asked.map(|request| request.occurrence_rows.len()).sum();
     let (rows, lanes) = (rows(group), group.spec().row_lanes());

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stepwell_base::rules::Rules;
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::Disk;
 use stepwell_ssd::{Error as StoreError, Store, StoreOptions};
 
-use super::TierPlan;
+use super::{GroupPlan, TierPlan};
 use crate::checkpoint::OLDER;
 use crate::{Checkpoint, Error, Group, Planner, Result, Staging, TableSpec};
 
@@ -75,10 +75,12 @@ impl TierPlan {
     /// A planner for each table group.
     pub fn planners(&self, rules: Rules) -> Vec<Planner> {
         let options = &self.options;
-        let planner = |slots| Planner::new(slots, options.horizon, options.policy);
-        let groups = self.groups.iter();
-        groups
-            .map(|group| planner(group.slots).whole(group.members.whole).with_rules(rules))
-            .collect()
+        let keeps = rules.hold(Rule::KeepWhole);
+        let planner = |group: &GroupPlan| {
+            Planner::new(group.slots, options.horizon, options.policy)
+                .whole(group.members.whole && keeps)
+                .with_rules(rules)
+        };
+        self.groups.iter().map(planner).collect()
     }
 }

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::{Receiver, bounded};
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::{ReadOptions, Schema};
 use stepwell_engine::{Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window};
@@ -170,7 +171,8 @@ fn wire(
     let bell = &rhythm.bell;
     let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * config.threads);
     let (blocks_in, blocks_out) = bounded(bell, config.threads);
-    let cut = cut(config, parts.saver.is_some(), parts.trainer.model());
+    let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
+    let cut = cut(config, parts.saver.is_some(), parts.trainer.model(), rules);
     let stop = parts.times.stop.clone();
     let PipelineConfig { lookahead, horizon } = config.pipeline;
     let rows = stepwell_engine::stages(
@@ -229,7 +231,11 @@ fn parse_stages(
     (0..threads).map(stage).collect()
 }
 
-fn cut(config: &Config, checkpoints: bool, model: &Model) -> Cut {
+fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
+    let mut tables = model.inputs();
+    if !rules.hold(Rule::SaltKeys) {
+        tables.iter_mut().for_each(|table| table.salt = 0);
+    }
     Cut {
         mini_batch: config.data.mini_batch,
         mini_batches: config.mini_batches_per_batch(),
@@ -237,7 +243,7 @@ fn cut(config: &Config, checkpoints: bool, model: &Model) -> Cut {
         checkpoint_at_end: checkpoints,
         epochs: config.data.epochs,
         skip_max: config.data.skip_max,
-        tables: model.inputs(),
+        tables,
         features: model.features().clone(),
     }
 }

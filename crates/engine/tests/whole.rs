@@ -1,0 +1,130 @@
+//! Tables that are to stay in memory whole, one of which has no room for all of its rows.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+use std::sync::Arc;
+
+use stepwell_base::clock::ManualClock;
+use stepwell_base::{Key, TableId};
+use stepwell_disk::{Disk, MemDisk};
+use stepwell_engine::{
+    Cargo, Columns, EmbeddingBags, Error, Field, Gradients, Group, GroupTables, Grouper, Hands,
+    Hierarchy, MiniBatch, NoLaps, Part, Planner, Purpose, Ready, Retired, Shape, Staging,
+    TableSpec, Window,
+};
+use stepwell_mem::PolicyKind;
+use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_ssd::{Compaction, Store, StoreOptions};
+
+const NAMES: [&str; 3] = ["items", "pages", "users"];
+
+/// How much there is of a table.
+#[derive(Clone, Copy)]
+struct Table {
+    slots: usize,
+    whole: bool,
+    keys: u64,
+}
+
+/// One example a mini-batch.
+#[derive(Debug)]
+struct One;
+
+impl Cargo for One {
+    fn examples(&self) -> usize {
+        1
+    }
+
+    fn clear(&mut self) {}
+}
+
+fn table(name: &str) -> TableSpec {
+    TableSpec {
+        id: TableId(0),
+        name: name.to_owned(),
+        dim: 2,
+        wide: 0,
+        storage: Storage::F32,
+        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
+        init_range: 0.1,
+        seed: 3,
+        life: None,
+        shared: false,
+    }
+}
+
+/// The tables, each with so many slots and whole or not, the stages that move their rows, and the
+/// embeddings that train them.
+fn open(tables: [Table; 3], lookahead: usize) -> (Hierarchy<One>, EmbeddingBags) {
+    let mut specs = NAMES.map(table);
+    let mut groups = GroupTables::of(&mut specs, |_| true).unwrap();
+    groups.iter_mut().zip(tables).for_each(|(group, table)| group.whole = table.whole);
+    let made = groups.into_iter().zip(tables).map(|(group, Table { slots, .. })| {
+        let options = StoreOptions { compaction: Compaction::Inline, ..StoreOptions::new(0, 8) };
+        let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
+        let store = Arc::new(Store::create(disk, options).unwrap());
+        let group = Group::of((&specs, group), slots, store, Staging::new(2, 4, 3)).unwrap();
+        let planner = Planner::new(slots, lookahead + 2, PolicyKind::default());
+        let planner = planner.whole(group.is_whole());
+        (Arc::new(group), planner)
+    });
+    let (groups, planners): (Vec<_>, Vec<_>) = made.unzip();
+    let window = Window { lookahead, horizon: lookahead };
+    let clock = Arc::new(ManualClock::default());
+    let hierarchy = Hierarchy::new(groups, planners, window, clock, Hands::Caller).unwrap();
+    let of_fields = [0, 2, 4].map(|column| vec![Field::sum(column)]).to_vec();
+    let columns = Columns { of_fields, count: 6 };
+    let shape = Shape { blocks: 1, ..Shape::default() };
+    (hierarchy, EmbeddingBags::new(specs.to_vec(), columns, shape))
+}
+
+/// What ends the training of mini-batches that have one key of each table, the next one each time.
+fn end(tables: [Table; 3], lookahead: usize) -> Error {
+    let (mut hierarchy, mut embeddings) = open(tables, lookahead);
+    let (mut grouper, mut number) = (Grouper::default(), 0);
+    loop {
+        while hierarchy.has_room() {
+            let parts = tables.map(|Table { keys, .. }| {
+                let mut part = Part::default();
+                part.request.ends.push(1);
+                grouper.group_into(&[Key(number % keys)], 0, &mut part.request);
+                part
+            });
+            number += 1;
+            let (purpose, parts) = (Purpose::Train, parts.into());
+            if let Err(error) = hierarchy.feed(MiniBatch { number: 0, purpose, parts, cargo: One })
+            {
+                return error;
+            }
+        }
+        let mut unit = match hierarchy.ready() {
+            Ok(Some(Ready::Unit(unit))) => unit,
+            Ok(_) => unreachable!("mini-batches alone are fed"),
+            Err(error) => return error,
+        };
+        unit.trained = true;
+        for mini in &mut unit.minis {
+            let (number, parts) = (mini.number, &mut mini.parts);
+            let mut rows = embeddings.hold(number, parts, hierarchy.groups(), true);
+            let gradients = Gradients { d_x: &[0.0; 6], d_first_order: &[0.0], labels: &[0.0] };
+            embeddings.apply(&mut rows, gradients, &NoLaps);
+        }
+        hierarchy.retire(Retired::Unit(unit));
+    }
+}
+
+#[test]
+fn the_table_that_has_no_room_is_named_with_the_rows_that_it_wants() {
+    for lookahead in [0, 3] {
+        for (tables, name) in [
+            ([(5, true, 5), (4, true, 9), (4, false, 9)], "pages"),
+            ([(4, false, 9), (9, true, 9), (6, true, 9)], "users"),
+            ([(5, true, 9), (9, true, 9), (4, false, 2)], "items"),
+        ] {
+            let tables = tables.map(|(slots, whole, keys)| Table { slots, whole, keys });
+            let error = end(tables, lookahead);
+            let Error::NotWhole { table, slots, rows } = &error else { panic!("{error}") };
+            assert_eq!((table.as_str(), *rows), (name, slots + 1), "{error}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What is wrong with a life, by what its case knows to be right.
+
+use stepwell_train::Report;
+
+use crate::case::Case;
+use crate::finding::{Finding, compare};
+use crate::life::Life;
+use crate::oracle::{Checker, Reads};
+use crate::shape::Shape;
+
+impl Case {
+    /// What is wrong with a life that went on after `from` steps, whatever failed in it.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn judge(&self, life: &Life, checker: &Checker, from: Option<u64>) -> Result<(), Finding> {
+        if let Some(difference) = checker.difference() {
+            return Err(Finding::WrongRow(difference));
+        }
+        for (step, digest) in &life.vault.kept().digests {
+            if self.oracle().digests.get(step) != Some(digest) {
+                let why = format!("that of step {step} is not the model after that step");
+                return Err(Finding::WrongCheckpoint(why));
+            }
+        }
+        if let Some(trouble) = life.log.trouble.clone() {
+            return Err(trouble.into());
+        }
+        if let Some(said) = &life.panic {
+            return Err(Finding::Panic(said.clone()));
+        }
+        let Ok(report) = &life.result else { return Ok(()) };
+        self.judge_refills(report)?;
+        if report.interrupted {
+            return self.judge_interrupted(report, from.unwrap_or(0));
+        }
+        compare(report, self.oracle(), from.is_some())?;
+        match checker.finish() {
+            Some(difference) => Err(Finding::WrongRow(difference)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a life, whose disk `failed` or not, ended as it should: an error is the disk's, or
+    /// that of the table that has no room.
+    ///
+    /// # Errors
+    /// What is wrong with its end.
+    pub(crate) fn judge_end(&self, life: &Life, failed: bool) -> Result<(), Finding> {
+        match (&life.result, &self.oracle().full) {
+            (Ok(report), Some(table)) if !report.interrupted => Err(Finding::WrongEnd(format!(
+                "table '{table}' has no room, and the run ended well"
+            ))),
+            (Err(_), Some(table)) if life.full.as_ref() == Some(table) => Ok(()),
+            (Err(why), _) if !failed || life.full.is_some() => Err(Finding::Failed(why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// What stays in memory is never found below, and a run that goes on begins with all of it.
+    fn judge_refills(&self, report: &Report) -> Result<(), Finding> {
+        for (room, store) in self.oracle().rooms.iter().zip(&report.tiers.disk.stores) {
+            let found = store.lookups - store.lookups_absent;
+            if room.whole.is_some() && found > 0 {
+                let name = &room.tables[0];
+                let why =
+                    format!("{found} rows of table '{name}' were below, where all stay above");
+                return Err(Finding::WrongFigures(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// What stays in memory is written by checkpoints alone. Gives which groups' rows left theirs.
+    ///
+    /// # Errors
+    /// Names a table whose rows did not stay.
+    pub(crate) fn judge_whole(&self, report: &Report, shape: &Shape) -> Result<Vec<bool>, Finding> {
+        let stores = report.tiers.disk.stores.iter();
+        let written: Vec<bool> =
+            stores.map(|store| store.rows_live > 0 && !shape.checkpoints).collect();
+        for (room, written) in self.oracle().rooms.iter().zip(&written) {
+            if room.whole.is_some() && *written {
+                let name = &room.tables[0];
+                let why = format!("rows of table '{name}' left memory, where all of them stay");
+                return Err(Finding::WrongFigures(why));
+            }
+        }
+        Ok(written)
+    }
+
+    /// A run that was asked to stop knows of no row that it did not train.
+    fn judge_interrupted(&self, report: &Report, from: u64) -> Result<(), Finding> {
+        let trained = |reads: &&Reads| {
+            reads.when.evaluated == 0 && (from..report.steps).contains(&reads.when.steps)
+        };
+        let reads = self.oracle().reads.iter().filter(trained);
+        let (right, uses) =
+            (reads.map(|reads| u64::from(reads.rows)).sum(), report.tiers.host.uses);
+        if uses > right || (self.oracle().admits_all && uses < right) {
+            let why = format!("stopped after {} steps: {uses} uses, right {right}", report.steps);
+            return Err(Finding::WrongFigures(why));
+        }
+        Ok(())
+    }
+}

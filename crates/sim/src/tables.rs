@@ -1,0 +1,186 @@
+//! Tables that a job names, and the features that go into them.
+//!
+//! Why       One table of all columns shares its slab with nobody, and none of its keys can be
+//!           taken for another table's.
+//! How       Tables are alike as often as not, so that some share slab and store; what may differ
+//!           within a group, rates, initial values and admission, is drawn for each.
+
+use stepwell_engine::{DEFAULT_TABLE, Pooling};
+use stepwell_optim::Storage;
+use stepwell_settings::{
+    Config, FeatureConfig, LifeConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig,
+};
+
+use crate::dice::Dice;
+use crate::job::{self, DENSE};
+
+/// Most lanes of an embedding.
+const DIM_MAX: u64 = 5;
+/// Most columns of a feature.
+const COLUMNS_MAX: u64 = 3;
+/// Most ids of a bag whose rows are not pooled, so that a model's input stays small.
+const ROWS_MAX: usize = 5;
+
+/// A table that is to stay in memory whole, and has room for a part of its rows alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tight {
+    /// Its name.
+    pub table: String,
+    /// How much of its rows there is room for.
+    pub part: f64,
+}
+
+/// Gives `config` tables, and features over columns whose bags have up to so many `ids`.
+pub(crate) fn draw(config: &mut Config, ids: &[usize], dice: &mut Dice) -> Option<Tight> {
+    let mut tables: Vec<TableConfig> = Vec::new();
+    for number in 0..dice.within(2, 5) {
+        let like = match dice.once_in(2) {
+            true => tables.get(dice.below(number.max(1)) as usize).cloned(),
+            false => None,
+        };
+        let mut table = match like {
+            Some(like) => alike(&like, config, dice),
+            None => fresh(config, dice),
+        };
+        table.name = format!("table{number}");
+        if number == 0 && dice.once_in(3) {
+            DEFAULT_TABLE.clone_into(&mut table.name);
+        }
+        tables.push(table);
+    }
+    // Its second order is of something.
+    if config.model.kind == ModelKind::DeepFm && tables.iter().all(|table| table.dim == Some(0)) {
+        tables[0].dim = Some(config.model.dim);
+    }
+    config.features = features(&tables, ids, dice);
+    // What expired would keep its room.
+    let whole = tables.iter_mut().filter(|table| table.place == PlaceKind::Memory);
+    whole.for_each(|table| table.expire_after = Some(0));
+    let tight = tight(&tables, dice);
+    config.tables = tables;
+    tight
+}
+
+/// A table that is like no other on purpose.
+fn fresh(config: &Config, dice: &mut Dice) -> TableConfig {
+    let has_first_order = !matches!(config.model.kind, ModelKind::Dcn | ModelKind::Dlrm);
+    let dim = dice.within(u64::from(!has_first_order), DIM_MAX) as usize;
+    let mut table = TableConfig { dim: Some(dim), ..TableConfig::default() };
+    if dice.once_in(2) {
+        table.optimizer = Some(dice.pick(&OptimizerKind::ALL));
+    }
+    if dice.once_in(2) {
+        table.storage = Some(dice.pick(&Storage::ALL));
+    }
+    if !dice.once_in(3) {
+        live_by(&mut table, &job::life(dice));
+    }
+    rates(&mut table, dice);
+    table
+}
+
+/// A table that may share slab and store with `like`.
+fn alike(like: &TableConfig, config: &Config, dice: &mut Dice) -> TableConfig {
+    let mut table = TableConfig { place: PlaceKind::Tiers, ..like.clone() };
+    let was = like.rules(config).life;
+    if was.life().is_some() {
+        let life = job::life(dice);
+        live_by(&mut table, &LifeConfig { expire_after: was.expire_after, history: true, ..life });
+    }
+    rates(&mut table, dice);
+    table
+}
+
+fn live_by(table: &mut TableConfig, life: &LifeConfig) {
+    table.admit_after = Some(life.admit_after);
+    table.admit_probability = Some(life.admit_probability);
+    table.expire_after = Some(life.expire_after);
+    table.history = Some(life.history);
+    table.sketch = Some(life.sketch);
+}
+
+/// What rows that lie together need not have in common.
+fn rates(table: &mut TableConfig, dice: &mut Dice) {
+    table.lr = dice.pick(&[None, Some(0.01), Some(0.1)]);
+    table.init_range = dice.pick(&[None, Some(0.01), Some(0.3)]);
+    if dice.once_in(5) {
+        table.place = PlaceKind::Memory;
+    }
+}
+
+/// A feature or more for each of `tables`.
+fn features(tables: &[TableConfig], ids: &[usize], dice: &mut Dice) -> Vec<FeatureConfig> {
+    let count = dice.within(1, 12).max(tables.len() as u64) as usize;
+    let mut of: Vec<usize> = (0..tables.len()).collect();
+    of.resize_with(count, || dice.below(tables.len() as u64) as usize);
+    for last in (1..count).rev() {
+        of.swap(last, dice.below(last as u64 + 1) as usize);
+    }
+    of.into_iter().map(|table| feature(&tables[table].name, ids, dice)).collect()
+}
+
+fn feature(table: &str, ids: &[usize], dice: &mut Dice) -> FeatureConfig {
+    let count = dice.within(1, COLUMNS_MAX) as usize;
+    let first = dice.below((ids.len() - count + 1) as u64) as usize;
+    let columns = first..first + count;
+    let (from, to) = (first + 1, first + count);
+    let names = match dice.once_in(2) {
+        true => vec![format!("C{from}-C{to}")],
+        false => columns.clone().rev().map(|column| format!("C{}", column + 1)).collect(),
+    };
+    let most = ids[columns].iter().copied().max().unwrap_or(0).max(1);
+    let ids = most + dice.pick(&[0, 0, 1]);
+    let mut pooling = dice.pick(&Pooling::ALL);
+    if pooling == Pooling::None && ids * count > ROWS_MAX {
+        pooling = Pooling::Mean;
+    }
+    let weight = dice.once_in(4).then(|| format!("I{}", dice.within(1, DENSE as u64)));
+    FeatureConfig { columns: names, table: table.to_owned(), pooling, ids, weight }
+}
+
+/// Now and then one of the tables that stay whole has too little room.
+fn tight(tables: &[TableConfig], dice: &mut Dice) -> Option<Tight> {
+    let table = tables.iter().find(|table| table.place == PlaceKind::Memory)?;
+    if dice.once_in(2) {
+        return None;
+    }
+    Some(Tight { table: table.name.clone(), part: dice.pick(&[0.2, 0.5, 0.8, 0.95]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::job::{Job, Length};
+    use crate::tiers::Tables;
+
+    /// What of these is never drawn is not simulated.
+    #[test]
+    fn tables_share_stay_whole_and_differ_and_all_models_have_some() {
+        let (mut kinds, mut poolings, mut dims) = (BTreeSet::new(), BTreeSet::new(), [0; 6]);
+        let [mut named, mut shared, mut whole, mut tight, mut weighed, mut standard] = [0; 6];
+        for number in 0..200 {
+            let job = Job::draw(number, Length::SHORT);
+            if job.config.features.is_empty() {
+                assert_eq!((job.config.tables.len(), &job.tight), (0, &None));
+                continue;
+            }
+            let tables = Tables::of(&job).unwrap();
+            named += 1;
+            kinds.insert(job.config.model.kind.name());
+            shared += u32::from(tables.groups.iter().any(|group| group.tables.len() > 1));
+            whole += u32::from(tables.groups.iter().any(|group| group.whole));
+            tight += u32::from(job.tight.is_some());
+            job.config.tables.iter().for_each(|table| dims[table.dim.unwrap()] += 1);
+            standard += u32::from(job.config.tables[0].name == DEFAULT_TABLE);
+            poolings.extend(job.config.features.iter().map(|of| of.pooling.name()));
+            weighed += u32::from(job.config.features.iter().any(|of| of.weight.is_some()));
+        }
+        assert!((80..120).contains(&named), "{named} of 200 jobs have tables");
+        assert_eq!((kinds.len(), poolings.len()), (ModelKind::ALL.len(), Pooling::ALL.len()));
+        assert!(dims.iter().all(|count| *count > 20), "{dims:?}");
+        let counts = [shared, whole, tight, weighed, standard];
+        assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! What a job has that others do not, so that a test can see that all of it was met.
+
+use crate::finding::Finding;
+use crate::job::{Examples, Job};
+use crate::oracle::Oracle;
+use crate::tiers::Tables;
+
+/// Ids from which on a bag is large.
+const LARGE: usize = 20;
+
+/// What a job has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// Slots have any number of ids.
+    pub bags: bool,
+    /// A bag that goes into a table is empty.
+    pub empty: bool,
+    /// A bag that goes into a table has more than 20 ids.
+    pub large: bool,
+    /// Bags are weighted by a dense column.
+    pub weighed: bool,
+    /// There are several table groups.
+    pub groups: bool,
+    /// A group has several tables.
+    pub shared: bool,
+    /// A table stays in memory whole.
+    pub whole: bool,
+    /// A table that stays whole has no room.
+    pub full: bool,
+    /// One table admits late, another one lets rows expire.
+    pub lives: bool,
+    /// Tables of each group.
+    pub group_sizes: Vec<usize>,
+}
+
+impl Traits {
+    /// Those of `job`, of which `oracle` knows what is right.
+    ///
+    /// # Errors
+    /// When there can be no such model.
+    pub(crate) fn of(job: &Job, oracle: &Oracle) -> Result<Self, Finding> {
+        let (tables, rooms, named) = (Tables::of(job)?, &oracle.rooms, &job.config.features);
+        let sizes = bag_sizes(job);
+        let group_sizes: Vec<usize> = rooms.iter().map(|room| room.tables.len()).collect();
+        Ok(Self {
+            bags: job.files.iter().any(|file| matches!(file, Examples::Bags(_))),
+            empty: !named.is_empty() && sizes.contains(&0),
+            large: sizes.iter().any(|size| *size > LARGE),
+            weighed: named.iter().any(|feature| feature.weight.is_some()),
+            groups: rooms.len() > 1,
+            shared: group_sizes.iter().any(|tables| *tables > 1),
+            whole: rooms.iter().any(|room| room.whole.is_some()),
+            full: oracle.full.is_some(),
+            lives: tables.admit_and_expire(),
+            group_sizes,
+        })
+    }
+}
+
+/// Ids of all bags that go into tables.
+fn bag_sizes(job: &Job) -> Vec<usize> {
+    let columns = job.config.features.iter().filter_map(|feature| feature.columns_of().ok());
+    let columns: Vec<usize> = columns.flatten().collect();
+    let mut sizes = Vec::new();
+    for file in &job.files {
+        match file {
+            Examples::Bags(chunk) => {
+                let bags = (0..chunk.len()).flat_map(|example| {
+                    columns.iter().map(move |slot| chunk.bag(example, *slot).len())
+                });
+                sizes.extend(bags);
+            }
+            Examples::Lines(_) => sizes.push(1),
+        }
+    }
+    sizes
+}
