@@ -2,7 +2,10 @@
 //! at speed.
 //!
 //! A sequential part cuts the source into blocks, a parallel part turns blocks into columns, and
-//! every example knows where it stood, so that a run can stop and go on after any of them.
+//! every example knows where it stood, so that a run can stop and go on after any of them. Both are
+//! stages of a pipeline ([`stages`]), or one loop ([`Reader`]). What a run reads, and how often, is
+//! told by [`Sources`]: which files, which of their lines are evaluated on, which cache stands for
+//! them.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +33,9 @@ pub mod synth;
 
 mod reader;
 
+mod sources;
+mod stages;
+
 pub use block::Block;
 pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
 pub use count::{count_lines, lines_of_each, lines_of_each_until};
@@ -46,4 +52,9 @@ pub use packed::{
 pub use parse::parse_block;
 pub use reader::{Decoder, Input, ReadOptions, Reader, Skips, Source};
 pub use schema::Schema;
+pub use sources::{Purposes, ReadFrom, SourceOptions, Sources};
+pub use stages::{
+    BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,
+    ReadStage, Reading, Recorder, Recording, stages,
+};
 pub use synth::{Synth, SynthOptions, Zipf};

@@ -3,7 +3,7 @@
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
-use stepwell_data::{Input, Schema};
+use stepwell_data::{BLOCKS_PER_PARSER, Input, Schema};
 use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{BATCHES_QUEUED, Load, SPARES, TableLoad, TableSpec, TierOptions, TierPlan};
 use stepwell_settings::Config;
@@ -11,7 +11,6 @@ use stepwell_settings::Config;
 use crate::batch::mini_batch_bytes_max;
 use crate::metrics::Auc;
 use crate::models::{Model, named};
-use crate::pipeline::BLOCKS_PER_PARSER;
 use crate::step::Trainer;
 use crate::{Error, Result};
 

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use stepwell_base::Key;
-use stepwell_data::{Chunk, Schema};
+use stepwell_data::{Chunk, ReadOptions, Schema};
 use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
 use stepwell_settings::Config;
 
@@ -142,9 +142,14 @@ impl Features {
         self.features.iter().map(|feature| feature.fields() as u64).sum()
     }
 
-    /// Keys that an example of the data may have; none for any number: each bag has its own bound.
-    pub(crate) fn example_keys_max(&self) -> Option<usize> {
-        self.features.iter().all(|feature| feature.ids.is_none()).then_some(self.schema.slots)
+    /// How data with these features is read. Where bags have bounds of their own, an example may
+    /// have any number of keys.
+    pub(crate) fn read_options(&self, block_bytes: usize) -> ReadOptions {
+        let options = ReadOptions { block_bytes, ..ReadOptions::new(self.schema) };
+        match self.features.iter().all(|feature| feature.ids.is_none()) {
+            true => options,
+            false => ReadOptions { example_keys_max: usize::MAX, ..options },
+        }
     }
 
     /// Whether rows of a table are multiplied before they are pooled.

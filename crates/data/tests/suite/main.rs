@@ -15,6 +15,10 @@ mod packed;
 #[cfg(test)]
 mod packed_damage;
 #[cfg(test)]
+mod passes;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod sources;
+#[cfg(test)]
+mod stages;

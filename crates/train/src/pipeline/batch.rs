@@ -11,16 +11,15 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Chunk, Position as Place, Skips};
+use stepwell_data::{Chunk, Ordered, Position as Place, Recorder, Recording, Skips};
 use stepwell_engine::{Cargo as _, Grouper, Part, Purpose, Spares};
 
-use super::Counters;
-use super::cache::{Recorder, Recording};
-use super::ordered::Ordered;
-use super::read::{Parsed, Pass};
+use super::{Counters, Pass};
 use crate::batch::{Examples, Item, Mark, MiniBatch, Position};
 use crate::features::{Features, Gathered, TableInput, append_example};
 use crate::{Error, Result};
+
+type Parsed = stepwell_data::Parsed<Purpose>;
 
 /// How the stream is cut.
 #[derive(Clone, Debug)]

@@ -14,27 +14,18 @@
 //! rows that are pinned and filled, and the dense part; `write` alone writes to the store.
 
 mod batch;
-mod cache;
-mod ordered;
-mod parse;
-mod read;
 mod train;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use stepwell_base::queue::{Receiver, bounded};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
-use stepwell_data::{ReadOptions, Schema};
+use stepwell_data::{CacheFate, CacheMaking, OnFate};
 use stepwell_engine::{Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window};
 
 use self::batch::{BatchEnds, BatchStage, Cut};
-use self::cache::{Cached, Recorder};
-use self::ordered::Ordered;
-use self::parse::ParseStage;
-use self::read::{Parsed, Raw, ReadStage};
 use self::train::{TrainEnds, TrainStage, Trained, Watch};
 use crate::batch::Position;
 use crate::metrics::Metrics;
@@ -43,10 +34,13 @@ use crate::step::Trainer;
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
 
-pub(crate) use self::cache::CacheMaking;
-pub(crate) use self::read::{Pass, Passes};
 pub use self::train::Measured;
 pub(crate) use self::train::Saver;
+
+/// One reading of a part of the data, to train on or to evaluate.
+pub(crate) type Pass = stepwell_data::Pass<Purpose>;
+/// The parts to be read, one after the other.
+pub(crate) type Passes = stepwell_data::Passes<Purpose>;
 
 type Handoff<T> = Arc<Mutex<Option<T>>>;
 
@@ -119,7 +113,6 @@ impl Counters {
 
 /// Everything that the stages are made of.
 pub(crate) struct Parts {
-    pub(crate) schema: Schema,
     pub(crate) block_bytes: usize,
     pub(crate) passes: Passes,
     pub(crate) start: Position,
@@ -141,9 +134,6 @@ pub(crate) struct Outcome {
     pub(crate) planners: Vec<Planner>,
     pub(crate) times: Vec<StageTimes>,
 }
-
-/// Blocks and chunks between `read` and `batch` for each parsing thread.
-pub(crate) const BLOCKS_PER_PARSER: usize = 2;
 
 /// Runs all stages to their end.
 pub(crate) fn run(
@@ -169,8 +159,6 @@ fn wire(
     trained_done: &Handoff<Trained>,
 ) -> (Vec<BoxedStage<Error>>, Finished) {
     let bell = &rhythm.bell;
-    let ordered = Ordered::new(bell, BLOCKS_PER_PARSER * config.threads);
-    let (blocks_in, blocks_out) = bounded(bell, config.threads);
     let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
     let cut = cut(config, parts.saver.is_some(), parts.trainer.model(), rules);
     let stop = parts.times.stop.clone();
@@ -188,9 +176,9 @@ fn wire(
         bell: Arc::clone(bell),
         finished: Arc::clone(trained_done),
     };
-    let cached = Cached::default();
-    let recorder = |making| Recorder::new(making, &cached, &parts.observer, bell);
-    let recorder = parts.cache.map(recorder);
+    let options = parts.trainer.model().features().read_options(parts.block_bytes);
+    let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
+    let reading = stepwell_data::stages(parts.passes, options, config.threads, cache, bell);
     let watch = Watch {
         observer: parts.observer,
         clock: Arc::clone(&rhythm.clock),
@@ -198,18 +186,11 @@ fn wire(
         counters: Arc::clone(&parts.counters),
         stop,
     };
-    let keys_max = parts.trainer.model().features().example_keys_max().unwrap_or(usize::MAX);
-    let options = ReadOptions {
-        block_bytes: parts.block_bytes,
-        example_keys_max: keys_max,
-        ..ReadOptions::new(parts.schema)
-    };
-    let read = ReadStage::new(parts.passes, options, cached, blocks_in, Arc::clone(&ordered));
-    let mut stages: Vec<BoxedStage<Error>> = vec![Box::new(read)];
-    for stage in parse_stages(config.threads, blocks_out, &ordered) {
-        stages.push(Box::new(stage));
-    }
-    let batch_ends = BatchEnds { input: ordered, output: rows.ends.feed, spares: rows.ends.spares };
+    let mut stages = vec![among(reading.read)];
+    stages.extend(reading.parse.into_iter().map(among));
+    let batch_ends =
+        BatchEnds { input: reading.parsed, output: rows.ends.feed, spares: rows.ends.spares };
+    let recorder = reading.recorder;
     stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
     stages.push(among(rows.plan));
     stages.push(among(rows.pull));
@@ -220,15 +201,13 @@ fn wire(
     (stages, rows.finished)
 }
 
-fn parse_stages(
-    threads: usize,
-    blocks: Receiver<Raw>,
-    ordered: &Arc<Ordered<Parsed>>,
-) -> Vec<ParseStage> {
-    let blocks = Arc::new(blocks);
-    let stage =
-        |_| ParseStage { blocks: Arc::clone(&blocks), ordered: Arc::clone(ordered), held: None };
-    (0..threads).map(stage).collect()
+/// Tells an observer what became of a cache.
+fn tells(observer: &Arc<dyn Observer>) -> OnFate {
+    let observer = Arc::clone(observer);
+    Box::new(move |fate| match fate {
+        CacheFate::Made { examples, path } => observer.cached(examples, path),
+        CacheFate::GivenUp(why) => observer.cache_given_up(&why.to_string()),
+    })
 }
 
 fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rules) -> Cut {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use stepwell_data::Sources;
 use stepwell_engine::{Begin, Checkpoint, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
 use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
 use super::Surroundings;
-use super::sources::Sources;
-use crate::capacity::{Capacity, Wanted};
+use crate::capacity::{BLOCK_BYTES, Capacity, Wanted};
 use crate::machine::RowPlaces;
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
@@ -23,9 +23,9 @@ pub(super) fn capacity(
     from: Option<&Checkpoint>,
 ) -> Result<Capacity> {
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
-    let (schema, examples) = (sources.schema, sources.examples);
+    let (schema, examples) = (sources.schema(), sources.examples);
     let dense_bytes = from.map_or(0, |checkpoint| checkpoint.dense.bytes());
-    let cache = sources.cache.as_ref().map(|cache| (cache.blocks, cache.bytes_max()));
+    let cache = sources.cache_room();
     let wanted = Wanted { config, schema, inputs, model, examples, dense_bytes, cache };
     Capacity::plan(&wanted)
 }
@@ -42,9 +42,9 @@ pub(super) struct Built {
 
 /// The model, which knows how long the bags of the data are.
 pub(super) fn model(config: &Config, sources: &Sources) -> Result<Model> {
-    let mut model = Model::build(config, sources.schema)?;
+    let mut model = Model::build(config, sources.schema())?;
     if model.features().has_long_bags()
-        && let Some(chunk) = sources.first_chunk(model.features())
+        && let Some(chunk) = sources.first_chunk(&model.features().read_options(BLOCK_BYTES))
     {
         model.expect_as_in(&chunk);
     }

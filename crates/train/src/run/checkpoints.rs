@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use stepwell_data::{Position as Place, fingerprints};
+use stepwell_data::{Position as Place, Sources, fingerprints};
 use stepwell_engine::{Checkpoint, Saved, file_error};
 use stepwell_settings::{Config, model_settings};
 
 use super::Surroundings;
-use super::sources::Sources;
 use crate::batch::Position;
 use crate::pipeline::Saver;
 use crate::resume::{DataFile, RunState, job_of};

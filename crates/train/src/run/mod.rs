@@ -1,12 +1,10 @@
 //! A run from settings to report: files, capacity, tiers, pipeline, digest.
 
 mod build;
-mod cache;
-mod check;
 mod checkpoints;
 mod figures;
 mod last_step;
-mod sources;
+mod reading;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +13,7 @@ use serde_json::Value;
 use stepwell_base::queue::Bell;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
-use stepwell_data::{DataError, Position as Place, Schema};
+use stepwell_data::{CacheMaking, DataError, Schema};
 use stepwell_engine::{
     Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, TableSpec,
     Times,
@@ -24,15 +22,14 @@ use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
 use self::build::{Built, build, capacity};
-use self::check::check_evaluation;
 use self::figures::assemble;
-pub use self::sources::synth_options;
-use self::sources::{Sources, evaluation_pass, sources, training_passes};
+pub use self::reading::synth_options;
+use self::reading::{PURPOSES, check_evaluation, sources};
 use crate::batch::Position;
 use crate::capacity::Capacity;
 use crate::machine::Machine;
 use crate::models::Model;
-use crate::pipeline::{self, CacheMaking, Counters, Observer, Parts, Pass, Passes, Saver};
+use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
 use crate::report::{self, Report};
 use crate::{Error, Result};
 
@@ -103,22 +100,23 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
-    let begun = cache::begin(&sources)?;
+    let begun = sources.begin_cache()?;
     let start = checkpoints::start(config, around, &sources)?;
     start.resumed.as_ref().map_or(Ok(()), |from| last_step::check(config, from))?;
+    let from = start.position.read_from();
     let notes = sources.notes.iter().cloned();
-    let notes = notes.chain(cache::note(config, &sources, start.position));
+    let notes = notes.chain(sources.cache_note(from));
     let notes = notes.chain(initial_note(config, start.resumed.as_ref()));
     notes.for_each(|note| (around.on_note)(&note));
-    let cache = cache::made_by(config, &sources, begun, start.position);
+    let cache = sources.cache_making(begun, from);
     let built = build(config, around, &sources, start.resumed.as_ref())?;
     let initial = config.checkpoint.initial && start.resumed.is_none();
     let resumed = start.resumed.as_ref().map(|checkpoint| checkpoint.step);
     // Its dense part was taken over, and is large where it has stale rows or a sketch.
     drop(start.resumed);
-    let passes = Box::new(training_passes(config, &sources, start.position)) as Passes;
+    let passes = sources.passes(from, PURPOSES);
     let reads = Reads { passes, start: start.position, cache };
-    let report = finish(config, around, sources, built, (reads, start.saver, initial), begin)?;
+    let report = finish(config, around, built, (reads, start.saver, initial), begin)?;
     if resumed == Some(report.steps) && !report.interrupted {
         (around.on_note)(&format!(
             "nothing was left to train: the run of data.epochs = {} ended with step {}; raise \
@@ -147,20 +145,14 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     let begin = around.machine.clock.seconds();
     let sources = sources(config, &around.stop)?;
     sources.notes.iter().for_each(|note| (around.on_note)(note));
-    let pass = evaluation_pass(&sources, 0).unwrap_or(Pass {
-        purpose: Purpose::Evaluate,
-        epoch: 0,
-        input: Arc::clone(&sources.input),
-        start: Place::default(),
-        end: None,
-        cached: false,
-    });
+    let pass = sources.evaluation(Purpose::Evaluate, 0);
+    let pass = pass.unwrap_or_else(|| sources.whole(Purpose::Evaluate));
     checkpoints::accept_rows(checkpoint, around)?;
     last_step::check_counts(config, checkpoint)?;
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
     let reads = Reads { passes, start: Position::default(), cache: None };
-    let report = finish(config, around, sources, built, (reads, None, false), begin)?;
+    let report = finish(config, around, built, (reads, None, false), begin)?;
     if report.interrupted {
         // A part of the data has no figures of its own.
         return Err(Error::Interrupted);
@@ -200,7 +192,6 @@ struct Reads {
 fn finish(
     config: &Config,
     around: &Surroundings,
-    sources: Sources,
     built: Built,
     (reads, saver, initial): (Reads, Option<Saver>, bool),
     begin: f64,
@@ -214,7 +205,6 @@ fn finish(
     // The place comes first and goes last: stores that merge write into it until they end.
     let Built { mut place, capacity, groups, planners, trainer } = built;
     let parts = Parts {
-        schema: sources.schema,
         block_bytes: capacity.block_bytes,
         passes: reads.passes,
         start: reads.start,

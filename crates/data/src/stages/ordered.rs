@@ -10,7 +10,7 @@ use stepwell_base::queue::Bell;
 
 /// A buffer between workers and one reader that wants the items by number.
 #[derive(Debug)]
-pub(super) struct Ordered<T> {
+pub struct Ordered<T> {
     state: Mutex<State<T>>,
     capacity: u64,
     bell: Arc<Bell>,
@@ -46,7 +46,7 @@ impl<T> Ordered<T> {
     }
 
     /// The next item in order, once it is there.
-    pub(super) fn try_take(&self) -> Option<T> {
+    pub fn try_take(&self) -> Option<T> {
         let mut state = self.lock();
         let next = state.next;
         let item = state.waiting.remove(&next)?;

@@ -6,24 +6,32 @@ use stepwell_base::queue::{Received, Receiver};
 use stepwell_base::stage::{Progress, Stage};
 
 use super::ordered::Ordered;
-use super::read::{Parsed, Raw};
-use crate::{Error, Result};
+use super::pass::Parsed;
+use super::read::Raw;
+use crate::DataError;
 
-pub(super) struct ParseStage {
-    pub(super) blocks: Arc<Receiver<Raw>>,
-    pub(super) ordered: Arc<Ordered<Parsed>>,
+/// Parses blocks, as one of several.
+pub struct ParseStage<P> {
+    blocks: Arc<Receiver<Raw>>,
+    ordered: Arc<Ordered<Parsed<P>>>,
     /// A finished chunk that is too far ahead for now.
-    pub(super) held: Option<(u64, Parsed)>,
+    held: Option<(u64, Parsed<P>)>,
 }
 
-impl Stage for ParseStage {
-    type Error = Error;
+impl<P> ParseStage<P> {
+    pub(super) fn new(blocks: Arc<Receiver<Raw>>, ordered: Arc<Ordered<Parsed<P>>>) -> Self {
+        Self { blocks, ordered, held: None }
+    }
+}
+
+impl<P: Send + Sync> Stage for ParseStage<P> {
+    type Error = DataError;
 
     fn name(&self) -> &'static str {
         "parse"
     }
 
-    fn poll(&mut self) -> Result<Progress> {
+    fn poll(&mut self) -> Result<Progress, DataError> {
         if self.held.is_none() {
             match self.blocks.try_recv() {
                 Received::Item(raw) => {

@@ -4,30 +4,11 @@ use std::sync::Arc;
 
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Block, Chunk, Decoder, Input, Position, ReadOptions, Source};
-use stepwell_engine::Purpose;
 
-use super::cache::Cached;
 use super::ordered::Ordered;
-
-use crate::{Error, Result};
-
-/// One reading of a part of the data.
-#[derive(Clone, Debug)]
-pub(crate) struct Pass {
-    pub(crate) purpose: Purpose,
-    pub(crate) epoch: u64,
-    pub(crate) input: Arc<Input>,
-    pub(crate) start: Position,
-    /// The place behind the part; none for the end of the files.
-    pub(crate) end: Option<Position>,
-    /// Whether a cache is read in the place of `input`, which a pass before this one makes if it
-    /// can.
-    pub(crate) cached: bool,
-}
-
-/// The parts to be read, one after the other.
-pub(crate) type Passes = Box<dyn Iterator<Item = Pass> + Send>;
+use super::pass::{Parsed, Pass, Passes};
+use super::record::Cached;
+use crate::{Block, DataError, Decoder, Position, ReadOptions, Source};
 
 /// A block to be parsed.
 #[derive(Debug)]
@@ -37,50 +18,41 @@ pub(super) struct Raw {
     pub(super) block: Block,
 }
 
-/// What reaches the cutter, in order.
 #[derive(Debug)]
-pub(super) enum Parsed {
-    Begin(Arc<Pass>),
-    Chunk(Box<Chunk>),
-    End(Arc<Pass>),
-    /// No pass will follow.
-    Last,
-}
-
-#[derive(Debug)]
-enum Outgoing {
+enum Outgoing<P> {
     Raw(Raw),
-    Sign(u64, Parsed),
+    Sign(u64, Parsed<P>),
 }
 
 /// A pass being read.
-struct Open {
-    pass: Arc<Pass>,
+struct Open<P> {
+    pass: Arc<Pass<P>>,
     source: Source,
     decoder: Decoder,
 }
 
-pub(super) struct ReadStage {
-    passes: Passes,
+/// Reads passes, one after the other.
+pub struct ReadStage<P> {
+    passes: Passes<P>,
     /// A pass that waits for its cache.
-    waiting: Option<Pass>,
+    waiting: Option<Pass<P>>,
     cache: Cached,
-    open: Option<Open>,
-    outgoing: Option<Outgoing>,
+    open: Option<Open<P>>,
+    outgoing: Option<Outgoing<P>>,
     number: u64,
     finished: bool,
     options: ReadOptions,
     blocks: Sender<Raw>,
-    ordered: Arc<Ordered<Parsed>>,
+    ordered: Arc<Ordered<Parsed<P>>>,
 }
 
-impl ReadStage {
+impl<P> ReadStage<P> {
     pub(super) fn new(
-        passes: Passes,
+        passes: Passes<P>,
         options: ReadOptions,
         cache: Cached,
         blocks: Sender<Raw>,
-        ordered: Arc<Ordered<Parsed>>,
+        ordered: Arc<Ordered<Parsed<P>>>,
     ) -> Self {
         Self {
             passes,
@@ -117,7 +89,7 @@ impl ReadStage {
     }
 
     /// The next thing to hand on; none at the very end.
-    fn next(&mut self) -> Result<Option<Outgoing>> {
+    fn next(&mut self) -> Result<Option<Outgoing<P>>, DataError> {
         if let Some(open) = &mut self.open {
             let decoder = open.decoder.clone();
             if let Some(block) = open.next_block()? {
@@ -139,7 +111,7 @@ impl ReadStage {
         Ok(Some(Outgoing::Sign(self.number(), Parsed::Last)))
     }
 
-    fn enter(&self, pass: &Arc<Pass>) -> Result<Open> {
+    fn enter(&self, pass: &Arc<Pass<P>>) -> Result<Open<P>, DataError> {
         let options = ReadOptions { start: pass.start, ..self.options };
         let source = Source::open(&pass.input, &options)?;
         let decoder = Decoder::new(&pass.input, options.schema);
@@ -147,9 +119,9 @@ impl ReadStage {
     }
 }
 
-impl Open {
+impl<P> Open<P> {
     /// The next block that begins before the end of the pass.
-    fn next_block(&mut self) -> Result<Option<Block>> {
+    fn next_block(&mut self) -> Result<Option<Block>, DataError> {
         let mut block = Block::default();
         if !self.source.next_block(&mut block)? {
             return Ok(None);
@@ -159,14 +131,14 @@ impl Open {
     }
 }
 
-impl Stage for ReadStage {
-    type Error = Error;
+impl<P: Send + Sync> Stage for ReadStage<P> {
+    type Error = DataError;
 
     fn name(&self) -> &'static str {
         "read"
     }
 
-    fn poll(&mut self) -> Result<Progress> {
+    fn poll(&mut self) -> Result<Progress, DataError> {
         if self.outgoing.is_none() {
             if self.waits() {
                 return Ok(Progress::Blocked);

@@ -1,37 +1,54 @@
 //! Writes the cache of the data while the data goes by, and hands it to whoever reads next.
 //!
-//! The stage that has the chunks in order writes them, before it cuts them; what it cut is on its
-//! way before the file is synced, so that training goes on meanwhile. A pass that reads the cache
-//! waits until it is whole.
+//! Who has the chunks in order has them written, before he cuts them; what he cut is on its way
+//! before the file is synced, so that training goes on meanwhile. A pass that reads the cache waits
+//! until it is whole.
 //!
-//! Failure   Where the disk refuses, the cache is given up with a word to the observer, and passes
-//!           that were to read it read the text: the model is the same.
+//! Failure   Where the disk refuses, the cache is given up, which somebody is told, and passes that
+//!           were to read it read the text: the examples are the same.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use stepwell_base::queue::Bell;
-use stepwell_data::{CacheWriter, Chunk, DataError, Input};
 
-use super::Observer;
-use super::read::Pass;
-use crate::Result;
+use super::pass::Pass;
+use crate::{CacheWriter, Chunk, DataError, Input};
 
 /// What became of the cache, once that is known: it is whole, or there will be none.
 pub(super) type Cached = Arc<OnceLock<Option<Arc<Input>>>>;
 
 /// A cache to be made.
-pub(crate) struct CacheMaking {
-    pub(crate) writer: CacheWriter,
-    pub(crate) path: PathBuf,
+pub struct CacheMaking {
+    /// Writes it.
+    pub writer: CacheWriter,
+    /// Where it will be.
+    pub path: PathBuf,
     /// What it is made of.
-    pub(crate) input: Arc<Input>,
+    pub input: Arc<Input>,
     /// The epoch that reads all of it.
-    pub(crate) epoch: u64,
+    pub epoch: u64,
 }
 
+/// What became of a cache.
+#[derive(Debug)]
+pub enum CacheFate<'a> {
+    /// It is whole.
+    Made {
+        /// Examples in it.
+        examples: u64,
+        /// Where it is.
+        path: &'a Path,
+    },
+    /// The disk refused it.
+    GivenUp(&'a DataError),
+}
+
+/// Told what became of a cache.
+pub type OnFate = Box<dyn Fn(CacheFate<'_>) + Send>;
+
 /// Makes the cache.
-pub(super) struct Recorder {
+pub struct Recorder {
     making: CacheMaking,
     fate: Fate,
     /// Whether all of the input went by.
@@ -41,14 +58,14 @@ pub(super) struct Recorder {
 /// Who is told what became of the cache.
 struct Fate {
     cached: Cached,
-    observer: Arc<dyn Observer>,
+    on_fate: OnFate,
     /// Rung when it is known, which no queue shows.
     bell: Arc<Bell>,
 }
 
 /// Whether there still is a cache to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recording {
+pub enum Recording {
     /// There is.
     On,
     /// The disk refused it.
@@ -57,22 +74,28 @@ pub(super) enum Recording {
 
 impl Recorder {
     pub(super) fn new(
-        making: CacheMaking,
+        (making, on_fate): (CacheMaking, OnFate),
         cached: &Cached,
-        observer: &Arc<dyn Observer>,
         bell: &Arc<Bell>,
     ) -> Self {
-        let (cached, observer) = (Arc::clone(cached), Arc::clone(observer));
-        let fate = Fate { cached, observer, bell: Arc::clone(bell) };
+        let fate = Fate { cached: Arc::clone(cached), on_fate, bell: Arc::clone(bell) };
         Self { making, fate, whole: false }
     }
 
-    fn takes(&self, pass: &Pass) -> bool {
+    fn takes<P>(&self, pass: &Pass<P>) -> bool {
         pass.epoch == self.making.epoch && Arc::ptr_eq(&pass.input, &self.making.input)
     }
 
     /// The next chunk of `pass`, of which `examples` examples and all malformed lines lie in it.
-    pub(super) fn add(&mut self, pass: &Pass, chunk: &Chunk, examples: usize) -> Result<Recording> {
+    ///
+    /// # Errors
+    /// Whatever else than the disk refuses it, as [`CacheWriter::add`].
+    pub fn add<P>(
+        &mut self,
+        pass: &Pass<P>,
+        chunk: &Chunk,
+        examples: usize,
+    ) -> Result<Recording, DataError> {
         if !self.takes(pass) {
             return Ok(Recording::On);
         }
@@ -81,28 +104,32 @@ impl Recorder {
                 self.fate.given_up(&refused);
                 Ok(Recording::GivenUp)
             }
-            added => Ok(added.map(|()| Recording::On)?),
+            added => added.map(|()| Recording::On),
         }
     }
 
     /// `pass` is over.
-    pub(super) fn end(&mut self, pass: &Pass) {
+    pub fn end<P>(&mut self, pass: &Pass<P>) {
         self.whole |= self.takes(pass) && pass.end.is_none();
     }
 
     /// Whether there is a cache to complete.
-    pub(super) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.whole
     }
 
     /// Gives the cache its name, and to its readers.
-    pub(super) fn finish(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Whatever else than the disk refuses it, as [`CacheWriter::finish`].
+    pub fn finish(self) -> Result<(), DataError> {
         let Self { making, fate, .. } = self;
         match making.writer.finish() {
             Err(refused @ DataError::Packing { .. }) => fate.given_up(&refused),
             made => {
                 let cache = made?;
-                fate.observer.cached(cache.examples(), &making.path);
+                let (examples, path) = (cache.examples(), &*making.path);
+                (fate.on_fate)(CacheFate::Made { examples, path });
                 fate.is(Some(Arc::new(Input::Cache(Arc::new(cache)))));
             }
         }
@@ -112,7 +139,7 @@ impl Recorder {
 
 impl Fate {
     fn given_up(&self, why: &DataError) {
-        self.observer.cache_given_up(&why.to_string());
+        (self.on_fate)(CacheFate::GivenUp(why));
         self.is(None);
     }
 

@@ -1,0 +1,164 @@
+//! What becomes of `data.cache`: a cache that is read, or one that is made.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{ReadFrom, SourceOptions, Sources};
+use crate::{
+    CacheAt, CacheMaking, CacheWriter, DataCache, DataError, Input, PackedWriter, Position, Schema,
+    SourceFile,
+};
+
+/// A cache that is to be made.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    path: PathBuf,
+    /// The files of text as they are now.
+    sources: Vec<SourceFile>,
+    /// Blocks that it has at most.
+    pub(super) blocks: u64,
+    /// Malformed lines that it remembers at most.
+    malformed: u64,
+}
+
+impl Wanted {
+    /// The most bytes that making it takes, and reading it afterwards.
+    fn bytes_max(&self, schema: Schema) -> u64 {
+        CacheWriter::bytes_max(&self.sources, schema, self.blocks, self.malformed)
+    }
+}
+
+/// What there is at `data.cache`.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) cache: Option<Arc<DataCache>>,
+    pub(super) wanted: Option<Wanted>,
+    pub(super) note: Option<String>,
+}
+
+/// Looks for the cache of `files`, before anything else reads them; a run also reads `others`.
+pub(super) fn find(
+    options: &SourceOptions,
+    files: &[PathBuf],
+    others: &[PathBuf],
+) -> Result<Found, DataError> {
+    let Some(path) = &options.cache else { return Ok(Found::default()) };
+    check_place(options, path, files.iter().chain(others))?;
+    let sources = files.iter().map(|file| SourceFile::of(file)).collect::<Result<Vec<_>, _>>()?;
+    let note = match DataCache::find(path, files, &sources, options.schema)? {
+        CacheAt::Whole(cache) => {
+            return Ok(Found { cache: Some(Arc::new(cache)), ..Found::default() });
+        }
+        CacheAt::Absent => None,
+        CacheAt::Other(why) => Some(format!(
+            "{} was made of other data ({why}): the data is parsed, and the cache made anew",
+            path.display()
+        )),
+    };
+    // Training and evaluation may be two parts of the data.
+    let malformed = options.skip_max.saturating_mul(2);
+    let wanted = Wanted { path: path.clone(), sources, blocks: 0, malformed };
+    Ok(Found { cache: None, wanted: Some(wanted), note })
+}
+
+/// Refuses a place for the cache that the run reads or keeps something else in.
+fn check_place<'a>(
+    options: &SourceOptions,
+    path: &Path,
+    reads: impl Iterator<Item = &'a PathBuf>,
+) -> Result<(), DataError> {
+    let fail = |what: &str| {
+        let path = path.display();
+        Err(DataError::Options(format!("data.cache = {path} {what}: name another place for it")))
+    };
+    let places = [path.to_owned(), PackedWriter::unfinished(path)].map(|place| real(&place));
+    for file in reads.map(|file| real(file)) {
+        if file == places[0] {
+            return fail("is one of the data files");
+        }
+        if file == places[1] {
+            return fail(&format!("is written as {} first, a data file", places[1].display()));
+        }
+    }
+    for (key, taken) in &options.taken {
+        if places.contains(&real(taken)) {
+            return fail(&format!("is {key} too"));
+        }
+    }
+    Ok(())
+}
+
+/// Where a path leads; where nothing is there yet, as it stands.
+fn real(path: &Path) -> PathBuf {
+    let there = path.canonicalize().or_else(|_| std::path::absolute(path));
+    there.unwrap_or_else(|_| path.to_owned())
+}
+
+/// Refuses a cache that stands among the text it may have been made of: its examples would be
+/// trained on twice.
+pub(super) fn check_apart(files: &[PathBuf]) -> Result<(), DataError> {
+    let Some(cache) = DataCache::among_text(files)? else { return Ok(()) };
+    Err(DataError::Options(format!(
+        "{} is a cache that data.cache made of text, and stands among text: name it alone, or \
+         leave it out",
+        cache.display()
+    )))
+}
+
+/// Whether a run that reads the cache skips no more lines than it may; one that skips more reads
+/// the text, to stop where and why it stops without a cache.
+pub(super) fn skips_fit(cache: &DataCache, boundary: Option<Position>, skip_max: u64) -> bool {
+    let all = Position { file: u32::MAX, line: 0 };
+    let (train, evaluate) = cache.malformed_around(boundary.unwrap_or(all));
+    train.max(evaluate) <= skip_max
+}
+
+/// What to say where they do not fit.
+pub(super) fn skips_note(cache: &DataCache, skip_max: u64) -> String {
+    let path = cache.path().display();
+    format!(
+        "{path} has malformed lines beyond data.skip_max = {skip_max}: the text is read instead"
+    )
+}
+
+impl Sources {
+    /// Begins the cache, where one is to be made; dropped, it leaves nothing.
+    ///
+    /// # Errors
+    /// A place where it cannot be written.
+    pub fn begin_cache(&self) -> Result<Option<CacheWriter>, DataError> {
+        let Some(Wanted { path, sources: now, blocks, .. }) = &self.wanted else { return Ok(None) };
+        CacheWriter::new(path, self.input.files(), now, self.schema(), *blocks).map(Some)
+    }
+
+    /// What was begun, where a run from `from` on has an epoch left that reads all of the data.
+    pub fn cache_making(&self, begun: Option<CacheWriter>, from: ReadFrom) -> Option<CacheMaking> {
+        let epoch = from.epoch_made();
+        let writer = begun.filter(|_| epoch < self.options.epochs)?;
+        let (path, input) = (writer.path().to_owned(), Arc::clone(&self.input));
+        Some(CacheMaking { writer, path, input, epoch })
+    }
+
+    /// Blocks of the cache that is to be made, and the most bytes that making and reading it takes.
+    pub fn cache_room(&self) -> Option<(u64, u64)> {
+        let wanted = self.wanted.as_ref()?;
+        Some((wanted.blocks, wanted.bytes_max(self.schema())))
+    }
+
+    /// What to say of the cache in a run that begins at `from`.
+    pub fn cache_note(&self, from: ReadFrom) -> Option<String> {
+        let path = self.options.cache.as_ref()?.display();
+        if let Input::Cache(cache) = &*self.input {
+            let examples = cache.examples();
+            return Some(format!("reading {path}, {examples} examples, in the place of the text"));
+        }
+        self.wanted.as_ref()?;
+        let epoch = from.epoch_made();
+        let end = match epoch >= self.options.epochs {
+            true => "no later one is left to make it in".to_owned(),
+            false => format!("epoch {} makes it", epoch + 1),
+        };
+        (epoch > from.epoch)
+            .then(|| format!("{path} is not made in an epoch that is resumed in its middle: {end}"))
+    }
+}

@@ -1,0 +1,254 @@
+//! What a run reads: files or the built-in stream, cut into passes.
+//!
+//! Why       A run reads its data several times: it counts the lines, looks at what it evaluates
+//!           on, trains epoch by epoch, evaluates, and may go on in the middle. All of these have
+//!           to mean the same files, the same cut between training and evaluation, the same cache.
+//! How       [`Sources::find`] resolves names, looks for a cache and places the cut. From then on
+//!           the data is a list of [`Pass`]es, for [`crate::stages`] to read.
+//! Failure   What can be known before the first step is told here, in one line that names the file
+//!           and the mend.
+//! Cost      Where a tail is evaluated on and there is no cache, all lines are counted.
+
+mod cache;
+mod check;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stepwell_base::stop::StopRequest;
+
+use self::cache::{Found, Wanted};
+use crate::{
+    Block, CacheWriter, Chunk, DataError, Decoder, Input, Pass, Passes, Position, ReadOptions,
+    Schema, Source, SynthOptions, empty_note, lines_of_each_until, repeated_note, resolve,
+};
+
+/// What a run wants to read.
+#[derive(Clone, Debug)]
+pub struct SourceOptions {
+    /// Columns of the data.
+    pub schema: Schema,
+    /// Files or patterns; none for the built-in stream.
+    pub paths: Vec<String>,
+    /// The built-in stream.
+    pub stream: SynthOptions,
+    /// Files or patterns to evaluate on; none for the tail of the data.
+    pub eval_paths: Vec<String>,
+    /// Share of the data that its tail has.
+    pub eval_fraction: f64,
+    /// Times the training part is read.
+    pub epochs: u64,
+    /// Malformed lines of a pass that are skipped before one is an error.
+    pub skip_max: u64,
+    /// Where the cache of the text is, or will be.
+    pub cache: Option<PathBuf>,
+    /// Places that the run keeps something else in, where no cache may be, by their settings.
+    pub taken: Vec<(&'static str, PathBuf)>,
+    /// Threads that may parse at once.
+    pub threads: usize,
+}
+
+/// A place from which a run reads on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadFrom {
+    /// Times the training part was read to its end.
+    pub epoch: u64,
+    /// The place in the training part.
+    pub place: Position,
+}
+
+/// What a run calls its passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purposes<P> {
+    /// Those of the training part.
+    pub train: P,
+    /// Those of what is evaluated on.
+    pub evaluate: P,
+}
+
+/// What a run reads.
+#[derive(Debug)]
+pub struct Sources {
+    options: SourceOptions,
+    /// All of the data, or what is trained on.
+    pub input: Arc<Input>,
+    /// None to evaluate on the tail of `input`.
+    pub eval_input: Option<Arc<Input>>,
+    /// Behind the training part; none for the end of the input.
+    pub boundary: Option<Position>,
+    /// Lines of an epoch, where they were counted.
+    pub examples: Option<u64>,
+    /// The cache that is made of `input`, where one is.
+    wanted: Option<Wanted>,
+    /// What to say of empty files and repeated ones, and of a cache that is not used.
+    pub notes: Vec<String>,
+}
+
+impl Sources {
+    /// Finds what `options` name, and counts its lines where that is needed, until somebody asks to
+    /// `stop`.
+    ///
+    /// # Errors
+    /// Files that cannot be read or do not belong together, and [`DataError::Stopped`].
+    pub fn find(options: SourceOptions, stop: &StopRequest) -> Result<Self, DataError> {
+        let input = match options.paths.as_slice() {
+            [] => Input::synth(&options.stream)?,
+            paths => Input::Files(resolve(paths)?),
+        };
+        let eval_input = match options.eval_paths.as_slice() {
+            [] => None,
+            paths => Some(Arc::new(Input::Files(resolve(paths)?))),
+        };
+        let eval_files = eval_input.as_deref().map_or(&[][..], Input::files);
+        let mut notes = Vec::new();
+        notes.extend(empty_note(input.files(), "data files")?);
+        notes.extend(empty_note(eval_files, "files to evaluate on")?);
+        notes.extend(repeated_note(input.files(), "data files"));
+        notes.extend(repeated_note(eval_files, "files to evaluate on"));
+        cache::check_apart(input.files())?;
+        cache::check_apart(eval_files)?;
+        let Found { cache, mut wanted, note } = cache::find(&options, input.files(), eval_files)?;
+        notes.extend(note);
+        let (mut boundary, mut examples) = (None, None);
+        if eval_input.is_none() && options.eval_fraction > 0.0 {
+            let lines = match &cache {
+                Some(cache) => cache.lines_of_each(),
+                None => lines(&input, stop)?,
+            };
+            let total: u64 = lines.iter().sum();
+            boundary = Some(place_of(train_part(options.eval_fraction, total), &lines));
+            examples = Some(total);
+        }
+        if let Some(wanted) = &mut wanted {
+            wanted.blocks = CacheWriter::blocks_max(input.files(), examples, options.schema);
+        }
+        let input = match cache {
+            Some(cache) if cache::skips_fit(&cache, boundary, options.skip_max) => {
+                Input::Cache(cache)
+            }
+            Some(cache) => {
+                notes.push(cache::skips_note(&cache, options.skip_max));
+                input
+            }
+            None => input,
+        };
+        let input = Arc::new(input);
+        Ok(Self { options, input, eval_input, boundary, examples, wanted, notes })
+    }
+
+    /// Columns of the data.
+    pub fn schema(&self) -> Schema {
+        self.options.schema
+    }
+
+    /// The examples of the first block; none where there are none. What is wrong with it is for who
+    /// reads it in earnest.
+    pub fn first_chunk(&self, options: &ReadOptions) -> Option<Chunk> {
+        let mut source = Source::open(&self.input, options).ok()?;
+        let mut block = Block::default();
+        if !source.next_block(&mut block).ok()? {
+            return None;
+        }
+        let decoder = Decoder::new(&self.input, options.schema);
+        let mut chunk = decoder.chunk();
+        decoder.decode(&block, &mut chunk).ok()?;
+        (!chunk.is_empty()).then_some(chunk)
+    }
+
+    /// Training and evaluation of every epoch from `from` on, made as they are read.
+    pub fn passes<P>(&self, from: ReadFrom, purposes: Purposes<P>) -> Passes<P>
+    where
+        P: Clone + Send + 'static,
+    {
+        let (input, end) = (Arc::clone(&self.input), self.boundary);
+        let Purposes { train, evaluate } = purposes;
+        let evaluation = self.evaluation(evaluate, 0);
+        // Epochs behind the one that makes the cache read it.
+        let made = self.wanted.is_some().then(|| from.epoch_made());
+        let own_tail = self.eval_input.is_none();
+        Box::new((from.epoch..self.options.epochs).flat_map(move |epoch| {
+            let start = if epoch == from.epoch { from.place } else { Position::default() };
+            let (purpose, input) = (train.clone(), Arc::clone(&input));
+            let cached = made.is_some_and(|made| epoch > made);
+            let train = Pass { purpose, epoch, input, start, end, cached };
+            let cached = cached && own_tail;
+            let evaluation = evaluation.clone().map(|pass| Pass { epoch, cached, ..pass });
+            std::iter::once(train).chain(evaluation)
+        }))
+    }
+
+    /// What is evaluated on after each epoch, if anything is.
+    pub fn evaluation<P>(&self, purpose: P, epoch: u64) -> Option<Pass<P>> {
+        let (input, start) = match (&self.eval_input, self.boundary) {
+            (Some(input), _) => (input, Position::default()),
+            (None, Some(boundary)) => (&self.input, boundary),
+            (None, None) => return None,
+        };
+        let input = Arc::clone(input);
+        Some(Pass { purpose, epoch, input, start, end: None, cached: false })
+    }
+
+    /// All of the data.
+    pub fn whole<P>(&self, purpose: P) -> Pass<P> {
+        let (input, start) = (Arc::clone(&self.input), Position::default());
+        Pass { purpose, epoch: 0, input, start, end: None, cached: false }
+    }
+}
+
+impl ReadFrom {
+    /// The epoch that makes a cache: the first that is read from its start.
+    fn epoch_made(self) -> u64 {
+        self.epoch + u64::from(self.place != Position::default())
+    }
+}
+
+/// Lines of each file: counting reads all of them.
+fn lines(input: &Input, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
+    match input {
+        Input::Files(files) => lines_of_each_until(files, stop),
+        input => input.lines_of_each(),
+    }
+}
+
+/// Lines of the training part: all but the tail, whose length is rounded, a half up. Scripts that
+/// compare with other trainers use the same rule.
+fn train_part(eval_fraction: f64, total: u64) -> u64 {
+    total - (total as f64 * eval_fraction).round() as u64
+}
+
+/// The place before line `ordinal` of all files together.
+fn place_of(ordinal: u64, lines: &[u64]) -> Position {
+    let mut left = ordinal;
+    for (file, count) in lines.iter().enumerate() {
+        if left < *count || file + 1 == lines.len() {
+            return Position { file: file as u32, line: left };
+        }
+        left -= count;
+    }
+    Position::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_rounded_a_half_up() {
+        let tail = |total, eval_fraction| total - train_part(eval_fraction, total);
+        assert_eq!((tail(9999, 0.2), tail(9998, 0.2), tail(9997, 0.2)), (2000, 2000, 1999));
+        // To the even number it would be 0, 2, 2.
+        assert_eq!((tail(1, 0.5), tail(3, 0.5), tail(5, 0.5)), (1, 2, 3));
+        assert_eq!((tail(0, 0.5), tail(7, 0.0), tail(1, 0.999)), (0, 0, 1));
+    }
+
+    #[test]
+    fn places_of_ordinals() {
+        let lines = [3, 1, 4];
+        let at = |ordinal| {
+            let place = place_of(ordinal, &lines);
+            (place.file, place.line)
+        };
+        assert_eq!((at(0), at(2), at(3), at(4)), ((0, 0), (0, 2), (1, 0), (2, 0)));
+        assert_eq!(at(8), (2, 4));
+    }
+}

@@ -1,0 +1,71 @@
+//! What a run reads, as its settings say it.
+
+use stepwell_base::stop::StopRequest;
+use stepwell_data::{
+    Position as Place, Purposes, ReadFrom, Schema, SourceOptions, Sources, SynthOptions,
+};
+use stepwell_engine::Purpose;
+use stepwell_settings::Config;
+
+use crate::Result;
+use crate::batch::Position;
+use crate::capacity::BLOCK_BYTES;
+use crate::features::Features;
+
+/// What passes are for.
+pub(super) const PURPOSES: Purposes<Purpose> =
+    Purposes { train: Purpose::Train, evaluate: Purpose::Evaluate };
+
+/// The options of the built-in stream.
+pub fn synth_options(config: &Config) -> SynthOptions {
+    SynthOptions {
+        seed: config.seed,
+        examples: config.synth.examples,
+        vocab_scale: config.synth.vocab_scale,
+        ..SynthOptions::default()
+    }
+}
+
+/// What `config` names to read.
+pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
+    let data = config.data.clone();
+    let taken = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
+    let taken = taken.into_iter().filter_map(|(key, place)| Some((key, place.clone()?)));
+    let options = SourceOptions {
+        schema: Schema::CRITEO,
+        paths: data.paths,
+        stream: synth_options(config),
+        eval_paths: data.eval_paths,
+        eval_fraction: data.eval_fraction,
+        epochs: data.epochs,
+        skip_max: data.skip_max,
+        cache: data.cache,
+        taken: taken.collect(),
+        threads: config.threads,
+    };
+    Ok(Sources::find(options, stop)?)
+}
+
+/// Reads all that an evaluation of this run will read, and counts its examples; none where there is
+/// nothing to find.
+///
+/// # Errors
+/// Those of the evaluation, were it now, and that somebody asked to stop.
+pub(super) fn check_evaluation(
+    config: &Config,
+    sources: &Sources,
+    stop: &StopRequest,
+) -> Result<Option<u64>> {
+    let Some(pass) = sources.to_check() else { return Ok(None) };
+    let features = Features::of(config, sources.schema())?;
+    let options = features.read_options(BLOCK_BYTES);
+    let accept = |chunk: &_, files: &_| features.refuse_too_many(chunk, files);
+    sources.check(&pass, options, stop, accept).map(Some)
+}
+
+impl Position {
+    /// Where reading goes on.
+    pub(super) fn read_from(self) -> ReadFrom {
+        ReadFrom { epoch: self.epoch, place: Place { file: self.file, line: self.line } }
+    }
+}
