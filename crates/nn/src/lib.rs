@@ -17,6 +17,7 @@
 
 #![deny(unsafe_code)]
 
+mod auc;
 mod error;
 mod gemm;
 mod graph;
@@ -27,6 +28,7 @@ mod parameter;
 mod scalar;
 mod tree;
 
+pub use auc::{Auc, AucValue};
 pub use error::GraphError;
 pub use gemm::{Bf16Kernel, Gemm, Precision, bf16_kernel};
 pub use graph::{

@@ -6,10 +6,10 @@ use stepwell_base::budget::Budget;
 use stepwell_data::{BLOCKS_PER_PARSER, Input, Schema};
 use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{BATCHES_QUEUED, Load, SPARES, TableLoad, TableSpec, TierOptions, TierPlan};
+use stepwell_nn::Auc;
 use stepwell_settings::Config;
 
 use crate::batch::mini_batch_bytes_max;
-use crate::metrics::Auc;
 use crate::models::{Model, named};
 use crate::step::Trainer;
 use crate::{Error, Result};

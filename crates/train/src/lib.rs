@@ -24,7 +24,7 @@ pub use batch::Position;
 pub use capacity::{Capacity, slab_bytes};
 pub use error::{Error, Result};
 pub use machine::{Checkpoints, Files, Machine, Places, RowPlaces, Sizes};
-pub use metrics::{Auc, AucValue, Meter, Metrics};
+pub use metrics::{Meter, Metrics};
 pub use models::kernels;
 pub use pipeline::{Measured, Observer, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};

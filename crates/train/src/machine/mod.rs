@@ -1,5 +1,5 @@
-//! The machine that a run is on: its clock, its threads, where rows and checkpoints lie, and what of
-//! it is drawn by lot. A run asks it and does not know which it is, the real one or a simulated.
+//! The machine that a run is on: its clock, its threads, where rows and checkpoints lie, and what
+//! is drawn by lot. A run asks it and does not know which it is, the real one or a simulated one.
 
 mod files;
 

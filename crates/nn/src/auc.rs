@@ -9,7 +9,7 @@
 //! Bounds: 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
 
 /// Scores that are kept one by one at most.
-pub(super) const EXACT_SCORES_MAX: usize = 4 << 20;
+const EXACT_SCORES_MAX: usize = 4 << 20;
 
 const BIN_BITS: u32 = 20;
 

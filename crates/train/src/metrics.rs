@@ -1,10 +1,7 @@
 //! How good the scores are: AUC, log loss, normalised entropy, calibration.
 
-mod auc;
-
 use serde::Serialize;
-
-pub use auc::{Auc, AucValue};
+use stepwell_nn::Auc;
 
 /// The figures of one pass over examples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
