@@ -70,7 +70,10 @@ impl Grouper {
         request.clear_rows();
         self.begin();
         self.number_rows(keys, salt, request);
-        self.sort_bags(request);
+        match request.is_weighed() {
+            true => self.sort_bags::<true>(request),
+            false => self.sort_bags::<false>(request),
+        }
     }
 
     /// Makes every place vacant.
@@ -144,7 +147,7 @@ impl Grouper {
     }
 
     /// A counting sort of bags by row; stable, so bags stay in example order within a row.
-    fn sort_bags(&mut self, request: &mut Request) {
+    fn sort_bags<const WEIGHED: bool>(&mut self, request: &mut Request) {
         let mut end = 0;
         request.row_ends.reserve_exact(self.starts.len());
         for start in &mut self.starts {
@@ -160,8 +163,8 @@ impl Grouper {
             while occurrence < *bag_end as usize {
                 let place = &mut self.starts[request.occurrence_rows[occurrence] as usize];
                 request.bags[*place as usize] = bag as u32;
-                if let Some(factor) = request.factors.get(occurrence) {
-                    request.bag_factors[*place as usize] = *factor;
+                if WEIGHED {
+                    request.bag_factors[*place as usize] = request.factors[occurrence];
                 }
                 *place += 1;
                 occurrence += 1;

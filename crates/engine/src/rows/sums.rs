@@ -93,7 +93,7 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
             1 => self.start(0, bags.start, &mut seen),
             2 => {
                 self.start(0, bags.start, &mut seen);
-                let bag = self.gradients.of(bags.start + 1, &mut seen);
+                let bag = self.gradients.of::<WEIGHED>(bags.start + 1, &mut seen);
                 let (embedding, wide) = self.place(0);
                 bag.add_to::<WEIGHED>(embedding);
                 for sum in wide {
@@ -133,7 +133,7 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
     /// Begins the sum number `place` of the stack with the bag number `at`.
     #[inline(always)]
     fn start(&mut self, place: usize, at: usize, seen: &mut Seen) {
-        let bag = self.gradients.of(at, seen);
+        let bag = self.gradients.of::<WEIGHED>(at, seen);
         let (embedding, wide) = self.place(place);
         bag.copy_to::<WEIGHED>(embedding);
         wide.fill(bag.wide::<WEIGHED>());
@@ -148,17 +148,12 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         let mut of_wide = wide.first().copied().unwrap_or_default();
         let next = if let Ok(sum) = <&mut [f32; TILE]>::try_from(&mut *embedding) {
             let mut in_register = *sum;
-            let next = gradients.each(bags, end, seen, |bag| {
-                bag.add_to::<WEIGHED>(&mut in_register);
-                of_wide += bag.wide::<WEIGHED>();
-            });
+            let sums = (&mut in_register[..], &mut of_wide);
+            let next = gradients.add_each::<WEIGHED>(bags, end, sums, seen);
             *sum = in_register;
             next
         } else {
-            gradients.each(bags, end, seen, |bag| {
-                bag.add_to::<WEIGHED>(embedding);
-                of_wide += bag.wide::<WEIGHED>();
-            })
+            gradients.add_each::<WEIGHED>(bags, end, (embedding, &mut of_wide), seen)
         };
         wide.fill(of_wide);
         next
@@ -242,7 +237,7 @@ impl<'a> BagGradients<'a> {
 
     /// The gradient of the bag number `at`. A later one is asked for.
     #[inline(always)]
-    fn of(&self, at: usize, seen: &mut Seen) -> BagGradient<'a> {
+    fn of<const WEIGHED: bool>(&self, at: usize, seen: &mut Seen) -> BagGradient<'a> {
         if self.dim > 0
             && let Some(ahead) = self.bags.get(at + BAGS_AHEAD)
         {
@@ -254,7 +249,7 @@ impl<'a> BagGradients<'a> {
         BagGradient {
             values: self.embedding(bag, example),
             d_wide: self.d_first_order[example as usize],
-            factor: self.factors.get(at).copied().unwrap_or(1.0),
+            factor: if WEIGHED { self.factors[at] } else { 1.0 },
         }
     }
 
@@ -268,19 +263,21 @@ impl<'a> BagGradients<'a> {
         &self.d_x[start..start + self.dim]
     }
 
-    /// Gives `take` the gradients of those of `bags` that lie before `end`; gives the number of the
-    /// first that does not.
+    /// Adds the gradients of those of `bags` that lie before `end`; gives the number of the first
+    /// that does not. The loop takes no closure: one was compiled apart, and called for each bag.
     #[inline(always)]
-    fn each(
+    fn add_each<const WEIGHED: bool>(
         &self,
         bags: Range<usize>,
         end: u32,
+        (embedding, wide): (&mut [f32], &mut f32),
         seen: &mut Seen,
-        mut take: impl FnMut(BagGradient<'a>),
     ) -> usize {
         let mut at = bags.start;
         while at < bags.end && self.bags[at] < end {
-            take(self.of(at, seen));
+            let bag = self.of::<WEIGHED>(at, seen);
+            bag.add_to::<WEIGHED>(embedding);
+            *wide += bag.wide::<WEIGHED>();
             at += 1;
         }
         at

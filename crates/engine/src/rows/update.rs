@@ -74,7 +74,11 @@ impl Update<'_> {
     }
 
     fn update(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
-        Arch::new().dispatch(Rows { update: self, rows, occurrences, first });
+        let rows = Rows { update: self, rows, occurrences, first };
+        match self.request.is_weighed() {
+            true => Arch::new().dispatch(WeighedRows(rows)),
+            false => Arch::new().dispatch(rows),
+        }
     }
 }
 
@@ -111,13 +115,26 @@ impl WithSimd for Rows<'_> {
         let Update { table, workspaces, .. } = *self.update;
         let mut workspace = workspaces.take(Workspace::default);
         match (table.storage, table.dim) {
-            (storage, dim) if self.update.request.is_weighed() => {
-                self.run::<true>(storage, dim, &mut workspace);
-            }
             (Storage::F32, 0) => self.run::<false>(Storage::F32, 0, &mut workspace),
             (Storage::F32, 16) => self.run::<false>(Storage::F32, 16, &mut workspace),
             (storage, dim) => self.run::<false>(storage, dim, &mut workspace),
         }
+        workspaces.put_back(workspace);
+    }
+}
+
+/// The same where rows are multiplied before they are added: compiled apart, so that the usual loops
+/// are what they would be without it.
+struct WeighedRows<'a>(Rows<'a>);
+
+impl WithSimd for WeighedRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Update { table, workspaces, .. } = *self.0.update;
+        let mut workspace = workspaces.take(Workspace::default);
+        self.0.run::<true>(table.storage, table.dim, &mut workspace);
         workspaces.put_back(workspace);
     }
 }
