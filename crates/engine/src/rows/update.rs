@@ -123,8 +123,8 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-/// The same where rows are multiplied before they are added: compiled apart, so that the usual loops
-/// are what they would be without it.
+/// The same where rows are multiplied before they are added: compiled apart, so that the usual
+/// loops are what they would be without it.
 struct WeighedRows<'a>(Rows<'a>);
 
 impl WithSimd for WeighedRows<'_> {
