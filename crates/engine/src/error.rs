@@ -26,7 +26,7 @@ pub enum Error {
     /// One mini-batch needs more rows than the slab has slots.
     #[error(
         "a mini-batch of {examples} examples needs {rows} distinct rows of table '{table}', but \
-         tiers.dram holds {slots} ({row_bytes} bytes a row with its metadata): raise tiers.dram \
+         {memory} holds {slots} ({row_bytes} bytes a row with its metadata): raise {memory} \
          to at least {needed} bytes (later ones may need more, none more than {needed_most}) or \
          lower data.mini_batch"
     )]
@@ -41,6 +41,8 @@ pub enum Error {
         slots: usize,
         /// Bytes of a row in memory, metadata included.
         row_bytes: u64,
+        /// The settings that say how much memory there is.
+        memory: String,
         /// Bytes that would hold this mini-batch.
         needed: u64,
         /// Bytes that would hold any of its size, every id being distinct.

@@ -24,6 +24,8 @@ pub struct GroupTables {
     pub tables: Vec<usize>,
     /// Whether no row that exists ever leaves memory.
     pub whole: bool,
+    /// Whether all of its tables were given memory of their own.
+    pub given: bool,
 }
 
 /// Most tables of a model.
@@ -57,7 +59,7 @@ impl GroupTables {
                 |of: &&mut Self| !whole && !of.whole && tables[of.tables[0]].may_share(table);
             match groups.iter_mut().find(shares) {
                 Some(group) => group.tables.push(number),
-                None => groups.push(Self { tables: vec![number], whole }),
+                None => groups.push(Self { tables: vec![number], whole, given: false }),
             }
         }
         for group in groups.iter().filter(|group| group.tables.len() > 1) {
@@ -68,7 +70,7 @@ impl GroupTables {
 
     /// The group of a table that has it alone.
     pub fn alone(table: usize) -> Self {
-        Self { tables: vec![table], whole: false }
+        Self { tables: vec![table], whole: false, given: false }
     }
 }
 
@@ -189,6 +191,20 @@ impl Group {
     /// Whether no row that exists ever leaves memory.
     pub fn is_whole(&self) -> bool {
         self.members.whole
+    }
+
+    /// The settings that say how much memory its rows have, for messages.
+    pub(crate) fn memory_settings(&self) -> String {
+        if !self.members.given {
+            return "tiers.dram".to_owned();
+        }
+        let own = self.tables.iter().map(|table| format!("tables.{}.dram", table.name));
+        own.collect::<Vec<String>>().join(" + ")
+    }
+
+    /// Whether its tables were given memory of their own.
+    pub(crate) fn is_given(&self) -> bool {
+        self.members.given
     }
 
     /// Names of its tables, for messages.

@@ -290,6 +290,9 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("deepfm pairs embeddings, and its tables have none"), "{error}");
     let error = refused(|config| config.model.kind = ModelKind::Dcn);
     assert!(error.contains("tables.clicks.dim is 0, and dcn has no first-order"), "{error}");
+    let error = refused(|config| config.tables[1].dram = Some(ByteCount(3 << 10)));
+    assert!(error.contains("of table 'users', but tables.users.dram holds"), "{error}");
+    assert!(error.contains("raise tables.users.dram to at least"), "{error}");
     // Too small for all rows, and for a mini-batch alone.
     for bytes in [5 << 10, 2 << 10] {
         let mut config = small(&data, 2);

@@ -309,13 +309,18 @@ fn too_large<C: Cargo>(
         table: group.names(),
         slots: group.slab.slots(),
         row_bytes: bytes / rows.max(1) as u64,
+        memory: group.memory_settings(),
         needed: scaled(bytes, groups, group),
         needed_most: scaled(planner.slab_bytes(occurrences as u64, lanes), groups, group),
     }
 }
 
-/// Bytes of all groups together that give `group` so many, as they are shared out now.
+/// What to say for `group` to have so many bytes: those of all groups that share memory, as it is
+/// shared out now.
 fn scaled(bytes: u64, groups: &[Arc<Group>], group: &Group) -> u64 {
+    if group.is_given() {
+        return bytes;
+    }
     let of = |group: &Group| (group.slab.slots() * group.spec().row_bytes()) as u64;
     let all: u64 = groups.iter().map(|group| of(group)).sum();
     (u128::from(bytes) * u128::from(all)).div_ceil(u128::from(of(group).max(1))) as u64

@@ -166,7 +166,10 @@ impl TierPlan {
         }
         let options = &self.options;
         Ok(GroupPlan {
-            members: members.clone(),
+            members: GroupTables {
+                given: members.tables.iter().all(|table| self.loads[*table].given.is_some()),
+                ..members.clone()
+            },
             names,
             slots,
             chunk_rows: (options.chunk_bytes / spec.row_bytes()).clamp(1, (slots / CHUNKS).max(1)),
