@@ -75,7 +75,8 @@ pub(crate) fn mini_batch_bytes_max(examples: u64, dense: u64, features: &Feature
     let mut bags = examples * features.fields();
     let of_table = |(table, ids): (usize, u64)| {
         let (ids, weighed) = (examples * ids, features.is_weighed(table));
-        let keys = ids * size_of::<Key>() as u64;
+        let weight = if weighed { size_of::<f32>() } else { 0 };
+        let keys = ids * (size_of::<Key>() + weight) as u64;
         let bags = std::mem::take(&mut bags);
         keys + Request::bytes_max(bags, ids, weighed) + WorkingSet::bytes_max(ids)
     };

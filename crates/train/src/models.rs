@@ -28,6 +28,9 @@ use stepwell_settings::{
 use crate::features::{Features, TableInput};
 use crate::{Error, Result};
 
+/// Most embeddings that go through a projection, each a layer of its own.
+const PROJECTIONS_MAX: usize = 1024;
+
 /// A model: tables and the graph on them.
 #[derive(Debug)]
 pub struct Model {
@@ -54,15 +57,11 @@ impl Model {
             features.tables().iter().map(|name| named(config, name)).collect();
         let dims: Vec<usize> = named.iter().map(|table| dim_of(config, table)).collect();
         let columns = features.columns(&dims)?;
-        let pairs = matches!(config.model.kind, ModelKind::DeepFm | ModelKind::Dlrm);
-        if pairs && dims.iter().all(|dim| *dim == 0) {
-            let (kind, name) = (config.model.kind.name(), &named[0].name);
-            return Err(Error::Config(format!(
-                "{kind} pairs embeddings, and its tables have none: give tables.{name}.dim, or \
-                 that of another one, at least 1"
-            )));
+        let of_fields = features.dims(&dims);
+        if matches!(config.model.kind, ModelKind::DeepFm | ModelKind::Dlrm) {
+            check_pairs(&config.model, &named[0].name, &of_fields)?;
         }
-        let graph = graph(config, schema, &features.dims(&dims));
+        let graph = graph(config, schema, &of_fields);
         let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
         let wide = usize::from(graph.reads_first_order());
         let mut tables = Vec::new();
@@ -126,6 +125,28 @@ impl Model {
     pub fn columns(&self) -> usize {
         self.graph.input().columns()
     }
+}
+
+/// Refuses a model that multiplies embeddings with each other where there are none, or too many
+/// that are not of one dimension; `table` is one of its tables.
+fn check_pairs(model: &ModelConfig, table: &str, dims: &[usize]) -> Result<()> {
+    let kind = model.kind.name();
+    if dims.iter().all(|dim| *dim == 0) {
+        return Err(Error::Config(format!(
+            "{kind} pairs embeddings, and its tables have none: give tables.{table}.dim, or that \
+             of another one, at least 1"
+        )));
+    }
+    let projected = dims.iter().filter(|dim| ![0, model.dim].contains(*dim)).count();
+    if projected > PROJECTIONS_MAX {
+        return Err(Error::Config(format!(
+            "{kind} would need {projected} projections, one for each field of another dimension \
+             than model.dim = {}, and {PROJECTIONS_MAX} are the most: give the tables with \
+             pooling = none that dim",
+            model.dim
+        )));
+    }
+    Ok(())
 }
 
 /// The settings of the table `name`; one that is not there has all defaults.

@@ -84,6 +84,14 @@ impl Config {
                 ));
             }
         }
+        let most = u32::MAX as usize / ids.max(1);
+        if self.data.mini_batch > most {
+            let mini_batch = self.data.mini_batch;
+            return Err(format!(
+                "data.mini_batch is {mini_batch}, and an example may have {ids} ids: give at most \
+                 {most}, or features fewer ids"
+            ));
+        }
         Ok(())
     }
 
