@@ -304,8 +304,11 @@ fn what_cannot_be_is_refused_in_one_line() {
     }
     let error = refused(|config| config.features[6].ids = 1100);
     assert!(error.contains("deepfm would need 1104 projections"), "{error}");
-    let error = refused(|config| config.data.mini_batch = 1 << 22);
-    assert!(error.contains("data.mini_batch is 4194304, and an example may have 1"), "{error}");
+    let error = refused(|config| {
+        config.features[0].ids = 1100;
+        config.data.mini_batch = 1 << 22;
+    });
+    assert!(error.contains("data.mini_batch is 4194304, and an example may have 2"), "{error}");
     let error = refused(|config| config.tables[5].dram = Some(ByteCount(4 << 20)));
     assert!(error.contains("given 4.0 MiB of memory together, and tiers.dram is 3.0"), "{error}");
     let error = refused(|config| config.tiers.dram = ByteCount(300 << 10));
