@@ -79,7 +79,7 @@ impl Tally {
         for key in ["model.kind", "rows.storage", "optim.rows.kind", "model.precision"] {
             self.add(&format!("{key} {}", case.model.get(key)), 1);
         }
-        for key in ["pipeline.staleness", "rows.admit_after", "rows.expire_after"] {
+        for key in ["pipeline.staleness", "rows.admit_after", "rows.expire_after", "features"] {
             self.add(key, u64::from(!case.model.get(key).is_empty()));
         }
         let machine = &life.machine;
@@ -135,6 +135,7 @@ impl Tally {
             "pipeline.staleness",
             "rows.admit_after",
             "rows.expire_after",
+            "features",
             "model.precision bf16",
             "machines that asked for more",
         ]

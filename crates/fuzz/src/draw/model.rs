@@ -41,6 +41,9 @@ impl Model {
             settings.push(("pipeline.staleness", dice.magnitude(1, 9).to_string()));
         }
         life(dice, &mut settings);
+        if dice.chance(40) {
+            tables(dice, dim, &mut settings);
+        }
         Self(settings)
     }
 
@@ -67,6 +70,80 @@ fn life(dice: &mut Dice, settings: &mut Vec<(&'static str, String)>) {
     if dice.chance(10) {
         settings.push(("rows.history", "true".to_owned()));
     }
+}
+
+/// Keys of the settings of each table.
+const TABLES: [[&str; 5]; 3] = [
+    [
+        "tables.a.dim",
+        "tables.a.optimizer",
+        "tables.a.lr",
+        "tables.a.storage",
+        "tables.a.expire_after",
+    ],
+    [
+        "tables.b.dim",
+        "tables.b.optimizer",
+        "tables.b.lr",
+        "tables.b.storage",
+        "tables.b.expire_after",
+    ],
+    [
+        "tables.c.dim",
+        "tables.c.optimizer",
+        "tables.c.lr",
+        "tables.c.storage",
+        "tables.c.expire_after",
+    ],
+];
+/// Their names.
+const NAMES: [&str; 4] = ["a", "b", "c", "embedding"];
+/// Columns of ids.
+const COLUMNS: u64 = 26;
+
+/// Several tables, now and then alike, so that they share a store, and features of some columns.
+fn tables(dice: &mut Dice, dim: u64, settings: &mut Vec<(&'static str, String)>) {
+    let count = dice.within(1, TABLES.len() as u64) as usize;
+    let mut alike = dice.magnitude(1, dim);
+    for keys in &TABLES[..count] {
+        if dice.chance(40) {
+            alike = dice.magnitude(1, dim);
+        }
+        settings.push((keys[0], alike.to_string()));
+        if dice.chance(40) {
+            let (kind, rates) = dice.pick(&OPTIMIZERS);
+            settings.push((keys[1], quoted(kind)));
+            settings.push((keys[2], dice.pick(&rates).to_owned()));
+        }
+        if dice.chance(20) {
+            settings.push((keys[3], quoted(dice.pick(&STORAGES))));
+        }
+        if dice.chance(20) {
+            settings.push((keys[4], dice.magnitude(1, 40).to_string()));
+        }
+    }
+    // Each table has neighbouring columns, which is also where the next one's begin.
+    let (mut features, mut first) = (Vec::new(), dice.within(1, 4));
+    for name in NAMES[..count].iter().chain(dice.chance(50).then_some(&NAMES[3])) {
+        let last = (first + dice.magnitude(0, 8)).min(COLUMNS);
+        features.push(feature(dice, name, (first, last)));
+        first = last;
+    }
+    settings.push(("features", format!("[{}]", features.join(", "))));
+}
+
+/// A feature as TOML has it within a line.
+fn feature(dice: &mut Dice, table: &str, (first, last): (u64, u64)) -> String {
+    let pooling = dice.pick(&["sum", "sum", "mean", "sqrt_n", "none"]);
+    let ids = dice.pick(&["1", "1", "3"]);
+    let weight = match dice.chance(20) {
+        true => format!(", weight = \"I{}\"", dice.within(1, 13)),
+        false => String::new(),
+    };
+    format!(
+        "{{ columns = [\"C{first}-C{last}\"], table = \"{table}\", pooling = \"{pooling}\", \
+         ids = {ids}{weight} }}"
+    )
 }
 
 /// A list of `least` to `most` widths of up to `width`.
