@@ -16,7 +16,7 @@ const DIM: usize = 4;
 const EXAMPLES: usize = 256;
 
 /// Mean squared error of the last tenth of `steps` mini-batches of ratings that `users` give to
-/// `items`, and a digest of all rows, with `memory` for the rows of each table.
+/// `items`, and a digest of all rows, with `memory` for the rows of both tables.
 fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f64, String)> {
     let table = |id, name: &str| TableSpec {
         id: TableId(id),

@@ -51,7 +51,8 @@ pub enum Error {
     /// A table that is to stay in memory whole has more rows than there are slots for.
     #[error(
         "table '{table}' is to stay in memory whole, and has room for {slots} rows: there are \
-         {rows} with those of the next mini-batch; raise tables.{table}.dram, or leave place out"
+         {rows}, those that the next mini-batch reads included; raise tables.{table}.dram, or \
+         leave place out"
     )]
     NotWhole {
         /// The table's name.

@@ -252,9 +252,13 @@ impl Group {
     /// slots are full; then it stops reading.
     ///
     /// # Errors
-    /// When the store cannot be read, a key finds no room in the index, or somebody asks to
-    /// `stop`.
+    /// When the store cannot be read, a key finds no room in the index, somebody asks to `stop`, or
+    /// rows find no slot that are to stay in memory.
     pub fn preload(&self, planner: &mut Planner, stop: &StopRequest) -> Result<()> {
+        let rows = self.store.stats().rows_live as usize;
+        if self.is_whole() && rows > planner.slots() {
+            return Err(Error::NotWhole { table: self.names(), slots: planner.slots(), rows });
+        }
         let mut scan = self.store.scan()?;
         let mut failed = None;
         loop {

@@ -28,10 +28,13 @@ use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
 use crate::{
     Bags, Begin, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, GroupTables,
-    Grouper, Hands, Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Pooled, Purpose,
-    Ready, Result, Retired, Scratch, Shape, TableLoad, TableSpec, TierOptions, TierPlan, Unit,
-    Window, WorkingRows,
+    Grouper, Hands, Hierarchy, MiniBatch, ModelDigest, NoLaps, Part, Placement, Pooled, Pooling,
+    Purpose, Ready, Result, Retired, Scratch, Shape, TableLoad, TableSpec, TierOptions, TierPlan,
+    Unit, Window, WorkingRows,
 };
+
+/// Most mini-batches that are fed ahead.
+const LOOKAHEAD_MAX: usize = 10_000;
 
 /// Memory and disk of a session.
 #[derive(Clone, Debug)]
@@ -99,14 +102,15 @@ impl Session {
     /// New `tables`, whose fields go into `columns`, over `tiers`.
     ///
     /// # Errors
-    /// When a directory or a thread cannot be had, `tiers.directory` has rows in it, or the memory
-    /// holds not one row of a table.
+    /// When a directory or a thread cannot be had, `tiers.directory` has rows in it, the memory
+    /// holds not one row of a table, or tables, columns and shape do not fit each other.
     pub fn open(
         mut tables: Vec<TableSpec>,
         columns: Columns,
         shape: Shape,
         tiers: &Tiers,
     ) -> Result<Self> {
+        check_model(&tables, &columns, &shape, tiers).map_err(Error::Refused)?;
         let scratch = Scratch::open(tiers.directory.as_deref(), Placement::Fresh)?;
         let members = GroupTables::of(&mut tables, |_| false).map_err(Error::Refused)?;
         let plan = plan(&tables, &members, &columns, tiers)?;
@@ -166,6 +170,9 @@ impl Session {
     fn check(&self, bags: &[Bags], examples: usize) -> Result<()> {
         let refuse = |why: String| Err(Error::Refused(why));
         let columns = &self.embeddings.columns().of_fields;
+        if examples == 0 {
+            return refuse("a mini-batch of no example: feed one at least".to_owned());
+        }
         if bags.len() != columns.len() {
             return refuse(format!("bags of {} tables: give {}", bags.len(), columns.len()));
         }
@@ -176,7 +183,7 @@ impl Session {
                 let count = ends.len();
                 return refuse(format!("table '{name}': {count} bags, where {wanted} are due"));
             }
-            if !ends.is_sorted() || ends.last().is_some_and(|end| *end as usize != keys.len()) {
+            if !ends.is_sorted() || ends.last().is_none_or(|end| *end as usize != keys.len()) {
                 let count = keys.len();
                 return refuse(format!(
                     "table '{name}': the ends do not cut {count} keys in order"
@@ -283,15 +290,58 @@ impl Turn<'_> {
     }
 
     /// Ends the step: rows are updated by the gradients of the pooled embeddings (examples,
-    /// columns) and, where tables have first-order weights, of their sums (examples).
+    /// columns) and of the sums of first-order weights (examples), of which there may be none where
+    /// no table has such weights.
     ///
     /// # Panics
     /// When it was fed for reading alone, or gradients are of another number of examples.
     pub fn push(mut self, d_x: &[f32], d_first_order: &[f32]) {
+        let wide = self.embeddings.tables().iter().any(|table| table.wide > 0);
+        let none = vec![0.0; if wide { 0 } else { self.fed.examples }];
+        let d_first_order =
+            if !wide && d_first_order.is_empty() { &none[..] } else { d_first_order };
         let gradients = Gradients { d_x, d_first_order, labels: &self.fed.labels };
         self.embeddings.apply(&mut self.rows, gradients, &NoLaps);
         *self.trained = true;
     }
+}
+
+/// Refuses a model that makes no sense.
+fn check_model(
+    tables: &[TableSpec],
+    columns: &Columns,
+    shape: &Shape,
+    tiers: &Tiers,
+) -> std::result::Result<(), String> {
+    if tables.is_empty() || tables.len() != columns.of_fields.len() {
+        let (count, fields) = (tables.len(), columns.of_fields.len());
+        return Err(format!("{count} tables and fields of {fields}: give one of each or more"));
+    }
+    if shape.blocks == 0 || tiers.lookahead > LOOKAHEAD_MAX {
+        return Err(format!("give 1 block or more, and a lookahead of {LOOKAHEAD_MAX} at most"));
+    }
+    for (table, fields) in tables.iter().zip(&columns.of_fields) {
+        let (name, dim) = (&table.name, table.dim);
+        if table.weight_count() == 0 || table.wide > 1 || fields.is_empty() {
+            return Err(format!(
+                "table '{name}': give it a weight at least, 0 or 1 of them wide, and a field"
+            ));
+        }
+        let outside = |field: &&Field| field.column + dim > columns.count;
+        if let Some(field) = fields.iter().find(outside) {
+            let (first, count) = (field.column, columns.count);
+            return Err(format!(
+                "table '{name}': a field has {dim} columns from column {first} on, of {count}"
+            ));
+        }
+        if fields.iter().any(|field| field.pooling == Pooling::None) {
+            return Err(format!(
+                "table '{name}': rows that are not pooled are fed as bags of one id: give a field \
+                 for each"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The tiers of `tables`, whose fields have an id each.

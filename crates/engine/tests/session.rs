@@ -126,11 +126,49 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         assert!(error.contains(why), "{error}");
     }
     assert!(session.ready().unwrap().is_none());
+    let error = session.feed(&[], &[], Purpose::Train).unwrap_err().to_string();
+    assert!(error.contains("no example"), "{error}");
     session.feed(&[items, places, pages], &labels, Purpose::Train).unwrap();
     assert_eq!(session.ready().unwrap().unwrap().examples(), EXAMPLES);
     drop(session);
     let none = open(&Tiers { memory: ByteCount(10), ..Tiers::default() }).unwrap_err();
     assert!(none.contains("holds not one row of table 'items', 'pages'"), "{none}");
+}
+
+#[test]
+fn a_model_that_makes_no_sense_is_refused() {
+    let table = |name: &str, dim, wide| TableSpec {
+        id: TableId(0),
+        name: name.to_owned(),
+        dim,
+        wide,
+        storage: Storage::F32,
+        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
+        init_range: 0.5,
+        seed: 1,
+        life: None,
+        shared: false,
+    };
+    let none = Field { column: 0, pooling: Pooling::None };
+    let shape = Shape::default();
+    let blocks = Shape { blocks: 0, ..Shape::default() };
+    let two = || vec![vec![Field::sum(0)], vec![Field::sum(0)]];
+    for (tables, of_fields, shape, why) in [
+        (vec![], vec![], &shape, "0 tables"),
+        (vec![table("a", 4, 0)], two(), &shape, "1 tables and fields of 2"),
+        (vec![table("a", 4, 0)], vec![vec![Field::sum(1)]], &shape, "from column 1 on, of 4"),
+        (vec![table("a", 4, 0)], vec![vec![none]], &shape, "bags of one id"),
+        (vec![table("a", 4, 0)], vec![vec![]], &shape, "and a field"),
+        (vec![table("a", 0, 0)], vec![vec![Field::sum(0)]], &shape, "a weight at least"),
+        (vec![table("a", 0, 2)], vec![vec![Field::sum(0)]], &shape, "0 or 1 of them wide"),
+        (vec![table("a", 4, 0)], vec![vec![Field::sum(0)]], &blocks, "1 block or more"),
+        (vec![table("a", 4, 0), table("a", 2, 0)], two(), &shape, "the same tag"),
+    ] {
+        let columns = Columns { of_fields, count: 4 };
+        let opened = Session::open(tables, columns, shape.clone(), &Tiers::default());
+        let error = opened.map(drop).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 #[test]

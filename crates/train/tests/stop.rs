@@ -157,3 +157,29 @@ fn checkpoints_at_any_time_change_no_bit() {
         assert!(written > 4, "{written} checkpoints");
     }
 }
+
+/// What was trained is kept, although the evaluation behind it cannot be made.
+#[test]
+fn an_evaluation_that_does_not_fit_leaves_a_checkpoint() {
+    let home = tempfile::tempdir().unwrap();
+    let lines = |ids: &dyn Fn(usize, usize) -> usize| -> String {
+        let line = |number| {
+            let ids: String = (0..26).map(|slot| format!("\t{:x}", ids(number, slot))).collect();
+            format!("{}{}{ids}\n", number % 2, "\t1".repeat(13))
+        };
+        (0..640).map(line).collect()
+    };
+    let [few, many] = ["few.tsv", "many.tsv"].map(|name| home.path().join(name));
+    std::fs::write(&few, lines(&|_, slot| slot)).unwrap();
+    std::fs::write(&many, lines(&|number, slot| number * 26 + slot)).unwrap();
+    let saved = home.path().join("saved");
+    let mut config = saved_in(&tiny(KIND, 2), &saved);
+    config.data.paths = vec![few.display().to_string()];
+    config.data.eval_paths = vec![many.display().to_string()];
+    (config.checkpoint.every, config.checkpoint.minutes) = (0, 0.0);
+    config.tiers.dram = stepwell_base::ByteCount(40 << 10);
+    let error = train(&config, &surroundings(Arc::new(FullSpeed))).map(|report| report.steps);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("distinct rows of table 'embedding'"), "{error}");
+    assert!(saved.join("step-000000000010").is_dir());
+}

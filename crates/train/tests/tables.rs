@@ -211,6 +211,34 @@ fn a_resumed_run_of_several_tables_ends_with_the_same_bits() {
 }
 
 #[test]
+fn a_resumed_run_has_its_rows_where_they_can_be() {
+    let home = tempfile::tempdir().unwrap();
+    let data = drawn(home.path());
+    let mut config = small(&data, 2);
+    config.checkpoint.dir = Some(home.path().join("saved"));
+    config.data.epochs = 1;
+    run(&config);
+    config.data.epochs = 2;
+    let refused = |change: fn(&mut Config)| {
+        let mut config = config.clone();
+        change(&mut config);
+        let around =
+            Surroundings { placement: Placement::Resume, ..surroundings(Arc::new(FullSpeed)) };
+        let error = train(&config, &around).map(|report| report.steps).unwrap_err().to_string();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        error
+    };
+    // It would leave the store that it shares with 'items'.
+    let error = refused(|config| {
+        config.tables[4].place = PlaceKind::Memory;
+        config.tables[4].dram = Some(ByteCount(1 << 20));
+    });
+    assert!(error.contains("leave tables.NAME.place of all tables as it was"), "{error}");
+    let error = refused(|config| config.tables[5].dram = Some(ByteCount(5 << 10)));
+    assert!(error.contains("'places' is to stay in memory whole, and has room for"), "{error}");
+}
+
+#[test]
 fn which_tables_share_a_store_does_not_show() {
     let home = tempfile::tempdir().unwrap();
     let data = drawn(home.path());

@@ -81,7 +81,7 @@ impl Laps for NoLaps {
 }
 
 /// Sizes of a model's embeddings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Blocks that every mini-batch is cut into, the unit of summation.
     pub blocks: usize,
@@ -90,6 +90,12 @@ pub struct Shape {
     /// Bytes of the sketch that counts occurrences, by table; where there are fewer numbers than
     /// tables, the others have the least.
     pub sketch_bytes: Vec<u64>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { blocks: 8, staleness: 0, sketch_bytes: Vec::new() }
+    }
 }
 
 /// The embeddings of a model: its tables, and what its steps need of the past.

@@ -26,7 +26,7 @@ pub struct Times {
 impl Times {
     /// Only those that are asked for among the batches.
     pub fn never() -> Self {
-        Self { saves: true, seconds: None, initial: false, stop: StopRequest::default() }
+        Self { saves: false, seconds: None, initial: false, stop: StopRequest::default() }
     }
 }
 
@@ -52,6 +52,11 @@ impl Due {
     /// Looks whether the run is to stop.
     pub(super) fn look(&mut self) {
         self.stopping |= self.times.stop.is_made();
+    }
+
+    /// The run ends early, as if somebody had asked for it.
+    pub(super) fn end(&mut self) {
+        self.stopping = true;
     }
 
     /// Whether the run ends early: nothing more is planned.

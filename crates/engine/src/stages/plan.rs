@@ -9,7 +9,7 @@
 //! an empty slab ends the run.
 //!
 //! Asked to stop, it plans no more, lets what is in flight come back, and has a last checkpoint
-//! written where there are any.
+//! written where there are any. So it does with a mini-batch that does not fit, and ends the run.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -48,6 +48,8 @@ pub struct PlanStage<C, M> {
     /// The front batch does not fit until something retires.
     stuck: bool,
     outgoing: Option<Ready<C, M>>,
+    /// What the run ends with, once what was trained is kept.
+    failed: Option<Error>,
     input_closed: bool,
     counters: Arc<Counters>,
     due: Due,
@@ -87,6 +89,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             in_flight: 0,
             stuck: false,
             outgoing: None,
+            failed: None,
             input_closed: false,
             counters,
             due: ends.due,
@@ -223,8 +226,17 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let mut minis = Vec::with_capacity(batch.len());
         if self.rules.hold(Rule::CutBatch) || fits_whole(&self.planners, &self.groups, &batch) {
             while let Some(mini) = batch.front() {
-                if !fits_now(&mut self.planners, &self.groups, mini)? {
-                    break;
+                match fits_now(&mut self.planners, &self.groups, mini) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) if minis.is_empty() => {
+                        // What is in flight comes back first, and is kept.
+                        self.failed = Some(error);
+                        self.due.end();
+                        return Ok(None);
+                    }
+                    // It is met again when these are on their way.
+                    Err(_) => break,
                 }
                 let Some(mut mini) = batch.pop_front() else { break };
                 self.plan_mini(&mut mini, &mut moves)?;
@@ -349,6 +361,9 @@ impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
         }
         let idle = self.in_flight == 0 && self.waiting.is_empty() && self.outgoing.is_none();
         if idle && self.is_over() {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
             let planners = std::mem::take(&mut self.planners);
             *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(planners);
             return Ok(Progress::Done);

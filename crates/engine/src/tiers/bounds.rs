@@ -131,8 +131,12 @@ impl TierPlan {
     /// Adds the bounds of what plans.
     pub fn add_planning(&self, load: &Load, budget: &mut Budget) {
         let horizon = self.options.horizon;
-        let (ids, unit) = (load.mini_batch * self.ids_max(), self.unit_rows(load));
-        let bytes = Planner::bytes_max(ids, horizon as u64, unit) + Grouper::bytes_max(ids);
+        let unit = self.unit_rows(load);
+        let planner = |group: &GroupPlan| {
+            Planner::bytes_max(load.mini_batch * group.ids_max, horizon as u64, unit)
+        };
+        let planners: u64 = self.groups.iter().map(planner).sum();
+        let bytes = planners + Grouper::bytes_max(load.mini_batch * self.ids_max());
         budget.add("planning", bytes, format!("{horizon} mini-batches known ahead"));
     }
 

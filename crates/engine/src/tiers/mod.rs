@@ -154,13 +154,16 @@ impl TierPlan {
         let slots = self.slots_within(memory, spec.row_lanes());
         if slots == 0 {
             let dram = self.options.dram;
-            let part = match groups {
-                1 => String::new(),
-                _ => format!(", of which it has {},", ByteCount(memory)),
+            let given = self.loads[members.tables[0]].given.filter(|_| members.tables.len() == 1);
+            let has = match (given, groups) {
+                (Some(given), _) => format!("tables.{names}.dram = {}", ByteCount(given)),
+                (None, 1) => format!("tiers.dram = {dram}"),
+                (None, _) => {
+                    format!("tiers.dram = {dram}, of which it has {},", ByteCount(memory))
+                }
             };
             return Err(Error::Refused(format!(
-                "tiers.dram = {dram}{part} holds not one row of table '{names}': {} bytes are the \
-                 least",
+                "{has} holds not one row of table '{names}': {} bytes are the least; raise it",
                 self.slab_bytes(1, spec.row_lanes())
             )));
         }

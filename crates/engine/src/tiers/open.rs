@@ -45,6 +45,27 @@ fn restore(
 }
 
 impl TierPlan {
+    /// Refuses a checkpoint whose tables share stores otherwise than this plan has it.
+    ///
+    /// # Errors
+    /// Names a table that lies elsewhere, and the mend.
+    pub fn check_groups(&self, tables: &[TableSpec], checkpoint: &Checkpoint) -> Result<()> {
+        for (number, group) in self.groups.iter().enumerate() {
+            for table in &group.members.tables {
+                let there = checkpoint.rows_of(*table)?.group;
+                if there != number {
+                    let (name, path) = (&tables[*table].name, checkpoint.path.clone());
+                    let why = format!(
+                        "the rows of table '{name}' lie in store {there} there, and in store \
+                         {number} of this run: leave tables.NAME.place of all tables as it was"
+                    );
+                    return Err(Error::Checkpoint { path, why });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Table group `number` of a model's `tables`: an empty slab over a store on `disk`, with
     /// options that `machine` changes as it is.
     ///

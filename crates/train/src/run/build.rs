@@ -74,6 +74,7 @@ pub(super) fn build(
         sizes.apply(&mut capacity);
     }
     (around.on_plan)(&capacity);
+    from.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
     let rules = machine.rules;
     let mut groups = Vec::new();
