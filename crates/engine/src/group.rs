@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stepwell_base::Key;
 use stepwell_base::rules::Rules;
 use stepwell_base::slab::Slab;
 use stepwell_base::stop::StopRequest;
+use stepwell_base::{ByteCount, Key};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
@@ -90,6 +90,8 @@ pub struct Group {
     pub traffic: Traffic,
     /// The rules that hold.
     pub rules: Rules,
+    /// Bytes of the index of all groups' stores, of which this one's has a share.
+    pub(crate) index_of_all: u64,
     steps: AtomicU64,
 }
 
@@ -170,7 +172,7 @@ impl Group {
             Slab::new(slots, spec.row_lanes()).map_err(|source| Error::Slab { bytes, source })?;
         let (traffic, rules) = (Traffic::default(), Rules::default());
         let steps = AtomicU64::new(0);
-        Ok(Self { tables, members, slab, store, staging, traffic, rules, steps })
+        Ok(Self { tables, members, slab, store, staging, traffic, rules, index_of_all: 0, steps })
     }
 
     /// The first of its tables: the parts of a row and how it expires are those of all of them.
@@ -241,7 +243,9 @@ impl Group {
             // What does not exist now never will again, so a look-up may miss it from here on.
             self.store.expire_before(life.first_kept(self.steps.load(Ordering::Relaxed)))?;
         }
-        self.store.put_many(&chunk.keys, &chunk.used, bytemuck::cast_slice(&chunk.rows))?;
+        self.store
+            .put_many(&chunk.keys, &chunk.used, bytemuck::cast_slice(&chunk.rows))
+            .map_err(|error| index_of_all(error, self.index_of_all, &self.names()))?;
         self.traffic.written_back.fetch_add(chunk.keys.len() as u64, Ordering::Relaxed);
         self.staging.landed(chunk);
         self.traffic.disk_bytes_peak.fetch_max(self.store.bytes_files(), Ordering::Relaxed);
@@ -322,6 +326,23 @@ impl Group {
             let model = &row[..table.model_lanes()];
             digest.add_row(table.id, key, bytemuck::cast_slice(model));
         }
+    }
+}
+
+/// What a store says that has a share of an index, in terms of the whole of `whole` bytes.
+pub(crate) fn index_of_all(error: StoreError, whole: u64, names: &str) -> Error {
+    match error {
+        StoreError::IndexFull { rows, bytes, growth, bytes_max } if whole > bytes_max => {
+            let wanted = 2 * u128::from(bytes + growth);
+            let of_all = (wanted * u128::from(whole)).div_ceil(u128::from(bytes_max.max(1)));
+            Error::Refused(format!(
+                "table '{names}' has {bytes_max} bytes of tiers.index = {}, and the index of its \
+                 {rows} rows on disk must grow by {growth}; it grows on as rows come: raise \
+                 tiers.index to {of_all} or more",
+                ByteCount(whole)
+            ))
+        }
+        other => Error::Store(other),
     }
 }
 

@@ -92,6 +92,9 @@ const SPACE_MIN: f64 = 1.1;
 const SPACE_DEFAULT: f64 = 1.5;
 
 impl StoreOptions {
+    /// The least `index_bytes_max` that is admitted.
+    pub const INDEX_BYTES_MIN: u64 = index::BYTES_MIN;
+
     /// The defaults: segments of 64 MiB, writes of 1 MiB, an index of at most 1 GiB, space of 1.5
     /// times the live rows, no page cache, 128 reads in flight.
     pub fn new(table: u32, row_bytes: usize) -> Self {
@@ -218,6 +221,11 @@ impl StoreOptions {
             ));
         }
         Ok(())
+    }
+
+    /// The least `space_max` that rows and segments of these sizes can keep.
+    pub fn space_least(&self) -> f64 {
+        self.target().least()
     }
 
     /// The least `segment_bytes` that is admitted.

@@ -315,6 +315,7 @@ fn too_large<C: Cargo>(
     let occurrences: usize = asked.map(|request| request.occurrence_rows.len()).sum();
     let (rows, lanes) = (rows(group), group.spec().row_lanes());
     let bytes = planner.slab_bytes(rows as u64, lanes);
+    let most = planner.slab_bytes(occurrences as u64, lanes);
     Error::MiniBatchTooLarge {
         examples: mini.cargo.examples(),
         rows,
@@ -322,20 +323,28 @@ fn too_large<C: Cargo>(
         slots: group.slab.slots(),
         row_bytes: bytes / rows.max(1) as u64,
         memory: group.memory_settings(),
-        needed: scaled(bytes, groups, group),
-        needed_most: scaled(planner.slab_bytes(occurrences as u64, lanes), groups, group),
+        needed: scaled(bytes, (planners, groups), (planner, group)),
+        needed_most: scaled(most, (planners, groups), (planner, group)),
     }
 }
 
 /// What to say for `group` to have so many bytes: those of all groups that share memory, as it is
 /// shared out now.
-fn scaled(bytes: u64, groups: &[Arc<Group>], group: &Group) -> u64 {
-    if group.is_given() {
+fn scaled(
+    bytes: u64,
+    (planners, groups): (&[Planner], &[Arc<Group>]),
+    (planner, group): (&Planner, &Group),
+) -> u64 {
+    if group.is_given() || groups.len() == 1 {
         return bytes;
     }
-    let of = |group: &Group| (group.slab.slots() * group.spec().row_bytes()) as u64;
-    let all: u64 = groups.iter().map(|group| of(group)).sum();
-    (u128::from(bytes) * u128::from(all)).div_ceil(u128::from(of(group).max(1))) as u64
+    let of = |planner: &Planner, group: &Group, more| {
+        planner.slab_bytes(planner.slots() as u64 + more, group.spec().row_lanes())
+    };
+    // What was left over of each share is less than a slot.
+    let all: u64 = planners.iter().zip(groups).map(|(planner, group)| of(planner, group, 1)).sum();
+    let own = of(planner, group, 0).max(1);
+    (u128::from(bytes) * u128::from(all)).div_ceil(u128::from(own)) as u64
 }
 
 impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {

@@ -138,8 +138,39 @@ impl TierPlan {
             let budget = (sum(&memory), sum(&index), sum(&cached));
             plan.groups.push(plan.group(tables, members, (budget, groups.len()))?);
         }
-        plan.groups.iter().try_for_each(|group| group.store.check())?;
+        plan.check_index_shares()?;
+        plan.check_stores()?;
         Ok(plan)
+    }
+
+    /// Refuses what a store cannot be; of several that need more space the one that needs most.
+    fn check_stores(&self) -> Result<()> {
+        let failed = |group: &GroupPlan| Some((group.store.check().err()?, group.store.clone()));
+        let mut failed: Vec<_> = self.groups.iter().filter_map(failed).collect();
+        if failed.iter().all(|(why, _)| why.to_string().contains("cannot be kept")) {
+            failed.sort_by(|(_, a), (_, b)| b.space_least().total_cmp(&a.space_least()));
+        }
+        failed.into_iter().next().map_or(Ok(()), |(why, _)| Err(why.into()))
+    }
+
+    /// Refuses an index that is enough for one store and too small for several.
+    fn check_index_shares(&self) -> Result<()> {
+        if self.groups.len() == 1 {
+            return Ok(());
+        }
+        for group in &self.groups {
+            let (has, needed) = (group.store.index_bytes_max, StoreOptions::INDEX_BYTES_MIN);
+            if has < needed {
+                let (index, names) = (self.options.index, &group.names);
+                let whole = (u128::from(index.0) * u128::from(needed)).div_ceil(has.max(1).into());
+                return Err(Error::Refused(format!(
+                    "tiers.index = {index}, of which table '{names}' has {}, is too small for any \
+                     row of it: raise tiers.index to {whole} or more",
+                    ByteCount(has)
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn group(
@@ -162,9 +193,10 @@ impl TierPlan {
                     format!("tiers.dram = {dram}, of which it has {},", ByteCount(memory))
                 }
             };
+            let least = self.slab_bytes(1, spec.row_lanes());
+            let least = if given.is_some() { least } else { self.whole(least, tables, members) };
             return Err(Error::Refused(format!(
-                "{has} holds not one row of table '{names}': {} bytes are the least; raise it",
-                self.slab_bytes(1, spec.row_lanes())
+                "{has} holds not one row of table '{names}': {least} bytes are the least; raise it"
             )));
         }
         let options = &self.options;
@@ -187,6 +219,24 @@ impl TierPlan {
             spec: spec.clone(),
             ids_max: members.tables.iter().map(|table| self.loads[*table].ids_max).sum(),
         })
+    }
+
+    /// Bytes of memory of all tables together of which `members` have `bytes`.
+    fn whole(&self, bytes: u64, tables: &[TableSpec], members: &GroupTables) -> u64 {
+        let touched = |table: usize| {
+            let slot = Planner::slot_bytes(self.options.policy, tables[table].row_lanes());
+            let load = &self.loads[table];
+            u128::from(load.given.map_or(load.expected * slot, |_| 0))
+        };
+        let given = |table: usize| self.loads[table].given.unwrap_or(0);
+        let own: u128 = members.tables.iter().map(|table| touched(*table)).sum();
+        let of_own: u64 = members.tables.iter().map(|table| given(*table)).sum();
+        let all: u128 = (0..tables.len()).map(touched).sum();
+        let of_all: u64 = (0..tables.len()).map(given).sum();
+        // Each share is rounded down.
+        let bytes = bytes.saturating_sub(of_own) + members.tables.len() as u64;
+        let rest = (u128::from(bytes) * all).div_ceil(own.max(1));
+        of_all.saturating_add(u64::try_from(rest).unwrap_or(u64::MAX))
     }
 
     /// Mini-batches that a row's next use is told apart by.

@@ -9,6 +9,7 @@ use stepwell_ssd::{Error as StoreError, Store, StoreOptions};
 
 use super::{GroupPlan, TierPlan};
 use crate::checkpoint::OLDER;
+use crate::group::index_of_all;
 use crate::{Checkpoint, Error, Group, Planner, Result, Staging, TableSpec};
 
 /// What a store begins with.
@@ -81,15 +82,21 @@ impl TierPlan {
     ) -> Result<Arc<Group>> {
         let plan = &self.groups[number];
         let options = machine(plan.store.clone());
+        let whole = if self.groups.len() > 1 { self.options.index.0 } else { 0 };
         let store = match begin {
             Begin::Empty => Store::create(disk, options)?,
             Begin::Snapshot(path) => Store::restore(disk, path, options)?,
-            Begin::Checkpoint(checkpoint) => restore(disk, checkpoint, number, options)?,
+            Begin::Checkpoint(checkpoint) => {
+                restore(disk, checkpoint, number, options).map_err(|error| match error {
+                    Error::Store(error) => index_of_all(error, whole, &plan.names),
+                    other => other,
+                })?
+            }
         };
         let staging = Staging::new(plan.spec.row_lanes(), plan.chunk_rows, plan.chunks);
         let of = (tables, plan.members.clone());
         let mut group = Group::of(of, plan.slots, Arc::new(store), staging)?;
-        group.rules = rules;
+        (group.rules, group.index_of_all) = (rules, whole);
         Ok(Arc::new(group))
     }
 
