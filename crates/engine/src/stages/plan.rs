@@ -232,6 +232,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                     Err(error) if minis.is_empty() => {
                         // What is in flight comes back first, and is kept.
                         self.failed = Some(error);
+                        self.waiting.clear();
                         self.due.end();
                         return Ok(None);
                     }
@@ -359,7 +360,10 @@ impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
         let mut any = self.retire();
         any |= self.learn();
         if self.outgoing.is_none() {
+            let failed = self.failed.is_some();
             self.outgoing = self.plan()?;
+            // The run ends from here on: nobody else calls for the next look.
+            any |= self.failed.is_some() != failed;
         }
         if let Some(unit) = self.outgoing.take() {
             match self.output.try_send(unit) {
