@@ -13,6 +13,8 @@
 //!           fill them with the keys of one owner and find them as even as with any keys.
 //! Bounds    256 owners. They differ by one shard at most: of three, one has 86 shards and two 85.
 
+pub mod conformance;
+
 use crate::{Key, hash};
 
 /// Key shards of a table.

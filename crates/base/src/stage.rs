@@ -44,6 +44,18 @@ pub trait Stage: Send {
 /// A stage among others.
 pub type BoxedStage<E> = Box<dyn Stage<Error = E>>;
 
+impl<S: Stage + ?Sized> Stage for Box<S> {
+    type Error = S::Error;
+
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn poll(&mut self) -> Result<Progress, S::Error> {
+        (**self).poll()
+    }
+}
+
 /// A stage among others, which may fail in more ways than it.
 pub fn among<E, S>(stage: S) -> BoxedStage<E>
 where

@@ -1,33 +1,15 @@
 //! The keys of one owner, or of one key shard, are like any keys to every other function of a key:
 //! no table that holds them alone becomes lopsided.
-//!
-//! Keys fall into `cells` cells; if each did by itself, evenly, the chi-square of the counts would
-//! be that of cells - 1 degrees of freedom. Of k degrees it is above k + 2 √(k t) + 2 t with a
-//! probability below exp(-t) (Laurent, Massart, "Adaptive estimation of a quadratic functional by
-//! model selection", 2000). With t = 40 and some 4,000 tests here, chance fails once in 10¹³ runs.
 
 use stepwell_base::hash::mix;
-use stepwell_base::owner::{KEY_SHARDS, key_shard, owner};
+use stepwell_base::owner::conformance::{assert_even, subsets};
+use stepwell_base::owner::{KEY_SHARDS, key_shard};
 use stepwell_base::random::{Stream, finalize};
 use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, Namespace};
 
-/// Exponent of the tail.
-const T: f64 = 40.0;
 /// Keys of each test.
 const KEYS: usize = 20_000;
-/// Owners among whom one's keys are taken.
-const OWNERS: [usize; 5] = [2, 3, 4, 8, 64];
-
-/// Fails where counts are farther from even than chance makes them.
-fn assert_even(counts: &[u64], what: impl Fn() -> String) {
-    let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
-    assert!(mean >= 5.0, "{}: {mean} a cell are too few to tell", what());
-    let square: f64 = counts.iter().map(|count| (*count as f64 - mean).powi(2) / mean).sum();
-    let freedom = (counts.len() - 1) as f64;
-    let most = freedom + 2.0 * (freedom * T).sqrt() + 2.0 * T;
-    assert!(square < most, "{}: chi-square {square:.0} of {most:.0}", what());
-}
 
 /// Keys as data has them, and others, by number.
 type Family = fn(u64) -> Key;
@@ -40,26 +22,8 @@ const FAMILIES: [(&str, Family); 5] = [
     ("in a row to the known finalizer", |n| Scatter::KNOWN.key_of(n)),
 ];
 
-/// Some keys by name, and which they are.
-type Subset = (String, Box<dyn Fn(Key) -> bool>);
 /// What something makes of a key.
 type Function = (&'static str, Box<dyn Fn(Key) -> u64>);
-
-/// Subsets of keys that one store, slab or sketch may have alone.
-fn subsets() -> Vec<Subset> {
-    let mut subsets: Vec<Subset> = Vec::new();
-    for of in OWNERS {
-        for number in [0, of / 2, of - 1] {
-            let belongs = move |key| owner(key, of) == number;
-            subsets.push((format!("owner {number} of {of}"), Box::new(belongs)));
-        }
-    }
-    for shard in [0u8, 1, 128, 255] {
-        let belongs = move |key| key_shard(key) == shard;
-        subsets.push((format!("key shard {shard}"), Box::new(belongs)));
-    }
-    subsets
-}
 
 /// What tables, policies and sketches make of a key.
 fn functions() -> Vec<Function> {
@@ -80,7 +44,7 @@ fn shards_are_even_for_keys_of_any_kind() {
     for (family, key) in FAMILIES {
         let mut counts = vec![0; KEY_SHARDS];
         (0..200_000).for_each(|n| counts[usize::from(key_shard(key(n)))] += 1);
-        assert_even(&counts, || family.to_owned());
+        assert_even(&counts, family);
     }
 }
 
@@ -99,9 +63,8 @@ fn keys_of_one_owner_are_like_any_keys_to_all_other_functions() {
                 for shift in (0..=54).step_by(6) {
                     let mut counts = vec![0; 1 << 10];
                     values.iter().for_each(|value| counts[(value >> shift & 0x3FF) as usize] += 1);
-                    assert_even(&counts, || {
-                        format!("{family}, {subset}: {function}, bits from {shift}")
-                    });
+                    let what = format!("{family}, {subset}: {function}, bits from {shift}");
+                    assert_even(&counts, &what);
                 }
             }
         }
@@ -114,6 +77,6 @@ fn the_measure_sees_a_bit_that_serves_two_purposes() {
     let keys = (0..).map(Key).filter(|key| mix(*key) >> 63 == 0).take(KEYS);
     let mut counts = vec![0; 1 << 10];
     keys.for_each(|key| counts[(mix(key) >> 54) as usize] += 1);
-    let caught = std::panic::catch_unwind(|| assert_even(&counts, String::new));
+    let caught = std::panic::catch_unwind(|| assert_even(&counts, "high bit"));
     assert!(caught.is_err());
 }

@@ -8,9 +8,9 @@
 #![expect(clippy::print_stdout, reason = "its figures are what it is for")]
 
 use stepwell_base::random::Stream;
-use stepwell_base::{ByteCount, Namespace, TableId};
+use stepwell_base::{ByteCount, Namespace};
 use stepwell_engine::{Bags, Columns, Field, Purpose, Result, Session, Shape, TableSpec, Tiers};
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 
 const DIM: usize = 4;
 const EXAMPLES: usize = 256;
@@ -18,17 +18,11 @@ const EXAMPLES: usize = 256;
 /// Mean squared error of the last tenth of `steps` mini-batches of ratings that `users` give to
 /// `items`, and a digest of all rows, with `memory` for the rows of both tables.
 fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f64, String)> {
-    let table = |id, name: &str| TableSpec {
-        id: TableId(id),
-        name: name.to_owned(),
-        dim: DIM,
-        wide: 0,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::adagrad(0.3)).unwrap_or_else(|_| unreachable!()),
+    let optimizer = RowOptimizer::new(Rule::adagrad(0.3)).unwrap_or_else(|_| unreachable!());
+    let table = |id, name| TableSpec {
         init_range: 0.5,
         seed: 1,
-        life: None,
-        shared: false,
+        ..TableSpec::new(id, name, DIM, optimizer)
     };
     // The user's vector comes first, the item's behind it.
     let columns =

@@ -75,7 +75,7 @@ impl<C: Cargo> Hierarchy<C> {
         let counters = Arc::new(Counters::default());
         let made = stages((&groups, planners), window, (Times::never(), &clock), &counters, &bell);
         let stages: Vec<BoxedStage<Error>> =
-            vec![Box::new(made.plan), Box::new(made.pull), Box::new(made.write)];
+            vec![Box::new(made.plan), Box::new(made.pull), made.write];
         let running = match hands {
             Hands::Caller => Running::Caller(stages),
             Hands::Threads => Running::Threads(start(stages, &bell, &clock)?),

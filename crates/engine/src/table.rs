@@ -66,6 +66,23 @@ pub struct RowPart {
 }
 
 impl TableSpec {
+    /// Table `id` by the name of `name`: embeddings of `dim` lanes in f32, which `optimizer` updates
+    /// and which begin in [-0.01, 0.01), without first-order weights or history.
+    pub fn new(id: u32, name: &str, dim: usize, optimizer: RowOptimizer) -> Self {
+        Self {
+            id: TableId(id),
+            name: name.to_owned(),
+            dim,
+            wide: 0,
+            storage: Storage::F32,
+            optimizer,
+            init_range: 0.01,
+            seed: 0,
+            life: None,
+            shared: false,
+        }
+    }
+
     /// The parts of a row, in order: all of its lanes.
     pub fn parts(&self) -> Vec<RowPart> {
         let part = |name, lanes, holds| RowPart { name, lanes, holds };
@@ -204,18 +221,8 @@ mod tests {
     use super::*;
 
     fn table(storage: Storage, dim: usize, wide: usize) -> TableSpec {
-        TableSpec {
-            id: TableId(3),
-            name: "embedding".to_owned(),
-            dim,
-            wide,
-            storage,
-            optimizer: RowOptimizer::new(Rule::adagrad(0.1)).unwrap(),
-            init_range: 0.01,
-            seed: 5,
-            life: None,
-            shared: false,
-        }
+        let optimizer = RowOptimizer::new(Rule::adagrad(0.1)).unwrap();
+        TableSpec { wide, storage, seed: 5, ..TableSpec::new(3, "embedding", dim, optimizer) }
     }
 
     #[test]

@@ -12,9 +12,6 @@ pub struct WorkingSet {
     pub(crate) slots: Vec<SlotIndex>,
     /// How each row occurred where it was trained, empty where it was only read. // (rows)
     pub(crate) occurrences: Vec<Occurrence>,
-    /// Weights as they were when the unit was pulled, by row: empty, but where a rule is switched
-    /// off.
-    pub(crate) early: Vec<f32>,
 }
 
 impl WorkingSet {
@@ -22,7 +19,6 @@ impl WorkingSet {
     pub fn clear(&mut self) {
         self.slots.clear();
         self.occurrences.clear();
-        self.early.clear();
     }
 
     /// Bytes of the working set of `rows` rows.

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use stepwell_base::Key;
 use stepwell_base::clock::ManualClock;
 use stepwell_base::random::Stream;
 use stepwell_base::stop::StopRequest;
-use stepwell_base::{Key, TableId};
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
     Admission, Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, Group,
@@ -17,7 +17,7 @@ use stepwell_engine::{
     Purpose, Ready, Retired, Shape, Staging, TableSpec, Window, WorkingRows,
 };
 use stepwell_mem::PolicyKind;
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 const FIELDS: usize = 3;
@@ -42,18 +42,9 @@ impl Cargo for Labels {
 }
 
 fn table(life: Option<Life>) -> TableSpec {
-    TableSpec {
-        id: TableId(0),
-        name: "items".to_owned(),
-        dim: DIM,
-        wide: 1,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::adagrad(0.1)).unwrap(),
-        init_range: 0.1,
-        seed: 3,
-        life,
-        shared: false,
-    }
+    let optimizer = RowOptimizer::new(Rule::adagrad(0.1)).unwrap();
+    let spec = TableSpec::new(0, "items", DIM, optimizer);
+    TableSpec { wide: 1, init_range: 0.1, seed: 3, life, ..spec }
 }
 
 fn shape() -> Shape {

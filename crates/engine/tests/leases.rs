@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::json;
-use stepwell_base::{Key, TableId};
+use stepwell_base::Key;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{
     Checkpoint, CheckpointWriter, Dense, Group, Keep, Lease, RowsView, Staging, TableSpec, list,
 };
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Store, StoreOptions};
 
 /// Where a child is to read, and how.
@@ -33,18 +33,7 @@ fn disk(path: &Path) -> Arc<dyn Disk> {
 impl Run {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let spec = TableSpec {
-            id: TableId(0),
-            name: "rows".into(),
-            dim: 1,
-            wide: 0,
-            storage: Storage::F32,
-            optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
-            init_range: 0.1,
-            seed: 1,
-            life: None,
-            shared: false,
-        };
+        let spec = TableSpec::new(0, "rows", 1, RowOptimizer::new(Rule::sgd(0.1)).unwrap());
         let options = StoreOptions::new(0, spec.row_bytes());
         let store = Store::create(disk(&home.path().join("store")), options).unwrap();
         let staging = Staging::new(spec.row_lanes(), 1, 1);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stepwell_base::{Key, TableId, hash};
+use stepwell_base::{Key, hash};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{
     Admission, Checkpoint, CheckpointWriter, Dense, Group, History, Keep, Life, RowsView, Staging,
@@ -36,18 +36,8 @@ fn specs() -> Vec<TableSpec> {
     for rule in rules {
         for storage in Storage::ALL {
             for life in lives {
-                specs.push(TableSpec {
-                    id: TableId(7),
-                    name: "items".into(),
-                    dim: 4,
-                    wide: 1,
-                    storage,
-                    optimizer: RowOptimizer::new(rule).unwrap(),
-                    init_range: 0.01,
-                    seed: u64::MAX - 3,
-                    life,
-                    shared: false,
-                });
+                let spec = TableSpec::new(7, "items", 4, RowOptimizer::new(rule).unwrap());
+                specs.push(TableSpec { wide: 1, storage, seed: u64::MAX - 3, life, ..spec });
             }
         }
     }

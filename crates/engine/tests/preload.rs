@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
+use stepwell_base::Key;
 use stepwell_base::stop::StopRequest;
-use stepwell_base::{Key, TableId};
 use stepwell_disk::MemDisk;
 use stepwell_engine::{Group, Planner, Staging, TableSpec};
 use stepwell_mem::PolicyKind;
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 const ROWS: u64 = 40_000;
@@ -17,18 +17,7 @@ const ROWS: u64 = 40_000;
 const READER_BYTES: usize = 32 << 10;
 
 fn spec() -> TableSpec {
-    TableSpec {
-        id: TableId(0),
-        name: "rows".into(),
-        dim: 16,
-        wide: 0,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
-        init_range: 0.1,
-        seed: 1,
-        life: None,
-        shared: false,
-    }
+    TableSpec::new(0, "rows", 16, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
 }
 
 /// A group over a store of `ROWS` rows, each of which is its key sixteen times.

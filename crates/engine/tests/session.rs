@@ -8,7 +8,7 @@ use stepwell_base::{ByteCount, Key, TableId};
 use stepwell_engine::{
     Admission, Bags, Columns, Field, Life, Pooling, Purpose, Session, Shape, TableSpec, Tiers,
 };
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 
 const EXAMPLES: usize = 16;
 
@@ -18,20 +18,14 @@ fn open(tiers: &Tiers) -> Result<Session, String> {
     open_living(tiers, [None; 3])
 }
 
+fn table(name: &str, dim: usize) -> TableSpec {
+    let spec = TableSpec::new(0, name, dim, RowOptimizer::new(Rule::sgd(0.1)).unwrap());
+    TableSpec { init_range: 0.5, seed: 1, ..spec }
+}
+
 /// The same, whose rows live by `lives`.
 fn open_living(tiers: &Tiers, lives: [Option<Life>; 3]) -> Result<Session, String> {
-    let table = |id, name: &str, dim| TableSpec {
-        id: TableId(id),
-        name: name.to_owned(),
-        dim,
-        wide: 0,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
-        init_range: 0.5,
-        seed: 1,
-        life: None,
-        shared: false,
-    };
+    let table = |id, name, dim| TableSpec { id: TableId(id), ..table(name, dim) };
     let mut tables = vec![table(0, "items", 4), table(1, "places", 2), table(2, "pages", 4)];
     tables[2].optimizer = RowOptimizer::new(Rule::sgd(0.3)).unwrap();
     tables.iter_mut().zip(lives).for_each(|(table, life)| table.life = life);
@@ -137,18 +131,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_model_that_makes_no_sense_is_refused() {
-    let table = |name: &str, dim, wide| TableSpec {
-        id: TableId(0),
-        name: name.to_owned(),
-        dim,
-        wide,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
-        init_range: 0.5,
-        seed: 1,
-        life: None,
-        shared: false,
-    };
+    let table = |name, dim, wide| TableSpec { wide, ..table(name, dim) };
     let none = Field { column: 0, pooling: Pooling::None };
     let shape = Shape::default();
     let blocks = Shape { blocks: 0, ..Shape::default() };
@@ -189,18 +172,8 @@ fn a_directory_with_rows_is_not_taken() {
 fn pooled(weights: &[f32]) -> ([Vec<f32>; 2], Vec<f32>) {
     let fields = [Pooling::Sum, Pooling::Mean, Pooling::SqrtN];
     let fields = (0..).zip(fields).map(|(number, pooling)| Field { column: 4 * number, pooling });
-    let table = TableSpec {
-        id: TableId(0),
-        name: "items".to_owned(),
-        dim: 4,
-        wide: 0,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::sgd(0.5)).unwrap(),
-        init_range: 0.5,
-        seed: 1,
-        life: None,
-        shared: false,
-    };
+    let optimizer = RowOptimizer::new(Rule::sgd(0.5)).unwrap();
+    let table = TableSpec { optimizer, ..table("items", 4) };
     let columns = Columns { of_fields: vec![fields.collect()], count: 12 };
     let shape = Shape { blocks: 1, ..Shape::default() };
     let mut session = Session::open(vec![table], columns, shape, &Tiers::default()).unwrap();

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use stepwell_base::Key;
 use stepwell_base::clock::ManualClock;
-use stepwell_base::{Key, TableId};
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
     Cargo, Columns, EmbeddingBags, Error, Field, Gradients, Group, GroupTables, Grouper, Hands,
@@ -13,7 +13,7 @@ use stepwell_engine::{
     TableSpec, Window,
 };
 use stepwell_mem::PolicyKind;
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 const NAMES: [&str; 3] = ["items", "pages", "users"];
@@ -39,18 +39,7 @@ impl Cargo for One {
 }
 
 fn table(name: &str) -> TableSpec {
-    TableSpec {
-        id: TableId(0),
-        name: name.to_owned(),
-        dim: 2,
-        wide: 0,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
-        init_range: 0.1,
-        seed: 3,
-        life: None,
-        shared: false,
-    }
+    TableSpec::new(0, name, 2, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
 }
 
 /// The tables, each with so many slots and whole or not, the stages that move their rows, and the

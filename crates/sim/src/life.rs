@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::ThreadPool;
 use serde_json::Value;
 use stepwell_base::clock::ManualClock;
-use stepwell_base::rules::Rules;
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, FaultyDisk, MemDisk};
@@ -95,6 +95,9 @@ impl Birth<'_> {
         let name = self.name;
         let pool = self.pool;
         let mut full = None;
+        let mut config = shape.config.clone();
+        // Read when its mini-batch is planned, a row lacks what the step before makes of it.
+        config.staleness += usize::from(!self.rules.hold(Rule::ReadLate));
         let work = || {
             let places = Simulated {
                 disk: directory(&*root, name)?,
@@ -127,7 +130,7 @@ impl Birth<'_> {
                 on_plan: Box::new(|_| {}),
                 on_note: Box::new(|_| {}),
             };
-            train(&shape.config, &around).map_err(|error| {
+            train(&config, &around).map_err(|error| {
                 if let Error::Engine(EngineError::NotWhole { table, .. }) = &error {
                     full = Some(table.clone());
                 }

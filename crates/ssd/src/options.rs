@@ -162,8 +162,11 @@ impl StoreOptions {
         Ok(())
     }
 
-    /// The sizes of rows, pages and segments.
-    fn check_shape(&self) -> Result<()> {
+    /// Refuses sizes of rows, pages and segments that no store can have.
+    ///
+    /// # Errors
+    /// Names the size and the mend.
+    pub fn check_shape(&self) -> Result<()> {
         let fail = |why: String| Err(Error::Options(why));
         if !(1..=ROW_BYTES_MAX).contains(&self.row_bytes) {
             return fail(format!(
@@ -319,13 +322,13 @@ impl StoreOptions {
     }
 
     /// Adds the bounds of everything that a store with these settings holds in memory, `readers`
-    /// threads reading at once.
-    pub fn add_bounds(&self, readers: u64, budget: &mut Budget) {
+    /// threads reading at once, by the `name` of what lies in it.
+    pub fn add_bounds(&self, readers: u64, name: &str, budget: &mut Budget) {
         let chunk = self.chunk_bytes() as u64;
         // Current, in flight, and spare chunks of the open segment and of one closing.
         let buffers = 2 * (WRITES_MAX as u64 + 2) * chunk;
         let merge = (2 * (WRITES_MAX as u64 + 2)) * chunk + 3 * self.list_bytes();
-        let why = |of: &str| format!("table {}: {of}", self.table);
+        let why = |of: &str| format!("{name}: {of}");
         budget.add("store index", self.index_bytes_max, why("tiers.index"));
         budget.add("store write buffers", buffers, why("open and closing segment"));
         budget.add("store row lists", 2 * self.list_bytes(), why("open and closing segment"));
@@ -382,7 +385,7 @@ mod tests {
     #[test]
     fn every_bound_is_stated() {
         let mut budget = Budget::default();
-        StoreOptions::new(3, 256).add_bounds(2, &mut budget);
+        StoreOptions::new(3, 256).add_bounds(2, "rows", &mut budget);
         assert_eq!(budget.bounds().len(), 7);
         assert!(budget.bounds().iter().all(|bound| bound.bytes > 0));
     }

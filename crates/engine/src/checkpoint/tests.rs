@@ -2,9 +2,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use serde_json::json;
-use stepwell_base::{Key, TableId, hash};
+use stepwell_base::{Key, hash};
 use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, FileDisk, Lasting, MemDisk};
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Store, StoreOptions};
 
 use super::*;
@@ -230,18 +230,7 @@ fn a_directory_that_a_kill_left_half_marked_is_removed() {
 #[test]
 fn a_checkpoint_that_cannot_be_written_leaves_nothing() {
     let faulty = Arc::new(FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default()));
-    let spec = TableSpec {
-        id: TableId(0),
-        name: "t".to_owned(),
-        dim: 2,
-        wide: 0,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
-        init_range: 0.1,
-        seed: 1,
-        life: None,
-        shared: false,
-    };
+    let spec = TableSpec::new(0, "t", 2, RowOptimizer::new(Rule::sgd(0.1)).unwrap());
     let options = StoreOptions::new(0, spec.row_bytes());
     let store = Store::create(Arc::clone(&faulty) as Arc<dyn Disk>, options).unwrap();
     let staging = Staging::new(spec.row_lanes(), 1, 1);

@@ -176,27 +176,17 @@ fn weights_name(step: usize, table: usize) -> String {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use stepwell_base::SlotIndex;
     use stepwell_base::random::Stream;
     use stepwell_base::slab::Slab;
-    use stepwell_base::{SlotIndex, TableId};
-    use stepwell_optim::{RowOptimizer, Rule, Storage};
+    use stepwell_optim::{RowOptimizer, Rule};
 
     use super::*;
     use crate::{Part, TableSpec};
 
     fn table() -> TableSpec {
-        TableSpec {
-            id: TableId(0),
-            name: "counts".to_owned(),
-            dim: 1,
-            wide: 0,
-            storage: Storage::F32,
-            optimizer: RowOptimizer::new(Rule::sgd(1.0)).unwrap(),
-            init_range: 0.0,
-            seed: 1,
-            life: None,
-            shared: false,
-        }
+        let optimizer = RowOptimizer::new(Rule::sgd(1.0)).unwrap();
+        TableSpec { init_range: 0.0, ..TableSpec::new(0, "counts", 1, optimizer) }
     }
 
     fn part(keys: &BTreeSet<u64>) -> Part {

@@ -45,7 +45,7 @@ impl<'a> TableRows<'a> {
     /// The rows of `slab` that `part` has.
     pub(super) fn new(part: &'a mut Part, slab: &'a Slab, table: &TableSpec) -> Self {
         let (rows, width) = (&mut part.rows, table.weight_count());
-        let mut held = Self {
+        Self {
             request: &part.request,
             occurrences: &mut rows.occurrences,
             held: slab.hold(&rows.slots),
@@ -53,11 +53,7 @@ impl<'a> TableRows<'a> {
             places: Vec::new(),
             width,
             storage: table.storage,
-        };
-        for (row, early) in rows.early.chunks_exact(width).enumerate() {
-            held.replace(row, |weights| weights.copy_from_slice(early));
         }
-        held
     }
 
     /// Bytes for `rows` rows of `width` weights that are all read elsewhere.

@@ -16,6 +16,7 @@
 //! between two batches.
 
 mod counters;
+mod disorder;
 mod due;
 mod flow;
 mod plan;
@@ -27,9 +28,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Bell, Receiver, Sender, bounded};
-use stepwell_base::rules::Rules;
+use stepwell_base::rules::{Rule, Rules};
+use stepwell_base::stage::BoxedStage;
 
 pub use self::counters::{Counters, Planned};
+use self::disorder::Disorder;
 use self::due::Due;
 pub use self::due::Times;
 pub use self::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Unit};
@@ -37,8 +40,8 @@ use self::plan::PlanEnds;
 pub use self::plan::PlanStage;
 pub use self::pull::{PullStage, UNITS_PULLED};
 pub use self::spares::{SPARES, Spares};
-pub use self::write::WriteStage;
-use crate::{Group, Planner};
+use self::write::WriteStage;
+use crate::{Error, Group, Planner};
 
 /// Batches between the caller and `plan`.
 pub const BATCHES_QUEUED: usize = 1;
@@ -62,7 +65,7 @@ pub struct Stages<C, M> {
     /// Brings rows up.
     pub pull: PullStage<C, M>,
     /// Brings rows down.
-    pub write: WriteStage,
+    pub write: BoxedStage<Error>,
     /// The caller's ends.
     pub ends: Ends<C, M>,
     /// The planners, once all is over.
@@ -126,9 +129,18 @@ pub fn stages<C: Cargo, M: Send>(
     Stages {
         plan: PlanStage::new(planners, groups.to_vec(), window, Arc::clone(counters), plan),
         pull: PullStage::new(groups, planned_out, pulled_in, down_in),
-        write: WriteStage::new(groups, down_out, Arc::clone(bell)),
+        write: writing(WriteStage::new(groups, down_out, Arc::clone(bell)), rules_of(groups)),
         ends: Ends { feed, ready, retired, spares },
         finished,
+    }
+}
+
+/// The stage that writes, by the rules that hold.
+fn writing(stage: WriteStage, rules: Rules) -> BoxedStage<Error> {
+    let broken = [Rule::WriteInOrder, Rule::PutBeforeForget];
+    match broken.into_iter().find(|rule| !rules.hold(*rule)) {
+        None => Box::new(stage),
+        Some(broken) => Box::new(Disorder::new(stage, broken)),
     }
 }
 

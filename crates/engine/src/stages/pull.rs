@@ -17,7 +17,6 @@ pub const UNITS_PULLED: usize = 4;
 
 /// Stage `pull`.
 pub struct PullStage<C, M> {
-    groups: Vec<Arc<Group>>,
     pullers: Vec<Puller>,
     /// The unit at hand and how many of its groups have staged their victims.
     staging: Option<(Ready<C, M>, usize)>,
@@ -41,7 +40,6 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         let pullers = groups.iter().map(|group| Puller::new(Arc::clone(group))).collect();
         let rules = rules_of(groups);
         Self {
-            groups: groups.to_vec(),
             pullers,
             staging: None,
             pulling: VecDeque::new(),
@@ -81,31 +79,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         for ((puller, part), pull) in self.pullers.iter_mut().zip(&mut unit.moves).zip(pulls) {
             puller.finish(pull, &mut part.fills)?;
         }
-        if !self.rules.hold(Rule::ReadLate) {
-            self.read_early(unit);
-        }
         Ok(())
-    }
-
-    /// Reads the rows of `unit` before their step, against [`Rule::ReadLate`].
-    fn read_early(&self, unit: &mut Unit<C>) {
-        for mini in &mut unit.minis {
-            let members = |group: &Arc<Group>| group.members().to_vec();
-            let of = self
-                .groups
-                .iter()
-                .flat_map(|group| members(group).into_iter().map(move |table| (table, group)));
-            for (table, group) in of {
-                let part = &mut mini.parts[table];
-                let held = group.slab.hold(&part.rows.slots);
-                let width = group.spec().weight_count();
-                let early = &mut part.rows.early;
-                *early = vec![0.0; held.len() * width];
-                for (row, early) in early.chunks_exact_mut(width).enumerate() {
-                    group.spec().weights(held.row(row)).copy_to(early);
-                }
-            }
-        }
     }
 
     /// Begins with what comes next; false where there is nothing, or staging is full.
@@ -121,10 +95,9 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
                 }
             },
         };
-        let early = !self.rules.hold(Rule::CopyBeforeFill);
         if let Ready::Unit(unit) = &mut next
-            && early
             && staged == 0
+            && !self.rules.hold(Rule::CopyBeforeFill)
         {
             let pulls = self.begin(unit)?;
             self.finish(unit, pulls)?;
@@ -138,7 +111,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
             return Ok(false);
         }
         let pulls = match &mut next {
-            Ready::Unit(unit) if !early => self.begin(unit)?,
+            Ready::Unit(unit) => self.begin(unit)?,
             _ => Vec::new(),
         };
         self.pulling.push_back((next, pulls));

@@ -30,13 +30,10 @@ pub struct Load {
     pub examples: Option<u64>,
 }
 
-/// The name of the bound that is mapped from the system, not taken from the allocator.
-pub(super) const ROWS_IN_MEMORY: &str = "rows in memory";
-
 impl TierPlan {
     /// The name of the bound on rows in memory, of which there is one for each group: it is mapped
     /// from the system, not taken from the allocator.
-    pub const ROWS_IN_MEMORY: &'static str = ROWS_IN_MEMORY;
+    pub const ROWS_IN_MEMORY: &'static str = "rows in memory";
 
     /// Ids that an example has at most.
     pub fn ids_max(&self) -> u64 {
@@ -80,26 +77,14 @@ impl TierPlan {
         for group in &self.groups {
             let of = if self.groups.len() == 1 { "" } else { &format!(", '{}'", group.names) };
             let (slots, row) = (group.slots, group.spec.row_bytes());
-            let bytes = self.slab_bytes(slots as u64, group.spec.row_lanes());
+            let bytes = self.options.slab_bytes(slots as u64, group.spec.row_lanes());
             let why = format!("tiers.dram: {slots} slots of {row} bytes{of}");
-            budget.add(ROWS_IN_MEMORY, bytes, why);
+            budget.add(Self::ROWS_IN_MEMORY, bytes, why);
         }
-        self.groups.iter().for_each(|group| self.add_store(group, budget));
+        for group in &self.groups {
+            group.store.add_bounds(1, &format!("'{}'", group.names), budget);
+        }
         self.add_moves(load, budget);
-    }
-
-    /// Adds the bounds of a group's store, which knows it by a number alone.
-    fn add_store(&self, group: &GroupPlan, budget: &mut Budget) {
-        let mut of_store = Budget::default();
-        group.store.add_bounds(1, &mut of_store);
-        for bound in of_store.bounds() {
-            let why = bound.why.split_once(": ").map_or(bound.why.as_str(), |(_, why)| why);
-            let why = match self.groups.len() {
-                1 => bound.why.clone(),
-                _ => format!("'{}': {why}", group.names),
-            };
-            budget.add(bound.name.clone(), bound.bytes, why);
-        }
     }
 
     fn add_moves(&self, load: &Load, budget: &mut Budget) {

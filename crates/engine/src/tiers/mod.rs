@@ -145,12 +145,10 @@ impl TierPlan {
 
     /// Refuses what a store cannot be; of several that need more space the one that needs most.
     fn check_stores(&self) -> Result<()> {
-        let failed = |group: &GroupPlan| Some((group.store.check().err()?, group.store.clone()));
-        let mut failed: Vec<_> = self.groups.iter().filter_map(failed).collect();
-        if failed.iter().all(|(why, _)| why.to_string().contains("cannot be kept")) {
-            failed.sort_by(|(_, a), (_, b)| b.space_least().total_cmp(&a.space_least()));
-        }
-        failed.into_iter().next().map_or(Ok(()), |(why, _)| Err(why.into()))
+        let mut stores: Vec<&StoreOptions> = self.groups.iter().map(|group| &group.store).collect();
+        stores.iter().try_for_each(|store| store.check_shape())?;
+        stores.sort_by(|a, b| b.space_least().total_cmp(&a.space_least()));
+        Ok(stores.iter().try_for_each(|store| store.check())?)
     }
 
     /// Refuses an index that is enough for one store and too small for several.
@@ -182,7 +180,7 @@ impl TierPlan {
         let spec = &tables[members.tables[0]];
         let names = members.tables.iter().map(|table| tables[*table].name.as_str());
         let names = names.collect::<Vec<&str>>().join("', '");
-        let slots = self.slots_within(memory, spec.row_lanes());
+        let slots = self.options.slots_within(memory, spec.row_lanes());
         if slots == 0 {
             let dram = self.options.dram;
             let given = self.loads[members.tables[0]].given.filter(|_| members.tables.len() == 1);
@@ -193,7 +191,7 @@ impl TierPlan {
                     format!("tiers.dram = {dram}, of which it has {},", ByteCount(memory))
                 }
             };
-            let least = self.slab_bytes(1, spec.row_lanes());
+            let least = self.options.slab_bytes(1, spec.row_lanes());
             let least = if given.is_some() { least } else { self.whole(least, tables, members) };
             return Err(Error::Refused(format!(
                 "{has} holds not one row of table '{names}': {least} bytes are the least; raise it"
@@ -238,26 +236,21 @@ impl TierPlan {
         let rest = (u128::from(bytes) * all).div_ceil(own.max(1));
         of_all.saturating_add(u64::try_from(rest).unwrap_or(u64::MAX))
     }
-
-    /// Mini-batches that a row's next use is told apart by.
-    fn ring(&self) -> u64 {
-        self.options.horizon as u64 + 2
-    }
-
-    fn slots_within(&self, bytes: u64, lanes: usize) -> usize {
-        let (policy, ring) = (self.options.policy, self.ring());
-        slots_within(policy, bytes, lanes, Planner::bytes_for, ring) as usize
-    }
-
-    fn slab_bytes(&self, slots: u64, lanes: usize) -> u64 {
-        self.options.slab_bytes(slots, lanes)
-    }
 }
 
 impl TierOptions {
+    /// Mini-batches that a row's next use is told apart by.
+    fn ring(&self) -> u64 {
+        self.horizon as u64 + 2
+    }
+
+    /// Slots that `bytes` bytes hold, with rows of so many lanes.
+    fn slots_within(&self, bytes: u64, row_lanes: usize) -> usize {
+        slots_within(self.policy, bytes, row_lanes, Planner::bytes_for, self.ring()) as usize
+    }
+
     /// Bytes of `slots` slots with rows of so many lanes, index and metadata included.
     pub fn slab_bytes(&self, slots: u64, row_lanes: usize) -> u64 {
-        let ring = self.horizon as u64 + 2;
-        bytes_for(self.policy, slots, row_lanes, Planner::bytes_for, ring)
+        bytes_for(self.policy, slots, row_lanes, Planner::bytes_for, self.ring())
     }
 }

@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use stepwell_base::Key;
 use stepwell_base::random::Stream;
-use stepwell_base::{Key, TableId};
 use stepwell_disk::Disk;
 use stepwell_engine::{
     Checkpoint, CheckpointWriter, Dense, Group, Keep, Placement, Result, Staging, TableSpec,
     prepare,
 };
-use stepwell_optim::{RowOptimizer, Rule, Storage};
+use stepwell_optim::{RowOptimizer, Rule};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 /// Where checkpoints lie.
@@ -100,18 +100,7 @@ pub(crate) fn scratch(world: &dyn Disk) -> Result<Arc<dyn Disk>> {
 }
 
 fn spec() -> TableSpec {
-    TableSpec {
-        id: TableId(0),
-        name: "t".to_owned(),
-        dim: 64,
-        wide: 0,
-        storage: Storage::F32,
-        optimizer: RowOptimizer::new(Rule::sgd(0.1)).unwrap(),
-        init_range: 0.1,
-        seed: 1,
-        life: None,
-        shared: false,
-    }
+    TableSpec::new(0, "t", 64, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
 }
 
 /// Segments of a few pages.

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use stepwell_base::owner::{key_shard, owner};
+use stepwell_base::owner::conformance::{assert_even, subsets};
 use stepwell_base::random::Stream;
 
 use super::*;
@@ -165,33 +165,6 @@ fn what_is_found_was_asked_for_before() {
         );
         assert_eq!(asked.into_inner(), found, "{count} keys");
     }
-}
-
-/// Some keys by name, and which they are.
-type Subset = (String, Box<dyn Fn(Key) -> bool>);
-
-/// Keys of one owner among several, or of one key shard, and any keys.
-fn subsets() -> Vec<Subset> {
-    let mut subsets: Vec<Subset> = vec![("any".to_owned(), Box::new(|_| true))];
-    for of in [2, 3, 4, 8, 64] {
-        for number in [0, of - 1] {
-            let belongs = move |key| owner(key, of) == number;
-            subsets.push((format!("owner {number} of {of}"), Box::new(belongs)));
-        }
-    }
-    subsets.push(("key shard 77".to_owned(), Box::new(|key| key_shard(key) == 77)));
-    subsets
-}
-
-/// Fails where counts are farther from even than chance makes them once in 10¹⁷ times: of k degrees
-/// of freedom a chi-square is above k + 2 √(k t) + 2 t with a probability below exp(-t) (Laurent,
-/// Massart, 2000), here with t = 40.
-fn assert_even(counts: &[u32], what: &str) {
-    let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
-    let square: f64 = counts.iter().map(|count| (f64::from(*count) - mean).powi(2) / mean).sum();
-    let freedom = counts.len() as f64 - 1.0;
-    let most = freedom + 2.0 * (freedom * 40.0).sqrt() + 80.0;
-    assert!(square < most, "{what}: chi-square {square:.0} of {most:.0}");
 }
 
 /// A slab of one rank holds keys of one owner alone.

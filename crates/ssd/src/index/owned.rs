@@ -1,37 +1,11 @@
 //! Keys of one owner, or of one key shard, which are all that a store has where several share a
 //! table: they fill the index as any keys do.
-//!
-//! Chi-squares are held to what chance exceeds once in 10¹⁷ times: of k degrees of freedom one is
-//! above k + 2 √(k t) + 2 t with a probability below exp(-t) (Laurent, Massart, 2000), with t = 40.
 
-use stepwell_base::owner::{key_shard, owner};
+use stepwell_base::owner::conformance::{assert_even, subsets};
 
 use super::*;
 
 const KEYS: usize = 100_000;
-
-/// Some keys by name, and which they are.
-type Subset = (String, Box<dyn Fn(Key) -> bool>);
-
-fn subsets() -> Vec<Subset> {
-    let mut subsets: Vec<Subset> = vec![("any".to_owned(), Box::new(|_| true))];
-    for of in [2, 3, 4, 8, 64] {
-        for number in [0, of - 1] {
-            let belongs = move |key| owner(key, of) == number;
-            subsets.push((format!("owner {number} of {of}"), Box::new(belongs)));
-        }
-    }
-    subsets.push(("key shard 77".to_owned(), Box::new(|key| key_shard(key) == 77)));
-    subsets
-}
-
-fn assert_even(counts: &[u32], what: &str) {
-    let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
-    let square: f64 = counts.iter().map(|count| (f64::from(*count) - mean).powi(2) / mean).sum();
-    let freedom = counts.len() as f64 - 1.0;
-    let most = freedom + 2.0 * (freedom * 40.0).sqrt() + 80.0;
-    assert!(square < most, "{what}: chi-square {square:.0} of {most:.0}");
-}
 
 #[test]
 fn shards_and_both_choices_of_buckets_are_even() {

@@ -40,7 +40,7 @@ fn options(bytes: u64) -> StoreOptions {
 /// What two stores with such options may take.
 fn planned(options: &StoreOptions) -> Budget {
     let mut budget = Budget::default();
-    (0..2).for_each(|_| options.add_bounds(1, &mut budget));
+    (0..2).for_each(|_| options.add_bounds(1, "rows", &mut budget));
     budget
 }
 

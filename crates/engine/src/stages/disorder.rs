@@ -1,0 +1,57 @@
+//! Stage `write` with a rule switched off, for tests that must see the wrong row that comes of it.
+
+use stepwell_base::queue::Received;
+use stepwell_base::rules::Rule;
+use stepwell_base::stage::{Progress, Stage};
+
+use super::write::{Down, WriteStage};
+use crate::{Error, Result};
+
+/// Lands chunks later than it should: each after the one behind it, against
+/// [`Rule::WriteInOrder`], or forgotten meanwhile, against [`Rule::PutBeforeForget`].
+pub(super) struct Disorder {
+    stage: WriteStage,
+    broken: Rule,
+    /// A chunk that waits for what came after it.
+    late: Option<Down>,
+}
+
+impl Disorder {
+    pub(super) fn new(stage: WriteStage, broken: Rule) -> Self {
+        Self { stage, broken, late: None }
+    }
+
+    fn take(&mut self, next: Down) -> Result<()> {
+        let late = self.late.take();
+        if self.broken == Rule::WriteInOrder && late.is_some() {
+            self.late = late;
+            return self.stage.write(next);
+        }
+        if self.broken == Rule::PutBeforeForget {
+            self.stage.groups[next.0].staging.forget(&next.1);
+        }
+        self.late = Some(next);
+        late.map_or(Ok(()), |late| self.stage.write(late))
+    }
+}
+
+impl Stage for Disorder {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        self.stage.name()
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        match (self.stage.input.try_recv(), self.late.take()) {
+            (Received::Item(next), late) => {
+                self.late = late;
+                self.take(next)?;
+            }
+            (_, Some(late)) => self.stage.write(late)?,
+            (Received::Empty, None) => return Ok(Progress::Blocked),
+            (Received::Closed, None) => return Ok(Progress::Done),
+        }
+        Ok(Progress::Progressed)
+    }
+}
