@@ -1,8 +1,8 @@
-//! Bounded queues between stages, and the bell that wakes whoever waits on one.
+//! Bounded queues between stages, and the count of events that wakes whoever waits.
 //!
 //! Why: a stage is a state machine that never blocks inside a queue, so that one thread per stage
 //! and a simulated scheduler can drive the same code. It tries, and where nothing moved it waits
-//! for the pipeline's one [`Bell`], which every change of every queue rings.
+//! for the pipeline's one [`Events`], which count every change of every queue.
 //!
 //! Bounds: a queue holds at most its capacity in items; whoever builds it counts their bytes.
 
@@ -11,44 +11,44 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A counter of events with a way to wait for the next one; one per pipeline.
 #[derive(Debug, Default)]
-pub struct Bell {
-    state: Mutex<BellState>,
-    rung: Condvar,
+pub struct Events {
+    state: Mutex<EventsState>,
+    more: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct BellState {
+struct EventsState {
     count: u64,
     stopped: bool,
-    /// Threads in `wait_past`: with none of them a ring makes no call of the system.
+    /// Threads in `wait_past`: with none of them an event makes no call of the system.
     waiting: u32,
 }
 
-impl Bell {
-    /// A bell that was never rung.
+impl Events {
+    /// None so far.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BellState> {
+    fn lock(&self) -> MutexGuard<'_, EventsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something changed: everybody who waits looks again.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         let mut state = self.lock();
         state.count += 1;
         let waiting = state.waiting > 0;
         drop(state);
         if waiting {
-            self.rung.notify_all();
+            self.more.notify_all();
         }
     }
 
     /// The pipeline ends early: everybody who waits, now or later, returns at once.
     pub fn stop(&self) {
         self.lock().stopped = true;
-        self.rung.notify_all();
+        self.more.notify_all();
     }
 
     /// Whether the pipeline ends early.
@@ -56,17 +56,17 @@ impl Bell {
         self.lock().stopped
     }
 
-    /// Number of rings so far; read before looking, to be given to [`Bell::wait_past`].
+    /// Number of events so far; read before looking, to be given to [`Events::wait_past`].
     pub fn count(&self) -> u64 {
         self.lock().count
     }
 
-    /// Waits until the bell was rung more than `seen` times or the pipeline stopped.
+    /// Waits until there were more than `seen` events, or the pipeline stopped.
     pub fn wait_past(&self, seen: u64) {
         let mut state = self.lock();
         state.waiting += 1;
         while state.count <= seen && !state.stopped {
-            state = self.rung.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.waiting -= 1;
     }
@@ -76,7 +76,7 @@ impl Bell {
 struct Shared<T> {
     state: Mutex<QueueState<T>>,
     capacity: usize,
-    bell: Arc<Bell>,
+    events: Arc<Events>,
 }
 
 #[derive(Debug)]
@@ -93,10 +93,11 @@ impl<T> Shared<T> {
 }
 
 /// A queue of at most `capacity` items, first in first out.
-pub fn bounded<T>(bell: &Arc<Bell>, capacity: usize) -> (Sender<T>, Receiver<T>) {
+pub fn bounded<T>(events: &Arc<Events>, capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a queue holds at least one item");
     let state = QueueState { items: VecDeque::new(), senders: 1, receiver_gone: false };
-    let shared = Arc::new(Shared { state: Mutex::new(state), capacity, bell: Arc::clone(bell) });
+    let shared =
+        Arc::new(Shared { state: Mutex::new(state), capacity, events: Arc::clone(events) });
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
@@ -128,7 +129,7 @@ impl<T> Sender<T> {
         }
         state.items.push_back(item);
         drop(state);
-        self.0.bell.ring();
+        self.0.events.notify();
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl<T> Clone for Sender<T> {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         self.0.lock().senders -= 1;
-        self.0.bell.ring();
+        self.0.events.notify();
     }
 }
 
@@ -174,7 +175,7 @@ impl<T> Receiver<T> {
         match state.items.pop_front() {
             Some(item) => {
                 drop(state);
-                self.0.bell.ring();
+                self.0.events.notify();
                 Received::Item(item)
             }
             None if state.senders == 0 => Received::Closed,
@@ -190,7 +191,7 @@ impl<T> Drop for Receiver<T> {
         let left = std::mem::take(&mut state.items);
         drop(state);
         drop(left);
-        self.0.bell.ring();
+        self.0.events.notify();
     }
 }
 
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn keeps_order_and_bound() {
-        let (sender, receiver) = bounded(&Bell::new(), 2);
+        let (sender, receiver) = bounded(&Events::new(), 2);
         assert_eq!(sender.try_send(1), Ok(()));
         assert_eq!(sender.try_send(2), Ok(()));
         assert!(sender.is_full());
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn closes_when_the_last_sender_goes() {
-        let (sender, receiver) = bounded(&Bell::new(), 2);
+        let (sender, receiver) = bounded(&Events::new(), 2);
         let second = sender.clone();
         sender.try_send(1).unwrap();
         drop(sender);
@@ -225,57 +226,57 @@ mod tests {
 
     #[test]
     fn refuses_when_the_receiver_is_gone() {
-        let (sender, receiver) = bounded(&Bell::new(), 1);
+        let (sender, receiver) = bounded(&Events::new(), 1);
         drop(receiver);
         assert_eq!(sender.try_send(9), Err(Refused::Closed(9)));
     }
 
     #[test]
     fn a_waiter_wakes_for_an_item_and_for_a_stop() {
-        let bell = Bell::new();
-        let (sender, receiver) = bounded(&bell, 1);
+        let events = Events::new();
+        let (sender, receiver) = bounded(&events, 1);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 loop {
-                    let seen = bell.count();
+                    let seen = events.count();
                     if let Received::Item(item) = receiver.try_recv() {
                         return item;
                     }
-                    bell.wait_past(seen);
+                    events.wait_past(seen);
                 }
             });
             sender.try_send(5).unwrap();
             assert_eq!(waiter.join().unwrap(), 5);
-            let waiter = scope.spawn(|| bell.wait_past(u64::MAX - 1));
-            bell.stop();
+            let waiter = scope.spawn(|| events.wait_past(u64::MAX - 1));
+            events.stop();
             waiter.join().unwrap();
         });
-        assert!(bell.is_stopped());
+        assert!(events.is_stopped());
     }
 
     #[test]
     fn every_change_rings_the_bell_once() {
-        let bell = Bell::new();
-        let rings = |change: &mut dyn FnMut()| {
-            let before = bell.count();
+        let events = Events::new();
+        let counted = |change: &mut dyn FnMut()| {
+            let before = events.count();
             change();
-            bell.count() - before
+            events.count() - before
         };
-        let (sender, receiver) = bounded(&bell, 1);
-        assert_eq!(rings(&mut || sender.try_send(1).unwrap()), 1);
-        assert_eq!(rings(&mut || _ = sender.try_send(2)), 0, "refused, nothing changed");
-        assert_eq!(rings(&mut || _ = receiver.try_recv()), 1);
-        assert_eq!(rings(&mut || _ = receiver.try_recv()), 0, "empty, nothing changed");
+        let (sender, receiver) = bounded(&events, 1);
+        assert_eq!(counted(&mut || sender.try_send(1).unwrap()), 1);
+        assert_eq!(counted(&mut || _ = sender.try_send(2)), 0, "refused, nothing changed");
+        assert_eq!(counted(&mut || _ = receiver.try_recv()), 1);
+        assert_eq!(counted(&mut || _ = receiver.try_recv()), 0, "empty, nothing changed");
         let mut second = Some(sender.clone());
-        assert_eq!(rings(&mut || drop(second.take())), 1);
+        assert_eq!(counted(&mut || drop(second.take())), 1);
         assert_eq!(receiver.try_recv(), Received::Empty, "one sender is left");
         let mut receiver = Some(receiver);
-        assert_eq!(rings(&mut || drop(receiver.take())), 1);
+        assert_eq!(counted(&mut || drop(receiver.take())), 1);
     }
 
     #[test]
     fn what_nobody_will_receive_is_dropped_with_the_receiver() {
-        let (sender, receiver) = bounded(&Bell::new(), 3);
+        let (sender, receiver) = bounded(&Events::new(), 3);
         let item = Arc::new(());
         sender.try_send(Arc::clone(&item)).unwrap();
         drop(receiver);
@@ -285,23 +286,23 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_counted_and_woken_as_often_as_the_bell_is_rung() {
-        let bell = Bell::new();
+        let events = Events::new();
         std::thread::scope(|scope| {
             for round in 0..3 {
-                let seen = bell.count();
-                let bell = &bell;
-                let waiters = [0; 2].map(|_| scope.spawn(move || bell.wait_past(seen)));
-                while bell.lock().waiting < 2 {
+                let seen = events.count();
+                let events = &events;
+                let waiters = [0; 2].map(|_| scope.spawn(move || events.wait_past(seen)));
+                while events.lock().waiting < 2 {
                     std::thread::yield_now();
                 }
                 assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "round {round}");
-                bell.ring();
+                events.notify();
                 waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-                assert_eq!(bell.lock().waiting, 0);
-                assert_eq!(bell.count(), seen + 1);
+                assert_eq!(events.lock().waiting, 0);
+                assert_eq!(events.count(), seen + 1);
             }
         });
-        bell.wait_past(bell.count() - 1);
-        assert!(!bell.is_stopped());
+        events.wait_past(events.count() - 1);
+        assert!(!events.is_stopped());
     }
 }

@@ -6,14 +6,14 @@
 //! other threads and wait for these.
 //!
 //! [`drive`] is the production driver, one thread per stage: it polls, and where nothing moved it
-//! waits for the pipeline's bell. A simulated scheduler polls the same stages in any order.
+//! waits for the pipeline's events. A simulated scheduler polls the same stages in any order.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
 use crate::clock::Clock;
-use crate::queue::Bell;
+use crate::queue::Events;
 
 /// What a poll did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl<E: Send> Driver<E> for Threads {
                 // Without a thread the stage is dropped, its queues close, and the others end.
                 let handle = thread
                     .spawn_scoped(scope, move || drive(stage, rhythm))
-                    .inspect_err(|_| rhythm.bell.stop());
+                    .inspect_err(|_| rhythm.events.stop());
                 (name, handle)
             };
             let running: Vec<_> = stages.into_iter().map(spawn).collect();
@@ -179,7 +179,7 @@ impl Pace for FullSpeed {
 #[derive(Clone)]
 pub struct Rhythm {
     /// Rung at every change; stops the pipeline early.
-    pub bell: Arc<Bell>,
+    pub events: Arc<Events>,
     /// Measures busy and waiting time.
     pub clock: Arc<dyn Clock>,
     /// Pauses between polls.
@@ -188,20 +188,20 @@ pub struct Rhythm {
 
 impl std::fmt::Debug for Rhythm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rhythm").field("bell", &self.bell).finish_non_exhaustive()
+        f.debug_struct("Rhythm").field("events", &self.events).finish_non_exhaustive()
     }
 }
 
 /// Stops the pipeline when the stage that it watches fails or panics.
 struct StopUnlessDone<'a> {
-    bell: &'a Bell,
+    events: &'a Events,
     done: bool,
 }
 
 impl Drop for StopUnlessDone<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.bell.stop();
+            self.events.stop();
         }
     }
 }
@@ -212,13 +212,13 @@ impl Drop for StopUnlessDone<'_> {
 /// # Errors
 /// The stage's own error; the pipeline is stopped then.
 pub fn drive<E>(mut stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes, E> {
-    let mut watch = StopUnlessDone { bell: &rhythm.bell, done: false };
+    let mut watch = StopUnlessDone { events: &rhythm.events, done: false };
     let mut times = StageTimes::new(stage.name());
     let mut mark = rhythm.clock.seconds();
     let begin = rhythm.clock.thread_seconds();
     loop {
-        let seen = rhythm.bell.count();
-        if rhythm.bell.is_stopped() {
+        let seen = rhythm.events.count();
+        if rhythm.events.is_stopped() {
             break;
         }
         rhythm.pace.pause(times.name);
@@ -226,7 +226,7 @@ pub fn drive<E>(mut stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes,
             Progress::Progressed => times.busy_seconds += lap(rhythm, &mut mark),
             Progress::Done => break,
             Progress::Blocked => {
-                rhythm.bell.wait_past(seen);
+                rhythm.events.wait_past(seen);
                 times.wait_seconds += lap(rhythm, &mut mark);
             }
         }
@@ -234,7 +234,7 @@ pub fn drive<E>(mut stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes,
     watch.done = true;
     drop(stage);
     times.cpu_seconds = rhythm.clock.thread_seconds() - begin;
-    rhythm.bell.ring();
+    rhythm.events.notify();
     Ok(times)
 }
 
@@ -292,11 +292,11 @@ mod tests {
     }
 
     fn run(from: u32) -> (Vec<Ended<String>>, Received<u32>) {
-        let bell = Bell::new();
+        let events = Events::new();
         let clock = Arc::new(SystemClock::new());
-        let rhythm = Rhythm { bell: Arc::clone(&bell), clock, pace: Arc::new(FullSpeed) };
-        let (numbers, source) = bounded(&bell, 2);
-        let (total, result) = bounded(&bell, 1);
+        let rhythm = Rhythm { events: Arc::clone(&events), clock, pace: Arc::new(FullSpeed) };
+        let (numbers, source) = bounded(&events, 2);
+        let (total, result) = bounded(&events, 1);
         let stages: Vec<BoxedStage<String>> =
             vec![Box::new(Count(from, numbers)), Box::new(Sum(0, source, total))];
         (Threads.drive(stages, &rhythm), result.try_recv())
@@ -320,7 +320,7 @@ mod tests {
     }
 
     /// Blocked at first, then takes a second of a clock that it moves by itself.
-    struct Slow(Arc<crate::clock::ManualClock>, Arc<Bell>, u32);
+    struct Slow(Arc<crate::clock::ManualClock>, Arc<Events>, u32);
 
     impl Stage for Slow {
         type Error = String;
@@ -330,23 +330,23 @@ mod tests {
         fn poll(&mut self) -> Result<Progress, String> {
             self.2 += 1;
             self.0.advance(f64::from(self.2));
-            self.1.ring();
+            self.1.notify();
             Ok([Progress::Blocked, Progress::Progressed, Progress::Done][self.2 as usize - 1])
         }
     }
 
     #[test]
     fn time_is_told_apart_into_work_and_waiting() {
-        let (bell, clock) = (Bell::new(), Arc::new(crate::clock::ManualClock::default()));
+        let (events, clock) = (Events::new(), Arc::new(crate::clock::ManualClock::default()));
         clock.advance(100.0);
         let of_rhythm: Arc<dyn Clock> = Arc::<crate::clock::ManualClock>::clone(&clock);
         let pace = Arc::new(FullSpeed);
-        let rhythm = Rhythm { bell: Arc::clone(&bell), clock: of_rhythm, pace };
-        let times = drive(Box::new(Slow(clock, Arc::clone(&bell), 0)), &rhythm).unwrap();
+        let rhythm = Rhythm { events: Arc::clone(&events), clock: of_rhythm, pace };
+        let times = drive(Box::new(Slow(clock, Arc::clone(&events), 0)), &rhythm).unwrap();
         let expected =
             StageTimes { wait_seconds: 1.0, busy_seconds: 2.0, ..StageTimes::new("slow") };
         assert_eq!(times, expected);
-        // Three rings of its own, and one as it ended, for whoever waits for its queues to close.
-        assert_eq!((bell.count(), bell.is_stopped()), (4, false));
+        // Three events of its own, and one as it ended, for whoever waits for its queues to close.
+        assert_eq!((events.count(), events.is_stopped()), (4, false));
     }
 }

@@ -1,12 +1,12 @@
 //! The request that a run ends soon, in good order: a signal makes it, or a scheduler, or a test.
 //!
-//! Whoever works looks at it between two pieces of work; whoever sleeps is woken by the bells that
+//! Whoever works looks at it between two pieces of work; whoever sleeps is woken by the events that
 //! were given to it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::queue::Bell;
+use crate::queue::Events;
 
 /// A request to stop; clones are the same one. It is made once and never taken back.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct StopRequest(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     made: AtomicBool,
-    bells: Mutex<Vec<Weak<Bell>>>,
+    waiters: Mutex<Vec<Weak<Events>>>,
 }
 
 impl StopRequest {
@@ -27,8 +27,8 @@ impl StopRequest {
     /// Makes the request and wakes who sleeps.
     pub fn make(&self) {
         self.0.made.store(true, Ordering::Release);
-        let bells = self.0.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+        let waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        waiters.iter().filter_map(Weak::upgrade).for_each(|events| events.notify());
     }
 
     /// Whether it was made.
@@ -36,11 +36,11 @@ impl StopRequest {
         self.0.made.load(Ordering::Acquire)
     }
 
-    /// Whoever waits for `bell` looks again once the request is made.
-    pub fn rings(&self, bell: &Arc<Bell>) {
-        let mut bells = self.0.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.retain(|known| known.strong_count() > 0);
-        bells.push(Arc::downgrade(bell));
+    /// Whoever waits for `events` looks again once the request is made.
+    pub fn notifies(&self, events: &Arc<Events>) {
+        let mut waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        waiters.retain(|known| known.strong_count() > 0);
+        waiters.push(Arc::downgrade(events));
     }
 }
 
@@ -56,16 +56,16 @@ mod tests {
 
     #[test]
     fn a_request_reaches_clones_and_sleepers() {
-        let (stop, bell) = (StopRequest::new(), Bell::new());
-        stop.rings(&bell);
-        stop.rings(&Bell::new());
-        let seen = bell.count();
+        let (stop, events) = (StopRequest::new(), Events::new());
+        stop.notifies(&events);
+        stop.notifies(&Events::new());
+        let seen = events.count();
         assert!(!stop.is_made());
         std::thread::scope(|scope| {
-            scope.spawn(|| bell.wait_past(seen));
+            scope.spawn(|| events.wait_past(seen));
             stop.clone().make();
         });
-        assert!(stop.is_made() && bell.count() > seen);
+        assert!(stop.is_made() && events.count() > seen);
         assert!(stop == stop.clone() && stop != StopRequest::new());
     }
 }

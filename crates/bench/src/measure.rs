@@ -8,12 +8,12 @@ use stepwell_settings::ModelKind;
 use crate::machine::cpu_time;
 
 /// Wall and processor time since a moment.
-pub(crate) struct Watch {
+pub(crate) struct Stopwatch {
     wall: Instant,
     cpu: Duration,
 }
 
-impl Watch {
+impl Stopwatch {
     pub(crate) fn start() -> Self {
         Self { cpu: cpu_time(), wall: Instant::now() }
     }

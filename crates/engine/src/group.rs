@@ -11,7 +11,7 @@ use stepwell_base::{ByteCount, Key};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
-use crate::staging::{Chunk, Staging};
+use crate::staging::{StagedRows, Staging};
 use crate::{Error, ModelDigest, Planner, Result, TableSpec};
 
 /// Rows of the store that are brought up at once.
@@ -238,7 +238,7 @@ impl Group {
     ///
     /// # Errors
     /// When the store cannot be written; the chunk stays staged then.
-    pub fn write_back(&self, chunk: Arc<Chunk>) -> Result<()> {
+    pub fn write_back(&self, chunk: Arc<StagedRows>) -> Result<()> {
         if let Some(life) = self.spec().life.filter(|life| life.expire_after > 0) {
             // What does not exist now never will again, so a look-up may miss it from here on.
             self.store.expire_before(life.first_kept(self.steps.load(Ordering::Relaxed)))?;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use stepwell_base::clock::Clock;
-use stepwell_base::queue::{Bell, Received, Refused};
+use stepwell_base::queue::{Events, Received, Refused};
 use stepwell_base::stage::{self, BoxedStage, Progress, Rhythm, StageTimes};
 
 use crate::stages::{
@@ -40,7 +40,7 @@ enum Running {
 pub struct Hierarchy<C> {
     groups: Vec<Arc<Group>>,
     running: Running,
-    bell: Arc<Bell>,
+    events: Arc<Events>,
     /// None once it was closed.
     ends: Option<Ends<C, ()>>,
     finished: Finished,
@@ -71,20 +71,21 @@ impl<C: Cargo> Hierarchy<C> {
         clock: Arc<dyn Clock>,
         hands: Hands,
     ) -> Result<Self> {
-        let bell = Bell::new();
+        let events = Events::new();
         let counters = Arc::new(Counters::default());
-        let made = stages((&groups, planners), window, (Times::never(), &clock), &counters, &bell);
+        let made =
+            stages((&groups, planners), window, (Times::never(), &clock), &counters, &events);
         let stages: Vec<BoxedStage<Error>> =
             vec![Box::new(made.plan), Box::new(made.pull), made.write];
         let running = match hands {
             Hands::Caller => Running::Caller(stages),
-            Hands::Threads => Running::Threads(start(stages, &bell, &clock)?),
+            Hands::Threads => Running::Threads(start(stages, &events, &clock)?),
         };
         let (ends, finished, most) = (Some(made.ends), made.finished, window.horizon + 1);
         Ok(Self {
             groups,
             running,
-            bell,
+            events,
             ends,
             finished,
             counters,
@@ -226,17 +227,17 @@ impl<C: Cargo> Hierarchy<C> {
         mut attempt: impl FnMut(&Ends<C, ()>, &[Arc<Group>]) -> Option<T>,
     ) -> Result<Option<T>> {
         loop {
-            let seen = self.bell.count();
+            let seen = self.events.count();
             let Some(ends) = &self.ends else { return Ok(None) };
             if let Some(found) = attempt(ends, &self.groups) {
                 return Ok(Some(found));
             }
             match &mut self.running {
-                Running::Threads(threads) if self.bell.is_stopped() => {
+                Running::Threads(threads) if self.events.is_stopped() => {
                     join(threads)?;
                     return Ok(None);
                 }
-                Running::Threads(_) => self.bell.wait_past(seen),
+                Running::Threads(_) => self.events.wait_past(seen),
                 Running::Caller(stages) => {
                     if !poll(stages)? {
                         return Ok(None);
@@ -249,7 +250,7 @@ impl<C: Cargo> Hierarchy<C> {
 
 impl<C> Drop for Hierarchy<C> {
     fn drop(&mut self) {
-        self.bell.stop();
+        self.events.stop();
         if let Running::Threads(threads) = &mut self.running {
             threads.drain(..).for_each(|thread| drop(thread.join()));
         }
@@ -278,11 +279,11 @@ fn poll(stages: &mut Vec<BoxedStage<Error>>) -> Result<bool> {
 
 fn start(
     stages: Vec<BoxedStage<Error>>,
-    bell: &Arc<Bell>,
+    events: &Arc<Events>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<JoinHandle<Result<StageTimes>>>> {
     let rhythm = Rhythm {
-        bell: Arc::clone(bell),
+        events: Arc::clone(events),
         clock: Arc::clone(clock),
         pace: Arc::new(stage::FullSpeed),
     };
@@ -292,7 +293,7 @@ fn start(
         let started = thread.spawn(move || stage::drive(stage, &rhythm));
         // Without a thread the stage is dropped, its queues close, and the others end.
         started.map_err(|source| {
-            bell.stop();
+            events.stop();
             Error::NoThread { name, source }
         })
     };

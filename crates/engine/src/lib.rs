@@ -59,7 +59,7 @@ pub use stages::{
     PullStage, Purpose, Ready, Retired, SPARES, Spares, Stages, Times, UNITS_PULLED, Unit, Window,
     stages,
 };
-pub use staging::{Chunk, Staging};
+pub use staging::{StagedRows, Staging};
 pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};
 pub use tiers::{Begin, GroupPlan, Load, TableLoad, TierOptions, TierPlan};
 pub use unit::{Fill, GroupUnit};

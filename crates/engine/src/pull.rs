@@ -28,7 +28,7 @@ use stepwell_mem::Victim;
 use stepwell_ssd::{Lookup, Reader, Ticket};
 
 use crate::group::TrafficCount;
-use crate::staging::Chunk;
+use crate::staging::StagedRows;
 use crate::unit::Fill;
 use crate::{Group, Result};
 
@@ -78,7 +78,7 @@ impl Puller {
 
     /// Copies `victims` into staging and hands each full chunk to `send`. Returns false when
     /// staging is full: call again with the same victims once something landed.
-    pub fn stage(&mut self, victims: &[Victim], send: &mut dyn FnMut(Arc<Chunk>)) -> bool {
+    pub fn stage(&mut self, victims: &[Victim], send: &mut dyn FnMut(Arc<StagedRows>)) -> bool {
         while self.staged < victims.len() {
             let Some(chunk) = self.group.staging.take() else { return false };
             let count = (victims.len() - self.staged).min(self.group.staging.chunk_rows());
@@ -91,7 +91,7 @@ impl Puller {
         true
     }
 
-    fn copy_down(&mut self, victims: &[Victim], mut chunk: Chunk) -> Chunk {
+    fn copy_down(&mut self, victims: &[Victim], mut chunk: StagedRows) -> StagedRows {
         self.slots.clear();
         self.slots.extend(victims.iter().map(|victim| victim.slot));
         let held = self.group.slab.hold(&self.slots);

@@ -23,7 +23,7 @@ use stepwell_base::Key;
 
 /// Rows that go down together, in the order in which they left.
 #[derive(Debug, Default)]
-pub struct Chunk {
+pub struct StagedRows {
     number: u64,
     /// Keys. // (rows)
     pub keys: Vec<Key>,
@@ -35,13 +35,13 @@ pub struct Chunk {
 
 #[derive(Debug)]
 struct Staged {
-    chunk: Arc<Chunk>,
+    chunk: Arc<StagedRows>,
     row: u32,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    pool: Vec<Chunk>,
+    pool: Vec<StagedRows>,
     /// Chunks that are not in the pool.
     out: usize,
     staged_chunks: usize,
@@ -87,7 +87,7 @@ impl Staging {
     }
 
     /// An empty chunk; `None` while all are on their way.
-    pub fn take(&self) -> Option<Chunk> {
+    pub fn take(&self) -> Option<StagedRows> {
         let mut state = self.lock();
         if state.out == self.chunks {
             return None;
@@ -103,7 +103,7 @@ impl Staging {
     }
 
     /// Makes the rows of `chunk` visible; what comes back goes to the write-back.
-    pub fn stage(&self, chunk: Chunk) -> Arc<Chunk> {
+    pub fn stage(&self, chunk: StagedRows) -> Arc<StagedRows> {
         let chunk = Arc::new(chunk);
         let mut state = self.lock();
         state.staged_chunks += 1;
@@ -135,7 +135,7 @@ impl Staging {
     }
 
     /// The rows of `chunk` are served from the store from now on.
-    pub fn forget(&self, chunk: &Chunk) {
+    pub fn forget(&self, chunk: &StagedRows) {
         let mut state = self.lock();
         for key in &chunk.keys {
             let here = state.by_key.get(key).is_some_and(|s| s.chunk.number == chunk.number);
@@ -146,7 +146,7 @@ impl Staging {
     }
 
     /// The store has the rows of `chunk`.
-    pub fn landed(&self, chunk: Arc<Chunk>) {
+    pub fn landed(&self, chunk: Arc<StagedRows>) {
         self.forget(&chunk);
         let mut state = self.lock();
         state.staged_chunks -= 1;
@@ -169,7 +169,7 @@ impl Staging {
 mod tests {
     use super::*;
 
-    fn chunk(staging: &Staging, rows: &[(u64, f32)]) -> Arc<Chunk> {
+    fn chunk(staging: &Staging, rows: &[(u64, f32)]) -> Arc<StagedRows> {
         let mut chunk = staging.take().expect("a chunk is free");
         for (key, value) in rows {
             chunk.keys.push(Key(*key));

@@ -66,7 +66,7 @@ pub struct RowPart {
 }
 
 impl TableSpec {
-    /// Table `id` by the name of `name`: embeddings of `dim` lanes in f32, which `optimizer` updates
+    /// Table `id` named `name`: embeddings of `dim` lanes in f32, which `optimizer` updates
     /// and which begin in [-0.01, 0.01), without first-order weights or history.
     pub fn new(id: u32, name: &str, dim: usize, optimizer: RowOptimizer) -> Self {
         Self {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::check::{self, End};
-use crate::draw::{Cache, Case, Life, Listener, Machine, Stop, Variant, When};
+use crate::draw::{Cache, Case, Launch, Listener, Machine, Stop, Variant, When};
 use crate::fault::{Fault, Result, broken, found};
 use crate::files::Files;
 use crate::mend::{Least, Mend};
@@ -145,44 +145,44 @@ impl<'a> Job<'a> {
 
     fn run_variant(&mut self, course: &mut Course<'_>) -> Result<()> {
         let variant = course.variant;
-        for life in &variant.lives {
-            if let Some(ran) = self.live(course, life, life.stop)? {
+        for launch in &variant.launches {
+            if let Some(ran) = self.launch(course, launch, launch.stop)? {
                 self.after_end(course, &ran)?;
                 break;
             }
-            if life.look {
+            if launch.look {
                 self.look(course)?;
             }
         }
-        let last = variant.lives.last().filter(|_| variant.again && variant.saved);
-        if let Some(life) = last {
-            self.live(course, life, None)?;
+        let last = variant.launches.last().filter(|_| variant.again && variant.saved);
+        if let Some(launch) = last {
+            self.launch(course, launch, None)?;
             self.tally.add("runs resumed after their end", 1);
         }
         Ok(())
     }
 
-    /// One life of a run; what it printed where it came to its end, none where it was stopped.
-    fn live(
+    /// One launch of a run; what it printed where it came to its end, none where it was stopped.
+    fn launch(
         &mut self,
         course: &mut Course<'_>,
-        life: &Life,
+        launch: &Launch,
         stop: Option<Stop>,
     ) -> Result<Option<Ran>> {
-        let mut mend = Mend::new(&life.machine, self.least);
+        let mut mend = Mend::new(&launch.machine, self.least);
         for attempt in 0..MENDS_MAX {
             let report = format!("report-{}-{}.json", course.number, course.started);
-            let call = self.call(course, life, &mend).with(&["--report", &report]);
+            let call = self.call(course, launch, &mend).with(&["--report", &report]);
             let saved = course.variant.saved.then(|| self.shop.path(&course.saved()));
             let mut from = saved.as_deref().and_then(newest);
             let flag = match (course.started, &saved) {
                 (0, _) | (_, None) => None,
-                _ if life.anew && attempt == 0 => {
+                _ if launch.anew && attempt == 0 => {
                     self.tally.add("runs begun anew by force", 1);
                     from = None;
                     Some("--force")
                 }
-                _ if life.auto || from.is_none() => Some("--resume=auto"),
+                _ if launch.auto || from.is_none() => Some("--resume=auto"),
                 _ => Some("--resume"),
             };
             let call = call.with(flag.as_slice());
@@ -196,9 +196,9 @@ impl<'a> Job<'a> {
                 End::Well => {
                     self.tally.add(RUNS, 1);
                     let report = self.read(&report).map_err(|fault| fault.of(&ran.line))?;
-                    let resumed = self.went_on(life, &ran, from.as_deref());
+                    let resumed = self.went_on(launch, &ran, from.as_deref());
                     resumed
-                        .and_then(|resumed| self.compare(course, life, &report, (&ran, resumed)))
+                        .and_then(|resumed| self.compare(course, launch, &report, (&ran, resumed)))
                         .map_err(|fault| fault.of(&ran.line))?;
                     return Ok(Some(ran));
                 }
@@ -218,25 +218,25 @@ impl<'a> Job<'a> {
     }
 
     /// Whether a run went on from a checkpoint: from the newest, as far as somebody heard it.
-    fn went_on(&mut self, life: &Life, ran: &Ran, from: Option<&str>) -> Result<bool> {
-        if life.listener != Listener::Attentive {
+    fn went_on(&mut self, launch: &Launch, ran: &Ran, from: Option<&str>) -> Result<bool> {
+        if launch.listener != Listener::Attentive {
             self.tally.add("runs that nobody listened to", 1);
             return Ok(from.is_some());
         }
         check::went_on(&ran.out, from).map(|()| from.is_some())
     }
 
-    /// The command of a life.
-    fn call(&self, course: &Course<'_>, life: &Life, mend: &Mend) -> Call {
+    /// The command of a launch.
+    fn call(&self, course: &Course<'_>, launch: &Launch, mend: &Mend) -> Call {
         let (variant, number) = (course.variant, course.number);
         let mut call = Call::new(&["train", SETTINGS]);
         call.args.extend(self.files.flags(variant));
         let (dram, index) = (mend.dram(PLENTY), mend.index(PLENTY_INDEX));
-        let mut settings = life.machine.clone();
+        let mut settings = launch.machine.clone();
         settings.settings.retain(|(key, _)| mend.space().is_none_or(|(space, _)| *key != space));
         settings.settings.extend(mend.space());
         let mut call = machine(call, &settings, &dram, &index);
-        (call.engine, call.listener) = (mend.engine(), life.listener);
+        (call.engine, call.listener) = (mend.engine(), launch.listener);
         let cache = match variant.cache {
             Cache::Unused => None,
             Cache::Own => Some(format!("own-{number}.cache")),
@@ -246,12 +246,12 @@ impl<'a> Job<'a> {
             call = call.with(&["--data.cache", cache]);
         }
         if variant.saved {
-            let (every, keep) = (life.every.to_string(), life.keep.to_string());
+            let (every, keep) = (launch.every.to_string(), launch.keep.to_string());
             call = call.with(&["--checkpoint", &course.saved()]);
             call = call.with(&["--checkpoint.every", &every, "--checkpoint.keep", &keep]);
-            call = call.with(&["--checkpoint.minutes", life.minutes]);
+            call = call.with(&["--checkpoint.minutes", launch.minutes]);
         }
-        if life.machine.rows_named {
+        if launch.machine.rows_named {
             // A run that keeps nothing cannot go on with the rows of one that was refused.
             let attempt = if variant.saved { 0 } else { course.started };
             call = call.with(&["--tiers.ssd", &format!("rows-{number}-{attempt}")]);
@@ -263,7 +263,7 @@ impl<'a> Job<'a> {
     fn compare(
         &mut self,
         course: &Course<'_>,
-        life: &Life,
+        launch: &Launch,
         report: &Value,
         (ran, resumed): (&Ran, bool),
     ) -> Result<()> {
@@ -274,7 +274,7 @@ impl<'a> Job<'a> {
             check::whole(report, &self.reference)?;
             self.scale = ran.wall;
         }
-        self.tally.ended(self.case, course.variant, life, report, &ran.out);
+        self.tally.ended(self.case, course.variant, launch, report, &ran.out);
         Ok(())
     }
 
@@ -294,7 +294,7 @@ impl<'a> Job<'a> {
     /// Looks at what a run that came to its end leaves.
     fn after_end(&mut self, course: &Course<'_>, ran: &Ran) -> Result<()> {
         let left = std::fs::read_dir(self.shop.path("tmp")).map_err(broken("list a folder"))?;
-        if course.variant.lives.len() == 1 && course.number == 0 && left.count() > 0 {
+        if course.variant.launches.len() == 1 && course.number == 0 && left.count() > 0 {
             return Err(found("it left temporary files").of(&ran.line));
         }
         if !course.variant.saved {

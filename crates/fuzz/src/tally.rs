@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
-use crate::draw::{Case, Data, Form, KINDS, Life, POLICIES, STORAGES, Stop, Variant};
+use crate::draw::{Case, Data, Form, KINDS, Launch, POLICIES, STORAGES, Stop, Variant};
 
 /// Processes that trained: to their end, or to the end that a signal made.
 pub(crate) const RUNS: &str = "runs";
@@ -71,7 +71,7 @@ impl Tally {
         &mut self,
         case: &Case,
         variant: &Variant,
-        life: &Life,
+        launch: &Launch,
         report: &Value,
         said: &str,
     ) {
@@ -82,7 +82,7 @@ impl Tally {
         for key in ["pipeline.staleness", "rows.admit_after", "rows.expire_after", "features"] {
             self.add(key, u64::from(!case.model.get(key).is_empty()));
         }
-        let machine = &life.machine;
+        let machine = &launch.machine;
         for (_, value) in machine.settings.iter().filter(|(key, _)| *key == "tiers.policy") {
             self.add(&format!("policy {value}"), 1);
         }

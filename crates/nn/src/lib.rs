@@ -33,7 +33,7 @@ pub use error::GraphError;
 pub use gemm::{Bf16Kernel, Gemm, Precision, bf16_kernel};
 pub use graph::{
     Block, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId, PackedWeight,
-    PackedWeights, Plan, Source, Watch, Watched, Workspace,
+    PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
 };
 pub use layer::{
     Activation, Add, Backward, Concat, Cross, DotInteraction, FactorizationMachine, Flops, Forward,

@@ -12,8 +12,8 @@ use crate::bags;
 use crate::dice::Dice;
 use crate::finding::Finding;
 use crate::job::{Examples, Job, Length};
-use crate::life::{Birth, Disks};
 use crate::oracle::{Checker, Oracle};
+use crate::process::{Disks, Launch};
 use crate::record::record;
 use crate::shape::Shape;
 use crate::tally::Tally;
@@ -148,15 +148,15 @@ impl Case {
     ) -> Result<Uses, Finding> {
         let disks = Disks::new(MemDisk::new(), Faults::default());
         let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
-        let birth = self.birth(shape, seed, rules, (&disks, &checker));
-        let life = birth.live();
-        tally.add(&life);
-        self.judge(&life, &checker, None)?;
-        if let Some(why) = life.vault.kept().unreadable.first() {
+        let launch = self.launch(shape, seed, rules, (&disks, &checker));
+        let exit = launch.run();
+        tally.add(&exit);
+        self.judge(&exit, &checker, None)?;
+        if let Some(why) = exit.vault.kept().unreadable.first() {
             return Err(Finding::LostCheckpoint(why.clone()));
         }
-        self.judge_end(&life, false)?;
-        if let Ok(report) = &life.result {
+        self.judge_end(&exit, false)?;
+        if let Ok(report) = &exit.result {
             let written = self.judge_whole(report, shape)?;
             tally.tables.evicted(&self.traits, &written);
         }
@@ -178,12 +178,12 @@ impl Case {
         let disks = Disks::new(MemDisk::new(), faults);
         let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
         // Another order of things, too.
-        let life = self.birth(shape, !seed, rules, (&disks, &checker)).live();
-        tally.add(&life);
+        let exit = self.launch(shape, !seed, rules, (&disks, &checker)).run();
+        tally.add(&exit);
         tally.disturbed += 1;
         tally.fired += u64::from(disks.faulty.fired() > 0);
-        self.judge(&life, &checker, None)?;
-        self.judge_end(&life, disks.faulty.fired() > 0)
+        self.judge(&exit, &checker, None)?;
+        self.judge_end(&exit, disks.faulty.fired() > 0)
     }
 
     /// A run whose power goes, and that goes on from its last checkpoint, until it is through.
@@ -200,39 +200,39 @@ impl Case {
     ) -> Result<(), Finding> {
         let mut mishap = Some(first);
         let (mut disk, mut from) = (MemDisk::new(), None);
-        for life in 0..=CUTS_MAX {
+        for number in 0..=CUTS_MAX {
             let faults = mishap.map_or(Faults::default(), |mishap| mishap.faults());
             let disks = Disks::new(disk, faults);
             let steps = from.as_ref().map(|from: &Checkpoint| from.step);
             let checker =
                 Arc::new(Checker::new(Arc::clone(&self.oracle.reads), steps.unwrap_or(0)));
-            let name = format!("life-{life}");
-            let birth = Birth {
+            let name = format!("process-{number}");
+            let launch = Launch {
                 name: &name,
                 from: from.take(),
-                seed: !seed ^ (life as u64) << 48,
-                ..self.birth(shape, seed, rules, (&disks, &checker))
+                seed: !seed ^ (number as u64) << 48,
+                ..self.launch(shape, seed, rules, (&disks, &checker))
             };
-            let goes_on = birth.from.clone();
-            let lived = birth.live();
-            tally.add(&lived);
+            let goes_on = launch.from.clone();
+            let exit = launch.run();
+            tally.add(&exit);
             tally.resumed += u64::from(steps.is_some());
-            self.judge(&lived, &checker, steps)?;
+            self.judge(&exit, &checker, steps)?;
             let Some(Mishap::Cut { survival, .. }) = mishap else {
                 // Nothing fails any more, so what was kept can be read.
-                return self.judge_end(&lived, false).map_err(|finding| match finding {
+                return self.judge_end(&exit, false).map_err(|finding| match finding {
                     Finding::Failed(why) => Finding::LostCheckpoint(why),
                     other => other,
                 });
             };
-            self.judge_end(&lived, disks.faulty.fired() > 0)?;
-            if lived.result.is_ok() || lived.full.is_some() {
+            self.judge_end(&exit, disks.faulty.fired() > 0)?;
+            if exit.result.is_ok() || exit.full.is_some() {
                 return Ok(());
             }
             tally.cuts += 1;
-            from = lived.vault.kept().checkpoints.last().cloned().or(goes_on);
+            from = exit.vault.kept().checkpoints.last().cloned().or(goes_on);
             disk = disks.behind.crash(survival);
-            let again = life + 1 < CUTS_MAX && dice.once_in(3);
+            let again = number + 1 < CUTS_MAX && dice.once_in(3);
             mishap = again.then(|| Mishap::cut(dice, &uses));
         }
         Ok(())
@@ -253,28 +253,28 @@ impl Case {
     ) -> Result<(), Finding> {
         let disks = Disks::new(MemDisk::new(), Faults::default());
         let mut from: Option<Checkpoint> = None;
-        for life in 0..=STOPS_MAX {
+        for number in 0..=STOPS_MAX {
             let steps = from.as_ref().map(|from| from.step);
             let checker =
                 Arc::new(Checker::new(Arc::clone(&self.oracle.reads), steps.unwrap_or(0)));
-            let name = format!("life-{life}");
-            let birth = Birth {
+            let name = format!("process-{number}");
+            let launch = Launch {
                 name: &name,
                 from: from.clone(),
-                seed: seed ^ (life as u64) << 56,
-                stop_after: (life < STOPS_MAX).then(|| dice.below(turns + 1)),
-                ..self.birth(shape, seed, rules, (&disks, &checker))
+                seed: seed ^ (number as u64) << 56,
+                stop_after: (number < STOPS_MAX).then(|| dice.below(turns + 1)),
+                ..self.launch(shape, seed, rules, (&disks, &checker))
             };
-            let lived = birth.live();
-            tally.add(&lived);
+            let exit = launch.run();
+            tally.add(&exit);
             tally.resumed += u64::from(steps.is_some());
-            self.judge(&lived, &checker, steps)?;
-            self.judge_end(&lived, false)?;
-            let Ok(report) = &lived.result else { return Ok(()) };
+            self.judge(&exit, &checker, steps)?;
+            self.judge_end(&exit, false)?;
+            let Ok(report) = &exit.result else { return Ok(()) };
             if !report.interrupted || !shape.checkpoints {
                 return Ok(());
             }
-            from = lived.vault.kept().checkpoints.last().cloned().or(from);
+            from = exit.vault.kept().checkpoints.last().cloned().or(from);
             let kept = from.as_ref().map_or(0, |from| from.step);
             if kept != report.steps {
                 let why = format!("{} steps were trained, the last one is of {kept}", report.steps);
@@ -284,18 +284,18 @@ impl Case {
         Ok(())
     }
 
-    /// A first life on `disks`, watched by `checker`.
-    pub fn birth<'a>(
+    /// A first process on `disks`, watched by `checker`.
+    pub fn launch<'a>(
         &'a self,
         shape: &'a Shape,
         seed: u64,
         rules: Rules,
         (disks, checker): (&'a Disks, &Arc<Checker>),
-    ) -> Birth<'a> {
+    ) -> Launch<'a> {
         let witness = Arc::clone(checker) as Arc<_>;
         let pool = &self.pools[shape.config.threads - 1];
-        let (name, from, stop_after, turns_max) = ("life", None, None, None);
-        Birth { shape, seed, disks, name, from, rules, witness, stop_after, turns_max, pool }
+        let (name, from, stop_after, turns_max) = ("process", None, None, None);
+        Launch { shape, seed, disks, name, from, rules, witness, stop_after, turns_max, pool }
     }
 }
 

@@ -1,35 +1,35 @@
-//! What is wrong with a life, by what its case knows to be right.
+//! What is wrong with how a process ended, by what its case knows to be right.
 
 use stepwell_train::Report;
 
 use crate::case::Case;
 use crate::finding::{Finding, compare};
-use crate::life::Life;
 use crate::oracle::{Checker, Reads};
+use crate::process::Exit;
 use crate::shape::Shape;
 
 impl Case {
-    /// What is wrong with a life that went on after `from` steps, whatever failed in it.
+    /// What is wrong with a process that went on after `from` steps, whatever failed in it.
     ///
     /// # Errors
     /// What a checker found.
-    pub fn judge(&self, life: &Life, checker: &Checker, from: Option<u64>) -> Result<(), Finding> {
+    pub fn judge(&self, exit: &Exit, checker: &Checker, from: Option<u64>) -> Result<(), Finding> {
         if let Some(difference) = checker.difference() {
             return Err(Finding::WrongRow(difference));
         }
-        for (step, digest) in &life.vault.kept().digests {
+        for (step, digest) in &exit.vault.kept().digests {
             if self.oracle().digests.get(step) != Some(digest) {
                 let why = format!("that of step {step} is not the model after that step");
                 return Err(Finding::WrongCheckpoint(why));
             }
         }
-        if let Some(trouble) = life.log.trouble.clone() {
+        if let Some(trouble) = exit.log.trouble.clone() {
             return Err(trouble.into());
         }
-        if let Some(said) = &life.panic {
+        if let Some(said) = &exit.panic {
             return Err(Finding::Panic(said.clone()));
         }
-        let Ok(report) = &life.result else { return Ok(()) };
+        let Ok(report) = &exit.result else { return Ok(()) };
         self.judge_refills(report)?;
         if report.interrupted {
             return self.judge_interrupted(report, from.unwrap_or(0));
@@ -41,18 +41,18 @@ impl Case {
         }
     }
 
-    /// Whether a life, whose disk `failed` or not, ended as it should: an error is the disk's, or
+    /// Whether a process, whose disk `failed` or not, ended as it should: an error is the disk's or
     /// that of the table that has no room.
     ///
     /// # Errors
     /// What is wrong with its end.
-    pub(crate) fn judge_end(&self, life: &Life, failed: bool) -> Result<(), Finding> {
-        match (&life.result, &self.oracle().full) {
+    pub(crate) fn judge_end(&self, exit: &Exit, failed: bool) -> Result<(), Finding> {
+        match (&exit.result, &self.oracle().full) {
             (Ok(report), Some(table)) if !report.interrupted => Err(Finding::WrongEnd(format!(
                 "table '{table}' has no room, and the run ended well"
             ))),
-            (Err(_), Some(table)) if life.full.as_ref() == Some(table) => Ok(()),
-            (Err(why), _) if !failed || life.full.is_some() => Err(Finding::Failed(why.clone())),
+            (Err(_), Some(table)) if exit.full.as_ref() == Some(table) => Ok(()),
+            (Err(why), _) if !failed || exit.full.is_some() => Err(Finding::Failed(why.clone())),
             _ => Ok(()),
         }
     }

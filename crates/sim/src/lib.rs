@@ -46,7 +46,7 @@ mod vault;
 mod case;
 mod finding;
 mod judge;
-mod life;
+mod process;
 mod search;
 mod tally;
 
@@ -54,8 +54,8 @@ pub use case::{Case, Pools, SCHEDULES_PER_JOB, pools};
 pub use dice::Dice;
 pub use finding::Finding;
 pub use job::{Examples, Job, Length};
-pub use life::{Birth, Disks, Life};
 pub use oracle::{Checker, Oracle, Reads, Recorder, When};
+pub use process::{Disks, Exit, Launch};
 pub use scheduler::{Log, Scheduler, Trouble};
 pub use search::{Found, run_job, search};
 pub use shape::Shape;

@@ -12,8 +12,8 @@ use stepwell_train::Report;
 
 use crate::finding::{Finding, compare};
 use crate::job::Job;
-use crate::life::{Birth, Disks, Life};
 use crate::oracle::{Checker, Oracle, Reads, Recorder};
+use crate::process::{Disks, Exit, Launch};
 use crate::shape::Shape;
 use crate::tiers::{Room, Tables};
 
@@ -27,11 +27,11 @@ pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Or
     let recorder = Arc::new(Recorder::new(Arc::clone(&tables), each));
     let [first, mut second] = [false, true].map(|keeps| Shape::roomy(&job.config, keeps));
     second.config.checkpoint.initial = true;
-    let life = live(&first, Arc::clone(&recorder) as Arc<_>, pool);
-    if let Some(trouble) = life.log.trouble {
+    let exit = run(&first, Arc::clone(&recorder) as Arc<_>, pool);
+    if let Some(trouble) = exit.log.trouble {
         return Err(trouble.into());
     }
-    let report = life.result.map_err(Finding::Failed)?;
+    let report = exit.result.map_err(Finding::Failed)?;
     let (reads, counts) = recorder.take();
     if counts.strays > 0 {
         return Err(Finding::WrongRow(format!("{} reads are of no table's rows", counts.strays)));
@@ -42,13 +42,13 @@ pub(crate) fn record(job: &Job, each: bool, pool: &Arc<ThreadPool>) -> Result<Or
     let (digests, reads, full) = (BTreeMap::new(), Arc::from(reads), None);
     let mut oracle = Oracle { reads, digests, report, rooms, block_bytes, admits_all, full };
     let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
-    let life = live(&second, Arc::clone(&checker) as Arc<_>, pool);
-    let report = life.result.map_err(Finding::Failed)?;
+    let exit = run(&second, Arc::clone(&checker) as Arc<_>, pool);
+    let report = exit.result.map_err(Finding::Failed)?;
     compare(&report, &oracle, false)?;
     if let Some(difference) = checker.finish() {
         return Err(Finding::WrongRow(difference));
     }
-    let kept = life.vault.kept();
+    let kept = exit.vault.kept();
     if let Some(why) = kept.unreadable.first() {
         return Err(Finding::LostCheckpoint(why.clone()));
     }
@@ -72,8 +72,8 @@ fn ends_full(
     let slots = |room: &Room| room.whole.unwrap_or(room.rows_of_job);
     shape.give(oracle.rooms.iter().map(slots).collect(), oracle);
     let checker = Arc::new(Checker::new(Arc::clone(&oracle.reads), 0));
-    let life = live(&shape, Arc::clone(&checker) as Arc<_>, pool);
-    match (life.result, life.full) {
+    let exit = run(&shape, Arc::clone(&checker) as Arc<_>, pool);
+    match (exit.result, exit.full) {
         (Ok(report), _) => compare(&report, oracle, false).map(|()| None),
         (Err(_), Some(table)) if table == tight => match checker.difference() {
             Some(difference) => Err(Finding::WrongRow(difference)),
@@ -83,13 +83,13 @@ fn ends_full(
     }
 }
 
-fn live(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Life {
+fn run(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Exit {
     let disks = Disks::new(MemDisk::new(), Faults::default());
     let (rules, turns_max) = (Rules::default(), Some(u64::MAX));
     let (seed, name, from) = (0, "oracle", None);
     let stop_after = None;
-    Birth { shape, seed, disks: &disks, name, from, rules, witness, stop_after, turns_max, pool }
-        .live()
+    Launch { shape, seed, disks: &disks, name, from, rules, witness, stop_after, turns_max, pool }
+        .run()
 }
 
 /// Checks what an oracle can say of itself.

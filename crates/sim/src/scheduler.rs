@@ -1,11 +1,11 @@
 //! A driver that owns time and order: one stage is polled at a time, and a seed decides which.
 //!
-//! How       A stage that said `Blocked` is not polled again before the bell was rung since it
+//! How       A stage that said `Blocked` is not polled again before there was an event since it
 //!           began to look, exactly as a thread would sleep. Where nobody can be polled and not
 //!           all are done, the pipeline is dead, and the log says who waits. After each turn the
 //!           clock moves by a drawn time.
 //! Invariants  What threads promise holds here too: a stage is dropped when it ends, so that its
-//!           queues close; a failure or a panic stops the bell, and nobody is polled after it.
+//!           queues close; a failure or a panic stops them all, and nobody is polled after it.
 //! Not here  Two polls at the same time. What happens inside one poll is one event.
 //! Bounds    A pipeline that takes too many turns, or moves nothing in many, is stopped.
 
@@ -81,7 +81,7 @@ impl Scheduler {
 struct Slot<E> {
     name: &'static str,
     stage: Option<BoxedStage<E>>,
-    /// Rings of the bell before it looked and found nothing.
+    /// Events before it looked and found nothing.
     blocked_at: Option<u64>,
     outcome: Option<Stop<E>>,
 }
@@ -103,7 +103,7 @@ impl<E: Send> Driver<E> for Scheduler {
             idle: 0,
             log: Log::default(),
         };
-        while !rhythm.bell.is_stopped() && turns.take(self, &mut slots, rhythm) {}
+        while !rhythm.events.is_stopped() && turns.take(self, &mut slots, rhythm) {}
         *self.lock() = turns.log;
         let ended = |slot: Slot<E>| {
             let times = Ok(StageTimes::new(slot.name));
@@ -131,7 +131,7 @@ impl Turns {
         {
             stop.make();
         }
-        let seen = rhythm.bell.count();
+        let seen = rhythm.events.count();
         self.runnable.clear();
         let can_run = |slot: &Slot<E>| {
             slot.stage.is_some() && slot.blocked_at.is_none_or(|blocked| seen > blocked)
@@ -182,22 +182,22 @@ impl Turns {
         }
         self.idle = 0;
         if slot.outcome.is_some() {
-            rhythm.bell.stop();
+            rhythm.events.stop();
         }
         slot.stage = None;
-        rhythm.bell.ring();
+        rhythm.events.notify();
         2 + u64::from(slot.outcome.is_some())
     }
 
     fn stop(&mut self, trouble: Trouble, rhythm: &Rhythm) {
         self.log.trouble.get_or_insert(trouble);
-        rhythm.bell.stop();
+        rhythm.events.stop();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender, bounded};
+    use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender, bounded};
     use stepwell_base::stage::{FullSpeed, Stage};
 
     use super::*;
@@ -244,14 +244,14 @@ mod tests {
     }
 
     fn run(count: u32, most: u32, fatal: u32, waits: bool) -> (Vec<Ended<String>>, Log) {
-        let bell = Bell::new();
+        let events = Events::new();
         let clock = Arc::new(ManualClock::default());
-        let (numbers, source) = bounded(&bell, 2);
+        let (numbers, source) = bounded(&events, 2);
         let held = waits.then(|| numbers.clone());
         let stages: Vec<BoxedStage<String>> =
             vec![Box::new(Count(count, numbers)), Box::new(Sum(most, source, fatal))];
         let scheduler = Scheduler::new(Style::Uniform, 1, 1 << 20, Arc::clone(&clock));
-        let rhythm = Rhythm { bell, clock, pace: Arc::new(FullSpeed) };
+        let rhythm = Rhythm { events, clock, pace: Arc::new(FullSpeed) };
         let ended = scheduler.drive(stages, &rhythm);
         drop(held);
         (ended, scheduler.log())

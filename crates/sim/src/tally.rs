@@ -1,6 +1,6 @@
 //! How much was simulated, so that a test can see that it met what it should meet.
 
-use crate::life::Life;
+use crate::process::Exit;
 use crate::traits::Traits;
 
 /// Counts over many schedules.
@@ -109,13 +109,13 @@ impl TableTally {
 }
 
 impl Tally {
-    /// Counts one life.
-    pub fn add(&mut self, life: &Life) {
+    /// Counts one process.
+    pub fn add(&mut self, exit: &Exit) {
         self.runs += 1;
-        self.turns += life.log.turns;
-        self.trace = self.trace.wrapping_mul(31) ^ life.log.trace;
-        self.checkpoints += life.vault.kept().digests.len() as u64;
-        let Ok(report) = &life.result else {
+        self.turns += exit.log.turns;
+        self.trace = self.trace.wrapping_mul(31) ^ exit.log.trace;
+        self.checkpoints += exit.vault.kept().digests.len() as u64;
+        let Ok(report) = &exit.result else {
             self.errors += 1;
             return;
         };

@@ -13,7 +13,7 @@ use stepwell_disk::{Faults, MemDisk};
 use stepwell_engine::{Moment, Witness};
 use stepwell_settings::PlaceKind;
 use stepwell_sim::{
-    Birth, Case, Checker, Dice, Disks, Job, Length, Shape, Style, Tables, Tally, pools,
+    Case, Checker, Dice, Disks, Job, Launch, Length, Shape, Style, Tables, Tally, pools,
 };
 
 /// Steps of an epoch.
@@ -93,12 +93,12 @@ fn nothing_is_lost_on_a_long_way() {
     let (warm, every) = (all / 4, all / 40);
     let [next, first, most] = [warm, 0, 0].map(AtomicU64::new);
     let memory = Arc::new(Memory { checker: Arc::clone(&checker), warm, every, next, first, most });
-    let birth = case.birth(&shape, 1, Rules::default(), (&disks, &checker));
+    let launch = case.launch(&shape, 1, Rules::default(), (&disks, &checker));
     let witness = Arc::clone(&memory) as Arc<dyn Witness>;
-    let life = Birth { witness, turns_max: Some(u64::MAX), ..birth }.live();
-    case.judge(&life, &checker, None).unwrap_or_else(|finding| panic!("{finding}"));
+    let exit = Launch { witness, turns_max: Some(u64::MAX), ..launch }.run();
+    case.judge(&exit, &checker, None).unwrap_or_else(|finding| panic!("{finding}"));
     let mut tally = Tally::default();
-    tally.add(&life);
+    tally.add(&exit);
     let (first, most) = (memory.first.load(Ordering::Relaxed), memory.most.load(Ordering::Relaxed));
     println!("{tally:?}, {} to {}", ByteCount(first), ByteCount(most));
     assert_eq!(tally.steps, all);

@@ -17,7 +17,7 @@ use stepwell_disk::{Buffer, Queue, QueueOptions};
 
 use crate::Result;
 use crate::segment::PageBuffer;
-use crate::store::{Bell, Core, Turns};
+use crate::store::{Core, Turns, Wakeup};
 
 /// Idle queues that are kept.
 const QUEUES_IDLE_MAX: usize = 8;
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     chunks: Mutex<Chunks>,
     queues: Mutex<Vec<(QueueOptions, Box<dyn Queue>)>>,
     turns: Arc<Turns>,
-    bell: Arc<Bell>,
+    wakeup: Arc<Wakeup>,
 }
 
 #[derive(Debug, Default)]
@@ -98,9 +98,9 @@ impl Executor {
     /// When it has no thread.
     pub fn new(options: ExecutorOptions) -> Self {
         assert!(options.threads > 0, "an executor has a thread");
-        let (turns, bell) = (Arc::default(), Arc::default());
+        let (turns, wakeup) = (Arc::default(), Arc::default());
         let (chunks, queues) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { options, chunks, queues, turns, bell }))
+        Self(Arc::new(Shared { options, chunks, queues, turns, wakeup }))
     }
 
     /// What it holds.
@@ -182,7 +182,7 @@ impl Executor {
     /// When the system has no thread left.
     pub(crate) fn enter(&self, core: &Arc<Core>) -> Result<()> {
         self.0.turns.enter(Arc::downgrade(core));
-        Turns::start(&self.0.turns, &self.0.bell, self.0.options.threads, core)
+        Turns::start(&self.0.turns, &self.0.wakeup, self.0.options.threads, core)
     }
 
     /// Has a store compacted no longer; nobody does when this returns.
@@ -191,15 +191,15 @@ impl Executor {
     }
 
     /// There may be something to compact.
-    pub(crate) fn ring(&self) {
-        self.0.bell.ring();
+    pub(crate) fn notify(&self) {
+        self.0.wakeup.notify();
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         self.turns.end();
-        self.bell.ring_all();
+        self.wakeup.notify_all();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::features::Features;
 
 /// A place in the training data, between two examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-pub struct Position {
+pub struct RunPosition {
     /// Epoch, from 0.
     pub epoch: u64,
     /// File, from 0, in the order of the resolved list.
@@ -24,7 +24,7 @@ pub struct Position {
     pub skipped_earlier: u64,
 }
 
-impl Position {
+impl RunPosition {
     /// As stored: what [`serde::Deserialize`] reads.
     pub(crate) fn to_json(self) -> serde_json::Value {
         let Self { epoch, file, line, step, skipped, skipped_earlier } = self;
@@ -44,7 +44,7 @@ impl Position {
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
     /// Where the training data goes on behind them, and how many steps that makes.
-    pub(crate) after: Position,
+    pub(crate) after: RunPosition,
     /// Labels, 0 or 1. // (examples)
     pub(crate) labels: Vec<f32>,
     /// Dense features. // (examples, dense)

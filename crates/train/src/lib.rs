@@ -20,7 +20,7 @@ mod run;
 mod step;
 mod steps;
 
-pub use batch::Position;
+pub use batch::RunPosition;
 pub use capacity::{Capacity, slab_bytes};
 pub use error::{Error, Result};
 pub use machine::{Checkpoints, Files, Machine, Places, RowPlaces, Sizes};

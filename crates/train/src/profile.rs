@@ -12,8 +12,8 @@ use serde::Serialize;
 use stepwell_base::clock::Clock;
 use stepwell_nn::Graph;
 
+pub(crate) use self::layers::Direction;
 use self::layers::Layer;
-pub(crate) use self::layers::Pass;
 pub use self::layers::{LayerReport, PassReport};
 
 /// Nanoseconds of a second.
@@ -202,7 +202,7 @@ mod tests {
     use std::sync::Mutex;
 
     use stepwell_nn::{
-        Activation, Block, GraphBuilder, InputShape, Linear, Matrix, NodeId, Source, Watch,
+        Activation, Block, GraphBuilder, InputShape, Linear, Matrix, NodeId, PassObserver, Source,
         Workspace,
     };
 
@@ -263,12 +263,12 @@ mod tests {
     #[test]
     fn layers_get_the_time_since_the_layer_before() {
         let (clock, profile) = profile();
-        let mut laps = profile.laps(Pass::Forward, 10);
+        let mut laps = profile.laps(Direction::Forward, 10);
         clock.work(0.5);
         laps.passed(NodeId(0));
         clock.work(0.25);
         laps.passed(NodeId(1));
-        let mut laps = profile.laps(Pass::Backward, 10);
+        let mut laps = profile.laps(Direction::Backward, 10);
         clock.work(2.0);
         laps.passed(NodeId(1));
         clock.work(1.0);
@@ -294,7 +294,7 @@ mod tests {
         let (graph, mut workspace) = (graph(), Workspace::new(&graph(), 1));
         let parameters = graph.initial_parameters(1);
         let block = Block { x: Matrix::packed(&[], 0, 2), first_order: &[] };
-        let laps = &mut profile.laps(Pass::Forward, 0);
+        let laps = &mut profile.laps(Direction::Forward, 0);
         graph.watched(laps).forward(&parameters, &block, &mut workspace, &mut []);
         assert!(profile.layers().iter().all(|layer| layer.forward.flops == 0));
     }

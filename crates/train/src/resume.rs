@@ -6,7 +6,7 @@ use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
 use stepwell_settings::{Config, model_settings};
 
-use crate::batch::Position;
+use crate::batch::RunPosition;
 use crate::{Error, Result};
 
 /// What tells a data file from another one.
@@ -36,7 +36,7 @@ impl DataFile {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct RunState {
     /// Where in the data to go on.
-    pub position: Position,
+    pub position: RunPosition,
     /// The data files, in order; empty for the built-in stream.
     pub files: Vec<DataFile>,
     /// File and line where the training part ends; none for the end of the files.

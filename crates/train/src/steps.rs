@@ -15,7 +15,7 @@ use stepwell_engine::{
 use stepwell_settings::Config;
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
-use crate::batch::{Examples, Position};
+use crate::batch::{Examples, RunPosition};
 use crate::models::Model;
 use crate::profile::{KernelReport, LayerReport};
 use crate::step::{Trainer, compute_pool};
@@ -112,7 +112,7 @@ impl Steps {
             self.grouper.group_into(&input.bags.keys, 0, &mut part.request);
         }
         let grouped = self.clock.seconds();
-        let after = Position { step: self.trainer.steps() + 1, ..Position::default() };
+        let after = RunPosition { step: self.trainer.steps() + 1, ..RunPosition::default() };
         let StepInput { labels, dense, .. } = input;
         mini.cargo = Examples { after, labels, dense, truth: Vec::new() };
         self.hierarchy.feed(mini)?;

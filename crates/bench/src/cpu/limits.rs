@@ -10,7 +10,7 @@ use stepwell_nn::{
     Activation, Block, GraphBuilder, InputShape, Linear, Matrix, Precision, Source, Workspace,
 };
 
-use crate::measure::{Watch, median, over};
+use crate::measure::{Stopwatch, median, over};
 use crate::{Error, Limits, Result};
 
 /// Rounds, of which the median counts.
@@ -74,7 +74,7 @@ fn rate<T>(
         work(&mut made);
         let round = |_| {
             barrier.wait();
-            let watch = Watch::start();
+            let watch = Stopwatch::start();
             let done = work(&mut made);
             over(done, watch.seconds())
         };

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use stepwell_base::prefetch::prefetch_row;
 
 use super::examples::Drawn;
-use crate::measure::Watch;
+use crate::measure::Stopwatch;
 
 /// Rows asked for ahead.
 const AHEAD: usize = 24;
@@ -16,7 +16,7 @@ pub(super) fn seconds(drawn: &Drawn, weights: usize, lanes: usize) -> f64 {
     let mut rows = vec![0.5f32; drawn.rows() * lanes];
     let mut sum = vec![0.0f32; lanes];
     let mut pass = || {
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         for (occurrences, distinct) in drawn.rows_by_step() {
             for (number, row) in occurrences.iter().enumerate() {
                 if let Some(ahead) = occurrences.get(number + AHEAD) {

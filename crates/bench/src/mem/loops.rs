@@ -15,7 +15,7 @@ const BLOCK: usize = 32;
 pub(super) const POOLED: usize = 10;
 
 /// A pass over a sequence; returns the number of rows and something that depends on all of them.
-pub(super) type Pass = fn(&mut Shard, &RowOptimizer) -> (u64, u32);
+pub(super) type LoopFn = fn(&mut Shard, &RowOptimizer) -> (u64, u32);
 
 /// Pieces of `items` that end where `ends` says.
 fn batches<'a, T>(items: &'a [T], ends: &'a [usize]) -> impl Iterator<Item = &'a [T]> {

@@ -15,9 +15,9 @@ use stepwell_mem::{PolicyKind, metadata_bytes};
 use stepwell_optim::{RowOptimizer, Rule};
 
 use crate::machine::Machine;
-use crate::measure::{Watch, median, over};
+use crate::measure::{Stopwatch, median, over};
 use crate::{Error, Result};
-use loops::Pass;
+use loops::LoopFn;
 use shard::{SHARDS, Shard};
 
 /// Look-ups at most: their keys are drawn before the clock starts.
@@ -163,7 +163,7 @@ fn rates(
     rounds: usize,
     optimizer: &RowOptimizer,
 ) -> Result<Rates> {
-    const PASSES: [Pass; 6] = [
+    const PASSES: [LoopFn; 6] = [
         loops::read_bare,
         loops::look_up,
         loops::gather_bare,
@@ -175,7 +175,7 @@ fn rates(
     for _ in 0..rounds {
         let mut read = Vec::new();
         for (pass, rates) in PASSES.iter().zip(&mut measured) {
-            let watch = Watch::start();
+            let watch = Stopwatch::start();
             let (rows, sum) = over_all(shards, threads, *pass, optimizer);
             rates.push(rows as f64 / watch.seconds());
             read.push((rows, sum));
@@ -204,7 +204,7 @@ fn rates(
 fn over_all(
     shards: &mut [Shard],
     threads: u64,
-    pass: Pass,
+    pass: LoopFn,
     optimizer: &RowOptimizer,
 ) -> (u64, u32) {
     let add = |a: (u64, u32), b: (u64, u32)| (a.0 + b.0, a.1 ^ b.1);

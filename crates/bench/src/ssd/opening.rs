@@ -9,7 +9,7 @@ use stepwell_ssd::{Store, StoreOptions, View};
 use super::rows::scaled;
 use super::{Bench, Figures};
 use crate::Result;
-use crate::measure::{Watch, median, over};
+use crate::measure::{Stopwatch, median, over};
 
 /// One row of so many changes before a view is refreshed.
 const CHANGED_PART: u64 = 100;
@@ -27,7 +27,7 @@ impl Bench<'_> {
         for _ in 0..self.options.rounds {
             for (times, open_threads) in times.iter_mut().zip(1..) {
                 let options = StoreOptions { open_threads, ..self.store_options() };
-                let watch = Watch::start();
+                let watch = Stopwatch::start();
                 let store = Store::open(Arc::clone(disk), options)?;
                 let seconds = watch.seconds();
                 let stats = store.stats();
@@ -57,10 +57,10 @@ impl Bench<'_> {
             let pick = &mut |_: &Self, _| scaled(dice.next_u64(), count);
             self.put_again(store, pick, (count / CHANGED_PART).max(1), &mut || {})?;
             store.commit()?;
-            let watch = Watch::start();
+            let watch = Stopwatch::start();
             let refreshed = view.refresh()?;
             let refresh = watch.seconds();
-            let watch = Watch::start();
+            let watch = Stopwatch::start();
             let anew = View::open(Arc::clone(&disk), self.store_options())?;
             ratios.push(over(refresh, watch.seconds()));
             times.push(refresh * 1e3);

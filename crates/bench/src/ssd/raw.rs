@@ -9,7 +9,7 @@ use stepwell_disk::{BLOCK_BYTES, Buffer, Disk, Queue, QueueOptions};
 use super::Bench;
 use super::rows::scaled;
 use crate::Result;
-use crate::measure::Watch;
+use crate::measure::Stopwatch;
 
 /// Name of the raw file.
 pub(super) const NAME: &str = "raw";
@@ -38,7 +38,7 @@ impl Bench<'_> {
         let bytes = self.raw_bytes();
         let options = QueueOptions { depth: WRITES, read_bytes: BLOCK_BYTES };
         let mut queue = self.disk.queue(options)?;
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let file = self.disk.create_direct(NAME, bytes)?;
         for offset in (0..bytes).step_by(CHUNK_BYTES as usize) {
             while !queue.write(offset, &file, offset, &buffer, buffer.len())? {
@@ -60,7 +60,7 @@ impl Bench<'_> {
         let mut queue = self.disk.queue(QueueOptions { depth, read_bytes: depth * BLOCK_BYTES })?;
         let blocks = self.raw_bytes() / BLOCK_BYTES as u64;
         let mut dice = Stream::from_state(seed + 3);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let until = Instant::now() + std::time::Duration::from_secs_f64(self.options.seconds);
         let mut done = 0;
         while Instant::now() < until {

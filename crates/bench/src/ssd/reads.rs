@@ -9,7 +9,7 @@ use stepwell_ssd::{Lookup, Reader, Store, Ticket};
 use super::Bench;
 use super::rows::{Shuffle, key, scaled};
 use crate::Result;
-use crate::measure::Watch;
+use crate::measure::Stopwatch;
 
 /// Seed of the order in which rows are loaded; groups are what was put together then.
 pub(super) const LOAD_SEED: u64 = 11;
@@ -37,7 +37,7 @@ impl Bench<'_> {
         let mut dice = Stream::from_state(17);
         let mut spare = vec![Lookup::default(); in_flight];
         let mut flight = InFlight { reader: store.reader()?, waiting: VecDeque::new() };
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let until = Instant::now() + Duration::from_secs_f64(self.options.seconds);
         let mut rows = 0;
         while Instant::now() < until {

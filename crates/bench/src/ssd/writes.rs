@@ -11,7 +11,7 @@ use super::reads::LOAD_SEED;
 use super::rows::{Rows, Shuffle, key};
 use super::{Bench, Figures};
 use crate::Result;
-use crate::measure::{Watch, over};
+use crate::measure::{Stopwatch, over};
 
 /// Rows that change before the snapshot is taken.
 const LITTLE_ROWS: u64 = 10_000;
@@ -55,7 +55,7 @@ impl Bench<'_> {
         while first < self.options.rows {
             let end = self.options.rows.min(first + self.ready_rows());
             let batches = self.batches(&mut (first..end).map(|place| order.at(place)));
-            let watch = Watch::start();
+            let watch = Stopwatch::start();
             batches.iter().try_for_each(|batch| batch.put(&store))?;
             if end == self.options.rows {
                 store.commit()?;
@@ -124,7 +124,7 @@ impl Bench<'_> {
             let numbers: Vec<u64> = (first..end).map(|place| order.at(place)).collect();
             numbers.iter().for_each(|number| self.rows.renew(*number));
             let batches = self.batches(&mut numbers.into_iter());
-            let watch = Watch::start();
+            let watch = Stopwatch::start();
             batches.iter().try_for_each(|batch| batch.put(store))?;
             if end == count {
                 store.commit()?;
@@ -153,7 +153,7 @@ impl Bench<'_> {
         say(&format!("{count} random overwrites"));
         let before = store.stats();
         let (mut dice, mut most, mut puts) = (Stream::from_state(23), 0.0f64, 0u64);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         self.put_again(store, &mut |bench, _| bench.rows.pick(&mut dice), count, &mut || {
             puts += 1;
             if puts.is_multiple_of(64) {
@@ -186,7 +186,7 @@ impl Bench<'_> {
         let pick = &mut |_: &Self, _| super::rows::scaled(dice.next_u64(), count);
         self.put_again(&store, pick, little, &mut || {})?;
         let to = self.subdirectory("snapshot")?;
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         store.snapshot(to.path())?;
         figures.snapshot_seconds = watch.seconds();
         // Its links would keep what the store frees.
@@ -194,7 +194,7 @@ impl Bench<'_> {
         let disk = self.disk.directory(store.path())?;
         drop(store);
         self.opening(&disk, figures, say)?;
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         let store = Store::open(disk, self.store_options())?;
         figures.reopen_seconds = watch.seconds();
         let stats = store.stats();

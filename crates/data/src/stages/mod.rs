@@ -26,7 +26,7 @@ mod record;
 
 use std::sync::Arc;
 
-use stepwell_base::queue::{Bell, bounded};
+use stepwell_base::queue::{Events, bounded};
 
 use crate::ReadOptions;
 
@@ -60,12 +60,12 @@ pub fn stages<P>(
     options: ReadOptions,
     threads: usize,
     cache: Option<(CacheMaking, OnFate)>,
-    bell: &Arc<Bell>,
+    events: &Arc<Events>,
 ) -> Reading<P> {
-    let parsed = Ordered::new(bell, BLOCKS_PER_PARSER * threads);
-    let (blocks_in, blocks) = bounded(bell, threads);
+    let parsed = Ordered::new(events, BLOCKS_PER_PARSER * threads);
+    let (blocks_in, blocks) = bounded(events, threads);
     let cached = Cached::default();
-    let recorder = cache.map(|cache| Recorder::new(cache, &cached, bell));
+    let recorder = cache.map(|cache| Recorder::new(cache, &cached, events));
     let blocks = Arc::new(blocks);
     let parse = |_| ParseStage::new(Arc::clone(&blocks), Arc::clone(&parsed));
     Reading {

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stepwell_base::queue::Bell;
+use stepwell_base::queue::Events;
 
 /// A buffer between workers and one reader that wants the items by number.
 #[derive(Debug)]
 pub struct Ordered<T> {
     state: Mutex<State<T>>,
     capacity: u64,
-    bell: Arc<Bell>,
+    events: Arc<Events>,
 }
 
 #[derive(Debug)]
@@ -23,9 +23,9 @@ struct State<T> {
 }
 
 impl<T> Ordered<T> {
-    pub(super) fn new(bell: &Arc<Bell>, capacity: usize) -> Arc<Self> {
+    pub(super) fn new(events: &Arc<Events>, capacity: usize) -> Arc<Self> {
         let state = Mutex::new(State { next: 0, waiting: BTreeMap::new() });
-        Arc::new(Self { state, capacity: capacity.max(1) as u64, bell: Arc::clone(bell) })
+        Arc::new(Self { state, capacity: capacity.max(1) as u64, events: Arc::clone(events) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -41,7 +41,7 @@ impl<T> Ordered<T> {
         let twice = state.waiting.insert(number, item);
         assert!(twice.is_none(), "item {number} was put twice");
         drop(state);
-        self.bell.ring();
+        self.events.notify();
         Ok(())
     }
 
@@ -52,7 +52,7 @@ impl<T> Ordered<T> {
         let item = state.waiting.remove(&next)?;
         state.next += 1;
         drop(state);
-        self.bell.ring();
+        self.events.notify();
         Some(item)
     }
 }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn order_is_restored_within_the_bound() {
-        let ordered = Ordered::new(&Bell::new(), 2);
+        let ordered = Ordered::new(&Events::new(), 2);
         assert_eq!(ordered.try_put(1, 'b'), Ok(()));
         assert_eq!(ordered.try_put(2, 'c'), Err('c'));
         assert_eq!(ordered.try_take(), None);

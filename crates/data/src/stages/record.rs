@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use stepwell_base::queue::Bell;
+use stepwell_base::queue::Events;
 
 use super::pass::Pass;
 use crate::{CacheWriter, Chunk, DataError, Input};
@@ -60,7 +60,7 @@ struct Fate {
     cached: Cached,
     on_fate: OnFate,
     /// Rung when it is known, which no queue shows.
-    bell: Arc<Bell>,
+    events: Arc<Events>,
 }
 
 /// Whether there still is a cache to be made.
@@ -76,9 +76,9 @@ impl Recorder {
     pub(super) fn new(
         (making, on_fate): (CacheMaking, OnFate),
         cached: &Cached,
-        bell: &Arc<Bell>,
+        events: &Arc<Events>,
     ) -> Self {
-        let fate = Fate { cached: Arc::clone(cached), on_fate, bell: Arc::clone(bell) };
+        let fate = Fate { cached: Arc::clone(cached), on_fate, events: Arc::clone(events) };
         Self { making, fate, whole: false }
     }
 
@@ -145,6 +145,6 @@ impl Fate {
 
     fn is(&self, cache: Option<Arc<Input>>) {
         assert!(self.cached.set(cache).is_ok(), "a run makes one cache");
-        self.bell.ring();
+        self.events.notify();
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use stepwell_base::clock::SystemClock;
-use stepwell_base::queue::Bell;
+use stepwell_base::queue::Events;
 use stepwell_base::stage::{
     BoxedStage, Driver, Ended, FullSpeed, Progress, Rhythm, Stage, Threads, among,
 };
@@ -67,7 +67,7 @@ impl Stage for Take {
 
 /// What stages find, what became of the cache, and why some failed.
 fn run(passes: Vec<Pass<char>>, cache: Option<CacheMaking>) -> (Found, Vec<String>, Vec<String>) {
-    let bell = Bell::new();
+    let events = Events::new();
     let (found, fates) = (Arc::new(Mutex::new(Found::new())), Arc::new(Mutex::new(Vec::new())));
     let told = Arc::clone(&fates);
     let cache = cache.map(|making| {
@@ -77,13 +77,13 @@ fn run(passes: Vec<Pass<char>>, cache: Option<CacheMaking>) -> (Found, Vec<Strin
     // Blocks of a cache are as long.
     let options = ReadOptions { block_bytes: BLOCK_BYTES / 4, ..ReadOptions::new(TINY) };
     let Reading { read, parse, parsed, recorder } =
-        stages(Box::new(passes.into_iter()), options, 3, cache, &bell);
+        stages(Box::new(passes.into_iter()), options, 3, cache, &events);
     let take = Take { parsed, recorder, pass: None, found: Arc::clone(&found) };
     let mut all: Vec<BoxedStage<DataError>> = vec![among(read)];
     all.extend(parse.into_iter().map(among));
     all.push(Box::new(take));
     let clock = Arc::new(SystemClock::new());
-    let ended = Threads.drive(all, &Rhythm { bell, clock, pace: Arc::new(FullSpeed) });
+    let ended = Threads.drive(all, &Rhythm { events, clock, pace: Arc::new(FullSpeed) });
     let error = |ended: Ended<_>| Some(format!("{:?}", ended.outcome.err()?));
     let errors = ended.into_iter().filter_map(error).collect();
     let found = std::mem::take(&mut *found.lock().unwrap());

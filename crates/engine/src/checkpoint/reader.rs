@@ -10,7 +10,7 @@ use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::MANIFEST_NAME;
 
 use super::mark::{Lease, being_removed};
-use super::sums::{Sum, Sums};
+use super::sums::{Checksums, Sum};
 use super::writer::{group_of, rows_name};
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, files, list};
 use crate::{Error, Result};
@@ -92,7 +92,7 @@ impl Checkpoint {
         let version = version(&meta_bytes).map_err(wrong)?;
         let sums = files::read(disk, SUMS_FILE)?;
         let damaged = |why| wrong(format!("{why}; the checkpoint is damaged, {OLDER}"));
-        let sums = Sums::decode(&sums, version).map_err(damaged)?;
+        let sums = Checksums::decode(&sums, version).map_err(damaged)?;
         sums.check(META_FILE, Sum::of(&meta_bytes)).map_err(damaged)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
         let step = meta["step"].as_u64().ok_or_else(|| wrong("has no step".to_owned()))?;
@@ -149,7 +149,7 @@ fn group(table: &Value, number: usize) -> usize {
     table["rows"].as_str().and_then(group_of).unwrap_or(number)
 }
 
-fn rows(checkpoint: &dyn Disk, group: usize, sums: &Sums) -> Rows {
+fn rows(checkpoint: &dyn Disk, group: usize, sums: &Checksums) -> Rows {
     let name = rows_name(group);
     let path = checkpoint.path().join(&name);
     let saved = if sums.binds_rows() {

@@ -45,12 +45,12 @@ pub(super) fn encode(step: u64, job: &str, files: &[(String, Sum)]) -> String {
 
 /// The list as it was read.
 #[derive(Debug)]
-pub(super) struct Sums {
+pub(super) struct Checksums {
     lines: Vec<(String, u64, Option<u64>)>,
     binds_rows: bool,
 }
 
-impl Sums {
+impl Checksums {
     /// Reads the list of a checkpoint of format version `version`.
     pub(super) fn decode(text: &[u8], version: u64) -> Result<Self, String> {
         let damaged = |why: &str| format!("{SUMS_FILE} {why}");
@@ -112,7 +112,7 @@ mod tests {
     fn every_changed_byte_of_a_list_is_found() {
         let files = [("dense.bin".to_owned(), Sum::of(b"12")), ("a".to_owned(), Sum::of(b"3"))];
         let text = encode(7, "0123", &files).into_bytes();
-        let sums = Sums::decode(&text, 2).unwrap();
+        let sums = Checksums::decode(&text, 2).unwrap();
         assert!(sums.binds_rows());
         assert_eq!(sums.check("dense.bin", Sum::of(b"12")), Ok(()));
         assert_eq!(sums.check("a", Sum::of(b"3")), Ok(()));
@@ -124,9 +124,9 @@ mod tests {
             for bit in 0..8 {
                 let mut changed = text.clone();
                 changed[at] ^= 1 << bit;
-                assert!(Sums::decode(&changed, 2).is_err(), "byte {at}, bit {bit}");
+                assert!(Checksums::decode(&changed, 2).is_err(), "byte {at}, bit {bit}");
             }
-            assert!(Sums::decode(&text[..at], 2).is_err(), "{at} bytes");
+            assert!(Checksums::decode(&text[..at], 2).is_err(), "{at} bytes");
         }
     }
 }

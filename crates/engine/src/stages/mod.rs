@@ -27,7 +27,7 @@ mod write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::clock::Clock;
-use stepwell_base::queue::{Bell, Receiver, Sender, bounded};
+use stepwell_base::queue::{Events, Receiver, Sender, bounded};
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::BoxedStage;
 
@@ -108,15 +108,15 @@ pub fn stages<C: Cargo, M: Send>(
     window: Window,
     (times, clock): (Times, &Arc<dyn Clock>),
     counters: &Arc<Counters>,
-    bell: &Arc<Bell>,
+    events: &Arc<Events>,
 ) -> Stages<C, M> {
     let units = window.lookahead + 1;
-    let (feed, items) = bounded(bell, BATCHES_QUEUED);
-    let (planned_in, planned_out) = bounded(bell, units + 1);
-    let (pulled_in, ready) = bounded(bell, units + 1);
-    let (retired, retired_out) = bounded(bell, units + 1);
+    let (feed, items) = bounded(events, BATCHES_QUEUED);
+    let (planned_in, planned_out) = bounded(events, units + 1);
+    let (pulled_in, ready) = bounded(events, units + 1);
+    let (retired, retired_out) = bounded(events, units + 1);
     let chunks = groups.iter().map(|group| group.staging.chunks()).sum();
-    let (down_in, down_out) = bounded(bell, chunks);
+    let (down_in, down_out) = bounded(events, chunks);
     let (spares, finished) = (Arc::new(Spares::default()), Finished::default());
     let plan = PlanEnds {
         due: Due::new(times, Arc::clone(clock)),
@@ -129,7 +129,7 @@ pub fn stages<C: Cargo, M: Send>(
     Stages {
         plan: PlanStage::new(planners, groups.to_vec(), window, Arc::clone(counters), plan),
         pull: PullStage::new(groups, planned_out, pulled_in, down_in),
-        write: writing(WriteStage::new(groups, down_out, Arc::clone(bell)), rules_of(groups)),
+        write: writing(WriteStage::new(groups, down_out, Arc::clone(events)), rules_of(groups)),
         ends: Ends { feed, ready, retired, spares },
         finished,
     }

@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use stepwell_base::queue::{Bell, Received, Receiver};
+use stepwell_base::queue::{Events, Received, Receiver};
 use stepwell_base::stage::{Progress, Stage};
 
-use crate::{Chunk, Error, Group, Result};
+use crate::{Error, Group, Result, StagedRows};
 
 /// A staged chunk and the number of its table group.
-pub(super) type Down = (usize, Arc<Chunk>);
+pub(super) type Down = (usize, Arc<StagedRows>);
 
 /// Stage `write`: puts what left into the store.
 pub(super) struct WriteStage {
     pub(super) groups: Vec<Arc<Group>>,
     pub(super) input: Receiver<Down>,
-    /// Rung when a chunk landed, which no queue shows.
-    bell: Arc<Bell>,
+    /// Told when a chunk landed, which no queue shows.
+    events: Arc<Events>,
 }
 
 impl WriteStage {
-    pub(super) fn new(groups: &[Arc<Group>], input: Receiver<Down>, bell: Arc<Bell>) -> Self {
-        Self { groups: groups.to_vec(), input, bell }
+    pub(super) fn new(groups: &[Arc<Group>], input: Receiver<Down>, events: Arc<Events>) -> Self {
+        Self { groups: groups.to_vec(), input, events }
     }
 
     pub(super) fn write(&self, (group, chunk): Down) -> Result<()> {
         self.groups[group].write_back(chunk)?;
-        self.bell.ring();
+        self.events.notify();
         Ok(())
     }
 }

@@ -86,7 +86,7 @@ pub(crate) enum Listener {
 
 /// One process of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Life {
+pub(crate) struct Launch {
     pub(crate) machine: Machine,
     /// Whether it begins anew and sets aside what the ones before it left.
     pub(crate) anew: bool,
@@ -117,7 +117,7 @@ pub(crate) struct Variant {
     pub(crate) cache: Cache,
     /// Whether checkpoints are written at all.
     pub(crate) saved: bool,
-    pub(crate) lives: Vec<Life>,
+    pub(crate) launches: Vec<Launch>,
     /// Whether the run is resumed once more after its end.
     pub(crate) again: bool,
 }
@@ -198,15 +198,16 @@ impl Variant {
             _ => Cache::Unused,
         };
         let deaths = if first { 0 } else { dice.pick(&[0, 1, 2, 2, 3, 3, 5]) };
-        let lives: Vec<Life> =
-            (0..=deaths).map(|life| Life::draw(dice, mini_batch, steps, life < deaths)).collect();
+        let launches: Vec<Launch> = (0..=deaths)
+            .map(|launch| Launch::draw(dice, mini_batch, steps, launch < deaths))
+            .collect();
         Self {
             forms,
             joined,
             pattern: dice.chance(30),
             cache,
-            saved: lives.len() > 1 || dice.chance(70),
-            lives,
+            saved: launches.len() > 1 || dice.chance(70),
+            launches,
             again: dice.chance(15),
         }
     }
@@ -216,8 +217,8 @@ impl Variant {
     /// Makes it one process on plain text.
     fn keep_nothing(&mut self) {
         self.forms.fill(Form::Plain);
-        self.lives.truncate(1);
-        self.lives[0].stop = None;
+        self.launches.truncate(1);
+        self.launches[0].stop = None;
         (self.saved, self.again) = (false, false);
     }
 }
@@ -246,7 +247,7 @@ fn form(dice: &mut Dice, may_be_packed: bool) -> Form {
     dice.pick(&[Form::Plain, Form::Plain, Form::Gzip, Form::Zstd, packed])
 }
 
-impl Life {
+impl Launch {
     fn draw(dice: &mut Dice, mini_batch: u64, steps: u64, stopped: bool) -> Self {
         let machine = Machine::draw(dice, mini_batch);
         let every = if dice.chance(10) { 0 } else { dice.magnitude(1, (steps / 4).max(1)) };
@@ -298,16 +299,18 @@ mod tests {
         for cache in [Cache::Unused, Cache::Own, Cache::Shared] {
             assert!(variants.iter().any(|variant| variant.cache == cache), "{cache:?}");
         }
-        let lives: Vec<&Life> = variants.iter().flat_map(|variant| &variant.lives).collect();
+        let launches: Vec<&Launch> =
+            variants.iter().flat_map(|variant| &variant.launches).collect();
         for signal in [Signal::Kill, Signal::Interrupt, Signal::Terminate] {
-            let stops = |life: &&Life| life.stop.is_some_and(|stop| stop.signal == signal);
-            assert!(lives.iter().any(stops), "{signal:?}");
+            let stops = |launch: &&Launch| launch.stop.is_some_and(|stop| stop.signal == signal);
+            assert!(launches.iter().any(stops), "{signal:?}");
         }
         for policy in POLICIES {
-            let has = |life: &&Life| life.machine.settings.iter().any(|(_, value)| value == policy);
-            assert!(lives.iter().any(has), "{policy}");
+            let has =
+                |launch: &&Launch| launch.machine.settings.iter().any(|(_, value)| value == policy);
+            assert!(launches.iter().any(has), "{policy}");
         }
-        assert!(variants.iter().all(|variant| variant.lives.last().unwrap().stop.is_none()));
-        assert!(cases.iter().all(|case| case.variants[0].lives.len() == 1));
+        assert!(variants.iter().all(|variant| variant.launches.last().unwrap().stop.is_none()));
+        assert!(cases.iter().all(|case| case.variants[0].launches.len() == 1));
     }
 }

@@ -40,20 +40,20 @@
 //! ```
 
 mod build;
+mod passes;
 mod plan;
-mod watch;
 mod weights;
 mod workspace;
 
 use std::ops::Range;
 
 pub use build::{GraphBuilder, InputShape, NodeId, Source};
+pub use passes::{PassObserver, Watched};
 pub use plan::{BufferKind, BufferPlan, Plan};
-pub use watch::{Watch, Watched};
 pub use weights::{PackedWeight, PackedWeights};
 pub use workspace::Workspace;
 
-use self::weights::{Pass, Weights};
+use self::weights::{Direction, Weights};
 use crate::gemm::{Gemm, Kernel, Precision};
 use crate::layer::{
     Backward, Flops, Forward, GradientTarget, InputGradients, Inputs, Layer, Layout, Rest, RestMut,
@@ -229,7 +229,7 @@ impl<T: Scalar> Graph<T> {
         let values = Rest { left, right, right_start };
         node.layer.forward(Forward {
             parameters: &weights.parameters[node.parameters.clone()],
-            packed_weight: weights.packed(index, Pass::Forward),
+            packed_weight: weights.packed(index, Direction::Forward),
             inputs: self.inputs(index, block, values, rows_max),
             output: MatrixMut::packed(output, rows, layout.columns),
             kept: MatrixMut::packed(kept_lanes, rows, layout.kept),
@@ -258,7 +258,7 @@ impl<T: Scalar> Graph<T> {
         let values = Rest { left: values, right: &[], right_start: values.len() };
         node.layer.backward(Backward {
             parameters: &weights.parameters[node.parameters.clone()],
-            packed_weight: weights.packed(index, Pass::Backward),
+            packed_weight: weights.packed(index, Direction::Backward),
             inputs: self.inputs(index, block, values, rows_max),
             output: Matrix::packed(output, rows, layout.columns),
             kept: Matrix::packed(kept, rows, layout.kept),

@@ -19,12 +19,12 @@ pub struct PackedWeights {
 #[derive(Debug)]
 pub struct PackedWeight {
     node: usize,
-    pass: Pass,
+    pass: Direction,
     packed: Packed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum Direction {
     Forward,
     Backward,
 }
@@ -35,7 +35,7 @@ impl PackedWeights {
         &mut self.parts
     }
 
-    fn of(&self, node: usize, pass: Pass) -> Option<&Packed> {
+    fn of(&self, node: usize, pass: Direction) -> Option<&Packed> {
         let part = self.parts.iter().find(|part| (part.node, part.pass) == (node, pass));
         part.map(|part| &part.packed)
     }
@@ -49,7 +49,7 @@ pub(super) struct Weights<'a, T> {
 }
 
 impl<'a, T> Weights<'a, T> {
-    pub(super) fn packed(&self, node: usize, pass: Pass) -> Option<&'a Packed> {
+    pub(super) fn packed(&self, node: usize, pass: Direction) -> Option<&'a Packed> {
         self.packed.and_then(|packed| packed.of(node, pass))
     }
 }
@@ -61,7 +61,7 @@ impl<T: Scalar> Graph<T> {
             let (tiles, columns) = self.room_of(node, pass);
             (tiles > 0).then(|| PackedWeight { node, pass, packed: Packed::new(tiles, columns) })
         };
-        let both = |node| [room(node, Pass::Forward), room(node, Pass::Backward)];
+        let both = |node| [room(node, Direction::Forward), room(node, Direction::Backward)];
         PackedWeights { parts: (0..self.nodes.len()).flat_map(both).flatten().collect() }
     }
 
@@ -78,16 +78,18 @@ impl<T: Scalar> Graph<T> {
 
     /// Tiles of each part.
     fn packed_tiles(&self) -> impl Iterator<Item = usize> {
-        let both = |node| [self.room_of(node, Pass::Forward), self.room_of(node, Pass::Backward)];
+        let both = |node| {
+            [self.room_of(node, Direction::Forward), self.room_of(node, Direction::Backward)]
+        };
         (0..self.nodes.len()).flat_map(both).map(|(tiles, _)| tiles).filter(|tiles| *tiles > 0)
     }
 
     /// Tiles of a node's weight as a right operand, and its columns.
-    fn room_of(&self, node: usize, pass: Pass) -> (usize, usize) {
+    fn room_of(&self, node: usize, pass: Direction) -> (usize, usize) {
         let Some([outputs, inputs]) = self.nodes[node].layer.weight() else { return (0, 0) };
         let (depth, columns) = match pass {
-            Pass::Forward => (inputs, outputs),
-            Pass::Backward => (outputs, inputs),
+            Direction::Forward => (inputs, outputs),
+            Direction::Backward => (outputs, inputs),
         };
         (self.kernel.packed_tiles(depth, columns), columns)
     }
@@ -100,8 +102,8 @@ impl<T: Scalar> Graph<T> {
             let lanes = &parameters[node.parameters.clone()];
             let weight = Matrix::packed(lanes, outputs, inputs);
             let right = match part.pass {
-                Pass::Forward => transposed(weight),
-                Pass::Backward => plain(weight),
+                Direction::Forward => transposed(weight),
+                Direction::Backward => plain(weight),
             };
             self.kernel.pack(right, &mut part.packed);
         }

@@ -5,8 +5,8 @@
 use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, Add, Block, Concat, Cross, DotInteraction, FactorizationMachine, Graph,
-    GraphBuilder, InputShape, Linear, Matrix, NodeId, Precision, Scalar, Source, Watch, Watched,
-    Workspace, binary_cross_entropy,
+    GraphBuilder, InputShape, Linear, Matrix, NodeId, PassObserver, Precision, Scalar, Source,
+    Watched, Workspace, binary_cross_entropy,
 };
 
 pub(crate) fn numbers<T: Scalar>(name: &str, count: usize) -> Vec<T> {
@@ -232,7 +232,7 @@ impl<T: Scalar> Step<T> {
     pub(crate) fn forward_by(
         &mut self,
         graph: &Graph<T>,
-        passes: Watched<'_, T, impl Watch>,
+        passes: Watched<'_, T, impl PassObserver>,
         parameters: &[T],
         workspace: &mut Workspace<T>,
     ) -> f64 {
@@ -258,7 +258,7 @@ impl<T: Scalar> Step<T> {
     pub(crate) fn backward_by(
         &mut self,
         graph: &Graph<T>,
-        passes: Watched<'_, T, impl Watch>,
+        passes: Watched<'_, T, impl PassObserver>,
         parameters: &[T],
         workspace: &mut Workspace<T>,
     ) {

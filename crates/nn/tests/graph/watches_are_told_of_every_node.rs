@@ -1,12 +1,12 @@
 //! Who watches a graph hears of every node once a pass, in order, and changes nothing.
 
 use crate::common::Step;
-use stepwell_nn::{Flops, NodeId, Watch, Workspace};
+use stepwell_nn::{Flops, NodeId, PassObserver, Workspace};
 
 #[derive(Default)]
 struct Told(Vec<NodeId>);
 
-impl Watch for Told {
+impl PassObserver for Told {
     fn passed(&mut self, node: NodeId) {
         self.0.push(node);
     }

@@ -21,7 +21,7 @@ const SHARE: f64 = 0.5;
 const REST: Duration = Duration::from_millis(1);
 /// The longest rest.
 const REST_MAX: Duration = Duration::from_millis(20);
-/// How often the thread looks without having been rung for.
+/// How often the thread looks without having been woken.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Of the time that looking in vain takes, what passes before the next look.
@@ -29,26 +29,26 @@ const LOOK_SHARE: u32 = 20;
 
 /// Wakes the threads.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    rung: Mutex<bool>,
-    heard: Condvar,
+pub(crate) struct Wakeup {
+    woken: Mutex<bool>,
+    changed: Condvar,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.heard.notify_one();
+impl Wakeup {
+    pub(crate) fn notify(&self) {
+        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
     }
 
-    pub(crate) fn ring_all(&self) {
-        self.ring();
-        self.heard.notify_all();
+    pub(crate) fn notify_all(&self) {
+        self.notify();
+        self.changed.notify_all();
     }
 
     fn wait(&self) {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let unrung = |rung: &mut bool| !*rung;
-        let waited = self.heard.wait_timeout_while(rung, LOOK, unrung);
+        let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let asleep = |woken: &mut bool| !*woken;
+        let waited = self.changed.wait_timeout_while(woken, LOOK, asleep);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 }
@@ -114,14 +114,14 @@ impl Turns {
     /// Starts the threads, unless they work already.
     pub(crate) fn start(
         turns: &Arc<Self>,
-        bell: &Arc<Bell>,
+        wakeup: &Arc<Wakeup>,
         count: usize,
         core: &Core,
     ) -> Result<()> {
         while turns.list().threads < count {
-            let (of_thread, bell) = (Arc::clone(turns), Arc::clone(bell));
+            let (of_thread, wakeup) = (Arc::clone(turns), Arc::clone(wakeup));
             let builder = thread::Builder::new().name("store-compact".to_owned());
-            builder.spawn(move || of_thread.work(&bell)).map_err(|error| {
+            builder.spawn(move || of_thread.work(&wakeup)).map_err(|error| {
                 let path = core.home().path();
                 stepwell_disk::Error::io(stepwell_disk::Operation::Create, path, error)
             })?;
@@ -131,14 +131,14 @@ impl Turns {
     }
 
     /// Compacts whatever store has its turn, until the executor ends.
-    fn work(&self, bell: &Bell) {
+    fn work(&self, wakeup: &Wakeup) {
         loop {
             let (next, ended) = self.next();
             if ended {
                 return;
             }
             let Some((core, weak)) = next else {
-                bell.wait();
+                wakeup.wait();
                 continue;
             };
             let looked = Instant::now();

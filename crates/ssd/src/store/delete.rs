@@ -41,7 +41,7 @@ impl Store {
         }
         drop(state);
         drop(writer);
-        self.core.executor.ring();
+        self.core.executor.notify();
         Ok(())
     }
 }

@@ -69,13 +69,13 @@ mod reshard;
 mod scan;
 mod settle;
 mod snapshot;
+mod stale_in_scan;
 mod sweep;
 mod view;
-mod watch;
 mod write;
 
 pub use aside::Aside;
-pub(crate) use compactor::{Bell, Turns};
+pub(crate) use compactor::{Turns, Wakeup};
 pub(crate) use load::{DELETIONS_HELD, verify};
 pub(crate) use pin::SCAN_BYTES;
 pub use reader::{Lookup, Reader, Ticket};
@@ -95,7 +95,7 @@ use stepwell_base::Key;
 use stepwell_disk::{Buffer, Disk, Queue};
 
 use self::pin::Pins;
-use self::watch::Watch;
+use self::stale_in_scan::StaleInScan;
 use crate::executor::Executor;
 use crate::index::Index;
 use crate::layout::Layout;
@@ -171,7 +171,7 @@ struct State {
     /// Those that the last commit may name.
     retiring: Vec<Retired>,
     /// What a scan that is beginning missed.
-    watch: Watch,
+    watch: StaleInScan,
 }
 
 /// The pages of a segment that are not all in its file yet.

@@ -11,7 +11,7 @@ use stepwell_disk::{Disk, Placed, QueueOptions};
 
 use super::aside::{number_free, set_aside_unnamed};
 use super::load::{self, Loaded, as_made};
-use super::watch::Watch;
+use super::stale_in_scan::StaleInScan;
 use super::{Core, Space, State, Store, Writer};
 use crate::executor::{Executor, ExecutorOptions};
 use crate::lock::{self, Locks};
@@ -220,7 +220,7 @@ impl Store {
             expire_before: manifest.expire_before,
             retired: Space::default(),
             retiring: Vec::new(),
-            watch: Watch::default(),
+            watch: StaleInScan::default(),
         };
         let of_writer = QueueOptions { depth: WRITES_MAX, read_bytes: layout.page_bytes };
         let writer = Writer {

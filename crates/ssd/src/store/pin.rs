@@ -1,8 +1,8 @@
 //! What a scan holds: the segments of one moment, and which of their rows were live then.
 //!
 //! Why the bits are those of one moment: rows that are replaced or deleted while lists are read are
-//! noted ([`Watch`]) and count; rows that are put then lie in segments that are not looked at; and
-//! merges wait.
+//! noted ([`StaleInScan`]) and count; rows that are put then lie in segments that are not looked
+//! at; and merges wait.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use stepwell_base::hash::Checksum;
 
 use super::live::LOOKS_MAX;
 use super::scan::Cursor;
-use super::watch::Watch;
+use super::stale_in_scan::StaleInScan;
 use super::{Core, State, Writer};
 use crate::layout::Counts;
 use crate::segment::SegmentFile;
@@ -136,7 +136,7 @@ impl Core {
         slots.retain(|slot| state.table.get(*slot).live > 0);
         let is_sealed = |state: &State, slot: u32| state.table.get(slot).sealed.is_some();
         let sealed = slots.iter().copied().filter(|slot| is_sealed(&state, *slot));
-        state.watch = Watch::over(sealed.collect::<Vec<_>>().into_iter());
+        state.watch = StaleInScan::over(sealed.collect::<Vec<_>>().into_iter());
         let mut pinned = Vec::new();
         for slot in slots {
             let segment = state.table.get(slot);
@@ -149,7 +149,7 @@ impl Core {
         drop(state);
         drop(writer);
         let filled = self.pin_all_sealed(&mut pinned);
-        self.state_mut().watch = Watch::default();
+        self.state_mut().watch = StaleInScan::default();
         filled?;
         Ok((pinned.into_iter().map(|(_, pin)| pin).collect(), version))
     }

@@ -217,7 +217,7 @@ impl Core {
         writer.unsynced.push(ending.file);
         // Lists in memory that was never touched cost a page fault for every 4 KiB.
         writer.spare = Some(ending.draft);
-        self.executor.ring();
+        self.executor.notify();
     }
 
     /// Starts the last writes of the open segment, if it holds anything. Where that fails, no row

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Chunk, Ordered, Position as Place, Recorder, Recording, Skips};
+use stepwell_data::{Chunk, Ordered, Position, Recorder, Recording, Skips};
 use stepwell_engine::{Cargo as _, Grouper, Part, Purpose, Spares};
 
 use super::{Counters, Pass};
-use crate::batch::{Examples, Item, Mark, MiniBatch, Position};
+use crate::batch::{Examples, Item, Mark, MiniBatch, RunPosition};
 use crate::features::{Features, Gathered, TableInput, append_example};
 use crate::{Error, Result};
 
@@ -54,7 +54,7 @@ pub(super) struct BatchStage {
     /// Ids of the mini-batch being filled, by table: the grouped form takes their place.
     gathered: Vec<Gathered>,
     number: u32,
-    position: Position,
+    position: RunPosition,
     outgoing: VecDeque<Item>,
     last_seen: bool,
     counters: Arc<Counters>,
@@ -73,7 +73,7 @@ pub(super) struct BatchEnds {
 impl BatchStage {
     pub(super) fn new(
         cut: Cut,
-        start: Position,
+        start: RunPosition,
         counters: Arc<Counters>,
         recorder: Option<Recorder>,
         ends: BatchEnds,
@@ -236,7 +236,7 @@ impl BatchStage {
 }
 
 /// How many of `lines` of `chunk`, which ascend, lie before `end`.
-fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Place>) -> usize {
+fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Position>) -> usize {
     let Some(end) = end else { return lines.len() };
     if chunk.file != end.file {
         return if chunk.file < end.file { lines.len() } else { 0 };

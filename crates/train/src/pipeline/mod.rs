@@ -26,8 +26,8 @@ use stepwell_data::{CacheFate, CacheMaking, OnFate};
 use stepwell_engine::{Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window};
 
 use self::batch::{BatchEnds, BatchStage, Cut};
-use self::train::{TrainEnds, TrainStage, Trained, Watch};
-use crate::batch::Position;
+use self::train::{Reporting, TrainEnds, TrainStage, Trained};
+use crate::batch::RunPosition;
 use crate::metrics::Metrics;
 use crate::models::Model;
 use crate::step::Trainer;
@@ -115,7 +115,7 @@ impl Counters {
 pub(crate) struct Parts {
     pub(crate) block_bytes: usize,
     pub(crate) passes: Passes,
-    pub(crate) start: Position,
+    pub(crate) start: RunPosition,
     pub(crate) cache: Option<CacheMaking>,
     pub(crate) groups: Vec<Arc<Group>>,
     pub(crate) planners: Vec<Planner>,
@@ -143,7 +143,7 @@ pub(crate) fn run(
     rhythm: &Rhythm,
 ) -> Result<Outcome> {
     let trained_done = Handoff::default();
-    parts.times.stop.rings(&rhythm.bell);
+    parts.times.stop.notifies(&rhythm.events);
     let (stages, finished) = wire(config, parts, rhythm, &trained_done);
     let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
@@ -158,7 +158,7 @@ fn wire(
     rhythm: &Rhythm,
     trained_done: &Handoff<Trained>,
 ) -> (Vec<BoxedStage<Error>>, Finished) {
-    let bell = &rhythm.bell;
+    let events = &rhythm.events;
     let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
     let cut = cut(config, parts.saver.is_some(), parts.trainer.model(), rules);
     let stop = parts.times.stop.clone();
@@ -168,18 +168,18 @@ fn wire(
         Window { lookahead, horizon },
         (parts.times, &rhythm.clock),
         &parts.counters.rows,
-        bell,
+        events,
     );
     let train_ends = TrainEnds {
         input: rows.ends.ready,
         retired: rows.ends.retired,
-        bell: Arc::clone(bell),
+        events: Arc::clone(events),
         finished: Arc::clone(trained_done),
     };
     let options = parts.trainer.model().features().read_options(parts.block_bytes);
     let cache = parts.cache.map(|making| (making, tells(&parts.observer)));
-    let reading = stepwell_data::stages(parts.passes, options, config.threads, cache, bell);
-    let watch = Watch {
+    let reading = stepwell_data::stages(parts.passes, options, config.threads, cache, events);
+    let watch = Reporting {
         observer: parts.observer,
         clock: Arc::clone(&rhythm.clock),
         exact_scores: parts.exact_scores,

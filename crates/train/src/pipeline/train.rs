@@ -6,13 +6,13 @@
 use std::sync::{Arc, PoisonError};
 
 use stepwell_base::clock::Clock;
-use stepwell_base::queue::{Bell, Received, Receiver, Refused, Sender};
+use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Cargo as _, Group, Keep, Pause, Purpose, Ready, Retired, Unit};
 
 use super::{Counters, Handoff, Observer, Snapshot};
-use crate::batch::{Examples, Mark, MiniBatch, Position};
+use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
 use crate::metrics::{Meter, Metrics};
 use crate::resume::RunState;
 use crate::step::Trainer;
@@ -63,10 +63,10 @@ pub(super) struct TrainStage {
     stop: StopRequest,
     stopping: bool,
     /// Ends the stages that are left where the run ends early.
-    bell: Arc<Bell>,
+    events: Arc<Events>,
     measured: Measured,
     /// Behind the last mini-batch that was trained.
-    position: Position,
+    position: RunPosition,
     progressive: Meter,
     eval: Meter,
     best: Meter,
@@ -80,7 +80,7 @@ pub(super) struct TrainStage {
 }
 
 /// Who is told, and how time and scores are kept.
-pub(super) struct Watch {
+pub(super) struct Reporting {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) exact_scores: usize,
@@ -92,19 +92,19 @@ pub(super) struct Watch {
 pub(super) struct TrainEnds {
     pub(super) input: Receiver<Ready<Examples, Mark>>,
     pub(super) retired: Sender<Retired<Examples>>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) events: Arc<Events>,
     pub(super) finished: Handoff<Trained>,
 }
 
 impl TrainStage {
     pub(super) fn new(
-        (trainer, start): (Trainer, Position),
+        (trainer, start): (Trainer, RunPosition),
         groups: Vec<Arc<Group>>,
         saver: Option<Saver>,
-        watch: Watch,
+        watch: Reporting,
         ends: TrainEnds,
     ) -> Self {
-        let Watch { observer, clock, exact_scores, counters, stop } = watch;
+        let Reporting { observer, clock, exact_scores, counters, stop } = watch;
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
         Self {
             measured: Measured { steps, trained_at, ..Measured::default() },
@@ -113,7 +113,7 @@ impl TrainStage {
             counters,
             stop,
             stopping: false,
-            bell: ends.bell,
+            events: ends.events,
             trainer: Some(trainer),
             groups,
             saver,
@@ -314,7 +314,7 @@ impl TrainStage {
             if metrics.examples > 0 {
                 self.measured.progressive.push(metrics);
             }
-            self.bell.stop();
+            self.events.stop();
         }
         let measured = std::mem::take(&mut self.measured);
         let trained = self.trainer.take().map(|trainer| Trained { trainer, measured });

@@ -1,14 +1,14 @@
 //! By layer: the graph's passes, each node's apart.
 
 use serde::Serialize;
-use stepwell_nn::{Flops, Graph, NodeId, Watch};
+use stepwell_nn::{Flops, Graph, NodeId, PassObserver};
 
 use super::Bound;
 use super::{Profile, Sum, rate};
 
 /// A direction of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
+pub(crate) enum Direction {
     /// From rows to logits.
     Forward,
     /// From gradients of logits to those of everything else.
@@ -95,7 +95,7 @@ impl Layer {
 #[derive(Debug)]
 pub(crate) struct Laps<'a> {
     profile: &'a Profile,
-    pass: Pass,
+    pass: Direction,
     examples: u64,
     /// When the layer before was done.
     since: f64,
@@ -103,19 +103,19 @@ pub(crate) struct Laps<'a> {
 
 impl Profile {
     /// Times a pass that begins now, over a block of so many examples.
-    pub(crate) fn laps(&self, pass: Pass, examples: usize) -> Laps<'_> {
+    pub(crate) fn laps(&self, pass: Direction, examples: usize) -> Laps<'_> {
         let since = self.clock.thread_seconds();
         Laps { profile: self, pass, examples: examples as u64, since }
     }
 }
 
-impl Watch for Laps<'_> {
+impl PassObserver for Laps<'_> {
     fn passed(&mut self, node: NodeId) {
         let now = self.profile.clock.thread_seconds();
         let layer = &self.profile.layers[node.0];
         let (sum, flops) = match self.pass {
-            Pass::Forward => (&layer.forward, layer.flops.forward),
-            Pass::Backward => (&layer.backward, layer.flops.backward),
+            Direction::Forward => (&layer.forward, layer.flops.forward),
+            Direction::Backward => (&layer.backward, layer.flops.backward),
         };
         sum.time(self.since, now);
         sum.count(self.examples * flops, 0);

@@ -6,7 +6,7 @@ use super::*;
 
 fn state(config: &Config) -> RunState {
     RunState {
-        position: Position::default(),
+        position: RunPosition::default(),
         files: Vec::new(),
         train_end: None,
         model: model_settings(config),
@@ -126,7 +126,7 @@ fn keys_and_initial_values_of_another_function_are_refused() {
 #[test]
 fn a_state_comes_back_whole() {
     let position =
-        Position { epoch: 1, file: 2, line: 3, step: 4, skipped: 5, skipped_earlier: u64::MAX };
+        RunPosition { epoch: 1, file: 2, line: 3, step: 4, skipped: 5, skipped_earlier: u64::MAX };
     let file = |name: &str| DataFile { name: name.to_owned(), bytes: 7, content: "a".into() };
     let whole = RunState {
         position,

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use stepwell_data::{Position as Place, Sources, fingerprints};
+use stepwell_data::{Position, Sources, fingerprints};
 use stepwell_engine::{Checkpoint, Saved, file_error};
 use stepwell_settings::{Config, model_settings};
 
 use super::Surroundings;
-use crate::batch::Position;
+use crate::batch::RunPosition;
 use crate::pipeline::Saver;
 use crate::resume::{DataFile, RunState, job_of};
 use crate::{Result, kernels};
@@ -16,7 +16,7 @@ use crate::{Result, kernels};
 pub(super) struct Start {
     /// The checkpoint to go on from.
     pub(super) resumed: Option<Checkpoint>,
-    pub(super) position: Position,
+    pub(super) position: RunPosition,
     pub(super) saver: Option<Saver>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Start {
 pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Start> {
     let place = around.machine.places.checkpoints(config, around.placement)?;
     let Some(mut place) = place else {
-        return Ok(Start { resumed: None, position: Position::default(), saver: None });
+        return Ok(Start { resumed: None, position: RunPosition::default(), saver: None });
     };
     let mut state = state(config, around, sources)?;
     let resumed = place.newest(around.placement, &|note| (around.on_note)(&note))?;
@@ -75,9 +75,9 @@ pub(super) fn accept_rows(checkpoint: &Checkpoint, around: &Surroundings) -> Res
 fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<RunState> {
     let model = model_settings(config);
     let files = identify(sources.input.files())?;
-    let train_end = sources.boundary.map(|Place { file, line }| (file, line));
+    let train_end = sources.boundary.map(|Position { file, line }| (file, line));
     Ok(RunState {
-        position: Position::default(),
+        position: RunPosition::default(),
         job: job_of(&model, &files, train_end),
         files,
         train_end,

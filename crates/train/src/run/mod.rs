@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use stepwell_base::queue::Bell;
+use stepwell_base::queue::Events;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{CacheMaking, DataError, Schema};
@@ -25,7 +25,7 @@ use self::build::{Built, build, capacity};
 use self::figures::assemble;
 pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, sources};
-use crate::batch::Position;
+use crate::batch::RunPosition;
 use crate::capacity::Capacity;
 use crate::machine::Machine;
 use crate::models::Model;
@@ -151,7 +151,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
     last_step::check_counts(config, checkpoint)?;
     let built = build(config, around, &sources, Some(checkpoint))?;
     let passes = Box::new(std::iter::once(pass)) as Passes;
-    let reads = Reads { passes, start: Position::default(), cache: None };
+    let reads = Reads { passes, start: RunPosition::default(), cache: None };
     let report = finish(config, around, built, (reads, None, false), begin)?;
     if report.interrupted {
         // A part of the data has no figures of its own.
@@ -185,7 +185,7 @@ pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
 /// What a pipeline reads, from where on, and the cache that it makes of it.
 struct Reads {
     passes: Passes,
-    start: Position,
+    start: RunPosition,
     cache: Option<CacheMaking>,
 }
 
@@ -198,7 +198,7 @@ fn finish(
 ) -> Result<Report> {
     let counters = Arc::new(Counters::default());
     let rhythm = Rhythm {
-        bell: Bell::new(),
+        events: Events::new(),
         clock: Arc::clone(&around.machine.clock),
         pace: Arc::clone(&around.machine.pace),
     };

@@ -1,14 +1,12 @@
 //! What a run reads, as its settings say it.
 
 use stepwell_base::stop::StopRequest;
-use stepwell_data::{
-    Position as Place, Purposes, ReadFrom, Schema, SourceOptions, Sources, SynthOptions,
-};
+use stepwell_data::{Position, Purposes, ReadFrom, Schema, SourceOptions, Sources, SynthOptions};
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
 
 use crate::Result;
-use crate::batch::Position;
+use crate::batch::RunPosition;
 use crate::capacity::BLOCK_BYTES;
 use crate::features::Features;
 
@@ -63,9 +61,9 @@ pub(super) fn check_evaluation(
     sources.check(&pass, options, stop, accept).map(Some)
 }
 
-impl Position {
+impl RunPosition {
     /// Where reading goes on.
     pub(super) fn read_from(self) -> ReadFrom {
-        ReadFrom { epoch: self.epoch, place: Place { file: self.file, line: self.line } }
+        ReadFrom { epoch: self.epoch, place: Position { file: self.file, line: self.line } }
     }
 }

@@ -9,7 +9,7 @@ use stepwell_nn::{Block, Matrix, PackedWeights, binary_cross_entropy};
 use super::Scores;
 use crate::batch::Examples;
 use crate::models::Model;
-use crate::profile::{Kernel, Pass, Profile};
+use crate::profile::{Direction, Kernel, Profile};
 
 /// What one thread needs for a block.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl BlockPass<'_> {
         let block = Block { x: Matrix::packed(x, rows, columns), first_order };
         let (graph, flops) = (self.model.graph(), self.model.graph().flops_per_example());
         profile.time(Kernel::Forward, || {
-            let laps = &mut profile.laps(Pass::Forward, rows);
+            let laps = &mut profile.laps(Direction::Forward, rows);
             let workspace = &mut workspace.graph;
             let graph = graph.watched(laps).with_packed(self.packed);
             graph.forward(self.parameters, &block, workspace, task.logits);
@@ -106,7 +106,7 @@ impl BlockPass<'_> {
         task.scores = profile.time(Kernel::Loss, || self.score(task, range));
         if let Some(gradients) = task.gradients.as_deref_mut() {
             profile.time(Kernel::Backward, || {
-                let laps = &mut profile.laps(Pass::Backward, rows);
+                let laps = &mut profile.laps(Direction::Backward, rows);
                 graph.watched(laps).with_packed(self.packed).backward(
                     self.parameters,
                     &block,

@@ -9,13 +9,13 @@ use stepwell_base::Key;
 
 /// What is noted for the scan that is beginning; one begins at a time.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct StaleInScan {
     /// By slot: page and key of each row that went stale. Slots that are not here are not watched.
     stale: HashMap<u32, Vec<(u32, Key)>>,
     count: usize,
 }
 
-impl Watch {
+impl StaleInScan {
     /// Watches the segments of such slots.
     pub(super) fn over(slots: impl Iterator<Item = u32>) -> Self {
         Self { stale: slots.map(|slot| (slot, Vec::new())).collect(), count: 0 }

@@ -1,4 +1,4 @@
-//! One life of a simulated process: from its first poll until it ends, fails, or loses power.
+//! One simulated process: from its first poll until it ends, fails, or loses power.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,15 +34,15 @@ pub struct Disks {
     pub behind: MemDisk,
 }
 
-/// What a life is given.
-pub struct Birth<'a> {
+/// What a process is given.
+pub struct Launch<'a> {
     /// Tiers, pipeline and scheduler.
     pub shape: &'a Shape,
     /// Seed of the scheduler's choices.
     pub seed: u64,
     /// Where everything lies.
     pub disks: &'a Disks,
-    /// Name of its directory: no two lives share one.
+    /// Name of its directory: no two processes share one.
     pub name: &'a str,
     /// What it goes on from.
     pub from: Option<Checkpoint>,
@@ -59,9 +59,9 @@ pub struct Birth<'a> {
     pub pool: &'a Arc<ThreadPool>,
 }
 
-/// How a life ended.
+/// How a process ended.
 #[derive(Debug)]
-pub struct Life {
+pub struct Exit {
     /// The report, or the error.
     pub result: Result<Report, String>,
     /// The table that was to stay in memory whole and had no room, where that is the error.
@@ -74,9 +74,9 @@ pub struct Life {
     pub vault: Vault,
 }
 
-impl Birth<'_> {
+impl Launch<'_> {
     /// Trains until the end.
-    pub fn live(self) -> Life {
+    pub fn run(self) -> Exit {
         let clock = Arc::new(ManualClock::default());
         let turns_max = self.turns_max.unwrap_or(TURNS_MAX);
         let style = self.shape.style;
@@ -140,8 +140,8 @@ impl Birth<'_> {
         let outcome = pool.install(|| quietly(work));
         let log = driver.log();
         match outcome {
-            Ok(result) => Life { result, full, panic: None, log, vault },
-            Err(said) => Life { result: Err(said.clone()), full, panic: Some(said), log, vault },
+            Ok(result) => Exit { result, full, panic: None, log, vault },
+            Err(said) => Exit { result: Err(said.clone()), full, panic: Some(said), log, vault },
         }
     }
 }

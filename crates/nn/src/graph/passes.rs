@@ -8,20 +8,20 @@ use crate::{MatrixMut, Scalar};
 /// Told how a pass over a block goes, on the thread that runs it.
 ///
 /// What happens from the start of a pass, or from the node before, until a node is told belongs to
-/// that node, so a clock is read once a node. Nothing that a watch does reaches the numbers.
-pub trait Watch {
+/// that node, so a clock is read once a node. Nothing that an observer does reaches the numbers.
+pub trait PassObserver {
     /// The pass of `node` over the block has ended; in execution order forwards, in reverse order
     /// backwards.
     fn passed(&mut self, node: NodeId);
 }
 
 /// Nobody listens: this costs nothing.
-impl Watch for () {
+impl PassObserver for () {
     #[inline(always)]
     fn passed(&mut self, _node: NodeId) {}
 }
 
-/// A graph whose passes are told to a watch.
+/// A graph whose passes are told to an observer.
 #[derive(Debug)]
 pub struct Watched<'a, T: 'static, W> {
     graph: &'a Graph<T>,
@@ -31,12 +31,12 @@ pub struct Watched<'a, T: 'static, W> {
 
 impl<T: Scalar> Graph<T> {
     /// The same graph, telling `watch`.
-    pub fn watched<'a, W: Watch>(&'a self, watch: &'a mut W) -> Watched<'a, T, W> {
+    pub fn watched<'a, W: PassObserver>(&'a self, watch: &'a mut W) -> Watched<'a, T, W> {
         Watched { graph: self, watch, packed: None }
     }
 }
 
-impl<'a, T: Scalar, W: Watch> Watched<'a, T, W> {
+impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
     /// The same, reading weights that were packed of the very parameters that it will be given.
     pub fn with_packed(self, packed: &'a PackedWeights) -> Self {
         Self { packed: Some(packed), ..self }
