@@ -3,8 +3,8 @@
 //! ```text
 //! labels   (n)            truth (n, or empty where nobody knows)
 //! dense    (n, dense)     row-major, already transformed
-//! bag_ends (n, slots)     bag b = e * slots + s is keys[bag_ends[b - 1] .. bag_ends[b]]
-//! keys     (sum of bags)  example after example, slot after slot
+//! bag_ends (n, id columns)     bag b = e * id_columns + c is keys[bag_ends[b - 1] .. bag_ends[b]]
+//! keys     (sum of bags)  example after example, column after column
 //! lines    (n)            where each example stood, so that a run can stop after any of them
 //! ```
 
@@ -52,7 +52,7 @@ pub struct Chunk {
     pub dense: Vec<f32>,
     /// Keys of all bags. // (sum of bags)
     pub keys: Vec<Key>,
-    /// Where each bag ends in `keys`. // (n, slots)
+    /// Where each bag ends in `keys`. // (n, id columns)
     pub bag_ends: Vec<u32>,
     /// True click probabilities, where the source knows them. // (n) or (0)
     pub truth: Vec<f32>,
@@ -110,16 +110,20 @@ impl Chunk {
         &self.dense[example * width..(example + 1) * width]
     }
 
-    /// Keys of an example in one slot.
-    pub fn bag(&self, example: usize, slot: usize) -> &[Key] {
-        assert!(slot < self.schema.slots, "slot {slot} of {}", self.schema.slots);
-        let bag = example * self.schema.slots + slot;
+    /// Keys of an example in one id column.
+    pub fn bag(&self, example: usize, column: usize) -> &[Key] {
+        assert!(
+            column < self.schema.id_columns,
+            "id column {column} of {}",
+            self.schema.id_columns
+        );
+        let bag = example * self.schema.id_columns + column;
         &self.keys[self.bag_start(bag)..self.bag_ends[bag] as usize]
     }
 
     /// Where the keys of `example` start in `keys`; of example `len()` it is where they end.
     pub fn keys_start(&self, example: usize) -> usize {
-        self.bag_start(example * self.schema.slots)
+        self.bag_start(example * self.schema.id_columns)
     }
 
     fn bag_start(&self, bag: usize) -> usize {

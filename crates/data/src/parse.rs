@@ -6,8 +6,8 @@
 //!   empty where it is missing. It is rounded once, to the nearest number of 32 bits (ties to
 //!   even); the model sees [`crate::log1p_of_number`] it, and 0 for a missing one. So `5`, `+5` and
 //!   `5.0` are the same bits;
-//! - an id is any text; its key is [`Namespace::key_of`] it, in the namespace of its slot. The
-//!   empty text is an id like any other, so the missing value of a slot has a row of its own;
+//! - an id is any text; its key is [`Namespace::key_of`] it, in the namespace of its id column. The
+//!   empty text is an id like any other, so the missing value of an id column has a row of its own;
 //! - the line ends with LF or CR LF.
 //!
 //! How: one pass. A line goes straight into the rows where its example will be; a malformed one
@@ -57,7 +57,7 @@ pub fn parse_block(block: &Block, chunk: &mut Chunk) {
         let example = chunk.labels.len();
         let rows = Rows {
             dense: &mut chunk.dense[example * schema.dense..][..schema.dense],
-            keys: &mut chunk.keys[example * schema.slots..][..schema.slots],
+            keys: &mut chunk.keys[example * schema.id_columns..][..schema.id_columns],
             namespaces: &namespaces,
         };
         match parse_line(body, at, rows, log1p) {
@@ -91,19 +91,19 @@ fn examples_max(schema: &Schema, block: &Block) -> usize {
 }
 
 fn make_room(chunk: &mut Chunk, examples: usize) {
-    let Schema { dense, slots } = chunk.schema;
+    let Schema { dense, id_columns } = chunk.schema;
     chunk.labels.reserve_exact(examples);
     chunk.lines.reserve_exact(examples);
     chunk.dense.reserve_exact(examples * dense);
     chunk.dense.resize(examples * dense, 0.0);
-    chunk.keys.reserve_exact(examples * slots);
-    chunk.keys.resize(examples * slots, Key(0));
+    chunk.keys.reserve_exact(examples * id_columns);
+    chunk.keys.resize(examples * id_columns, Key(0));
 }
 
 fn cut_to_length(chunk: &mut Chunk) {
     let examples = chunk.labels.len();
     chunk.dense.truncate(examples * chunk.schema.dense);
-    chunk.keys.truncate(examples * chunk.schema.slots);
+    chunk.keys.truncate(examples * chunk.schema.id_columns);
     let bags = chunk.keys.len() as u32;
     chunk.bag_ends.reserve_exact(bags as usize);
     chunk.bag_ends.extend(1..=bags);

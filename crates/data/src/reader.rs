@@ -125,21 +125,21 @@ pub struct ReadOptions {
     pub start: Position,
     /// Bytes of a block; no line and no block of a packed file may be longer.
     pub block_bytes: usize,
-    /// Keys that an example of a packed file may have; text has one a slot.
+    /// Keys that an example of a packed file may have; text has one an id column.
     pub example_keys_max: usize,
     /// Malformed lines that are skipped before one is an error.
     pub skip_max: u64,
 }
 
 impl ReadOptions {
-    /// From the start, in blocks of [`BLOCK_BYTES`], no example with more keys than slots, no
+    /// From the start, in blocks of [`BLOCK_BYTES`], no example with more keys than id columns, no
     /// malformed line allowed.
     pub fn new(schema: Schema) -> Self {
         Self {
             schema,
             start: Position::default(),
             block_bytes: BLOCK_BYTES,
-            example_keys_max: schema.slots,
+            example_keys_max: schema.id_columns,
             skip_max: 0,
         }
     }
@@ -208,8 +208,9 @@ fn open_stream(stream: &Synth, options: &ReadOptions) -> Result<Source, DataErro
     if options.schema != schema {
         let (asked, has) = (options.schema, schema);
         return Err(DataError::Options(format!(
-            "{} dense features and {} slots are asked for, but the {STREAM_NAME} has {} and {}",
-            asked.dense, asked.slots, has.dense, has.slots
+            "{} dense features and {} id columns are asked for, but the {STREAM_NAME} has {} \
+             and {}",
+            asked.dense, asked.id_columns, has.dense, has.id_columns
         )));
     }
     let end = stream.options().examples;

@@ -4,13 +4,13 @@ use stepwell_base::Namespace;
 
 use crate::{DataError, REASONS_MAX};
 
-/// How many dense features and how many slots (feature fields of ids) an example has.
+/// How many dense features and how many id columns an example has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
     /// Dense features: numbers, transformed by [`crate::log1p_of_number`].
     pub dense: usize,
     /// Slots: one id each in a text file, zero or more in general.
-    pub slots: usize,
+    pub id_columns: usize,
 }
 
 /// Reasons why lines are malformed are short texts with a quotation of bounded length.
@@ -21,16 +21,16 @@ const COLUMNS_MAX: usize = 65_536;
 
 impl Schema {
     /// The layout of the Criteo click logs: 13 integers, 26 ids.
-    pub const CRITEO: Self = Self { dense: 13, slots: 26 };
+    pub const CRITEO: Self = Self { dense: 13, id_columns: 26 };
 
     /// Columns of a line: the label, the dense features, the ids.
     pub fn columns(&self) -> usize {
-        1 + self.dense + self.slots
+        1 + self.dense + self.id_columns
     }
 
-    /// Namespaces of the slots' ids, in order: `C1`, `C2` and so on.
+    /// Namespaces of the id columns, in order: `C1`, `C2` and so on.
     pub fn namespaces(&self) -> Vec<Namespace> {
-        (1..=self.slots).map(Namespace::of_column).collect()
+        (1..=self.id_columns).map(Namespace::of_column).collect()
     }
 
     /// Refuses schemas without features and absurd ones.
@@ -38,13 +38,14 @@ impl Schema {
     /// # Errors
     /// [`DataError::Options`] with the numbers.
     pub fn check(&self) -> Result<(), DataError> {
-        let features = self.dense.saturating_add(self.slots);
+        let features = self.dense.saturating_add(self.id_columns);
         if (1..COLUMNS_MAX).contains(&features) {
             return Ok(());
         }
-        let (dense, slots, most) = (self.dense, self.slots, COLUMNS_MAX - 1);
+        let (dense, id_columns, most) = (self.dense, self.id_columns, COLUMNS_MAX - 1);
         Err(DataError::Options(format!(
-            "{dense} dense features and {slots} slots: an example has 1 to {most} features"
+            "{dense} dense features and {id_columns} id columns: an example has 1 to \
+             {most} features"
         )))
     }
 
@@ -57,8 +58,8 @@ impl Schema {
     /// Bytes of one parsed example in a [`crate::Chunk`].
     pub fn example_bytes(&self) -> usize {
         let (lane, key, end) = (size_of::<f32>(), size_of::<u64>(), size_of::<u32>());
-        // Label, truth and line offset; dense features; one key and one bag end a slot.
-        2 * lane + end + self.dense * lane + self.slots * (key + end)
+        // Label, truth and line offset; dense features; one key and one bag end an id column.
+        2 * lane + end + self.dense * lane + self.id_columns * (key + end)
     }
 
     /// The most bytes that a chunk parsed from a block of `block_bytes` takes.

@@ -66,12 +66,12 @@ impl Bound {
 
 /// `examples` examples in up to three files.
 pub(crate) fn draw(examples: u64, bound: Bound, dice: &mut Dice) -> Vec<Chunk> {
-    let vocabularies = dice.pick(&[1, 3, Schema::CRITEO.slots as u64]);
+    let vocabularies = dice.pick(&[1, 3, Schema::CRITEO.id_columns as u64]);
     let mut slots: Vec<Bags> =
-        (0..Schema::CRITEO.slots).map(|_| Bags::draw(vocabularies, dice)).collect();
+        (0..Schema::CRITEO.id_columns).map(|_| Bags::draw(vocabularies, dice)).collect();
     if bound == Bound::Bags && dice.once_in(2) {
         for _ in 0..dice.within(1, LARGE_SLOTS_MAX) {
-            let slot = dice.below(Schema::CRITEO.slots as u64) as usize;
+            let slot = dice.below(Schema::CRITEO.id_columns as u64) as usize;
             slots[slot].counts = (0, LARGE_BAG_MAX);
         }
     }

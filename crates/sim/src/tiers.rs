@@ -177,7 +177,7 @@ fn settings_of(config: &Config, name: &str) -> TableConfig {
 fn keys_of(examples: &Examples) -> Vec<Key> {
     let of_line = |line: &str| {
         let ids: Vec<&str> = line.split('\t').skip(1 + DENSE).collect();
-        let namespaces = (1..=Schema::CRITEO.slots).map(Namespace::of_column);
+        let namespaces = (1..=Schema::CRITEO.id_columns).map(Namespace::of_column);
         let key = |(id, column): (&str, Namespace)| column.key_of(id.as_bytes());
         ids.into_iter().zip(namespaces).map(key).collect::<Vec<Key>>()
     };

@@ -20,8 +20,8 @@ const ID: u64 = 1000;
 /// One column of ids that goes into a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Feature {
-    /// Its slot in the data.
-    slot: usize,
+    /// Its column in the data.
+    column: usize,
     /// Its table, by number.
     table: usize,
     pooling: Pooling,
@@ -36,7 +36,7 @@ pub(crate) struct Feature {
 /// A field of a table as the data has it: a bag, or one id of a bag that is not pooled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Source {
-    pub(crate) slot: usize,
+    pub(crate) column: usize,
     /// The number of the id in the bag; none for the whole bag.
     pub(crate) id: Option<usize>,
     pub(crate) weight: Option<usize>,
@@ -73,29 +73,29 @@ impl Features {
                 let (name, most) = (of.weight.as_deref().unwrap_or_default(), schema.dense);
                 return Err(wrong(format!("weight is {name}: the data has I1 to I{most}")));
             }
-            for slot in of.columns_of().map_err(|why| wrong(format!("columns {why}")))? {
-                if slot >= schema.slots {
-                    let (name, most) = (slot + 1, schema.slots);
+            for column in of.columns_of().map_err(|why| wrong(format!("columns {why}")))? {
+                if column >= schema.id_columns {
+                    let (name, most) = (column + 1, schema.id_columns);
                     return Err(wrong(format!("columns name C{name}: the data has C1 to C{most}")));
                 }
                 let (pooling, ids) = (of.pooling, Some(of.ids));
                 let expected = ID;
-                features.push(Feature { slot, table, pooling, ids, weight, expected });
+                features.push(Feature { column, table, pooling, ids, weight, expected });
             }
         }
         Ok(Self { features, tables, schema })
     }
 
     fn all_columns(schema: Schema) -> Self {
-        let feature = |slot| Feature {
-            slot,
+        let feature = |column| Feature {
+            column,
             table: 0,
             pooling: Pooling::Sum,
             ids: None,
             weight: None,
             expected: ID,
         };
-        let features = (0..schema.slots).map(feature).collect();
+        let features = (0..schema.id_columns).map(feature).collect();
         Self { features, tables: vec![DEFAULT_TABLE.to_owned()], schema }
     }
 
@@ -124,7 +124,8 @@ impl Features {
     /// what comes behind bags that are empty there.
     pub(crate) fn expect_as_in(&mut self, chunk: &Chunk) {
         for feature in &mut self.features {
-            let ids = (0..chunk.len()).map(|example| chunk.bag(example, feature.slot).len() as u64);
+            let ids =
+                (0..chunk.len()).map(|example| chunk.bag(example, feature.column).len() as u64);
             let mean = (ids.sum::<u64>() * ID).div_ceil(chunk.len().max(1) as u64);
             feature.expected = mean.max(ID);
         }
@@ -164,14 +165,14 @@ impl Features {
     pub(crate) fn sources(&self) -> Vec<Vec<Source>> {
         let mut sources = vec![Vec::new(); self.tables.len()];
         for feature in &self.features {
-            let Feature { slot, weight, .. } = *feature;
+            let Feature { column, weight, .. } = *feature;
             let of_table: &mut Vec<Source> = &mut sources[feature.table];
             match feature.pooling {
                 Pooling::None => {
-                    let of = |id| Source { slot, id: Some(id), weight };
+                    let of = |id| Source { column, id: Some(id), weight };
                     of_table.extend((0..feature.fields()).map(of));
                 }
-                _ => of_table.push(Source { slot, id: None, weight }),
+                _ => of_table.push(Source { column, id: None, weight }),
             }
         }
         sources
@@ -221,13 +222,13 @@ impl Features {
             return Ok(());
         }
         for example in 0..chunk.len() {
-            for Feature { slot, ids, .. } in &self.features {
-                let (count, most) = (chunk.bag(example, *slot).len(), ids.unwrap_or(usize::MAX));
+            for Feature { column, ids, .. } in &self.features {
+                let (count, most) = (chunk.bag(example, *column).len(), ids.unwrap_or(usize::MAX));
                 if count > most {
                     let file = files
                         .get(chunk.file as usize)
                         .map_or("data".into(), |file| file.to_string_lossy());
-                    let (number, column) = (chunk.position_after(example).line, slot + 1);
+                    let (number, column) = (chunk.position_after(example).line, column + 1);
                     return Err(Error::Config(format!(
                         "{file}: example {number} has {count} ids in column C{column}, whose \
                          feature takes ids = {most}: raise that"
@@ -258,10 +259,10 @@ pub(crate) struct TableInput {
 }
 
 impl TableInput {
-    /// Whether it has the bags of all `slots` columns as they are.
-    pub(crate) fn has_all_columns(&self, slots: usize) -> bool {
-        let whole = |slot| Source { slot, id: None, weight: None };
-        self.sources.iter().copied().eq((0..slots).map(whole))
+    /// Whether it has the bags of all id columns as they are.
+    pub(crate) fn has_all_columns(&self, id_columns: usize) -> bool {
+        let whole = |column| Source { column, id: None, weight: None };
+        self.sources.iter().copied().eq((0..id_columns).map(whole))
     }
 }
 
@@ -286,8 +287,8 @@ pub(crate) fn append_example(
     sources: &[Source],
 ) {
     let weighed = sources.iter().any(|source| source.weight.is_some());
-    for Source { slot, id, weight } in sources {
-        let bag = chunk.bag(example, *slot);
+    for Source { column, id, weight } in sources {
+        let bag = chunk.bag(example, *column);
         let bag = match id {
             None => bag,
             Some(id) => bag.get(*id..=*id).unwrap_or_default(),

@@ -27,14 +27,14 @@ const BAG_MAX: usize = 50;
 fn with_bags(chunk: &Chunk) -> Chunk {
     let mut bags = Chunk { bag_ends: Vec::new(), keys: Vec::new(), ..chunk.clone() };
     for example in 0..chunk.len() {
-        for slot in 0..chunk.schema.slots {
-            let own = chunk.bag(example, slot);
-            match MANY.contains(&slot) {
+        for column in 0..chunk.schema.id_columns {
+            let own = chunk.bag(example, column);
+            match MANY.contains(&column) {
                 false => bags.keys.extend_from_slice(own),
                 true => {
                     let count = own[0].0 as usize % (BAG_MAX + 1);
                     let before = (example + 1).saturating_sub(count)..example + 1;
-                    bags.keys.extend(before.map(|example| chunk.bag(example, slot)[0]));
+                    bags.keys.extend(before.map(|example| chunk.bag(example, column)[0]));
                 }
             }
             bags.bag_ends.push(bags.keys.len() as u32);
@@ -185,7 +185,7 @@ fn first(chunk: &Chunk, count: usize) -> Chunk {
     first.labels.truncate(count);
     first.dense.truncate(count * chunk.schema.dense);
     first.keys.truncate(chunk.keys_start(count));
-    first.bag_ends.truncate(count * chunk.schema.slots);
+    first.bag_ends.truncate(count * chunk.schema.id_columns);
     first.lines.truncate(count);
     first
 }
@@ -353,10 +353,10 @@ fn a_table_whose_columns_are_empty_at_first_has_room_like_others() {
     let full = with_bags(&chunk);
     let mut bags = Chunk { bag_ends: Vec::new(), keys: Vec::new(), ..full.clone() };
     for example in 0..full.len() {
-        for slot in 0..full.schema.slots {
+        for column in 0..full.schema.id_columns {
             // Table 'words' has column C10 alone.
-            if slot != 9 {
-                bags.keys.extend_from_slice(full.bag(example, slot));
+            if column != 9 {
+                bags.keys.extend_from_slice(full.bag(example, column));
             }
             bags.bag_ends.push(bags.keys.len() as u32);
         }

@@ -75,7 +75,7 @@ impl CacheWriter {
             Some(bytes / schema.line_bytes_min() as u64)
         };
         let lines = lines.or_else(|| files.iter().map(known).sum());
-        let example = 1 + 4 * schema.dense + 8 * schema.slots;
+        let example = 1 + 4 * schema.dense + 8 * schema.id_columns;
         let examples = PackedOptions::new(schema).block_bytes / example;
         let needed = |lines: u64| lines / examples.max(1) as u64 + files.len() as u64;
         lines.map_or(BLOCKS_MAX, needed)

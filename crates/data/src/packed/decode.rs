@@ -64,11 +64,11 @@ impl<'a> Columns<'a> {
             ));
         }
         // The sum of all lengths was just found to be the block's, so each of them fits.
-        let (examples, slots) = (seal.examples as usize, schema.slots);
+        let (examples, id_columns) = (seal.examples as usize, schema.id_columns);
         let (labels, rest) = bytes[BLOCK_HEAD_BYTES..].split_at(examples);
         let (dense, rest) = rest.split_at(examples * schema.dense * 4);
         let (keys, rest) = rest.split_at(keys as usize * 8);
-        let ends = if shape.one_key_a_bag { 0 } else { examples * slots * 4 };
+        let ends = if shape.one_key_a_bag { 0 } else { examples * id_columns * 4 };
         let (ends, truth) = rest.split_at(ends);
         let bag_ends = (!shape.one_key_a_bag).then_some(ends);
         Ok(Self { labels, dense, keys, bag_ends, truth })
@@ -82,13 +82,14 @@ impl<'a> Columns<'a> {
         }
         let (keys, most) = (self.keys.len() / 8, seal.example_keys_max as usize);
         let Some(bag_ends) = self.bag_ends else {
-            let fits = keys == self.labels.len() * schema.slots && schema.slots <= most;
+            let fits = keys == self.labels.len() * schema.id_columns && schema.id_columns <= most;
             return if fits { Ok(()) } else { Err(format!("{keys} keys, not one a bag")) };
         };
         let mut start = 0;
         for example in 0..self.labels.len() {
             let mut end = start;
-            for bag in words(&bag_ends[example * schema.slots * 4..][..schema.slots * 4]) {
+            for bag in words(&bag_ends[example * schema.id_columns * 4..][..schema.id_columns * 4])
+            {
                 let next = bag as usize;
                 if next < end {
                     return Err(format!("a bag of example {} ends before it begins", example + 1));
@@ -106,25 +107,25 @@ impl<'a> Columns<'a> {
 
     /// Moves all but the first `skip` examples into `chunk`, which is empty.
     fn fill(&self, skip: usize, chunk: &mut Chunk) {
-        let Schema { dense, slots } = chunk.schema;
+        let Schema { dense, id_columns } = chunk.schema;
         let examples = self.labels.len() - skip;
         chunk.labels.reserve_exact(examples);
         chunk.labels.extend(self.labels[skip..].iter().map(|label| f32::from(*label)));
         put(&mut chunk.dense, &self.dense[skip * dense * 4..], f32::from_le_bytes);
         let before = match self.bag_ends {
-            None => skip * slots,
-            Some(_) if skip * slots == 0 => 0,
-            Some(ends) => u32_at(ends, (skip * slots - 1) * 4) as usize,
+            None => skip * id_columns,
+            Some(_) if skip * id_columns == 0 => 0,
+            Some(ends) => u32_at(ends, (skip * id_columns - 1) * 4) as usize,
         };
         put(&mut chunk.keys, &self.keys[before * 8..], |key| Key(u64::from_le_bytes(key)));
         let before = before as u32;
         match self.bag_ends {
             None => {
-                chunk.bag_ends.reserve_exact(examples * slots);
+                chunk.bag_ends.reserve_exact(examples * id_columns);
                 // A block has fewer than 2^32 bytes, so its keys count in 32 bits.
-                chunk.bag_ends.extend(1..=(examples * slots) as u32);
+                chunk.bag_ends.extend(1..=(examples * id_columns) as u32);
             }
-            Some(ends) => put(&mut chunk.bag_ends, &ends[skip * slots * 4..], |end| {
+            Some(ends) => put(&mut chunk.bag_ends, &ends[skip * id_columns * 4..], |end| {
                 u32::from_le_bytes(end) - before
             }),
         }

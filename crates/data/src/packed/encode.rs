@@ -17,7 +17,7 @@ pub(super) struct Shape {
 impl Shape {
     /// Bytes of the block, if they can be counted.
     pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
-        let ends = if self.one_key_a_bag { 0 } else { 4 * schema.slots as u64 };
+        let ends = if self.one_key_a_bag { 0 } else { 4 * schema.id_columns as u64 };
         let truth = if self.truth { 4 } else { 0 };
         let example = 1 + 4 * schema.dense as u64 + ends + truth;
         let examples = self.examples.checked_mul(example)?;

@@ -86,8 +86,9 @@ impl PackedFile {
         let (has, asked) = (self.schema, options.schema);
         if has != asked {
             return Err(unfit(format!(
-                "its examples have {} dense features and {} slots, where {} and {} are asked for",
-                has.dense, has.slots, asked.dense, asked.slots
+                "its examples have {} dense features and {} id columns, where {} and {} are \
+                 asked for",
+                has.dense, has.id_columns, asked.dense, asked.id_columns
             )));
         }
         let (largest, room) = (self.tail.block_bytes_max as usize, options.block_bytes);

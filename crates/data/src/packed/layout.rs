@@ -66,7 +66,7 @@ pub(super) fn header(schema: &Schema, origin: bool) -> [u8; HEADER_BYTES] {
     put(&mut bytes, 8, &version.to_le_bytes());
     // Schemas have fewer than 2^16 columns.
     put(&mut bytes, 12, &(schema.dense as u32).to_le_bytes());
-    put(&mut bytes, 16, &(schema.slots as u32).to_le_bytes());
+    put(&mut bytes, 16, &(schema.id_columns as u32).to_le_bytes());
     put(&mut bytes, KEYS_AT, KEY_HASH_NAME.as_bytes());
     put(&mut bytes, DENSE_AT, DENSE_NAME.as_bytes());
     let sum = hash::checksum(&bytes[..HEADER_SUM_AT]);
@@ -93,7 +93,8 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Schema, Fault> 
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     check_name(bytes, DENSE_AT, "dense features", DENSE_NAME)?;
-    let schema = Schema { dense: u32_at(bytes, 12) as usize, slots: u32_at(bytes, 16) as usize };
+    let schema =
+        Schema { dense: u32_at(bytes, 12) as usize, id_columns: u32_at(bytes, 16) as usize };
     schema.check().map_err(|error| damaged(error.to_string()))?;
     Ok(schema)
 }

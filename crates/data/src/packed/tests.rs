@@ -13,7 +13,7 @@ use super::layout::{
 use super::*;
 use crate::{Block, Chunk, DataError, Input, ReadOptions, Reader, Schema, parse_block};
 
-const TINY: Schema = Schema { dense: 1, slots: 2 };
+const TINY: Schema = Schema { dense: 1, id_columns: 2 };
 
 fn chunk() -> Chunk {
     let mut chunk = Chunk::new(TINY);
@@ -192,7 +192,7 @@ fn files_of_other_builds_are_told_from_damage() {
     says("its keys were made by '\\xff", &|head| head[24..88].fill(0xFF));
     says("its keys were made by '', this build", &|head| head[24..88].fill(0));
     says("its dense features were made by 'Ln(1 + max", &|head| head[88] = b'L');
-    says("0 dense features and 0 slots", &|head| head[12..20].fill(0));
+    says("0 dense features and 0 id columns", &|head| head[12..20].fill(0));
     says("an example has 1 to 65535 features", &|head| head[12..20].fill(0xFF));
     says("its header: the first 8 bytes are not those", &|head| head[0] = b's');
     assert!(
@@ -219,7 +219,7 @@ fn first_bytes_tell_packed_files_even_damaged_ones() {
 fn a_writer_holds_no_more_than_it_says() {
     let folder = tempfile::tempdir().unwrap();
     let mut dice = Stream::named(1, b"held by a writer");
-    for schema in [TINY, Schema { dense: 0, slots: 1 }, Schema { dense: 9, slots: 0 }] {
+    for schema in [TINY, Schema { dense: 0, id_columns: 1 }, Schema { dense: 9, id_columns: 0 }] {
         for keys_max in [1, 2, 9] {
             let options = PackedOptions { schema, block_bytes: 2000 };
             let mut writer = PackedWriter::new(&folder.path().join("packed"), &options).unwrap();
@@ -228,7 +228,7 @@ fn a_writer_holds_no_more_than_it_says() {
                 chunk.clear();
                 chunk.labels.push(1.0);
                 chunk.dense.resize(schema.dense, 1.0);
-                for _ in 0..schema.slots {
+                for _ in 0..schema.id_columns {
                     let keys = dice.next_u64() % keys_max + u64::from(keys_max == 1);
                     chunk.keys.extend((0..keys).map(stepwell_base::Key));
                     chunk.bag_ends.push(chunk.keys.len() as u32);

@@ -181,11 +181,11 @@ impl PackedWriter {
 
     /// The most bytes that a writer takes for a file of `blocks` blocks.
     pub(super) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
-        let Schema { dense, slots } = options.schema;
-        let example = 1 + 4 * dense + 4 * slots;
+        let Schema { dense, id_columns } = options.schema;
+        let example = 1 + 4 * dense + 4 * id_columns;
         let examples = options.block_bytes / example;
         // In memory labels are wider and every bag has an end. What grows has room for twice that.
-        let chunk = options.block_bytes + examples * (3 + 4 * slots);
+        let chunk = options.block_bytes + examples * (3 + 4 * id_columns);
         let table = blocks.saturating_mul(ENTRY_BYTES as u64);
         table.saturating_add((chunk + options.block_bytes) as u64).saturating_mul(2)
     }
@@ -206,9 +206,9 @@ impl PackedWriter {
                 "{path}: the label of example {number} is {label}; a packed file holds 0 and 1"
             )));
         }
-        let slots = chunk.schema.slots;
+        let id_columns = chunk.schema.id_columns;
         let (start, end) = (chunk.keys_start(example), chunk.keys_start(example + 1));
-        let ends = &chunk.bag_ends[example * slots..][..slots];
+        let ends = &chunk.bag_ends[example * id_columns..][..id_columns];
         let one_key_a_bag = (start as u32 + 1..).zip(ends).all(|(wanted, end)| wanted == *end);
         let one = Shape {
             examples: 1,

@@ -6,9 +6,9 @@
 //! probability
 //!
 //! ```text
-//! p = sigmoid(intercept + sum of effect(slot, id)                      26 uniform numbers
+//! p = sigmoid(intercept + sum of effect(column, id)                     26 uniform numbers
 //!                       + sum of weight(j) * ln(1 + x_j)               13 dense features
-//!                       + sum of latent(a, id_a) * latent(b, id_b))    some pairs of slots
+//!                       + sum of latent(a, id_a) * latent(b, id_b))    some pairs of id columns
 //! ```
 //!
 //! where effects and latents are hashes of the ids, so nothing is stored per id, and the
@@ -37,7 +37,7 @@ pub use zipf::Zipf;
 use crate::log1p::Log1p;
 use crate::{Chunk, DataError, Schema};
 use model::{Example, MISSING, Model};
-use options::SLOTS;
+use options::ID_COLUMNS;
 
 /// Examples of one block of the stream.
 pub const BLOCK_EXAMPLES: u32 = 4096;
@@ -47,7 +47,7 @@ pub const BLOCK_EXAMPLES: u32 = 4096;
 pub struct Synth {
     options: SynthOptions,
     model: Model,
-    namespaces: Vec<Namespace>, // of each slot
+    namespaces: Vec<Namespace>, // of each column
 }
 
 impl Synth {
@@ -78,7 +78,7 @@ impl Synth {
     /// When the chunk has another schema, or its keys would not count in 32 bits.
     pub fn fill(&self, first: u64, examples: usize, chunk: &mut Chunk) {
         assert_eq!(chunk.schema, self.schema(), "the stream has its own schema");
-        assert!(examples < u32::MAX as usize / SLOTS, "{examples} examples in a chunk");
+        assert!(examples < u32::MAX as usize / ID_COLUMNS, "{examples} examples in a chunk");
         chunk.clear();
         (chunk.file, chunk.first_line) = (0, first);
         reserve(chunk, examples);
@@ -87,7 +87,7 @@ impl Synth {
             push(chunk, &self.model.example(index), &self.namespaces, log1p);
         }
         chunk.lines.extend(0..examples as u32);
-        chunk.bag_ends.extend(1..=(examples * SLOTS) as u32);
+        chunk.bag_ends.extend(1..=(examples * ID_COLUMNS) as u32);
     }
 
     /// Appends the examples of `range` to `text`, as lines of a Criteo log.
@@ -112,8 +112,8 @@ impl Synth {
         Ok(())
     }
 
-    /// Distinct (slot, id) pairs to be expected in the first `examples` examples, the missing
-    /// values of the slots included.
+    /// Distinct (column, id) pairs to be expected in the first `examples` examples, the missing
+    /// values of the id columns included.
     pub fn distinct_ids(&self, examples: u64) -> f64 {
         self.model.distinct_ids(examples)
     }
@@ -133,13 +133,13 @@ pub fn write_tsv(options: &SynthOptions, out: &mut dyn Write) -> Result<(), Data
 }
 
 fn reserve(chunk: &mut Chunk, examples: usize) {
-    let Schema { dense, slots } = chunk.schema;
+    let Schema { dense, id_columns } = chunk.schema;
     chunk.labels.reserve_exact(examples);
     chunk.truth.reserve_exact(examples);
     chunk.dense.reserve_exact(examples * dense);
-    chunk.keys.reserve_exact(examples * slots);
+    chunk.keys.reserve_exact(examples * id_columns);
     chunk.lines.reserve_exact(examples);
-    chunk.bag_ends.reserve_exact(examples * slots);
+    chunk.bag_ends.reserve_exact(examples * id_columns);
 }
 
 #[inline]

@@ -2,7 +2,7 @@
 
 use stepwell_base::random::{Stream, finalize};
 
-use super::options::{DENSE, SLOTS, SynthOptions};
+use super::options::{DENSE, ID_COLUMNS, SynthOptions};
 use super::zipf::Zipf;
 use crate::log1p::Log1p;
 
@@ -35,8 +35,8 @@ const DENSE_SHAPES: [(f32, f32, f32); DENSE] = [
     (0.23, 1.76, 0.93),
 ];
 
-/// Share of missing ids, in hundredths, for each slot of a real sample.
-const MISSING_PERCENT: [u64; SLOTS] =
+/// Share of missing ids, in hundredths, for each id column of a real sample.
+const MISSING_PERCENT: [u64; ID_COLUMNS] =
     [4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 0, 0, 42, 0, 42, 42, 0, 0, 4, 4, 4, 42, 0, 0, 0];
 
 /// One example before it is text or keys.
@@ -44,19 +44,19 @@ const MISSING_PERCENT: [u64; SLOTS] =
 pub(super) struct Example {
     pub(super) dense: [Option<u32>; DENSE],
     /// 40 bits each, or [`MISSING`].
-    pub(super) ids: [u64; SLOTS],
+    pub(super) ids: [u64; ID_COLUMNS],
     /// Probability of a click.
     pub(super) truth: f64,
     pub(super) click: bool,
 }
 
-/// How the ids of a slot are drawn.
+/// How the ids of a column are drawn.
 #[derive(Clone, Debug)]
-struct Slot {
+struct IdColumn {
     zipf: Zipf,
     /// Draws below this are missing.
     missing: u64,
-    /// Tells the ids of this slot from those of the others.
+    /// Tells the ids of this column from those of the others.
     id_salt: u64,
     effect_salt: u64,
 }
@@ -65,7 +65,7 @@ struct Slot {
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     seed: u64,
-    slots: Vec<Slot>,
+    id_columns: Vec<IdColumn>,
     dense_weights: [f32; DENSE],
     /// An id's effect is uniform within plus and minus this.
     effect_range: f32,
@@ -77,13 +77,13 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new(options: &SynthOptions) -> Self {
         let vocabularies = options.vocabularies();
-        let slot = |slot: usize| slot_of(options, slot, vocabularies[slot]);
+        let column = |column: usize| column_of(options, column, vocabularies[column]);
         let mut weights = Stream::named(options.seed, b"dense weights");
         // A uniform number within plus and minus r has the standard deviation r / sqrt(3).
         let effect_range = options.id_effect * 3f32.sqrt();
         let mut model = Self {
             seed: options.seed,
-            slots: (0..SLOTS).map(slot).collect(),
+            id_columns: (0..ID_COLUMNS).map(column).collect(),
             dense_weights: std::array::from_fn(|_| weights.next_symmetric(DENSE_WEIGHT)),
             effect_range,
             interactions: options.interactions,
@@ -104,7 +104,7 @@ impl Model {
     }
 
     #[inline]
-    fn features(&self, stream: &mut Stream) -> ([Option<u32>; DENSE], [u64; SLOTS], f64) {
+    fn features(&self, stream: &mut Stream) -> ([Option<u32>; DENSE], [u64; ID_COLUMNS], f64) {
         let log1p = Log1p::new();
         let mut sum = 0.0f32;
         let dense = std::array::from_fn(|column| {
@@ -112,14 +112,14 @@ impl Model {
             sum += self.dense_weights[column] * log1p.of(value);
             Some(value)
         });
-        let (mut ids, mut latents) = ([MISSING; SLOTS], [0.0f32; SLOTS]);
-        for (slot, (id, latent)) in self.slots.iter().zip(ids.iter_mut().zip(&mut latents)) {
-            *id = slot.id(stream);
-            let bits = finalize(*id ^ slot.effect_salt);
+        let (mut ids, mut latents) = ([MISSING; ID_COLUMNS], [0.0f32; ID_COLUMNS]);
+        for (column, (id, latent)) in self.id_columns.iter().zip(ids.iter_mut().zip(&mut latents)) {
+            *id = column.id(stream);
+            let bits = finalize(*id ^ column.effect_salt);
             sum += symmetric(bits >> 40) * self.effect_range;
             *latent = symmetric(bits & 0xFF_FFFF);
         }
-        let (left, right) = latents.split_at(SLOTS / 2);
+        let (left, right) = latents.split_at(ID_COLUMNS / 2);
         let pairs = left.iter().zip(right).take(self.interactions);
         let together: f32 = pairs.map(|(a, b)| a * b * self.interaction_scale).sum();
         (dense, ids, f64::from(sum + together))
@@ -145,27 +145,28 @@ impl Model {
     }
 
     pub(super) fn distinct_ids(&self, examples: u64) -> f64 {
-        let distinct = |slot: &Slot| {
-            let missing = slot.missing as f64 / u64::MAX as f64;
+        let distinct = |column: &IdColumn| {
+            let missing = column.missing as f64 / u64::MAX as f64;
             let seen_missing = -libm::expm1(examples as f64 * libm::log1p(-missing));
-            slot.zipf.distinct(examples as f64 * (1.0 - missing)) + seen_missing
+            column.zipf.distinct(examples as f64 * (1.0 - missing)) + seen_missing
         };
-        self.slots.iter().map(distinct).sum()
+        self.id_columns.iter().map(distinct).sum()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let slots = self.slots.iter().map(|slot| size_of::<Slot>() + slot.zipf.bytes());
-        slots.sum()
+        let id_columns =
+            self.id_columns.iter().map(|column| size_of::<IdColumn>() + column.zipf.bytes());
+        id_columns.sum()
     }
 }
 
-fn slot_of(options: &SynthOptions, slot: usize, vocabulary: u64) -> Slot {
+fn column_of(options: &SynthOptions, column: usize, vocabulary: u64) -> IdColumn {
     let mut name = *b"slot 000";
-    name[5..].copy_from_slice(format!("{slot:03}").as_bytes());
+    name[5..].copy_from_slice(format!("{column:03}").as_bytes());
     let mut salts = Stream::named(options.seed, &name);
-    Slot {
+    IdColumn {
         zipf: Zipf::new(vocabulary, options.zipf),
-        missing: MISSING_PERCENT[slot] * (u64::MAX / 100),
+        missing: MISSING_PERCENT[column] * (u64::MAX / 100),
         id_salt: salts.next_u64(),
         effect_salt: salts.next_u64(),
     }
@@ -180,7 +181,7 @@ fn example_stream(seed: u64, purpose: &[u8; 8], index: u64) -> Stream {
     Stream::named(seed, &name)
 }
 
-impl Slot {
+impl IdColumn {
     #[inline]
     fn id(&self, stream: &mut Stream) -> u64 {
         if self.missing > 0 && stream.next_u64() < self.missing {

@@ -2,8 +2,8 @@
 
 use crate::{DataError, Schema};
 
-/// Distinct ids of each slot in a real day of ad clicks, before scaling.
-const VOCABULARIES: [u64; SLOTS] = [
+/// Distinct ids of each id column in a real day of ad clicks, before scaling.
+const VOCABULARIES: [u64; ID_COLUMNS] = [
     24_777, 6_440, 8_356, 2_567, 6_273, 3, 4_789, 922, 23, 21_397, 9_325, 13_755, 9, 1_084, 3_270,
     48, 3, 424, 14, 26_716, 16_156, 23_486, 7_889, 5_773, 38, 32,
 ];
@@ -11,14 +11,14 @@ const VOCABULARIES: [u64; SLOTS] = [
 /// Vocabularies up to this size are lists of things that do not grow with traffic.
 const FIXED_VOCABULARY_MAX: u64 = 100;
 
-/// Ids are 40 bits wide, so no slot has more of them.
+/// Ids are 40 bits wide, so no id column has more of them.
 pub(super) const VOCABULARY_MAX: u64 = 1 << 40;
 
 pub(super) const DENSE: usize = Schema::CRITEO.dense;
-pub(super) const SLOTS: usize = Schema::CRITEO.slots;
+pub(super) const ID_COLUMNS: usize = Schema::CRITEO.id_columns;
 
-/// Pairs of slots that can interact: the first half of the slots with the second.
-pub const INTERACTIONS_MAX: usize = SLOTS / 2;
+/// Pairs of id columns that can interact: the first half of them with the second.
+pub const INTERACTIONS_MAX: usize = ID_COLUMNS / 2;
 
 /// What a built-in stream is like; the stream is a function of this and of nothing else.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct SynthOptions {
     pub click_rate: f64,
     /// Standard deviation, in logits, of an id's effect on the click.
     pub id_effect: f32,
-    /// Pairs of slots whose ids act together as well.
+    /// Pairs of id columns whose ids act together as well.
     pub interactions: usize,
 }
 
@@ -76,8 +76,8 @@ impl SynthOptions {
         Ok(())
     }
 
-    /// Ids that each slot can have, the missing one aside.
-    pub fn vocabularies(&self) -> [u64; SLOTS] {
+    /// Ids that each id column can have, the missing one aside.
+    pub fn vocabularies(&self) -> [u64; ID_COLUMNS] {
         VOCABULARIES.map(|ids| {
             if ids <= FIXED_VOCABULARY_MAX {
                 return ids;

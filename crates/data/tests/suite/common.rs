@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use stepwell_data::{Chunk, DataError, Input, Position, ReadOptions, Reader, Schema};
 
-/// Two dense features and three slots: small enough to write by hand.
-pub(crate) const TINY: Schema = Schema { dense: 2, slots: 3 };
+/// Two dense features and three id columns: small enough to write by hand.
+pub(crate) const TINY: Schema = Schema { dense: 2, id_columns: 3 };
 
 /// A valid line of [`TINY`] that no other number gives.
 pub(crate) fn line(number: usize) -> String {
@@ -41,8 +41,8 @@ pub(crate) type Row = (Position, u32, Vec<u32>, Vec<Vec<u64>>);
 pub(crate) fn rows_of(chunk: &Chunk) -> Vec<Row> {
     let row = |example: usize| {
         let dense = chunk.dense_of(example).iter().map(|x| x.to_bits()).collect();
-        let bag = |slot| chunk.bag(example, slot).iter().map(|key| key.0).collect();
-        let bags = (0..chunk.schema.slots).map(bag).collect();
+        let bag = |column| chunk.bag(example, column).iter().map(|key| key.0).collect();
+        let bags = (0..chunk.schema.id_columns).map(bag).collect();
         (chunk.position_after(example), chunk.labels[example].to_bits(), dense, bags)
     };
     (0..chunk.len()).map(row).collect()

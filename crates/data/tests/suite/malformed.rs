@@ -53,8 +53,9 @@ fn unusual_but_valid_lines_are_read() {
     assert_eq!(chunk.dense[0], 0.0);
     assert!((chunk.dense[1] - 23.236_55).abs() < 1e-4);
     assert_eq!((chunk.dense[2].to_bits(), chunk.dense[3].to_bits()), (0, 0));
-    let key =
-        |slot: u32, text: &str| stepwell_base::key_of(&format!("C{}", slot + 1), text.as_bytes());
+    let key = |column: u32, text: &str| {
+        stepwell_base::key_of(&format!("C{}", column + 1), text.as_bytes())
+    };
     assert_eq!(chunk.bag(0, 2), [key(2, "")]);
     assert_eq!(chunk.bag(1, 0), [key(0, "\u{1F600}")]);
     assert_eq!(chunk.bag(1, 1), [key(1, "longer than eight bytes")]);
@@ -67,10 +68,10 @@ fn schemas_may_lack_one_kind_of_feature() {
         parse_block(&Block::of_text(text.into()), &mut chunk);
         (chunk.len(), chunk.dense.len(), chunk.keys.len(), chunk.malformed.len())
     };
-    assert_eq!(parse(Schema { dense: 2, slots: 0 }, "1\t2\t3\r\n0\t\t\n0\t1\n"), (2, 4, 0, 1));
-    assert_eq!(parse(Schema { dense: 0, slots: 1 }, "1\t2\n0\t\r\n0\n"), (2, 0, 2, 1));
-    assert!(Schema { dense: 0, slots: 0 }.check().is_err());
-    assert!(Schema { dense: usize::MAX, slots: 2 }.check().is_err());
+    assert_eq!(parse(Schema { dense: 2, id_columns: 0 }, "1\t2\t3\r\n0\t\t\n0\t1\n"), (2, 4, 0, 1));
+    assert_eq!(parse(Schema { dense: 0, id_columns: 1 }, "1\t2\n0\t\r\n0\n"), (2, 0, 2, 1));
+    assert!(Schema { dense: 0, id_columns: 0 }.check().is_err());
+    assert!(Schema { dense: usize::MAX, id_columns: 2 }.check().is_err());
     assert!(Schema::CRITEO.check().is_ok());
 }
 

@@ -22,7 +22,7 @@ fn bags(dice: &mut Stream, schema: Schema, examples: usize, truth: bool) -> Chun
     for example in 0..examples {
         chunk.labels.push((dice.next_u64() % 2) as f32);
         chunk.dense.extend((0..schema.dense).map(|_| f32::from_bits(dice.next_u64() as u32)));
-        for _ in 0..schema.slots {
+        for _ in 0..schema.id_columns {
             let keys = [1, 1, 1, 0, 2, 9][(dice.next_u64() % 6) as usize];
             chunk.keys.extend((0..keys).map(|_| Key(dice.next_u64())));
             chunk.bag_ends.push(chunk.keys.len() as u32);
@@ -62,7 +62,7 @@ fn what_was_put_in_comes_out_from_any_example_on() {
     let mut dice = Stream::named(1, b"packed round trip");
     for round in 0..150 {
         let features = |dice: &mut Stream| (dice.next_u64() % 4) as usize;
-        let schema = Schema { dense: features(&mut dice), slots: 1 + features(&mut dice) };
+        let schema = Schema { dense: features(&mut dice), id_columns: 1 + features(&mut dice) };
         let chunks: Vec<Chunk> = (0..dice.next_u64() % 4)
             .map(|_| {
                 let examples = (dice.next_u64() % 20) as usize;
@@ -197,7 +197,7 @@ fn files_that_do_not_suit_are_refused_before_the_first_block() {
     };
     refused(
         &ReadOptions::new(Schema::CRITEO),
-        "have 2 dense features and 3 slots, where 13 and 26",
+        "have 2 dense features and 3 id columns, where 13 and 26",
     );
     refused(&roomy(TINY, 999), "bytes, where 999 can be read");
     refused(&ReadOptions::new(TINY), "keys, where 3 can be read");

@@ -12,8 +12,8 @@ fn parse_plainly(text: &[u8], schema: Schema) -> Chunk {
             Some((label, dense, ids)) => {
                 chunk.labels.push(label);
                 chunk.dense.extend(dense);
-                for (slot, id) in (0..).zip(ids) {
-                    chunk.keys.push(key_of(&format!("C{}", slot + 1), id));
+                for (column, id) in (0..).zip(ids) {
+                    chunk.keys.push(key_of(&format!("C{}", column + 1), id));
                     chunk.bag_ends.push(chunk.keys.len() as u32);
                 }
                 chunk.lines.push(offset);
@@ -75,8 +75,8 @@ fn agree(text: &[u8], schema: Schema) -> Result<(), TestCaseError> {
 
 fn schemas() -> impl Strategy<Value = Schema> {
     (0usize..4, 0usize..4)
-        .prop_filter("an example has a feature", |(dense, slots)| dense + slots > 0)
-        .prop_map(|(dense, slots)| Schema { dense, slots })
+        .prop_filter("an example has a feature", |(dense, id_columns)| dense + id_columns > 0)
+        .prop_map(|(dense, id_columns)| Schema { dense, id_columns })
 }
 
 /// Mostly valid pieces, so that whole lines come out, and some that are not.
@@ -114,8 +114,8 @@ fn dense_noise() -> impl Strategy<Value = Vec<u8>> {
 /// A field alone where a dense feature is, in the middle of a line and at its end.
 fn agree_on_field(field: &str) -> Result<(), TestCaseError> {
     let text = format!("1\t{field}\t{field}\n0\t{field}\t{field}\r\n1\t{field}");
-    agree(text.as_bytes(), Schema { dense: 2, slots: 0 })?;
-    agree(text.as_bytes(), Schema { dense: 1, slots: 1 })
+    agree(text.as_bytes(), Schema { dense: 2, id_columns: 0 })?;
+    agree(text.as_bytes(), Schema { dense: 1, id_columns: 1 })
 }
 
 proptest! {
@@ -161,7 +161,7 @@ proptest! {
             format!("{integer}.000"), format!("{integer}e0"), format!("{integer}00E-2"),
         ];
         let text: String = forms.iter().map(|form| format!("0\t{form}\n")).collect();
-        let mut chunk = Chunk::new(Schema { dense: 1, slots: 0 });
+        let mut chunk = Chunk::new(Schema { dense: 1, id_columns: 0 });
         parse_block(&Block::of_text(text.into_bytes()), &mut chunk);
         let expected = libm::log1pf(integer.max(0) as f32).to_bits();
         let found: Vec<u32> = chunk.dense.iter().map(|x| x.to_bits()).collect();
@@ -179,7 +179,7 @@ proptest! {
             format!("{}\t{big}\t{small}\t{id}\n", u8::from(*label))
         };
         let text: String = rows.iter().map(line).collect();
-        let schema = Schema { dense: 2, slots: 1 };
+        let schema = Schema { dense: 2, id_columns: 1 };
         let mut chunk = Chunk::new(schema);
         parse_block(&Block::of_text(text.clone().into_bytes()), &mut chunk);
         prop_assert_eq!(chunk.len(), rows.len());

@@ -73,7 +73,7 @@ fn the_stream_goes_on_anywhere() {
     let error = message(read_all(input.clone(), &ReadOptions { start, ..options }));
     assert_eq!(error, "built-in stream: cannot continue after line 9001: it has 9000 examples");
     let error = message(read_all(input.clone(), &ReadOptions::new(TINY)));
-    assert!(error.starts_with("2 dense features and 3 slots are asked for"), "{error}");
+    assert!(error.starts_with("2 dense features and 3 id columns are asked for"), "{error}");
     assert_eq!(input.lines_of_each().unwrap(), [9000]);
 }
 

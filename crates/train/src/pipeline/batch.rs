@@ -261,7 +261,7 @@ fn append(
     }
     for ((part, gathered), table) in mini.parts.iter_mut().zip(gathered).zip(tables) {
         let ends = &mut part.request.ends;
-        if table.has_all_columns(chunk.schema.slots) {
+        if table.has_all_columns(chunk.schema.id_columns) {
             append_all_fields((&mut gathered.keys, ends), chunk, examples.clone());
         } else {
             for example in examples.clone() {
@@ -276,12 +276,12 @@ fn append_all_fields(
     chunk: &Chunk,
     examples: Range<usize>,
 ) {
-    let slots = chunk.schema.slots;
+    let columns = chunk.schema.id_columns;
     let first = chunk.keys_start(examples.start);
     let last = chunk.keys_start(examples.end);
     let base = keys.len() as u32;
     keys.extend_from_slice(&chunk.keys[first..last]);
-    let ends = &chunk.bag_ends[examples.start * slots..examples.end * slots];
+    let ends = &chunk.bag_ends[examples.start * columns..examples.end * columns];
     all_ends.extend(ends.iter().map(|end| end - first as u32 + base));
 }
 
