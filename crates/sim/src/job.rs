@@ -99,6 +99,8 @@ impl Job {
             files = chunks.into_iter().map(Examples::Bags).collect();
         }
         let ids = ids_max(&files);
+        // The rows of a bag move together: with as many, a step that is right for one diverges.
+        config.rows.lr *= ids.len() as f64 / ids.iter().sum::<usize>().max(ids.len()) as f64;
         let tight = has_tables.then(|| tables::draw(&mut config, &ids, &mut of_tables)).flatten();
         if has_tables {
             config.tiers.dram = ByteCount(4 << 20);
