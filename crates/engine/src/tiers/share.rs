@@ -11,7 +11,7 @@ pub(super) struct Want {
     pub(super) touched: u64,
 }
 
-/// The bytes of each of `wants`, which are `total` together or less.
+/// The bytes of each of `wants`, which are `total` together, or less where all were given.
 ///
 /// # Errors
 /// When what was given is more than `total`: that sum.
@@ -21,9 +21,16 @@ pub(super) fn share(total: u64, wants: &[Want]) -> Result<Vec<u64>, u64> {
     let left = total.checked_sub(given).ok_or(given)?;
     let rest = wants.iter().filter(|want| want.given.is_none());
     let touched: u128 = rest.map(|want| u128::from(want.touched)).sum();
+    // Of what is shared, those so far have as much: so no byte is lost where parts are rounded.
+    let (mut before, mut end) = (0u128, 0u64);
     let of = |want: &Want| {
-        let part = u128::from(left) * u128::from(want.touched) / touched.max(1);
-        want.given.unwrap_or(part as u64)
+        if let Some(given) = want.given {
+            return given;
+        }
+        before += u128::from(want.touched);
+        let start = end;
+        end = (u128::from(left).saturating_mul(before) / touched.max(1)) as u64;
+        end - start
     };
     Ok(wants.iter().map(of).collect())
 }
@@ -42,9 +49,21 @@ mod tests {
         assert_eq!(share(100, &[want(None, 1), want(None, 3)]), Ok(vec![25, 75]));
         let wants = [want(None, 2), want(40, 9), want(None, 1)];
         assert_eq!(share(100, &wants), Ok(vec![40, 40, 20]));
-        assert_eq!(share(u64::MAX, &[want(None, 1), want(None, 1)]), Ok(vec![u64::MAX / 2; 2]));
+        let half = u64::MAX / 2;
+        assert_eq!(share(u64::MAX, &[want(None, 1), want(None, 1)]), Ok(vec![half, half + 1]));
         assert_eq!(share(100, &[]), Ok(Vec::new()));
         assert_eq!(share(100, &[want(None, 0), want(None, 0)]), Ok(vec![0, 0]));
+    }
+
+    #[test]
+    fn no_byte_is_lost_where_parts_are_rounded() {
+        for total in [0, 1, 2, 65_535, 65_536, 1 << 40] {
+            for parts in [&[1, 1, 1][..], &[3, 0, 7, 11], &[1; 26], &[u64::MAX; 3]] {
+                let wants: Vec<Want> = parts.iter().map(|part| want(None, *part)).collect();
+                let shares = share(total, &wants).unwrap();
+                assert_eq!(shares.iter().sum::<u64>(), total, "{parts:?} of {total}");
+            }
+        }
     }
 
     #[test]
