@@ -1,12 +1,13 @@
 //! Stages of a pipeline: state machines that a thin thread, or a scheduler, drives.
 //!
 //! A stage never waits for another one inside `poll`: it does what can be done now and says whether
-//! anything moved. What it does may take its time: stages read files, wait for the disk (`pull` for
-//! the rows that it asked the store for, `write` until the store took some), and share work out to
-//! other threads and wait for these.
+//! anything moved. Where all that is left is what it asked the outside world for, it says that, and
+//! [`Stage::wait`] waits for it: `pull` for reads of the disk. What a poll does may take its time:
+//! stages read files, wait until the store took some rows, and share work out to other threads and
+//! wait for these.
 //!
 //! [`drive`] is the production driver, one thread per stage: it polls, and where nothing moved it
-//! waits for the pipeline's events. A simulated scheduler polls the same stages in any order.
+//! waits for the pipeline's events, or for the outside world. A simulated scheduler polls the same stages in any order.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -22,6 +23,9 @@ pub enum Progress {
     Progressed,
     /// Nothing can move until another stage does something.
     Blocked,
+    /// Nothing can move until something is done that the stage asked the outside world for; what
+    /// [`Stage::wait`] waits for.
+    Pending,
     /// There is nothing left to do, ever.
     Done,
 }
@@ -39,6 +43,15 @@ pub trait Stage: Send {
     /// # Errors
     /// An error ends the whole pipeline.
     fn poll(&mut self) -> Result<Progress, Self::Error>;
+
+    /// Waits until some of what it asked the outside world for is done, after
+    /// [`Progress::Pending`].
+    ///
+    /// # Errors
+    /// As [`Stage::poll`].
+    fn wait(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// A stage among others.
@@ -53,6 +66,10 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
 
     fn poll(&mut self) -> Result<Progress, S::Error> {
         (**self).poll()
+    }
+
+    fn wait(&mut self) -> Result<(), S::Error> {
+        (**self).wait()
     }
 }
 
@@ -79,6 +96,10 @@ impl<S: Stage, E: From<S::Error>> Stage for Among<S, E> {
 
     fn poll(&mut self) -> Result<Progress, E> {
         Ok(self.stage.poll()?)
+    }
+
+    fn wait(&mut self) -> Result<(), E> {
+        Ok(self.stage.wait()?)
     }
 }
 
@@ -227,6 +248,11 @@ pub fn drive<E>(mut stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes,
             Progress::Done => break,
             Progress::Blocked => {
                 rhythm.events.wait_past(seen);
+                times.wait_seconds += lap(rhythm, &mut mark);
+            }
+            Progress::Pending => {
+                times.busy_seconds += lap(rhythm, &mut mark);
+                stage.wait()?;
                 times.wait_seconds += lap(rhythm, &mut mark);
             }
         }

@@ -257,14 +257,16 @@ impl<C> Drop for Hierarchy<C> {
     }
 }
 
-/// Polls each stage once; false where none moved.
+/// Polls each stage once, and waits for the outside world where all else waits; false where none
+/// moved.
 fn poll(stages: &mut Vec<BoxedStage<Error>>) -> Result<bool> {
-    let mut moved = false;
+    let (mut moved, mut pending) = (false, None);
     let mut number = 0;
     while let Some(stage) = stages.get_mut(number) {
         match stage.poll()? {
             Progress::Progressed => moved = true,
             Progress::Blocked => {}
+            Progress::Pending => pending = Some(number),
             Progress::Done => {
                 // Its queues close.
                 drop(stages.remove(number));
@@ -273,6 +275,10 @@ fn poll(stages: &mut Vec<BoxedStage<Error>>) -> Result<bool> {
             }
         }
         number += 1;
+    }
+    if let (false, Some(stage)) = (moved, pending.and_then(|number| stages.get_mut(number))) {
+        stage.wait()?;
+        moved = true;
     }
     Ok(moved)
 }

@@ -4,12 +4,13 @@
 //! from staging, the store, or the initial value. Being one thread, it is what orders a slot's
 //! reuse after its victim's copy, and a refill after the write-back that it depends on.
 //!
-//! Reads of the store are asked for when a unit begins and waited for when it is finished, so that
-//! the disk works on later units while rows of an earlier one are copied:
+//! A unit that has begun comes up piece by piece, several units at once, and nothing waits for the
+//! disk but [`Puller::wait`]: between any two pieces of work, reads that are finished are taken and
+//! others started, so that the disk works while rows are copied:
 //!
 //! ```text
-//!   unit 7   stage victims ─ begin: forward, ask ─────────────────── finish: wait, copy up
-//!   unit 8                     stage victims ─ begin: forward, ask ─────────────────── finish
+//!   unit 7   stage victims ─ begin: forward ─ ask ─ ask ─── copy up ─── copy up
+//!   unit 8                     stage victims ─ begin: forward ──── ask ─── copy up
 //! ```
 //!
 //! That is as right as one after the other: what a unit fills is pinned from then on, so no later
@@ -23,6 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use stepwell_base::rules::Rule;
+use stepwell_base::stage::Progress;
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Victim;
 use stepwell_ssd::{Lookup, Reader, Ticket};
@@ -60,6 +62,13 @@ pub struct Pull {
     pieces: VecDeque<(Ticket, Range<usize>)>,
 }
 
+impl Pull {
+    /// Whether every slot has its row.
+    pub fn is_done(&self) -> bool {
+        self.asked == self.missing.len() && self.pieces.is_empty()
+    }
+}
+
 impl Puller {
     /// A puller for `group`.
     pub fn new(group: Arc<Group>) -> Self {
@@ -76,19 +85,20 @@ impl Puller {
         piece * 2 * (PIECES as u64 + 1) + rows * (size_of::<SlotIndex>() + size_of::<u32>()) as u64
     }
 
-    /// Copies `victims` into staging and hands each full chunk to `send`. Returns false when
-    /// staging is full: call again with the same victims once something landed.
-    pub fn stage(&mut self, victims: &[Victim], send: &mut dyn FnMut(Arc<StagedRows>)) -> bool {
-        while self.staged < victims.len() {
-            let Some(chunk) = self.group.staging.take() else { return false };
-            let count = (victims.len() - self.staged).min(self.group.staging.chunk_rows());
-            let part = &victims[self.staged..self.staged + count];
-            let chunk = self.copy_down(part, chunk);
-            send(self.group.staging.stage(chunk));
-            self.staged += count;
+    /// Copies the next of `victims` into staging, a chunk of them, which it hands to `send`: call
+    /// again with the same victims until all are there. Blocked while staging is full.
+    pub fn stage(&mut self, victims: &[Victim], send: impl FnOnce(Arc<StagedRows>)) -> Progress {
+        if self.staged == victims.len() {
+            self.staged = 0;
+            return Progress::Done;
         }
-        self.staged = 0;
-        true
+        let Some(chunk) = self.group.staging.take() else { return Progress::Blocked };
+        let count = (victims.len() - self.staged).min(self.group.staging.chunk_rows());
+        let part = &victims[self.staged..self.staged + count];
+        let chunk = self.copy_down(part, chunk);
+        send(self.group.staging.stage(chunk));
+        self.staged += count;
+        Progress::Progressed
     }
 
     fn copy_down(&mut self, victims: &[Victim], mut chunk: StagedRows) -> StagedRows {
@@ -105,10 +115,10 @@ impl Puller {
     }
 
     /// Begins to fill the slots of `fills`, whose unit's victims were staged: what is on its way
-    /// down is copied up at once, the store is asked for the others.
+    /// down is copied up at once.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the disk cannot make a queue.
     pub fn begin(&mut self, fills: &mut [Fill]) -> Result<Pull> {
         let mut pull = Pull::default();
         self.forward(fills);
@@ -116,7 +126,6 @@ impl Puller {
         if self.reader.is_none() && !self.group.store.is_empty() {
             self.reader = Some(self.group.store.reader()?);
         }
-        self.ask(&mut pull, fills, 0)?;
         Ok(pull)
     }
 
@@ -141,46 +150,52 @@ impl Puller {
         self.slots = slots;
     }
 
-    /// Asks the store for as much as may be under way; for `least` pieces of this pull even if
-    /// later ones have taken all the room.
-    fn ask(&mut self, pull: &mut Pull, fills: &[Fill], least: usize) -> Result<()> {
-        let Some(reader) = &mut self.reader else { return Ok(()) };
-        while pull.asked < pull.missing.len()
-            && (reader.in_flight() < PIECES || pull.pieces.len() < least)
-        {
-            let piece = pull.asked..pull.missing.len().min(pull.asked + self.piece_rows);
-            let mut lookup = self.idle.pop().unwrap_or_default();
-            lookup.keys.clear();
-            lookup.found.clear();
-            let keys = pull.missing[piece.clone()].iter().map(|place| fills[*place as usize].key);
-            lookup.keys.extend(keys);
-            pull.asked = piece.end;
-            pull.pieces.push_back((reader.submit(lookup)?, piece));
-        }
-        Ok(())
-    }
-
-    /// Waits for what `pull` asked for; afterwards every slot of `fills` has its row.
+    /// Does the next piece of `pull`, if one can be done now; false where there is none: all are
+    /// done, or wait for the disk.
     ///
     /// # Errors
     /// When the store cannot be read; no slot then counts as filled.
-    pub fn finish(&mut self, mut pull: Pull, fills: &mut [Fill]) -> Result<()> {
-        if self.reader.is_none() {
-            let nothing = Lookup { found: vec![false; pull.missing.len()], ..Lookup::default() };
-            self.copy_up(&pull.missing, fills, &nothing);
-            return Ok(());
+    pub fn step(&mut self, pull: &mut Pull, fills: &mut [Fill]) -> Result<bool> {
+        let next = pull.asked..pull.missing.len().min(pull.asked + self.piece_rows);
+        let Some(reader) = &mut self.reader else {
+            // Nothing was ever put into the store.
+            let nothing = Lookup { found: vec![false; next.len()], ..Lookup::default() };
+            self.copy_up(&pull.missing[next.clone()], fills, &nothing);
+            pull.asked = next.end;
+            return Ok(!next.is_empty());
+        };
+        if !next.is_empty() && reader.in_flight() < PIECES {
+            let mut lookup = self.idle.pop().unwrap_or_default();
+            lookup.keys.clear();
+            lookup.found.clear();
+            let keys = pull.missing[next.clone()].iter().map(|place| fills[*place as usize].key);
+            lookup.keys.extend(keys);
+            pull.asked = next.end;
+            pull.pieces.push_back((reader.submit(lookup)?, next));
+            return Ok(true);
         }
-        loop {
-            self.ask(&mut pull, fills, 1)?;
-            let (Some(reader), Some((ticket, piece))) = (&mut self.reader, pull.pieces.pop_front())
-            else {
-                break;
-            };
-            let lookup = reader.wait(ticket)?;
-            self.copy_up(&pull.missing[piece], fills, &lookup);
-            self.idle.push(lookup);
-        }
-        Ok(())
+        let done = |(ticket, _): &mut (Ticket, Range<usize>)| reader.is_done(ticket);
+        let Some((ticket, piece)) = pull.pieces.pop_front_if(done) else { return Ok(false) };
+        let lookup = reader.wait(ticket)?;
+        self.copy_up(&pull.missing[piece], fills, &lookup);
+        self.idle.push(lookup);
+        Ok(true)
+    }
+
+    /// Takes reads that are finished, and starts others in their place.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn advance(&mut self) -> Result<()> {
+        Ok(self.reader.as_mut().map_or(Ok(()), |reader| reader.advance(false))?)
+    }
+
+    /// Waits until a read is finished, if any is under way.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn wait(&mut self) -> Result<()> {
+        Ok(self.reader.as_mut().map_or(Ok(()), |reader| reader.advance(true))?)
     }
 
     /// Fills the slots of `places` from what was found, or with initial values.

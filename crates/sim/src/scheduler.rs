@@ -83,6 +83,8 @@ struct Slot<E> {
     stage: Option<BoxedStage<E>>,
     /// Events before it looked and found nothing.
     blocked_at: Option<u64>,
+    /// Whether it waits for the outside world.
+    pending: bool,
     outcome: Option<Stop<E>>,
 }
 
@@ -92,6 +94,7 @@ impl<E: Send> Driver<E> for Scheduler {
             name: stage.name(),
             stage: Some(stage),
             blocked_at: None,
+            pending: false,
             outcome: None,
         };
         let mut slots: Vec<Slot<E>> = stages.into_iter().map(slot).collect();
@@ -163,13 +166,24 @@ impl Turns {
     /// What the poll did, as a number.
     fn poll<E>(&mut self, slot: &mut Slot<E>, seen: u64, rhythm: &Rhythm) -> u64 {
         let Some(stage) = &mut slot.stage else { return 0 };
-        match quietly(|| stage.poll()) {
+        let pending = std::mem::take(&mut slot.pending);
+        let polled = |stage: &mut BoxedStage<E>| match pending {
+            true => stage.wait().map(|()| Progress::Progressed),
+            false => stage.poll(),
+        };
+        match quietly(|| polled(stage)) {
             Ok(Ok(Progress::Progressed)) => {
                 (slot.blocked_at, self.idle) = (None, 0);
                 return 0;
             }
             Ok(Ok(Progress::Blocked)) => {
                 slot.blocked_at = Some(seen);
+                self.idle += 1;
+                return 1;
+            }
+            Ok(Ok(Progress::Pending)) => {
+                // What it asked the outside world for is done when its turn comes again.
+                (slot.blocked_at, slot.pending) = (None, true);
                 self.idle += 1;
                 return 1;
             }

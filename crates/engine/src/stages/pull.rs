@@ -52,22 +52,21 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         }
     }
 
-    /// Stages the victims of all groups; false while staging is full.
-    fn stage_victims(&mut self, moves: &[GroupUnit], staged: &mut usize) -> bool {
-        while *staged < moves.len() {
-            let group = *staged;
-            let down = &self.down;
-            let done = self.pullers[group].stage(&moves[group].victims, &mut |chunk| {
+    /// Stages a chunk of the victims of all groups, of which `staged` have done so.
+    fn stage_victims(&mut self, moves: &[GroupUnit], staged: &mut usize) -> Progress {
+        while let Some(GroupUnit { victims, .. }) = moves.get(*staged) {
+            let (group, down) = (*staged, &self.down);
+            let progress = self.pullers[group].stage(victims, |chunk| {
                 // The queue has room for every chunk that there is.
                 let sent = down.try_send((group, chunk));
                 assert!(!matches!(sent, Err(Refused::Full(_))), "more chunks than the pool has");
             });
-            if !done {
-                return false;
+            if progress != Progress::Done {
+                return progress;
             }
             *staged += 1;
         }
-        true
+        Progress::Done
     }
 
     fn begin(&mut self, unit: &mut Unit<C>) -> Result<Vec<Pull>> {
@@ -75,14 +74,8 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         parts.map(|(puller, part)| puller.begin(&mut part.fills)).collect()
     }
 
-    fn finish(&mut self, unit: &mut Unit<C>, pulls: Vec<Pull>) -> Result<()> {
-        for ((puller, part), pull) in self.pullers.iter_mut().zip(&mut unit.moves).zip(pulls) {
-            puller.finish(pull, &mut part.fills)?;
-        }
-        Ok(())
-    }
-
-    /// Begins with what comes next; false where there is nothing, or staging is full.
+    /// Goes on with what comes next, by a chunk of its victims or to its beginning; false where
+    /// there is nothing, or staging is full.
     fn advance(&mut self) -> Result<bool> {
         let (mut next, mut staged) = match self.staging.take() {
             Some(at_hand) => at_hand,
@@ -99,16 +92,16 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
             && staged == 0
             && !self.rules.hold(Rule::CopyBeforeFill)
         {
-            let pulls = self.begin(unit)?;
-            self.finish(unit, pulls)?;
+            self.fill_first(unit)?;
         }
         let leaving = match &next {
             Ready::Unit(Unit { moves, .. }) | Ready::Checkpoint(Pause { moves }) => &moves[..],
             Ready::Mark(_) => &[],
         };
-        if !self.stage_victims(leaving, &mut staged) {
+        let progress = self.stage_victims(leaving, &mut staged);
+        if progress != Progress::Done {
             self.staging = Some((next, staged));
-            return Ok(false);
+            return Ok(progress == Progress::Progressed);
         }
         let pulls = match &mut next {
             Ready::Unit(unit) => self.begin(unit)?,
@@ -116,6 +109,40 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         };
         self.pulling.push_back((next, pulls));
         Ok(true)
+    }
+
+    /// Fills the slots of `unit` while its victims are still there, against
+    /// [`Rule::CopyBeforeFill`].
+    fn fill_first(&mut self, unit: &mut Unit<C>) -> Result<()> {
+        let pulls = self.begin(unit)?;
+        for ((puller, part), mut pull) in self.pullers.iter_mut().zip(&mut unit.moves).zip(pulls) {
+            while !pull.is_done() {
+                if !puller.step(&mut pull, &mut part.fills)? {
+                    puller.wait()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a piece of one of the units that come up, the first of them that has any to do; false
+    /// where all wait for the disk.
+    fn step(&mut self) -> Result<bool> {
+        for (next, pulls) in &mut self.pulling {
+            let Ready::Unit(unit) = next else { continue };
+            let parts = self.pullers.iter_mut().zip(&mut unit.moves).zip(pulls);
+            for ((puller, part), pull) in parts {
+                if puller.step(pull, &mut part.fills)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the first of what comes up is all there.
+    fn is_first_done(&self) -> bool {
+        self.pulling.front().is_some_and(|(_, pulls)| pulls.iter().all(Pull::is_done))
     }
 }
 
@@ -136,21 +163,35 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
             }
         }
         // The disk first: it has the longest way.
+        self.pullers.iter_mut().try_for_each(Puller::advance)?;
         if self.pulling.len() < UNITS_PULLED && self.advance()? {
             return Ok(Progress::Progressed);
         }
-        if self.ready.is_none() {
-            if let Some((mut next, pulls)) = self.pulling.pop_front() {
-                if let Ready::Unit(unit) = &mut next {
-                    self.finish(unit, pulls)?;
-                }
-                self.ready = Some(next);
-                return Ok(Progress::Progressed);
-            }
-            if self.input_closed && self.staging.is_none() {
-                return Ok(Progress::Done);
+        if self.step()? {
+            return Ok(Progress::Progressed);
+        }
+        if self.ready.is_none() && self.is_first_done() {
+            self.ready = self.pulling.pop_front().map(|(next, _)| next);
+            return Ok(Progress::Progressed);
+        }
+        if any {
+            return Ok(Progress::Progressed);
+        }
+        if self.pulling.iter().flat_map(|(_, pulls)| pulls).any(|pull| !pull.is_done()) {
+            return Ok(Progress::Pending);
+        }
+        match self.input_closed && self.staging.is_none() && self.ready.is_none() {
+            true if self.pulling.is_empty() => Ok(Progress::Done),
+            _ => Ok(Progress::Blocked),
+        }
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        for (_, pulls) in &self.pulling {
+            if let Some(group) = pulls.iter().position(|pull| !pull.is_done()) {
+                return self.pullers[group].wait();
             }
         }
-        Ok(if any { Progress::Progressed } else { Progress::Blocked })
+        Ok(())
     }
 }

@@ -107,12 +107,10 @@ impl Reader {
     /// # Panics
     /// When the ticket is another reader's.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Lookup> {
-        let at = self.active.iter().position(|active| active.ticket == ticket.number);
-        assert!(ticket.reader == self.number && at.is_some(), "a ticket of this reader");
-        let at = at.unwrap_or_default();
+        let at = self.at(&ticket);
         let mut outcome = Ok(());
         while outcome.is_ok() && !self.active[at].fetch.is_done() {
-            outcome = self.start().and_then(|()| self.complete());
+            outcome = self.advance(true);
         }
         let Active { lookup, fetch, .. } = self.take(at);
         outcome?;
@@ -121,6 +119,36 @@ impl Reader {
         // and told, when they are waited for.
         let _ = self.start();
         Ok(lookup)
+    }
+
+    /// Starts as many reads as there is room for, and takes what is finished; waits for some where
+    /// asked and any is under way.
+    ///
+    /// # Errors
+    /// When the disk refuses: what is under way stays so.
+    pub fn advance(&mut self, wait: bool) -> Result<()> {
+        if self.active.is_empty() {
+            return Ok(());
+        }
+        self.start()?;
+        if self.complete(wait)? > 0 {
+            self.start()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a look-up has all that it reads: [`Reader::wait`] does not wait then.
+    ///
+    /// # Panics
+    /// When the ticket is another reader's.
+    pub fn is_done(&self, ticket: &Ticket) -> bool {
+        self.active[self.at(ticket)].fetch.is_done()
+    }
+
+    fn at(&self, ticket: &Ticket) -> usize {
+        let at = self.active.iter().position(|active| active.ticket == ticket.number);
+        assert!(ticket.reader == self.number && at.is_some(), "a ticket of this reader");
+        at.unwrap_or_default()
     }
 
     /// Takes a look-up out; what it still has under way is passed over when it is done.
@@ -137,9 +165,9 @@ impl Reader {
         Ok(())
     }
 
-    fn complete(&mut self) -> Result<()> {
+    fn complete(&mut self, wait: bool) -> Result<usize> {
         let (core, active) = (&self.core, &mut self.active);
-        self.queue.complete(true, &mut |done| {
+        let finished = self.queue.complete(wait, &mut |done| {
             let ticket = (done.token >> 32) as u32;
             if let Some(active) = active.iter_mut().find(|active| active.ticket == ticket) {
                 let Active { lookup, fetch, .. } = active;
@@ -147,7 +175,7 @@ impl Reader {
                 fetch.done(core.reading(), done, &mut destination);
             }
         })?;
-        Ok(())
+        Ok(finished)
     }
 }
 
