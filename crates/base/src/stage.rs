@@ -7,7 +7,8 @@
 //! wait for these.
 //!
 //! [`drive`] is the production driver, one thread per stage: it polls, and where nothing moved it
-//! waits for the pipeline's events, or for the outside world. A simulated scheduler polls the same stages in any order.
+//! waits for the pipeline's events, or for the outside world. A simulated scheduler polls the same
+//! stages in any order.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
