@@ -36,11 +36,13 @@ pub enum Rule {
     SaltKeys,
     /// H14: a row that exists never leaves memory where its table stays there whole.
     KeepWhole,
+    /// H15: a row that came up beside others is forgotten once a newer one is on its way down.
+    ForgetHarvested,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -54,6 +56,7 @@ impl Rule {
         Self::CutBatch,
         Self::SaltKeys,
         Self::KeepWhole,
+        Self::ForgetHarvested,
     ];
 }
 

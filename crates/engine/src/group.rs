@@ -11,6 +11,7 @@ use stepwell_base::{ByteCount, Key};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
+use crate::harvest::{self, BasketCount, Outlook};
 use crate::staging::{StagedRows, Staging};
 use crate::{Error, ModelDigest, Planner, Result, TableSpec};
 
@@ -90,6 +91,9 @@ pub struct Group {
     pub traffic: Traffic,
     /// The rules that hold.
     pub rules: Rules,
+    /// Rows that may come up before anybody asks for them, and which are wanted: none where that is
+    /// not done.
+    pub(crate) outlook: Option<(usize, Arc<Outlook>)>,
     /// Bytes of the index of all groups' stores, of which this one's has a share.
     pub(crate) index_of_all: u64,
     steps: AtomicU64,
@@ -102,6 +106,9 @@ pub struct Traffic {
     refilled: AtomicU64,
     initialized: AtomicU64,
     written_back: AtomicU64,
+    harvested: AtomicU64,
+    harvest_used: AtomicU64,
+    harvest_dropped: AtomicU64,
     disk_bytes_peak: AtomicU64,
 }
 
@@ -116,6 +123,12 @@ pub struct TrafficCount {
     pub initialized: u64,
     /// Dirty rows written to the store.
     pub written_back: u64,
+    /// Rows that came up beside others before anybody asked for them.
+    pub harvested: u64,
+    /// Those of them that were needed then.
+    pub harvest_used: u64,
+    /// Those that found no room, or gave it to others.
+    pub harvest_dropped: u64,
     /// Most bytes of segment files that the store held after a write.
     pub disk_bytes_peak: u64,
 }
@@ -127,6 +140,12 @@ impl Traffic {
         self.initialized.fetch_add(count.initialized, Ordering::Relaxed);
     }
 
+    pub(crate) fn harvested(&self, count: BasketCount) {
+        self.harvested.fetch_add(count.harvested, Ordering::Relaxed);
+        self.harvest_used.fetch_add(count.used, Ordering::Relaxed);
+        self.harvest_dropped.fetch_add(count.dropped, Ordering::Relaxed);
+    }
+
     /// The counts so far.
     pub fn count(&self) -> TrafficCount {
         TrafficCount {
@@ -134,6 +153,9 @@ impl Traffic {
             refilled: self.refilled.load(Ordering::Relaxed),
             initialized: self.initialized.load(Ordering::Relaxed),
             written_back: self.written_back.load(Ordering::Relaxed),
+            harvested: self.harvested.load(Ordering::Relaxed),
+            harvest_used: self.harvest_used.load(Ordering::Relaxed),
+            harvest_dropped: self.harvest_dropped.load(Ordering::Relaxed),
             disk_bytes_peak: self.disk_bytes_peak.load(Ordering::Relaxed),
         }
     }
@@ -171,8 +193,25 @@ impl Group {
         let slab =
             Slab::new(slots, spec.row_lanes()).map_err(|source| Error::Slab { bytes, source })?;
         let (traffic, rules) = (Traffic::default(), Rules::default());
-        let steps = AtomicU64::new(0);
-        Ok(Self { tables, members, slab, store, staging, traffic, rules, index_of_all: 0, steps })
+        let (outlook, index_of_all, steps) = (None, 0, AtomicU64::new(0));
+        Ok(Self {
+            tables,
+            members,
+            slab,
+            store,
+            staging,
+            traffic,
+            rules,
+            outlook,
+            index_of_all,
+            steps,
+        })
+    }
+
+    /// The same, of which up to `rows` rows come up beside others before anybody asks for them.
+    pub fn harvesting(self, rows: usize) -> Self {
+        let outlook = (rows > 0).then(|| (rows, Arc::new(harvest::outlook_for(rows))));
+        Self { outlook, ..self }
     }
 
     /// The first of its tables: the parts of a row and how it expires are those of all of them.

@@ -20,6 +20,7 @@ mod digest;
 mod error;
 mod future;
 mod group;
+mod harvest;
 mod hierarchy;
 mod life;
 mod planner;

@@ -97,6 +97,8 @@ pub struct TierConfig {
     pub segment: ByteCount,
     /// Bytes of segment files that go through the system's page cache.
     pub page_cache: ByteCount,
+    /// Bytes of rows that come up from pages that are read for others.
+    pub harvest: ByteCount,
     /// Space of the store after a commit at most, times that of its live rows.
     pub space: f64,
     /// Which rows leave memory first, of those whose next use is not known.
@@ -245,6 +247,7 @@ impl Config {
                 index: ByteCount(0),
                 segment: ByteCount(0),
                 page_cache: ByteCount(0),
+                harvest: ByteCount(0),
                 space: 0.0,
                 policy: PolicyKind::default(),
             },

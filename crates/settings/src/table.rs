@@ -162,6 +162,12 @@ pub const SETTINGS: &[Setting] = &[
         "bytes of segment files that go through the system's page cache; others are read directly"
     ),
     setting!(
+        "tiers.harvest",
+        tiers.harvest = ByteCount(32 << 20),
+        Never,
+        "bytes of rows that come up from pages that are read for others (0: none do)"
+    ),
+    setting!(
         "tiers.policy",
         tiers.policy = PolicyKind::default(),
         Never,

@@ -88,13 +88,14 @@ fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
 }
 
 fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
-    let TierConfig { dram, ssd, index, segment, page_cache, space, policy } = tiers;
+    let TierConfig { dram, ssd, index, segment, page_cache, harvest, space, policy } = tiers;
     vec![
         ("tiers.dram", json!(dram.0)),
         ("tiers.ssd", json!(ssd)),
         ("tiers.index", json!(index.0)),
         ("tiers.segment", json!(segment.0)),
         ("tiers.page_cache", json!(page_cache.0)),
+        ("tiers.harvest", json!(harvest.0)),
         ("tiers.space", json!(space)),
         ("tiers.policy", json!(policy.name())),
     ]

@@ -34,6 +34,8 @@ pub struct Tally {
     pub forwarded: u64,
     /// Rows read from the store.
     pub refilled: u64,
+    /// Those of them that came up beside others.
+    pub harvested: u64,
     /// Merges of segments.
     pub compactions: u64,
     /// A hash of all traces.
@@ -128,6 +130,7 @@ impl Tally {
         self.evictions += host.evictions;
         self.forwarded += host.forwarded;
         self.refilled += host.refilled;
+        self.harvested += disk.harvest_used;
         self.compactions += disk.compactions;
     }
 
@@ -148,6 +151,7 @@ impl Tally {
             evictions: self.evictions + other.evictions,
             forwarded: self.forwarded + other.forwarded,
             refilled: self.refilled + other.refilled,
+            harvested: self.harvested + other.harvested,
             compactions: self.compactions + other.compactions,
             trace: self.trace ^ other.trace,
         }

@@ -93,3 +93,8 @@ fn h13_keys_of_several_tables_that_are_not_salted_meet() {
 fn h14_a_table_whose_rows_may_leave_does_not_say_that_it_has_no_room() {
     breaks(Rule::KeepWhole, &["wrong end", "wrong figures"]);
 }
+
+#[test]
+fn h15_a_row_that_came_up_early_is_old_once_a_newer_one_goes_down() {
+    breaks(Rule::ForgetHarvested, &["wrong row", "wrong model", "wrong checkpoint"]);
+}

@@ -51,7 +51,8 @@ fn every_row_of_every_schedule_is_right() {
     }
     assert!(tally.runs >= RUNS_MIN, "{tally:?}");
     // What never happened was not tested.
-    let met = [tally.forwarded, tally.refilled, tally.evictions, tally.compactions];
+    let met =
+        [tally.forwarded, tally.refilled, tally.harvested, tally.evictions, tally.compactions];
     assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
     let met = [tally.cuts, tally.resumed, tally.fired, tally.stopped];
     assert!(met.iter().all(|count| *count > 1000), "{tally:?}");

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use stepwell_base::Key;
 use stepwell_disk::{Done, Queue};
 
+use crate::harvest::{Beside, Origin};
 use crate::layout::Layout;
 use crate::segment::{SegmentFile, page};
 use crate::stats::{Counters, add};
@@ -98,6 +99,7 @@ impl Reading<'_> {
 
 /// A file to read from, and the rows of its segment.
 struct Source {
+    slot: u32,
     file: Arc<SegmentFile>,
     rows: u32,
 }
@@ -147,7 +149,7 @@ impl Fetch {
             if last != Some(slot) {
                 last = Some(slot);
                 let (file, rows) = segment(slot);
-                self.sources.push(Source { file, rows });
+                self.sources.push(Source { slot, file, rows });
             }
             // From here on it is the number of its source: these have the same order.
             wanted.place = (self.sources.len() as u64 - 1) << 32 | u64::from(wanted.page());
@@ -207,7 +209,8 @@ impl Fetch {
         queue: &mut dyn Queue,
         destination: &mut Destination<'_>,
     ) -> Result<()> {
-        queue.complete(true, &mut |done| self.done(reading, done, destination))?;
+        let mut beside = Beside::default();
+        queue.complete(true, &mut |done| self.done(reading, done, destination, &mut beside))?;
         Ok(())
     }
 
@@ -217,12 +220,13 @@ impl Fetch {
         reading: Reading<'_>,
         done: Done<'_>,
         destination: &mut Destination<'_>,
+        beside: &mut Beside,
     ) {
         let number = done.token as u32 as usize;
         self.runs_done += 1;
         self.times.push(self.runs[number].started.elapsed());
         let outcome = match done.outcome {
-            Ok(bytes) => self.scatter(reading, number, bytes, destination),
+            Ok(bytes) => self.scatter(reading, (number, bytes), destination, beside),
             Err(error) => Err(error.into()),
         };
         let earlier = self.failure.as_ref().is_none_or(|(other, _)| number < *other);
@@ -234,9 +238,9 @@ impl Fetch {
     fn scatter(
         &mut self,
         reading: Reading<'_>,
-        number: usize,
-        bytes: &[u8],
+        (number, bytes): (usize, &[u8]),
         destination: &mut Destination<'_>,
+        beside: &mut Beside,
     ) -> Result<()> {
         let layout = reading.layout;
         let run = &self.runs[number];
@@ -270,6 +274,10 @@ impl Fetch {
                     destination.put(row.at as usize, found.payload);
                 }
             }
+            let segment = source.file.number;
+            let origin = Origin { slot: source.slot, segment, page: number };
+            let own = |key| on_page.iter().any(|row| destination.keys[row.at as usize] == key);
+            beside.look((page, layout, count), origin, self.expire_before, own);
         }
         Ok(())
     }

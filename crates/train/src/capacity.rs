@@ -187,6 +187,7 @@ fn tier_options(config: &Config) -> TierOptions {
         dram: config.tiers.dram,
         index: config.tiers.index,
         page_cache: config.tiers.page_cache,
+        harvest: config.tiers.harvest,
         segment: config.tiers.segment,
         space: config.tiers.space,
         policy: config.tiers.policy,

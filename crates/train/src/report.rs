@@ -133,6 +133,12 @@ pub struct DiskTier {
     pub lookups: u64,
     /// Pages read for them.
     pub pages_read: u64,
+    /// Rows that came up from pages that were read for others.
+    pub harvested: u64,
+    /// Those of them that were needed then: they are counted as refilled, too.
+    pub harvest_used: u64,
+    /// Those that found no room to wait in, or gave it to others.
+    pub harvest_dropped: u64,
     /// Files of the stores that are open at the end.
     pub files_open: u64,
     /// The most that were open at once.

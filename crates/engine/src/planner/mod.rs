@@ -16,12 +16,15 @@
 //! - I4: rows are pinned once per mini-batch, from plan to retire.
 //! - I7: the policy is told at retire, once per mini-batch and key.
 
+use std::sync::Arc;
+
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind, bytes_for, bytes_of_known_uses};
 
 use crate::Result;
 use crate::future::Future;
+use crate::harvest::Outlook;
 use crate::unit::{Fill, GroupUnit};
 
 /// Whether a mini-batch's rows can be pinned.
@@ -74,6 +77,8 @@ pub struct Planner {
     whole: bool,
     /// Rows that keep one.
     kept: usize,
+    /// Who is told of keys that will be used and have no slot.
+    outlook: Option<Arc<Outlook>>,
     rules: Rules,
 }
 
@@ -93,6 +98,7 @@ impl Planner {
             touches: 0,
             whole: false,
             kept: 0,
+            outlook: None,
             rules: Rules::default(),
         }
     }
@@ -100,6 +106,11 @@ impl Planner {
     /// The same, which lets no row leave that exists.
     pub fn whole(self, whole: bool) -> Self {
         Self { whole, ..self }
+    }
+
+    /// The same, which tells `outlook` of keys that will be used and have no slot.
+    pub(crate) fn telling(&mut self, outlook: Option<Arc<Outlook>>) {
+        self.outlook = outlook;
     }
 
     /// Whether no row that exists may leave.
@@ -183,6 +194,11 @@ impl Planner {
             return self.future.learn(&mut self.cache, number, keys.flatten(), None);
         }
         self.find(keys.clone());
+        if let Some(outlook) = &self.outlook {
+            let wanted = keys.clone().flatten().zip(&self.found);
+            let wanted = wanted.filter(|(_, slot)| slot.is_none());
+            outlook.learn(number, wanted.map(|(key, _)| *key));
+        }
         self.future.learn(&mut self.cache, number, keys.flatten(), Some(&self.found));
         // What `plan` asks for is what `fits` found.
         self.found.clear();
@@ -239,6 +255,9 @@ impl Planner {
         assert_eq!(self.found.len(), count, "`fits` was asked for this mini-batch");
         let next = self.future.take(number, asked.iter().flat_map(|table| table.keys));
         self.keys_ahead -= count;
+        if let Some(outlook) = &self.outlook {
+            outlook.planned(number);
+        }
         // Where rows leave for others, all hits first: a row of this mini-batch must not be one.
         let pinned_first = !self.cache.has_room_for(self.missing);
         if pinned_first {

@@ -80,6 +80,10 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         ends: PlanEnds<C, M>,
     ) -> Self {
         let rules = rules_of(&groups);
+        let mut planners = planners;
+        for (planner, group) in planners.iter_mut().zip(&groups) {
+            planner.telling(group.outlook.as_ref().map(|(_, outlook)| Arc::clone(outlook)));
+        }
         Self {
             planners,
             groups,

@@ -3,8 +3,10 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_mem::Victim;
+use stepwell_ssd::Harvest;
 
 use super::{GroupPlan, TierPlan};
+use crate::harvest;
 use crate::rows::EmbeddingBags;
 use crate::{
     Admission, Error, GroupUnit, Grouper, Life, Planner, Puller, Result, Staging, TableSpec,
@@ -99,6 +101,13 @@ impl TierPlan {
             self.groups.iter().map(|group| Puller::bytes_max(group.spec.row_bytes(), unit * units));
         let why = format!("read buffers, lists of {units} units");
         budget.add("rows coming up", pulling.sum(), why);
+        let harvest = self.groups.iter().map(|group| {
+            let (rows, spec) = (group.harvest_rows, &group.spec);
+            harvest::bytes_max(rows, spec.row_lanes()) + Harvest::bytes_max(spec.row_bytes())
+        });
+        let rows: usize = self.groups.iter().map(|group| group.harvest_rows).sum();
+        let why = format!("tiers.harvest: {rows} rows beside others, and what is wanted");
+        budget.add("rows harvested", harvest.sum(), why);
         let units = load.lookahead + 1;
         // A checkpoint lists every dirty row once.
         let slots: usize = self.groups.iter().map(|group| group.slots).sum();

@@ -16,6 +16,7 @@ use stepwell_ssd::StoreOptions;
 pub use self::bounds::Load;
 pub use self::open::Begin;
 use self::share::{Want, share};
+use crate::harvest::rows_within;
 use crate::{Error, GroupTables, Planner, Result, TableSpec};
 
 /// Chunks of rows on their way down, of each table group.
@@ -30,6 +31,8 @@ pub struct TierOptions {
     pub index: ByteCount,
     /// Bytes of segment files that go through the system's page cache.
     pub page_cache: ByteCount,
+    /// Bytes of rows that come up beside others before anybody asks for them.
+    pub harvest: ByteCount,
     /// Bytes of a segment file.
     pub segment: ByteCount,
     /// Space of a store after a commit at most, times that of its live rows.
@@ -49,6 +52,7 @@ impl Default for TierOptions {
             dram: ByteCount(1 << 30),
             index: ByteCount(1 << 30),
             page_cache: ByteCount(store.cached_bytes),
+            harvest: ByteCount(32 << 20),
             segment: ByteCount(store.segment_bytes),
             space: store.space_max,
             policy: PolicyKind::default(),
@@ -82,6 +86,8 @@ pub struct GroupPlan {
     pub chunk_rows: usize,
     /// Chunks.
     pub chunks: usize,
+    /// Rows that come up beside others before anybody asks for them at most.
+    pub harvest_rows: usize,
     /// Options of its store.
     pub store: StoreOptions,
     /// The parts of its rows are those of this table.
@@ -132,10 +138,11 @@ impl TierPlan {
         let memory = shares(options.dram, &memory)?;
         let (index, cached) =
             (shares(options.index, &by_ids)?, shares(options.page_cache, &by_bytes)?);
+        let harvest = shares(options.harvest, &by_bytes)?;
         let mut plan = Self { groups: Vec::new(), options, loads: loads.to_vec() };
         for members in groups {
             let sum = |of: &[u64]| members.tables.iter().map(|table| of[*table]).sum();
-            let budget = (sum(&memory), sum(&index), sum(&cached));
+            let budget = [&memory, &index, &cached, &harvest].map(|of| sum(of));
             plan.groups.push(plan.group(tables, members, (budget, groups.len()))?);
         }
         plan.check_index_shares()?;
@@ -175,7 +182,7 @@ impl TierPlan {
         &self,
         tables: &[TableSpec],
         members: &GroupTables,
-        ((memory, index_bytes_max, cached_bytes), groups): ((u64, u64, u64), usize),
+        ([memory, index_bytes_max, cached_bytes, harvest], groups): ([u64; 4], usize),
     ) -> Result<GroupPlan> {
         let spec = &tables[members.tables[0]];
         let names = members.tables.iter().map(|table| tables[*table].name.as_str());
@@ -207,6 +214,7 @@ impl TierPlan {
             slots,
             chunk_rows: (options.chunk_bytes / spec.row_bytes()).clamp(1, (slots / CHUNKS).max(1)),
             chunks: CHUNKS,
+            harvest_rows: rows_within(harvest, spec.row_lanes()),
             store: StoreOptions {
                 segment_bytes: options.segment.0,
                 index_bytes_max,

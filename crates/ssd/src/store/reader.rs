@@ -10,6 +10,7 @@ use stepwell_disk::Queue;
 
 use super::{Core, Store};
 use crate::fetch::{Destination, Fetch, Reading};
+use crate::harvest::{Beside, Harvest, Wanted};
 use crate::{Error, Result};
 
 /// Keys to look up and what is found of them; its memory can be used again and again.
@@ -38,6 +39,7 @@ pub struct Reader {
     core: Arc<Core>,
     queue: Box<dyn Queue>,
     active: VecDeque<Active>,
+    beside: Beside,
     next_ticket: u32,
     /// Its number among all readers of the process.
     number: u64,
@@ -66,7 +68,8 @@ impl Store {
     pub fn reader(&self) -> Result<Reader> {
         let (core, queue) = (Arc::clone(&self.core), self.core.new_queue()?);
         let number = READERS.fetch_add(1, Ordering::Relaxed);
-        Ok(Reader { core, queue, active: VecDeque::new(), next_ticket: 0, number })
+        let (active, beside) = (VecDeque::new(), Beside::default());
+        Ok(Reader { core, queue, active, beside, next_ticket: 0, number })
     }
 }
 
@@ -92,6 +95,32 @@ impl Reader {
                 Err(error)
             }
         }
+    }
+
+    /// Takes rows of the pages that are read for others, too, where they are `wanted`:
+    /// [`Reader::take_harvest`] has them.
+    pub fn harvest(&mut self, wanted: Arc<dyn Wanted>) {
+        self.beside.wanted = Some(wanted);
+    }
+
+    /// Changes `harvest` for what was found since the last time.
+    pub fn take_harvest(&mut self, harvest: &mut Harvest) {
+        harvest.clear();
+        std::mem::swap(harvest, &mut self.beside.found);
+    }
+
+    /// Says of each row of `harvest` whether it is what its key's look-up would find now.
+    pub fn live(&self, harvest: &Harvest, mut live: impl FnMut(usize, bool)) {
+        let state = self.core.state();
+        state.index.get_many(&harvest.keys, |at, place| {
+            let origin = &harvest.origins[at];
+            let is_there = place.is_some_and(|place| {
+                let (slot, page) = state.table.page(place);
+                (slot, page) == (origin.slot, origin.page)
+                    && state.table.get(slot).file.number == origin.segment
+            });
+            live(at, is_there);
+        });
     }
 
     /// Look-ups that were submitted and not waited for.
@@ -166,13 +195,13 @@ impl Reader {
     }
 
     fn complete(&mut self, wait: bool) -> Result<usize> {
-        let (core, active) = (&self.core, &mut self.active);
+        let (core, active, beside) = (&self.core, &mut self.active, &mut self.beside);
         let finished = self.queue.complete(wait, &mut |done| {
             let ticket = (done.token >> 32) as u32;
             if let Some(active) = active.iter_mut().find(|active| active.ticket == ticket) {
                 let Active { lookup, fetch, .. } = active;
                 let mut destination = lookup.going_on(core.layout.row_bytes);
-                fetch.done(core.reading(), done, &mut destination);
+                fetch.done(core.reading(), done, &mut destination, beside);
             }
         })?;
         Ok(finished)

@@ -16,6 +16,7 @@ mod full_index;
 mod fuzz;
 mod going_on;
 mod harness;
+mod harvest;
 mod history;
 mod locks;
 mod model;

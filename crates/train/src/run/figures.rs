@@ -89,6 +89,9 @@ fn tiers(
         disk.compactions += stats.compactions;
         disk.lookups += stats.lookups;
         disk.pages_read += stats.pages_read;
+        disk.harvested += traffic.harvested;
+        disk.harvest_used += traffic.harvest_used;
+        disk.harvest_dropped += traffic.harvest_dropped;
         // Stores of a process share their open files.
         disk.files_open = disk.files_open.max(stats.files_open);
         disk.files_open_peak = disk.files_open_peak.max(stats.files_open_peak);

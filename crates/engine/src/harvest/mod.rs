@@ -1,0 +1,42 @@
+//! Rows that came up beside others, before anybody asked for them.
+//!
+//! Why       A cold row costs a page of the disk; rows that left memory together lie on one, and
+//!           tend to be needed together again. The planner knows the keys of coming mini-batches,
+//!           so of each page that is read, every row that is wanted soon comes up with it.
+//! How       [`Outlook`] says which keys are wanted and when: the planner writes it, the puller's
+//!           reader looks into it. [`Basket`] has the rows until their fills come.
+//! Invariants  A row in the basket is the one that the store has. It is put there only where it is
+//!           not on its way down and the index names the very place where it was found, in this
+//!           order: what is not staged when one looks, and landed before, has another place by
+//!           then. It goes when its key is staged ([`Basket::forget`], rule H15); none but the
+//!           puller's thread stages. While its key has a slot, the slot's row may be newer: nobody
+//!           looks into the basket for that, and it is staged before it leaves.
+//! Bounds    A number of bytes, which both have together.
+
+mod basket;
+mod outlook;
+
+pub(crate) use self::basket::{Basket, BasketCount};
+pub(crate) use self::outlook::Outlook;
+
+/// Keys that an outlook has room for, for each row of a basket.
+const KEYS_PER_ROW: usize = 8;
+
+/// Bytes of `rows` rows of a basket, with the outlook on it.
+pub(crate) fn bytes_max(rows: usize, row_lanes: usize) -> u64 {
+    rows as u64 * row_bytes(row_lanes)
+}
+
+fn row_bytes(row_lanes: usize) -> u64 {
+    Basket::row_bytes(row_lanes) + (KEYS_PER_ROW * Outlook::KEY_BYTES) as u64
+}
+
+/// Rows of a basket of so many lanes that `bytes` bytes hold with the outlook on it.
+pub(crate) fn rows_within(bytes: u64, row_lanes: usize) -> usize {
+    usize::try_from(bytes / row_bytes(row_lanes)).unwrap_or(usize::MAX).min(1 << 28)
+}
+
+/// An outlook for a basket of `rows` rows.
+pub(crate) fn outlook_for(rows: usize) -> Outlook {
+    Outlook::new(rows * KEYS_PER_ROW)
+}

@@ -1,0 +1,95 @@
+//! Rows of pages that were read for others: those among them that are wanted soon.
+//!
+//! Why       A cold row costs a whole page. Rows that left memory together lie together, and tend
+//!           to be needed together again; a page that is here anyway yields them for a copy.
+//! How       Where a page was read, the keys of all its rows are shown to whoever knows what is
+//!           wanted ([`Wanted`]); what is goes onto a list with the place where it was found. It
+//!           counts once [`Reader::live`](crate::Reader::live) says that the index still names that
+//!           place: anything else is an older version.
+//! Cost      A look at each key of a page; a copy and a look into the index for each row taken.
+//! Bounds    [`ROWS_MAX`] rows on the list; what finds no room there is passed over.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use stepwell_base::Key;
+
+use crate::layout::Layout;
+use crate::segment::page;
+
+/// Rows that wait to be taken at most.
+const ROWS_MAX: usize = 1024;
+
+/// Who knows which rows are wanted soon.
+pub trait Wanted: Debug + Send + Sync {
+    /// Tells `found` which of `keys` are wanted, by number.
+    fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize));
+}
+
+/// Where a row was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The slot of its segment in the table, and that segment's number, which no other ever has.
+    pub(crate) slot: u32,
+    pub(crate) segment: u64,
+    pub(crate) page: u32,
+}
+
+/// Rows that were found beside others.
+#[derive(Clone, Debug, Default)]
+pub struct Harvest {
+    /// Their keys.
+    pub keys: Vec<Key>,
+    /// The rows. // (keys, row_bytes)
+    pub rows: Vec<u8>,
+    pub(crate) origins: Vec<Origin>,
+}
+
+impl Harvest {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.rows.clear();
+        self.origins.clear();
+    }
+
+    /// Most bytes of the list, with rows of so many.
+    pub fn bytes_max(row_bytes: usize) -> u64 {
+        (ROWS_MAX * (row_bytes + size_of::<Key>() + size_of::<Origin>())) as u64
+    }
+}
+
+/// What a reader does with the other rows of its pages.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) wanted: Option<Arc<dyn Wanted>>,
+    pub(crate) found: Harvest,
+    /// Keys of the page at hand.
+    keys: Vec<Key>,
+}
+
+impl Beside {
+    /// Looks at the `rows` rows of a page, but for the keys of `own`, which were asked for.
+    pub(crate) fn look(
+        &mut self,
+        (page, layout, rows): (&[u8], &Layout, u32),
+        origin: Origin,
+        expire_before: u32,
+        own: impl Fn(Key) -> bool,
+    ) {
+        let Self { wanted: Some(wanted), found, keys } = self else { return };
+        if found.keys.len() >= ROWS_MAX {
+            return;
+        }
+        keys.clear();
+        keys.extend((0..rows).map(|at| page::row(page, layout, at).key));
+        wanted.look(keys, &mut |at| {
+            let row = page::row(page, layout, at as u32);
+            if found.keys.len() < ROWS_MAX && row.used >= expire_before && !own(row.key) {
+                found.keys.push(row.key);
+                found.rows.extend_from_slice(row.payload);
+                found.origins.push(origin);
+            }
+        });
+    }
+}

@@ -1,0 +1,112 @@
+//! Rows of pages that are read for others.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use stepwell_base::Key;
+use stepwell_base::random::Stream;
+use stepwell_disk::MemDisk;
+use stepwell_ssd::{Compaction, Harvest, Lookup, Reader, Store, StoreOptions, Wanted};
+
+const KEYS: u64 = 2000;
+
+/// Wants what it was told.
+#[derive(Debug, Default)]
+struct Wishes(Mutex<HashSet<Key>>);
+
+impl Wanted for Wishes {
+    fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize)) {
+        let wishes = self.0.lock().unwrap();
+        (0..keys.len()).filter(|at| wishes.contains(&keys[*at])).for_each(found);
+    }
+}
+
+fn row(key: u64, version: u64) -> [u8; 16] {
+    let mut row = [0; 16];
+    row[..8].copy_from_slice(&key.to_le_bytes());
+    row[8..].copy_from_slice(&version.to_le_bytes());
+    row
+}
+
+fn store() -> Store {
+    let options = StoreOptions {
+        segment_bytes: 24_576,
+        buffer_bytes: 8_192,
+        index_bytes_max: 2 << 20,
+        compaction: Compaction::Inline,
+        ..StoreOptions::new(0, 16)
+    };
+    Store::create(Arc::new(MemDisk::new()), options).unwrap()
+}
+
+fn put(store: &Store, keys: &[u64], version: u64) {
+    let rows: Vec<u8> = keys.iter().flat_map(|key| row(*key, version)).collect();
+    let keys: Vec<Key> = keys.iter().copied().map(Key).collect();
+    store.put_many(&keys, &vec![1; keys.len()], &rows).unwrap();
+}
+
+/// Looks `keys` up, and says what came with them: each row, and whether it is live.
+fn look(reader: &mut Reader, keys: &[u64]) -> Vec<(u64, Vec<u8>, bool)> {
+    let ticket = reader.submit(Lookup::new(keys.iter().copied().map(Key).collect())).unwrap();
+    drop(reader.wait(ticket).unwrap());
+    let mut harvest = Harvest::default();
+    reader.take_harvest(&mut harvest);
+    let mut found = Vec::new();
+    reader.live(&harvest, |at, live| {
+        found.push((harvest.keys[at].0, harvest.rows[at * 16..(at + 1) * 16].to_vec(), live));
+    });
+    found
+}
+
+#[test]
+fn neighbours_that_are_wanted_come_with_a_row() {
+    let store = store();
+    put(&store, &(0..KEYS).collect::<Vec<_>>(), 0);
+    store.commit().unwrap();
+    let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>);
+    assert!(look(&mut reader, &[7]).is_empty(), "nothing is wanted");
+    wishes.0.lock().unwrap().extend([5, 7, 9, KEYS - 1].map(Key));
+    let found = look(&mut reader, &[7]);
+    let rows = [5, 9].map(|key| (key, row(key, 0).to_vec(), true));
+    assert_eq!(found, rows, "of its page, and not itself");
+    // Newer versions lie elsewhere: what is on the page is not live.
+    put(&store, &[9], 1);
+    let live: Vec<_> = look(&mut reader, &[7]).iter().map(|(key, _, live)| (*key, *live)).collect();
+    assert_eq!(live, [(5, true), (9, false)]);
+}
+
+/// Whatever is put and merged meanwhile, what is said to be live is the newest.
+#[test]
+fn what_is_live_is_the_newest() {
+    let (store, mut dice) = (store(), Stream::from_state(3));
+    let mut newest: HashMap<u64, u64> = HashMap::new();
+    let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>);
+    wishes.0.lock().unwrap().extend((0..KEYS).map(Key));
+    let (mut live, mut stale) = (0, 0);
+    let mut harvest = Harvest::default();
+    for version in 0..400 {
+        let keys: Vec<u64> = (0..60).map(|_| dice.next_u64() % KEYS).collect();
+        put(&store, &keys, version);
+        keys.iter().for_each(|key| _ = newest.insert(*key, version));
+        let keys: Vec<Key> = (0..5).map(|_| Key(dice.next_u64() % KEYS)).collect();
+        let ticket = reader.submit(Lookup::new(keys)).unwrap();
+        drop(reader.wait(ticket).unwrap());
+        reader.take_harvest(&mut harvest);
+        // Between the read and the question rows change and segments are merged.
+        let keys: Vec<u64> = (0..60).map(|_| dice.next_u64() % KEYS).collect();
+        put(&store, &keys, version + 1000);
+        keys.iter().for_each(|key| _ = newest.insert(*key, version + 1000));
+        reader.live(&harvest, |at, is_live| {
+            let key = harvest.keys[at].0;
+            let is_newest = harvest.rows[at * 16..(at + 1) * 16] == row(key, newest[&key]);
+            assert!(!is_live || is_newest, "row {key} is older");
+            (live, stale) = (live + u32::from(is_live), stale + u32::from(!is_live));
+        });
+        if version % 50 == 0 {
+            store.commit().unwrap();
+        }
+    }
+    assert!(store.stats().compactions > 10 && live > 1000 && stale > 1000, "{live} {stale}");
+}
