@@ -86,20 +86,34 @@ impl Outlook {
 
     /// The next mini-batch that uses `key`, as far as is known.
     pub(crate) fn next_use(&self, key: Key) -> Option<u32> {
-        let (hash, now) = (self.scatter.of(key), self.now.load(Ordering::Relaxed));
-        let words = self.lines[self.line(hash)].0.iter().map(|word| word.load(Ordering::Relaxed));
-        let mut wanted = words.filter(|word| word >> 32 == hash >> 32 && *word as u32 > now);
+        let hash = self.scatter.of(key);
+        self.next_use_in(&self.lines[self.line(hash)], hash)
+    }
+
+    #[inline]
+    fn next_use_in(&self, line: &Line, hash: u64) -> Option<u32> {
+        let (tag, now) = (hash >> 32, self.now.load(Ordering::Relaxed));
+        let words = line.0.iter().map(|word| word.load(Ordering::Relaxed));
+        let mut wanted = words.filter(|word| word >> 32 == tag && *word as u32 > now);
         wanted.next().map(|word| word as u32 - 1)
     }
 }
 
+/// Keys whose lines are asked for before the first is looked at.
+const AT_ONCE: usize = 32;
+
 impl Wanted for Outlook {
     fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize)) {
-        // One line a key: all are asked for before the first is looked at.
-        keys.iter().for_each(|key| prefetch_at(&self.lines, self.line(self.scatter.of(*key))));
-        for (at, key) in keys.iter().enumerate() {
-            if self.next_use(*key).is_some() {
-                found(at);
+        let mut hashes = [0; AT_ONCE];
+        for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
+            for (key, hash) in keys.iter().zip(&mut hashes) {
+                *hash = self.scatter.of(*key);
+                prefetch_at(&self.lines, self.line(*hash));
+            }
+            for (at, hash) in hashes.iter().enumerate().take(keys.len()) {
+                if self.next_use_in(&self.lines[self.line(*hash)], *hash).is_some() {
+                    found(number * AT_ONCE + at);
+                }
             }
         }
     }
