@@ -61,7 +61,7 @@ pub struct Puller {
 /// A unit's fills under way.
 #[derive(Debug, Default)]
 pub struct Pull {
-    /// Fills that staging did not have, as places in the list of fills, ascending.
+    /// Fills that staging did not have, as places in the list of fills.
     missing: Vec<u32>,
     /// How many of them were asked for.
     asked: usize,

@@ -53,9 +53,9 @@ impl Harvest {
         self.origins.clear();
     }
 
-    /// Most bytes of the list, with rows of so many.
+    /// Most bytes of a reader's list and of the one that it is taken into, with rows of so many.
     pub fn bytes_max(row_bytes: usize) -> u64 {
-        (ROWS_MAX * (row_bytes + size_of::<Key>() + size_of::<Origin>())) as u64
+        (2 * ROWS_MAX * (row_bytes + size_of::<Key>() + size_of::<Origin>())) as u64
     }
 }
 
@@ -85,7 +85,12 @@ impl Beside {
         keys.extend((0..rows).map(|at| page::row(page, layout, at).key));
         wanted.look(keys, &mut |at| {
             let row = page::row(page, layout, at as u32);
-            if found.keys.len() < ROWS_MAX && row.used >= expire_before && !own(row.key) {
+            // Put again after a deletion, a key may be there twice: the last one counts.
+            let is_last = || {
+                page::find(page, layout, rows, row.key).is_some_and(|(last, _)| last as usize == at)
+            };
+            let takes = found.keys.len() < ROWS_MAX && row.used >= expire_before;
+            if takes && !own(row.key) && is_last() {
                 found.keys.push(row.key);
                 found.rows.extend_from_slice(row.payload);
                 found.origins.push(origin);

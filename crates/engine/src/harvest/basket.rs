@@ -41,7 +41,9 @@ impl Basket {
     pub(crate) fn row_bytes(row_lanes: usize) -> u64 {
         // Lists and maps double when they grow: as much again is unused.
         let lists = row_lanes * size_of::<f32>() + size_of::<(Key, u32)>() + size_of::<u32>();
-        let map = 2 * (size_of::<(Key, u32)>() + 1) * 8 / 7;
+        // It doubles where more than half of its room was ever used, removed entries included, and
+        // the old one is there meanwhile.
+        let map = 6 * (size_of::<(Key, u32)>() + 1) * 8 / 7;
         // Half of a B-tree's nodes may be empty.
         let tree = 3 * size_of::<(u32, u32)>();
         (2 * lists + map + tree) as u64

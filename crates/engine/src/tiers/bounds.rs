@@ -103,7 +103,8 @@ impl TierPlan {
         budget.add("rows coming up", pulling.sum(), why);
         let harvest = self.groups.iter().map(|group| {
             let (rows, spec) = (group.harvest_rows, &group.spec);
-            harvest::bytes_max(rows, spec.row_lanes()) + Harvest::bytes_max(spec.row_bytes())
+            let lists = if rows > 0 { Harvest::bytes_max(spec.row_bytes()) } else { 0 };
+            harvest::bytes_max(rows, spec.row_lanes()) + lists
         });
         let rows: usize = self.groups.iter().map(|group| group.harvest_rows).sum();
         let why = format!("tiers.harvest: {rows} rows beside others, and what is wanted");

@@ -138,7 +138,11 @@ impl TierPlan {
         let memory = shares(options.dram, &memory)?;
         let (index, cached) =
             (shares(options.index, &by_ids)?, shares(options.page_cache, &by_bytes)?);
-        let harvest = shares(options.harvest, &by_bytes)?;
+        // Of a table that stays in memory whole nothing comes up from the disk.
+        let mut from_disk = by_bytes.clone();
+        let whole = groups.iter().filter(|group| group.whole).flat_map(|group| &group.tables);
+        whole.for_each(|table| from_disk[*table].touched = 0);
+        let harvest = shares(options.harvest, &from_disk)?;
         let mut plan = Self { groups: Vec::new(), options, loads: loads.to_vec() };
         for members in groups {
             let sum = |of: &[u64]| members.tables.iter().map(|table| of[*table]).sum();

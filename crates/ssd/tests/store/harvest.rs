@@ -76,6 +76,20 @@ fn neighbours_that_are_wanted_come_with_a_row() {
     assert_eq!(live, [(5, true), (9, false)]);
 }
 
+/// A key that was deleted and put again may be on a page twice.
+#[test]
+fn of_two_versions_on_one_page_the_last_is_live() {
+    let store = store();
+    put(&store, &[1, 2], 0);
+    store.delete_many(&[Key(1)]).unwrap();
+    put(&store, &[1], 1);
+    store.commit().unwrap();
+    let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>);
+    wishes.0.lock().unwrap().insert(Key(1));
+    assert_eq!(look(&mut reader, &[2]), [(1, row(1, 1).to_vec(), true)]);
+}
+
 /// Whatever is put and merged meanwhile, what is said to be live is the newest.
 #[test]
 fn what_is_live_is_the_newest() {
