@@ -5,8 +5,8 @@
 //! reuse after its victim's copy, and a refill after the write-back that it depends on.
 //!
 //! A unit that has begun comes up piece by piece, several units at once, and nothing waits for the
-//! disk but [`Puller::wait`]: between any two pieces of work, reads that are finished are taken and
-//! others started, so that the disk works while rows are copied:
+//! disk but [`Puller::advance`] where it is asked to: between any two pieces of work, reads that
+//! are finished are taken and others started, so that the disk works while rows are copied:
 //!
 //! ```text
 //!   unit 7   stage victims ─ begin: forward ─ ask ─ ask ─── copy up ─── copy up
@@ -17,7 +17,7 @@
 //! unit's victim is among it, and what was not in staging when the unit began is in the store.
 //!
 //! Cost: one copy per row down, one per row up.
-//! Bounds: [`PIECES`] look-ups, and one, of [`PIECE_BYTES`] of rows are under way at a time.
+//! Bounds: [`PIECES`] look-ups of [`PIECE_BYTES`] of rows are under way at a time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -91,7 +91,7 @@ impl Puller {
     pub fn bytes_max(row_bytes: usize, rows: u64) -> u64 {
         let piece = PIECE_BYTES.max(row_bytes) as u64;
         // The rows of a piece, and about as much again for its pages while they are scattered.
-        piece * 2 * (PIECES as u64 + 1) + rows * (size_of::<SlotIndex>() + size_of::<u32>()) as u64
+        piece * 2 * PIECES as u64 + rows * (size_of::<SlotIndex>() + size_of::<u32>()) as u64
     }
 
     /// Copies the next of `victims` into staging, a chunk of them, which it hands to `send`: call
@@ -208,23 +208,12 @@ impl Puller {
         Ok(true)
     }
 
-    /// Takes reads that are finished, and starts others in their place.
+    /// Takes reads that are finished, and starts others in their place; waits for one where asked
+    /// and any is under way.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn advance(&mut self) -> Result<()> {
-        self.go_on(false)
-    }
-
-    /// Waits until a read is finished, if any is under way.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub fn wait(&mut self) -> Result<()> {
-        self.go_on(true)
-    }
-
-    fn go_on(&mut self, wait: bool) -> Result<()> {
+    pub fn advance(&mut self, wait: bool) -> Result<()> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.advance(wait)?;
         reader.take_harvest(&mut self.harvest);

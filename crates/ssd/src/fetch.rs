@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use stepwell_base::Key;
 use stepwell_disk::{Done, Queue};
 
-use crate::harvest::{Beside, Origin};
+use crate::harvest::{Beside, FoundAt};
 use crate::layout::Layout;
 use crate::segment::{SegmentFile, page};
 use crate::stats::{Counters, add};
@@ -275,9 +275,9 @@ impl Fetch {
                 }
             }
             let segment = source.file.number;
-            let origin = Origin { slot: source.slot, segment, page: number };
+            let place = FoundAt { slot: source.slot, segment, page: number };
             let own = |key| on_page.iter().any(|row| destination.keys[row.at as usize] == key);
-            beside.look((page, layout, count), origin, self.expire_before, own);
+            beside.look((page, layout, count), place, self.expire_before, own);
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ pub trait Wanted: Debug + Send + Sync {
 
 /// Where a row was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct FoundAt {
     /// The slot of its segment in the table, and that segment's number, which no other ever has.
     pub(crate) slot: u32,
     pub(crate) segment: u64,
@@ -42,7 +42,7 @@ pub struct Harvest {
     pub keys: Vec<Key>,
     /// The rows. // (keys, row_bytes)
     pub rows: Vec<u8>,
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) places: Vec<FoundAt>,
 }
 
 impl Harvest {
@@ -50,12 +50,12 @@ impl Harvest {
     pub fn clear(&mut self) {
         self.keys.clear();
         self.rows.clear();
-        self.origins.clear();
+        self.places.clear();
     }
 
     /// Most bytes of a reader's list and of the one that it is taken into, with rows of so many.
     pub fn bytes_max(row_bytes: usize) -> u64 {
-        (2 * ROWS_MAX * (row_bytes + size_of::<Key>() + size_of::<Origin>())) as u64
+        (2 * ROWS_MAX * (row_bytes + size_of::<Key>() + size_of::<FoundAt>())) as u64
     }
 }
 
@@ -73,7 +73,7 @@ impl Beside {
     pub(crate) fn look(
         &mut self,
         (page, layout, rows): (&[u8], &Layout, u32),
-        origin: Origin,
+        place: FoundAt,
         expire_before: u32,
         own: impl Fn(Key) -> bool,
     ) {
@@ -93,7 +93,7 @@ impl Beside {
             if takes && !own(row.key) && is_last() {
                 found.keys.push(row.key);
                 found.rows.extend_from_slice(row.payload);
-                found.origins.push(origin);
+                found.places.push(place);
             }
         });
     }

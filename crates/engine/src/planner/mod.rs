@@ -109,8 +109,8 @@ impl Planner {
     }
 
     /// The same, which tells `outlook` of keys that will be used and have no slot.
-    pub(crate) fn telling(&mut self, outlook: Option<Arc<Outlook>>) {
-        self.outlook = outlook;
+    pub(crate) fn telling(self, outlook: Option<Arc<Outlook>>) -> Self {
+        Self { outlook, ..self }
     }
 
     /// Whether no row that exists may leave.

@@ -21,8 +21,7 @@ impl Disorder {
         Self { stage, broken, late: None }
     }
 
-    fn take(&mut self, next: Down) -> Result<()> {
-        let late = self.late.take();
+    fn take(&mut self, next: Down, late: Option<Down>) -> Result<()> {
         if self.broken == Rule::WriteInOrder && late.is_some() {
             self.late = late;
             return self.stage.write(next);
@@ -44,10 +43,7 @@ impl Stage for Disorder {
 
     fn poll(&mut self) -> Result<Progress> {
         match (self.stage.input.try_recv(), self.late.take()) {
-            (Received::Item(next), late) => {
-                self.late = late;
-                self.take(next)?;
-            }
+            (Received::Item(next), late) => self.take(next, late)?,
             (_, Some(late)) => self.stage.write(late)?,
             (Received::Empty, None) => return Ok(Progress::Blocked),
             (Received::Closed, None) => return Ok(Progress::Done),

@@ -80,10 +80,11 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         ends: PlanEnds<C, M>,
     ) -> Self {
         let rules = rules_of(&groups);
-        let mut planners = planners;
-        for (planner, group) in planners.iter_mut().zip(&groups) {
-            planner.telling(group.outlook.as_ref().map(|(_, outlook)| Arc::clone(outlook)));
-        }
+        assert_eq!(planners.len(), groups.len(), "a planner for each table group");
+        let outlook =
+            |group: &Group| group.outlook.as_ref().map(|(_, outlook)| Arc::clone(outlook));
+        let planners = planners.into_iter().zip(&groups);
+        let planners = planners.map(|(planner, group)| planner.telling(outlook(group))).collect();
         Self {
             planners,
             groups,

@@ -118,7 +118,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
         for ((puller, part), mut pull) in self.pullers.iter_mut().zip(&mut unit.moves).zip(pulls) {
             while !pull.is_done() {
                 if !puller.step(&mut pull, &mut part.fills)? {
-                    puller.wait()?;
+                    puller.advance(true)?;
                 }
             }
         }
@@ -163,7 +163,7 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
             }
         }
         // The disk first: it has the longest way.
-        self.pullers.iter_mut().try_for_each(Puller::advance)?;
+        self.pullers.iter_mut().try_for_each(|puller| puller.advance(false))?;
         if self.pulling.len() < UNITS_PULLED && self.advance()? {
             return Ok(Progress::Progressed);
         }
@@ -180,16 +180,17 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
         if self.pulling.iter().flat_map(|(_, pulls)| pulls).any(|pull| !pull.is_done()) {
             return Ok(Progress::Pending);
         }
-        match self.input_closed && self.staging.is_none() && self.ready.is_none() {
-            true if self.pulling.is_empty() => Ok(Progress::Done),
-            _ => Ok(Progress::Blocked),
-        }
+        let is_over = self.input_closed
+            && self.staging.is_none()
+            && self.pulling.is_empty()
+            && self.ready.is_none();
+        Ok(if is_over { Progress::Done } else { Progress::Blocked })
     }
 
     fn wait(&mut self) -> Result<()> {
         for (_, pulls) in &self.pulling {
             if let Some(group) = pulls.iter().position(|pull| !pull.is_done()) {
-                return self.pullers[group].wait();
+                return self.pullers[group].advance(true);
             }
         }
         Ok(())

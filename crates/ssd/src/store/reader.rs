@@ -113,11 +113,11 @@ impl Reader {
     pub fn live(&self, harvest: &Harvest, mut live: impl FnMut(usize, bool)) {
         let state = self.core.state();
         state.index.get_many(&harvest.keys, |at, place| {
-            let origin = &harvest.origins[at];
+            let found = &harvest.places[at];
             let is_there = place.is_some_and(|place| {
                 let (slot, page) = state.table.page(place);
-                (slot, page) == (origin.slot, origin.page)
-                    && state.table.get(slot).file.number == origin.segment
+                (slot, page) == (found.slot, found.page)
+                    && state.table.get(slot).file.number == found.segment
             });
             live(at, is_there);
         });
