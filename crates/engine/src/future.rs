@@ -1,60 +1,72 @@
 //! What is known of coming mini-batches: for each key, the next mini-batch that uses it.
 //!
-//! Why: the row whose next use is farthest should leave first (Belady). Keys are known a horizon
-//! ahead, long before rows are held.
-//!
-//! How: mini-batches are numbered in order. Each waiting one keeps, per distinct key, the number
-//! of the next mini-batch that has the key too. `last` finds the latest waiting mini-batch of a
-//! key, whose link a newly learned one completes.
-//!
-//! Cost: 4 bytes per distinct key of a waiting mini-batch, and one map entry per distinct key of
-//! all waiting ones.
+//! Why       The row whose next use is farthest should leave first (Belady). Keys are known a
+//!           horizon ahead, long before rows are held.
+//! How       Mini-batches are numbered in order, and so are their keys: each has a position. For
+//!           each position that waits, `next` says which mini-batch has the same key next. A table
+//!           of lines of eight words finds the latest position of a key: a word is half of the
+//!           key's hash above a position, and counts as vacant once that position was planned. So
+//!           nothing is ever taken out.
+//! Failure   None: it may forget a key whose line is full, or all of them while it grows, and take
+//!           one key for another (once in 2^32). A row then leaves sooner or later than is best.
+//!           Lines go by a published function, so that this is the same in every run.
+//! Cost      10 to 14 bytes for a key of a waiting mini-batch; one line of memory is touched.
 
 use std::collections::VecDeque;
 
-use hashbrown::HashTable;
+use stepwell_base::huge::HugeSlice;
+use stepwell_base::prefetch::prefetch_at;
 use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Cache;
 
-const NEVER: u32 = u32::MAX;
+use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
 
-#[derive(Clone, Copy, Debug)]
-struct Last {
-    key: Key,
-    number: u32,
-    index: u32,
+/// The code of no mini-batch.
+const NEVER: u16 = 0;
+/// Mini-batches that codes tell apart.
+const CODES: u32 = u16::MAX as u32;
+/// Words at first.
+const WORDS_MIN: usize = 1 << 10;
+
+/// What `next` says of mini-batch `number`.
+fn code_of(number: u32) -> u16 {
+    (number % CODES) as u16 + 1
 }
 
 /// Keys of the mini-batches that were learned and not planned yet.
 #[derive(Debug)]
 pub(crate) struct Future {
-    /// A secret, so that no keys are chosen which all meet in the map.
-    scatter: Scatter,
-    last: HashTable<Last>,
+    words: HugeSlice<u64>, // (lines, WORDS)
+    /// Code of the mini-batch that uses the key of each position next.
+    next: VecDeque<u16>,
+    /// Position of the first of them.
+    first: u32,
     waiting: VecDeque<Waiting>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     number: u32,
-    /// Next mini-batch with the same key; empty when this one was not followed.
-    next: Vec<u32>,
+    /// Positions of its keys; none when it was not followed.
+    positions: usize,
 }
 
 impl Default for Future {
     fn default() -> Self {
-        Self { scatter: Scatter::drawn(), last: HashTable::new(), waiting: VecDeque::new() }
+        // A word of zeros is long over.
+        let first = 1;
+        let (words, next) = (HugeSlice::zeroed(WORDS_MIN), VecDeque::new());
+        Self { words, next, first, waiting: VecDeque::new() }
     }
 }
 
 impl Future {
-    /// Bytes for `keys` distinct keys known ahead.
+    /// Bytes for `keys` keys known ahead.
     pub(crate) fn bytes_max(keys: u64) -> u64 {
-        // The map doubles when half of its room is filled with removed entries, and while it
-        // grows the old one is still there.
-        let buckets = (keys * 16).div_ceil(7).next_power_of_two().max(8);
-        buckets * (size_of::<Last>() as u64 + 1) * 3 / 2 + keys * size_of::<u32>() as u64
+        let words = (keys + keys / 4).max(WORDS_MIN as u64);
+        // A list doubles when it grows.
+        words * size_of::<u64>() as u64 + 2 * keys * size_of::<u16>() as u64
     }
 
     /// Mini-batch `number` comes after all learned before and uses the distinct `keys`, of which
@@ -65,64 +77,86 @@ impl Future {
         &mut self,
         cache: &mut Cache,
         number: u32,
-        keys: impl Iterator<Item = &'k Key>,
+        mut keys: impl Iterator<Item = &'k Key>,
         slots: Option<&[Option<SlotIndex>]>,
     ) {
-        let mut next = Vec::new();
-        if let Some(slots) = slots {
-            next.resize(slots.len(), NEVER);
-            for (index, (key, slot)) in keys.zip(slots).enumerate() {
-                let last = Last { key: *key, number, index: index as u32 };
-                if let (true, Some(slot)) = (self.link(last), slot) {
-                    cache.expect(*slot, Some(number));
+        let slots = slots.unwrap_or_default();
+        self.make_room(slots.len());
+        self.waiting.push_back(Waiting { number, positions: slots.len() });
+        let (first, code) = (self.waiting[0].number, code_of(number));
+        let mut hashes = [0; AT_ONCE];
+        for slots in slots.chunks(AT_ONCE) {
+            let hashes = &mut hashes[..slots.len()];
+            for (hash, key) in hashes.iter_mut().zip(keys.by_ref()) {
+                *hash = Scatter::KNOWN.of(*key);
+                prefetch_at(&self.words, self.line(*hash));
+            }
+            for (hash, slot) in hashes.iter().zip(slots) {
+                self.link(*hash, code);
+                let Some(slot) = *slot else { continue };
+                if cache.next_use(slot).is_none_or(|next| next < first) {
+                    cache.expect(slot, Some(number));
                 }
             }
         }
-        self.waiting.push_back(Waiting { number, next });
     }
 
-    /// Whether no waiting mini-batch has had the key of `last` yet.
-    fn link(&mut self, last: Last) -> bool {
-        let Self { scatter, .. } = *self;
-        let found = self.last.find_mut(scatter.of(last.key), |other| other.key == last.key);
-        let Some(former) = found else {
-            self.last.insert_unique(scatter.of(last.key), last, |last| scatter.of(last.key));
-            return true;
-        };
-        let first = self.waiting.front().map_or(last.number, |waiting| waiting.number);
-        let earlier = (former.number - first) as usize;
-        self.waiting[earlier].next[former.index as usize] = last.number;
-        *former = last;
-        false
+    /// The first word of the line of a hash.
+    #[inline]
+    fn line(&self, hash: u64) -> usize {
+        line_of(hash, self.words.len() / WORDS) * WORDS
     }
 
-    /// The oldest waiting mini-batch, which has `number` and `keys`, is planned now: per key the
-    /// next mini-batch that uses it, `NEVER` where none is known; empty when none was followed.
-    pub(crate) fn take<'k>(
-        &mut self,
-        number: u32,
-        keys: impl Iterator<Item = &'k Key>,
-    ) -> Vec<u32> {
+    /// The key of a hash gets the next position, in the mini-batch of `code`.
+    #[inline]
+    fn link(&mut self, hash: u64, code: u16) {
+        let (line, tag, first) = (self.line(hash), tag_of(hash), self.first);
+        let waiting = self.next.len() as u32;
+        let word = tag << 32 | u64::from(first.wrapping_add(waiting));
+        self.next.push_back(NEVER);
+        let mut vacant = None;
+        for place in &mut self.words[line..line + WORDS] {
+            let before = (*place as u32).wrapping_sub(first);
+            if before >= waiting {
+                vacant = Some(place);
+            } else if *place >> 32 == tag {
+                self.next[before as usize] = code;
+                *place = word;
+                return;
+            }
+        }
+        if let Some(place) = vacant {
+            *place = word;
+        }
+    }
+
+    /// Makes the table as large as all keys ask for with `more` of them.
+    fn make_room(&mut self, more: usize) {
+        let (keys, words) = (self.next.len() + more, self.words.len());
+        if keys > words {
+            // The old one goes first: both together would exceed the bound.
+            self.words = HugeSlice::zeroed(0);
+            self.words = HugeSlice::zeroed(keys.max(words + words / 4).next_multiple_of(WORDS));
+        }
+    }
+
+    /// The oldest waiting mini-batch, which has `number`, is planned now: into `next` comes, by
+    /// key, what [`Future::known`] reads; nothing where it was not followed.
+    pub(crate) fn take(&mut self, number: u32, next: &mut Vec<u16>) {
         let oldest = self.waiting.pop_front();
-        assert!(
-            oldest.as_ref().is_some_and(|waiting| waiting.number == number),
-            "mini-batch {number} is planned out of order"
-        );
-        let next = oldest.map(|waiting| waiting.next).unwrap_or_default();
-        for (key, next) in keys.zip(&next) {
-            if *next == NEVER {
-                let entry = self.last.find_entry(self.scatter.of(*key), |last| last.key == *key);
-                if let Ok(entry) = entry {
-                    entry.remove();
-                }
-            }
-        }
-        next
+        let oldest = oldest.filter(|waiting| waiting.number == number);
+        assert!(oldest.is_some(), "mini-batch {number} is planned out of order");
+        let positions = oldest.map_or(0, |waiting| waiting.positions);
+        next.clear();
+        next.extend(self.next.drain(..positions));
+        self.first = self.first.wrapping_add(positions as u32);
     }
 
-    /// The number in `next` as the cache wants it.
-    pub(crate) fn known(next: u32) -> Option<u32> {
-        Some(next).filter(|number| *number != NEVER)
+    /// The mini-batch that uses a key next after `number`, of which `code` says so.
+    #[inline]
+    pub(crate) fn known(number: u32, code: u16) -> Option<u32> {
+        let ahead = (u32::from(code) + 2 * CODES - 1 - number % CODES) % CODES;
+        (code != NEVER).then(|| number + ahead)
     }
 }
 
@@ -140,6 +174,12 @@ mod tests {
         future.learn(cache, number, keys.iter(), Some(&slots));
     }
 
+    fn take(future: &mut Future, number: u32) -> Vec<Option<u32>> {
+        let mut next = Vec::new();
+        future.take(number, &mut next);
+        next.into_iter().map(|code| Future::known(number, code)).collect()
+    }
+
     #[test]
     fn each_key_knows_its_next_mini_batch() {
         let mut cache = Cache::new(4, 4);
@@ -148,12 +188,12 @@ mod tests {
         for (number, batch) in batches.iter().enumerate() {
             learn(&mut future, &mut cache, number as u32, batch);
         }
-        assert_eq!(future.take(0, batches[0].iter()), [2, 1]);
-        assert_eq!(future.take(1, batches[1].iter()), [2, NEVER]);
+        assert_eq!(take(&mut future, 0), [Some(2), Some(1)]);
+        assert_eq!(take(&mut future, 1), [Some(2), None]);
         learn(&mut future, &mut cache, 3, &batches[1]);
-        assert_eq!(future.take(2, batches[2].iter()), [NEVER, 3]);
-        assert_eq!(future.take(3, batches[1].iter()), [NEVER, NEVER]);
-        assert!(future.last.is_empty());
+        assert_eq!(take(&mut future, 2), [None, Some(3)]);
+        assert_eq!(take(&mut future, 3), [None, None]);
+        assert!(future.next.is_empty());
     }
 
     #[test]
@@ -174,7 +214,57 @@ mod tests {
         future.learn(&mut cache, 0, keys(&[1]).iter(), None);
         learn(&mut future, &mut cache, 1, &keys(&[1]));
         learn(&mut future, &mut cache, 2, &keys(&[1]));
-        assert!(future.take(0, keys(&[1]).iter()).is_empty());
-        assert_eq!(future.take(1, keys(&[1]).iter()), [2]);
+        assert_eq!(take(&mut future, 0), []);
+        assert_eq!(take(&mut future, 1), [Some(2)]);
+    }
+
+    #[test]
+    fn codes_come_around_and_so_do_positions() {
+        for first in [0, CODES - 2, CODES - 1, CODES, 3 * CODES - 1] {
+            for ahead in [1, 2, 77, CODES - 2] {
+                let number = first + ahead;
+                assert_eq!(Future::known(first, code_of(number)), Some(number));
+            }
+        }
+        let mut cache = Cache::new(4, 4);
+        let mut future = Future { first: u32::MAX - 1, ..Future::default() };
+        for number in CODES - 2..CODES + 3 {
+            learn(&mut future, &mut cache, number, &keys(&[1, 2]));
+        }
+        for number in CODES - 2..CODES + 2 {
+            assert_eq!(take(&mut future, number), [Some(number + 1); 2]);
+        }
+        assert_eq!(take(&mut future, CODES + 2), [None; 2]);
+    }
+
+    /// Beside a plain map: of keys as many as it was made for few are forgotten, none is taken for
+    /// another one, and its bytes stay within the bound.
+    #[test]
+    fn agrees_with_a_plain_map_but_for_few() {
+        const KEYS: u64 = 3000;
+        let (mut cache, mut future) = (Cache::new(1, 8), Future::default());
+        let mut random = stepwell_base::random::Stream::named(1, b"future");
+        let (mut uses, mut known, mut forgotten) = (Vec::<Vec<u64>>::new(), 0, 0);
+        for number in 0..300 {
+            let mut batch: Vec<u64> = (0..KEYS).map(|_| random.next_u64() % (4 * KEYS)).collect();
+            batch.sort_unstable();
+            batch.dedup();
+            learn(&mut future, &mut cache, number, &keys(&batch));
+            uses.push(batch);
+            let Some(number) = number.checked_sub(8) else { continue };
+            let found = take(&mut future, number);
+            for (key, found) in uses[number as usize].iter().zip(found) {
+                let is_used = |batch: &&Vec<u64>| batch.binary_search(key).is_ok();
+                let later = &uses[number as usize + 1..];
+                let next = later.iter().take_while(|batch| !is_used(batch)).count();
+                let next = (next < later.len()).then(|| number + 1 + next as u32);
+                assert!(found.is_none() || found == next || number < 8, "key {key}");
+                known += 1;
+                forgotten += u64::from(found != next && number >= 8);
+            }
+        }
+        assert!(forgotten * 50 < known, "{forgotten} of {known}");
+        let taken = future.words.len() * 8 + future.next.capacity() * 2;
+        assert!(taken as u64 <= Future::bytes_max(9 * KEYS), "{taken}");
     }
 }

@@ -23,6 +23,7 @@ mod group;
 mod harvest;
 mod hierarchy;
 mod life;
+mod lines;
 mod planner;
 mod pull;
 mod request;

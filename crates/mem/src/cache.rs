@@ -41,6 +41,8 @@ pub struct Placed {
     pub slot: SlotIndex,
     /// The row that lay there.
     pub victim: Option<Victim>,
+    /// The batch that uses that row next, as far as is known.
+    pub next_use: Option<u32>,
 }
 
 /// Why a key gets no slot.
@@ -200,13 +202,14 @@ impl Cache {
     /// When every slot is pinned, or the index has no room for this very key.
     pub fn place(&mut self, key: Key) -> Result<Placed, NoPlace> {
         let (slot, victim) = self.free_slot().ok_or(NoPlace::Pinned)?;
+        let next_use = victim.and_then(|_| self.next_use(slot));
         self.records.put(slot, key);
         self.records.pin(slot);
         self.pinned += 1;
         self.policy.admit(&mut self.records, slot);
         let crowded = |keys| NoPlace::Crowded { keys };
         self.index.insert(key, slot, |slot| self.records.key(slot)).map_err(crowded)?;
-        Ok(Placed { slot, victim })
+        Ok(Placed { slot, victim, next_use })
     }
 
     /// The key in `slot` is used next by batch number `batch`, as far as is known (or never). A

@@ -15,7 +15,7 @@ use stepwell_base::prefetch::prefetch_at;
 use stepwell_base::scatter::Scatter;
 use stepwell_ssd::Wanted;
 
-const WORDS: usize = 8;
+use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -33,7 +33,7 @@ pub(crate) struct Outlook {
 /// A word: the upper half of the hash above the number of the mini-batch; 0 for none, since
 /// numbers are counted from 1 here.
 fn word(hash: u64, number: u32) -> u64 {
-    hash >> 32 << 32 | u64::from(number + 1)
+    tag_of(hash) << 32 | u64::from(number + 1)
 }
 
 impl Outlook {
@@ -48,11 +48,10 @@ impl Outlook {
     }
 
     fn line(&self, hash: u64) -> usize {
-        ((u128::from(hash.rotate_right(32)) * self.lines.len() as u128) >> 64) as usize
+        line_of(hash, self.lines.len())
     }
 
-    /// Mini-batch `number`, which comes after all that were learned, uses `keys`, which have no
-    /// slot.
+    /// Mini-batch `number` uses `keys` next, which have no slot.
     pub(crate) fn learn(&self, number: u32, keys: impl Iterator<Item = Key>) {
         let now = self.now.load(Ordering::Relaxed);
         for key in keys {
@@ -63,7 +62,7 @@ impl Outlook {
             for place in line {
                 let known = place.load(Ordering::Relaxed);
                 let is_over = known as u32 <= now;
-                is_known |= !is_over && known >> 32 == hash >> 32;
+                is_known |= !is_over && known >> 32 == tag_of(hash);
                 if is_over {
                     vacant = vacant.or(Some(place));
                 }
@@ -92,15 +91,12 @@ impl Outlook {
 
     #[inline]
     fn next_use_in(&self, line: &Line, hash: u64) -> Option<u32> {
-        let (tag, now) = (hash >> 32, self.now.load(Ordering::Relaxed));
+        let (tag, now) = (tag_of(hash), self.now.load(Ordering::Relaxed));
         let words = line.0.iter().map(|word| word.load(Ordering::Relaxed));
         let mut wanted = words.filter(|word| word >> 32 == tag && *word as u32 > now);
         wanted.next().map(|word| word as u32 - 1)
     }
 }
-
-/// Keys whose lines are asked for before the first is looked at.
-const AT_ONCE: usize = 32;
 
 impl Wanted for Outlook {
     fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize)) {

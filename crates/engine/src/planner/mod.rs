@@ -62,6 +62,8 @@ pub struct Planner {
     policy: PolicyKind,
     horizon: usize,
     future: Future,
+    /// What the future says of each key of the mini-batch at hand.
+    next: Vec<u16>,
     /// Slot of each key of the mini-batch at hand, where it has one.
     found: Vec<Option<SlotIndex>>,
     /// Keys of it that have none.
@@ -90,6 +92,7 @@ impl Planner {
             policy,
             horizon,
             future: Future::default(),
+            next: Vec::new(),
             found: Vec::new(),
             missing: 0,
             counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
@@ -172,7 +175,7 @@ impl Planner {
     /// Bytes beside the slab for mini-batches of `keys` distinct keys, `horizon` of them known,
     /// and units of `unit` keys.
     pub fn bytes_max(keys: u64, horizon: u64, unit: u64) -> u64 {
-        let found = keys * size_of::<Option<SlotIndex>>() as u64;
+        let found = keys * (size_of::<Option<SlotIndex>>() + size_of::<u16>()) as u64;
         let counted = unit * size_of::<SlotIndex>() as u64;
         found + counted + Future::bytes_max(keys * horizon) + bytes_of_known_uses(keys * horizon)
     }
@@ -253,7 +256,7 @@ impl Planner {
     ) -> Result<()> {
         let count = asked.iter().map(|table| table.keys.len()).sum::<usize>();
         assert_eq!(self.found.len(), count, "`fits` was asked for this mini-batch");
-        let next = self.future.take(number, asked.iter().flat_map(|table| table.keys));
+        self.future.take(number, &mut self.next);
         self.keys_ahead -= count;
         if let Some(outlook) = &self.outlook {
             outlook.planned(number);
@@ -283,7 +286,8 @@ impl Planner {
                     }
                     None => self.fill(*key, *table, unit)?,
                 };
-                self.cache.expect(slot, next.get(index).copied().and_then(Future::known));
+                let next = self.next.get(index).and_then(|code| Future::known(number, *code));
+                self.cache.expect(slot, next);
                 slots.push(slot);
                 index += 1;
             }
@@ -329,6 +333,9 @@ impl Planner {
         let placed = placed?;
         if let Some(victim) = placed.victim {
             unit.evictions += 1;
+            if let (Some(outlook), Some(next)) = (&self.outlook, placed.next_use) {
+                outlook.learn(next, [victim.key].into_iter());
+            }
             if victim.dirty {
                 unit.victims.push(victim);
             }

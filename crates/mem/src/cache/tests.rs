@@ -134,7 +134,7 @@ fn plan(
         *pins += 1;
         return;
     }
-    let Ok(Placed { slot, victim }) = cache.place(Key(key)) else {
+    let Ok(Placed { slot, victim, .. }) = cache.place(Key(key)) else {
         assert_eq!(model.values().filter(|(_, pins, _)| *pins > 0).count(), slots);
         return;
     };
