@@ -27,10 +27,10 @@ use stepwell_base::rules::Rule;
 use stepwell_base::stage::Progress;
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Victim;
-use stepwell_ssd::{Harvest, Lookup, Reader, Ticket, Wanted};
+use stepwell_ssd::{Lookup, Reader, Ticket};
 
 use crate::group::TrafficCount;
-use crate::harvest::Basket;
+use crate::harvest::Harvester;
 use crate::staging::StagedRows;
 use crate::unit::Fill;
 use crate::{Group, Result};
@@ -51,11 +51,7 @@ pub struct Puller {
     /// None until the store has a row.
     reader: Option<Reader>,
     idle: Vec<Lookup>,
-    /// What came up beside other rows.
-    basket: Basket,
-    harvest: Harvest,
-    /// Which rows of `harvest` are on their way down.
-    staged_too: Vec<bool>,
+    harvester: Harvester,
 }
 
 /// A unit's fills under way.
@@ -79,11 +75,9 @@ impl Puller {
     /// A puller for `group`.
     pub fn new(group: Arc<Group>) -> Self {
         let piece_rows = (PIECE_BYTES / group.spec().row_bytes()).max(1);
-        let basket_rows = group.outlook.as_ref().map_or(0, |(rows, _)| *rows);
-        let basket = Basket::new(basket_rows, group.spec().row_lanes());
-        let (slots, idle, staged_too) = (Vec::new(), Vec::new(), Vec::new());
-        let (staged, reader, harvest) = (0, None, Harvest::default());
-        Self { group, staged, piece_rows, slots, reader, idle, basket, harvest, staged_too }
+        let harvester = Harvester::new(&group);
+        let (slots, idle) = (Vec::new(), Vec::new());
+        Self { group, staged: 0, piece_rows, slots, reader: None, idle, harvester }
     }
 
     /// Bytes of the read buffers, and of the lists for `units` units that bring `rows` rows
@@ -117,7 +111,7 @@ impl Puller {
         for (index, victim) in victims.iter().enumerate() {
             chunk.keys.push(victim.key);
             if self.group.rules.hold(Rule::ForgetHarvested) {
-                self.basket.forget(victim.key);
+                self.harvester.forget(victim.key);
             }
             let row = held.row(index);
             chunk.used.push(self.group.spec().history(row).used);
@@ -137,9 +131,7 @@ impl Puller {
         pull.missing.extend((0..).zip(&*fills).filter(|(_, f)| !f.from_below).map(|(at, _)| at));
         if self.reader.is_none() && !self.group.store.is_empty() {
             let mut reader = self.group.store.reader()?;
-            if let Some((_, outlook)) = &self.group.outlook {
-                reader.harvest(Arc::clone(outlook) as Arc<dyn Wanted>);
-            }
+            self.harvester.look_with(&mut reader);
             self.reader = Some(reader);
         }
         Ok(pull)
@@ -181,12 +173,8 @@ impl Puller {
             return Ok(!next.is_empty());
         };
         if !next.is_empty() && reader.in_flight() < PIECES {
-            let taken = take_harvested(
-                &mut self.basket,
-                &self.group,
-                &mut pull.missing[next.clone()],
-                fills,
-            );
+            let places = &mut pull.missing[next.clone()];
+            let taken = self.harvester.fill(&self.group, places, fills);
             pull.asked = next.end;
             let next = next.start + taken..next.end;
             if next.is_empty() {
@@ -216,32 +204,8 @@ impl Puller {
     pub fn advance(&mut self, wait: bool) -> Result<()> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.advance(wait)?;
-        reader.take_harvest(&mut self.harvest);
-        self.keep_harvest();
+        self.harvester.keep(reader, &self.group);
         Ok(())
-    }
-
-    /// Puts what was found beside other rows into the basket, where it is the newest.
-    fn keep_harvest(&mut self) {
-        let (Some(reader), Some((_, outlook))) = (&self.reader, &self.group.outlook) else {
-            return;
-        };
-        let Self { harvest, basket, staged_too, .. } = self;
-        if harvest.keys.is_empty() {
-            return;
-        }
-        // Staged rows first: what landed before has another place in the index by then.
-        staged_too.clear();
-        staged_too.resize(harvest.keys.len(), false);
-        self.group.staging.forward(harvest.keys.iter(), |at, _| staged_too[at] = true);
-        let (now, row_bytes) = (outlook.now(), self.group.spec().row_bytes());
-        reader.live(harvest, |at, is_live| {
-            let key = harvest.keys[at];
-            if let (true, false, Some(next)) = (is_live, staged_too[at], outlook.next_use(key)) {
-                basket.put(key, next, &harvest.rows[at * row_bytes..(at + 1) * row_bytes], now);
-            }
-        });
-        self.group.traffic.harvested(basket.take_count());
     }
 
     /// Fills the slots of `places` from what was found, or with initial values.
@@ -271,27 +235,4 @@ impl Puller {
         }
         group.traffic.pulled(count);
     }
-}
-
-/// Fills the slots of those of `places` whose rows came up already, which go first then; how many.
-fn take_harvested(
-    basket: &mut Basket,
-    group: &Group,
-    places: &mut [u32],
-    fills: &mut [Fill],
-) -> usize {
-    let mut taken = 0;
-    for at in 0..places.len() {
-        let fill = &mut fills[places[at] as usize];
-        let Some(row) = basket.take(fill.key) else { continue };
-        let slots = [fill.slot];
-        group.slab.hold(&slots).rows_mut().row(0).copy_from_slice(row);
-        fill.from_below = true;
-        places.swap(at, taken);
-        taken += 1;
-    }
-    let refilled = taken as u64;
-    group.traffic.pulled(TrafficCount { refilled, ..TrafficCount::default() });
-    group.traffic.harvested(basket.take_count());
-    taken
 }

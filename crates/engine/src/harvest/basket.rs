@@ -1,22 +1,52 @@
 //! Rows that wait for their fills.
+//!
+//! How       Rows lie in numbered places. A table of lines of eight words finds a key's place: a
+//!           word is half of the key's hash above the place; the place has the whole key. A row
+//!           whose line is full finds no room. Places with rows of one mini-batch are linked, so
+//!           that those whose use is over, or farthest, are at hand.
+//! Cost      One line of memory to find a key, two or three to put or take its row.
+//! Bounds    All memory is asked for at once, and touched as it is used.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
 use stepwell_base::Key;
+use stepwell_base::prefetch::prefetch_at;
+use stepwell_base::scatter::Scatter;
+
+use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// Words for two rows.
+const WORDS_FOR_TWO: usize = 3;
+
+/// What is kept of a place beside key and row.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    /// The mini-batch that uses its row next.
+    next_use: u32,
+    /// Its neighbours among the rows of that mini-batch; of a vacant place the next vacant one.
+    before: u32,
+    after: u32,
+}
 
 /// Rows of one table group that came up early, at most so many. Where there are too many, those
 /// whose use is over go first, then those that are used last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Basket {
     rows_max: usize,
     row_lanes: usize,
-    by_key: HashMap<Key, u32>,
-    /// Next use and number of each row.
-    by_use: BTreeSet<(u32, u32)>,
-    entries: Vec<(Key, u32)>,
-    lanes: Vec<f32>, // (entries, row_lanes)
-    free: Vec<u32>,
+    rows: usize,
+    /// Of a row's line: half of its key's hash above its place, which is counted from 1.
+    words: Box<[u64]>, // (lines, WORDS)
+    keys: Vec<Key>,
+    links: Vec<Links>,
+    lanes: Box<[f32]>, // (rows_max, row_lanes)
+    /// The first place with a row of each mini-batch.
+    by_use: BTreeMap<u32, u32>,
+    /// The first vacant one of the places that had a row before.
+    vacant: u32,
     count: BasketCount,
 }
 
@@ -31,27 +61,46 @@ pub(crate) struct BasketCount {
     pub dropped: u64,
 }
 
+/// Lines for `rows` rows.
+fn lines_for(rows: usize) -> usize {
+    (rows * WORDS_FOR_TWO / 2).div_ceil(WORDS).max(1)
+}
+
 impl Basket {
     /// A basket for `rows_max` rows.
     pub(crate) fn new(rows_max: usize, row_lanes: usize) -> Self {
-        Self { rows_max, row_lanes, ..Self::default() }
+        assert!(rows_max < NONE as usize, "places are numbered");
+        Self {
+            rows_max,
+            row_lanes,
+            rows: 0,
+            words: vec![0; lines_for(rows_max) * WORDS].into(),
+            keys: Vec::with_capacity(rows_max),
+            links: Vec::with_capacity(rows_max),
+            lanes: vec![0.0; rows_max * row_lanes].into(),
+            by_use: BTreeMap::new(),
+            vacant: NONE,
+            count: BasketCount::default(),
+        }
     }
 
-    /// Bytes of a row with all that is kept of it, at most.
-    pub(crate) fn row_bytes(row_lanes: usize) -> u64 {
-        // Lists and maps double when they grow: as much again is unused.
-        let lists = row_lanes * size_of::<f32>() + size_of::<(Key, u32)>() + size_of::<u32>();
-        // It doubles where more than half of its room was ever used, removed entries included, and
-        // the old one is there meanwhile.
-        let map = 6 * (size_of::<(Key, u32)>() + 1) * 8 / 7;
+    /// Bytes of `rows` rows with all that is kept of them, used by so many mini-batches at most.
+    pub(crate) fn bytes_max(rows: usize, row_lanes: usize, mini_batches: usize) -> u64 {
         // Half of a B-tree's nodes may be empty.
-        let tree = 3 * size_of::<(u32, u32)>();
-        (2 * lists + map + tree) as u64
+        let tree = 3 * size_of::<(u32, u32)>() * mini_batches.min(rows);
+        (rows * Self::row_bytes(row_lanes) + lines_for(0) * WORDS * size_of::<u64>() + tree) as u64
+    }
+
+    /// Bytes of a row with what is kept of it.
+    pub(super) const fn row_bytes(row_lanes: usize) -> usize {
+        let words = WORDS_FOR_TWO * size_of::<u64>() / 2;
+        row_lanes * size_of::<f32>() + size_of::<Key>() + size_of::<Links>() + words
     }
 
     /// Rows that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.by_key.len()
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.rows
     }
 
     /// What was counted since the last time.
@@ -59,63 +108,130 @@ impl Basket {
         std::mem::take(&mut self.count)
     }
 
+    /// The first word of the line of a hash.
+    fn line(&self, hash: u64) -> usize {
+        line_of(hash, self.words.len() / WORDS) * WORDS
+    }
+
+    /// The word that says where the row of a key lies, and its place.
+    fn find(&self, key: Key, hash: u64) -> Option<(usize, u32)> {
+        let (line, tag) = (self.line(hash), tag_of(hash));
+        let words = self.words[line..line + WORDS].iter().zip(line..);
+        let mut same = words.filter(|(word, _)| **word >> 32 == tag && **word as u32 > 0);
+        let place = |(word, at): (&u64, usize)| (at, *word as u32 - 1);
+        same.by_ref().map(place).find(|(_, place)| self.keys[*place as usize] == key)
+    }
+
     /// The row of `key`, which mini-batch `next` will use, is `row`. Before mini-batch `now` all is
     /// planned.
     pub(crate) fn put(&mut self, key: Key, next: u32, row: &[u8], now: u32) {
-        if self.rows_max == 0 || self.by_key.contains_key(&key) {
+        let hash = Scatter::KNOWN.of(key);
+        if self.rows_max == 0 || self.find(key, hash).is_some() {
             return;
         }
-        if self.len() == self.rows_max && !self.make_room(next, now) {
+        if self.rows == self.rows_max && !self.make_room(next, now) {
             self.count.dropped += 1;
             return;
         }
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.entries.push((key, next));
-            self.lanes.resize(self.entries.len() * self.row_lanes, 0.0);
-            self.entries.len() as u32 - 1
-        });
-        self.entries[at as usize] = (key, next);
-        let start = at as usize * self.row_lanes;
+        let line = self.line(hash);
+        let Some(at) = (line..line + WORDS).find(|at| self.words[*at] as u32 == 0) else {
+            self.count.dropped += 1;
+            return;
+        };
+        let place = self.place_for(key, next);
+        self.words[at] = tag_of(hash) << 32 | u64::from(place + 1);
+        let start = place as usize * self.row_lanes;
         let lanes = &mut self.lanes[start..start + self.row_lanes];
         bytemuck::cast_slice_mut(lanes).copy_from_slice(row);
-        self.by_key.insert(key, at);
-        self.by_use.insert((next, at));
+        self.rows += 1;
         self.count.harvested += 1;
+    }
+
+    /// A vacant place, which is the first of those of mini-batch `next` from now on.
+    fn place_for(&mut self, key: Key, next: u32) -> u32 {
+        let mut place = self.vacant;
+        if place == NONE {
+            place = self.keys.len() as u32;
+            self.keys.push(key);
+            self.links.push(Links { next_use: next, before: NONE, after: NONE });
+        } else {
+            self.vacant = self.links[place as usize].after;
+        }
+        let after = self.by_use.insert(next, place).unwrap_or(NONE);
+        if let Some(links) = self.links.get_mut(after as usize) {
+            links.before = place;
+        }
+        self.keys[place as usize] = key;
+        self.links[place as usize] = Links { next_use: next, before: NONE, after };
+        place
     }
 
     /// Lets a row go that is less useful than one that mini-batch `next` uses; false where there is
     /// none.
     fn make_room(&mut self, next: u32, now: u32) -> bool {
-        let over = self.by_use.first().filter(|(used, _)| *used < now);
-        let last = self.by_use.last().filter(|(used, _)| *used > next);
-        let Some((_, at)) = over.or(last).copied() else { return false };
-        self.forget(self.entries[at as usize].0);
+        let over = self.by_use.first_key_value().filter(|(used, _)| **used < now);
+        let last = self.by_use.last_key_value().filter(|(used, _)| **used > next);
+        let Some((_, place)) = over.or(last) else { return false };
+        self.forget(self.keys[*place as usize]);
         self.count.dropped += 1;
         true
     }
 
-    /// The row of `key`, which goes.
-    pub(crate) fn take(&mut self, key: Key) -> Option<&[f32]> {
-        if self.by_key.is_empty() {
-            return None;
+    /// Says of those of `keys` whose rows are here their number and the place.
+    pub(crate) fn find_each(&self, keys: impl Iterator<Item = Key>, found: &mut Vec<(u32, u32)>) {
+        if self.rows == 0 {
+            return;
         }
-        let at = self.remove(key)? as usize;
+        let (mut keys, mut count) = (keys.fuse(), 0);
+        let mut ahead = [(Key(0), 0); AT_ONCE];
+        loop {
+            let mut asked = 0;
+            for (place, key) in ahead.iter_mut().zip(keys.by_ref()) {
+                *place = (key, Scatter::KNOWN.of(key));
+                prefetch_at(&self.words, self.line(place.1));
+                asked += 1;
+            }
+            for ((key, hash), number) in ahead[..asked].iter().zip(count..) {
+                found.extend(self.find(*key, *hash).map(|(_, place)| (number, place)));
+            }
+            count += asked as u32;
+            if asked < AT_ONCE {
+                return;
+            }
+        }
+    }
+
+    /// The row in a place, which [`Basket::find_each`] named, and which goes.
+    pub(crate) fn take(&mut self, place: u32) -> &[f32] {
+        self.forget(self.keys[place as usize]);
         self.count.used += 1;
-        Some(&self.lanes[at * self.row_lanes..(at + 1) * self.row_lanes])
+        let start = place as usize * self.row_lanes;
+        &self.lanes[start..start + self.row_lanes]
     }
 
-    /// The store's row of `key` will be another one.
+    /// The store's row of `key` will be another one, or nobody needs it.
     pub(crate) fn forget(&mut self, key: Key) {
-        if !self.by_key.is_empty() {
-            self.remove(key);
+        if self.rows == 0 {
+            return;
         }
+        let Some((word, place)) = self.find(key, Scatter::KNOWN.of(key)) else { return };
+        self.words[word] = 0;
+        self.rows -= 1;
+        self.unlink(place);
     }
 
-    fn remove(&mut self, key: Key) -> Option<u32> {
-        let at = self.by_key.remove(&key)?;
-        self.by_use.remove(&(self.entries[at as usize].1, at));
-        self.free.push(at);
-        Some(at)
+    fn unlink(&mut self, place: u32) {
+        let Links { next_use, before, after } = self.links[place as usize];
+        if let Some(links) = self.links.get_mut(after as usize) {
+            links.before = before;
+        }
+        match self.links.get_mut(before as usize) {
+            Some(links) => links.after = after,
+            None if after == NONE => drop(self.by_use.remove(&next_use)),
+            None => drop(self.by_use.insert(next_use, after)),
+        }
+        self.links[place as usize].after = self.vacant;
+        self.vacant = place;
     }
 }
 
@@ -127,17 +243,25 @@ mod tests {
         bytemuck::cast([value, -value])
     }
 
+    fn take(basket: &mut Basket, key: u64) -> Option<Vec<f32>> {
+        let mut found = Vec::new();
+        basket.find_each([Key(key)].into_iter(), &mut found);
+        let (number, place) = found.pop()?;
+        assert!(number == 0 && found.is_empty());
+        Some(basket.take(place).to_vec())
+    }
+
     #[test]
     fn rows_wait_until_they_are_taken_or_forgotten() {
         let mut basket = Basket::new(4, 2);
-        assert_eq!(basket.take(Key(1)), None);
+        assert_eq!(take(&mut basket, 1), None);
         basket.put(Key(1), 5, &row(1.0), 0);
         basket.put(Key(2), 5, &row(2.0), 0);
         basket.forget(Key(2));
-        assert_eq!(basket.take(Key(1)), Some(&[1.0, -1.0][..]));
+        assert_eq!(take(&mut basket, 1), Some(vec![1.0, -1.0]));
         assert_eq!(basket.len(), 0);
-        assert_eq!(basket.take(Key(1)), None);
-        assert_eq!(basket.take(Key(2)), None);
+        assert_eq!(take(&mut basket, 1), None);
+        assert_eq!(take(&mut basket, 2), None);
         let count = BasketCount { harvested: 2, used: 1, dropped: 0 };
         assert_eq!(basket.take_count(), count);
     }
@@ -150,13 +274,13 @@ mod tests {
         // Later than both: it finds no room.
         basket.put(Key(3), 10, &row(3.0), 0);
         assert_eq!(basket.len(), 2);
-        assert_eq!(basket.take(Key(3)), None);
+        assert_eq!(take(&mut basket, 3), None);
         basket.put(Key(4), 4, &row(4.0), 0);
-        assert_eq!(basket.take(Key(2)), None);
+        assert_eq!(take(&mut basket, 2), None);
         basket.put(Key(5), 20, &row(5.0), 4);
-        assert_eq!(basket.take(Key(1)), None, "its mini-batch was planned");
-        assert_eq!(basket.take(Key(5)), Some(&[5.0, -5.0][..]));
-        assert_eq!(basket.take(Key(4)), Some(&[4.0, -4.0][..]));
+        assert_eq!(take(&mut basket, 1), None, "its mini-batch was planned");
+        assert_eq!(take(&mut basket, 5), Some(vec![5.0, -5.0]));
+        assert_eq!(take(&mut basket, 4), Some(vec![4.0, -4.0]));
         assert_eq!(basket.take_count().dropped, 3);
     }
 
@@ -165,5 +289,42 @@ mod tests {
         let mut basket = Basket::new(0, 2);
         basket.put(Key(1), 3, &row(1.0), 0);
         assert_eq!(basket.len(), 0);
+    }
+
+    /// Beside a plain map, in which rows wait by key.
+    #[test]
+    fn agrees_with_a_plain_map() {
+        const ROWS: usize = 300;
+        let mut random = stepwell_base::random::Stream::named(1, b"basket");
+        let (mut basket, mut plain) = (Basket::new(ROWS, 2), BTreeMap::new());
+        let mut missed = 0;
+        for now in 0..20_000u32 {
+            let key = random.next_u64() % 600;
+            match random.next_u64() % 4 {
+                0 => {
+                    assert_eq!(take(&mut basket, key), plain.remove(&key));
+                }
+                1 => {
+                    basket.forget(Key(key));
+                    plain.remove(&key);
+                }
+                _ if plain.len() < ROWS && !plain.contains_key(&key) => {
+                    let value = now as f32;
+                    basket.put(Key(key), now + (key % 9) as u32, &row(value), now);
+                    match basket.len() > plain.len() {
+                        true => drop(plain.insert(key, vec![value, -value])),
+                        false => missed += 1,
+                    }
+                }
+                _ => {}
+            }
+            assert_eq!(basket.len(), plain.len());
+        }
+        let after = |place: &u32| Some(basket.links[*place as usize].after);
+        let after = |place: &u32| after(place).filter(|place| *place != NONE);
+        let rows_of = |first: &u32| std::iter::successors(Some(*first), after).count();
+        let listed: usize = basket.by_use.values().map(rows_of).sum();
+        assert_eq!(listed, plain.len());
+        assert!(missed < 100, "{missed} found no room in their lines");
     }
 }

@@ -4,7 +4,8 @@
 //!           tend to be needed together again. The planner knows the keys of coming mini-batches,
 //!           so of each page that is read, every row that is wanted soon comes up with it.
 //! How       [`Outlook`] says which keys are wanted and when: the planner writes it, the puller's
-//!           reader looks into it. [`Basket`] has the rows until their fills come.
+//!           reader looks into it. [`Basket`] has the rows until their fills come,
+//!           and [`Harvester`] goes between them.
 //! Invariants  A row in the basket is the one that the store has. It is put there only where it is
 //!           not on its way down and the index names the very place where it was found, in this
 //!           order: what is not staged when one looks, and landed before, has another place by
@@ -14,26 +15,27 @@
 //! Bounds    A number of bytes, which both have together.
 
 mod basket;
+mod harvester;
 mod outlook;
 
-pub(crate) use self::basket::{Basket, BasketCount};
+use self::basket::Basket;
+pub(crate) use self::basket::BasketCount;
+pub(crate) use self::harvester::Harvester;
 pub(crate) use self::outlook::Outlook;
 
 /// Keys that an outlook has room for, for each row of a basket.
-const KEYS_PER_ROW: usize = 8;
+const KEYS_PER_ROW: usize = 4;
 
-/// Bytes of `rows` rows of a basket, with the outlook on it.
-pub(crate) fn bytes_max(rows: usize, row_lanes: usize) -> u64 {
-    rows as u64 * row_bytes(row_lanes)
-}
-
-fn row_bytes(row_lanes: usize) -> u64 {
-    Basket::row_bytes(row_lanes) + (KEYS_PER_ROW * Outlook::KEY_BYTES) as u64
+/// Bytes of `rows` rows of a basket, with the outlook on it, which knows so many mini-batches.
+pub(crate) fn bytes_max(rows: usize, row_lanes: usize, mini_batches: usize) -> u64 {
+    let outlook = (rows * KEYS_PER_ROW * Outlook::KEY_BYTES) as u64;
+    Basket::bytes_max(rows, row_lanes, mini_batches) + outlook
 }
 
 /// Rows of a basket of so many lanes that `bytes` bytes hold with the outlook on it.
 pub(crate) fn rows_within(bytes: u64, row_lanes: usize) -> usize {
-    usize::try_from(bytes / row_bytes(row_lanes)).unwrap_or(usize::MAX).min(1 << 28)
+    let row = Basket::row_bytes(row_lanes) + KEYS_PER_ROW * Outlook::KEY_BYTES;
+    usize::try_from(bytes / row as u64).unwrap_or(usize::MAX).min(1 << 28)
 }
 
 /// An outlook for a basket of `rows` rows.

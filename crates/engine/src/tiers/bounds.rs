@@ -104,7 +104,7 @@ impl TierPlan {
         let harvest = self.groups.iter().map(|group| {
             let (rows, spec) = (group.harvest_rows, &group.spec);
             let lists = if rows > 0 { Harvest::bytes_max(spec.row_bytes()) } else { 0 };
-            harvest::bytes_max(rows, spec.row_lanes()) + lists
+            harvest::bytes_max(rows, spec.row_lanes(), self.options.horizon + 2) + lists
         });
         let rows: usize = self.groups.iter().map(|group| group.harvest_rows).sum();
         let why = format!("tiers.harvest: {rows} rows beside others, and what is wanted");

@@ -1,0 +1,98 @@
+//! What the puller does with rows that came up beside others.
+
+use std::sync::Arc;
+
+use stepwell_base::{Key, SlotIndex};
+use stepwell_ssd::{Harvest, Reader, Wanted};
+
+use super::{Basket, Outlook};
+use crate::Group;
+use crate::group::TrafficCount;
+use crate::unit::Fill;
+
+/// Rows of one table group from the pages that brought them to their slots.
+#[derive(Debug)]
+pub(crate) struct Harvester {
+    basket: Basket,
+    outlook: Option<Arc<Outlook>>,
+    harvest: Harvest,
+    /// Which rows of `harvest` are on their way down.
+    staged_too: Vec<bool>,
+    /// Fills whose rows are here, and where.
+    found: Vec<(u32, u32)>,
+    slots: Vec<SlotIndex>,
+}
+
+impl Harvester {
+    /// One for `group`.
+    pub(crate) fn new(group: &Group) -> Self {
+        let (rows, outlook) = group.outlook.clone().unzip();
+        Self {
+            basket: Basket::new(rows.unwrap_or(0), group.spec().row_lanes()),
+            outlook,
+            harvest: Harvest::default(),
+            staged_too: Vec::new(),
+            found: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+
+    /// Has `reader` look for rows that are wanted.
+    pub(crate) fn look_with(&self, reader: &mut Reader) {
+        if let Some(outlook) = &self.outlook {
+            reader.harvest(Arc::clone(outlook) as Arc<dyn Wanted>);
+        }
+    }
+
+    /// The row of `key` is on its way down: the store's will be another one.
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.basket.forget(key);
+    }
+
+    /// Keeps what `reader` found beside other rows, where it is the newest.
+    pub(crate) fn keep(&mut self, reader: &mut Reader, group: &Group) {
+        let Some(outlook) = &self.outlook else { return };
+        let Self { harvest, basket, staged_too, .. } = self;
+        reader.take_harvest(harvest);
+        if harvest.keys.is_empty() {
+            return;
+        }
+        // Staged rows first: what landed before has another place in the index by then.
+        staged_too.clear();
+        staged_too.resize(harvest.keys.len(), false);
+        group.staging.forward(harvest.keys.iter(), |at, _| staged_too[at] = true);
+        let (now, row_bytes) = (outlook.now(), group.spec().row_bytes());
+        reader.live(harvest, |at, is_live| {
+            let key = harvest.keys[at];
+            if let (true, false, Some(next)) = (is_live, staged_too[at], outlook.next_use(key)) {
+                basket.put(key, next, &harvest.rows[at * row_bytes..(at + 1) * row_bytes], now);
+            }
+        });
+        group.traffic.harvested(basket.take_count());
+    }
+
+    /// Fills the slots of those of `places` whose rows came up already, which go first then; how
+    /// many.
+    pub(crate) fn fill(&mut self, group: &Group, places: &mut [u32], fills: &mut [Fill]) -> usize {
+        let Self { basket, found, slots, .. } = self;
+        found.clear();
+        basket.find_each(places.iter().map(|place| fills[*place as usize].key), found);
+        if found.is_empty() {
+            return 0;
+        }
+        slots.clear();
+        slots.extend(found.iter().map(|(at, _)| fills[places[*at as usize] as usize].slot));
+        let mut held = group.slab.hold(slots);
+        let mut rows = held.rows_mut();
+        for (number, (at, place)) in found.iter().enumerate() {
+            rows.row(number).copy_from_slice(basket.take(*place));
+            fills[places[*at as usize] as usize].from_below = true;
+            // They ascend, so what was swapped there before has not been looked at.
+            places.swap(*at as usize, number);
+        }
+        let refilled = found.len() as u64;
+        group.traffic.pulled(TrafficCount { refilled, ..TrafficCount::default() });
+        group.traffic.harvested(basket.take_count());
+        found.len()
+    }
+}
