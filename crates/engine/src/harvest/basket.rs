@@ -18,8 +18,8 @@ use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
 /// No place.
 const NONE: u32 = u32::MAX;
 
-/// Words for two rows.
-const WORDS_FOR_TWO: usize = 3;
+/// Words for each row: then few lines are full.
+const WORDS_PER_ROW: usize = 2;
 
 /// What is kept of a place beside key and row.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub(crate) struct BasketCount {
 
 /// Lines for `rows` rows.
 fn lines_for(rows: usize) -> usize {
-    (rows * WORDS_FOR_TWO / 2).div_ceil(WORDS).max(1)
+    (rows * WORDS_PER_ROW).div_ceil(WORDS).max(1)
 }
 
 impl Basket {
@@ -88,12 +88,12 @@ impl Basket {
     pub(crate) fn bytes_max(rows: usize, row_lanes: usize, mini_batches: usize) -> u64 {
         // Half of a B-tree's nodes may be empty.
         let tree = 3 * size_of::<(u32, u32)>() * mini_batches.min(rows);
-        (rows * Self::row_bytes(row_lanes) + lines_for(0) * WORDS * size_of::<u64>() + tree) as u64
+        (rows * Self::row_bytes(row_lanes) + WORDS * size_of::<u64>() + tree) as u64
     }
 
     /// Bytes of a row with what is kept of it.
     pub(super) const fn row_bytes(row_lanes: usize) -> usize {
-        let words = WORDS_FOR_TWO * size_of::<u64>() / 2;
+        let words = WORDS_PER_ROW * size_of::<u64>();
         row_lanes * size_of::<f32>() + size_of::<Key>() + size_of::<Links>() + words
     }
 
@@ -325,6 +325,6 @@ mod tests {
         let rows_of = |first: &u32| std::iter::successors(Some(*first), after).count();
         let listed: usize = basket.by_use.values().map(rows_of).sum();
         assert_eq!(listed, plain.len());
-        assert!(missed < 100, "{missed} found no room in their lines");
+        assert!(missed < 200, "{missed} found no room in their lines");
     }
 }
