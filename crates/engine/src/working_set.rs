@@ -4,6 +4,7 @@ use stepwell_base::SlotIndex;
 use stepwell_mem::Occurrence;
 
 use crate::Request;
+use crate::request::BagsByRow;
 
 /// The rows of one mini-batch in one table, by their number in the request.
 #[derive(Debug, Default)]
@@ -12,6 +13,8 @@ pub struct WorkingSet {
     pub(crate) slots: Vec<SlotIndex>,
     /// How each row occurred where it was trained, empty where it was only read. // (rows)
     pub(crate) occurrences: Vec<Occurrence>,
+    /// The bags of each row where it will be trained.
+    pub(crate) bags: BagsByRow,
 }
 
 impl WorkingSet {
@@ -19,11 +22,14 @@ impl WorkingSet {
     pub fn clear(&mut self) {
         self.slots.clear();
         self.occurrences.clear();
+        self.bags.clear();
     }
 
-    /// Bytes of the working set of `rows` rows.
-    pub fn bytes_max(rows: u64) -> u64 {
-        rows * (size_of::<SlotIndex>() + size_of::<Occurrence>()) as u64
+    /// Bytes of the working set of `rows` rows that occur once each; whether rows are multiplied
+    /// before they are added.
+    pub fn bytes_max(rows: u64, weighed: bool) -> u64 {
+        let lists = rows * (size_of::<SlotIndex>() + size_of::<Occurrence>()) as u64;
+        lists + BagsByRow::bytes_max(rows, rows, weighed)
     }
 }
 

@@ -69,19 +69,33 @@ impl Cargo for Examples {
 /// What the pipeline carries through the engine.
 pub(crate) type MiniBatch = stepwell_engine::MiniBatch<Examples>;
 
-/// The most bytes of a mini-batch of `examples` examples with so many dense features.
-pub(crate) fn mini_batch_bytes_max(examples: u64, dense: u64, features: &Features) -> u64 {
-    // The ends of bags are counted once, with the first table.
-    let mut bags = examples * features.fields();
-    let of_table = |(table, ids): (usize, u64)| {
-        let (ids, weighed) = (examples * ids, features.is_weighed(table));
-        let weight = if weighed { size_of::<f32>() } else { 0 };
-        let keys = ids * (size_of::<Key>() + weight) as u64;
-        let bags = std::mem::take(&mut bags);
-        keys + Request::bytes_max(bags, ids, weighed) + WorkingSet::bytes_max(ids)
-    };
-    let tables: u64 = features.ids_by_table().into_iter().enumerate().map(of_table).sum();
-    examples * (dense + 2) * 4 + tables
+/// The most bytes of mini-batches of a number of examples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MiniBatchBytes {
+    /// Of one that is known.
+    pub(crate) known: u64,
+    /// What it has beside, from plan to retire.
+    pub(crate) planned: u64,
+    /// Keys and weights of the one that is made.
+    pub(crate) gathered: u64,
+}
+
+impl MiniBatchBytes {
+    /// Those of `examples` examples with so many dense features.
+    pub(crate) fn new(examples: u64, dense: u64, features: &Features) -> Self {
+        let known = examples * (dense + 2) * size_of::<f32>() as u64;
+        let mut bytes = Self { known, planned: 0, gathered: 0 };
+        // The ends of bags are counted once, with the first table.
+        let mut bags = examples * features.fields();
+        for (table, ids) in features.ids_by_table().into_iter().enumerate() {
+            let (ids, weighed) = (examples * ids, features.is_weighed(table));
+            let weight = if weighed { size_of::<f32>() } else { 0 };
+            bytes.known += Request::bytes_max(std::mem::take(&mut bags), ids, weighed);
+            bytes.planned += WorkingSet::bytes_max(ids, weighed);
+            bytes.gathered += ids * (size_of::<Key>() + weight) as u64;
+        }
+        bytes
+    }
 }
 
 /// Something that happens between two mini-batches, in order with them.

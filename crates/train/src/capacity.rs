@@ -9,7 +9,7 @@ use stepwell_engine::{BATCHES_QUEUED, Load, SPARES, TableLoad, TableSpec, TierOp
 use stepwell_nn::Auc;
 use stepwell_settings::Config;
 
-use crate::batch::mini_batch_bytes_max;
+use crate::batch::MiniBatchBytes;
 use crate::models::{Model, named};
 use crate::step::Trainer;
 use crate::{Error, Result};
@@ -139,11 +139,17 @@ impl Capacity {
     fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
         let (batch, dense) = (config.batch() as u64, wanted.schema.dense as u64);
-        let bytes = mini_batch_bytes_max(batch, dense, wanted.model.features());
-        // Being cut, queued, known, planned, and coming back.
-        let held =
-            BATCHES_QUEUED + config.pipeline.horizon + config.pipeline.lookahead + 4 + SPARES;
-        budget.add("batches", bytes * held as u64, format!("{held} of {}", ByteCount(bytes)));
+        let bytes = MiniBatchBytes::new(batch, dense, wanted.model.features());
+        // Planned, and coming back.
+        let planned = config.pipeline.lookahead + 3 + SPARES;
+        // Being cut, queued, known.
+        let known = BATCHES_QUEUED + config.pipeline.horizon + 1 + planned;
+        let (of_known, of_planned) = (ByteCount(bytes.known), ByteCount(bytes.planned));
+        budget.add(
+            "batches",
+            bytes.known * known as u64 + bytes.planned * planned as u64 + bytes.gathered,
+            format!("{known} of {of_known}, {planned} planned with {of_planned} more"),
+        );
     }
 
     fn add_training(&self, budget: &mut Budget, wanted: &Wanted<'_>, load: &Load) -> Result<()> {

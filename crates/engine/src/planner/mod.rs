@@ -172,12 +172,14 @@ impl Planner {
         slots.div_ceil(WORD_SLOTS as u64) * size_of::<u64>() as u64
     }
 
-    /// Bytes beside the slab for mini-batches of `keys` distinct keys, `horizon` of them known,
-    /// and units of `unit` keys.
-    pub fn bytes_max(keys: u64, horizon: u64, unit: u64) -> u64 {
+    /// Bytes beside a slab of `slots` slots for mini-batches of `keys` distinct keys, `horizon` of
+    /// them known, and units of `unit` keys.
+    pub fn bytes_max(slots: u64, keys: u64, horizon: u64, unit: u64) -> u64 {
         let found = keys * (size_of::<Option<SlotIndex>>() + size_of::<u16>()) as u64;
         let counted = unit * size_of::<SlotIndex>() as u64;
-        found + counted + Future::bytes_max(keys * horizon) + bytes_of_known_uses(keys * horizon)
+        // Of those that are known, only rows in a slot are noted, and again while they are pinned.
+        let noted = (keys * horizon).min(2 * slots);
+        found + counted + Future::bytes_max(keys * horizon) + bytes_of_known_uses(noted)
     }
 
     /// The metadata, for inspection, checkpoints and digests.

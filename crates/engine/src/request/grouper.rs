@@ -32,7 +32,6 @@ pub struct Grouper {
     scatter: Scatter,
     table: Vec<Entry>, // a power of two
     turn: u32,
-    starts: Vec<u32>,
 }
 
 impl Default for Grouper {
@@ -43,13 +42,12 @@ impl Default for Grouper {
 
 impl Grouper {
     fn new(scatter: Scatter) -> Self {
-        Self { scatter, table: Vec::new(), turn: 0, starts: Vec::new() }
+        Self { scatter, table: Vec::new(), turn: 0 }
     }
 
     /// Bytes of the scratch table for mini-batches of `occurrences` ids.
     pub fn bytes_max(occurrences: u64) -> u64 {
         places_for(occurrences as usize) as u64 * size_of::<Entry>() as u64
-            + occurrences * size_of::<u32>() as u64
     }
 
     /// The request that asks for `bags`; O(occurrences).
@@ -70,15 +68,10 @@ impl Grouper {
         request.clear_rows();
         self.begin();
         self.number_rows(keys, salt, request);
-        match request.is_weighed() {
-            true => self.sort_bags::<true>(request),
-            false => self.sort_bags::<false>(request),
-        }
     }
 
     /// Makes every place vacant.
     fn begin(&mut self) {
-        self.starts.clear();
         self.turn = self.turn.wrapping_add(1);
         if self.turn == 0 {
             self.table.fill(Entry::default());
@@ -97,7 +90,6 @@ impl Grouper {
                 prefetch(&self.table[place_of(&self.scatter, ahead, self.table.len())]);
             }
             let row = self.row_of(key.salted(salt), request);
-            self.starts[row as usize] += 1;
             request.occurrence_rows.push(row);
         }
     }
@@ -113,7 +105,6 @@ impl Grouper {
         let row = request.distinct.len() as u32;
         *entry = Entry { key, turn: self.turn, row };
         request.distinct.push(key);
-        self.starts.push(0);
         if places_for(request.distinct.len()) > self.table.len() {
             self.grow(&request.distinct);
         }
@@ -143,32 +134,6 @@ impl Grouper {
                 return place;
             }
             place = (place + 1) & (self.table.len() - 1);
-        }
-    }
-
-    /// A counting sort of bags by row; stable, so bags stay in example order within a row.
-    fn sort_bags<const WEIGHED: bool>(&mut self, request: &mut Request) {
-        let mut end = 0;
-        request.row_ends.reserve_exact(self.starts.len());
-        for start in &mut self.starts {
-            let count = *start;
-            *start = end;
-            end += count;
-            request.row_ends.push(end);
-        }
-        request.bags.resize(request.occurrence_rows.len(), 0);
-        request.bag_factors.resize(request.factors.len(), 0.0);
-        let mut occurrence = 0;
-        for (bag, bag_end) in request.ends.iter().enumerate() {
-            while occurrence < *bag_end as usize {
-                let place = &mut self.starts[request.occurrence_rows[occurrence] as usize];
-                request.bags[*place as usize] = bag as u32;
-                if WEIGHED {
-                    request.bag_factors[*place as usize] = request.factors[occurrence];
-                }
-                *place += 1;
-                occurrence += 1;
-            }
         }
     }
 }
@@ -204,14 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn rows_know_their_bags_in_order() {
+    fn rows_are_numbered_as_their_keys_come() {
         let bags = bags(&[&[5, 6], &[], &[6], &[5, 5, 7]]);
         let request = Grouper::default().group(&bags);
         assert_eq!(request.distinct, [Key(5), Key(6), Key(7)]);
         assert_eq!(request.occurrence_rows, [0, 1, 1, 0, 0, 2]);
-        assert_eq!(request.bags_of(0), [0, 3, 3]);
-        assert_eq!(request.bags_of(1), [0, 2]);
-        assert_eq!(request.bags_of(2), [3]);
         assert_eq!(request.occurrences(1), 2..2);
     }
 

@@ -1,10 +1,11 @@
 //! What one mini-batch asks of one table: the requester's half of a look-up.
 //!
 //! Grouping is done once, when the mini-batch is made. After that nobody hashes a key again: the
-//! forward pass walks `occurrence_rows`, the update walks `bags` row by row, in example order, so
-//! that every sum has a fixed order. Where rows lie is the owner's half, a
+//! forward pass walks `occurrence_rows`, the update walks [`BagsByRow`], in example order, so that
+//! every sum has a fixed order. Where rows lie is the owner's half, a
 //! [`WorkingSet`](crate::WorkingSet).
 
+mod bags_by_row;
 mod grouper;
 mod pooling;
 
@@ -12,6 +13,7 @@ use std::ops::Range;
 
 use stepwell_base::Key;
 
+pub(crate) use self::bags_by_row::BagsByRow;
 pub use self::grouper::Grouper;
 pub use self::pooling::Pooling;
 
@@ -51,14 +53,8 @@ pub struct Request {
     pub distinct: Vec<Key>, // (rows)
     /// Row of each occurrence, as an index into `distinct`.
     pub occurrence_rows: Vec<u32>, // (occurrences)
-    /// Where each row's bags end in `bags`.
-    pub row_ends: Vec<u32>, // (rows)
-    /// Bags that contain the row, in example order; a bag stands here once per occurrence.
-    pub bags: Vec<u32>, // (occurrences)
     /// What the row of each occurrence is multiplied by; empty where that is 1 for all.
     pub factors: Vec<f32>, // (occurrences)
-    /// The same in the order of `bags`.
-    pub bag_factors: Vec<f32>, // (occurrences)
 }
 
 impl Request {
@@ -67,24 +63,6 @@ impl Request {
     pub fn occurrences(&self, bag: usize) -> Range<usize> {
         let start = if bag == 0 { 0 } else { self.ends[bag - 1] as usize };
         start..self.ends[bag] as usize
-    }
-
-    /// The bags of row `row`.
-    #[inline]
-    pub fn bags_of(&self, row: usize) -> &[u32] {
-        &self.bags[self.bag_range(row)]
-    }
-
-    /// Where the bags of row `row` lie in `bags`.
-    #[inline]
-    pub fn bag_range(&self, row: usize) -> Range<usize> {
-        self.bags_before(row)..self.row_ends[row] as usize
-    }
-
-    /// Bags of the rows before row `row`, each counted once per occurrence.
-    #[inline]
-    pub fn bags_before(&self, row: usize) -> usize {
-        if row == 0 { 0 } else { self.row_ends[row - 1] as usize }
     }
 
     /// Whether rows are multiplied before they are added.
@@ -120,17 +98,13 @@ impl Request {
     fn clear_rows(&mut self) {
         self.distinct.clear();
         self.occurrence_rows.clear();
-        self.row_ends.clear();
-        self.bags.clear();
-        self.bag_factors.clear();
     }
 
     /// Bytes of the request for `bags` bags of `occurrences` ids at most, every id being distinct;
     /// whether rows are multiplied.
     pub fn bytes_max(bags: u64, occurrences: u64, weighed: bool) -> u64 {
-        let per_row = size_of::<Key>() + size_of::<u32>();
-        let factors = if weighed { 2 * size_of::<f32>() } else { 0 };
-        let per_occurrence = per_row + 2 * size_of::<u32>() + factors;
+        let factor = if weighed { size_of::<f32>() } else { 0 };
+        let per_occurrence = size_of::<Key>() + size_of::<u32>() + factor;
         bags * size_of::<u32>() as u64 + occurrences * per_occurrence as u64
     }
 }

@@ -284,6 +284,7 @@ impl EmbeddingBags {
                 fields: &self.columns.of_fields[number],
                 columns: self.columns.count,
                 request: table.request,
+                bags: table.bags,
                 blocks,
                 gradients,
                 admissions: self.admissions[number].as_ref(),

@@ -221,10 +221,10 @@ struct BagGradients<'a> {
 impl<'a> BagGradients<'a> {
     #[inline(always)]
     fn new(update: &'a Update<'a>, dim: usize) -> Self {
-        let Update { fields: of_fields, columns, request, gradients, .. } = *update;
+        let Update { fields: of_fields, columns, bags, gradients, .. } = *update;
         Self {
-            bags: &request.bags,
-            factors: &request.bag_factors,
+            bags: &bags.bags,
+            factors: &bags.factors,
             d_x: gradients.d_x,
             d_first_order: gradients.d_first_order,
             labels: gradients.labels,

@@ -14,6 +14,7 @@ use super::blocks::Blocks;
 use super::sums::{Sums, SumsRoom};
 use super::workspaces::{Workspaces, refill};
 use super::{Gradients, Laps};
+use crate::request::BagsByRow;
 use crate::{Field, History, Request, TableSpec};
 
 /// Bags that one task takes, unless a row has more by itself.
@@ -28,6 +29,7 @@ pub(super) struct Update<'a> {
     /// Columns of the pooled embeddings.
     pub(super) columns: usize,
     pub(super) request: &'a Request,
+    pub(super) bags: &'a BagsByRow,
     pub(super) blocks: Blocks,
     pub(super) gradients: Gradients<'a>,
     /// Which rows may be updated, where not all may.
@@ -47,16 +49,16 @@ impl Update<'_> {
     /// Halves the bags rather than the rows: the most frequent rows come first in a mini-batch, so
     /// that one thread would have most of the bags.
     fn share(&self, rows: RowsMut<'_>, occurrences: &mut [Occurrence], first: usize) {
-        let (request, range) = (self.request, first..first + rows.len());
-        let before = request.bags_before(range.start);
-        let bags = request.bags_before(range.end) - before;
+        let (by_row, range) = (self.bags, first..first + rows.len());
+        let before = by_row.before(range.start);
+        let bags = by_row.before(range.end) - before;
         if bags <= GRAIN_BAGS || rows.len() < 2 {
             let begin = self.laps.now();
             self.update(rows, occurrences, first);
             return self.laps.over(begin, self.bytes(range));
         }
         let is_left = |end: &u32| *end as usize - before <= bags / 2;
-        let middle = request.row_ends[range].partition_point(is_left).clamp(1, rows.len() - 1);
+        let middle = by_row.ends[range].partition_point(is_left).clamp(1, rows.len() - 1);
         let (left, right) = rows.split_at(middle);
         let (left_seen, right_seen) = occurrences.split_at_mut(middle);
         rayon::join(
@@ -67,8 +69,8 @@ impl Update<'_> {
 
     /// Bytes of gradients that the update of `rows` reads, and of rows that it reads and writes.
     fn bytes(&self, rows: std::ops::Range<usize>) -> u64 {
-        let (table, request) = (self.table, self.request);
-        let bags = request.bags_before(rows.end) - request.bags_before(rows.start);
+        let (table, by_row) = (self.table, self.bags);
+        let bags = by_row.before(rows.end) - by_row.before(rows.start);
         let lanes = bags * table.weight_lanes() + 2 * rows.len() * table.model_lanes();
         (lanes * size_of::<f32>()) as u64
     }
@@ -143,7 +145,7 @@ impl Rows<'_> {
     #[inline(always)]
     fn run<const WEIGHED: bool>(self, storage: Storage, dim: usize, workspace: &mut Workspace) {
         let Self { update, mut rows, occurrences, first } = self;
-        let Update { table, request, admissions, .. } = *update;
+        let Update { table, request, bags, admissions, .. } = *update;
         let (weights, lanes) = (table.weight_lanes(), table.model_lanes());
         refill(&mut workspace.weights, table.weight_count());
         let mut sums = Sums::<WEIGHED>::new(update, dim, &mut workspace.sums);
@@ -152,7 +154,7 @@ impl Rows<'_> {
             if admissions.is_some_and(|admissions| admissions.refused(first + index)) {
                 continue;
             }
-            let (gradient, seen) = sums.gradient(request.bag_range(first + index));
+            let (gradient, seen) = sums.gradient(bags.range(first + index));
             *occurrence = seen;
             let (model, history) = rows.row(index).split_at_mut(lanes);
             let (weights, state) = model.split_at_mut(weights);

@@ -7,6 +7,7 @@ use stepwell_base::slab::{Held, Rows, RowsMut, Slab};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
 
+use crate::request::BagsByRow;
 use crate::{Group, Part, Request, TableSpec};
 
 /// The rows of a mini-batch, held until this goes.
@@ -29,6 +30,8 @@ impl WorkingRows<'_> {
 #[derive(Debug)]
 pub(super) struct TableRows<'a> {
     pub(super) request: &'a Request,
+    /// The bags of each, where they are trained.
+    pub(super) bags: &'a BagsByRow,
     /// How each occurs, once it was trained.
     pub(super) occurrences: &'a mut Vec<Occurrence>,
     held: Held<'a>,
@@ -47,6 +50,7 @@ impl<'a> TableRows<'a> {
         let (rows, width) = (&mut part.rows, table.weight_count());
         Self {
             request: &part.request,
+            bags: &rows.bags,
             occurrences: &mut rows.occurrences,
             held: slab.hold(&rows.slots),
             elsewhere: Vec::new(),

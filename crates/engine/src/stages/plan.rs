@@ -1,6 +1,6 @@
 //! Stage `plan`: pins the rows of coming mini-batches, and unpins those of finished ones.
 //!
-//! Two distances. `horizon` batches are known by their keys, which costs some 50 bytes a key (the
+//! Two distances. `horizon` batches are known by their keys, which costs some 30 bytes a key (the
 //! batch itself and what `Future` knows of it; the capacity plan has the bound) and makes the
 //! victims right; at most `lookahead + 1` units are planned and not retired, and their rows
 //! are held. The window adapts to the memory: beyond one unit ahead it grows only while the rows
@@ -21,10 +21,10 @@ use stepwell_base::stage::{Progress, Stage};
 
 use super::counters::Counters;
 use super::due::Due;
-use super::flow::{Cargo, Item, MiniBatch, Pause, Ready, Retired, Unit};
+use super::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Unit};
 use super::spares::Spares;
 use super::{Handoff, Window, rules_of};
-use crate::{Error, Fit, Group, GroupUnit, Planner, Result};
+use crate::{Error, Fit, Group, GroupUnit, Part, Planner, Result};
 
 /// Units in flight, the one that trains included, whatever part of the slots they hold.
 const WINDOW_LEAST: usize = 2;
@@ -265,6 +265,12 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
 
     fn plan_mini(&mut self, mini: &mut MiniBatch<C>, moves: &mut [GroupUnit]) -> Result<()> {
         let number = mini.number;
+        self.spares.lend(mini);
+        if mini.purpose == Purpose::Train {
+            for Part { request, rows } in &mut mini.parts {
+                rows.bags.sort(request);
+            }
+        }
         for ((planner, group), moves) in self.planners.iter_mut().zip(&self.groups).zip(moves) {
             planner.plan(number, &mut mini.asked_of(group), moves)?;
         }

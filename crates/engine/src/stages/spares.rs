@@ -1,41 +1,68 @@
 //! Mini-batches that are over, whose memory the next ones get.
 //!
 //! Their lists are large, so the allocator would give each back to the system when it is dropped,
-//! in one thread, and take fresh pages for the next one, in another.
+//! in one thread, and take fresh pages for the next one, in another. What a mini-batch has only
+//! from plan to retire is kept apart: it would lie idle in all those that are known ahead.
 //!
-//! Bounds: [`SPARES`] mini-batches; one more is dropped.
+//! Bounds: [`SPARES`] mini-batches, and working sets of as many; one more is dropped.
 
-use std::sync::{Mutex, PoisonError};
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::flow::{Cargo, MiniBatch};
-use crate::Part;
+use crate::{Part, WorkingSet};
 
 /// Mini-batches that are kept.
 pub const SPARES: usize = 2;
 
-/// A place for them, between the stage that ends them and the one that fills them.
+/// A place for them, between the stage that ends them and those that fill them.
 #[derive(Debug)]
-pub struct Spares<C>(Mutex<Vec<MiniBatch<C>>>);
+pub struct Spares<C>(Mutex<Kept<C>>);
+
+#[derive(Debug)]
+struct Kept<C> {
+    minis: Vec<MiniBatch<C>>,
+    /// The working sets of a mini-batch each, by table.
+    sets: Vec<Vec<WorkingSet>>,
+}
 
 impl<C> Default for Spares<C> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Kept { minis: Vec::new(), sets: Vec::new() }))
     }
 }
 
 impl<C: Cargo> Spares<C> {
     /// Keeps the memory of `mini`, where there is room.
     pub(super) fn keep(&self, mut mini: MiniBatch<C>) {
-        let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if spares.len() < SPARES {
+        let mut kept = self.kept();
+        let take = |part: &mut Part| {
+            part.rows.clear();
+            mem::take(&mut part.rows)
+        };
+        let sets = mini.parts.iter_mut().map(take).collect();
+        if kept.sets.len() < SPARES {
+            kept.sets.push(sets);
+        }
+        if kept.minis.len() < SPARES {
             mini.parts.iter_mut().for_each(Part::clear);
             mini.cargo.clear();
-            spares.push(mini);
+            kept.minis.push(mini);
         }
+    }
+
+    /// Gives `mini`, which is planned now, the memory of earlier working sets, if there is any.
+    pub(super) fn lend(&self, mini: &mut MiniBatch<C>) {
+        let sets = self.kept().sets.pop().into_iter().flatten();
+        mini.parts.iter_mut().zip(sets).for_each(|(part, rows)| part.rows = rows);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept<C>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An empty mini-batch with the memory of an earlier one, if there is one.
     pub fn take(&self) -> Option<MiniBatch<C>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.kept().minis.pop()
     }
 }

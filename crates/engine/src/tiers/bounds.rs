@@ -128,7 +128,8 @@ impl TierPlan {
         let horizon = self.options.horizon;
         let unit = self.unit_rows(load);
         let planner = |group: &GroupPlan| {
-            Planner::bytes_max(load.mini_batch * group.ids_max, horizon as u64, unit)
+            let keys = load.mini_batch * group.ids_max;
+            Planner::bytes_max(group.slots as u64, keys, horizon as u64, unit)
         };
         let planners: u64 = self.groups.iter().map(planner).sum();
         let bytes = planners + Grouper::bytes_max(load.mini_batch * self.ids_max());
