@@ -11,7 +11,7 @@ use stepwell_base::{ByteCount, Key};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
-use crate::harvest::{self, BasketCount, Outlook};
+use crate::harvest::{self, BasketCount, HarvestSize, Outlook};
 use crate::staging::{StagedRows, Staging};
 use crate::{Error, ModelDigest, Planner, Result, TableSpec};
 
@@ -93,7 +93,7 @@ pub struct Group {
     pub rules: Rules,
     /// Rows that may come up before anybody asks for them, and which are wanted: none where that is
     /// not done.
-    pub(crate) outlook: Option<(usize, Arc<Outlook>)>,
+    pub(crate) outlook: Option<(HarvestSize, Arc<Outlook>)>,
     /// Bytes of the index of all groups' stores, of which this one's has a share.
     pub(crate) index_of_all: u64,
     steps: AtomicU64,
@@ -208,9 +208,9 @@ impl Group {
         })
     }
 
-    /// The same, of which up to `rows` rows come up beside others before anybody asks for them.
-    pub fn harvesting(self, rows: usize) -> Self {
-        let outlook = (rows > 0).then(|| (rows, Arc::new(harvest::outlook_for(rows))));
+    /// The same, of which up to `size` come up beside others before anybody asks for them.
+    pub fn harvesting(self, size: HarvestSize) -> Self {
+        let outlook = (size.rows > 0).then(|| (size, Arc::new(harvest::outlook_for(size.rows))));
         Self { outlook, ..self }
     }
 

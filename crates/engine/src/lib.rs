@@ -45,6 +45,7 @@ pub use checkpoint::{
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
 pub use group::{Group, GroupTables, TABLES_MAX, Traffic, TrafficCount};
+pub use harvest::HarvestSize;
 pub use hierarchy::{Hands, Hierarchy};
 pub use life::{Admission, History, Life};
 pub use planner::{Asked, Fit, Planner};

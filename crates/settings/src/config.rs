@@ -99,6 +99,8 @@ pub struct TierConfig {
     pub page_cache: ByteCount,
     /// Bytes of rows that come up from pages that are read for others.
     pub harvest: ByteCount,
+    /// Bytes that are read around a row for the sake of others at most.
+    pub read_unit: ByteCount,
     /// Space of the store after a commit at most, times that of its live rows.
     pub space: f64,
     /// Which rows leave memory first, of those whose next use is not known.
@@ -248,6 +250,7 @@ impl Config {
                 segment: ByteCount(0),
                 page_cache: ByteCount(0),
                 harvest: ByteCount(0),
+                read_unit: ByteCount(0),
                 space: 0.0,
                 policy: PolicyKind::default(),
             },

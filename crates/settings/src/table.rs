@@ -163,9 +163,15 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!(
         "tiers.harvest",
-        tiers.harvest = ByteCount(32 << 20),
+        tiers.harvest = ByteCount(64 << 20),
         Never,
         "bytes of rows that come up from pages that are read for others (0: none do)"
+    ),
+    setting!(
+        "tiers.read_unit",
+        tiers.read_unit = ByteCount(32 << 10),
+        Never,
+        "bytes that are read around a row, as long as others come up with it, at most"
     ),
     setting!(
         "tiers.policy",
@@ -192,7 +198,7 @@ pub const SETTINGS: &[Setting] = &[
     }),
     setting!(
         "pipeline.horizon",
-        pipeline.horizon = 16,
+        pipeline.horizon = 64,
         Never,
         "batches whose keys are known ahead; where not given, at least twice pipeline.lookahead"
     ),

@@ -41,6 +41,7 @@ impl Shape {
         config.tiers.segment = ByteCount(dice.pick(&[16 << 10, 16 << 10, 32 << 10, 128 << 10]));
         config.tiers.page_cache = ByteCount(dice.pick(&[0, 32 << 10, 1 << 30]));
         config.tiers.harvest = ByteCount(dice.pick(&[0, 1 << 10, 4 << 10, 64 << 10]));
+        config.tiers.read_unit = ByteCount(dice.pick(&[0, 8 << 10, 32 << 10]));
         config.tiers.space = dice.pick(&[1.5, 1.5, 1.5, 2.0]);
         let slots: Vec<u64> = oracle.rooms.iter().map(|room| slots_of(dice, room)).collect();
         // With named tables, memory is what each was given or what there is for all.

@@ -2,7 +2,8 @@
 //!
 //! How       Rows are sorted by (file, page); rows of a page share its read, neighbouring pages
 //!           share one read of at most [`RUN_BYTES`]; as many reads are in flight as the queue
-//!           takes, and each row goes where it is wanted when its read completes.
+//!           takes, and each row goes where it is wanted when its read completes. Where other rows
+//!           are taken, too ([`harvest`](crate::harvest)), a read has a whole unit of pages.
 //! Failure   A page without its checksum, or one without a row that should be on it, is an error
 //!           that names file, offset, table and keys; the look-up fails when all its reads are
 //!           done, with the first such page in order of (file, page).
@@ -88,12 +89,25 @@ pub(crate) struct Reading<'a> {
     pub(crate) counters: &'a Counters,
     /// Bytes that a queue has for reads.
     pub(crate) queue_bytes: usize,
+    /// Pages that are read together, for the sake of rows that nobody asked for.
+    pub(crate) unit: u32,
 }
 
 impl Reading<'_> {
     /// Pages of one read at most.
-    fn pages_max(&self) -> u64 {
-        (RUN_BYTES.min(self.queue_bytes) / self.layout.page_bytes).max(1) as u64
+    fn pages_max(&self) -> u32 {
+        (RUN_BYTES.min(self.queue_bytes) / self.layout.page_bytes).max(1) as u32
+    }
+
+    /// The pages that are read with one.
+    fn unit_of(&self, source: &Source, page: u32) -> Range<u32> {
+        let unit = self.unit.min(self.pages_max());
+        // Data pages count from 1. Of a segment that is being written, more may not be there.
+        if unit == 1 || !source.is_sealed {
+            return page..page + 1;
+        }
+        let first = (page - 1) / unit * unit + 1;
+        first..(first + unit).min(self.layout.pages(source.rows) + 1)
     }
 }
 
@@ -102,12 +116,13 @@ struct Source {
     slot: u32,
     file: Arc<SegmentFile>,
     rows: u32,
+    is_sealed: bool,
 }
 
 /// Neighbouring pages of a file and the rows wanted from them.
 struct Run {
     wanted: Range<u32>,
-    pages: u32,
+    pages: Range<u32>,
     started: Instant,
 }
 
@@ -140,16 +155,17 @@ impl Fetch {
         self.wanted.push(Wanted { place: u64::from(slot) << 32 | u64::from(page), at });
     }
 
-    /// Sorts what is wanted, and takes each segment's file and rows: only of those that are.
-    pub(crate) fn sort(&mut self, mut segment: impl FnMut(u32) -> (Arc<SegmentFile>, u32)) {
+    /// Sorts what is wanted, and takes each segment's file and rows, and whether it is sealed: only
+    /// of those that are.
+    pub(crate) fn sort(&mut self, mut segment: impl FnMut(u32) -> (Arc<SegmentFile>, u32, bool)) {
         self.wanted.sort_unstable_by_key(|wanted| wanted.place);
         let mut last = None;
         for wanted in &mut self.wanted {
             let slot = wanted.file() as u32;
             if last != Some(slot) {
                 last = Some(slot);
-                let (file, rows) = segment(slot);
-                self.sources.push(Source { slot, file, rows });
+                let (file, rows, is_sealed) = segment(slot);
+                self.sources.push(Source { slot, file, rows, is_sealed });
             }
             // From here on it is the number of its source: these have the same order.
             wanted.place = (self.sources.len() as u64 - 1) << 32 | u64::from(wanted.page());
@@ -169,10 +185,10 @@ impl Fetch {
         queue: &mut dyn Queue,
     ) -> Result<()> {
         while self.next < self.wanted.len() {
-            let (first, end, pages) = self.run(reading.pages_max());
-            let source = &self.sources[first.file()];
-            let bytes = pages as usize * reading.layout.page_bytes;
-            let offset = reading.layout.page_offset(first.page());
+            let (end, pages) = self.run(&reading);
+            let source = &self.sources[self.wanted[self.next].file()];
+            let bytes = pages.len() * reading.layout.page_bytes;
+            let offset = reading.layout.page_offset(pages.start);
             let token = u64::from(number) << 32 | self.runs.len() as u64;
             if !queue.read(token, &source.file.file, offset, bytes)? {
                 return Ok(());
@@ -180,26 +196,32 @@ impl Fetch {
             reading.counters.read(source.file.directory, bytes);
             add(&reading.counters.depth_sum, queue.in_flight() as u64);
             let wanted = self.next as u32..end as u32;
+            self.pages_read += pages.len() as u64;
             self.runs.push(Run { wanted, pages, started: Instant::now() });
-            self.pages_read += u64::from(pages);
             self.next = end;
         }
         Ok(())
     }
 
-    /// The run that begins with the next row: that row, the end of its rows, its pages.
-    fn run(&self, pages_max: u64) -> (Wanted, usize, u32) {
+    /// The run that begins with the next row: the end of its rows, its pages.
+    fn run(&self, reading: &Reading<'_>) -> (usize, Range<u32>) {
         let first = self.wanted[self.next];
-        let (mut last, mut end) = (first.place, self.next + 1);
+        let source = &self.sources[first.file()];
+        let (mut pages, mut end) = (reading.unit_of(source, first.page()), self.next + 1);
         for row in &self.wanted[end..] {
-            // The file is the high half of the number: another one is far away.
-            if row.place > last + 1 || row.place - first.place >= pages_max {
+            if row.file() != first.file() {
                 break;
             }
-            last = row.place;
+            if row.page() >= pages.end {
+                let unit = reading.unit_of(source, row.page());
+                if unit.start > pages.end || unit.end - pages.start > reading.pages_max() {
+                    break;
+                }
+                pages.end = unit.end;
+            }
             end += 1;
         }
-        (first, end, (last - first.place) as u32 + 1)
+        (end, pages)
     }
 
     /// Completes reads of this look-up alone; waits for one at least if any is in flight.
@@ -244,15 +266,24 @@ impl Fetch {
     ) -> Result<()> {
         let layout = reading.layout;
         let run = &self.runs[number];
-        let rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
-        assert!(bytes.len() == run.pages as usize * layout.page_bytes, "what was asked for came");
+        let mut rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
+        assert!(bytes.len() == run.pages.len() * layout.page_bytes, "what was asked for came");
         let Some(first) = rows.first() else { return Ok(()) };
         let source = &self.sources[first.file()];
-        for on_page in rows.chunk_by(|a, b| a.place == b.place) {
-            let number = on_page[0].page();
+        for (page, number) in bytes.chunks_exact(layout.page_bytes).zip(run.pages.clone()) {
+            let on_page = rows.partition_point(|row| row.page() <= number);
+            let on_page = rows.split_off(..on_page).unwrap_or_default();
+            let count = layout.rows_on(number, source.rows);
+            let is_whole = page::is_whole(page, layout.table, &source.file.origin, number);
+            let place = FoundAt { slot: source.slot, segment: source.file.number, page: number };
+            if on_page.is_empty() {
+                // Nobody asked for it: what it is not is found out when somebody does.
+                if is_whole {
+                    beside.look((page, layout, count), place, self.expire_before, None);
+                }
+                continue;
+            }
             self.pages_used += 1;
-            let start = (number - first.page()) as usize * layout.page_bytes;
-            let page = &bytes[start..start + layout.page_bytes];
             let lost = |why: &str| Error::Page {
                 path: source.file.file.path().to_owned(),
                 offset: layout.page_offset(number),
@@ -261,10 +292,9 @@ impl Fetch {
                 why: why.to_owned(),
                 keys: on_page.iter().map(|row| destination.keys[row.at as usize]).collect(),
             };
-            if !page::is_whole(page, layout.table, &source.file.origin, number) {
+            if !is_whole {
                 return Err(lost("it does not have its checksum"));
             }
-            let count = layout.rows_on(number, source.rows);
             for row in on_page {
                 let key = destination.keys[row.at as usize];
                 let Some((_, found)) = page::find(page, layout, count, key) else {
@@ -274,10 +304,8 @@ impl Fetch {
                     destination.put(row.at as usize, found.payload);
                 }
             }
-            let segment = source.file.number;
-            let place = FoundAt { slot: source.slot, segment, page: number };
             let own = |key| on_page.iter().any(|row| destination.keys[row.at as usize] == key);
-            beside.look((page, layout, count), place, self.expire_before, own);
+            beside.look((page, layout, count), place, self.expire_before, Some(&own));
         }
         Ok(())
     }

@@ -5,7 +5,8 @@
 //! How       Where a page was read, the keys of all its rows are shown to whoever knows what is
 //!           wanted ([`Wanted`]); what is goes onto a list with the place where it was found. It
 //!           counts once [`Reader::live`](crate::Reader::live) says that the index still names that
-//!           place: anything else is an older version.
+//!           place: anything else is an older version. Where pages have many such rows, those
+//!           around them are read with them, as many as pay ([`ReadUnit`]).
 //! Cost      A look at each key of a page; a copy and a look into the index for each row taken.
 //! Bounds    [`ROWS_MAX`] rows on the list; what finds no room there is passed over.
 
@@ -15,10 +16,11 @@ use std::sync::Arc;
 use stepwell_base::Key;
 
 use crate::layout::Layout;
+use crate::read_unit::ReadUnit;
 use crate::segment::page;
 
 /// Rows that wait to be taken at most.
-const ROWS_MAX: usize = 1024;
+const ROWS_MAX: usize = 2048;
 
 /// Who knows which rows are wanted soon.
 pub trait Wanted: Debug + Send + Sync {
@@ -63,24 +65,27 @@ impl Harvest {
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) wanted: Option<Arc<dyn Wanted>>,
+    pub(crate) unit: ReadUnit,
     pub(crate) found: Harvest,
     /// Keys of the page at hand.
     keys: Vec<Key>,
 }
 
 impl Beside {
-    /// Looks at the `rows` rows of a page, but for the keys of `own`, which were asked for.
+    /// Looks at the `rows` rows of a page, but for the keys of `own`, which were asked for: none
+    /// where the page was read for the sake of its neighbours.
     pub(crate) fn look(
         &mut self,
         (page, layout, rows): (&[u8], &Layout, u32),
         place: FoundAt,
         expire_before: u32,
-        own: impl Fn(Key) -> bool,
+        own: Option<&dyn Fn(Key) -> bool>,
     ) {
-        let Self { wanted: Some(wanted), found, keys } = self else { return };
+        let Self { wanted: Some(wanted), found, keys, unit } = self else { return };
         if found.keys.len() >= ROWS_MAX {
             return;
         }
+        let before = found.keys.len();
         keys.clear();
         keys.extend((0..rows).map(|at| page::row(page, layout, at).key));
         wanted.look(keys, &mut |at| {
@@ -90,11 +95,12 @@ impl Beside {
                 page::find(page, layout, rows, row.key).is_some_and(|(last, _)| last as usize == at)
             };
             let takes = found.keys.len() < ROWS_MAX && row.used >= expire_before;
-            if takes && !own(row.key) && is_last() {
+            if takes && !own.is_some_and(|own| own(row.key)) && is_last() {
                 found.keys.push(row.key);
                 found.rows.extend_from_slice(row.payload);
                 found.places.push(place);
             }
         });
+        unit.learn(own.is_some(), (found.keys.len() - before) as u32);
     }
 }

@@ -22,6 +22,7 @@ mod layout;
 mod lock;
 mod manifest;
 mod options;
+mod read_unit;
 mod repair;
 mod segment;
 mod size;

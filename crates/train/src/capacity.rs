@@ -194,6 +194,7 @@ fn tier_options(config: &Config) -> TierOptions {
         index: config.tiers.index,
         page_cache: config.tiers.page_cache,
         harvest: config.tiers.harvest,
+        read_unit: config.tiers.read_unit,
         segment: config.tiers.segment,
         space: config.tiers.space,
         policy: config.tiers.policy,

@@ -103,6 +103,12 @@ impl Basket {
         self.rows
     }
 
+    /// The mini-batch from which on it would not take a row that is used then.
+    pub(crate) fn useful_until(&self) -> u32 {
+        let last = self.by_use.last_key_value().filter(|_| self.rows == self.rows_max);
+        last.map_or(u32::MAX, |(used, _)| *used)
+    }
+
     /// What was counted since the last time.
     pub(crate) fn take_count(&mut self) -> BasketCount {
         std::mem::take(&mut self.count)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stepwell_base::{Key, SlotIndex};
 use stepwell_ssd::{Harvest, Reader, Wanted};
 
-use super::{Basket, Outlook};
+use super::{Basket, HarvestSize, Outlook};
 use crate::Group;
 use crate::group::TrafficCount;
 use crate::unit::Fill;
@@ -14,6 +14,7 @@ use crate::unit::Fill;
 #[derive(Debug)]
 pub(crate) struct Harvester {
     basket: Basket,
+    unit_bytes: usize,
     outlook: Option<Arc<Outlook>>,
     harvest: Harvest,
     /// Which rows of `harvest` are on their way down.
@@ -26,9 +27,11 @@ pub(crate) struct Harvester {
 impl Harvester {
     /// One for `group`.
     pub(crate) fn new(group: &Group) -> Self {
-        let (rows, outlook) = group.outlook.clone().unzip();
+        let (size, outlook) = group.outlook.clone().unzip();
+        let HarvestSize { rows, unit_bytes } = size.unwrap_or_default();
         Self {
-            basket: Basket::new(rows.unwrap_or(0), group.spec().row_lanes()),
+            basket: Basket::new(rows, group.spec().row_lanes()),
+            unit_bytes,
             outlook,
             harvest: Harvest::default(),
             staged_too: Vec::new(),
@@ -40,7 +43,7 @@ impl Harvester {
     /// Has `reader` look for rows that are wanted.
     pub(crate) fn look_with(&self, reader: &mut Reader) {
         if let Some(outlook) = &self.outlook {
-            reader.harvest(Arc::clone(outlook) as Arc<dyn Wanted>);
+            reader.harvest(Arc::clone(outlook) as Arc<dyn Wanted>, self.unit_bytes);
         }
     }
 
@@ -68,13 +71,14 @@ impl Harvester {
                 basket.put(key, next, &harvest.rows[at * row_bytes..(at + 1) * row_bytes], now);
             }
         });
+        outlook.look_until(basket.useful_until());
         group.traffic.harvested(basket.take_count());
     }
 
     /// Fills the slots of those of `places` whose rows came up already, which go first then; how
     /// many.
     pub(crate) fn fill(&mut self, group: &Group, places: &mut [u32], fills: &mut [Fill]) -> usize {
-        let Self { basket, found, slots, .. } = self;
+        let Self { basket, outlook, found, slots, .. } = self;
         found.clear();
         basket.find_each(places.iter().map(|place| fills[*place as usize].key), found);
         if found.is_empty() {
@@ -92,6 +96,9 @@ impl Harvester {
         }
         let refilled = found.len() as u64;
         group.traffic.pulled(TrafficCount { refilled, ..TrafficCount::default() });
+        if let Some(outlook) = outlook {
+            outlook.look_until(basket.useful_until());
+        }
         group.traffic.harvested(basket.take_count());
         found.len()
     }

@@ -23,6 +23,15 @@ pub(crate) use self::basket::BasketCount;
 pub(crate) use self::harvester::Harvester;
 pub(crate) use self::outlook::Outlook;
 
+/// How much comes up beside other rows of one table group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HarvestSize {
+    /// Rows that wait at once at most; none for none.
+    pub rows: usize,
+    /// Bytes that are read around a row at most.
+    pub unit_bytes: usize,
+}
+
 /// Keys that an outlook has room for, for each row of a basket.
 const KEYS_PER_ROW: usize = 4;
 

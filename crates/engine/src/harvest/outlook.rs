@@ -27,6 +27,8 @@ pub(crate) struct Outlook {
     scatter: Scatter,
     /// The first mini-batch that was not planned yet.
     now: AtomicU32,
+    /// Rows that are used from this mini-batch on would find no room.
+    until: AtomicU32,
     lines: Box<[Line]>,
 }
 
@@ -44,7 +46,8 @@ impl Outlook {
     pub(super) fn new(keys: usize) -> Self {
         let lines = (keys / WORDS).max(1);
         let lines = (0..lines).map(|_| Line::default()).collect();
-        Self { scatter: Scatter::KNOWN, now: AtomicU32::new(0), lines }
+        let (now, until) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
+        Self { scatter: Scatter::KNOWN, now, until, lines }
     }
 
     fn line(&self, hash: u64) -> usize {
@@ -78,6 +81,11 @@ impl Outlook {
         self.now.store(number + 1, Ordering::Relaxed);
     }
 
+    /// Rows that are used from mini-batch `until` on would find no room.
+    pub(crate) fn look_until(&self, until: u32) {
+        self.until.store(until, Ordering::Relaxed);
+    }
+
     /// The first mini-batch that was not planned yet.
     pub(crate) fn now(&self) -> u32 {
         self.now.load(Ordering::Relaxed)
@@ -100,6 +108,7 @@ impl Outlook {
 
 impl Wanted for Outlook {
     fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize)) {
+        let until = self.until.load(Ordering::Relaxed);
         let mut hashes = [0; AT_ONCE];
         for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
             for (key, hash) in keys.iter().zip(&mut hashes) {
@@ -107,7 +116,8 @@ impl Wanted for Outlook {
                 prefetch_at(&self.lines, self.line(*hash));
             }
             for (at, hash) in hashes.iter().enumerate().take(keys.len()) {
-                if self.next_use_in(&self.lines[self.line(*hash)], *hash).is_some() {
+                let next = self.next_use_in(&self.lines[self.line(*hash)], *hash);
+                if next.is_some_and(|next| next < until) {
                     found(number * AT_ONCE + at);
                 }
             }

@@ -102,11 +102,11 @@ impl TierPlan {
         let why = format!("read buffers, lists of {units} units");
         budget.add("rows coming up", pulling.sum(), why);
         let harvest = self.groups.iter().map(|group| {
-            let (rows, spec) = (group.harvest_rows, &group.spec);
+            let (rows, spec) = (group.harvest.rows, &group.spec);
             let lists = if rows > 0 { Harvest::bytes_max(spec.row_bytes()) } else { 0 };
             harvest::bytes_max(rows, spec.row_lanes(), self.options.horizon + 2) + lists
         });
-        let rows: usize = self.groups.iter().map(|group| group.harvest_rows).sum();
+        let rows: usize = self.groups.iter().map(|group| group.harvest.rows).sum();
         let why = format!("tiers.harvest: {rows} rows beside others, and what is wanted");
         budget.add("rows harvested", harvest.sum(), why);
         let units = load.lookahead + 1;

@@ -16,7 +16,7 @@ use stepwell_ssd::StoreOptions;
 pub use self::bounds::Load;
 pub use self::open::Begin;
 use self::share::{Want, share};
-use crate::harvest::rows_within;
+use crate::harvest::{HarvestSize, rows_within};
 use crate::{Error, GroupTables, Planner, Result, TableSpec};
 
 /// Chunks of rows on their way down, of each table group.
@@ -33,6 +33,8 @@ pub struct TierOptions {
     pub page_cache: ByteCount,
     /// Bytes of rows that come up beside others before anybody asks for them.
     pub harvest: ByteCount,
+    /// Bytes that are read around a row for the sake of others at most.
+    pub read_unit: ByteCount,
     /// Bytes of a segment file.
     pub segment: ByteCount,
     /// Space of a store after a commit at most, times that of its live rows.
@@ -52,7 +54,8 @@ impl Default for TierOptions {
             dram: ByteCount(1 << 30),
             index: ByteCount(1 << 30),
             page_cache: ByteCount(store.cached_bytes),
-            harvest: ByteCount(32 << 20),
+            harvest: ByteCount(64 << 20),
+            read_unit: ByteCount(32 << 10),
             segment: ByteCount(store.segment_bytes),
             space: store.space_max,
             policy: PolicyKind::default(),
@@ -86,8 +89,8 @@ pub struct GroupPlan {
     pub chunk_rows: usize,
     /// Chunks.
     pub chunks: usize,
-    /// Rows that come up beside others before anybody asks for them at most.
-    pub harvest_rows: usize,
+    /// What comes up beside others before anybody asks for it.
+    pub harvest: HarvestSize,
     /// Options of its store.
     pub store: StoreOptions,
     /// The parts of its rows are those of this table.
@@ -218,7 +221,10 @@ impl TierPlan {
             slots,
             chunk_rows: (options.chunk_bytes / spec.row_bytes()).clamp(1, (slots / CHUNKS).max(1)),
             chunks: CHUNKS,
-            harvest_rows: rows_within(harvest, spec.row_lanes()),
+            harvest: HarvestSize {
+                rows: rows_within(harvest, spec.row_lanes()),
+                unit_bytes: options.read_unit.0 as usize,
+            },
             store: StoreOptions {
                 segment_bytes: options.segment.0,
                 index_bytes_max,

@@ -100,7 +100,7 @@ impl TierPlan {
         let staging = Staging::new(plan.spec.row_lanes(), plan.chunk_rows, plan.chunks);
         let of = (tables, plan.members.clone());
         let group = Group::of(of, plan.slots, Arc::new(store), staging)?;
-        let mut group = group.harvesting(plan.harvest_rows);
+        let mut group = group.harvesting(plan.harvest);
         (group.rules, group.index_of_all) = (rules, whole);
         Ok(Arc::new(group))
     }

@@ -11,6 +11,7 @@ use stepwell_disk::Queue;
 use super::{Core, Store};
 use crate::fetch::{Destination, Fetch, Reading};
 use crate::harvest::{Beside, Harvest, Wanted};
+use crate::read_unit::ReadUnit;
 use crate::{Error, Result};
 
 /// Keys to look up and what is found of them; its memory can be used again and again.
@@ -98,9 +99,11 @@ impl Reader {
     }
 
     /// Takes rows of the pages that are read for others, too, where they are `wanted`:
-    /// [`Reader::take_harvest`] has them.
-    pub fn harvest(&mut self, wanted: Arc<dyn Wanted>) {
+    /// [`Reader::take_harvest`] has them. As many pages are read together as pay, in `unit_bytes`
+    /// bytes at most.
+    pub fn harvest(&mut self, wanted: Arc<dyn Wanted>, unit_bytes: usize) {
         self.beside.wanted = Some(wanted);
+        self.beside.unit = ReadUnit::new((unit_bytes / self.core.layout.page_bytes) as u32);
     }
 
     /// Changes `harvest` for what was found since the last time.
@@ -188,8 +191,10 @@ impl Reader {
     }
 
     fn start(&mut self) -> Result<()> {
+        let unit = self.beside.unit.pages();
+        let reading = Reading { unit, ..self.core.reading() };
         for active in &mut self.active {
-            active.fetch.start(self.core.reading(), active.ticket, &mut *self.queue)?;
+            active.fetch.start(reading, active.ticket, &mut *self.queue)?;
         }
         Ok(())
     }
@@ -232,7 +237,7 @@ impl Lookup {
 impl Core {
     pub(super) fn reading(&self) -> Reading<'_> {
         let queue_bytes = self.options.reader_bytes();
-        Reading { layout: &self.layout, counters: &self.counters, queue_bytes }
+        Reading { layout: &self.layout, counters: &self.counters, queue_bytes, unit: 1 }
     }
 
     pub(super) fn end_fetch(&self, fetch: Fetch, keys: usize) -> Result<()> {
@@ -261,7 +266,7 @@ impl Core {
         });
         fetch.sort(|slot| {
             let segment = state.table.get(slot);
-            (Arc::clone(&segment.file), segment.rows)
+            (Arc::clone(&segment.file), segment.rows, segment.sealed.is_some())
         });
         fetch
     }

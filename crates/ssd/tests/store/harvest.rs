@@ -8,6 +8,8 @@ use stepwell_base::random::Stream;
 use stepwell_disk::MemDisk;
 use stepwell_ssd::{Compaction, Harvest, Lookup, Reader, Store, StoreOptions, Wanted};
 
+use crate::damage::{FIRST, flip};
+
 const KEYS: u64 = 2000;
 
 /// Wants what it was told.
@@ -29,6 +31,10 @@ fn row(key: u64, version: u64) -> [u8; 16] {
 }
 
 fn store() -> Store {
+    store_on(Arc::new(MemDisk::new()))
+}
+
+fn store_on(disk: Arc<MemDisk>) -> Store {
     let options = StoreOptions {
         segment_bytes: 24_576,
         buffer_bytes: 8_192,
@@ -36,7 +42,7 @@ fn store() -> Store {
         compaction: Compaction::Inline,
         ..StoreOptions::new(0, 16)
     };
-    Store::create(Arc::new(MemDisk::new()), options).unwrap()
+    Store::create(disk, options).unwrap()
 }
 
 fn put(store: &Store, keys: &[u64], version: u64) {
@@ -64,7 +70,7 @@ fn neighbours_that_are_wanted_come_with_a_row() {
     put(&store, &(0..KEYS).collect::<Vec<_>>(), 0);
     store.commit().unwrap();
     let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
-    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>);
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, 0);
     assert!(look(&mut reader, &[7]).is_empty(), "nothing is wanted");
     wishes.0.lock().unwrap().extend([5, 7, 9, KEYS - 1].map(Key));
     let found = look(&mut reader, &[7]);
@@ -85,7 +91,7 @@ fn of_two_versions_on_one_page_the_last_is_live() {
     put(&store, &[1], 1);
     store.commit().unwrap();
     let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
-    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>);
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, 0);
     wishes.0.lock().unwrap().insert(Key(1));
     assert_eq!(look(&mut reader, &[2]), [(1, row(1, 1).to_vec(), true)]);
 }
@@ -96,7 +102,7 @@ fn what_is_live_is_the_newest() {
     let (store, mut dice) = (store(), Stream::from_state(3));
     let mut newest: HashMap<u64, u64> = HashMap::new();
     let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
-    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>);
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, 32 << 10);
     wishes.0.lock().unwrap().extend((0..KEYS).map(Key));
     let (mut live, mut stale) = (0, 0);
     let mut harvest = Harvest::default();
@@ -123,4 +129,35 @@ fn what_is_live_is_the_newest() {
         }
     }
     assert!(store.stats().compactions > 10 && live > 1000 && stale > 1000, "{live} {stale}");
+}
+
+/// Where neighbours yield rows, more of them are read at once; where one of them is damaged, only
+/// who asks for its rows is told.
+#[test]
+fn more_pages_are_read_where_they_yield_rows() {
+    let disk = Arc::new(MemDisk::new());
+    let store = store_on(Arc::clone(&disk));
+    put(&store, &(0..KEYS).collect::<Vec<_>>(), 0);
+    store.commit().unwrap();
+    let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
+    reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, 16 << 10);
+    let pages_of_a_read = |reader: &mut Reader| {
+        let before = store.stats();
+        for _ in 0..1500 {
+            look(reader, &[7]);
+        }
+        let after = store.stats();
+        (after.pages_read - before.pages_read) as f64 / (after.reads - before.reads) as f64
+    };
+    assert_eq!(pages_of_a_read(&mut reader), 1.0, "nothing is wanted");
+    // Two rows of each page.
+    wishes.0.lock().unwrap().extend((0..KEYS).step_by(64).map(Key));
+    pages_of_a_read(&mut reader);
+    assert_eq!(pages_of_a_read(&mut reader), 3.0, "all that the segment has");
+    let pages: HashSet<u64> = look(&mut reader, &[7]).iter().map(|(key, ..)| key / 127).collect();
+    assert_eq!(pages.len(), 3);
+    flip(&disk, FIRST, 2 * 4096 + 100);
+    assert!(look(&mut reader, &[7]).iter().all(|(key, ..)| key / 127 != 1));
+    let ticket = reader.submit(Lookup::new(vec![Key(130)])).unwrap();
+    assert!(reader.wait(ticket).is_err());
 }
