@@ -19,7 +19,7 @@ use stepwell_disk::{Done, Queue};
 use crate::harvest::{Beside, FoundAt};
 use crate::layout::Layout;
 use crate::segment::{SegmentFile, page};
-use crate::stats::{Counters, add};
+use crate::stats::{AGE_PARTS, Counters, PageYield, add};
 use crate::{Error, Result};
 
 /// Bytes of one read of neighbouring pages at most, but for a single larger page.
@@ -111,12 +111,16 @@ impl Reading<'_> {
     }
 }
 
-/// A file to read from, and the rows of its segment.
-struct Source {
-    slot: u32,
-    file: Arc<SegmentFile>,
-    rows: u32,
-    is_sealed: bool,
+/// A segment to read from.
+pub(crate) struct Source {
+    /// Its slot in the table.
+    pub(crate) slot: u32,
+    pub(crate) file: Arc<SegmentFile>,
+    /// Rows in it.
+    pub(crate) rows: u32,
+    pub(crate) is_sealed: bool,
+    /// Its part of [`AGE_PARTS`], the youngest first.
+    pub(crate) age: usize,
 }
 
 /// Neighbouring pages of a file and the rows wanted from them.
@@ -140,6 +144,7 @@ pub(crate) struct Fetch {
     runs_done: usize,
     pages_used: u64,
     pages_read: u64,
+    by_age: [PageYield; AGE_PARTS],
     failure: Option<(usize, Error)>,
     times: Vec<Duration>,
 }
@@ -155,17 +160,15 @@ impl Fetch {
         self.wanted.push(Wanted { place: u64::from(slot) << 32 | u64::from(page), at });
     }
 
-    /// Sorts what is wanted, and takes each segment's file and rows, and whether it is sealed: only
-    /// of those that are.
-    pub(crate) fn sort(&mut self, mut segment: impl FnMut(u32) -> (Arc<SegmentFile>, u32, bool)) {
+    /// Sorts what is wanted, and takes the segments of each slot in the table: of those alone.
+    pub(crate) fn sort(&mut self, mut segment: impl FnMut(u32) -> Source) {
         self.wanted.sort_unstable_by_key(|wanted| wanted.place);
         let mut last = None;
         for wanted in &mut self.wanted {
             let slot = wanted.file() as u32;
             if last != Some(slot) {
                 last = Some(slot);
-                let (file, rows, is_sealed) = segment(slot);
-                self.sources.push(Source { slot, file, rows, is_sealed });
+                self.sources.push(segment(slot));
             }
             // From here on it is the number of its source: these have the same order.
             wanted.place = (self.sources.len() as u64 - 1) << 32 | u64::from(wanted.page());
@@ -279,7 +282,8 @@ impl Fetch {
             if on_page.is_empty() {
                 // Nobody asked for it: what it is not is found out when somebody does.
                 if is_whole {
-                    beside.look((page, layout, count), place, self.expire_before, None);
+                    let rows = beside.look((page, layout, count), place, self.expire_before, None);
+                    self.by_age[source.age].add(rows);
                 }
                 continue;
             }
@@ -305,7 +309,8 @@ impl Fetch {
                 }
             }
             let own = |key| on_page.iter().any(|row| destination.keys[row.at as usize] == key);
-            beside.look((page, layout, count), place, self.expire_before, Some(&own));
+            let rows = beside.look((page, layout, count), place, self.expire_before, Some(&own));
+            self.by_age[source.age].add(rows);
         }
         Ok(())
     }
@@ -320,6 +325,7 @@ impl Fetch {
         add(&counters.lookup_pages, self.pages_used);
         add(&counters.reads, self.runs.len() as u64);
         add(&counters.pages_read, self.pages_read);
+        counters.harvested(&self.by_age);
         counters.took(&mut self.times);
         match self.failure {
             Some((_, error)) => Err(error),

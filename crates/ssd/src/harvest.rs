@@ -73,17 +73,17 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// Looks at the `rows` rows of a page, but for the keys of `own`, which were asked for: none
-    /// where the page was read for the sake of its neighbours.
+    /// where the page was read for the sake of its neighbours. Says how many it took, if it looked.
     pub(crate) fn look(
         &mut self,
         (page, layout, rows): (&[u8], &Layout, u32),
         place: FoundAt,
         expire_before: u32,
         own: Option<&dyn Fn(Key) -> bool>,
-    ) {
-        let Self { wanted: Some(wanted), found, keys, unit } = self else { return };
+    ) -> Option<u32> {
+        let Self { wanted: Some(wanted), found, keys, unit } = self else { return None };
         if found.keys.len() >= ROWS_MAX {
-            return;
+            return None;
         }
         let before = found.keys.len();
         keys.clear();
@@ -101,6 +101,8 @@ impl Beside {
                 found.places.push(place);
             }
         });
-        unit.learn(own.is_some(), (found.keys.len() - before) as u32);
+        let taken = (found.keys.len() - before) as u32;
+        unit.learn(own.is_some(), taken);
+        Some(taken)
     }
 }

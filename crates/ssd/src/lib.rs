@@ -46,7 +46,7 @@ pub use options::{Compaction, OPEN_THREADS_MAX, SPACE_HARD, StoreOptions, WRITES
 pub use repair::{Salvaged, repair};
 pub use segment::is_segment;
 pub use size::SEGMENTS_MANY;
-pub use stats::{DirectoryStats, LIVE_PARTS, Stats};
+pub use stats::{AGE_PARTS, DirectoryStats, LIVE_PARTS, PageYield, Stats};
 pub use store::{
     Aside, Cursor, Lookup, Reader, Refreshed, Scan, Store, Ticket, Verify, View, Visit,
 };

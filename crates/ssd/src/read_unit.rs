@@ -4,11 +4,12 @@
 //!           more than those of 4 KiB. Whether a neighbouring page is worth that depends on the rows
 //!           that are taken from it.
 //! How       A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
-//!           the part of a later read that it would have had. Every [`PAGES_COUNTED`] pages, the
-//!           unit doubles where that is more than a page costs, and halves where it is less. As
-//!           long as nothing but what was asked for is read, neighbours are expected to yield as
-//!           much as those pages do beside what was asked for; one that was wrong is undone, and
-//!           tried again only after [`PATIENCE`] times as many pages.
+//!           the part of a later read that it would have had, unless it, or another one for it, is
+//!           thrown away unused. Every [`PAGES_COUNTED`] pages, the unit doubles where that is more
+//!           than a page costs, and halves where it is less. As long as nothing but what was asked
+//!           for is read, neighbours are expected to yield as much as those pages do beside what
+//!           was asked for; one that was wrong is undone, and tried again only after [`PATIENCE`]
+//!           times as many pages.
 //! Source    The Five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the cost
 //!           of a page as measured on cloud disks, in BENCHMARKS.md, "Harvest".
 
@@ -43,6 +44,8 @@ pub(crate) struct ReadUnit {
     asked: Yield,
     /// Of those around them.
     around: Yield,
+    /// Rows that were thrown away.
+    dropped: u32,
     /// Looks until it may double again.
     wait: u32,
 }
@@ -58,7 +61,7 @@ impl ReadUnit {
     pub(crate) fn new(pages_most: u32) -> Self {
         let pages_most = 1 << pages_most.max(1).ilog2();
         let (asked, around) = (Yield::default(), Yield::default());
-        Self { pages: 1, pages_most, asked, around, wait: 0 }
+        Self { pages: 1, pages_most, asked, around, dropped: 0, wait: 0 }
     }
 
     /// Pages that are read together.
@@ -76,9 +79,18 @@ impl ReadUnit {
         }
     }
 
+    /// So many of the rows that were taken were thrown away unused.
+    pub(crate) fn drop_rows(&mut self, rows: u32) {
+        self.dropped += rows;
+    }
+
     fn choose(&mut self) {
-        let Self { asked, around, .. } = *self;
-        (self.asked, self.around) = (Yield::default(), Yield::default());
+        let Self { mut asked, mut around, dropped, .. } = *self;
+        (self.asked, self.around, self.dropped) = (Yield::default(), Yield::default(), 0);
+        // Without the neighbours there would be room for all that pages which are read anyway have.
+        let of_asked = dropped.saturating_sub(around.rows);
+        around.rows = around.rows.saturating_sub(dropped);
+        asked.rows = asked.rows.saturating_sub(of_asked);
         let asked_rows = f64::from(asked.rows + around.rows) / f64::from(asked.pages.max(1));
         let neighbour = if around.pages > 0 { around.of_page() } else { asked.of_page() };
         // Reads that a page of neighbours saves, and what it costs, both in reads of this unit.
@@ -127,6 +139,22 @@ mod tests {
         let units = units(16, (5, 0), 1);
         let tried = units.iter().filter(|pages| **pages > 1).count();
         assert!(tried <= units.len() / 4, "{units:?}");
+    }
+
+    #[test]
+    fn rows_that_find_no_room_are_worth_nothing() {
+        let mut unit = ReadUnit::new(8);
+        let mut units = Vec::new();
+        for _ in 0..20_000 {
+            let pages = unit.pages();
+            unit.learn(true, 2);
+            (1..pages).for_each(|_| unit.learn(false, 2));
+            // There is room for four rows a read.
+            unit.drop_rows((2 * pages).saturating_sub(4));
+            units.push(pages);
+        }
+        let large = units.iter().filter(|pages| **pages > 2).count();
+        assert!(large < units.len() / 10, "{large}");
     }
 
     #[test]

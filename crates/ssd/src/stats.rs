@@ -10,6 +10,9 @@ use serde::Serialize;
 /// Parts into which segments are divided by how much of them is live.
 pub const LIVE_PARTS: usize = 10;
 
+/// Parts into which segments are divided by their age.
+pub const AGE_PARTS: usize = 4;
+
 /// Figures of a store; counts begin when it is made or opened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -61,6 +64,9 @@ pub struct Stats {
     pub reads: u64,
     /// Pages that these brought.
     pub pages_read: u64,
+    /// Pages that were looked at for rows that others want, by the age of their segment: sealed in
+    /// the last quarter of all rows that were ever put, in the one before, and so on.
+    pub harvest_by_age: [PageYield; AGE_PARTS],
     /// Pages brought for each lookup that needed the disk, or shared one; 0 where none did.
     pub pages_per_lookup: f64,
     /// Bytes of pages brought over bytes of rows looked up there.
@@ -111,6 +117,23 @@ pub struct Stats {
     pub writer_waits: u64,
 }
 
+/// Pages, and what came of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageYield {
+    /// Pages.
+    pub pages: u64,
+    /// Rows that were wanted beside those that were looked up.
+    pub rows: u64,
+}
+
+impl PageYield {
+    /// One more page, which was looked at if it yielded any number of rows.
+    pub(crate) fn add(&mut self, rows: Option<u32>) {
+        self.pages += u64::from(rows.is_some());
+        self.rows += u64::from(rows.unwrap_or(0));
+    }
+}
+
 /// Traffic of one directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectoryStats {
@@ -136,6 +159,8 @@ pub(crate) struct Counters {
     pub(crate) lookup_pages: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) pages_read: AtomicU64,
+    /// Pages and rows of [`PageYield`].
+    harvest_by_age: [[AtomicU64; 2]; AGE_PARTS],
     pub(crate) depth_sum: AtomicU64,
     pub(crate) rows_put: AtomicU64,
     pub(crate) rows_replaced: AtomicU64,
@@ -177,6 +202,7 @@ impl Counters {
             lookup_pages: zero(),
             reads: zero(),
             pages_read: zero(),
+            harvest_by_age: Default::default(),
             depth_sum: zero(),
             rows_put: zero(),
             rows_replaced: zero(),
@@ -198,6 +224,14 @@ impl Counters {
 
     pub(crate) fn wrote(&self, directory: usize, bytes: usize) {
         add(&self.traffic[directory][1], bytes as u64);
+    }
+
+    /// Counts pages that were looked at, by age.
+    pub(crate) fn harvested(&self, by_age: &[PageYield; AGE_PARTS]) {
+        for (count, PageYield { pages, rows }) in self.harvest_by_age.iter().zip(by_age) {
+            add(&count[0], *pages);
+            add(&count[1], *rows);
+        }
     }
 
     /// Counts how long finished reads took.
@@ -231,6 +265,10 @@ impl Counters {
             lookups_merged: read.saturating_sub(pages),
             reads: get(&self.reads),
             pages_read: get(&self.pages_read),
+            harvest_by_age: std::array::from_fn(|age| {
+                let [pages, rows] = &self.harvest_by_age[age];
+                PageYield { pages: get(pages), rows: get(rows) }
+            }),
             pages_per_lookup: ratio(pages, read),
             read_amplification: ratio(pages * page_bytes, read * stride),
             queue_depth: ratio(get(&self.depth_sum), get(&self.reads)),

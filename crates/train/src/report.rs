@@ -131,7 +131,11 @@ pub struct DiskTier {
     pub compactions: u64,
     /// Keys looked up.
     pub lookups: u64,
-    /// Pages read for them.
+    /// Reads for them, of a page or more.
+    pub reads: u64,
+    /// Those over the examples that were trained.
+    pub reads_per_example: f64,
+    /// Pages that these brought.
     pub pages_read: u64,
     /// Rows that came up from pages that were read for others.
     pub harvested: u64,

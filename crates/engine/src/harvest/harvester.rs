@@ -72,7 +72,9 @@ impl Harvester {
             }
         });
         outlook.look_until(basket.useful_until());
-        group.traffic.harvested(basket.take_count());
+        let count = basket.take_count();
+        reader.harvest_dropped(count.dropped);
+        group.traffic.harvested(count);
     }
 
     /// Fills the slots of those of `places` whose rows came up already, which go first then; how

@@ -9,9 +9,10 @@ use stepwell_base::Key;
 use stepwell_disk::Queue;
 
 use super::{Core, Store};
-use crate::fetch::{Destination, Fetch, Reading};
+use crate::fetch::{Destination, Fetch, Reading, Source};
 use crate::harvest::{Beside, Harvest, Wanted};
 use crate::read_unit::ReadUnit;
+use crate::stats::AGE_PARTS;
 use crate::{Error, Result};
 
 /// Keys to look up and what is found of them; its memory can be used again and again.
@@ -110,6 +111,11 @@ impl Reader {
     pub fn take_harvest(&mut self, harvest: &mut Harvest) {
         harvest.clear();
         std::mem::swap(harvest, &mut self.beside.found);
+    }
+
+    /// So many of the rows that were taken were thrown away unused.
+    pub fn harvest_dropped(&mut self, rows: u64) {
+        self.beside.unit.drop_rows(u32::try_from(rows).unwrap_or(u32::MAX));
     }
 
     /// Says of each row of `harvest` whether it is what its key's look-up would find now.
@@ -266,7 +272,12 @@ impl Core {
         });
         fetch.sort(|slot| {
             let segment = state.table.get(slot);
-            (Arc::clone(&segment.file), segment.rows, segment.sealed.is_some())
+            let (file, rows) = (Arc::clone(&segment.file), segment.rows);
+            let is_sealed = segment.sealed.is_some();
+            let since = state.next_seq.saturating_sub(segment.sealed_at);
+            let since = if is_sealed { since } else { 0 };
+            let age = since as f64 / state.next_seq.max(1) as f64 * AGE_PARTS as f64;
+            Source { slot, file, rows, is_sealed, age: (age as usize).min(AGE_PARTS - 1) }
         });
         fetch
     }

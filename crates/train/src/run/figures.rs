@@ -21,6 +21,8 @@ pub(super) fn assemble(
     precision: Precision,
 ) -> Report {
     let measured = outcome.measured;
+    let mut tiers = tiers(capacity, groups, &outcome.planners, counters);
+    tiers.disk.reads_per_example = tiers.disk.reads as f64 / measured.examples.max(1) as f64;
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         interrupted: false,
@@ -35,7 +37,7 @@ pub(super) fn assemble(
         progressive: measured.progressive.last().cloned().unwrap_or_default(),
         progressive_by_epoch: measured.progressive,
         best_possible: measured.best,
-        tiers: tiers(capacity, groups, &outcome.planners, counters),
+        tiers,
         profile: outcome.trainer.profile().kernels(),
         layers: outcome.trainer.profile().layers(),
         stages: outcome.times.iter().map(Into::into).collect(),
@@ -88,6 +90,7 @@ fn tiers(
         disk.bytes_written += stats.bytes_written;
         disk.compactions += stats.compactions;
         disk.lookups += stats.lookups;
+        disk.reads += stats.reads;
         disk.pages_read += stats.pages_read;
         disk.harvested += traffic.harvested;
         disk.harvest_used += traffic.harvest_used;
