@@ -1,6 +1,7 @@
 //! `stepwell bench`.
 
 use stepwell_bench::ssd::{self, Figures};
+use stepwell_bench::train::StoreAge;
 use stepwell_bench::{cpu, mem, train};
 use stepwell_settings::{Config, ModelKind, find, read_model};
 
@@ -151,7 +152,9 @@ fn run_train(args: &BenchTrainArgs) -> Result<(), Failure> {
         examples: args.examples,
         models: models(&args.models)?,
         shares: args.shares.clone(),
+        stores: stores(&args.store)?,
         only_out_of_core: args.only_out_of_core,
+        no_plain: args.no_plain,
         config,
     };
     let figures = train::run(&options, &mut |what| say::error(what));
@@ -168,46 +171,93 @@ fn models(names: &[String]) -> Result<Vec<ModelKind>, String> {
     }
 }
 
+fn stores(names: &[String]) -> Result<Vec<StoreAge>, String> {
+    let mut stores = Vec::new();
+    for name in names {
+        let store = name.parse().map_err(|why| format!("--store {name}: {why}"))?;
+        if stores.contains(&store) {
+            return Err(format!("--store: {name} is named twice, name it once"));
+        }
+        stores.push(store);
+    }
+    Ok(stores)
+}
+
 fn show_train(figures: &train::Figures) -> Page {
     let mut page = Page::default();
-    let (title, unit) = (["model", "share", "slots", "in memory", "out of core"], "per example");
-    put!(
-        page,
-        "{:<10}{:>7}{:>10}{:>11}{:>12}  {unit}: {:>7}{:>8}{:>8}{:>10}",
-        title[0],
-        title[1],
-        title[2],
-        title[3],
-        title[4],
-        "cold",
-        "ideal",
-        "pages",
-        "raw IOPS"
-    );
-    for run in &figures.runs {
+    for made in &figures.stores {
         put!(
             page,
-            "{:<10}{:>6}%{:>10}{:>11.0}{:>12.0}  {unit}: {:>7.3}{:>8.3}{:>8.3}{:>10.0}",
-            run.model,
-            run.share,
-            run.slots,
-            run.in_memory_examples_per_second,
-            run.examples_per_second,
-            run.cold_rows_per_example,
-            run.ideal_cold_rows_per_example,
-            run.pages_read_per_example,
-            run.raw_read_iops,
-        );
-        put!(
-            page,
-            "          {:.1} % of the limit, {:.1} % of memory, wall {:.2} times the {}",
-            run.over_limit * 100.0,
-            run.over_in_memory * 100.0,
-            run.wall_over_largest,
-            run.bound_by
+            "{:<8} {} rows of {} bytes in {:.0} s: {:.2} times written, {:.1} % of its versions \
+             dead",
+            made.store.map_or("", StoreAge::name),
+            made.rows,
+            made.row_bytes,
+            made.seconds,
+            made.writes as f64 / made.rows.max(1) as f64,
+            made.dead_share * 100.0,
         );
     }
+    let unit = "per example:";
+    put!(
+        page,
+        "{:<10}{:<8}{:>7}{:>10}{:>11}{:>12}  {unit} {:>7}{:>8}{:>8}{:>8}{:>10}{:>10}",
+        "model",
+        "store",
+        "share",
+        "slots",
+        "in memory",
+        "out of core",
+        "cold",
+        "ideal",
+        "reads",
+        "pages",
+        "raw IOPS",
+        "raw MB/s"
+    );
+    figures.runs.iter().for_each(|run| show_run(&mut page, run, unit));
     page
+}
+
+fn show_run(page: &mut Page, run: &train::Run, unit: &str) {
+    put!(
+        page,
+        "{:<10}{:<8}{:>6}%{:>10}{:>11.0}{:>12.0}  {unit} {:>7.3}{:>8.3}{:>8.3}{:>8.3}{:>10.0}\
+         {:>10.0}",
+        run.model,
+        run.store.map_or("", StoreAge::name),
+        run.share,
+        run.slots,
+        run.in_memory_examples_per_second,
+        run.examples_per_second,
+        run.cold_rows_per_example,
+        run.ideal_cold_rows_per_example,
+        run.reads_per_example,
+        run.pages_read_per_example,
+        run.raw_read_iops,
+        run.raw_read_bytes_per_second / 1e6,
+    );
+    put!(
+        page,
+        "          {:.1} % of the limit, {:.1} % of memory, wall {:.2} times the {}",
+        run.over_limit * 100.0,
+        run.over_in_memory * 100.0,
+        run.wall_over_largest,
+        run.bound_by
+    );
+    let ratios = [
+        run.rate_over_plain,
+        run.reads_over_plain,
+        run.pages_over_plain,
+        run.disk_seconds_over_plain,
+    ];
+    if let [Some(rate), Some(reads), Some(pages), Some(seconds)] = ratios {
+        put!(
+            page,
+            "          over plain: rate {rate:.2}, reads {reads:.2}, pages {pages:.2}, disk \
+             seconds {seconds:.2}"
+        );
+    }
 }
 
 fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
