@@ -14,7 +14,7 @@
 //! Left out  Policies that keep rows otherwise than by last use, mini-batches, and what is known
 //!           ahead.
 //! Bounds    8 bytes a write, so about as many a row, while they are drawn and sorted.
-//! Cost      About 0.2 us a row.
+//! Cost      About 0.2 us a row; a minute or two of putting and compacting for 40 M rows.
 
 use stepwell_base::random::Stream;
 

@@ -184,3 +184,26 @@ impl Run {
         self.disk_seconds_over_plain = Some(over(self.disk_seconds_per_example, disk));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_of_memory_and_disk_is_the_limit() {
+        let run = |disk_seconds_per_example, in_memory| {
+            let mut run = Run {
+                examples_per_second: 50.0,
+                disk_seconds_per_example,
+                ..Run::new("lr", StoreAge::Aged, 10.0, 100)
+            };
+            run.over_memory(in_memory);
+            (run.limit_examples_per_second, run.over_limit)
+        };
+        assert_eq!(run(0.01, 200.0), (100.0, 0.5));
+        assert_eq!(run(0.01, 80.0), (80.0, 0.625));
+        assert_eq!(run(0.01, 0.0), (100.0, 0.5));
+        assert_eq!(run(0.0, 200.0), (200.0, 0.25));
+        assert_eq!(run(0.0, 0.0), (0.0, 0.0));
+    }
+}
