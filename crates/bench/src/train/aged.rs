@@ -1,8 +1,8 @@
 //! The order in which long training would have written the rows.
 //!
 //! Why       A store that was loaded once has its rows in random order: no two rows that are wanted
-//!           together lie together. Training does not leave it so. Rows leave memory in the order of
-//!           their last use, and are written as they leave: rows that went cold together share
+//!           together lie together. Training does not leave it so. Rows leave memory in the order
+//!           of their last use, and are written as they leave: rows that went cold together share
 //!           pages, and earlier versions of them are garbage that compaction has moved others out
 //!           of. What the disk gives then is another figure.
 //! How       Uses of an id are a Poisson process of its known frequency, drawn backwards from now.
