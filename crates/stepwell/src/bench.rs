@@ -1,10 +1,12 @@
 //! `stepwell bench`.
 
+mod train;
+
 use stepwell_bench::ssd::{self, Figures};
-use stepwell_bench::{cpu, mem, train};
+use stepwell_bench::{cpu, mem};
 use stepwell_settings::{Config, ModelKind, find, read_model};
 
-use crate::cli::{BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs};
+use crate::cli::{BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs};
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
@@ -14,7 +16,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.job {
         BenchJob::Ssd(args) => run_ssd(args),
         BenchJob::Mem(args) => run_mem(args),
-        BenchJob::Train(args) => run_train(args),
+        BenchJob::Train(args) => train::run(args),
         BenchJob::Cpu(args) => run_cpu(args),
     }
 }
@@ -98,14 +100,6 @@ const OWN: [(&str, &str); 12] = [
     ("rows.sketch", NO_LIFE),
 ];
 
-/// Those that `bench train` alone chooses.
-const TRAIN_OWN: [(&str, &str); 4] = [
-    ("data.epochs", "give --examples"),
-    ("tiers.dram", "give --shares"),
-    ("tiers.ssd", "give --dir"),
-    ("tiers.page_cache", "what is measured is the disk"),
-];
-
 /// Those that `bench cpu` alone chooses, or has no use for.
 const CPU_OWN: [(&str, &str); 5] = [
     ("threads", "give --threads"),
@@ -136,78 +130,12 @@ fn config(pairs: &[String], own: &[(&str, &str)]) -> Result<Config, String> {
     Ok(config)
 }
 
-fn run_train(args: &BenchTrainArgs) -> Result<(), Failure> {
-    if !args.dir.is_dir() {
-        return Err(format!("{} is no directory: make it first", args.dir.display()).into());
-    }
-    outputs::check(&[("--json", args.json.as_deref())], &[])?;
-    let config = config(&args.set, &TRAIN_OWN)?;
-    let options = train::Options {
-        directory: args.dir.clone(),
-        rows: args.rows,
-        skew: args.skew,
-        equal: args.equal,
-        warmup: args.warmup,
-        examples: args.examples,
-        models: models(&args.models)?,
-        shares: args.shares.clone(),
-        only_out_of_core: args.only_out_of_core,
-        config,
-    };
-    let figures = train::run(&options, &mut |what| say::error(what));
-    let figures = figures.map_err(|error| error.to_string())?;
-    outputs::write(args.json.as_deref(), &figures)?;
-    show_train(&figures).say()
-}
-
 fn models(names: &[String]) -> Result<Vec<ModelKind>, String> {
     let model = |name: &String| read_model(name).map_err(|why| format!("--models {name}: {why}"));
     match names {
         [] => Ok(ModelKind::ALL.to_vec()),
         names => names.iter().map(model).collect(),
     }
-}
-
-fn show_train(figures: &train::Figures) -> Page {
-    let mut page = Page::default();
-    let (title, unit) = (["model", "share", "slots", "in memory", "out of core"], "per example");
-    put!(
-        page,
-        "{:<10}{:>7}{:>10}{:>11}{:>12}  {unit}: {:>7}{:>8}{:>8}{:>10}",
-        title[0],
-        title[1],
-        title[2],
-        title[3],
-        title[4],
-        "cold",
-        "ideal",
-        "pages",
-        "raw IOPS"
-    );
-    for run in &figures.runs {
-        put!(
-            page,
-            "{:<10}{:>6}%{:>10}{:>11.0}{:>12.0}  {unit}: {:>7.3}{:>8.3}{:>8.3}{:>10.0}",
-            run.model,
-            run.share,
-            run.slots,
-            run.in_memory_examples_per_second,
-            run.examples_per_second,
-            run.cold_rows_per_example,
-            run.ideal_cold_rows_per_example,
-            run.pages_read_per_example,
-            run.raw_read_iops,
-        );
-        put!(
-            page,
-            "          {:.1} % of the limit, {:.1} % of memory, wall {:.2} times the {}",
-            run.over_limit * 100.0,
-            run.over_in_memory * 100.0,
-            run.wall_over_largest,
-            run.bound_by
-        );
-    }
-    page
 }
 
 fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
@@ -345,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_a_benchmark_does_not_take_are_settings() {
-        for (own, _) in OWN.iter().chain(&TRAIN_OWN).chain(&CPU_OWN) {
+        for (own, _) in OWN.iter().chain(&train::OWN).chain(&CPU_OWN) {
             let of_run = SETTINGS.iter().any(|setting| setting.key.starts_with(own));
             let of_part =
                 ["a.dim", "1.ids"].iter().any(|key| look_up(&format!("{own}{key}")).is_ok());

@@ -1,9 +1,10 @@
 //! `stepwell cache-sim`.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::str::FromStr;
 
-use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind};
+use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind, ReadOptions, Reads};
 
 use crate::cli::CacheSimArgs;
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
         sizes: list("--sizes", &args.sizes)?,
         mini_batch: args.mini_batch,
         window: args.window,
+        reads: reads(args),
     };
     once("TRACE", args.traces.iter().map(|path| path.display().to_string()))?;
     once("--sizes", options.sizes.iter().map(ToString::to_string))?;
@@ -63,6 +65,17 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     said
 }
 
+/// What reads bring, where any of it was given.
+fn reads(args: &CacheSimArgs) -> Option<ReadOptions> {
+    let CacheSimArgs { rows_per_page, read_unit, harvest, .. } = args;
+    rows_per_page.or(*read_unit).or(*harvest)?;
+    Some(ReadOptions {
+        rows_per_page: rows_per_page.unwrap_or(ReadOptions::ROWS_PER_PAGE),
+        read_unit: read_unit.unwrap_or(1),
+        harvest: harvest.unwrap_or(0),
+    })
+}
+
 /// Refuses what is named twice and would be computed twice.
 fn once(what: &str, names: impl Iterator<Item = String>) -> Result<(), String> {
     let mut before = HashSet::new();
@@ -79,7 +92,7 @@ fn once(what: &str, names: impl Iterator<Item = String>) -> Result<(), String> {
 fn list<T>(flag: &str, text: &str) -> Result<Vec<T>, String>
 where
     T: FromStr,
-    T::Err: std::fmt::Display,
+    T::Err: Display,
 {
     let values = text.split(',').map(|value| value.trim().parse());
     values.collect::<Result<_, _>>().map_err(|why: T::Err| format!("{flag}: {why}"))
@@ -99,13 +112,38 @@ fn show(page: &mut Page, figures: &Figures) {
         let (mini_batch, window) = (figures.mini_batch, figures.window);
         put!(page, "mini-batches of {mini_batch} accesses, {window} of them known ahead");
     }
-    let mut line = |name: &str, cells: Vec<String>| {
-        let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
-        put!(page, "{name:<16}{cells}");
-    };
-    line("size", figures.sizes.clone());
-    line("slots", figures.slots.iter().map(ToString::to_string).collect());
+    line(page, "size", &figures.sizes);
+    line(page, "slots", &figures.slots);
     for row in &figures.rows {
-        line(&row.policy, row.hit_rates.iter().map(|rate| format!("{rate:.4}")).collect());
+        let rates: Vec<_> = row.hit_rates.iter().map(|rate| format!("{rate:.4}")).collect();
+        line(page, &row.policy, &rates);
+    }
+    if let Some(options) = &figures.reads {
+        show_reads(page, figures, options);
+    }
+}
+
+fn line(page: &mut Page, name: &str, cells: &[impl Display]) {
+    let cells: String = cells.iter().map(|cell| format!("{:>12}", cell.to_string())).collect();
+    put!(page, "{name:<16}{cells}");
+}
+
+fn show_reads(page: &mut Page, figures: &Figures, options: &ReadOptions) {
+    let ReadOptions { rows_per_page, read_unit, harvest } = options;
+    put!(
+        page,
+        "reads: pages of {rows_per_page} rows, {read_unit} a read, {harvest} rows harvested at once"
+    );
+    for row in figures.rows.iter().filter(|row| !row.reads.is_empty()) {
+        let cells = |of: fn(&Reads) -> u64| row.reads.iter().map(of).collect::<Vec<_>>();
+        line(page, &row.policy, &cells(|reads| reads.reads));
+        let rates: Vec<_> =
+            row.reads.iter().map(|reads| format!("{:.5}", reads.reads_per_access)).collect();
+        line(page, "  an access", &rates);
+        if *harvest > 0 {
+            line(page, "  harvested", &cells(|reads| reads.harvested));
+            line(page, "  of them used", &cells(|reads| reads.used));
+            line(page, "  dropped", &cells(|reads| reads.dropped));
+        }
     }
 }

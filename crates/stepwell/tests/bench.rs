@@ -66,6 +66,8 @@ fn training_out_of_core_is_checked_before_anything_is_written() {
         (&["--rows", "1000000000"], "--set tiers.index="),
         (&["--rows", "200000", "--shares", "10"], "--shares 10"),
         (&["--examples", "5"], "--examples 5"),
+        (&["--store", "aged,old"], "--store old: give aged, loaded or both"),
+        (&["--store", "aged,aged"], "--store: aged is named twice"),
         (&["--set", "tiers.dram=1GiB"], "--set tiers.dram"),
         (&["--set", "data.eval_fraction=0.5"], "--set data.eval_fraction"),
         (&["--set", "rows.admit_after=2"], "--set rows.admit_after"),

@@ -129,6 +129,35 @@ fn mini_batches_and_windows_help_as_they_should() {
 }
 
 #[test]
+fn reads_are_counted_where_they_are_asked_for() {
+    let shop = Workshop::new();
+    write_i64(&shop, "keys.bin", &keys(20_000));
+    let args = ["cache-sim", "keys.bin", "--format", "i64be", "--sizes", "60", "--policies", "lru"];
+    let ahead = ["--mini-batch", "16", "--window", "8", "--json", "out.json"];
+    let reads = |more: &[&str]| {
+        let table = shop.ok(&[&args[..], &ahead, more].concat());
+        let figures = &shop.report("out.json")[0];
+        assert!(row(figures, "optimum").get("reads").is_none());
+        (table, row(figures, "lru")["reads"][0].clone(), figures["reads"].clone())
+    };
+    let (table, none, options) = reads(&[]);
+    assert!(none.is_null() && options.is_null() && !table.contains("reads"), "{table}");
+    let (table, plain, options) = reads(&["--rows-per-page", "10"]);
+    assert!(table.contains("reads: pages of 10 rows, 1 a read"), "{table}");
+    assert_eq!(options, serde_json::json!({"rows_per_page": 10, "read_unit": 1, "harvest": 0}));
+    let (table, kept, _) = reads(&["--rows-per-page", "10", "--harvest", "500"]);
+    assert!(table.contains("of them used"), "{table}");
+    let count = |of: &Value, name: &str| of[name].as_u64().unwrap();
+    assert_eq!(count(&plain, "refills"), count(&kept, "refills"));
+    assert!(count(&kept, "reads") < count(&plain, "reads"), "{kept}, {plain}");
+    assert!(count(&kept, "used") > 0 && count(&plain, "harvested") == 0);
+    let rate = kept["reads_per_access"].as_f64().unwrap();
+    assert!((rate * 20_000.0 - count(&kept, "reads") as f64).abs() < 1e-6);
+    let (_, _, options) = reads(&["--harvest", "500", "--read-unit", "4"]);
+    assert_eq!(options["rows_per_page"], 27);
+}
+
+#[test]
 fn bad_input_is_answered_with_one_line() {
     let shop = Workshop::new();
     write_i64(&shop, "keys.bin", &keys(1000));
@@ -158,6 +187,9 @@ fn bad_input_is_answered_with_one_line() {
     fails("keys.bin", &with("--sizes", "many"), &["--sizes", "many"]);
     fails("keys.bin", &with("--policies", "lru,fifo"), &["--policies", "fifo", "s3-fifo"]);
     fails("keys.bin", &with("--mini-batch", "0"), &["mini-batch"]);
+    fails("keys.bin", &with("--rows-per-page", "0"), &["--rows-per-page 0: give 1 to"]);
+    fails("keys.bin", &with("--read-unit", "9999999"), &["--read-unit 9999999: give 1 to"]);
+    fails("keys.bin", &with("--harvest", "5"), &["--harvest", "--window"]);
     fails("keys.bin", &with("--picture", "out.png"), &["out.png", ".svg"]);
     fails("keys.bin", &with("--json", "no/out.json"), &["no/out.json"]);
     let large = ["--format", "i64be", "--sizes", "10", "--mini-batch", "100"];

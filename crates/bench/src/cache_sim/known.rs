@@ -4,22 +4,28 @@
 //! Order of a mini-batch, as in the planner: the one that comes into the window is learned, then
 //! the one at hand is planned, trained and retired.
 
+use stepwell_base::SlotIndex;
 use stepwell_mem::{Cache, PolicyKind};
 
+use super::Outcome;
+use super::pages::{Pages, ReadOptions};
 use super::sequence::Sequence;
 use crate::Result;
 
-/// Hits of a policy in a cache of `slots` slots that knows `window` mini-batches ahead.
+/// A policy in a cache of `slots` slots that knows `window` mini-batches ahead; and its reads,
+/// where they are asked for.
 ///
 /// # Errors
 /// When the trace has keys that were made to collide.
-pub(super) fn hits(
+pub(super) fn run(
     sequence: &Sequence,
     slots: usize,
     kind: PolicyKind,
     window: usize,
-) -> Result<usize> {
-    let mut run = Run::new(sequence, slots, kind, window);
+    reads: Option<ReadOptions>,
+) -> Result<Outcome> {
+    let pages = reads.map(|options| Pages::new(options, sequence.keys(), slots, window));
+    let mut run = Run::new(sequence, slots, kind, window, pages);
     (0..window.min(sequence.batches_count())).for_each(|number| run.learn(number, 0));
     for number in 0..sequence.batches_count() {
         if number + window < sequence.batches_count() {
@@ -27,7 +33,8 @@ pub(super) fn hits(
         }
         run.train(number)?;
     }
-    Ok(run.hits)
+    let reads = run.pages.map(|pages| pages.count(sequence.accesses()));
+    Ok(Outcome { hits: run.hits, reads })
 }
 
 struct Run<'a> {
@@ -37,11 +44,18 @@ struct Run<'a> {
     /// Per look-up, the mini-batch that uses the key next, and the one that used it before.
     next: Vec<Option<u32>>,
     before: Vec<Option<u32>>,
+    pages: Option<Pages>,
     hits: usize,
 }
 
 impl<'a> Run<'a> {
-    fn new(sequence: &'a Sequence, slots: usize, kind: PolicyKind, window: usize) -> Self {
+    fn new(
+        sequence: &'a Sequence,
+        slots: usize,
+        kind: PolicyKind,
+        window: usize,
+        pages: Option<Pages>,
+    ) -> Self {
         let mut batch_of = Vec::with_capacity(sequence.look_ups());
         for (number, batch) in sequence.batches().enumerate() {
             batch_of.resize(batch.first + batch.ids.len(), number as u32);
@@ -56,7 +70,7 @@ impl<'a> Run<'a> {
             }
         }
         let cache = Cache::with_policy(slots, window, kind);
-        Self { sequence, cache, window, next, before, hits: 0 }
+        Self { sequence, cache, window, next, before, pages, hits: 0 }
     }
 
     /// Mini-batch `number` comes into the window while `planned` is the next to be planned.
@@ -85,13 +99,23 @@ impl<'a> Run<'a> {
             }
             slots.push(slot);
         }
+        self.read(number, &slots);
         for (at, slot) in slots.iter_mut().enumerate() {
             let placed = match *slot {
                 Some(slot) => slot,
-                None => self.cache.place(self.sequence.key(batch.ids[at]))?.slot,
+                None => {
+                    let placed = self.cache.place(self.sequence.key(batch.ids[at]))?.slot;
+                    if let Some(pages) = &mut self.pages {
+                        pages.came(placed.at(), batch.ids[at]);
+                    }
+                    placed
+                }
             };
-            let next = self.next[batch.first + at].filter(|next| *next <= horizon);
-            self.cache.expect(placed, next);
+            let next = self.next[batch.first + at];
+            if let Some(pages) = &mut self.pages {
+                pages.expect(batch.ids[at], next);
+            }
+            self.cache.expect(placed, next.filter(|next| *next <= horizon));
             *slot = Some(placed);
         }
         for (slot, occurrence) in slots.iter().flatten().zip(batch.occurrences) {
@@ -101,5 +125,16 @@ impl<'a> Run<'a> {
             self.cache.unpin(slot);
         }
         Ok(())
+    }
+
+    /// Reads the rows of a mini-batch that have no slot, before others leave for them.
+    fn read(&mut self, number: usize, slots: &[Option<SlotIndex>]) {
+        let Some(pages) = &mut self.pages else { return };
+        for (id, slot) in self.sequence.batch(number).ids.iter().zip(slots) {
+            if slot.is_none() {
+                pages.miss(number as u32, *id);
+            }
+        }
+        pages.read(number as u32);
     }
 }

@@ -13,12 +13,17 @@
 //!           next use leaves. With bypass, a missed key whose own next use is the farthest is not
 //!           placed; no slab of a parameter server may do that, so it is only shown.
 //!
+//! Reads     Where they are asked for, the rows that leave are put onto pages, and the reads are
+//!           counted that bring them back ([`ReadOptions`]). The optimum has none: it is one of
+//!           misses, not of reads.
+//!
 //! Failure   One line that names the file, the number and the mend.
 //! Cost      10 to 60 ns a look-up, policy and size; 40 bytes a look-up of memory.
 //! Bounds    2^31 look-ups a trace.
 
 mod known;
 mod optimum;
+mod pages;
 mod picture;
 mod sequence;
 mod size;
@@ -33,6 +38,7 @@ use serde::Serialize;
 use crate::{Error, Result};
 use sequence::Sequence;
 
+pub use pages::{ReadOptions, Reads};
 pub use picture::{check_picture, draw};
 pub use size::Size;
 pub use stepwell_mem::PolicyKind;
@@ -54,6 +60,8 @@ pub struct Options {
     pub mini_batch: usize,
     /// How many mini-batches ahead keys are known.
     pub window: usize,
+    /// What reads bring, where they are to be counted.
+    pub reads: Option<ReadOptions>,
 }
 
 /// The figures of a trace.
@@ -73,6 +81,9 @@ pub struct Figures {
     pub mini_batch: usize,
     /// How many mini-batches ahead keys were known.
     pub window: usize,
+    /// What reads brought, where they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<ReadOptions>,
     /// The sizes as asked.
     pub sizes: Vec<String>,
     /// The sizes in slots.
@@ -90,6 +101,16 @@ pub struct Row {
     pub hits: Vec<usize>,
     /// Hits over look-ups, by size.
     pub hit_rates: Vec<f64>,
+    /// Reads, by size; none where they were not counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<Reads>,
+}
+
+/// What a contender comes to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcome {
+    hits: usize,
+    reads: Option<Reads>,
 }
 
 /// What fills a row of the table.
@@ -109,15 +130,19 @@ impl Contender {
         }
     }
 
-    fn hits(self, sequence: &Sequence, slots: usize, window: usize) -> Result<usize> {
+    fn run(self, sequence: &Sequence, slots: usize, options: &Options) -> Result<Outcome> {
         // More slots than keys change nothing, and need not be made.
         let slots = slots.min(sequence.keys());
-        Ok(match self {
-            Self::Policy(kind) if window == 0 => slab::hits(sequence, slots, kind),
-            Self::Policy(kind) => known::hits(sequence, slots, kind, window)?,
+        let (window, reads) = (options.window, options.reads);
+        let hits = match self {
+            Self::Policy(kind) if window > 0 || reads.is_some() => {
+                return known::run(sequence, slots, kind, window, reads);
+            }
+            Self::Policy(kind) => slab::hits(sequence, slots, kind),
             Self::Optimum => optimum::hits(sequence, slots, false),
             Self::OptimumWithBypass => optimum::hits(sequence, slots, true),
-        })
+        };
+        Ok(Outcome { hits, reads: None })
     }
 }
 
@@ -151,24 +176,26 @@ pub fn run(path: &Path, options: &Options) -> Result<Figures> {
     }
     let jobs: Vec<_> =
         contenders.iter().flat_map(|who| slots.iter().map(|slots| (*who, *slots))).collect();
-    let hits = jobs.par_iter().map(|(who, slots)| who.hits(&sequence, *slots, options.window));
-    let hits = hits.collect::<Result<Vec<usize>>>()?;
+    let outcomes = jobs.par_iter().map(|(who, slots)| who.run(&sequence, *slots, options));
+    let outcomes = outcomes.collect::<Result<Vec<Outcome>>>()?;
     let look_ups = sequence.look_ups();
-    let row = |(who, hits): (&Contender, &[usize])| Row {
+    let row = |(who, outcomes): (&Contender, &[Outcome])| Row {
         policy: who.name().to_owned(),
-        hits: hits.to_vec(),
-        hit_rates: hits.iter().map(|hits| *hits as f64 / look_ups as f64).collect(),
+        hits: outcomes.iter().map(|outcome| outcome.hits).collect(),
+        hit_rates: outcomes.iter().map(|outcome| outcome.hits as f64 / look_ups as f64).collect(),
+        reads: outcomes.iter().filter_map(|outcome| outcome.reads).collect(),
     };
     Ok(Figures {
         trace: path.to_owned(),
         format,
-        accesses: trace.keys.len(),
+        accesses: sequence.accesses(),
         look_ups,
         keys: sequence.keys(),
         mini_batch: options.mini_batch,
         window: options.window,
+        reads: options.reads,
         sizes: options.sizes.iter().map(ToString::to_string).collect(),
-        rows: contenders.iter().zip(hits.chunks(slots.len())).map(row).collect(),
+        rows: contenders.iter().zip(outcomes.chunks(slots.len())).map(row).collect(),
         slots,
     })
 }
@@ -186,6 +213,19 @@ fn check(options: &Options) -> Result<()> {
     }
     if options.window > WINDOW_MAX {
         return fail("a window of at most 32768 mini-batches can be known");
+    }
+    options.reads.as_ref().map_or(Ok(()), |reads| check_reads(reads, options.window))
+}
+
+fn check_reads(reads: &ReadOptions, window: usize) -> Result<()> {
+    let most = ReadOptions::MOST;
+    let sizes = [("--rows-per-page", reads.rows_per_page), ("--read-unit", reads.read_unit)];
+    if let Some((name, size)) = sizes.iter().find(|(_, size)| !(1..=most).contains(size)) {
+        return Err(Error::Arguments(format!("{name} {size}: give 1 to {most}")));
+    }
+    if reads.harvest > 0 && window == 0 {
+        let why = "--harvest takes rows that will be wanted: give --window, 1 or more".to_owned();
+        return Err(Error::Arguments(why));
     }
     Ok(())
 }

@@ -13,8 +13,9 @@ use stepwell_mem::Occurrence;
 use super::trace::Trace;
 
 /// A trace, cut into mini-batches of distinct keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sequence {
+    accesses: usize,
     keys: Vec<Key>,
     ids: Vec<u32>,
     occurrences: Vec<Occurrence>,
@@ -36,8 +37,7 @@ impl Sequence {
     /// Every `mini_batch` accesses of `trace` are one mini-batch; the last one may be smaller.
     pub(super) fn new(trace: &Trace, mini_batch: usize) -> Self {
         let mut id_of: HashMap<u64, u32> = HashMap::new();
-        let mut sequence =
-            Self { keys: Vec::new(), ids: Vec::new(), occurrences: Vec::new(), ends: Vec::new() };
+        let mut sequence = Self { accesses: trace.keys.len(), ..Self::default() };
         // The last look-up of each id, plus one.
         let mut last: Vec<u32> = Vec::new();
         for (number, keys) in trace.keys.chunks(mini_batch).enumerate() {
@@ -71,6 +71,11 @@ impl Sequence {
     /// The key of `id`.
     pub(super) fn key(&self, id: u32) -> Key {
         self.keys[id as usize]
+    }
+
+    /// Number of accesses, repetitions within a mini-batch included.
+    pub(super) fn accesses(&self) -> usize {
+        self.accesses
     }
 
     /// Number of look-ups.

@@ -30,6 +30,9 @@ pub(super) fn check(options: &Options) -> Result<()> {
     if let Some(share) = options.shares.iter().find(|share| !(**share > 0.0 && **share <= 100.0)) {
         return fail(format!("--shares {share}: give percentages above 0, at most 100"));
     }
+    if options.stores.is_empty() {
+        return fail("--store: give aged, loaded or both".to_owned());
+    }
     let mini_batch = options.config.data.mini_batch as u64;
     if options.examples / 2 < mini_batch {
         return fail(format!(

@@ -1,22 +1,12 @@
 //! The cold rows of a cache that always holds the truly most frequent rows.
 
+use super::parts::parts;
 use super::stream::Ids;
-
-/// Ranks above this are taken in steps of a thousandth of themselves.
-const EXACT_RANKS: u64 = 10_000;
-
-/// Rows of one slot that are about as frequent as each other.
-struct Part {
-    rows: f64,
-    /// Probability of each in one example.
-    probability: f64,
-}
 
 /// Cold rows an example where the `slots` most frequent rows are in memory and a mini-batch of
 /// `mini_batch` examples asks for each row once.
 pub(super) fn cold_rows_per_example(ids: &Ids, slots: u64, mini_batch: u64) -> f64 {
-    let mut parts: Vec<Part> =
-        ids.vocabularies.iter().flat_map(|count| parts(*count, ids.skew)).collect();
+    let mut parts = parts(ids);
     parts.sort_by(|a, b| b.probability.total_cmp(&a.probability));
     let (mut room, mut cold) = (slots as f64, 0.0);
     for part in parts {
@@ -27,21 +17,6 @@ pub(super) fn cold_rows_per_example(ids: &Ids, slots: u64, mini_batch: u64) -> f
         cold += (part.rows - here) * asked;
     }
     cold / mini_batch as f64
-}
-
-fn parts(count: u64, skew: f64) -> Vec<Part> {
-    let mut ranges = Vec::new();
-    let mut first = 1;
-    while first <= count {
-        let width = if first < EXACT_RANKS { 1 } else { first / 1000 };
-        let end = count.min(first + width - 1);
-        let rows = (end - first + 1) as f64;
-        let middle = 0.5 * (first + end) as f64;
-        ranges.push((rows, middle.powf(-skew)));
-        first = end + 1;
-    }
-    let total: f64 = ranges.iter().map(|(rows, weight)| rows * weight).sum();
-    ranges.into_iter().map(|(rows, weight)| Part { rows, probability: weight / total }).collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,21 @@
 //! `stepwell bench train`: training out of core, against memory and the raw disk.
 //!
-//! All rows lie in the store before a run begins. For each model, a run with every row in memory
-//! is followed by runs with slots for a part of the rows. The limit of such a run is the smaller
-//! of two rates: that of the run in memory, and that at which the raw disk could read the pages
-//! which the run reads. The raw disk is measured before and after each run, on the store's own
-//! files.
+//! All rows lie in the store before a run begins, as long training leaves them or as they were
+//! loaded ([`StoreAge`]). For each model, a run with every row in memory is followed by runs with
+//! slots for a part of the rows. The limit of such a run is the smaller of two rates: that of the
+//! run in memory, and that at which the raw disk could read what the run reads. The raw disk is
+//! measured before and after each run, on the store's own files.
+//!
+//! Plain     Beside each run out of core there is a plain one: the same, without what is taken from
+//!           pages that are read for others. Which of the two comes first changes from run to run,
+//!           so that a disk that grows faster or slower favours neither.
 
+mod aged;
 mod check;
+mod figures;
 mod ideal;
+mod parts;
+mod raw;
 mod store;
 mod stream;
 mod watch;
@@ -22,13 +30,17 @@ use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
 use stepwell_engine::Placement;
 use stepwell_settings::{Config, ModelKind, TierConfig};
-use stepwell_train::{Report, RowsAtStart, StageReport, Surroundings, slab_bytes};
+use stepwell_train::{RowsAtStart, Surroundings, slab_bytes};
 
+use self::figures::Counted;
+pub use self::figures::{Figures, Run};
+use self::raw::Raw;
+pub use self::store::{Made, StoreAge};
 pub(crate) use self::stream::Ids;
-use self::watch::{Mark, Window};
+use self::watch::Window;
 use crate::home::{Home, make, remove};
 use crate::machine::Machine;
-use crate::measure::{names, over};
+use crate::measure::names;
 use crate::{Error, Result};
 
 /// What is measured.
@@ -51,77 +63,15 @@ pub struct Options {
     pub models: Vec<ModelKind>,
     /// Percentages of the rows that memory has slots for.
     pub shares: Vec<f64>,
+    /// Stores that runs begin with.
+    pub stores: Vec<StoreAge>,
     /// Whether the run in memory is left out.
     pub only_out_of_core: bool,
+    /// Whether the plain runs are left out.
+    pub no_plain: bool,
     /// Everything else: threads, mini-batch, lookahead and so on.
     #[serde(skip)]
     pub config: Config,
-}
-
-/// Figures of all runs.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Figures {
-    /// What was measured.
-    pub options: Option<Options>,
-    machine: Option<Machine>,
-    /// Rows that existed.
-    pub rows: u64,
-    /// One entry for each model and share.
-    pub runs: Vec<Run>,
-}
-
-/// A run out of core.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Run {
-    /// The model.
-    pub model: String,
-    /// Percentage of the rows that memory had slots for.
-    pub share: f64,
-    /// Those slots.
-    pub slots: u64,
-    /// Rate of the run with every row in memory.
-    pub in_memory_examples_per_second: f64,
-    /// Rate of this run.
-    pub examples_per_second: f64,
-    /// Rows read from the store, an example.
-    pub cold_rows_per_example: f64,
-    /// Those of a cache that holds the truly most frequent rows.
-    pub ideal_cold_rows_per_example: f64,
-    /// Pages read for them.
-    pub pages_read_per_example: f64,
-    /// Random reads of a page per second of the raw disk, around this run.
-    pub raw_read_iops: f64,
-    /// The smaller of the rate in memory and `raw_read_iops / pages_read_per_example`.
-    pub limit_examples_per_second: f64,
-    /// `examples_per_second` over that limit.
-    pub over_limit: f64,
-    /// `examples_per_second` over that in memory.
-    pub over_in_memory: f64,
-    /// Processor seconds of all threads an example, in microseconds.
-    pub cpu_us_per_example: f64,
-    /// Wall time over the largest of: processor seconds over cores, page reads over
-    /// `raw_read_iops`, processor seconds of the longest stage that is one thread.
-    pub wall_over_largest: f64,
-    /// Which of them that was.
-    pub bound_by: String,
-    /// Where the stages' time went, over the whole run.
-    pub stages: Vec<StageReport>,
-}
-
-/// The part of a run that counts, in figures.
-struct Counted {
-    seconds: f64,
-    cpu: f64,
-    examples: f64,
-    refilled: f64,
-    pages: f64,
-    report: Report,
-}
-
-impl Counted {
-    fn rate(&self) -> f64 {
-        over(self.examples, self.seconds)
-    }
 }
 
 /// Measures; `say` is told what is going on.
@@ -131,17 +81,23 @@ impl Counted {
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     check::check(options)?;
     let ids = Ids::new(options.rows, options.equal, options.skew);
-    let mut figures = Figures {
-        options: Some(options.clone()),
-        machine: None,
-        rows: ids.count(),
-        runs: Vec::new(),
-    };
+    let mut figures =
+        Figures { options: Some(options.clone()), rows: ids.count(), ..Figures::default() };
     let home = Home::take(&options.directory.join("stepwell-bench-train"))?;
     let disk = FileDisk::open(home.path())?;
     figures.machine = Some(Machine::here(disk.engine()));
     measure(options, &ids, home.path(), say, &mut figures)?;
     Ok(figures)
+}
+
+/// What the runs of a benchmark have in common.
+struct Bench<'a> {
+    options: &'a Options,
+    ids: &'a Ids,
+    place: &'a Path,
+    /// Stores that are there, with the bytes of their rows.
+    made: Vec<Made>,
+    plain_first: bool,
 }
 
 fn measure(
@@ -154,40 +110,120 @@ fn measure(
     let data = place.join("examples");
     say(&format!("writing {} examples", options.warmup + options.examples));
     ids.write(options.warmup + options.examples, &data)?;
-    let mut loaded = None;
+    let mut bench = Bench { options, ids, place, made: Vec::new(), plain_first: true };
     for kind in &options.models {
-        let (mut config, name) = (config(options, *kind, &data)?, kind.name());
-        let shape = store::table(&config)?.row_bytes();
-        let rows = place.join("rows");
-        if loaded != Some(shape) {
-            say(&format!("putting {} rows of {shape} bytes into the store", ids.count()));
-            remove(&rows)?;
-            make(&rows)?;
-            store::load(ids, &config, &rows)?;
-            loaded = Some(shape);
-        }
+        let mut config = config(options, *kind, &data)?;
+        bench.make_stores(&config, say, figures)?;
         let in_memory = if options.only_out_of_core {
             0.0
         } else {
-            say(&format!("{name}: every row in memory"));
+            say(&format!("{}: every row in memory", kind.name()));
             config.tiers.dram = dram_for(&config, ids.count())?;
+            let rows = bench.rows_of(options.stores[0]);
             train(options, &config, place, &rows, true)?.rate()
         };
-        for share in &options.shares {
-            let slots = (ids.count() as f64 * share / 100.0).round() as u64;
-            config.tiers.dram = dram_for(&config, slots)?;
-            let before = store::raw_read_iops(&rows, slots)?;
-            say(&format!("{name}: {slots} slots"));
-            let counted = train(options, &config, place, &rows, false)?;
-            let raw = 0.5 * (before + store::raw_read_iops(&rows, slots + 1)?);
-            let mut run = Run { model: name.to_owned(), share: *share, slots, ..Run::default() };
-            let mini_batch = config.data.mini_batch as u64;
-            run.ideal_cold_rows_per_example = ideal::cold_rows_per_example(ids, slots, mini_batch);
-            fill(&mut run, &counted, in_memory, raw);
-            figures.runs.push(run);
+        for store in &options.stores {
+            for share in &options.shares {
+                let mut run = bench.out_of_core(&mut config, *store, *share, say)?;
+                run.over_memory(in_memory);
+                figures.runs.push(run);
+            }
         }
     }
     Ok(())
+}
+
+impl Bench<'_> {
+    fn rows_of(&self, store: StoreAge) -> PathBuf {
+        self.place.join(format!("rows-{store}"))
+    }
+
+    /// Makes the stores anew where rows have other bytes than those that are there.
+    fn make_stores(
+        &mut self,
+        config: &Config,
+        say: &mut dyn FnMut(&str),
+        figures: &mut Figures,
+    ) -> Result<()> {
+        let row_bytes = store::table(config)?.row_bytes();
+        if self.made.first().is_some_and(|made| made.row_bytes == row_bytes) {
+            return Ok(());
+        }
+        self.made.clear();
+        for age in &self.options.stores {
+            remove(&self.rows_of(*age))?;
+        }
+        for age in &self.options.stores {
+            let rows = self.ids.count();
+            say(&format!("putting {rows} rows of {row_bytes} bytes into a store: {age}"));
+            let directory = self.rows_of(*age);
+            make(&directory)?;
+            self.made.push(store::make(*age, self.ids, config, &directory)?);
+        }
+        figures.stores.extend_from_slice(&self.made);
+        Ok(())
+    }
+
+    fn out_of_core(
+        &mut self,
+        config: &mut Config,
+        store: StoreAge,
+        share: f64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Run> {
+        let slots = (self.ids.count() as f64 * share / 100.0).round() as u64;
+        config.tiers.dram = dram_for(config, slots)?;
+        let (rows, name) = (self.rows_of(store), config.model.kind.name());
+        let made = self.made.iter().find(|made| made.store == Some(store));
+        let page_bytes = made.map_or(0, |made| made.page_bytes);
+        let mini_batch = config.data.mini_batch as u64;
+        let mut run = Run {
+            ideal_cold_rows_per_example: ideal::cold_rows_per_example(self.ids, slots, mini_batch),
+            ..Run::new(name, store, share, slots)
+        };
+        let before = Raw::measure(&rows, slots)?;
+        let (counted, plain) =
+            self.turns(config, &rows, &format!("{name}, {store}, {slots} slots"), say)?;
+        let raw = before.mean(Raw::measure(&rows, slots + 1)?);
+        run.fill(&counted, &raw, page_bytes);
+        if let Some(plain) = plain {
+            run.over_plain(&plain, &raw, page_bytes);
+        }
+        Ok(run)
+    }
+
+    /// The run, and the plain one beside it.
+    fn turns(
+        &mut self,
+        config: &Config,
+        rows: &Path,
+        name: &str,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(Counted, Option<Counted>)> {
+        let turn = |config: &Config, kind: &str, say: &mut dyn FnMut(&str)| {
+            say(&format!("{name}{kind}"));
+            train(self.options, config, self.place, rows, false)
+        };
+        let plain = plain(config).filter(|_| !self.options.no_plain);
+        let plain_turn = |say: &mut dyn FnMut(&str)| {
+            plain.as_ref().map(|plain| turn(plain, ", plain", say)).transpose()
+        };
+        let turns = if self.plain_first {
+            let plain = plain_turn(say)?;
+            (turn(config, "", say)?, plain)
+        } else {
+            (turn(config, "", say)?, plain_turn(say)?)
+        };
+        self.plain_first = !self.plain_first;
+        Ok(turns)
+    }
+}
+
+/// The same without what is taken from pages that are read for others, if there is any of that.
+fn plain(config: &Config) -> Option<Config> {
+    let mut plain = config.clone();
+    plain.tiers.harvest = ByteCount(0);
+    (plain != *config).then_some(plain)
 }
 
 fn config(options: &Options, kind: ModelKind, data: &Path) -> Result<Config> {
@@ -242,46 +278,5 @@ fn train(
     let report = report.map_err(|error| Error::Arguments(error.to_string()))?;
     let few = || Error::Arguments("more examples are needed than the warm-up has".to_owned());
     let (begin, end) = window.marks().ok_or_else(few)?;
-    Ok(counted(begin, end, report))
-}
-
-fn counted(begin: Mark, end: Mark, report: Report) -> Counted {
-    Counted {
-        seconds: (end.at - begin.at).as_secs_f64(),
-        cpu: (end.cpu - begin.cpu).as_secs_f64(),
-        examples: (end.examples - begin.examples) as f64,
-        refilled: (end.refilled - begin.refilled) as f64,
-        pages: (end.pages_read - begin.pages_read) as f64,
-        report,
-    }
-}
-
-fn fill(run: &mut Run, counted: &Counted, in_memory: f64, raw: f64) {
-    run.in_memory_examples_per_second = in_memory;
-    run.examples_per_second = counted.rate();
-    run.cold_rows_per_example = over(counted.refilled, counted.examples);
-    run.pages_read_per_example = over(counted.pages, counted.examples);
-    run.raw_read_iops = raw;
-    let disk = over(raw, run.pages_read_per_example);
-    run.limit_examples_per_second = if in_memory > 0.0 { disk.min(in_memory) } else { disk };
-    run.over_limit = over(run.examples_per_second, run.limit_examples_per_second);
-    run.over_in_memory = over(run.examples_per_second, in_memory);
-    run.cpu_us_per_example = over(counted.cpu * 1e6, counted.examples);
-    let stages = &counted.report.stages;
-    run.stages = stages.clone();
-    // Stages are timed over the whole run, the warm-up included.
-    let share = over(counted.seconds, counted.report.train_seconds);
-    let single = stages.iter().filter(|stage| !["parse", "train"].contains(&&*stage.name));
-    let longest = single.max_by(|a, b| a.cpu_seconds.total_cmp(&b.cpu_seconds));
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut bounds = vec![
-        ("processor".to_owned(), counted.cpu / cores as f64),
-        ("disk".to_owned(), over(counted.pages, raw)),
-    ];
-    bounds
-        .extend(longest.map(|stage| (format!("stage {}", stage.name), stage.cpu_seconds * share)));
-    if let Some((name, seconds)) = bounds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
-        run.wall_over_largest = over(counted.seconds, seconds);
-        run.bound_by = name;
-    }
+    Ok(Counted::between(&begin, &end, report))
 }

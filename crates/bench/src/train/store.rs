@@ -1,25 +1,97 @@
-//! The store that all rows are in before a run, and the raw disk below it.
+//! The store that all rows are in before a run.
+//!
+//! Why       A run is as good as its store is old: rows that were loaded lie in random order, rows
+//!           that training has written lie with those that went cold when they did.
+//! How       Each is written once and every run begins with links to its segments. All versions of
+//!           a row are the same, its initial one: a run trains the same model from either. The
+//!           thread that puts compacts, so that the same options make the same files.
+//! Bounds    [`super::aged`].
 
+use std::fmt::{Display, Formatter};
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Instant;
 
-use stepwell_base::random::Stream;
-use stepwell_disk::{BLOCK_BYTES, Disk, FileDisk, QueueOptions};
+use serde::Serialize;
+use stepwell_disk::FileDisk;
 use stepwell_engine::TableSpec;
 use stepwell_settings::Config;
-use stepwell_ssd::{Store, StoreOptions};
+use stepwell_ssd::{Compaction, Store, StoreOptions};
 
+use super::aged::{Past, SHARE};
 use super::stream::Ids;
-use crate::ssd::{Shuffle, scaled};
+use crate::measure::{Stopwatch, over};
+use crate::ssd::Shuffle;
 use crate::{Error, Result};
 
 /// Rows that are put at once.
-const BATCH: u64 = 4096;
-/// Seconds of a measurement of the raw disk.
-const RAW_SECONDS: f64 = 2.0;
-/// Raw reads in flight.
-const RAW_DEPTH: usize = 128;
+const BATCH: usize = 4096;
+
+/// How the rows came into the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreAge {
+    /// As long training leaves them.
+    Aged,
+    /// Once, in random order.
+    Loaded,
+}
+
+impl StoreAge {
+    const ALL: [Self; 2] = [Self::Aged, Self::Loaded];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aged => "aged",
+            Self::Loaded => "loaded",
+        }
+    }
+}
+
+impl Display for StoreAge {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for StoreAge {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|age| age.name() == name);
+        found.ok_or_else(|| "give aged, loaded or both".to_owned())
+    }
+}
+
+/// A store that was made.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Made {
+    /// How its rows came into it.
+    pub store: Option<StoreAge>,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Rows that were put, earlier versions included.
+    pub writes: u64,
+    /// Examples since the load, in the past of an aged store.
+    pub past_examples: f64,
+    /// Part of the rows that memory held in that past.
+    pub past_share: f64,
+    /// Older versions over all that lie in its segments.
+    pub dead_share: f64,
+    /// Bytes of its files over bytes of its rows.
+    pub space_amplification: f64,
+    /// Segments.
+    pub segments: u64,
+    /// Merges of segments while it was made.
+    pub compactions: u64,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
 
 /// The one table of a run of `config`.
 pub(super) fn table(config: &Config) -> Result<TableSpec> {
@@ -28,64 +100,106 @@ pub(super) fn table(config: &Config) -> Result<TableSpec> {
     table.ok_or_else(|| Error::Arguments("a model without a table".to_owned()))
 }
 
-/// Puts the rows of all ids, in random order, into a new store in `directory`.
-pub(super) fn load(ids: &Ids, config: &Config, directory: &Path) -> Result<()> {
+/// Puts the rows of all ids into a new store in `directory`.
+pub(super) fn make(age: StoreAge, ids: &Ids, config: &Config, directory: &Path) -> Result<Made> {
+    let watch = Stopwatch::start();
     let table = table(config)?;
-    let disk = Arc::new(FileDisk::open(directory)?);
     let options = StoreOptions {
         segment_bytes: config.tiers.segment.0,
         index_bytes_max: config.tiers.index.0,
+        space_max: config.tiers.space,
         cached_bytes: 0,
+        compaction: Compaction::Inline,
         ..StoreOptions::new(table.id.0, table.row_bytes())
     };
-    let store = Store::create(disk, options)?;
+    let store = Store::create(Arc::new(FileDisk::open(directory)?), options)?;
     let order = Shuffle::new(ids.count(), 1);
-    let mut rows = vec![0.0f32; BATCH as usize * table.row_lanes()];
-    for first in (0..ids.count()).step_by(BATCH as usize) {
-        let end = ids.count().min(first + BATCH);
-        let keys: Vec<_> = (first..end).map(|place| ids.key_of(order.at(place))).collect();
-        let lanes = keys.len() * table.row_lanes();
-        for (key, row) in keys.iter().zip(rows.chunks_exact_mut(table.row_lanes())) {
-            table.initial_row(*key, row);
-        }
-        store.put_many(&keys, &vec![0; keys.len()], bytemuck::cast_slice(&rows[..lanes]))?;
+    put(&store, &table, ids, &mut (0..ids.count()).map(|place| order.at(place)))?;
+    let mut made = Made { store: Some(age), row_bytes: table.row_bytes(), ..Made::default() };
+    if age == StoreAge::Aged {
+        let past = Past::new(ids);
+        (made.past_examples, made.past_share) = (past.loaded, SHARE);
+        put(&store, &table, ids, &mut past.writes(ids))?;
     }
-    store.commit()?;
-    Ok(())
+    made.page_bytes = store.commit()?.page_bytes;
+    let stats = store.stats();
+    made.rows = stats.rows_live;
+    made.writes = stats.rows_put;
+    made.dead_share = over(stats.rows_stale as f64, (stats.rows_live + stats.rows_stale) as f64);
+    made.space_amplification = stats.space_amplification;
+    made.segments = stats.segments;
+    made.compactions = stats.compactions;
+    made.seconds = watch.seconds();
+    Ok(made)
 }
 
-/// Random reads of a page each per second, from the segments in `directory`.
-pub(super) fn raw_read_iops(directory: &Path, seed: u64) -> Result<f64> {
-    let disk = FileDisk::open(directory)?;
-    let mut files = Vec::new();
-    for name in disk.list()? {
-        let file = disk.open_direct(&name)?;
-        let blocks = file.len()? / BLOCK_BYTES as u64;
-        if blocks > 256 {
-            files.push((file, blocks));
+/// Puts rows by their numbers, in that order.
+fn put(
+    store: &Store,
+    table: &TableSpec,
+    ids: &Ids,
+    mut numbers: &mut dyn Iterator<Item = u64>,
+) -> Result<()> {
+    let lanes = table.row_lanes();
+    let mut rows = vec![0.0f32; BATCH * lanes];
+    let mut keys = Vec::with_capacity(BATCH);
+    loop {
+        keys.clear();
+        keys.extend((&mut numbers).take(BATCH).map(|number| ids.key_of(number)));
+        if keys.is_empty() {
+            return Ok(());
+        }
+        for (key, row) in keys.iter().zip(rows.chunks_exact_mut(lanes)) {
+            table.initial_row(*key, row);
+        }
+        let used = vec![0; keys.len()];
+        store.put_many(&keys, &used, bytemuck::cast_slice(&rows[..keys.len() * lanes]))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_disk::Disk;
+
+    use super::*;
+
+    fn store_of(age: StoreAge, ids: &Ids, config: &Config, directory: &Path) -> (Made, Store) {
+        std::fs::create_dir(directory).unwrap();
+        let made = make(age, ids, config, directory).unwrap();
+        let table = table(config).unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(directory).unwrap());
+        let options = StoreOptions::new(table.id.0, table.row_bytes());
+        (made, Store::open(disk, options).unwrap())
+    }
+
+    #[test]
+    fn both_hold_the_same_rows_and_the_aged_one_older_versions_too() {
+        let home = tempfile::tempdir().unwrap();
+        let (ids, mut config) = (Ids::new(60_000, false, 1.05), Config::default());
+        config.tiers.segment = stepwell_base::ByteCount(1 << 20);
+        let table = table(&config).unwrap();
+        let numbers: Vec<u64> = (0..ids.count()).step_by(7).collect();
+        let keys: Vec<_> = numbers.iter().map(|number| ids.key_of(*number)).collect();
+        let mut expected = vec![0.0f32; keys.len() * table.row_lanes()];
+        for (key, row) in keys.iter().zip(expected.chunks_exact_mut(table.row_lanes())) {
+            table.initial_row(*key, row);
+        }
+        for age in StoreAge::ALL {
+            let (made, store) = store_of(age, &ids, &config, &home.path().join(age.name()));
+            assert_eq!(made.rows, ids.count(), "{age}");
+            assert_eq!(made.dead_share > 0.1, age == StoreAge::Aged, "{made:?}");
+            assert_eq!(made.compactions > 0, age == StoreAge::Aged, "{made:?}");
+            let mut found = vec![0.0f32; expected.len()];
+            let mut hits = vec![false; keys.len()];
+            store.get_many(&keys, bytemuck::cast_slice_mut(&mut found), &mut hits).unwrap();
+            assert!(hits.iter().all(|hit| *hit));
+            assert_eq!(found, expected, "{age}");
         }
     }
-    if files.is_empty() {
-        return Err(Error::Arguments("--rows: too few to read pages from".to_owned()));
+
+    #[test]
+    fn names_are_read_back() {
+        assert!(StoreAge::ALL.iter().all(|age| age.name().parse() == Ok(*age)));
+        assert!("old".parse::<StoreAge>().is_err());
     }
-    let options = QueueOptions { depth: RAW_DEPTH, read_bytes: RAW_DEPTH * BLOCK_BYTES };
-    let mut queue = disk.queue(options)?;
-    let mut dice = Stream::from_state(seed);
-    let begin = Instant::now();
-    let mut done = 0usize;
-    while begin.elapsed().as_secs_f64() < RAW_SECONDS {
-        loop {
-            let (file, blocks) = &files[scaled(dice.next_u64(), files.len() as u64) as usize];
-            let offset = scaled(dice.next_u64(), *blocks) * BLOCK_BYTES as u64;
-            if !queue.read(0, file, offset, BLOCK_BYTES)? {
-                break;
-            }
-        }
-        done += queue.complete(true, &mut |_| {})?;
-    }
-    let rate = done as f64 / begin.elapsed().as_secs_f64();
-    while queue.in_flight() > 0 {
-        queue.complete(true, &mut |_| {})?;
-    }
-    Ok(rate)
 }

@@ -27,7 +27,7 @@ pub(crate) enum BenchJob {
 /// `stepwell bench train`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchTrainArgs {
-    /// A directory on the disk in question, with room for the rows three times
+    /// A directory on the disk in question, with room for the rows five times
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Write all figures to this file
@@ -54,9 +54,17 @@ pub(crate) struct BenchTrainArgs {
     /// Percentages of the rows that memory has slots for
     #[arg(long, default_value = "10,2", value_delimiter = ',', value_name = "LIST")]
     pub(crate) shares: Vec<f64>,
+    /// Stores that runs begin with: aged, as long training leaves them, or loaded, once and in
+    /// random order
+    #[arg(long, default_value = "aged,loaded", value_delimiter = ',', value_name = "LIST")]
+    pub(crate) store: Vec<String>,
     /// Leave out the runs with every row in memory
     #[arg(long)]
     pub(crate) only_out_of_core: bool,
+    /// Leave out the plain run beside each run out of core, which is the same with
+    /// tiers.harvest=0
+    #[arg(long)]
+    pub(crate) no_plain: bool,
     /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
     /// not data but its mini-batch, model.kind, checkpoint.*, tiers.dram, tiers.ssd,
     /// tiers.page_cache, and of rows.* rows.storage alone

@@ -1,0 +1,44 @@
+//! Ids by how often they occur, those that are about as frequent as each other together.
+
+use super::stream::Ids;
+
+/// Ranks above this are taken in steps of a thousandth of themselves.
+const EXACT_RANKS: u64 = 10_000;
+
+/// Rows of one slot that are about as frequent as each other.
+pub(super) struct Part {
+    pub(super) rows: f64,
+    /// Probability of each in one example.
+    pub(super) probability: f64,
+}
+
+/// The parts of all slots.
+pub(super) fn parts(ids: &Ids) -> Vec<Part> {
+    ids.vocabularies.iter().flat_map(|count| parts_of_slot(*count, ids.skew)).collect()
+}
+
+fn parts_of_slot(count: u64, skew: f64) -> impl Iterator<Item = Part> {
+    let total = weight(count, skew);
+    weighted(count, skew).map(move |(rows, weight)| Part { rows, probability: weight / total })
+}
+
+/// The sum of the ranks' weights: a rank's is its power of minus the skew.
+pub(super) fn weight(count: u64, skew: f64) -> f64 {
+    weighted(count, skew).map(|(rows, weight)| rows * weight).sum()
+}
+
+/// Rows and the weight of each.
+fn weighted(count: u64, skew: f64) -> impl Iterator<Item = (f64, f64)> {
+    let mut first = 1;
+    std::iter::from_fn(move || {
+        let width = if first < EXACT_RANKS { 1 } else { first / 1000 };
+        let end = count.min(first + width - 1);
+        if first > end {
+            return None;
+        }
+        let middle = 0.5 * (first + end) as f64;
+        let rows = (end - first + 1) as f64;
+        first = end + 1;
+        Some((rows, libm::pow(middle, -skew)))
+    })
+}

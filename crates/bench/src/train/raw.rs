@@ -1,0 +1,110 @@
+//! The raw disk below a store: what random reads of its own files cost without it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use stepwell_base::random::Stream;
+use stepwell_disk::{BLOCK_BYTES, Disk, File, FileDisk, QueueOptions};
+
+use crate::measure::over;
+use crate::ssd::scaled;
+use crate::{Error, Result};
+
+/// Seconds of a measurement.
+const SECONDS: f64 = 2.0;
+/// Reads of a page, and how many are in flight.
+const SMALL: (usize, usize) = (BLOCK_BYTES, 128);
+/// Reads of many pages, and how many are in flight.
+const LARGE: (usize, usize) = (256 << 10, 32);
+/// Blocks of a file that is read from, at least.
+const BLOCKS_MIN: u64 = 256;
+
+/// What the disk gives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw {
+    /// Random reads of a page each per second.
+    pub(super) iops: f64,
+    /// Bytes per second of random reads of [`LARGE`] blocks.
+    pub(super) bytes_per_second: f64,
+}
+
+impl Raw {
+    /// Measures it on the segments in `directory`.
+    pub(super) fn measure(directory: &Path, seed: u64) -> Result<Self> {
+        let disk = FileDisk::open(directory)?;
+        let mut files = Vec::new();
+        for name in disk.list()? {
+            let file = disk.open_direct(&name)?;
+            let blocks = file.len()? / BLOCK_BYTES as u64;
+            if blocks > BLOCKS_MIN {
+                files.push((file, blocks));
+            }
+        }
+        if files.is_empty() {
+            return Err(Error::Arguments("--rows: too few to read pages from".to_owned()));
+        }
+        let mut dice = Stream::from_state(seed);
+        let iops = reads_per_second(&disk, &files, SMALL, &mut dice)?;
+        let large = reads_per_second(&disk, &files, LARGE, &mut dice)?;
+        Ok(Self { iops, bytes_per_second: large * LARGE.0 as f64 })
+    }
+
+    /// The mean of two measurements.
+    pub(super) fn mean(self, other: Self) -> Self {
+        let mean = |a: f64, b: f64| 0.5 * (a + b);
+        Self {
+            iops: mean(self.iops, other.iops),
+            bytes_per_second: mean(self.bytes_per_second, other.bytes_per_second),
+        }
+    }
+
+    /// Seconds that it needs for so many reads of so many bytes together: the number of reads
+    /// bounds it, or their bytes.
+    pub(super) fn seconds(&self, reads: f64, bytes: f64) -> f64 {
+        over(reads, self.iops).max(over(bytes, self.bytes_per_second))
+    }
+}
+
+/// Random reads, of `bytes` each and `depth` in flight, per second.
+fn reads_per_second(
+    disk: &FileDisk,
+    files: &[(Arc<dyn File>, u64)],
+    (bytes, depth): (usize, usize),
+    dice: &mut Stream,
+) -> Result<f64> {
+    let mut queue = disk.queue(QueueOptions { depth, read_bytes: depth * bytes })?;
+    let (mut done, mut outcome) = (0usize, Ok(()));
+    let begin = Instant::now();
+    while begin.elapsed().as_secs_f64() < SECONDS {
+        loop {
+            let (file, blocks) = &files[scaled(dice.next_u64(), files.len() as u64) as usize];
+            let places = blocks + 1 - (bytes / BLOCK_BYTES) as u64;
+            let offset = scaled(dice.next_u64(), places) * BLOCK_BYTES as u64;
+            if !queue.read(0, file, offset, bytes)? {
+                break;
+            }
+        }
+        done += queue.complete(true, &mut |read| outcome = read.outcome.map(drop))?;
+        std::mem::replace(&mut outcome, Ok(()))?;
+    }
+    let rate = done as f64 / begin.elapsed().as_secs_f64();
+    while queue.in_flight() > 0 {
+        queue.complete(true, &mut |_| {})?;
+    }
+    Ok(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_reads_bounds_it_or_their_bytes() {
+        let raw = Raw { iops: 1000.0, bytes_per_second: 1e7 };
+        assert!((raw.seconds(500.0, 500.0 * 4096.0) - 0.5).abs() < 1e-9);
+        assert!((raw.seconds(500.0, 2e7) - 2.0).abs() < 1e-9);
+        let mean = raw.mean(Raw { iops: 3000.0, bytes_per_second: 3e7 });
+        assert!((mean.seconds(2000.0, 0.0) - 1.0).abs() < 1e-9);
+    }
+}
