@@ -1,8 +1,6 @@
 //! The figures of runs out of core.
 //!
-//! How       Time, examples, rows and pages are those after the warm-up. A run is told of pages
-//!           while it goes on, and of reads when it is over: those after the warm-up are reckoned
-//!           from the pages, by the whole run's reads a page.
+//! How       Time, examples, rows, reads and pages are those after the warm-up.
 //! Reads     Those of look-ups alone: what compaction reads and writes is in the time, not in them.
 
 use serde::Serialize;
@@ -99,16 +97,13 @@ pub(super) struct Counted {
 
 impl Counted {
     pub(super) fn between(begin: &Mark, end: &Mark, report: Report) -> Self {
-        let pages = (end.pages_read - begin.pages_read) as f64;
-        let disk = &report.tiers.disk;
-        let reads: u64 = disk.stores.iter().map(|store| store.reads).sum();
         Self {
             seconds: (end.at - begin.at).as_secs_f64(),
             cpu: (end.cpu - begin.cpu).as_secs_f64(),
             examples: (end.examples - begin.examples) as f64,
             refilled: (end.refilled - begin.refilled) as f64,
-            reads: pages * over(reads as f64, disk.pages_read as f64),
-            pages,
+            reads: (end.reads - begin.reads) as f64,
+            pages: (end.pages_read - begin.pages_read) as f64,
             report,
         }
     }

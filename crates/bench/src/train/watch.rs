@@ -14,6 +14,7 @@ pub(super) struct Mark {
     pub(super) cpu: Duration,
     pub(super) examples: u64,
     pub(super) refilled: u64,
+    pub(super) reads: u64,
     pub(super) pages_read: u64,
 }
 
@@ -43,6 +44,7 @@ impl Observer for Window {
             cpu: cpu_time(),
             examples: now.examples,
             refilled: now.refilled,
+            reads: now.reads,
             pages_read: now.pages_read,
         };
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -73,6 +73,8 @@ pub struct Planner {
     counted_slots: Vec<SlotIndex>,
     /// Distinct keys learned and not planned, for deciding whether to follow the future at all.
     keys_ahead: usize,
+    /// Whether it does: rows may have to leave.
+    follows: bool,
     /// Uses that the policy was told of.
     touches: u64,
     /// Whether no row that exists may leave: it keeps a pin from then on.
@@ -98,6 +100,7 @@ impl Planner {
             counted: vec![0; slots.div_ceil(WORD_SLOTS)].into(),
             counted_slots: Vec::new(),
             keys_ahead: 0,
+            follows: false,
             touches: 0,
             whole: false,
             kept: 0,
@@ -192,10 +195,23 @@ impl Planner {
         self.cache.all_clean();
     }
 
+    /// Whether rows may have to leave from now on, with a mini-batch of `more` keys: all that wait
+    /// must be learned anew then, in order, since nobody looked at their keys before. Told once.
+    pub(crate) fn begins_to_follow(&mut self, more: usize) -> bool {
+        if self.follows || self.cache.has_room_for(self.keys_ahead + more) {
+            return false;
+        }
+        self.follows = true;
+        self.keys_ahead = 0;
+        self.future = Future::default();
+        true
+    }
+
     /// Mini-batch `number` will use the distinct `keys`, by table.
     pub fn learn<'k>(&mut self, number: u32, keys: impl Iterator<Item = &'k [Key]> + Clone) {
         self.keys_ahead += keys.clone().map(<[Key]>::len).sum::<usize>();
-        if self.cache.has_room_for(self.keys_ahead) {
+        self.follows |= !self.cache.has_room_for(self.keys_ahead);
+        if !self.follows {
             return self.future.learn(&mut self.cache, number, keys.flatten(), None);
         }
         self.find(keys.clone());

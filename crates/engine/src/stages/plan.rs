@@ -151,20 +151,29 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             match self.input.try_recv() {
                 Received::Item(Item::Mark(mark)) => self.waiting.push_back(Waiting::Mark(mark)),
                 Received::Item(Item::Checkpoint) => self.waiting.push_back(Waiting::Checkpoint),
-                Received::Item(Item::Batch(batch)) => {
-                    for mini in &batch {
-                        for (planner, group) in self.planners.iter_mut().zip(&self.groups) {
-                            planner.learn(mini.number, mini.keys_of(group));
-                        }
-                    }
-                    self.waiting.push_back(Waiting::Batch(batch.into()));
-                }
+                Received::Item(Item::Batch(batch)) => self.learn_batch(batch.into()),
                 Received::Empty => break,
                 Received::Closed => self.input_closed = true,
             }
             any = true;
         }
         any
+    }
+
+    fn learn_batch(&mut self, batch: VecDeque<MiniBatch<C>>) {
+        for (planner, group) in self.planners.iter_mut().zip(&self.groups) {
+            let keys = batch.iter().flat_map(|mini| mini.keys_of(group));
+            if planner.begins_to_follow(keys.map(<[Key]>::len).sum()) {
+                let waiting = self.waiting.iter().filter_map(|waiting| match waiting {
+                    Waiting::Batch(batch) => Some(batch),
+                    _ => None,
+                });
+                let minis = waiting.flatten();
+                minis.for_each(|mini| planner.learn(mini.number, mini.keys_of(group)));
+            }
+            batch.iter().for_each(|mini| planner.learn(mini.number, mini.keys_of(group)));
+        }
+        self.waiting.push_back(Waiting::Batch(batch));
     }
 
     /// What comes next, if that can be planned now.

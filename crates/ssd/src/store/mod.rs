@@ -314,6 +314,11 @@ impl Store {
         state.table.bytes() + state.retired.bytes
     }
 
+    /// Reads for look-ups so far, of a page or more.
+    pub fn reads(&self) -> u64 {
+        self.core.counters.reads.load(Ordering::Relaxed)
+    }
+
     /// Pages read for look-ups so far.
     pub fn pages_read(&self) -> u64 {
         self.core.counters.pages_read.load(Ordering::Relaxed)

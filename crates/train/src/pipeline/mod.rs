@@ -61,7 +61,9 @@ pub struct Snapshot {
     pub misses: u64,
     /// Rows read from the store.
     pub refilled: u64,
-    /// Pages read for them.
+    /// Reads for them, of a page or more.
+    pub reads: u64,
+    /// Pages that these brought.
     pub pages_read: u64,
 }
 

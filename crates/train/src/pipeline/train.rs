@@ -167,11 +167,13 @@ impl TrainStage {
         }
         let planned = self.counters.rows.count();
         let refilled = self.groups.iter().map(|group| group.traffic.count().refilled).sum();
+        let reads = self.groups.iter().map(|group| group.store.reads()).sum();
         let pages_read = self.groups.iter().map(|group| group.store.pages_read()).sum();
         self.observer.progress(&Snapshot {
             hits: planned.hits,
             misses: planned.misses,
             refilled,
+            reads,
             pages_read,
             purpose: mini.purpose,
             examples: self.measured.examples,
