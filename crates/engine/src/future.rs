@@ -7,10 +7,11 @@
 //!           of lines of eight words finds the latest position of a key: a word is half of the
 //!           key's hash above a position, and counts as vacant once that position was planned. So
 //!           nothing is ever taken out.
-//! Failure   None: it may forget a key whose line is full, or all of them while it grows, and take
-//!           one key for another (once in 2^32). A row then leaves sooner or later than is best.
-//!           Lines go by a published function, so that this is the same in every run.
-//! Cost      10 to 14 bytes for a key of a waiting mini-batch; one line of memory is touched.
+//! Failure   None: it may forget a key whose line is full, or all of them where nobody saw to it
+//!           that there is room, and take one key for another (once in 2^32). A row then leaves
+//!           sooner or later than is best. Lines go by a published function, so that this is the
+//!           same in every run.
+//! Cost      10 to 16 bytes for a key of a waiting mini-batch; one line of memory is touched.
 
 use std::collections::VecDeque;
 
@@ -64,7 +65,7 @@ impl Default for Future {
 impl Future {
     /// Bytes for `keys` keys known ahead.
     pub(crate) fn bytes_max(keys: u64) -> u64 {
-        let words = (keys + keys / 4).max(WORDS_MIN as u64);
+        let words = (keys + keys / 2).max(WORDS_MIN as u64);
         // A list doubles when it grows.
         words * size_of::<u64>() as u64 + 2 * keys * size_of::<u16>() as u64
     }
@@ -81,7 +82,7 @@ impl Future {
         slots: Option<&[Option<SlotIndex>]>,
     ) {
         let slots = slots.unwrap_or_default();
-        self.make_room(slots.len());
+        self.make_room(self.next.len() + slots.len());
         self.waiting.push_back(Waiting { number, positions: slots.len() });
         let (first, code) = (self.waiting[0].number, code_of(number));
         let mut hashes = [0; AT_ONCE];
@@ -130,13 +131,25 @@ impl Future {
         }
     }
 
-    /// Makes the table as large as all keys ask for with `more` of them.
-    fn make_room(&mut self, more: usize) {
-        let (keys, words) = (self.next.len() + more, self.words.len());
-        if keys > words {
+    /// Whether so many keys can be known at once.
+    pub(crate) fn has_room_for(&self, keys: usize) -> bool {
+        keys <= self.words.len()
+    }
+
+    /// Forgets everything; from now on there is room for so many keys, and more.
+    pub(crate) fn begin_anew(&mut self, keys: usize) {
+        self.first = self.first.wrapping_add(self.next.len() as u32);
+        self.next.clear();
+        self.waiting.clear();
+        self.make_room(keys);
+    }
+
+    /// Makes the table large enough for `keys` keys.
+    fn make_room(&mut self, keys: usize) {
+        if !self.has_room_for(keys) {
             // The old one goes first: both together would exceed the bound.
             self.words = HugeSlice::zeroed(0);
-            self.words = HugeSlice::zeroed(keys.max(words + words / 4).next_multiple_of(WORDS));
+            self.words = HugeSlice::zeroed((keys + keys / 2) / WORDS * WORDS);
         }
     }
 

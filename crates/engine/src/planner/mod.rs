@@ -195,15 +195,17 @@ impl Planner {
         self.cache.all_clean();
     }
 
-    /// Whether rows may have to leave from now on, with a mini-batch of `more` keys: all that wait
-    /// must be learned anew then, in order, since nobody looked at their keys before. Told once.
-    pub(crate) fn begins_to_follow(&mut self, more: usize) -> bool {
-        if self.follows || self.cache.has_room_for(self.keys_ahead + more) {
+    /// Whether all mini-batches that wait must be learned anew, in order, before others of `more`
+    /// keys are: rows may have to leave from now on, and nobody looked at their keys before, or
+    /// what is known of them has outgrown its room.
+    pub(crate) fn begins_anew(&mut self, more: usize) -> bool {
+        let (keys, followed) = (self.keys_ahead + more, self.follows);
+        self.follows |= !self.cache.has_room_for(keys);
+        if !self.follows || followed && self.future.has_room_for(keys) {
             return false;
         }
-        self.follows = true;
         self.keys_ahead = 0;
-        self.future = Future::default();
+        self.future.begin_anew(keys);
         true
     }
 

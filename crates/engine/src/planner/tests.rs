@@ -153,3 +153,31 @@ fn of_a_whole_table_only_rows_leave_that_do_not_exist() {
     assert_eq!(fits(&mut planner, &[3, 2, 1]), Fit::Now);
     assert_eq!(fits(&mut planner, &[4]), Fit::Never);
 }
+
+/// What was learned while there was room for all is looked at once there no longer is: nothing
+/// leaves that is known to be used, and whoever waits needs no more than its slots.
+#[test]
+fn what_was_learned_before_rows_left_is_known_afterwards() {
+    let mut planner = Planner::new(4, 8, PolicyKind::LruLfu);
+    let batches: [&[u64]; 5] = [&[1, 2], &[3, 4], &[5], &[1, 2], &[3]];
+    let mut anew = Vec::new();
+    for (number, batch) in batches.iter().enumerate() {
+        if planner.begins_anew(batch.len()) {
+            anew.push(number);
+            let waiting = batches.iter().enumerate().take(number);
+            waiting.for_each(|(number, batch)| learn(&mut planner, number as u32, batch));
+        }
+        learn(&mut planner, number as u32, batch);
+    }
+    assert_eq!(anew, [2], "keys of two fit");
+    let mut unit = GroupUnit::default();
+    for (number, batch) in batches.iter().enumerate() {
+        let (keys, mut slots) = (keys(batch), Vec::new());
+        assert_eq!(fits(&mut planner, batch), Fit::Now);
+        let asked = Asked { table: 0, keys: &keys, slots: &mut slots };
+        planner.plan(number as u32, &mut [asked], &mut unit).unwrap();
+        retire(&mut planner, &Planned { slots, unit: GroupUnit::default() });
+    }
+    let victims: Vec<u64> = unit.victims.iter().map(|victim| victim.key.0).collect();
+    assert_eq!(victims, [4]);
+}

@@ -163,7 +163,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
     fn learn_batch(&mut self, batch: VecDeque<MiniBatch<C>>) {
         for (planner, group) in self.planners.iter_mut().zip(&self.groups) {
             let keys = batch.iter().flat_map(|mini| mini.keys_of(group));
-            if planner.begins_to_follow(keys.map(<[Key]>::len).sum()) {
+            if planner.begins_anew(keys.map(<[Key]>::len).sum()) {
                 let waiting = self.waiting.iter().filter_map(|waiting| match waiting {
                     Waiting::Batch(batch) => Some(batch),
                     _ => None,
