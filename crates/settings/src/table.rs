@@ -169,7 +169,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!(
         "tiers.read_unit",
-        tiers.read_unit = ByteCount(32 << 10),
+        tiers.read_unit = ByteCount(8 << 10),
         Never,
         "bytes that are read around a row, as long as others come up with it, at most"
     ),

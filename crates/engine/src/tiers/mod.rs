@@ -55,7 +55,7 @@ impl Default for TierOptions {
             index: ByteCount(1 << 30),
             page_cache: ByteCount(store.cached_bytes),
             harvest: ByteCount(64 << 20),
-            read_unit: ByteCount(32 << 10),
+            read_unit: ByteCount(8 << 10),
             segment: ByteCount(store.segment_bytes),
             space: store.space_max,
             policy: PolicyKind::default(),
