@@ -211,7 +211,8 @@ impl Config {
 
     /// Mini-batches of a full batch.
     pub fn mini_batches_per_batch(&self) -> usize {
-        self.batch() / self.data.mini_batch
+        // Asked of settings, too, that were not checked yet.
+        self.batch() / self.data.mini_batch.max(1)
     }
 
     /// What the table's defaults are written over: nobody ever sees it.

@@ -200,7 +200,8 @@ pub const SETTINGS: &[Setting] = &[
         "pipeline.horizon",
         pipeline.horizon = 64,
         Never,
-        "batches whose keys are known ahead; where not given, at least twice pipeline.lookahead"
+        "batches whose keys are known ahead; where not given, 64 mini-batches in whole batches, at \
+         least twice pipeline.lookahead"
     ),
     setting!(
         "pipeline.staleness",

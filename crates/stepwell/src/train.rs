@@ -201,15 +201,16 @@ fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
     chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
     let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
     chosen.extend(keys.map(str::to_owned));
-    widen_horizon(&mut config, &chosen);
+    adapt_horizon(&mut config, &chosen);
     Ok((config, chosen))
 }
 
-/// A horizon that is not among the keys that were `chosen` follows the lookahead.
-fn widen_horizon(config: &mut Config, chosen: &[String]) {
+/// A horizon that is not among the keys that were `chosen` is as many mini-batches, in whole
+/// batches, and follows the lookahead.
+fn adapt_horizon(config: &mut Config, chosen: &[String]) {
     if !chosen.iter().any(|key| key == "pipeline.horizon") {
-        config.pipeline.horizon =
-            config.pipeline.horizon.max(config.pipeline.lookahead.saturating_mul(2));
+        let batches = config.pipeline.horizon.div_ceil(config.mini_batches_per_batch().max(1));
+        config.pipeline.horizon = batches.max(config.pipeline.lookahead.saturating_mul(2));
     }
 }
 

@@ -116,7 +116,7 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     assert!(unknown.contains("tiers.dram"), "{unknown}");
     let small = error(&["--set", "tiers.dram=100"]);
     assert!(small.contains("tiers.dram"), "{small}");
-    let small = error(&["--set", "tiers.dram=2000"]);
+    let small = error(&["--set", "tiers.dram=3800"]);
     assert!(small.contains("distinct rows") && small.contains("tiers.dram"), "{small}");
     let batch = error(&["--set", "data.batch=100"]);
     assert!(batch.contains("data.mini_batch") && batch.contains("128"), "{batch}");

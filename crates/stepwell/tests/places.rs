@@ -240,10 +240,13 @@ fn a_horizon_that_somebody_chose_is_kept() {
         line.split_whitespace().rev().nth(3).unwrap().parse::<usize>().unwrap()
     };
     fs::write(shop.path("chosen.toml"), "[pipeline]\nlookahead = 10\nhorizon = 12\n").unwrap();
-    fs::write(shop.path("open.toml"), "[pipeline]\nlookahead = 10\n").unwrap();
+    fs::write(shop.path("open.toml"), "[pipeline]\nlookahead = 40\n").unwrap();
     assert_eq!(known(&["plan", "chosen.toml"]), 13);
-    assert_eq!(known(&["plan", "open.toml"]), 21);
-    assert_eq!(known(&["plan", "open.toml", "--set", "pipeline.horizon =11"]), 12);
-    assert_eq!(known(&["plan", "open.toml", "--pipeline.horizon", "14"]), 15);
-    assert_eq!(known(&["plan", "--pipeline.lookahead", "10"]), 21);
+    assert_eq!(known(&["plan", "open.toml"]), 81);
+    assert_eq!(known(&["plan", "open.toml", "--set", "pipeline.horizon =41"]), 42);
+    assert_eq!(known(&["plan", "open.toml", "--pipeline.horizon", "44"]), 45);
+    assert_eq!(known(&["plan", "--pipeline.lookahead", "40"]), 81);
+    assert_eq!(known(&["plan", "--pipeline.lookahead", "10"]), 65);
+    let batches = ["plan", "--data.mini_batch", "100", "--data.batch", "1000"];
+    assert_eq!(known(&batches), 80, "seven batches, and the one that is planned");
 }
