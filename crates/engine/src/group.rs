@@ -210,7 +210,7 @@ impl Group {
 
     /// The same, of which up to `size` come up beside others before anybody asks for them.
     pub fn harvesting(self, size: HarvestSize) -> Self {
-        let outlook = (size.rows > 0).then(|| (size, Arc::new(harvest::outlook_for(size.rows))));
+        let outlook = (size.rows > 0).then(|| (size, Arc::new(harvest::outlook_for(size))));
         Self { outlook, ..self }
     }
 

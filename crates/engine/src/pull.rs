@@ -107,12 +107,12 @@ impl Puller {
     fn copy_down(&mut self, victims: &[Victim], mut chunk: StagedRows) -> StagedRows {
         self.slots.clear();
         self.slots.extend(victims.iter().map(|victim| victim.slot));
+        if self.group.rules.hold(Rule::ForgetHarvested) {
+            self.harvester.forget(victims.iter().map(|victim| victim.key));
+        }
         let held = self.group.slab.hold(&self.slots);
         for (index, victim) in victims.iter().enumerate() {
             chunk.keys.push(victim.key);
-            if self.group.rules.hold(Rule::ForgetHarvested) {
-                self.harvester.forget(victim.key);
-            }
             let row = held.row(index);
             chunk.used.push(self.group.spec().history(row).used);
             chunk.rows.extend_from_slice(row);

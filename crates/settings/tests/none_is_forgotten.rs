@@ -88,7 +88,8 @@ fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
 }
 
 fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
-    let TierConfig { dram, ssd, index, segment, page_cache, harvest, space, policy } = tiers;
+    let TierConfig { dram, ssd, index, segment, page_cache, harvest, read_unit, space, policy } =
+        tiers;
     vec![
         ("tiers.dram", json!(dram.0)),
         ("tiers.ssd", json!(ssd)),
@@ -96,6 +97,7 @@ fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
         ("tiers.segment", json!(segment.0)),
         ("tiers.page_cache", json!(page_cache.0)),
         ("tiers.harvest", json!(harvest.0)),
+        ("tiers.read_unit", json!(read_unit.0)),
         ("tiers.space", json!(space)),
         ("tiers.policy", json!(policy.name())),
     ]

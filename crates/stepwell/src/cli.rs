@@ -72,14 +72,14 @@ pub(crate) struct CacheSimArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) window: usize,
     /// Count reads of rows that left the slab, which lie on pages of so many in the order in which
-    /// they left; compaction is left out [27 where --read-unit or --harvest is given]
+    /// they left; compaction is left out (27 where --read-unit or --harvest is given)
     #[arg(long, value_name = "ROWS")]
     pub(crate) rows_per_page: Option<usize>,
-    /// Count reads, each of so many neighbouring pages [1]
+    /// Count reads, each of so many neighbouring pages (1)
     #[arg(long, value_name = "PAGES")]
     pub(crate) read_unit: Option<usize>,
     /// Count reads where rows beside those that are read wait for their use, if it is within
-    /// --window, so many at once [0]
+    /// --window, so many at once (0)
     #[arg(long, value_name = "ROWS")]
     pub(crate) harvest: Option<usize>,
     /// Write all figures to this file

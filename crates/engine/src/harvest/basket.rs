@@ -178,7 +178,8 @@ impl Basket {
         let over = self.by_use.first_key_value().filter(|(used, _)| **used < now);
         let last = self.by_use.last_key_value().filter(|(used, _)| **used > next);
         let Some((_, place)) = over.or(last) else { return false };
-        self.forget(self.keys[*place as usize]);
+        let place = *place;
+        self.forget(place);
         self.count.dropped += 1;
         true
     }
@@ -209,18 +210,23 @@ impl Basket {
 
     /// The row in a place, which [`Basket::find_each`] named, and which goes.
     pub(crate) fn take(&mut self, place: u32) -> &[f32] {
-        self.forget(self.keys[place as usize]);
+        self.forget(place);
         self.count.used += 1;
         let start = place as usize * self.row_lanes;
         &self.lanes[start..start + self.row_lanes]
     }
 
-    /// The store's row of `key` will be another one, or nobody needs it.
-    pub(crate) fn forget(&mut self, key: Key) {
-        if self.rows == 0 {
-            return;
-        }
-        let Some((word, place)) = self.find(key, Scatter::KNOWN.of(key)) else { return };
+    /// Asks for what [`Basket::put`] looks at.
+    pub(crate) fn prefetch(&self, key: Key) {
+        prefetch_at(&self.words, self.line(Scatter::KNOWN.of(key)));
+    }
+
+    /// The row in a place, which [`Basket::find_each`] named, goes: the store's will be another.
+    pub(crate) fn forget(&mut self, place: u32) {
+        let key = self.keys[place as usize];
+        let found = self.find(key, Scatter::KNOWN.of(key));
+        assert!(found.is_some_and(|(_, of_key)| of_key == place), "a place with a row");
+        let Some((word, _)) = found else { return };
         self.words[word] = 0;
         self.rows -= 1;
         self.unlink(place);
@@ -249,6 +255,12 @@ mod tests {
         bytemuck::cast([value, -value])
     }
 
+    fn forget(basket: &mut Basket, key: u64) {
+        let mut found = Vec::new();
+        basket.find_each([Key(key)].into_iter(), &mut found);
+        found.iter().for_each(|(_, place)| basket.forget(*place));
+    }
+
     fn take(basket: &mut Basket, key: u64) -> Option<Vec<f32>> {
         let mut found = Vec::new();
         basket.find_each([Key(key)].into_iter(), &mut found);
@@ -263,7 +275,7 @@ mod tests {
         assert_eq!(take(&mut basket, 1), None);
         basket.put(Key(1), 5, &row(1.0), 0);
         basket.put(Key(2), 5, &row(2.0), 0);
-        basket.forget(Key(2));
+        forget(&mut basket, 2);
         assert_eq!(take(&mut basket, 1), Some(vec![1.0, -1.0]));
         assert_eq!(basket.len(), 0);
         assert_eq!(take(&mut basket, 1), None);
@@ -311,7 +323,7 @@ mod tests {
                     assert_eq!(take(&mut basket, key), plain.remove(&key));
                 }
                 1 => {
-                    basket.forget(Key(key));
+                    forget(&mut basket, key);
                     plain.remove(&key);
                 }
                 _ if plain.len() < ROWS && !plain.contains_key(&key) => {

@@ -47,9 +47,12 @@ impl Harvester {
         }
     }
 
-    /// The row of `key` is on its way down: the store's will be another one.
-    pub(crate) fn forget(&mut self, key: Key) {
-        self.basket.forget(key);
+    /// The rows of `keys` are on their way down: the store's will be others.
+    pub(crate) fn forget(&mut self, keys: impl Iterator<Item = Key>) {
+        let Self { basket, found, .. } = self;
+        found.clear();
+        basket.find_each(keys, found);
+        found.iter().for_each(|(_, place)| basket.forget(*place));
     }
 
     /// Keeps what `reader` found beside other rows, where it is the newest.
@@ -65,6 +68,7 @@ impl Harvester {
         staged_too.resize(harvest.keys.len(), false);
         group.staging.forward(harvest.keys.iter(), |at, _| staged_too[at] = true);
         let (now, row_bytes) = (outlook.now(), group.spec().row_bytes());
+        harvest.keys.iter().for_each(|key| basket.prefetch(*key));
         reader.live(harvest, |at, is_live| {
             let key = harvest.keys[at];
             if let (true, false, Some(next)) = (is_live, staged_too[at], outlook.next_use(key)) {

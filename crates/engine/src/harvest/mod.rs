@@ -47,7 +47,7 @@ pub(crate) fn rows_within(bytes: u64, row_lanes: usize) -> usize {
     usize::try_from(bytes / row as u64).unwrap_or(usize::MAX).min(1 << 28)
 }
 
-/// An outlook for a basket of `rows` rows.
-pub(crate) fn outlook_for(rows: usize) -> Outlook {
-    Outlook::new(rows * KEYS_PER_ROW)
+/// An outlook for a basket of so many rows.
+pub(crate) fn outlook_for(size: HarvestSize) -> Outlook {
+    Outlook::new(size.rows * KEYS_PER_ROW)
 }

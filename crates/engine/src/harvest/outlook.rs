@@ -2,13 +2,15 @@
 //!
 //! How       A table of lines of eight words, each a part of a key's hash and the number of the
 //!           next mini-batch that has the key. A key has one line; where that is full of later
-//!           mini-batches, it is left out.
+//!           mini-batches, it is left out. Most keys that are asked for are wanted by nobody, so
+//!           few lines are looked at: for each of as many parts of the hashes, two bytes say which
+//!           mini-batch is the last that wants a key of that part.
 //!           Lines go by a published function: somebody who chose keys that meet in a line would
 //!           gain that they are forgotten.
 //! Failure   None: it may forget a key, or take another one for it. Then a row is not brought up
 //!           beside others, or one that nobody wants is.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use stepwell_base::Key;
 use stepwell_base::prefetch::prefetch_at;
@@ -16,6 +18,11 @@ use stepwell_base::scatter::Scatter;
 use stepwell_ssd::Wanted;
 
 use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
+
+/// Parts of the hashes for each key, or half as many.
+const LAST_PER_KEY: usize = 2;
+/// Mini-batches that 16 bits tell apart.
+const CODES: u32 = u16::MAX as u32;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -30,6 +37,8 @@ pub(crate) struct Outlook {
     /// Rows that are used from this mini-batch on would find no room.
     until: AtomicU32,
     lines: Box<[Line]>,
+    /// For each part of the hashes when a key of it is used last.
+    last: Box<[AtomicU16]>, // a power of two
 }
 
 /// A word: the upper half of the hash above the number of the mini-batch; 0 for none, since
@@ -40,14 +49,47 @@ fn word(hash: u64, number: u32) -> u64 {
 
 impl Outlook {
     /// Bytes of a key at most.
-    pub(crate) const KEY_BYTES: usize = size_of::<u64>();
+    pub(crate) const KEY_BYTES: usize = size_of::<u64>() + LAST_PER_KEY * size_of::<u16>();
 
     /// One with room for about `keys` keys.
     pub(super) fn new(keys: usize) -> Self {
         let lines = (keys / WORDS).max(1);
         let lines = (0..lines).map(|_| Line::default()).collect();
+        let last = 1 << (keys * LAST_PER_KEY).max(1).ilog2();
+        let last = (0..last).map(|_| AtomicU16::new(0)).collect();
         let (now, until) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
-        Self { scatter: Scatter::KNOWN, now, until, lines }
+        Self { scatter: Scatter::KNOWN, now, until, lines, last }
+    }
+
+    /// What says when a key of such a hash is used last.
+    #[inline]
+    fn last_at(&self, hash: u64) -> usize {
+        // The upper half of the hash is a word's tag: these bits are of both halves.
+        (hash >> 16) as usize & (self.last.len() - 1)
+    }
+
+    /// What `last` says of mini-batch `number`; never 0.
+    #[inline]
+    fn code(number: u32) -> u16 {
+        (number % CODES) as u16 + 1
+    }
+
+    /// Mini-batches from the one of code `now`, which is the first that was not planned, to the one
+    /// that `last` says; none where that is over.
+    #[inline]
+    fn ahead(last: u16, now: u16) -> Option<u32> {
+        let ahead = (u32::from(last) + CODES - u32::from(now)) % CODES;
+        (last != 0 && ahead < CODES / 2).then_some(ahead)
+    }
+
+    /// Notes that a key of such a hash is used by mini-batch `number`.
+    #[inline]
+    fn note(&self, hash: u64, number: u32) {
+        let (place, now) = (&self.last[self.last_at(hash)], Self::code(self.now()));
+        let (code, known) = (Self::code(number), place.load(Ordering::Relaxed));
+        if Self::ahead(code, now) > Self::ahead(known, now) {
+            place.store(code, Ordering::Relaxed);
+        }
     }
 
     fn line(&self, hash: u64) -> usize {
@@ -56,23 +98,39 @@ impl Outlook {
 
     /// Mini-batch `number` uses `keys` next, which have no slot.
     pub(crate) fn learn(&self, number: u32, keys: impl Iterator<Item = Key>) {
-        let now = self.now.load(Ordering::Relaxed);
-        for key in keys {
-            let hash = self.scatter.of(key);
-            let line = &self.lines[self.line(hash)].0;
-            let mut vacant = None;
-            let mut is_known = false;
-            for place in line {
-                let known = place.load(Ordering::Relaxed);
-                let is_over = known as u32 <= now;
-                is_known |= !is_over && known >> 32 == tag_of(hash);
-                if is_over {
-                    vacant = vacant.or(Some(place));
-                }
+        let mut keys = keys.fuse();
+        let mut hashes = [0; AT_ONCE];
+        loop {
+            let mut asked = 0;
+            for (hash, key) in hashes.iter_mut().zip(keys.by_ref()) {
+                *hash = self.scatter.of(key);
+                prefetch_at(&self.lines, self.line(*hash));
+                prefetch_at(&self.last, self.last_at(*hash));
+                asked += 1;
             }
-            if let (false, Some(place)) = (is_known, vacant) {
-                place.store(word(hash, number), Ordering::Relaxed);
+            hashes[..asked].iter().for_each(|hash| self.learn_one(number, *hash));
+            if asked < AT_ONCE {
+                return;
             }
+        }
+    }
+
+    fn learn_one(&self, number: u32, hash: u64) {
+        let now = self.now();
+        let line = &self.lines[self.line(hash)].0;
+        let mut vacant = None;
+        let mut is_known = false;
+        for place in line {
+            let known = place.load(Ordering::Relaxed);
+            let is_over = known as u32 <= now;
+            is_known |= !is_over && known >> 32 == tag_of(hash);
+            if is_over {
+                vacant = vacant.or(Some(place));
+            }
+        }
+        if let (false, Some(place)) = (is_known, vacant) {
+            place.store(word(hash, number), Ordering::Relaxed);
+            self.note(hash, number);
         }
     }
 
@@ -108,14 +166,25 @@ impl Outlook {
 
 impl Wanted for Outlook {
     fn look(&self, keys: &[Key], found: &mut dyn FnMut(usize)) {
-        let until = self.until.load(Ordering::Relaxed);
+        let (until, now) = (self.until.load(Ordering::Relaxed), Self::code(self.now()));
         let mut hashes = [0; AT_ONCE];
+        let mut maybe = [0; AT_ONCE];
         for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
             for (key, hash) in keys.iter().zip(&mut hashes) {
                 *hash = self.scatter.of(*key);
-                prefetch_at(&self.lines, self.line(*hash));
+                prefetch_at(&self.last, self.last_at(*hash));
             }
+            let mut count = 0;
             for (at, hash) in hashes.iter().enumerate().take(keys.len()) {
+                let last = self.last[self.last_at(*hash)].load(Ordering::Relaxed);
+                if Self::ahead(last, now).is_some() {
+                    prefetch_at(&self.lines, self.line(*hash));
+                    maybe[count] = at;
+                    count += 1;
+                }
+            }
+            for at in &maybe[..count] {
+                let (at, hash) = (*at, &hashes[*at]);
                 let next = self.next_use_in(&self.lines[self.line(*hash)], *hash);
                 if next.is_some_and(|next| next < until) {
                     found(number * AT_ONCE + at);

@@ -22,6 +22,7 @@ mod flow;
 mod plan;
 mod pull;
 mod spares;
+mod too_large;
 mod write;
 
 use std::sync::{Arc, Mutex, PoisonError};
