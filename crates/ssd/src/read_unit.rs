@@ -1,8 +1,8 @@
 //! How many pages are read together, for the sake of rows that nobody asked for yet.
 //!
-//! Why       A disk answers so many reads a second, and those of 8 KiB take little longer than those
-//!           of 4 KiB. Whether a neighbouring page is worth that depends on the rows that are taken
-//!           from it.
+//! Why       A disk answers so many reads a second, and those of 8 KiB take little longer than
+//!           those of 4 KiB. Whether a neighbouring page is worth that depends on the rows that are
+//!           taken from it.
 //! How       A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
 //!           the part of a later read that it would have had, unless it, or another one for it, is
 //!           thrown away unused. Every [`PAGES_COUNTED`] pages, the unit doubles where that is more
