@@ -1,6 +1,6 @@
 //! What planning takes of memory, for the capacity plan.
 
-use stepwell_base::SlotIndex;
+use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{PolicyKind, bytes_for, bytes_of_known_uses};
 
 use super::{Planner, WORD_SLOTS};
@@ -28,7 +28,8 @@ impl Planner {
     /// Bytes beside a slab of `slots` slots for mini-batches of `keys` distinct keys, `horizon` of
     /// them known, and units of `unit` keys.
     pub fn bytes_max(slots: u64, keys: u64, horizon: u64, unit: u64) -> u64 {
-        let found = keys * (size_of::<Option<SlotIndex>>() + size_of::<u16>()) as u64;
+        let key = size_of::<Option<SlotIndex>>() + size_of::<Key>() + size_of::<u16>();
+        let found = keys * key as u64;
         let counted = unit * size_of::<SlotIndex>() as u64;
         // Of those that are known, only rows in a slot are noted, and again while they are pinned.
         let noted = (keys * horizon).min(2 * slots);

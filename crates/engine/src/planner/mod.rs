@@ -64,6 +64,8 @@ pub struct Planner {
     policy: PolicyKind,
     horizon: usize,
     future: Future,
+    /// Keys of the mini-batch that is learned that no earlier one has.
+    fresh: Vec<Key>,
     /// What the future says of each key of the mini-batch at hand.
     next: Vec<u16>,
     /// Slot of each key of the mini-batch at hand, where it has one.
@@ -96,6 +98,7 @@ impl Planner {
             policy,
             horizon,
             future: Future::default(),
+            fresh: Vec::new(),
             next: Vec::new(),
             found: Vec::new(),
             missing: 0,
@@ -188,15 +191,21 @@ impl Planner {
         self.keys_ahead += keys.clone().map(<[Key]>::len).sum::<usize>();
         self.follows |= !self.cache.has_room_for(self.keys_ahead);
         if !self.follows {
-            return self.future.learn(&mut self.cache, number, keys.flatten(), None);
+            return self.future.pass_over(number);
         }
-        self.find(keys.clone());
+        // Of a key that an earlier one has all is known: its row, if it is here, waits for that.
+        self.future.learn(number, keys.flatten(), &mut self.fresh);
+        let oldest = self.future.oldest().unwrap_or(number);
+        self.cache.find_many(&self.fresh, &mut self.found);
+        for slot in self.found.iter().flatten() {
+            if self.cache.next_use(*slot).is_none_or(|next| next < oldest) {
+                self.cache.expect(*slot, Some(number));
+            }
+        }
         if let Some(outlook) = &self.outlook {
-            let wanted = keys.clone().flatten().zip(&self.found);
-            let wanted = wanted.filter(|(_, slot)| slot.is_none());
+            let wanted = self.fresh.iter().zip(&self.found).filter(|(_, slot)| slot.is_none());
             outlook.learn(number, wanted.map(|(key, _)| *key));
         }
-        self.future.learn(&mut self.cache, number, keys.flatten(), Some(&self.found));
         // What `plan` asks for is what `fits` found.
         self.found.clear();
     }
