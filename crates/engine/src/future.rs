@@ -11,7 +11,7 @@
 //!           to it that there is room, and take one key for another (once in 2^32). A row then
 //!           leaves sooner or later than is best. Lines go by a published function, so that this is
 //!           the same in every run.
-//! Cost      10 to 16 bytes for a key of a waiting mini-batch; one line of memory is touched.
+//! Cost      10 to 18 bytes for a key of a waiting mini-batch; one line of memory is touched.
 
 use std::collections::VecDeque;
 
@@ -62,11 +62,12 @@ impl Default for Future {
 }
 
 impl Future {
-    /// Bytes for `keys` keys known ahead.
-    pub(crate) fn bytes_max(keys: u64) -> u64 {
+    /// Bytes for `keys` keys known ahead, of so many mini-batches.
+    pub(crate) fn bytes_max(keys: u64, mini_batches: u64) -> u64 {
         let words = (keys + keys / 2).max(WORDS_MIN as u64);
-        // A list doubles when it grows.
-        words * size_of::<u64>() as u64 + 2 * keys * size_of::<u16>() as u64
+        // A list doubles when it grows, and the old one is there meanwhile.
+        let lists = keys * size_of::<u16>() as u64 + mini_batches * size_of::<Waiting>() as u64;
+        words * size_of::<u64>() as u64 + 3 * lists
     }
 
     /// Mini-batch `number` comes after all learned before; its keys are not looked at: nothing will
@@ -272,6 +273,9 @@ mod tests {
         }
         assert!(forgotten * 100 < known, "{forgotten} of {known}");
         let taken = future.words.len() * 8 + future.next.capacity() * 2;
-        assert!(taken as u64 <= Future::bytes_max(((AHEAD + 1) * KEYS) as u64), "{taken}");
+        assert!(
+            taken as u64 <= Future::bytes_max(((AHEAD + 1) * KEYS) as u64, AHEAD as u64 + 1),
+            "{taken}"
+        );
     }
 }

@@ -208,6 +208,11 @@ impl Puller {
         Ok(())
     }
 
+    /// All mini-batches before `number` have their rows.
+    pub(crate) fn filled_before(&mut self, number: u32) {
+        self.harvester.filled_before(number);
+    }
+
     /// Fills the slots of `places` from what was found, or with initial values.
     fn copy_up(&mut self, places: &[u32], fills: &mut [Fill], found: &Lookup) {
         let group = &self.group;

@@ -171,8 +171,13 @@ pub const SETTINGS: &[Setting] = &[
         "tiers.read_unit",
         tiers.read_unit = ByteCount(8 << 10),
         Never,
-        "bytes that are read around a row, as long as others come up with it, at most"
-    ),
+        "bytes that are read around a row, as long as others come up with it, at most: pages, a \
+         power of two of them, up to 128KiB (0: its own page alone)"
+    )
+    .check(|config| {
+        let (unit, most) = (config.tiers.read_unit, ByteCount(128 << 10));
+        right(unit <= most, unit, format_args!("at most {most}"))
+    }),
     setting!(
         "tiers.policy",
         tiers.policy = PolicyKind::default(),

@@ -95,7 +95,7 @@ pub(crate) struct Reading<'a> {
 
 impl Reading<'_> {
     /// Pages of one read at most.
-    fn pages_max(&self) -> u32 {
+    pub(crate) fn pages_max(&self) -> u32 {
         (RUN_BYTES.min(self.queue_bytes) / self.layout.page_bytes).max(1) as u32
     }
 

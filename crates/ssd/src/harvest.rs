@@ -83,6 +83,7 @@ impl Beside {
     ) -> Option<u32> {
         let Self { wanted: Some(wanted), found, keys, unit } = self else { return None };
         if found.keys.len() >= ROWS_MAX {
+            unit.learn(own.is_some(), 0);
             return None;
         }
         let before = found.keys.len();

@@ -5,7 +5,7 @@
 //!           taken from it.
 //! How       A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
 //!           the part of a later read that it would have had, unless it, or another one for it, is
-//!           thrown away unused. Every [`PAGES_COUNTED`] pages, the unit doubles where that is more
+//!           of no use: an older version, here already, thrown away. Every [`PAGES_COUNTED`] pages, the unit doubles where that is more
 //!           than a page costs, and halves where it is less. As long as nothing but what was asked
 //!           for is read, neighbours are expected to yield as much as those pages do beside what
 //!           was asked for; one that was wrong is undone, and tried again only after [`PATIENCE`]
@@ -44,8 +44,8 @@ pub(crate) struct ReadUnit {
     asked: Yield,
     /// Of those around them.
     around: Yield,
-    /// Rows that were thrown away.
-    dropped: u32,
+    /// Rows that were of no use, and were not charged to any pages yet.
+    wasted: u32,
     /// Looks until it may double again.
     wait: u32,
 }
@@ -61,7 +61,7 @@ impl ReadUnit {
     pub(crate) fn new(pages_most: u32) -> Self {
         let pages_most = 1 << pages_most.max(1).ilog2();
         let (asked, around) = (Yield::default(), Yield::default());
-        Self { pages: 1, pages_most, asked, around, dropped: 0, wait: 0 }
+        Self { pages: 1, pages_most, asked, around, wasted: 0, wait: 0 }
     }
 
     /// Pages that are read together.
@@ -79,18 +79,20 @@ impl ReadUnit {
         }
     }
 
-    /// So many of the rows that were taken were thrown away unused.
-    pub(crate) fn drop_rows(&mut self, rows: u32) {
-        self.dropped += rows;
+    /// So many of the rows that were taken were of no use.
+    pub(crate) fn waste(&mut self, rows: u32) {
+        self.wasted = self.wasted.saturating_add(rows);
     }
 
     fn choose(&mut self) {
-        let Self { mut asked, mut around, dropped, .. } = *self;
-        (self.asked, self.around, self.dropped) = (Yield::default(), Yield::default(), 0);
+        let Self { mut asked, mut around, wasted, .. } = *self;
+        (self.asked, self.around) = (Yield::default(), Yield::default());
         // Without the neighbours there would be room for all that pages which are read anyway have.
-        let of_asked = dropped.saturating_sub(around.rows);
-        around.rows = around.rows.saturating_sub(dropped);
-        asked.rows = asked.rows.saturating_sub(of_asked);
+        // What is said of many pages at once is charged to the next ones, too.
+        let of_around = wasted.min(around.rows);
+        let of_asked = (wasted - of_around).min(asked.rows);
+        (around.rows, asked.rows) = (around.rows - of_around, asked.rows - of_asked);
+        self.wasted = wasted - of_around - of_asked;
         let asked_rows = f64::from(asked.rows + around.rows) / f64::from(asked.pages.max(1));
         let neighbour = if around.pages > 0 { around.of_page() } else { asked.of_page() };
         // Reads that a page of neighbours saves, and what it costs, both in reads of this unit.
@@ -150,7 +152,7 @@ mod tests {
             unit.learn(true, 2);
             (1..pages).for_each(|_| unit.learn(false, 2));
             // There is room for four rows a read.
-            unit.drop_rows((2 * pages).saturating_sub(4));
+            unit.waste((2 * pages).saturating_sub(4));
             units.push(pages);
         }
         let large = units.iter().filter(|pages| **pages > 2).count();

@@ -236,6 +236,7 @@ fn mend(bound: &str) -> &'static str {
         "data cache" => "data.skip_max, or leave data.cache out",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
         "admission" => "rows.sketch",
+        "rows harvested" => "tiers.harvest",
         "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",
         "stale rows" => "pipeline.staleness or data.mini_batch",
         "training" => "model.hidden, model.dim, data.mini_batch or threads",

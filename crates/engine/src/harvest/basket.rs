@@ -59,6 +59,8 @@ pub(crate) struct BasketCount {
     pub used: u64,
     /// Those that found no room, or gave it to others.
     pub dropped: u64,
+    /// Those among them that gave it to others.
+    pub displaced: u64,
 }
 
 /// Lines for `rows` rows.
@@ -103,10 +105,14 @@ impl Basket {
         self.rows
     }
 
-    /// The mini-batch from which on it would not take a row that is used then.
-    pub(crate) fn useful_until(&self) -> u32 {
-        let last = self.by_use.last_key_value().filter(|_| self.rows == self.rows_max);
-        last.map_or(u32::MAX, |(used, _)| *used)
+    /// The mini-batch from which on it would not take a row that is used then; before mini-batch
+    /// `now` all rows are in their slots.
+    pub(crate) fn useful_until(&self, now: u32) -> u32 {
+        let is_over = self.by_use.first_key_value().is_some_and(|(used, _)| *used < now);
+        if self.rows < self.rows_max || is_over {
+            return u32::MAX;
+        }
+        self.by_use.last_key_value().map_or(u32::MAX, |(used, _)| *used)
     }
 
     /// What was counted since the last time.
@@ -128,8 +134,8 @@ impl Basket {
         same.by_ref().map(place).find(|(_, place)| self.keys[*place as usize] == key)
     }
 
-    /// The row of `key`, which mini-batch `next` will use, is `row`. Before mini-batch `now` all is
-    /// planned.
+    /// The row of `key`, which mini-batch `next` will use, is `row`. Before mini-batch `now` all rows
+    /// are in their slots.
     pub(crate) fn put(&mut self, key: Key, next: u32, row: &[u8], now: u32) {
         let hash = Scatter::KNOWN.of(key);
         if self.rows_max == 0 || self.find(key, hash).is_some() {
@@ -181,6 +187,7 @@ impl Basket {
         let place = *place;
         self.forget(place);
         self.count.dropped += 1;
+        self.count.displaced += 1;
         true
     }
 
@@ -280,7 +287,7 @@ mod tests {
         assert_eq!(basket.len(), 0);
         assert_eq!(take(&mut basket, 1), None);
         assert_eq!(take(&mut basket, 2), None);
-        let count = BasketCount { harvested: 2, used: 1, dropped: 0 };
+        let count = BasketCount { harvested: 2, used: 1, ..BasketCount::default() };
         assert_eq!(basket.take_count(), count);
     }
 
@@ -296,7 +303,7 @@ mod tests {
         basket.put(Key(4), 4, &row(4.0), 0);
         assert_eq!(take(&mut basket, 2), None);
         basket.put(Key(5), 20, &row(5.0), 4);
-        assert_eq!(take(&mut basket, 1), None, "its mini-batch was planned");
+        assert_eq!(take(&mut basket, 1), None, "its mini-batch has its rows");
         assert_eq!(take(&mut basket, 5), Some(vec![5.0, -5.0]));
         assert_eq!(take(&mut basket, 4), Some(vec![4.0, -4.0]));
         assert_eq!(basket.take_count().dropped, 3);

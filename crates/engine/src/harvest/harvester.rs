@@ -14,6 +14,8 @@ use crate::unit::Fill;
 #[derive(Debug)]
 pub(crate) struct Harvester {
     basket: Basket,
+    /// The first mini-batch whose rows are not all in their slots.
+    now: u32,
     unit_bytes: usize,
     outlook: Option<Arc<Outlook>>,
     harvest: Harvest,
@@ -31,6 +33,7 @@ impl Harvester {
         let HarvestSize { rows, unit_bytes } = size.unwrap_or_default();
         Self {
             basket: Basket::new(rows, group.spec().row_lanes()),
+            now: 0,
             unit_bytes,
             outlook,
             harvest: Harvest::default(),
@@ -58,7 +61,7 @@ impl Harvester {
     /// Keeps what `reader` found beside other rows, where it is the newest.
     pub(crate) fn keep(&mut self, reader: &mut Reader, group: &Group) {
         let Some(outlook) = &self.outlook else { return };
-        let Self { harvest, basket, staged_too, .. } = self;
+        let Self { harvest, basket, staged_too, now, .. } = self;
         reader.take_harvest(harvest);
         if harvest.keys.is_empty() {
             return;
@@ -67,24 +70,39 @@ impl Harvester {
         staged_too.clear();
         staged_too.resize(harvest.keys.len(), false);
         group.staging.forward(harvest.keys.iter(), |at, _| staged_too[at] = true);
-        let (now, row_bytes) = (outlook.now(), group.spec().row_bytes());
+        let row_bytes = group.spec().row_bytes();
         harvest.keys.iter().for_each(|key| basket.prefetch(*key));
         reader.live(harvest, |at, is_live| {
             let key = harvest.keys[at];
             if let (true, false, Some(next)) = (is_live, staged_too[at], outlook.next_use(key)) {
-                basket.put(key, next, &harvest.rows[at * row_bytes..(at + 1) * row_bytes], now);
+                basket.put(key, next, &harvest.rows[at * row_bytes..(at + 1) * row_bytes], *now);
             }
         });
-        outlook.look_until(basket.useful_until());
         let count = basket.take_count();
-        reader.harvest_dropped(count.dropped);
+        // Older versions, what waits already and what found no room were read for nothing; so was
+        // what gave its room to others.
+        reader.harvest_wasted(harvest.keys.len() as u64 - count.harvested + count.displaced);
         group.traffic.harvested(count);
+        self.look_on();
+    }
+
+    /// All mini-batches before `number` have their rows.
+    pub(crate) fn filled_before(&mut self, number: u32) {
+        self.now = number;
+        self.look_on();
+    }
+
+    /// Says how far ahead rows are worth taking.
+    fn look_on(&self) {
+        if let Some(outlook) = &self.outlook {
+            outlook.look_until(self.basket.useful_until(self.now));
+        }
     }
 
     /// Fills the slots of those of `places` whose rows came up already, which go first then; how
     /// many.
     pub(crate) fn fill(&mut self, group: &Group, places: &mut [u32], fills: &mut [Fill]) -> usize {
-        let Self { basket, outlook, found, slots, .. } = self;
+        let Self { basket, found, slots, .. } = self;
         found.clear();
         basket.find_each(places.iter().map(|place| fills[*place as usize].key), found);
         if found.is_empty() {
@@ -100,12 +118,11 @@ impl Harvester {
             // They ascend, so what was swapped there before has not been looked at.
             places.swap(*at as usize, number);
         }
+        drop(held);
         let refilled = found.len() as u64;
         group.traffic.pulled(TrafficCount { refilled, ..TrafficCount::default() });
-        if let Some(outlook) = outlook {
-            outlook.look_until(basket.useful_until());
-        }
         group.traffic.harvested(basket.take_count());
-        found.len()
+        self.look_on();
+        self.found.len()
     }
 }

@@ -33,6 +33,6 @@ impl Planner {
         let counted = unit * size_of::<SlotIndex>() as u64;
         // Of those that are known, only rows in a slot are noted, and again while they are pinned.
         let noted = (keys * horizon).min(2 * slots);
-        found + counted + Future::bytes_max(keys * horizon) + bytes_of_known_uses(noted)
+        found + counted + Future::bytes_max(keys * horizon, horizon) + bytes_of_known_uses(noted)
     }
 }

@@ -172,6 +172,11 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
         }
         if self.ready.is_none() && self.is_first_done() {
             self.ready = self.pulling.pop_front().map(|(next, _)| next);
+            if let Some(Ready::Unit(unit)) = &self.ready
+                && let Some(last) = unit.minis.last()
+            {
+                self.pullers.iter_mut().for_each(|puller| puller.filled_before(last.number + 1));
+            }
             return Ok(Progress::Progressed);
         }
         if any {

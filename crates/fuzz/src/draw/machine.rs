@@ -71,7 +71,7 @@ impl Machine {
                 dice.pick(&["16KiB", "20000", "64KiB", "64KiB", "256KiB", "1MiB"]).into(),
             ),
             ("tiers.harvest", dice.pick(&["0", "4KiB", "1MiB", "32MiB"]).to_owned()),
-            ("tiers.read_unit", dice.pick(&["0", "8KiB", "10000", "1MiB"]).to_owned()),
+            ("tiers.read_unit", dice.pick(&["0", "8KiB", "10000", "128KiB"]).to_owned()),
             ("tiers.page_cache", dice.pick(&["0", "0", "200KiB", "4GiB"]).to_owned()),
         ];
         if dice.chance(60) {

@@ -104,7 +104,9 @@ impl Reader {
     /// bytes at most.
     pub fn harvest(&mut self, wanted: Arc<dyn Wanted>, unit_bytes: usize) {
         self.beside.wanted = Some(wanted);
-        self.beside.unit = ReadUnit::new((unit_bytes / self.core.layout.page_bytes) as u32);
+        let pages = unit_bytes / self.core.layout.page_bytes;
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX).min(self.core.reading().pages_max());
+        self.beside.unit = ReadUnit::new(pages);
     }
 
     /// Changes `harvest` for what was found since the last time.
@@ -113,9 +115,9 @@ impl Reader {
         std::mem::swap(harvest, &mut self.beside.found);
     }
 
-    /// So many of the rows that were taken were thrown away unused.
-    pub fn harvest_dropped(&mut self, rows: u64) {
-        self.beside.unit.drop_rows(u32::try_from(rows).unwrap_or(u32::MAX));
+    /// So many of the rows that were taken were of no use.
+    pub fn harvest_wasted(&mut self, rows: u64) {
+        self.beside.unit.waste(u32::try_from(rows).unwrap_or(u32::MAX));
     }
 
     /// Says of each row of `harvest` whether it is what its key's look-up would find now.
