@@ -127,6 +127,8 @@ pub(crate) struct Source {
 struct Run {
     wanted: Range<u32>,
     pages: Range<u32>,
+    /// Whether nothing but the page of the rows is read: it was, and failed, with others.
+    is_alone: bool,
     started: Instant,
 }
 
@@ -140,6 +142,8 @@ pub(crate) struct Fetch {
     pub(crate) buffered: u64,
     pub(crate) absent: u64,
     next: usize,
+    /// Rows, by page, whose read failed together with pages that nobody asked for.
+    again: Vec<Range<u32>>,
     runs: Vec<Run>,
     runs_done: usize,
     pages_used: u64,
@@ -177,7 +181,7 @@ impl Fetch {
 
     /// Whether nothing is left to read.
     pub(crate) fn is_done(&self) -> bool {
-        self.next == self.wanted.len() && self.runs_done == self.runs.len()
+        self.next == self.wanted.len() && self.again.is_empty() && self.runs_done == self.runs.len()
     }
 
     /// Starts as many reads as the queue takes; their tokens begin with `number`.
@@ -187,9 +191,9 @@ impl Fetch {
         number: u32,
         queue: &mut dyn Queue,
     ) -> Result<()> {
-        while self.next < self.wanted.len() {
-            let (end, pages) = self.run(&reading);
-            let source = &self.sources[self.wanted[self.next].file()];
+        while let Some(run) = self.next_run(&reading) {
+            let Run { wanted, pages, .. } = &run;
+            let source = &self.sources[self.wanted[wanted.start as usize].file()];
             let bytes = pages.len() * reading.layout.page_bytes;
             let offset = reading.layout.page_offset(pages.start);
             let token = u64::from(number) << 32 | self.runs.len() as u64;
@@ -198,12 +202,29 @@ impl Fetch {
             }
             reading.counters.read(source.file.directory, bytes);
             add(&reading.counters.depth_sum, queue.in_flight() as u64);
-            let wanted = self.next as u32..end as u32;
             self.pages_read += pages.len() as u64;
-            self.runs.push(Run { wanted, pages, started: Instant::now() });
-            self.next = end;
+            match run.is_alone {
+                true => drop(self.again.pop()),
+                false => self.next = wanted.end as usize,
+            }
+            self.runs.push(run);
         }
         Ok(())
+    }
+
+    /// What is read next, if anything is left.
+    fn next_run(&self, reading: &Reading<'_>) -> Option<Run> {
+        let started = Instant::now();
+        if let Some(wanted) = self.again.last().cloned() {
+            let page = self.wanted[wanted.start as usize].page();
+            return Some(Run { wanted, pages: page..page + 1, is_alone: true, started });
+        }
+        if self.next == self.wanted.len() {
+            return None;
+        }
+        let (end, pages) = self.run(reading);
+        let wanted = self.next as u32..end as u32;
+        Some(Run { wanted, pages, is_alone: false, started })
     }
 
     /// The run that begins with the next row: the end of its rows, its pages.
@@ -251,6 +272,7 @@ impl Fetch {
         self.runs_done += 1;
         self.times.push(self.runs[number].started.elapsed());
         let outcome = match done.outcome {
+            Err(_) if self.read_alone(number) => return,
             Ok(bytes) => self.scatter(reading, (number, bytes), destination, beside),
             Err(error) => Err(error.into()),
         };
@@ -258,6 +280,23 @@ impl Fetch {
         if let (Err(error), true) = (outcome, earlier) {
             self.failure = Some((number, error));
         }
+    }
+
+    /// Has the rows of a read that failed read again without the pages that nobody asked for, whose
+    /// fault it may be; false where there were none.
+    fn read_alone(&mut self, number: usize) -> bool {
+        let run = &self.runs[number];
+        let rows = &self.wanted[run.wanted.start as usize..run.wanted.end as usize];
+        let by_page = || rows.chunk_by(|a, b| a.place == b.place);
+        if run.is_alone || by_page().count() == run.pages.len() {
+            return false;
+        }
+        let mut first = run.wanted.start;
+        for on_page in by_page() {
+            self.again.push(first..first + on_page.len() as u32);
+            first += on_page.len() as u32;
+        }
+        true
     }
 
     fn scatter(

@@ -1,12 +1,13 @@
 //! Rows of pages that are read for others.
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
-use stepwell_disk::MemDisk;
-use stepwell_ssd::{Compaction, Harvest, Lookup, Reader, Store, StoreOptions, Wanted};
+use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operation};
+use stepwell_ssd::{Compaction, Error, Harvest, Lookup, Reader, Store, StoreOptions, Wanted};
 
 use crate::damage::{FIRST, flip};
 
@@ -34,7 +35,7 @@ fn store() -> Store {
     store_on(Arc::new(MemDisk::new()))
 }
 
-fn store_on(disk: Arc<MemDisk>) -> Store {
+fn store_on(disk: Arc<dyn Disk>) -> Store {
     let options = StoreOptions {
         segment_bytes: 24_576,
         buffer_bytes: 8_192,
@@ -136,7 +137,7 @@ fn what_is_live_is_the_newest() {
 #[test]
 fn more_pages_are_read_where_they_yield_rows() {
     let disk = Arc::new(MemDisk::new());
-    let store = store_on(Arc::clone(&disk));
+    let store = store_on(Arc::clone(&disk) as Arc<dyn Disk>);
     put(&store, &(0..KEYS).collect::<Vec<_>>(), 0);
     store.commit().unwrap();
     let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
@@ -160,4 +161,34 @@ fn more_pages_are_read_where_they_yield_rows() {
     assert!(look(&mut reader, &[7]).iter().all(|(key, ..)| key / 127 != 1));
     let ticket = reader.submit(Lookup::new(vec![Key(130)])).unwrap();
     assert!(reader.wait(ticket).is_err());
+}
+
+/// A read that fails with pages that nobody asked for is made again without them.
+#[test]
+fn what_nobody_asked_for_fails_nobody() {
+    let failing = |unit_bytes: usize| {
+        let failure = Failure {
+            operation: Some(Operation::Read),
+            after: 2_500,
+            kind: ErrorKind::Other,
+            lasting: Lasting::Once,
+        };
+        let faults = Faults { failure: Some(failure), ..Faults::default() };
+        let store = store_on(Arc::new(FaultyDisk::new(Arc::new(MemDisk::new()), faults)));
+        put(&store, &(0..KEYS).collect::<Vec<_>>(), 0);
+        store.commit().unwrap();
+        let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
+        reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, unit_bytes);
+        wishes.0.lock().unwrap().extend((0..KEYS).step_by(64).map(Key));
+        let looks = (0..3_000).map(|_| {
+            let ticket = reader.submit(Lookup::new(vec![Key(7), Key(300)])).unwrap();
+            let lookup = reader.wait(ticket)?;
+            assert_eq!(lookup.found, [true, true]);
+            assert_eq!(lookup.rows[16..], row(300, 0));
+            reader.take_harvest(&mut Harvest::default());
+            Ok(())
+        });
+        looks.filter(|look: &Result<(), Error>| look.is_err()).count()
+    };
+    assert_eq!((failing(0), failing(32 << 10)), (1, 0));
 }
