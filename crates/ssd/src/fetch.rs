@@ -317,8 +317,9 @@ impl Fetch {
             let on_page = rows.split_off(..on_page).unwrap_or_default();
             let count = layout.rows_on(number, source.rows);
             let is_whole = page::is_whole(page, layout.table, &source.file.origin, number);
-            let place = FoundAt { slot: source.slot, segment: source.file.number, page: number };
-            if on_page.is_empty() {
+            let (segment, is_around) = (source.file.number, on_page.is_empty());
+            let place = FoundAt { slot: source.slot, segment, page: number, is_around };
+            if is_around {
                 // Nobody asked for it: what it is not is found out when somebody does.
                 if is_whole {
                     let rows = beside.look((page, layout, count), place, self.expire_before, None);

@@ -35,6 +35,8 @@ pub(crate) struct FoundAt {
     pub(crate) slot: u32,
     pub(crate) segment: u64,
     pub(crate) page: u32,
+    /// Whether its page was read for the sake of its neighbours.
+    pub(crate) is_around: bool,
 }
 
 /// Rows that were found beside others.
@@ -48,6 +50,11 @@ pub struct Harvest {
 }
 
 impl Harvest {
+    /// Whether a row's page was read for the sake of its neighbours.
+    pub fn is_around(&self, at: usize) -> bool {
+        self.places[at].is_around
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.keys.clear();
@@ -59,6 +66,17 @@ impl Harvest {
     pub fn bytes_max(row_bytes: usize) -> u64 {
         (2 * ROWS_MAX * (row_bytes + size_of::<Key>() + size_of::<FoundAt>())) as u64
     }
+}
+
+/// Rows that were of no use to whoever took them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wasted {
+    /// Of pages of which rows were asked for: older versions, or here already.
+    pub asked: u32,
+    /// The same of the pages around them.
+    pub around: u32,
+    /// Rows of whatever page that found no room, or gave it to others.
+    pub dropped: u32,
 }
 
 /// What a reader does with the other rows of its pages.
@@ -83,7 +101,7 @@ impl Beside {
     ) -> Option<u32> {
         let Self { wanted: Some(wanted), found, keys, unit } = self else { return None };
         if found.keys.len() >= ROWS_MAX {
-            unit.learn(own.is_some(), 0);
+            unit.learn(!place.is_around, 0);
             return None;
         }
         let before = found.keys.len();
@@ -103,7 +121,7 @@ impl Beside {
             }
         });
         let taken = (found.keys.len() - before) as u32;
-        unit.learn(own.is_some(), taken);
+        unit.learn(!place.is_around, taken);
         Some(taken)
     }
 }

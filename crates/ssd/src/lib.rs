@@ -37,7 +37,7 @@ mod victims;
 pub use check::{Checked, Damage, check};
 pub use error::{Error, Result};
 pub use executor::{Executor, ExecutorOptions, ExecutorStats};
-pub use harvest::{Harvest, Wanted};
+pub use harvest::{Harvest, Wanted, Wasted};
 pub use identity::StoreId;
 pub use key_shard::{KEY_SHARDS, KeyShardSet, key_shard};
 pub use lock::LOCK_NAME;

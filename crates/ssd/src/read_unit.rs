@@ -1,17 +1,14 @@
-//! How many pages are read together, for the sake of rows that nobody asked for yet.
-//!
-//! Why       A disk answers so many reads a second, and those of 8 KiB take little longer than
-//!           those of 4 KiB. Whether a neighbouring page is worth that depends on the rows that are
-//!           taken from it.
 //! How       A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
 //!           the part of a later read that it would have had, unless it, or another one for it, is
-//!           of no use: an older version, here already, thrown away. Every [`PAGES_COUNTED`] pages, the unit doubles where that is more
-//!           than a page costs, and halves where it is less. As long as nothing but what was asked
-//!           for is read, neighbours are expected to yield as much as those pages do beside what
-//!           was asked for; one that was wrong is undone, and tried again only after [`PATIENCE`]
-//!           times as many pages.
+//!           of no use: an older version, here already, or thrown away. Every [`PAGES_COUNTED`]
+//!           pages, the unit doubles where that is more than a page costs, and halves where it is
+//!           less. As long as nothing but what was asked for is read, neighbours are expected to
+//!           yield as much as those pages do beside what was asked for; one that was wrong is
+//!           undone, and tried again only after [`PATIENCE`] times as many pages.
 //! Source    The Five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the cost
 //!           of a page as measured on cloud disks, in BENCHMARKS.md, "Harvest".
+
+use crate::harvest::Wasted;
 
 /// What a page more costs, in reads of one page.
 const PAGE_COST: f64 = 0.25;
@@ -30,6 +27,13 @@ struct Yield {
 }
 
 impl Yield {
+    /// Takes away `rows` rows that were of no use; how many more they are than it has.
+    fn charge(&mut self, rows: u32) -> u32 {
+        let charged = rows.min(self.rows);
+        self.rows -= charged;
+        rows - charged
+    }
+
     fn of_page(self) -> f64 {
         f64::from(self.rows) / f64::from(self.pages.max(1))
     }
@@ -45,7 +49,7 @@ pub(crate) struct ReadUnit {
     /// Of those around them.
     around: Yield,
     /// Rows that were of no use, and were not charged to any pages yet.
-    wasted: u32,
+    wasted: Wasted,
     /// Looks until it may double again.
     wait: u32,
 }
@@ -61,7 +65,7 @@ impl ReadUnit {
     pub(crate) fn new(pages_most: u32) -> Self {
         let pages_most = 1 << pages_most.max(1).ilog2();
         let (asked, around) = (Yield::default(), Yield::default());
-        Self { pages: 1, pages_most, asked, around, wasted: 0, wait: 0 }
+        Self { pages: 1, pages_most, asked, around, wasted: Wasted::default(), wait: 0 }
     }
 
     /// Pages that are read together.
@@ -79,20 +83,22 @@ impl ReadUnit {
         }
     }
 
-    /// So many of the rows that were taken were of no use.
-    pub(crate) fn waste(&mut self, rows: u32) {
-        self.wasted = self.wasted.saturating_add(rows);
+    /// What of the rows that were taken was of no use.
+    pub(crate) fn waste(&mut self, wasted: Wasted) {
+        let Wasted { asked, around, dropped } = &mut self.wasted;
+        *asked = asked.saturating_add(wasted.asked);
+        *around = around.saturating_add(wasted.around);
+        *dropped = dropped.saturating_add(wasted.dropped);
     }
 
     fn choose(&mut self) {
         let Self { mut asked, mut around, wasted, .. } = *self;
         (self.asked, self.around) = (Yield::default(), Yield::default());
-        // Without the neighbours there would be room for all that pages which are read anyway have.
-        // What is said of many pages at once is charged to the next ones, too.
-        let of_around = wasted.min(around.rows);
-        let of_asked = (wasted - of_around).min(asked.rows);
-        (around.rows, asked.rows) = (around.rows - of_around, asked.rows - of_asked);
-        self.wasted = wasted - of_around - of_asked;
+        // What is said of many pages at once is charged to the next ones, too. Without the
+        // neighbours there would be room for all that pages which are read anyway have.
+        self.wasted.asked = asked.charge(wasted.asked);
+        self.wasted.around = around.charge(wasted.around);
+        self.wasted.dropped = asked.charge(around.charge(wasted.dropped));
         let asked_rows = f64::from(asked.rows + around.rows) / f64::from(asked.pages.max(1));
         let neighbour = if around.pages > 0 { around.of_page() } else { asked.of_page() };
         // Reads that a page of neighbours saves, and what it costs, both in reads of this unit.
@@ -152,7 +158,8 @@ mod tests {
             unit.learn(true, 2);
             (1..pages).for_each(|_| unit.learn(false, 2));
             // There is room for four rows a read.
-            unit.waste((2 * pages).saturating_sub(4));
+            let dropped = (2 * pages).saturating_sub(4);
+            unit.waste(Wasted { dropped, ..Wasted::default() });
             units.push(pages);
         }
         let large = units.iter().filter(|pages| **pages > 2).count();

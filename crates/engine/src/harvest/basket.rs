@@ -59,8 +59,6 @@ pub(crate) struct BasketCount {
     pub used: u64,
     /// Those that found no room, or gave it to others.
     pub dropped: u64,
-    /// Those among them that gave it to others.
-    pub displaced: u64,
 }
 
 /// Lines for `rows` rows.
@@ -134,21 +132,21 @@ impl Basket {
         same.by_ref().map(place).find(|(_, place)| self.keys[*place as usize] == key)
     }
 
-    /// The row of `key`, which mini-batch `next` will use, is `row`. Before mini-batch `now` all rows
-    /// are in their slots.
-    pub(crate) fn put(&mut self, key: Key, next: u32, row: &[u8], now: u32) {
+    /// The row of `key`, which mini-batch `next` will use, is `row`. Before mini-batch `now` all
+    /// rows are in their slots. Says whether it is wanted: not here already.
+    pub(crate) fn put(&mut self, key: Key, next: u32, row: &[u8], now: u32) -> bool {
         let hash = Scatter::KNOWN.of(key);
         if self.rows_max == 0 || self.find(key, hash).is_some() {
-            return;
+            return false;
         }
         if self.rows == self.rows_max && !self.make_room(next, now) {
             self.count.dropped += 1;
-            return;
+            return true;
         }
         let line = self.line(hash);
         let Some(at) = (line..line + WORDS).find(|at| self.words[*at] as u32 == 0) else {
             self.count.dropped += 1;
-            return;
+            return true;
         };
         let place = self.place_for(key, next);
         self.words[at] = tag_of(hash) << 32 | u64::from(place + 1);
@@ -157,6 +155,7 @@ impl Basket {
         bytemuck::cast_slice_mut(lanes).copy_from_slice(row);
         self.rows += 1;
         self.count.harvested += 1;
+        true
     }
 
     /// A vacant place, which is the first of those of mini-batch `next` from now on.
@@ -187,7 +186,6 @@ impl Basket {
         let place = *place;
         self.forget(place);
         self.count.dropped += 1;
-        self.count.displaced += 1;
         true
     }
 
@@ -287,7 +285,7 @@ mod tests {
         assert_eq!(basket.len(), 0);
         assert_eq!(take(&mut basket, 1), None);
         assert_eq!(take(&mut basket, 2), None);
-        let count = BasketCount { harvested: 2, used: 1, ..BasketCount::default() };
+        let count = BasketCount { harvested: 2, used: 1, dropped: 0 };
         assert_eq!(basket.take_count(), count);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stepwell_base::{Key, SlotIndex};
-use stepwell_ssd::{Harvest, Reader, Wanted};
+use stepwell_ssd::{Harvest, Reader, Wanted, Wasted};
 
 use super::{Basket, HarvestSize, Outlook};
 use crate::Group;
@@ -71,17 +71,22 @@ impl Harvester {
         staged_too.resize(harvest.keys.len(), false);
         group.staging.forward(harvest.keys.iter(), |at, _| staged_too[at] = true);
         let row_bytes = group.spec().row_bytes();
+        let mut wasted = Wasted::default();
         harvest.keys.iter().for_each(|key| basket.prefetch(*key));
         reader.live(harvest, |at, is_live| {
             let key = harvest.keys[at];
-            if let (true, false, Some(next)) = (is_live, staged_too[at], outlook.next_use(key)) {
-                basket.put(key, next, &harvest.rows[at * row_bytes..(at + 1) * row_bytes], *now);
-            }
+            let row = &harvest.rows[at * row_bytes..(at + 1) * row_bytes];
+            let is_new = match (is_live, staged_too[at], outlook.next_use(key)) {
+                (true, false, Some(next)) => basket.put(key, next, row, *now),
+                _ => false,
+            };
+            let around = harvest.is_around(at);
+            wasted.around += u32::from(!is_new && around);
+            wasted.asked += u32::from(!is_new && !around);
         });
         let count = basket.take_count();
-        // Older versions, what waits already and what found no room were read for nothing; so was
-        // what gave its room to others.
-        reader.harvest_wasted(harvest.keys.len() as u64 - count.harvested + count.displaced);
+        wasted.dropped = count.dropped as u32;
+        reader.harvest_wasted(wasted);
         group.traffic.harvested(count);
         self.look_on();
     }

@@ -10,7 +10,7 @@ use stepwell_disk::Queue;
 
 use super::{Core, Store};
 use crate::fetch::{Destination, Fetch, Reading, Source};
-use crate::harvest::{Beside, Harvest, Wanted};
+use crate::harvest::{Beside, Harvest, Wanted, Wasted};
 use crate::read_unit::ReadUnit;
 use crate::stats::AGE_PARTS;
 use crate::{Error, Result};
@@ -115,9 +115,9 @@ impl Reader {
         std::mem::swap(harvest, &mut self.beside.found);
     }
 
-    /// So many of the rows that were taken were of no use.
-    pub fn harvest_wasted(&mut self, rows: u64) {
-        self.beside.unit.waste(u32::try_from(rows).unwrap_or(u32::MAX));
+    /// What of the rows that were taken was of no use.
+    pub fn harvest_wasted(&mut self, wasted: Wasted) {
+        self.beside.unit.waste(wasted);
     }
 
     /// Says of each row of `harvest` whether it is what its key's look-up would find now.
