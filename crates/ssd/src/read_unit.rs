@@ -1,8 +1,8 @@
 //! How       A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
 //!           the part of a later read that it would have had, unless it, or another one for it, is
 //!           of no use: an older version, here already, or thrown away. Every [`PAGES_COUNTED`]
-//!           pages, the unit doubles where that is more than a page costs, and halves where it is
-//!           less. As long as nothing but what was asked for is read, neighbours are expected to
+//!           pages, the unit doubles where that is clearly more than a page costs, and halves where
+//!           it is clearly less. As long as nothing but what was asked for is read, neighbours are expected to
 //!           yield as much as those pages do beside what was asked for; one that was wrong is
 //!           undone, and tried again only after [`PATIENCE`] times as many pages.
 //! Source    The Five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the cost
@@ -13,11 +13,12 @@ use crate::harvest::Wasted;
 /// What a page more costs, in reads of one page.
 const PAGE_COST: f64 = 0.25;
 /// Pages between two looks at what they yielded.
-const PAGES_COUNTED: u32 = 512;
-/// What a unit must save over its cost before it is doubled.
+const PAGES_COUNTED: u32 = 2048;
+/// What a unit must save over its cost before it is doubled, and the other way around before it is
+/// halved: what pages yield changes from one unit of mini-batches to the next.
 const MARGIN: f64 = 1.5;
 /// How much longer a unit that was undone waits.
-const PATIENCE: u32 = 16;
+const PATIENCE: u32 = 4;
 
 /// Pages, and rows that were taken from them beside those that were asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +106,7 @@ impl ReadUnit {
         let saved = neighbour / (1.0 + asked_rows);
         let cost = PAGE_COST / (1.0 + PAGE_COST * f64::from(self.pages - 1));
         self.wait = self.wait.saturating_sub(1);
-        if saved < cost && self.pages > 1 {
+        if saved * MARGIN < cost && self.pages > 1 {
             self.pages /= 2;
             self.wait = PATIENCE;
         } else if saved > cost * MARGIN && self.pages < self.pages_most && self.wait == 0 {
@@ -119,16 +120,16 @@ mod tests {
     use super::*;
 
     /// Reads on, where pages that were asked for yield so many rows beside, and those around them
-    /// so many; the unit after each thousand reads.
+    /// so many; the unit after each five thousand reads.
     fn units(most: u32, (asked, around): (u32, u32), every: u32) -> Vec<u32> {
         let mut unit = ReadUnit::new(most);
         let of = |rows: u32, read: u32| if read.is_multiple_of(every) { rows } else { 0 };
         let mut units = Vec::new();
-        for read in 0..20_000u32 {
+        for read in 0..100_000u32 {
             let pages = unit.pages();
             unit.learn(true, of(asked, read));
             (1..pages).for_each(|_| unit.learn(false, of(around, read)));
-            if read % 1000 == 999 {
+            if read % 5000 == 4999 {
                 units.push(unit.pages());
             }
         }
@@ -153,12 +154,12 @@ mod tests {
     fn rows_that_find_no_room_are_worth_nothing() {
         let mut unit = ReadUnit::new(8);
         let mut units = Vec::new();
-        for _ in 0..20_000 {
+        for _ in 0..100_000 {
             let pages = unit.pages();
             unit.learn(true, 2);
             (1..pages).for_each(|_| unit.learn(false, 2));
-            // There is room for four rows a read.
-            let dropped = (2 * pages).saturating_sub(4);
+            // There is room for the rows of one page.
+            let dropped = 2 * pages - 2;
             unit.waste(Wasted { dropped, ..Wasted::default() });
             units.push(pages);
         }

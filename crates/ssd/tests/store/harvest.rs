@@ -144,7 +144,7 @@ fn more_pages_are_read_where_they_yield_rows() {
     reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, 16 << 10);
     let pages_of_a_read = |reader: &mut Reader| {
         let before = store.stats();
-        for _ in 0..1500 {
+        for _ in 0..6000 {
             look(reader, &[7]);
         }
         let after = store.stats();
@@ -169,7 +169,7 @@ fn what_nobody_asked_for_fails_nobody() {
     let failing = |unit_bytes: usize| {
         let failure = Failure {
             operation: Some(Operation::Read),
-            after: 2_500,
+            after: 6_500,
             kind: ErrorKind::Other,
             lasting: Lasting::Once,
         };
@@ -180,7 +180,7 @@ fn what_nobody_asked_for_fails_nobody() {
         let (wishes, mut reader) = (Arc::new(Wishes::default()), store.reader().unwrap());
         reader.harvest(Arc::clone(&wishes) as Arc<dyn Wanted>, unit_bytes);
         wishes.0.lock().unwrap().extend((0..KEYS).step_by(64).map(Key));
-        let looks = (0..3_000).map(|_| {
+        let looks = (0..7_000).map(|_| {
             let ticket = reader.submit(Lookup::new(vec![Key(7), Key(300)])).unwrap();
             let lookup = reader.wait(ticket)?;
             assert_eq!(lookup.found, [true, true]);
