@@ -18,9 +18,8 @@ use std::collections::VecDeque;
 use stepwell_base::Key;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::prefetch::prefetch_at;
-use stepwell_base::scatter::Scatter;
 
-use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
+use crate::lines::{WORDS, each_ahead, line_of, tag_of};
 
 /// The code of no mini-batch.
 const NEVER: u16 = 0;
@@ -84,25 +83,14 @@ impl Future {
         keys: impl Iterator<Item = &'k Key>,
         fresh: &mut Vec<Key>,
     ) {
-        let (before, code, mut keys) = (self.next.len(), code_of(number), keys.fuse());
+        let (before, code) = (self.next.len(), code_of(number));
         fresh.clear();
-        let mut ahead = [(Key(0), 0); AT_ONCE];
-        loop {
-            let mut asked = 0;
-            for (place, key) in ahead.iter_mut().zip(keys.by_ref()) {
-                *place = (*key, Scatter::KNOWN.of(*key));
-                prefetch_at(&self.words, self.line(place.1));
-                asked += 1;
+        let ask = |of: &Self, hash| prefetch_at(&of.words, of.line(hash));
+        each_ahead(self, keys.copied(), ask, |of, key, hash| {
+            if !of.link(hash, code) {
+                fresh.push(key);
             }
-            for (key, hash) in &ahead[..asked] {
-                if !self.link(*hash, code) {
-                    fresh.push(*key);
-                }
-            }
-            if asked < AT_ONCE {
-                break;
-            }
-        }
+        });
         self.waiting.push_back(Waiting { number, positions: self.next.len() - before });
     }
 

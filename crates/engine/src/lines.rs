@@ -1,5 +1,8 @@
 //! Lines of words by the hash of a key: where a key's line lies, and what of its hash a word keeps.
 
+use stepwell_base::Key;
+use stepwell_base::scatter::Scatter;
+
 /// Words of a line, one of the processor's.
 pub(crate) const WORDS: usize = 8;
 /// Keys whose lines are asked for before the first is looked at.
@@ -15,4 +18,29 @@ pub(crate) fn line_of(hash: u64, lines: usize) -> usize {
 #[inline]
 pub(crate) fn tag_of(hash: u64) -> u64 {
     hash >> 32
+}
+
+/// Meets `keys` with their hashes in order; `ask` is told of [`AT_ONCE`] of them before the first
+/// of these is met, so that their lines are on their way.
+#[inline]
+pub(crate) fn each_ahead<T>(
+    of: &mut T,
+    keys: impl Iterator<Item = Key>,
+    ask: impl Fn(&T, u64),
+    mut meet: impl FnMut(&mut T, Key, u64),
+) {
+    let mut keys = keys.fuse();
+    let mut ahead = [(Key(0), 0); AT_ONCE];
+    loop {
+        let mut asked = 0;
+        for (place, key) in ahead.iter_mut().zip(keys.by_ref()) {
+            *place = (key, Scatter::KNOWN.of(key));
+            ask(of, place.1);
+            asked += 1;
+        }
+        ahead[..asked].iter().for_each(|(key, hash)| meet(of, *key, *hash));
+        if asked < AT_ONCE {
+            return;
+        }
+    }
 }

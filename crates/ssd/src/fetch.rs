@@ -322,7 +322,8 @@ impl Fetch {
             if is_around {
                 // Nobody asked for it: what it is not is found out when somebody does.
                 if is_whole {
-                    let rows = beside.look((page, layout, count), place, self.expire_before, None);
+                    let page = (page, layout, count);
+                    let rows = beside.look(page, place, self.expire_before, |_| false);
                     self.by_age[source.age].add(rows);
                 }
                 continue;
@@ -349,7 +350,7 @@ impl Fetch {
                 }
             }
             let own = |key| on_page.iter().any(|row| destination.keys[row.at as usize] == key);
-            let rows = beside.look((page, layout, count), place, self.expire_before, Some(&own));
+            let rows = beside.look((page, layout, count), place, self.expire_before, own);
             self.by_age[source.age].add(rows);
         }
         Ok(())

@@ -97,7 +97,7 @@ impl Beside {
         (page, layout, rows): (&[u8], &Layout, u32),
         place: FoundAt,
         expire_before: u32,
-        own: Option<&dyn Fn(Key) -> bool>,
+        own: impl Fn(Key) -> bool,
     ) -> Option<u32> {
         let Self { wanted: Some(wanted), found, keys, unit } = self else { return None };
         if found.keys.len() >= ROWS_MAX {
@@ -114,7 +114,7 @@ impl Beside {
                 page::find(page, layout, rows, row.key).is_some_and(|(last, _)| last as usize == at)
             };
             let takes = found.keys.len() < ROWS_MAX && row.used >= expire_before;
-            if takes && !own.is_some_and(|own| own(row.key)) && is_last() {
+            if takes && !own(row.key) && is_last() {
                 found.keys.push(row.key);
                 found.rows.extend_from_slice(row.payload);
                 found.places.push(place);

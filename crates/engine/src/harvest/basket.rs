@@ -13,7 +13,7 @@ use stepwell_base::Key;
 use stepwell_base::prefetch::prefetch_at;
 use stepwell_base::scatter::Scatter;
 
-use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
+use crate::lines::{WORDS, each_ahead, line_of, tag_of};
 
 /// No place.
 const NONE: u32 = u32::MAX;
@@ -127,9 +127,9 @@ impl Basket {
     fn find(&self, key: Key, hash: u64) -> Option<(usize, u32)> {
         let (line, tag) = (self.line(hash), tag_of(hash));
         let words = self.words[line..line + WORDS].iter().zip(line..);
-        let mut same = words.filter(|(word, _)| **word >> 32 == tag && **word as u32 > 0);
+        let same = words.filter(|(word, _)| **word >> 32 == tag && **word as u32 > 0);
         let place = |(word, at): (&u64, usize)| (at, *word as u32 - 1);
-        same.by_ref().map(place).find(|(_, place)| self.keys[*place as usize] == key)
+        same.map(place).find(|(_, place)| self.keys[*place as usize] == key)
     }
 
     /// The row of `key`, which mini-batch `next` will use, is `row`. Before mini-batch `now` all
@@ -160,20 +160,20 @@ impl Basket {
 
     /// A vacant place, which is the first of those of mini-batch `next` from now on.
     fn place_for(&mut self, key: Key, next: u32) -> u32 {
-        let mut place = self.vacant;
-        if place == NONE {
-            place = self.keys.len() as u32;
-            self.keys.push(key);
-            self.links.push(Links { next_use: next, before: NONE, after: NONE });
-        } else {
-            self.vacant = self.links[place as usize].after;
-        }
+        let vacant = self.vacant;
+        let place = if vacant == NONE { self.keys.len() as u32 } else { vacant };
         let after = self.by_use.insert(next, place).unwrap_or(NONE);
         if let Some(links) = self.links.get_mut(after as usize) {
             links.before = place;
         }
-        self.keys[place as usize] = key;
-        self.links[place as usize] = Links { next_use: next, before: NONE, after };
+        let links = Links { next_use: next, before: NONE, after };
+        if vacant == NONE {
+            self.keys.push(key);
+            self.links.push(links);
+        } else {
+            self.keys[place as usize] = key;
+            self.vacant = std::mem::replace(&mut self.links[place as usize], links).after;
+        }
         place
     }
 
@@ -194,23 +194,12 @@ impl Basket {
         if self.rows == 0 {
             return;
         }
-        let (mut keys, mut count) = (keys.fuse(), 0);
-        let mut ahead = [(Key(0), 0); AT_ONCE];
-        loop {
-            let mut asked = 0;
-            for (place, key) in ahead.iter_mut().zip(keys.by_ref()) {
-                *place = (key, Scatter::KNOWN.of(key));
-                prefetch_at(&self.words, self.line(place.1));
-                asked += 1;
-            }
-            for ((key, hash), number) in ahead[..asked].iter().zip(count..) {
-                found.extend(self.find(*key, *hash).map(|(_, place)| (number, place)));
-            }
-            count += asked as u32;
-            if asked < AT_ONCE {
-                return;
-            }
-        }
+        let mut numbers = 0..;
+        let ask = |of: &&Self, hash| prefetch_at(&of.words, of.line(hash));
+        each_ahead(&mut &*self, keys, ask, |of, key, hash| {
+            let place = of.find(key, hash).map(|(_, place)| place);
+            found.extend(numbers.next().zip(place));
+        });
     }
 
     /// The row in a place, which [`Basket::find_each`] named, and which goes.

@@ -17,7 +17,7 @@ use stepwell_base::prefetch::prefetch_at;
 use stepwell_base::scatter::Scatter;
 use stepwell_ssd::Wanted;
 
-use crate::lines::{AT_ONCE, WORDS, line_of, tag_of};
+use crate::lines::{AT_ONCE, WORDS, each_ahead, line_of, tag_of};
 
 /// Parts of the hashes for each key, or half as many.
 const LAST_PER_KEY: usize = 2;
@@ -31,7 +31,6 @@ struct Line([AtomicU64; WORDS]);
 /// Keys of coming mini-batches.
 #[derive(Debug)]
 pub(crate) struct Outlook {
-    scatter: Scatter,
     /// The first mini-batch that was not planned yet.
     now: AtomicU32,
     /// Rows that are used from this mini-batch on would find no room.
@@ -58,7 +57,7 @@ impl Outlook {
         let last = 1 << (keys * LAST_PER_KEY).max(1).ilog2();
         let last = (0..last).map(|_| AtomicU16::new(0)).collect();
         let (now, until) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
-        Self { scatter: Scatter::KNOWN, now, until, lines, last }
+        Self { now, until, lines, last }
     }
 
     /// What says when a key of such a hash is used last.
@@ -98,21 +97,11 @@ impl Outlook {
 
     /// Mini-batch `number` uses `keys` next, which have no slot.
     pub(crate) fn learn(&self, number: u32, keys: impl Iterator<Item = Key>) {
-        let mut keys = keys.fuse();
-        let mut hashes = [0; AT_ONCE];
-        loop {
-            let mut asked = 0;
-            for (hash, key) in hashes.iter_mut().zip(keys.by_ref()) {
-                *hash = self.scatter.of(key);
-                prefetch_at(&self.lines, self.line(*hash));
-                prefetch_at(&self.last, self.last_at(*hash));
-                asked += 1;
-            }
-            hashes[..asked].iter().for_each(|hash| self.learn_one(number, *hash));
-            if asked < AT_ONCE {
-                return;
-            }
-        }
+        let ask = |of: &&Self, hash| {
+            prefetch_at(&of.lines, of.line(hash));
+            prefetch_at(&of.last, of.last_at(hash));
+        };
+        each_ahead(&mut &*self, keys, ask, |of, _, hash| of.learn_one(number, hash));
     }
 
     fn learn_one(&self, number: u32, hash: u64) {
@@ -151,7 +140,7 @@ impl Outlook {
 
     /// The next mini-batch that uses `key`, as far as is known.
     pub(crate) fn next_use(&self, key: Key) -> Option<u32> {
-        let hash = self.scatter.of(key);
+        let hash = Scatter::KNOWN.of(key);
         self.next_use_in(&self.lines[self.line(hash)], hash)
     }
 
@@ -171,7 +160,7 @@ impl Wanted for Outlook {
         let mut maybe = [0; AT_ONCE];
         for (number, keys) in keys.chunks(AT_ONCE).enumerate() {
             for (key, hash) in keys.iter().zip(&mut hashes) {
-                *hash = self.scatter.of(*key);
+                *hash = Scatter::KNOWN.of(*key);
                 prefetch_at(&self.last, self.last_at(*hash));
             }
             let mut count = 0;
