@@ -85,9 +85,7 @@ fn skipped_lines_count_on() {
         text.insert_str(starts[line], "bad\n");
     }
     std::fs::write(&data, text).unwrap();
-    // A line that is bad ends the run when it is read, and all that is known ahead with it.
-    let near = ["--pipeline.horizon", "2", "--checkpoint.every", "3", "--data.epochs", "2"];
-    let keys = |saved| train(&data, saved, &near);
+    let keys = |saved| train(&data, saved, &["--checkpoint.every", "3", "--data.epochs", "2"]);
     let with = |saved, more: &[&'static str]| {
         let mut args = keys(saved);
         args.extend(more);
@@ -107,6 +105,36 @@ fn skipped_lines_count_on() {
     for field in ["skipped_lines", "model_digest", "steps"] {
         assert_eq!(resumed[field], whole[field], "{field}");
     }
+}
+
+#[test]
+fn what_was_trained_before_a_bad_line_is_kept() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let mut text = std::fs::read_to_string(&data).unwrap();
+    let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    text.insert_str(starts[1999], "bad\n");
+    std::fs::write(&data, text).unwrap();
+    let mini_batch = ["--data.mini_batch", "128", "--set", "checkpoint.every=0"];
+    let with = |saved, more: &[&'static str]| {
+        let mut args = train(&data, saved, &mini_batch);
+        args.extend(more);
+        args
+    };
+    let refused = shop.fails(&with("saved", &[]));
+    assert!(refused.contains("line 2001"), "{refused}");
+    // The whole mini-batches before the block of lines that it is in.
+    let kept = only_checkpoint(&shop.path("saved"));
+    let step: u32 = kept.to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
+    assert!((2..=15).contains(&step), "{step} of at most 2000 / 128");
+
+    shop.ok(&with("saved", &["--data.skip_max", "1", "--resume", "--report", "on.json"]));
+    shop.ok(&with("whole", &["--data.skip_max", "1", "--report", "whole.json"]));
+    let (on, whole) = (shop.report("on.json"), shop.report("whole.json"));
+    assert_eq!(on["model_digest"], whole["model_digest"]);
+    // Without checkpoints it fails as well, and leaves nothing.
+    let refused_too = shop.fails(&["train", "--data", &data, "--data.mini_batch", "128"]);
+    assert_eq!(refused_too, refused);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use stepwell_base::Key;
 use stepwell_engine::{Cargo, Request, WorkingSet};
 
+use crate::Error;
 use crate::features::Features;
 
 /// A place in the training data, between two examples.
@@ -99,12 +100,14 @@ impl MiniBatchBytes {
 }
 
 /// Something that happens between two mini-batches, in order with them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Mark {
     /// An epoch's training part is over.
     EpochTrained,
     /// An epoch's evaluation is over.
     Evaluated,
+    /// The data goes no further, for this reason.
+    Failed(Box<Error>),
 }
 
 /// A batch on its way to the planner, or what happens between two.

@@ -14,6 +14,8 @@
 //! How       Blocks and signs between them are numbered as they are read, and [`Ordered`] puts them
 //!           back into that order. Whoever takes them may have a [`Recorder`] write them into a
 //!           cache, which later passes read in the place of the text.
+//! Failure   What cannot be read takes its place in that order, so that the caller has all that
+//!           came before it, and always the first error of the data.
 //! Bounds    A queue of as many blocks as there are parsing threads, and so many times
 //!           [`BLOCKS_PER_PARSER`] items that wait for their turn; a block or chunk in the hands of
 //!           each stage.

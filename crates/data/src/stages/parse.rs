@@ -36,8 +36,11 @@ impl<P: Send + Sync> Stage for ParseStage<P> {
             match self.blocks.try_recv() {
                 Received::Item(raw) => {
                     let mut chunk = Box::new(raw.decoder.chunk());
-                    raw.decoder.decode(&raw.block, &mut chunk)?;
-                    self.held = Some((raw.number, Parsed::Chunk(chunk)));
+                    let parsed = match raw.decoder.decode(&raw.block, &mut chunk) {
+                        Ok(()) => Parsed::Chunk(chunk),
+                        Err(error) => Parsed::Failed(error),
+                    };
+                    self.held = Some((raw.number, parsed));
                 }
                 Received::Empty => return Ok(Progress::Blocked),
                 Received::Closed => return Ok(Progress::Done),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Chunk, Input, Position};
+use crate::{Chunk, DataError, Input, Position};
 
 /// One reading of a part of the data.
 #[derive(Clone, Debug)]
@@ -36,4 +36,6 @@ pub enum Parsed<P> {
     End(Arc<Pass<P>>),
     /// No pass will follow.
     Last,
+    /// What comes here in order cannot be read; nothing that comes after it means anything.
+    Failed(DataError),
 }

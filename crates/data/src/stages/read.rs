@@ -75,7 +75,7 @@ impl<P> ReadStage<P> {
 
     /// Whether the next pass has to wait until the cache that it reads is whole, or given up.
     fn waits(&mut self) -> bool {
-        if self.open.is_some() {
+        if self.open.is_some() || self.finished {
             return false;
         }
         self.waiting = self.waiting.take().or_else(|| self.passes.next());
@@ -111,6 +111,12 @@ impl<P> ReadStage<P> {
         Ok(Some(Outgoing::Sign(self.number(), Parsed::Last)))
     }
 
+    /// What to hand on where reading ends early.
+    fn failed(&mut self, error: DataError) -> Outgoing<P> {
+        (self.open, self.waiting, self.finished) = (None, None, true);
+        Outgoing::Sign(self.number(), Parsed::Failed(error))
+    }
+
     fn enter(&self, pass: &Arc<Pass<P>>) -> Result<Open<P>, DataError> {
         let options = ReadOptions { start: pass.start, ..self.options };
         let source = Source::open(&pass.input, &options)?;
@@ -143,7 +149,10 @@ impl<P: Send + Sync> Stage for ReadStage<P> {
             if self.waits() {
                 return Ok(Progress::Blocked);
             }
-            self.outgoing = self.next()?;
+            self.outgoing = match self.next() {
+                Ok(next) => next,
+                Err(error) => Some(self.failed(error)),
+            };
         }
         match self.outgoing.take() {
             None => return Ok(Progress::Done),

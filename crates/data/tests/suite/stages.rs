@@ -45,6 +45,7 @@ impl Stage for Take {
         match self.parsed.try_take() {
             None => return Ok(Progress::Blocked),
             Some(Parsed::Last) => return Ok(Progress::Done),
+            Some(Parsed::Failed(error)) => return Err(error),
             Some(Parsed::Begin(pass)) => {
                 found.push((pass.purpose, Vec::new()));
                 self.pass = Some(pass);

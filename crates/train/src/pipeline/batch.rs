@@ -3,6 +3,9 @@
 //! A mini-batch holds `data.mini_batch` examples in file order; the last of a pass may be short. A
 //! batch holds whole mini-batches; it ends early where a checkpoint is due, so that a checkpoint
 //! falls between two batches and the size of batches never shows in the model.
+//!
+//! Where the data fails, all whole mini-batches before that place go their way, and a mark behind
+//! them says why the run ends there.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -56,7 +59,8 @@ pub(super) struct BatchStage {
     number: u32,
     position: RunPosition,
     outgoing: VecDeque<Item>,
-    last_seen: bool,
+    /// Nothing more is cut.
+    over: bool,
     counters: Arc<Counters>,
     /// Makes a cache of what goes by, until it is whole.
     recorder: Option<Recorder>,
@@ -94,11 +98,45 @@ impl BatchStage {
             number: 0,
             position: start,
             outgoing: VecDeque::new(),
-            last_seen: false,
+            over: false,
             counters,
             recorder,
             ends,
         }
+    }
+
+    /// Cuts what is there.
+    fn cut_more(&mut self) -> Result<Progress> {
+        if let Some((chunk, next)) = self.chunk.take() {
+            let next = self.fill(&chunk, next)?;
+            if next < chunk.len() {
+                self.chunk = Some((chunk, next));
+            }
+            return Ok(Progress::Progressed);
+        }
+        // Whatever trains has all that was cut, and need not wait for the disk.
+        if let Some(recorder) = self.recorder.take_if(|recorder| recorder.is_due()) {
+            recorder.finish()?;
+            return Ok(Progress::Progressed);
+        }
+        if self.over {
+            return Ok(Progress::Done);
+        }
+        match self.ends.input.try_take() {
+            Some(parsed) => {
+                self.take(parsed)?;
+                Ok(Progress::Progressed)
+            }
+            None => Ok(Progress::Blocked),
+        }
+    }
+
+    /// Nothing is cut from here on, for what comes is not to be trained.
+    fn fail(&mut self, error: Error) {
+        (self.chunk, self.mini, self.recorder) = (None, None, None);
+        self.over = true;
+        self.close_batch();
+        self.outgoing.push_back(Item::Mark(Mark::Failed(Box::new(error))));
     }
 
     fn take(&mut self, parsed: Parsed) -> Result<()> {
@@ -138,7 +176,8 @@ impl BatchStage {
                     recorder.end(&pass);
                 }
             }
-            Parsed::Last => self.last_seen = true,
+            Parsed::Last => self.over = true,
+            Parsed::Failed(error) => return Err(error.into()),
         }
         Ok(())
     }
@@ -303,27 +342,12 @@ impl Stage for BatchStage {
                 Err(Refused::Closed(_)) => Ok(Progress::Done),
             };
         }
-        if let Some((chunk, next)) = self.chunk.take() {
-            let next = self.fill(&chunk, next)?;
-            if next < chunk.len() {
-                self.chunk = Some((chunk, next));
-            }
-            return Ok(Progress::Progressed);
-        }
-        // Whatever trains has all that was cut, and need not wait for the disk.
-        if let Some(recorder) = self.recorder.take_if(|recorder| recorder.is_due()) {
-            recorder.finish()?;
-            return Ok(Progress::Progressed);
-        }
-        if self.last_seen {
-            return Ok(Progress::Done);
-        }
-        match self.ends.input.try_take() {
-            Some(parsed) => {
-                self.take(parsed)?;
+        match self.cut_more() {
+            Ok(progress) => Ok(progress),
+            Err(error) => {
+                self.fail(error);
                 Ok(Progress::Progressed)
             }
-            None => Ok(Progress::Blocked),
         }
     }
 }

@@ -149,7 +149,8 @@ pub(crate) fn run(
     let (stages, finished) = wire(config, parts, rhythm, &trained_done);
     let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
-    let Trained { trainer, measured } = take(&trained_done).ok_or_else(missing)?;
+    let Trained { trainer, measured, failed } = take(&trained_done).ok_or_else(missing)?;
+    failed.map_or(Ok(()), Err)?;
     let planners = finished.take().ok_or_else(missing)?;
     Ok(Outcome { trainer, measured, planners, times: merge(times) })
 }

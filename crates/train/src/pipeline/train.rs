@@ -1,7 +1,9 @@
 //! Stage `train`: scores and trains mini-batches in order, measures them, writes checkpoints.
 //!
 //! Asked to stop, it hands the mini-batches that still come back as they are, so that their rows
-//! are let go without a trace, and writes the checkpoint that the planner then sends.
+//! are let go without a trace, and writes the checkpoint that the planner then sends. Where the data
+//! fails it asks for that itself: what was trained up to there is kept, and the run ends with the
+//! reason.
 
 use std::sync::{Arc, PoisonError};
 
@@ -43,6 +45,8 @@ pub struct Measured {
 pub(super) struct Trained {
     pub(super) trainer: Trainer,
     pub(super) measured: Measured,
+    /// Why the data went no further.
+    pub(super) failed: Option<Error>,
 }
 
 /// Writes checkpoints with what the run wants to find in them again.
@@ -65,6 +69,7 @@ pub(super) struct TrainStage {
     /// Ends the stages that are left where the run ends early.
     events: Arc<Events>,
     measured: Measured,
+    failed: Option<Error>,
     /// Behind the last mini-batch that was trained.
     position: RunPosition,
     progressive: Meter,
@@ -108,6 +113,7 @@ impl TrainStage {
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
         Self {
             measured: Measured { steps, trained_at, ..Measured::default() },
+            failed: None,
             position: start,
             clock,
             counters,
@@ -186,7 +192,11 @@ impl TrainStage {
     fn pass_mark(&mut self, mark: Mark) -> Result<()> {
         match mark {
             // What is measured in part is no figure of an epoch.
-            Mark::EpochTrained | Mark::Evaluated if self.stopping => {}
+            _ if self.stopping => {}
+            Mark::Failed(error) => {
+                self.failed = Some(*error);
+                self.stop.make();
+            }
             Mark::EpochTrained => {
                 let metrics = self.progressive.take();
                 if metrics.examples == 0 && self.measured.steps == 0 {
@@ -319,7 +329,8 @@ impl TrainStage {
             self.events.stop();
         }
         let measured = std::mem::take(&mut self.measured);
-        let trained = self.trainer.take().map(|trainer| Trained { trainer, measured });
+        let failed = self.failed.take();
+        let trained = self.trainer.take().map(|trainer| Trained { trainer, measured, failed });
         *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = trained;
         Progress::Done
     }
