@@ -1,0 +1,36 @@
+//! The seam: who takes parcels from one rank to another.
+
+use std::fmt::Debug;
+
+use crate::{Message, Result};
+
+/// What a message is about; the order of messages counts within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u16);
+
+/// Names a window, the same on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WindowNumber(pub u16);
+
+/// Something on its way from one rank to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parcel {
+    /// To be received under this tag.
+    Message(Tag, Message),
+    /// Bytes for a window: the first section of the message, from this offset on.
+    Put(WindowNumber, u64, Message),
+    /// The sender failed, for this reason.
+    Failed(String),
+    /// The sender has sent all that it will ever send.
+    Ended,
+}
+
+/// Takes parcels to other ranks.
+pub trait Carrier: Send + Sync + Debug {
+    /// Takes `parcel` on its way to rank `to`, another one. Parcels to a rank arrive in its
+    /// [`crate::Inbox`] in this order. Memory of a message that was copied is given back.
+    ///
+    /// # Errors
+    /// When it will not arrive.
+    fn carry(&self, to: usize, parcel: Parcel) -> Result<Option<Message>>;
+}

@@ -1,0 +1,155 @@
+//! One rank's end of the fabric.
+
+use std::sync::Arc;
+
+use stepwell_base::queue::Events;
+
+use crate::collective::Collective;
+use crate::{Carrier, Inbox, Message, Parcel, Result, Tag, WindowNumber};
+
+/// One rank's end of what joins all ranks.
+///
+/// ```
+/// use stepwell_fabric::{Tag, threads};
+///
+/// let ranks = threads(2);
+/// let mut message = ranks[0].message();
+/// message.put(&[1.5f32, 2.0]);
+/// ranks[0].send(1, Tag(7), message)?;
+/// let Some(message) = ranks[1].receive(0, Tag(7))? else { panic!("it is here") };
+/// assert_eq!(message.reader().take::<f32>(), Ok(&[1.5, 2.0][..]));
+/// # Ok::<(), stepwell_fabric::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    rank: usize,
+    size: usize,
+    inbox: Arc<Inbox>,
+    carrier: Arc<dyn Carrier>,
+}
+
+impl Fabric {
+    /// The end of rank `rank` of `size`: parcels for it arrive in `inbox`, those for others go by
+    /// `carrier`.
+    pub fn new((rank, size): (usize, usize), inbox: Arc<Inbox>, carrier: Arc<dyn Carrier>) -> Self {
+        assert!(rank < size, "rank {rank} of {size}");
+        Self { rank, size, inbox, carrier }
+    }
+
+    /// Its number, from 0.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Ranks in all.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The same end, its parcels carried by what `wrap` makes of its carrier.
+    pub fn carried_by(self, wrap: impl FnOnce(Arc<dyn Carrier>) -> Arc<dyn Carrier>) -> Self {
+        Self { carrier: wrap(self.carrier), ..self }
+    }
+
+    /// Memory for a message.
+    pub fn message(&self) -> Message {
+        self.inbox.spare()
+    }
+
+    /// Takes back the memory of a message.
+    pub fn keep(&self, message: Message) {
+        self.inbox.keep(message);
+    }
+
+    /// Starts to send `message` to rank `to`, which may be this one.
+    ///
+    /// # Errors
+    /// When it will not arrive, or some rank is gone.
+    pub fn send(&self, to: usize, tag: Tag, message: Message) -> Result<()> {
+        self.carry(to, Parcel::Message(tag, message))
+    }
+
+    /// The next message of rank `from` under `tag`, if it has arrived.
+    ///
+    /// # Errors
+    /// When some rank is gone, or `from` has ended and this message will never come.
+    pub fn receive(&self, from: usize, tag: Tag) -> Result<Option<Message>> {
+        self.inbox.take(from, tag)
+    }
+
+    /// Opens a window of so many bytes, all zero, that others may put into. What they put before
+    /// breaks the fabric: a barrier comes first.
+    ///
+    /// # Panics
+    /// When it is open.
+    pub fn open_window(&self, window: WindowNumber, bytes: usize) {
+        self.inbox.open_window(window, bytes);
+    }
+
+    /// Starts to put `bytes` into a window of rank `to`, from `offset` on. It shows there at once,
+    /// whole; what one rank puts and sends shows in this order.
+    ///
+    /// # Errors
+    /// As [`Fabric::send`].
+    pub fn put(&self, to: usize, window: WindowNumber, offset: usize, bytes: &[u8]) -> Result<()> {
+        let mut message = self.message();
+        message.put(bytes);
+        self.carry(to, Parcel::Put(window, offset as u64, message))
+    }
+
+    /// Shows this rank's window to `at`, while nobody puts into it.
+    ///
+    /// # Panics
+    /// When it is not open.
+    pub fn look<R>(&self, window: WindowNumber, at: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.inbox.look(window, at)
+    }
+
+    /// `events` are told of all that arrives, as long as anybody has them.
+    pub fn wakes(&self, events: &Arc<Events>) {
+        self.inbox.wakes(events);
+    }
+
+    /// Waits until `collective` is over: for what happens before a run and after it.
+    ///
+    /// # Errors
+    /// Those of its [`Collective::poll`].
+    pub fn wait<C: Collective>(&self, mut collective: C) -> Result<C::Output> {
+        let events = Events::new();
+        self.wakes(&events);
+        loop {
+            let seen = events.count();
+            if let Some(output) = collective.poll(self)? {
+                return Ok(output);
+            }
+            events.wait_past(seen);
+        }
+    }
+
+    /// This rank fails: all others are told why, and nobody goes on.
+    pub fn fail(&self, why: &str) {
+        self.tell(&Parcel::Failed(why.to_owned()));
+    }
+
+    /// This rank has sent all that it ever will.
+    pub fn end(&self) {
+        self.tell(&Parcel::Ended);
+    }
+
+    fn tell(&self, parcel: &Parcel) {
+        for to in (0..self.size).filter(|to| *to != self.rank) {
+            // Whoever cannot be told any more has ended, too, or is told by others.
+            drop(self.carrier.carry(to, parcel.clone()));
+        }
+    }
+
+    fn carry(&self, to: usize, parcel: Parcel) -> Result<()> {
+        self.inbox.check()?;
+        if to == self.rank {
+            self.inbox.deliver(to, parcel);
+        } else if let Some(message) = self.carrier.carry(to, parcel)? {
+            self.inbox.keep(message);
+        }
+        Ok(())
+    }
+}

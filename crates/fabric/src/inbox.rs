@@ -1,0 +1,158 @@
+//! Where parcels arrive: messages by sender and tag until they are taken, windows, and who is gone.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use stepwell_base::queue::Events;
+
+use crate::{Error, Malformed, Message, Parcel, Result, Tag, WindowNumber};
+
+/// Messages of one sender and tag that may wait to be taken.
+pub const QUEUED_MAX: usize = 64;
+/// Messages whose memory is kept for others.
+pub const SPARES_MAX: usize = 64;
+
+/// The inbox of a rank, into which the carriers of others put.
+#[derive(Debug)]
+pub struct Inbox {
+    state: Mutex<State>,
+    waiters: Mutex<Vec<Weak<Events>>>,
+    spares: Mutex<Vec<Message>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// By sender.
+    messages: Vec<BTreeMap<Tag, VecDeque<Message>>>,
+    windows: BTreeMap<WindowNumber, Vec<u8>>,
+    /// Senders that ended in good order.
+    ended: Vec<bool>,
+    /// The first reason why ranks cannot go on together.
+    broken: Option<Error>,
+}
+
+impl Inbox {
+    /// One for parcels of `size` ranks.
+    pub fn new(size: usize) -> Arc<Self> {
+        let state = State {
+            messages: vec![BTreeMap::new(); size],
+            windows: BTreeMap::new(),
+            ended: vec![false; size],
+            broken: None,
+        };
+        let (waiters, spares) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { state: Mutex::new(state), waiters, spares })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A parcel of rank `from` is here.
+    pub fn deliver(&self, from: usize, parcel: Parcel) {
+        let mut state = self.lock();
+        match parcel {
+            Parcel::Message(tag, message) => {
+                let queue = state.messages[from].entry(tag).or_default();
+                queue.push_back(message);
+                let count = queue.len();
+                if count > QUEUED_MAX {
+                    state.breaks(Error::Flooded { rank: from, tag: tag.0, count });
+                }
+            }
+            Parcel::Put(window, offset, message) => {
+                if let Err(why) = state.put(window, offset, &message) {
+                    state.breaks(Error::malformed(from, why));
+                }
+                self.keep(message);
+            }
+            Parcel::Failed(why) => state.breaks(Error::Failed { rank: from, why }),
+            Parcel::Ended => state.ended[from] = true,
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// Rank `rank` went without a word: nobody goes on.
+    pub fn lost(&self, rank: usize, why: &str) {
+        self.lock().breaks(Error::Lost { rank, why: why.to_owned() });
+        self.notify();
+    }
+
+    /// The next message of rank `from` under `tag`, once it is here.
+    pub(crate) fn take(&self, from: usize, tag: Tag) -> Result<Option<Message>> {
+        let mut state = self.lock();
+        state.broken.clone().map_or(Ok(()), Err)?;
+        let next = state.messages[from].get_mut(&tag).and_then(VecDeque::pop_front);
+        if next.is_none() && state.ended[from] {
+            return Err(Error::Ended { rank: from });
+        }
+        Ok(next)
+    }
+
+    /// Why nobody goes on, where that is so.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.lock().broken.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn open_window(&self, window: WindowNumber, bytes: usize) {
+        let twice = self.lock().windows.insert(window, vec![0; bytes]);
+        assert!(twice.is_none(), "window {} is opened once", window.0);
+    }
+
+    /// Shows what lies in a window.
+    pub(crate) fn look<R>(&self, window: WindowNumber, at: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut state = self.lock();
+        let Some(bytes) = state.windows.get_mut(&window) else {
+            unreachable!("window {} was opened", window.0)
+        };
+        at(bytes)
+    }
+
+    /// `events` are told of whatever arrives, as long as anybody has them.
+    pub(crate) fn wakes(&self, events: &Arc<Events>) {
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        waiters.retain(|known| known.strong_count() > 0);
+        waiters.push(Arc::downgrade(events));
+    }
+
+    fn notify(&self) {
+        let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        waiters.iter().filter_map(Weak::upgrade).for_each(|events| events.notify());
+    }
+
+    /// Memory for a message, which is empty.
+    pub fn spare(&self) -> Message {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of a message for another one.
+    pub fn keep(&self, mut message: Message) {
+        message.clear();
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARES_MAX && message.capacity() > 0 {
+            spares.push(message);
+        }
+    }
+}
+
+impl State {
+    fn breaks(&mut self, error: Error) {
+        self.broken.get_or_insert(error);
+    }
+
+    fn put(
+        &mut self,
+        window: WindowNumber,
+        offset: u64,
+        message: &Message,
+    ) -> std::result::Result<(), Malformed> {
+        let bytes = message.reader().take::<u8>()?;
+        let window = self.windows.get_mut(&window);
+        let window = window.ok_or(Malformed::Wrong("it is for a window that is not open"))?;
+        let place = usize::try_from(offset).ok().and_then(|start| window.get_mut(start..));
+        let place = place.and_then(|rest| rest.get_mut(..bytes.len()));
+        place.ok_or(Malformed::Wrong("it reaches beyond its window"))?.copy_from_slice(bytes);
+        Ok(())
+    }
+}

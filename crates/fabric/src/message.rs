@@ -1,0 +1,176 @@
+//! A message: sections of plain values, which are read where they lie.
+//!
+//! A section is a word of 64 bits with the number of its bytes, and these, filled up to a whole
+//! word. So values of any kind are aligned, and nothing is copied to be read.
+
+use bytemuck::Pod;
+
+const WORD: usize = size_of::<u64>();
+
+/// A message, or the memory of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    words: Vec<u64>,
+}
+
+impl Message {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One of these words, as [`Message::words`] gave them.
+    pub fn from_words(words: Vec<u64>) -> Self {
+        Self { words }
+    }
+
+    /// All that it is made of.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// What it takes on its way.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * WORD
+    }
+
+    /// Bytes of memory that it has.
+    pub fn capacity(&self) -> usize {
+        self.words.capacity() * WORD
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// Makes it equal to `other`, in the memory that it has.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.words.clone_from(&other.words);
+    }
+
+    /// Adds a section of `values`.
+    pub fn put<T: Pod>(&mut self, values: &[T]) {
+        self.room(values.len()).copy_from_slice(values);
+    }
+
+    /// Adds a section of `count` values, all bits of them zero, to be filled where it lies.
+    pub fn room<T: Pod>(&mut self, count: usize) -> &mut [T] {
+        assert!(align_of::<T>() <= WORD, "values of a message are aligned as words are");
+        let bytes = count * size_of::<T>();
+        self.words.push(bytes as u64);
+        let start = self.words.len();
+        self.words.resize(start + bytes.div_ceil(WORD), 0);
+        let section = bytemuck::cast_slice_mut(&mut self.words[start..]);
+        bytemuck::cast_slice_mut::<u8, T>(&mut section[..bytes])
+    }
+
+    /// Reads its sections, from the first on.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader { words: &self.words, section: 0 }
+    }
+}
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// It ends before a section that is wanted.
+    #[error("it has {0} sections and one more is wanted")]
+    Ends(usize),
+    /// A section does not hold whole values of the kind that is wanted, or is cut off.
+    #[error("its section {section} of {bytes} bytes does not hold what is wanted")]
+    Section {
+        /// Number of the section, from 0.
+        section: usize,
+        /// What it says to have.
+        bytes: u64,
+    },
+    /// Something is left over.
+    #[error("it has more than {0} sections")]
+    GoesOn(usize),
+    /// What it says contradicts itself or what is known.
+    #[error("{0}")]
+    Wrong(&'static str),
+}
+
+/// Reads a message, section by section.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    words: &'a [u64],
+    section: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// The values of the next section.
+    ///
+    /// # Errors
+    /// When there is none, or it holds no such values.
+    pub fn take<T: Pod>(&mut self) -> Result<&'a [T], Malformed> {
+        let Some((bytes, rest)) = self.words.split_first() else {
+            return Err(Malformed::Ends(self.section));
+        };
+        let wrong = Malformed::Section { section: self.section, bytes: *bytes };
+        let length = usize::try_from(*bytes).map_err(|_| wrong)?;
+        let (section, rest) = rest.split_at_checked(length.div_ceil(WORD)).ok_or(wrong)?;
+        let values = bytemuck::try_cast_slice(&bytemuck::cast_slice::<u64, u8>(section)[..length]);
+        let values = values.map_err(|_| wrong)?;
+        (self.words, self.section) = (rest, self.section + 1);
+        Ok(values)
+    }
+
+    /// The next section, of `count` values.
+    ///
+    /// # Errors
+    /// As [`Reader::take`], and when it holds another number of them.
+    pub fn take_exactly<T: Pod>(&mut self, count: usize) -> Result<&'a [T], Malformed> {
+        let section = self.section;
+        let values = self.take::<T>()?;
+        let bytes = size_of_val(values) as u64;
+        (values.len() == count).then_some(values).ok_or(Malformed::Section { section, bytes })
+    }
+
+    /// Nothing is left.
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn end(self) -> Result<(), Malformed> {
+        if self.words.is_empty() { Ok(()) } else { Err(Malformed::GoesOn(self.section)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_come_back_aligned_and_whole() {
+        let mut message = Message::new();
+        message.put(&[1u8, 2, 3]);
+        message.put(&[0.5f32, -1.0]);
+        message.put::<u64>(&[]);
+        message.room::<u64>(2)[1] = 7;
+        let mut reader = message.reader();
+        assert_eq!(reader.take::<u8>().unwrap_or_default(), [1, 2, 3]);
+        assert_eq!(reader.take_exactly::<f32>(2), Ok(&[0.5, -1.0][..]));
+        assert_eq!(reader.take::<u64>(), Ok(&[][..]));
+        assert_eq!(reader.clone().end(), Err(Malformed::GoesOn(3)));
+        assert_eq!(reader.take::<u64>(), Ok(&[0, 7][..]));
+        assert_eq!(reader.take::<u64>(), Err(Malformed::Ends(4)));
+        assert_eq!(reader.end(), Ok(()));
+        assert_eq!(message.bytes(), 8 * (2 + 2 + 1 + 3));
+    }
+
+    #[test]
+    fn whatever_comes_is_an_error_and_no_panic() {
+        let mut message = Message::new();
+        message.put(&[1u32, 2, 3]);
+        assert!(message.reader().take::<u64>().is_err(), "no whole values");
+        assert!(message.reader().take_exactly::<u32>(2).is_err(), "another number of them");
+        for length in 0..message.words().len() {
+            let cut = Message::from_words(message.words()[..length].to_vec());
+            assert!(cut.reader().take::<u32>().is_err(), "cut to {length} words");
+        }
+        let absurd = Message::from_words(vec![u64::MAX, 0]);
+        assert!(absurd.reader().take::<u8>().is_err());
+    }
+}

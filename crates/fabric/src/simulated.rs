@@ -1,0 +1,146 @@
+//! Ranks whose parcels somebody delivers when he likes: any delay, any order between pairs, ranks
+//! that die.
+//!
+//! Fault model  Parcels of a pair arrive in order; which pair's comes next is the scheduler's
+//! choice. A rank that dies sends nothing any more, and what it sent and what is for it may never
+//! arrive. The others are told that it is lost when the scheduler says so, as by a deadline.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{Carrier, Fabric, Inbox, Message, Parcel, Result};
+
+/// All parcels under way among some ranks.
+#[derive(Debug)]
+pub struct Post {
+    inboxes: Vec<Arc<Inbox>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// By sender and receiver. // (ranks, ranks)
+    ways: Vec<VecDeque<Parcel>>,
+    dead: Vec<bool>,
+}
+
+impl Post {
+    /// The ends of `size` ranks, by rank, and who delivers among them.
+    pub fn new(size: usize) -> (Arc<Self>, Vec<Fabric>) {
+        let inboxes: Vec<_> = (0..size).map(|_| Inbox::new(size)).collect();
+        let ways = (0..size * size).map(|_| VecDeque::new()).collect();
+        let state = Mutex::new(State { ways, dead: vec![false; size] });
+        let post = Arc::new(Self { inboxes, state });
+        let end = |from| {
+            let carrier = Sender { from, post: Arc::clone(&post) };
+            Fabric::new((from, size), Arc::clone(&post.inboxes[from]), Arc::new(carrier))
+        };
+        let ends = (0..size).map(end).collect();
+        (post, ends)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Delivers one parcel: `pick` is told between how many pairs of ranks some are under way, and
+    /// says which comes first. False where there is none.
+    pub fn deliver(&self, pick: impl FnOnce(usize) -> usize) -> bool {
+        let mut state = self.lock();
+        let busy: Vec<usize> =
+            (0..state.ways.len()).filter(|way| !state.ways[*way].is_empty()).collect();
+        if busy.is_empty() {
+            return false;
+        }
+        let way = busy[pick(busy.len())];
+        let parcel = state.ways[way].pop_front();
+        drop(state);
+        let (from, to) = (way / self.inboxes.len(), way % self.inboxes.len());
+        parcel.into_iter().for_each(|parcel| self.inboxes[to].deliver(from, parcel));
+        true
+    }
+
+    /// Parcels under way.
+    pub fn under_way(&self) -> usize {
+        self.lock().ways.iter().map(VecDeque::len).sum()
+    }
+
+    /// Rank `rank` dies: nothing of it arrives any more, but for the first `arrive` parcels to each
+    /// other rank, and nothing reaches it.
+    pub fn kill(&self, rank: usize, arrive: usize) {
+        let (mut state, size) = (self.lock(), self.inboxes.len());
+        state.dead[rank] = true;
+        for other in 0..size {
+            state.ways[rank * size + other].truncate(arrive);
+            state.ways[other * size + rank].clear();
+        }
+    }
+
+    /// The deadline of a dead rank is over: all others are told.
+    pub fn give_up(&self, rank: usize) {
+        let others = self.inboxes.iter().enumerate().filter(|(other, _)| *other != rank);
+        others.for_each(|(_, inbox)| inbox.lost(rank, "nothing was heard of it"));
+    }
+}
+
+#[derive(Debug)]
+struct Sender {
+    from: usize,
+    post: Arc<Post>,
+}
+
+impl Carrier for Sender {
+    fn carry(&self, to: usize, parcel: Parcel) -> Result<Option<Message>> {
+        let (mut state, size) = (self.post.lock(), self.post.inboxes.len());
+        if !state.dead[self.from] && !state.dead[to] {
+            state.ways[self.from * size + to].push_back(parcel);
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Tag};
+
+    fn numbered(number: u64) -> Message {
+        let mut message = Message::new();
+        message.put(&[number]);
+        message
+    }
+
+    #[test]
+    fn pairs_overtake_each_other_and_a_pair_never_itself() {
+        let (post, ends) = Post::new(3);
+        for number in 0..3 {
+            ends[0].send(2, Tag(1), numbered(number)).unwrap();
+        }
+        ends[1].send(2, Tag(1), numbered(9)).unwrap();
+        assert_eq!(ends[2].receive(0, Tag(1)), Ok(None), "nothing comes by itself");
+        assert!(post.deliver(|pairs| pairs - 1));
+        assert_eq!(ends[2].receive(1, Tag(1)), Ok(Some(numbered(9))));
+        while post.deliver(|_| 0) {}
+        let numbers = (0..3).map(|_| ends[2].receive(0, Tag(1)).unwrap());
+        assert!(numbers.eq((0..3).map(|number| Some(numbered(number)))));
+    }
+
+    #[test]
+    fn a_dead_rank_sends_nothing_and_is_named() {
+        let (post, ends) = Post::new(3);
+        (0..3).for_each(|number| ends[1].send(0, Tag(1), numbered(number)).unwrap());
+        post.kill(1, 1);
+        ends[1].send(2, Tag(1), numbered(7)).unwrap();
+        ends[0].send(1, Tag(1), numbered(8)).unwrap();
+        assert_eq!(post.under_way(), 1);
+        assert!(post.deliver(|_| 0));
+        assert_eq!(ends[0].receive(1, Tag(1)), Ok(Some(numbered(0))));
+        assert_eq!(ends[0].receive(1, Tag(1)), Ok(None), "the others wait");
+        post.give_up(1);
+        for rank in [0, 2] {
+            let lost = ends[rank].receive(1, Tag(1));
+            assert!(matches!(lost, Err(Error::Lost { rank: 1, .. })), "{lost:?}");
+            assert!(ends[rank].send(2, Tag(1), numbered(1)).is_err());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The conformance suite on every carrier that ranks of one process can have, and what faults do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use stepwell_base::random::Stream;
+use stepwell_fabric::collective::{AllToAll, Barrier};
+use stepwell_fabric::{
+    Error, Fabric, Faults, FaultyCarrier, Malformed, Message, Post, QUEUED_MAX, Tag, WindowNumber,
+    conformance, threads,
+};
+
+/// Runs `job` as each of `ranks` on a thread of its own.
+fn on_threads(ranks: Vec<Fabric>, job: impl Fn(&Fabric) + Sync) {
+    std::thread::scope(|scope| {
+        for rank in &ranks {
+            scope.spawn(|| job(rank));
+        }
+    });
+}
+
+/// The same, its parcels delivered in an order that `seed` chooses.
+fn on_post(size: usize, seed: u64, job: impl Fn(&Fabric) + Sync) {
+    let (post, ranks) = Post::new(size);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (stream, mut at) = (Stream::named(seed, b"post"), 0);
+            while !over.load(Ordering::Acquire) || post.under_way() > 0 {
+                at += 1;
+                if !post.deliver(|pairs| (stream.at(at) % pairs as u64) as usize) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        // Set also where a rank panics, or the post would deliver for ever.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let _over = Over(&over);
+        on_threads(ranks, job);
+    });
+}
+
+#[test]
+fn threads_keep_the_promises() {
+    for size in [1, 2, 3, 5, 8] {
+        on_threads(threads(size), conformance::run);
+    }
+}
+
+#[test]
+fn a_simulated_network_keeps_the_promises() {
+    for (size, seed) in [(1, 1), (2, 2), (3, 3), (5, 4), (8, 5)] {
+        on_post(size, seed, conformance::run);
+    }
+}
+
+#[test]
+fn a_faulty_carrier_without_faults_keeps_the_promises() {
+    on_threads(faulty(3, Faults::default()), conformance::run);
+}
+
+#[test]
+fn all_hear_why_one_failed() {
+    on_threads(threads(4), conformance::run_failing);
+    on_post(4, 7, conformance::run_failing);
+}
+
+#[test]
+fn nobody_passes_a_barrier_before_all_have_come() {
+    let come = AtomicUsize::new(0);
+    let job = |fabric: &Fabric| {
+        for round in 1..=20 {
+            come.fetch_add(1, Ordering::SeqCst);
+            fabric.wait(Barrier::start(Tag(1))).unwrap();
+            assert!(come.load(Ordering::SeqCst) >= round * fabric.size());
+        }
+    };
+    on_threads(threads(3), job);
+    come.store(0, Ordering::SeqCst);
+    on_post(5, 9, job);
+}
+
+/// Ranks of which the first has faults.
+fn faulty(size: usize, faults: Faults) -> Vec<Fabric> {
+    let wrap = |fabric: Fabric| match fabric.rank() {
+        0 => fabric.carried_by(|inner| Arc::new(FaultyCarrier::new(inner, faults))),
+        _ => fabric,
+    };
+    threads(size).into_iter().map(wrap).collect()
+}
+
+fn numbers(count: u64) -> Message {
+    let mut message = Message::new();
+    message.put(&(0..count).collect::<Vec<u64>>());
+    message
+}
+
+#[test]
+fn what_is_refused_is_an_error_and_names_the_rank() {
+    let ranks = faulty(2, Faults { refused: Some(2), ..Faults::default() });
+    ranks[0].send(1, Tag(1), numbers(1)).unwrap();
+    let error = ranks[0].send(1, Tag(1), numbers(2)).unwrap_err();
+    assert_eq!(error.to_string(), "cannot send to rank 1: as it was told to");
+    ranks[0].send(1, Tag(1), numbers(3)).unwrap();
+    assert_eq!(ranks[1].receive(0, Tag(1)), Ok(Some(numbers(1))));
+    assert_eq!(ranks[1].receive(0, Tag(1)), Ok(Some(numbers(3))));
+}
+
+#[test]
+fn what_was_damaged_is_found_by_who_reads_it() {
+    let ranks = faulty(2, Faults { damaged: Some(1), ..Faults::default() });
+    ranks[0].send(1, Tag(1), numbers(3)).unwrap();
+    let came = ranks[1].receive(0, Tag(1)).unwrap().unwrap();
+    let why = came.reader().take::<u64>().unwrap_err();
+    assert_eq!(why, Malformed::Section { section: 0, bytes: 24 });
+    let error = Error::malformed(0, why).to_string();
+    assert!(error.contains("rank 0") && error.contains("section 0 of 24 bytes"), "{error}");
+}
+
+#[test]
+fn who_falls_silent_holds_up_the_others_and_nothing_else() {
+    let ranks = faulty(2, Faults { silent: Some(1), ..Faults::default() });
+    let start = |rank: &Fabric| AllToAll::start(rank, Tag(1), vec![numbers(1), numbers(2)]);
+    let exchanges: Vec<_> = ranks.iter().map(|rank| start(rank).unwrap()).collect();
+    let mut exchanges = exchanges.into_iter();
+    let came = ranks[0].wait(exchanges.next().unwrap()).unwrap();
+    assert_eq!(came, [numbers(1), numbers(1)], "rank 0 hears rank 1");
+    assert_eq!(ranks[1].receive(0, Tag(1)), Ok(None));
+}
+
+#[test]
+fn who_sends_without_end_is_named() {
+    let ranks = threads(2);
+    for _ in 0..QUEUED_MAX {
+        ranks[0].send(1, Tag(5), numbers(1)).unwrap();
+    }
+    ranks[0].send(1, Tag(6), numbers(1)).unwrap();
+    assert!(ranks[1].receive(0, Tag(6)).is_ok());
+    ranks[0].send(1, Tag(5), numbers(1)).unwrap();
+    let error = ranks[1].receive(0, Tag(5)).unwrap_err().to_string();
+    assert!(error.contains("rank 0 has 65 messages of tag 5 waiting"), "{error}");
+}
+
+#[test]
+fn what_is_put_beyond_a_window_breaks_nothing_but_the_fabric() {
+    for (window, offset) in [(1, 13), (1, usize::MAX), (2, 0)] {
+        let ranks = threads(2);
+        ranks[1].open_window(WindowNumber(1), 16);
+        ranks[0].put(1, WindowNumber(window), offset, &[1, 2, 3, 4]).unwrap();
+        let error = ranks[1].receive(0, Tag(1)).unwrap_err().to_string();
+        assert!(error.contains("a message of rank 0 makes no sense"), "{error}");
+        ranks[1].look(WindowNumber(1), |bytes| assert!(bytes.iter().all(|byte| *byte == 0)));
+    }
+}
