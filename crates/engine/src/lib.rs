@@ -26,6 +26,7 @@ mod life;
 mod lines;
 mod planner;
 mod pull;
+mod ranks;
 mod request;
 pub mod room;
 mod rows;
@@ -50,6 +51,7 @@ pub use hierarchy::{Hands, Hierarchy};
 pub use life::{Admission, History, Life};
 pub use planner::{Asked, Fit, Planner};
 pub use pull::{Pull, Puller};
+pub use ranks::{Askers, Guests, Routes, put_ask, unite};
 pub use request::{Bags, Field, Grouper, Pooling, Request};
 pub use rows::{
     Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,

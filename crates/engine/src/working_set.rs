@@ -4,6 +4,7 @@ use stepwell_base::SlotIndex;
 use stepwell_mem::Occurrence;
 
 use crate::Request;
+use crate::ranks::Askers;
 use crate::request::BagsByRow;
 
 /// The rows of one mini-batch in one table, by their number in the request.
@@ -40,6 +41,8 @@ pub struct Part {
     pub request: Request,
     /// Where it lies, from plan to retire.
     pub rows: WorkingSet,
+    /// Which rank asked for what, where several do.
+    pub askers: Askers,
 }
 
 impl Part {
@@ -47,5 +50,6 @@ impl Part {
     pub fn clear(&mut self) {
         self.request.clear();
         self.rows.clear();
+        self.askers.clear();
     }
 }

@@ -74,7 +74,7 @@ impl Admissions {
             if was.used > 0 {
                 table.initial_row(*key, rows.rows_mut().row(row));
             }
-            if !self.admits(table, *key, rows.bags.of(row).len(), steps) {
+            if !self.admits(table, *key, rows.occurrences_of(row), steps) {
                 self.refused.resize(rows.len(), false);
                 self.refused[row] = true;
             }

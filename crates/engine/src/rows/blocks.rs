@@ -1,36 +1,101 @@
-//! The cut of a mini-batch into blocks, the unit of summation.
+//! The cut of a mini-batch into blocks, the unit of summation, and which of them a rank has.
+//!
+//! A sum over blocks goes by one fixed tree, in which two blocks meet where their numbers, written
+//! in bits, begin to differ. A rank has neighbouring blocks: it can sum those of a subtree that it
+//! has all of, and of its sums and those of others comes the sum that one rank would have.
+//!
+//! ```text
+//! 8 blocks, 3 ranks   rank 0: blocks 0 1       rank 1: blocks 2 3 4   rank 2: blocks 5 6 7
+//! subtrees            (0+1)                    (2+3), 4               5, (6+7)
+//! ```
 
-/// `examples` examples in `count` blocks, as even as whole examples allow.
+use std::ops::Range;
+
+/// Examples in blocks, as even as whole examples allow; all of a mini-batch or those of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
+    /// Of the whole mini-batch.
     examples: usize,
-    count: usize,
+    all: usize,
+    /// Those that are here.
+    first: usize,
+    end: usize,
 }
 
 impl Blocks {
-    /// So many blocks of so many examples.
+    /// `examples` examples in `count` blocks.
     pub fn new(examples: usize, count: usize) -> Self {
-        Self { examples, count }
+        Self { examples, all: count, first: 0, end: count }
     }
 
-    /// Number of blocks.
+    /// Those of rank `rank` of `ranks`: from number rank · count / ranks, rounded down, to before
+    /// those of the next rank.
+    ///
+    /// # Panics
+    /// When they are a rank's already.
+    pub fn of_rank(self, rank: usize, ranks: usize) -> Self {
+        assert!(self.count() == self.all, "blocks of all ranks are shared out");
+        Self { first: self.all * rank / ranks, end: self.all * (rank + 1) / ranks, ..self }
+    }
+
+    /// Number of blocks that are here.
     pub fn count(&self) -> usize {
-        self.count
+        self.end - self.first
     }
 
-    /// First example of block `block`; of block `count` it is the end.
+    /// How many of the mini-batch come before them.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
+    /// Examples of the whole mini-batch.
+    pub fn examples_of_all(&self) -> usize {
+        self.examples
+    }
+
+    /// Where the examples that are here lie in the whole mini-batch.
+    pub fn place(&self) -> Range<usize> {
+        self.start_in_all(self.first)..self.start_in_all(self.end)
+    }
+
+    fn start_in_all(&self, block: usize) -> usize {
+        self.examples * block / self.all
+    }
+
+    /// First example of block `block`, both counted from the first that are here; of block `count`
+    /// it is the end.
     pub fn start(&self, block: usize) -> usize {
-        self.examples * block / self.count
+        self.start_in_all(self.first + block) - self.start_in_all(self.first)
     }
 
     /// Examples of block `block`.
-    pub fn range(&self, block: usize) -> std::ops::Range<usize> {
+    pub fn range(&self, block: usize) -> Range<usize> {
         self.start(block)..self.start(block + 1)
     }
 
     /// Examples of the largest block.
     pub fn largest(&self) -> usize {
-        self.examples.div_ceil(self.count)
+        self.examples.div_ceil(self.all)
+    }
+
+    /// The fewest subtrees that these blocks are, each by its blocks, counted from the first that
+    /// are here.
+    pub fn subtrees(self) -> impl Iterator<Item = Range<usize>> + Clone {
+        let mut from = self.first;
+        std::iter::from_fn(move || {
+            let left = self.end - from;
+            // As large as whole subtrees that begin here, and as what is left.
+            let most = left.checked_ilog2()?;
+            let subtree = 1 << most.min(from.trailing_zeros());
+            from += subtree;
+            Some(from - subtree - self.first..from - self.first)
+        })
+    }
+
+    /// The most subtrees of any rank's blocks.
+    pub fn subtrees_max(count: usize, ranks: usize) -> usize {
+        let of_rank = |rank| Self::new(0, count).of_rank(rank, ranks).subtrees().count();
+        (0..ranks).map(of_rank).max().unwrap_or(0)
     }
 }
 
@@ -46,5 +111,37 @@ mod tests {
             assert_eq!(covered, (0..examples).collect::<Vec<_>>());
             assert!((0..count).all(|block| blocks.range(block).len() <= blocks.largest()));
         }
+    }
+
+    #[test]
+    fn ranks_have_every_block_once() {
+        for (examples, count) in [(0, 8), (5, 8), (100, 8), (4096, 64), (77, 5), (9, 3)] {
+            let whole = Blocks::new(examples, count);
+            for ranks in 1..=count {
+                let mut covered = Vec::new();
+                for rank in 0..ranks {
+                    let own = whole.of_rank(rank, ranks);
+                    assert_eq!(own.place().start, covered.len());
+                    let blocks = (0..own.count()).map(|block| own.range(block));
+                    for (number, range) in blocks.enumerate() {
+                        assert_eq!(range.len(), whole.range(own.first() + number).len());
+                        covered.extend(range.map(|example| own.place().start + example));
+                    }
+                    let subtrees: Vec<usize> = own.subtrees().flatten().collect();
+                    assert!(subtrees.iter().copied().eq(0..own.count()), "{subtrees:?}");
+                    assert!(own.subtrees().count() <= Blocks::subtrees_max(count, ranks));
+                }
+                assert!(covered.iter().copied().eq(0..examples), "{ranks} ranks: {covered:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn subtrees_are_those_of_the_text() {
+        let of = |rank| Blocks::new(0, 8).of_rank(rank, 3).subtrees().collect::<Vec<_>>();
+        assert!(of(0).iter().eq(&[0..2]) && of(1) == [0..2, 2..3] && of(2) == [0..1, 1..3]);
+        assert_eq!(Blocks::new(0, 6).subtrees().collect::<Vec<_>>(), [0..4, 4..6]);
+        assert_eq!(Blocks::subtrees_max(8, 1), 1);
+        assert_eq!(Blocks::subtrees_max(8, 3), 2);
     }
 }

@@ -73,8 +73,9 @@ impl WithSimd for Place<'_> {
         let (table, held) = (self.table, self.rows);
         let (width, rows) = (table.weight_count(), held.rows());
         let as_f32 = |row| Storage::F32.view(rows.row(row), width);
-        let as_kept = |row| table.storage.view(rows.row(row), width);
-        match (table.storage, table.dim) {
+        let storage = held.storage();
+        let as_kept = |row| storage.view(rows.row(row), width);
+        match (storage, table.dim) {
             _ if held.looks_elsewhere() && held.request.is_weighed() => {
                 self.run::<true>(table.dim, |row| held.weights(row));
             }

@@ -12,7 +12,9 @@
 
 mod admission;
 mod blocks;
+mod combine;
 mod gather;
+mod shared;
 mod sketch;
 mod stale;
 mod sums;
@@ -24,14 +26,13 @@ mod workspaces;
 use std::ops::Range;
 use std::sync::Arc;
 
-use stepwell_mem::Occurrence;
-
 use self::admission::Admissions;
 pub use self::blocks::Blocks;
 pub use self::gather::Pooled;
 use self::sketch::Sketch;
 use self::stale::StaleRows;
-use self::update::{Update, Workspace};
+use self::sums::TableBags;
+use self::update::{RowsOf, Workspace};
 pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
@@ -204,13 +205,7 @@ impl EmbeddingBags {
     ) -> WorkingRows<'a> {
         self.abandon();
         self.is_open = trains;
-        let held = parts.iter_mut().zip(&self.tables).enumerate();
-        let held = held.map(|(number, (part, table))| {
-            let group = groups.iter().find(|group| group.members().contains(&number));
-            let group = group.unwrap_or_else(|| unreachable!("each table is in a group"));
-            TableRows::new(part, &group.slab, table)
-        });
-        let mut tables: Vec<TableRows<'a>> = held.collect();
+        let mut tables = self.rows_in(parts, groups);
         for ((table, rows), admissions) in
             self.tables.iter().zip(&mut tables).zip(&mut self.admissions)
         {
@@ -228,6 +223,17 @@ impl EmbeddingBags {
         }
         tables.iter_mut().for_each(|rows| rows.occurrences.clear());
         WorkingRows { tables, groups, trains }
+    }
+
+    /// The rows of `parts` in the slabs of `groups`.
+    fn rows_in<'a>(&self, parts: &'a mut [Part], groups: &'a [Arc<Group>]) -> Vec<TableRows<'a>> {
+        let held = parts.iter_mut().zip(&self.tables).enumerate();
+        let held = held.map(|(number, (part, table))| {
+            let group = groups.iter().find(|group| group.members().contains(&number));
+            let group = group.unwrap_or_else(|| unreachable!("each table is in a group"));
+            TableRows::new(part, &group.slab, table)
+        });
+        held.collect()
     }
 
     /// Forgets a step that was begun and not applied.
@@ -271,30 +277,19 @@ impl EmbeddingBags {
     /// When the rows were held for reading alone, others were held since, or gradients are of
     /// another number of examples.
     pub fn apply(&mut self, rows: &mut WorkingRows<'_>, gradients: Gradients<'_>, laps: &dyn Laps) {
-        assert!(rows.trains && self.is_open, "rows are updated that are held for this step");
-        self.is_open = false;
-        self.steps += 1;
-        self.stale.passed();
+        self.end_step(rows);
         let examples = gradients.d_first_order.len();
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         let blocks = Blocks::new(examples, self.blocks);
         for (number, table) in rows.tables.iter_mut().enumerate() {
-            let update = Update {
-                table: &self.tables[number],
+            let bags = TableBags {
+                bags: table.bags,
+                gradients,
                 fields: &self.columns.of_fields[number],
                 columns: self.columns.count,
-                request: table.request,
-                bags: table.bags,
                 blocks,
-                gradients,
-                admissions: self.admissions[number].as_ref(),
-                step: self.steps,
-                laps,
-                workspaces: &self.workspaces,
             };
-            table.occurrences.resize(table.request.distinct.len(), Occurrence::default());
-            let (rows, occurrences) = table.for_update();
-            update.run(rows, occurrences);
+            self.update(number, table, RowsOf::Bags(bags), laps);
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
     }

@@ -18,10 +18,11 @@ use stepwell_base::prefetch::prefetch_row;
 use stepwell_base::tiles::{TILE, add, add_times, copy, copy_times};
 use stepwell_mem::Occurrence;
 
+use super::Gradients;
 use super::blocks::Blocks;
-use super::update::Update;
 use super::workspaces::refill;
 use crate::Field;
+use crate::request::BagsByRow;
 
 /// Bags between the request for a gradient and its use, be they of the same row or of later ones.
 const BAGS_AHEAD: usize = 16;
@@ -43,27 +44,62 @@ impl SumsRoom {
         blocks + width * Self::depth(blocks)
     }
 
+    /// Sums on the stack of any number of blocks.
+    pub(super) const DEPTH: usize = DEPTH_MAX;
+
+    /// The stack for sums of `width` lanes over `blocks` blocks.
+    #[inline(always)]
+    pub(super) fn stack(&mut self, width: usize, blocks: usize) -> &mut [f32] {
+        refill(&mut self.sums, width * Self::depth(blocks));
+        &mut self.sums
+    }
+
     /// Sums on the stack at once.
     fn depth(blocks: usize) -> usize {
         (blocks.ilog2() as usize + 2).min(DEPTH_MAX)
     }
 }
 
+/// The bags of a table's rows, and their gradients.
+#[derive(Clone, Copy)]
+pub(super) struct TableBags<'a> {
+    pub(super) bags: &'a BagsByRow,
+    pub(super) gradients: Gradients<'a>,
+    pub(super) fields: &'a [Field],
+    /// Columns of the pooled embeddings.
+    pub(super) columns: usize,
+    pub(super) blocks: Blocks,
+}
+
+/// Gradients of rows, one row after the other.
+pub(super) trait RowGradients {
+    /// That of row `row`, and how it occurs.
+    fn of(&mut self, row: usize) -> (&[f32], Occurrence);
+}
+
 /// Sums of gradients by the fixed tree, each times the factor of its row in the bag where they are
 /// `WEIGHED`.
 pub(super) struct Sums<'a, const WEIGHED: bool> {
     gradients: BagGradients<'a>,
+    /// Where the bags of each row end.
+    rows: &'a [u32],
     ends: &'a [u32],
+    /// Blocks of the mini-batch before the first of `ends`.
+    first: u32,
     sums: &'a mut [f32],
     width: usize,
 }
 
 impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
-    /// Sums of the rows of `update`, whose embeddings have `dim` lanes.
+    /// Sums of rows of `width` weights, whose embeddings have `dim` lanes.
     #[inline(always)]
-    pub(super) fn new(update: &'a Update<'a>, dim: usize, room: &'a mut SumsRoom) -> Self {
-        let width = update.table.weight_count();
-        Self::of(BagGradients::new(update, dim), update.blocks, width, room)
+    pub(super) fn new(
+        of: &'a TableBags<'a>,
+        (dim, width): (usize, usize),
+        room: &'a mut SumsRoom,
+    ) -> Self {
+        let sums = Self::of(BagGradients::new(of, dim), of.blocks, width, room);
+        Self { rows: &of.bags.ends, ..sums }
     }
 
     #[inline(always)]
@@ -77,13 +113,12 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
         room.ends.clear();
         room.ends.reserve_exact(blocks.count());
         room.ends.extend((0..blocks.count()).map(end));
-        let lanes = width * SumsRoom::depth(blocks.count());
-        refill(&mut room.sums, lanes);
-        Self { gradients, ends: &room.ends, sums: &mut room.sums, width }
+        refill(&mut room.sums, width * SumsRoom::depth(blocks.count()));
+        let first = blocks.first() as u32;
+        Self { gradients, rows: &[], ends: &room.ends, first, sums: &mut room.sums, width }
     }
 
-    /// The gradient of the row that occurs in the bags with these numbers, of which there are some,
-    /// and how it occurs.
+    /// The sum over the bags with these numbers, of which there are some, and how their row occurs.
     ///
     /// Most rows occur once or twice, which needs no tree.
     #[inline(always)]
@@ -114,7 +149,7 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
             while self.gradients.bags[at] >= self.ends[block] {
                 block += 1;
             }
-            let number = block as u32;
+            let number = self.first + block as u32;
             while depth > 1 && stack[depth - 2] ^ stack[depth - 1] < stack[depth - 1] ^ number {
                 depth -= 1;
                 self.meet(depth);
@@ -174,6 +209,14 @@ impl<'a, const WEIGHED: bool> Sums<'a, WEIGHED> {
     }
 }
 
+impl<const WEIGHED: bool> RowGradients for Sums<'_, WEIGHED> {
+    #[inline(always)]
+    fn of(&mut self, row: usize) -> (&[f32], Occurrence) {
+        let before = if row == 0 { 0 } else { self.rows[row - 1] };
+        self.gradient(before as usize..self.rows[row] as usize)
+    }
+}
+
 /// The gradient of one bag, and the factor of a row in it.
 struct BagGradient<'a> {
     /// Of its pooled embedding.
@@ -220,8 +263,8 @@ struct BagGradients<'a> {
 
 impl<'a> BagGradients<'a> {
     #[inline(always)]
-    fn new(update: &'a Update<'a>, dim: usize) -> Self {
-        let Update { fields: of_fields, columns, bags, gradients, .. } = *update;
+    fn new(of: &TableBags<'a>, dim: usize) -> Self {
+        let TableBags { fields: of_fields, columns, bags, gradients, .. } = *of;
         Self {
             bags: &bags.bags,
             factors: &bags.factors,

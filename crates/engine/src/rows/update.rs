@@ -9,13 +9,13 @@ use stepwell_base::slab::RowsMut;
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
 
+use super::Laps;
 use super::admission::{self, Admissions};
-use super::blocks::Blocks;
-use super::sums::{Sums, SumsRoom};
+use super::combine::{Combined, Partials};
+use super::sums::{RowGradients, Sums, SumsRoom, TableBags};
 use super::workspaces::{Workspaces, refill};
-use super::{Gradients, Laps};
 use crate::request::BagsByRow;
-use crate::{Field, History, Request, TableSpec};
+use crate::{History, Request, TableSpec};
 
 /// Bags that one task takes, unless a row has more by itself.
 const GRAIN_BAGS: usize = 4096;
@@ -25,19 +25,25 @@ const ROWS_AHEAD: usize = 8;
 /// Everything that the update of one table reads.
 pub(super) struct Update<'a> {
     pub(super) table: &'a TableSpec,
-    pub(super) fields: &'a [Field],
-    /// Columns of the pooled embeddings.
-    pub(super) columns: usize,
     pub(super) request: &'a Request,
+    /// The bags of each row, or who asked for it.
     pub(super) bags: &'a BagsByRow,
-    pub(super) blocks: Blocks,
-    pub(super) gradients: Gradients<'a>,
+    pub(super) gradients: RowsOf<'a>,
     /// Which rows may be updated, where not all may.
     pub(super) admissions: Option<&'a Admissions>,
     /// The step that this is, from 1.
     pub(super) step: u64,
     pub(super) laps: &'a dyn Laps,
     pub(super) workspaces: &'a Workspaces<Workspace>,
+}
+
+/// What the gradients of rows are made of.
+#[derive(Clone, Copy)]
+pub(super) enum RowsOf<'a> {
+    /// Bags of this rank.
+    Bags(TableBags<'a>),
+    /// Sums of all ranks.
+    Partials(&'a Partials<'a>),
 }
 
 impl Update<'_> {
@@ -87,7 +93,7 @@ impl Update<'_> {
 /// What one task needs beside the rows.
 #[derive(Debug, Default)]
 pub(super) struct Workspace {
-    sums: SumsRoom,
+    pub(super) sums: SumsRoom,
     /// Weights in f32, where rows keep them otherwise. // (weights)
     weights: Vec<f32>,
 }
@@ -117,9 +123,9 @@ impl WithSimd for Rows<'_> {
         let Update { table, workspaces, .. } = *self.update;
         let mut workspace = workspaces.take(Workspace::default);
         match (table.storage, table.dim) {
-            (Storage::F32, 0) => self.run::<false>(Storage::F32, 0, &mut workspace),
-            (Storage::F32, 16) => self.run::<false>(Storage::F32, 16, &mut workspace),
-            (storage, dim) => self.run::<false>(storage, dim, &mut workspace),
+            (Storage::F32, 0) => self.sum::<false>(Storage::F32, 0, &mut workspace),
+            (Storage::F32, 16) => self.sum::<false>(Storage::F32, 16, &mut workspace),
+            (storage, dim) => self.sum::<false>(storage, dim, &mut workspace),
         }
         workspaces.put_back(workspace);
     }
@@ -136,25 +142,38 @@ impl WithSimd for WeighedRows<'_> {
     fn with_simd<S: Simd>(self, _: S) {
         let Update { table, workspaces, .. } = *self.0.update;
         let mut workspace = workspaces.take(Workspace::default);
-        self.0.run::<true>(table.storage, table.dim, &mut workspace);
+        self.0.sum::<true>(table.storage, table.dim, &mut workspace);
         workspaces.put_back(workspace);
     }
 }
 
 impl Rows<'_> {
     #[inline(always)]
-    fn run<const WEIGHED: bool>(self, storage: Storage, dim: usize, workspace: &mut Workspace) {
+    fn sum<const WEIGHED: bool>(self, storage: Storage, dim: usize, workspace: &mut Workspace) {
+        let Workspace { sums, weights } = workspace;
+        let width = self.update.table.weight_count();
+        match &self.update.gradients {
+            RowsOf::Bags(bags) => {
+                self.run(storage, weights, Sums::<WEIGHED>::new(bags, (dim, width), sums));
+            }
+            RowsOf::Partials(partials) => {
+                self.run(storage, weights, Combined::new(partials, width, sums));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run(self, storage: Storage, room: &mut Vec<f32>, mut gradients: impl RowGradients) {
         let Self { update, mut rows, occurrences, first } = self;
-        let Update { table, request, bags, admissions, .. } = *update;
+        let Update { table, request, admissions, .. } = *update;
         let (weights, lanes) = (table.weight_lanes(), table.model_lanes());
-        refill(&mut workspace.weights, table.weight_count());
-        let mut sums = Sums::<WEIGHED>::new(update, dim, &mut workspace.sums);
+        refill(room, table.weight_count());
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
             rows.prefetch(index + ROWS_AHEAD);
             if admissions.is_some_and(|admissions| admissions.refused(first + index)) {
                 continue;
             }
-            let (gradient, seen) = sums.gradient(bags.range(first + index));
+            let (gradient, seen) = gradients.of(first + index);
             *occurrence = seen;
             let (model, history) = rows.row(index).split_at_mut(lanes);
             let (weights, state) = model.split_at_mut(weights);
@@ -162,8 +181,7 @@ impl Rows<'_> {
                 table.optimizer.update_inline(weights, state, gradient);
             } else {
                 let random = table.rounding(request.distinct[first + index], update.step);
-                let stored =
-                    Stored { storage, lanes: weights, random, room: &mut workspace.weights };
+                let stored = Stored { storage, lanes: weights, random, room };
                 table.optimizer.update_stored(stored, state, gradient);
             }
             if admissions.is_some() {

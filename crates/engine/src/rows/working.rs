@@ -7,6 +7,7 @@ use stepwell_base::slab::{Held, Rows, RowsMut, Slab};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
 
+use crate::ranks::Askers;
 use crate::request::BagsByRow;
 use crate::{Group, Part, Request, TableSpec};
 
@@ -32,6 +33,8 @@ pub(super) struct TableRows<'a> {
     pub(super) request: &'a Request,
     /// The bags of each, where they are trained.
     pub(super) bags: &'a BagsByRow,
+    /// Which rank asked for what, where several did.
+    pub(super) askers: &'a Askers,
     /// How each occurs, once it was trained.
     pub(super) occurrences: &'a mut Vec<Occurrence>,
     held: Held<'a>,
@@ -51,6 +54,7 @@ impl<'a> TableRows<'a> {
         Self {
             request: &part.request,
             bags: &rows.bags,
+            askers: &part.askers,
             occurrences: &mut rows.occurrences,
             held: slab.hold(&rows.slots),
             elsewhere: Vec::new(),
@@ -60,9 +64,44 @@ impl<'a> TableRows<'a> {
         }
     }
 
+    /// The rows that `part` has in the order of its request, in a slab of weights in f32.
+    pub(super) fn of_guests(part: &'a mut Part, slab: &'a Slab) -> Self {
+        let rows = &mut part.rows;
+        Self {
+            request: &part.request,
+            bags: &rows.bags,
+            askers: &part.askers,
+            occurrences: &mut rows.occurrences,
+            held: slab.hold(&rows.slots),
+            elsewhere: Vec::new(),
+            places: Vec::new(),
+            width: slab.row_lanes(),
+            storage: Storage::F32,
+        }
+    }
+
+    /// How the slab keeps weights.
+    pub(super) fn storage(&self) -> Storage {
+        self.storage
+    }
+
+    /// Weights of a row.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Bytes for `rows` rows of `width` weights that are all read elsewhere.
     pub(super) fn elsewhere_bytes_max(rows: u64, width: u64) -> u64 {
         rows * (width + 1) * size_of::<f32>() as u64
+    }
+
+    /// How often row `row` occurs in the mini-batch.
+    pub(super) fn occurrences_of(&self, row: usize) -> usize {
+        let bags = self.bags.of(row);
+        if self.askers.counts.is_empty() {
+            return bags.len();
+        }
+        bags.iter().map(|asked| self.askers.counts[*asked as usize] as usize).sum()
     }
 
     /// Number of rows.

@@ -277,7 +277,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let number = mini.number;
         self.spares.lend(mini);
         if mini.purpose == Purpose::Train {
-            for Part { request, rows } in &mut mini.parts {
+            for Part { request, rows, .. } in &mut mini.parts {
                 rows.bags.sort(request);
             }
         }

@@ -1,0 +1,155 @@
+//! What all ranks ask of an owner, and the union of it that the owner plans.
+
+use stepwell_base::Key;
+use stepwell_fabric::{Error, Malformed, Message};
+
+use super::Routes;
+use crate::{Grouper, Part, Request, TableSpec};
+
+/// Which rank asked for what, one after the other: the keys that all ranks ask for are occurrences
+/// of a request, so that the row of each is known, and each is a bag.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Askers {
+    /// Where what each rank asked for ends. // (ranks)
+    pub(crate) ends: Vec<u32>,
+    /// How often each key occurs at who asked for it; empty where nobody wants to know.
+    /// // (asked for)
+    pub(crate) counts: Vec<u32>,
+}
+
+impl Askers {
+    /// Where what rank `rank` asked for lies among all that was asked for.
+    pub(crate) fn range(&self, rank: usize) -> std::ops::Range<usize> {
+        let start = if rank == 0 { 0 } else { self.ends[rank - 1] };
+        start as usize..self.ends[rank] as usize
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.ends.clear();
+        self.counts.clear();
+    }
+}
+
+/// Whether owners count how often keys of `table` occur.
+fn counts(table: &TableSpec) -> bool {
+    table.life.is_some()
+}
+
+/// Adds to `message` what the rank `owner` is asked of one table, as [`unite`] reads it.
+pub fn put_ask(
+    message: &mut Message,
+    table: &TableSpec,
+    request: &Request,
+    (routes, owner): (&Routes, usize),
+) {
+    let keys: &mut [u64] = message.room(routes.of(owner).len());
+    keys.iter_mut().zip(routes.keys(owner, request)).for_each(|(place, key)| *place = key.0);
+    if !counts(table) {
+        return message.put::<u32>(&[]);
+    }
+    let mut occurs = vec![0u32; request.distinct.len()];
+    request.occurrence_rows.iter().for_each(|row| occurs[*row as usize] += 1);
+    let of_owner = message.room(routes.of(owner).len());
+    of_owner
+        .iter_mut()
+        .zip(routes.of(owner))
+        .for_each(|(count, row)| *count = occurs[*row as usize]);
+}
+
+/// Makes of what all ranks ask, one message of each, the parts that the owner plans, by table.
+///
+/// Its keys are in the order in which one rank would meet them: blocks of ranks follow each other,
+/// and so do what they ask for.
+///
+/// # Errors
+/// Names the rank whose message makes no sense.
+pub fn unite(
+    grouper: &mut Grouper,
+    tables: &[TableSpec],
+    messages: &[Message],
+    parts: &mut [Part],
+) -> Result<(), Error> {
+    let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
+    let mut keys: Vec<Key> = Vec::new();
+    for (table, part) in tables.iter().zip(parts) {
+        part.clear();
+        keys.clear();
+        for (rank, reader) in readers.iter_mut().enumerate() {
+            let wrong = |why| Error::malformed(rank, why);
+            let of_rank: &[u64] = reader.take().map_err(wrong)?;
+            let count = if counts(table) { of_rank.len() } else { 0 };
+            part.askers.counts.extend_from_slice(reader.take_exactly(count).map_err(wrong)?);
+            keys.extend(of_rank.iter().copied().map(Key));
+            let all = u32::try_from(keys.len());
+            part.askers.ends.push(all.map_err(|_| wrong(Malformed::Wrong("it asks too much")))?);
+        }
+        part.request.ends.extend(1..=keys.len() as u32);
+        // They are salted already.
+        grouper.group_into(&keys, 0, &mut part.request);
+    }
+    for (rank, reader) in readers.into_iter().enumerate() {
+        reader.end().map_err(|why| Error::malformed(rank, why))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_optim::{RowOptimizer, Rule};
+
+    use super::*;
+    use crate::{Admission, Bags, Life};
+
+    fn table() -> TableSpec {
+        TableSpec::new(0, "t", 2, RowOptimizer::new(Rule::sgd(0.1)).unwrap())
+    }
+
+    /// What ranks ask for, of one table with rows that live for ever, or not.
+    fn asks(of_ranks: &[&[u64]], table: &TableSpec) -> Vec<Message> {
+        let ask = |keys: &&[u64]| {
+            let keys = keys.iter().copied().map(Key).collect();
+            let request = Grouper::default().group(&Bags { keys, ..Bags::default() });
+            let mut routes = Routes::default();
+            routes.find(&request, 1);
+            let mut message = Message::new();
+            put_ask(&mut message, table, &request, (&routes, 0));
+            message
+        };
+        of_ranks.iter().map(ask).collect()
+    }
+
+    #[test]
+    fn the_union_is_in_the_order_of_one_rank() {
+        let life = Life { admission: Admission::After(3), expire_after: 0 };
+        let table = TableSpec { life: Some(life), ..table() };
+        let messages = asks(&[&[5, 6, 5], &[], &[7, 6, 6, 6]], &table);
+        let mut parts = vec![Part::default()];
+        for _ in 0..2 {
+            let tables = std::slice::from_ref(&table);
+            unite(&mut Grouper::default(), tables, &messages, &mut parts).unwrap();
+            let Part { request, askers, .. } = &parts[0];
+            assert_eq!(request.distinct, [5, 6, 7].map(Key));
+            assert_eq!(request.occurrence_rows, [0, 1, 2, 1]);
+            assert_eq!((&askers.ends[..], &askers.counts[..]), (&[2, 2, 4][..], &[2, 1, 1, 3][..]));
+            assert_eq!((askers.range(0), askers.range(1), askers.range(2)), (0..2, 2..2, 2..4));
+        }
+    }
+
+    #[test]
+    fn a_message_that_makes_no_sense_names_its_rank() {
+        let table = table();
+        let whole = asks(&[&[5, 6], &[7]], &table);
+        let words = whole[1].words();
+        let mut too_long = words.to_vec();
+        too_long.push(0);
+        let cut = (0..words.len()).map(|length| words[..length].to_vec());
+        for wrong in cut.chain([too_long]) {
+            let messages = [whole[0].clone(), Message::from_words(wrong)];
+            let tables = std::slice::from_ref(&table);
+            let parts = &mut [Part::default()];
+            let error = unite(&mut Grouper::default(), tables, &messages, parts).unwrap_err();
+            assert!(matches!(error, Error::Malformed { rank: 1, .. }), "{error}");
+        }
+    }
+}

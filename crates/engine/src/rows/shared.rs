@@ -1,0 +1,174 @@
+//! The row half of a step that ranks share: what an owner sends and takes, what a requester does.
+
+use std::sync::Arc;
+
+use pulp::Arch;
+use stepwell_fabric::{Error, Message};
+use stepwell_mem::Occurrence;
+
+use super::blocks::Blocks;
+use super::combine::{self, Partials, RankSums};
+use super::sums::{Sums, TableBags};
+use super::update::{RowsOf, Update, Workspace};
+use super::working::TableRows;
+use super::{EmbeddingBags, Gradients, Laps, WorkingRows};
+use crate::{Group, Guests, Part, Routes, TableSpec};
+
+impl EmbeddingBags {
+    /// Adds to each rank's message the weights of the rows that it asked for, as this step reads
+    /// them. `rows` are held as [`EmbeddingBags::hold`] does for what all ranks ask of this one.
+    pub fn answer(&self, rows: &WorkingRows<'_>, messages: &mut [Message]) {
+        for rows in &rows.tables {
+            for (rank, message) in messages.iter_mut().enumerate() {
+                let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
+                let width = rows.width();
+                let weights: &mut [f32] = message.room(asked.len() * width);
+                for (place, row) in weights.chunks_exact_mut(width).zip(asked) {
+                    rows.weights(*row as usize).copy_to(place);
+                }
+            }
+        }
+    }
+
+    /// The rows of others that `parts` ask for, to be pooled by [`EmbeddingBags::gather`].
+    pub fn visit<'a>(&self, parts: &'a mut [Part], guests: &'a Guests) -> WorkingRows<'a> {
+        let tables = parts.iter_mut().enumerate();
+        // They came as f32, however their rows are kept.
+        let rows = |(number, part)| TableRows::of_guests(part, guests.slab(number));
+        WorkingRows { tables: tables.map(rows).collect(), groups: &[], trains: false }
+    }
+
+    /// Adds to each owner's message the sums of gradients of its rows among `rows`, which visit
+    /// here; `routes` say which those are, and `blocks` which are of this rank.
+    ///
+    /// # Panics
+    /// When gradients are of another number of examples.
+    pub fn sum_for_owners(
+        &self,
+        rows: &WorkingRows<'_>,
+        (gradients, blocks): (Gradients<'_>, Blocks),
+        routes: &[Routes],
+        messages: &mut [Message],
+    ) {
+        let examples = gradients.d_first_order.len();
+        assert_eq!(blocks.place().len(), examples, "gradients of all examples that are here");
+        assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
+        for (number, rows) in rows.tables.iter().enumerate() {
+            let bags = TableBags {
+                bags: rows.bags,
+                gradients,
+                fields: &self.columns.of_fields[number],
+                columns: self.columns.count,
+                blocks,
+            };
+            let table = &self.tables[number];
+            for (owner, message) in messages.iter_mut().enumerate() {
+                let of_owner = routes[number].of(owner);
+                match rows.request.is_weighed() {
+                    true => self.sum_rows::<true>(table, &bags, of_owner, message),
+                    false => self.sum_rows::<false>(table, &bags, of_owner, message),
+                }
+            }
+        }
+    }
+
+    fn sum_rows<const WEIGHED: bool>(
+        &self,
+        table: &TableSpec,
+        bags: &TableBags<'_>,
+        rows: &[u32],
+        message: &mut Message,
+    ) {
+        let mut workspace = self.workspaces.take(Workspace::default);
+        let (width, fields) = (table.weight_count(), bags.fields.len());
+        Arch::new().dispatch(|| {
+            let mut sums = Sums::<WEIGHED>::new(bags, (table.dim, width), &mut workspace.sums);
+            let sum = |range, place: &mut [f32]| {
+                let (sum, seen) = sums.gradient(range);
+                place.copy_from_slice(sum);
+                seen
+            };
+            combine::write(message, (rows, width), bags.bags, (bags.blocks, fields), sum);
+        });
+        self.workspaces.put_back(workspace);
+    }
+
+    /// Holds again the rows of a step that [`EmbeddingBags::hold`] began and that ranks share.
+    pub fn hold_again<'a>(
+        &self,
+        parts: &'a mut [Part],
+        groups: &'a [Arc<Group>],
+    ) -> WorkingRows<'a> {
+        assert!(self.is_open, "a step was begun");
+        WorkingRows { tables: self.rows_in(parts, groups), groups, trains: true }
+    }
+
+    /// Ends a step as [`EmbeddingBags::apply`] does, by the sums that all ranks sent; `blocks` are
+    /// those of the whole mini-batch.
+    ///
+    /// # Errors
+    /// Names the rank whose message makes no sense; no row was updated then.
+    ///
+    /// # Panics
+    /// As [`EmbeddingBags::apply`].
+    pub fn apply_sums(
+        &mut self,
+        rows: &mut WorkingRows<'_>,
+        messages: &[Message],
+        blocks: Blocks,
+        laps: &dyn Laps,
+    ) -> Result<(), Error> {
+        let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
+        let mut all = Vec::with_capacity(rows.tables.len());
+        for table in &rows.tables {
+            let mut ranks = Vec::with_capacity(readers.len());
+            for (rank, reader) in readers.iter_mut().enumerate() {
+                let own = blocks.of_rank(rank, messages.len());
+                let asked = (table.askers.range(rank).len(), table.width());
+                let sums = RankSums::read(reader, asked, own);
+                ranks.push(sums.map_err(|why| Error::malformed(rank, why))?);
+            }
+            all.push(Partials::new(ranks, blocks, table.bags));
+        }
+        for (rank, reader) in readers.into_iter().enumerate() {
+            reader.end().map_err(|why| Error::malformed(rank, why))?;
+        }
+        self.end_step(rows);
+        for (number, (table, partials)) in rows.tables.iter_mut().zip(&all).enumerate() {
+            self.update(number, table, RowsOf::Partials(partials), laps);
+        }
+        rows.groups.iter().for_each(|group| group.set_steps(self.steps));
+        Ok(())
+    }
+
+    /// From here on this step's rows are those of the next one.
+    pub(super) fn end_step(&mut self, rows: &WorkingRows<'_>) {
+        assert!(rows.trains && self.is_open, "rows are updated that are held for this step");
+        self.is_open = false;
+        self.steps += 1;
+        self.stale.passed();
+    }
+
+    /// Updates the rows of table `number`.
+    pub(super) fn update(
+        &self,
+        number: usize,
+        table: &mut TableRows<'_>,
+        gradients: RowsOf<'_>,
+        laps: &dyn Laps,
+    ) {
+        let update = Update {
+            table: &self.tables[number],
+            request: table.request,
+            bags: table.bags,
+            gradients,
+            admissions: self.admissions[number].as_ref(),
+            step: self.steps,
+            laps,
+            workspaces: &self.workspaces,
+        };
+        table.occurrences.resize(table.request.distinct.len(), Occurrence::default());
+        let (rows, occurrences) = table.for_update();
+        update.run(rows, occurrences);
+    }
+}
