@@ -28,6 +28,17 @@ impl ModelDigest {
         self.rows += 1;
     }
 
+    /// What was added of rows, to be added to the digest of somebody else's.
+    pub fn of_rows(&self) -> [u64; 3] {
+        [self.sum as u64, (self.sum >> 64) as u64, self.rows]
+    }
+
+    /// Adds what somebody else added: what [`ModelDigest::of_rows`] says.
+    pub fn add_rows(&mut self, [low, high, rows]: [u64; 3]) {
+        self.sum = self.sum.wrapping_add(u128::from(low) | u128::from(high) << 64);
+        self.rows += rows;
+    }
+
     /// Number of rows added.
     pub fn rows(&self) -> u64 {
         self.rows

@@ -46,6 +46,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// Sorts its bags by row, as the update needs them.
+    pub fn sort_bags(&mut self) {
+        self.rows.bags.sort(&self.request);
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.request.clear();

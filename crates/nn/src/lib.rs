@@ -43,4 +43,4 @@ pub use loss::{Outcome, binary_cross_entropy, outcome};
 pub use matrix::{Matrix, MatrixMut};
 pub use parameter::{ParameterShape, ParameterSpec};
 pub use scalar::Scalar;
-pub use tree::{tree_sum, tree_sum_values};
+pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};

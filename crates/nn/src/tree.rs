@@ -93,6 +93,52 @@ fn branch<T: Scalar>(blocks: &[&[T]], start: usize, tile: &mut [T]) {
     }
 }
 
+/// Sets `sum` to the sum over all blocks of a tree, lane by lane, where sums over some subtrees are
+/// there: each with the number of its first block, which ascend.
+///
+/// It has the bits of [`tree_sum`] over the blocks.
+pub fn tree_sum_of_subtrees<T: Scalar>(subtrees: &[(usize, &[T])], sum: &mut [T]) {
+    for (_, values) in subtrees {
+        assert_eq!(values.len(), sum.len(), "subtrees have the lanes of their sum");
+    }
+    Arch::new().dispatch(SubtreeSum { subtrees, sum });
+}
+
+struct SubtreeSum<'a, T> {
+    subtrees: &'a [(usize, &'a [T])],
+    sum: &'a mut [T],
+}
+
+impl<T: Scalar> WithSimd for SubtreeSum<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (index, tile) in self.sum.chunks_mut(TILE).enumerate() {
+            subtree_branch(self.subtrees, index * TILE, tile);
+        }
+    }
+}
+
+/// Sets `tile` to the sum of the lanes from `start` of `subtrees`, which part where the numbers of
+/// the first and the last, written in bits, begin to differ.
+fn subtree_branch<T: Scalar>(subtrees: &[(usize, &[T])], start: usize, tile: &mut [T]) {
+    let lanes = start..start + tile.len();
+    let (first, last) = match subtrees {
+        [] => return tile.fill(T::ZERO),
+        [(_, values)] => return tile.copy_from_slice(&values[lanes]),
+        [(first, _), .., (last, _)] => (*first, *last),
+    };
+    let bit = 1 << (first ^ last).ilog2();
+    let middle = subtrees.partition_point(|(block, _)| block & bit == first & bit);
+    let (left, right) = subtrees.split_at(middle);
+    subtree_branch(left, start, tile);
+    let mut other = [T::ZERO; TILE];
+    let other = &mut other[..tile.len()];
+    subtree_branch(right, start, other);
+    tile.iter_mut().zip(other).for_each(|(t, o)| *t += *o);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +178,38 @@ mod tests {
                 tree_sum(&slices, part);
             }
             assert_eq!(sum, parts);
+        }
+    }
+
+    #[test]
+    fn subtrees_sum_to_the_bits_of_their_blocks() {
+        let mut stream = Stream::named(2, b"tree");
+        for count in 1..20usize {
+            let blocks: Vec<Vec<f32>> = (0..count)
+                .map(|_| (0..301).map(|_| stream.next_symmetric(1.0)).collect())
+                .collect();
+            let sum_of = |blocks: &[Vec<f32>]| {
+                let slices: Vec<&[f32]> = blocks.iter().map(Vec::as_slice).collect();
+                let mut sum = vec![f32::NAN; 301];
+                tree_sum(&slices, &mut sum);
+                sum
+            };
+            let wanted = sum_of(&blocks);
+            for _ in 0..20 {
+                // Cut into subtrees of drawn sizes: whole ones alone are.
+                let (mut first, mut sums) = (0, Vec::new());
+                while first < count {
+                    let most = (count - first).ilog2().min(first.trailing_zeros());
+                    let size = 1 << (stream.next_u64() % u64::from(most + 1));
+                    sums.push((first, sum_of(&blocks[first..first + size])));
+                    first += size;
+                }
+                let subtrees: Vec<(usize, &[f32])> =
+                    sums.iter().map(|(first, sum)| (*first, &sum[..])).collect();
+                let mut sum = vec![f32::NAN; 301];
+                tree_sum_of_subtrees(&subtrees, &mut sum);
+                assert_eq!(sum, wanted, "{count} blocks");
+            }
         }
     }
 }

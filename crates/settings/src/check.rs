@@ -13,6 +13,8 @@ mod named;
 
 pub(crate) use named::IDS_MAX;
 
+/// Most ranks: as many as there are key shards.
+pub(crate) const RANKS_MAX: usize = 256;
 /// Most threads that compute, and as many that parse.
 pub(crate) const THREADS_MAX: usize = 1024;
 /// Most malformed lines of a pass whose data is cached; training and evaluation may be two parts.

@@ -25,6 +25,8 @@ pub struct Config {
     pub seed: u64,
     /// Threads that compute.
     pub threads: usize,
+    /// Ranks that train one model, each with threads and tiers of its own.
+    pub ranks: usize,
     /// Where examples come from.
     pub data: DataConfig,
     /// The built-in stream, used when no data is named.
@@ -221,6 +223,7 @@ impl Config {
         Self {
             seed: 0,
             threads: 0,
+            ranks: 0,
             data: DataConfig {
                 paths: Vec::new(),
                 eval_paths: Vec::new(),

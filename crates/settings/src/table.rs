@@ -21,6 +21,14 @@ pub const SETTINGS: &[Setting] = &[
         .default_name("all cores")
         .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
     setting!(
+        "ranks",
+        ranks = 1,
+        Never,
+        "ranks that train one model, each with `threads` and `tiers` of its own, at most one for \
+         each of `train.blocks`; they do not change the model"
+    )
+    .check(|config| check::within(config.ranks, 1..=check::RANKS_MAX)),
+    setting!(
         "data.paths",
         data.paths = Vec::new(),
         Never,

@@ -16,6 +16,7 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let Config {
         seed,
         threads,
+        ranks,
         data,
         synth: SynthConfig { examples, vocab_scale },
         model,
@@ -34,6 +35,7 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let own = [
         ("seed", json!(seed)),
         ("threads", json!(threads)),
+        ("ranks", json!(ranks)),
         ("synth.examples", json!(examples)),
         ("synth.vocab_scale", json!(vocab_scale)),
         ("pipeline.lookahead", json!(lookahead)),

@@ -127,8 +127,8 @@ impl Launch<'_> {
                 repaired_rows: false,
                 digest: true,
                 settings: Value::Null,
-                on_plan: Box::new(|_| {}),
-                on_note: Box::new(|_| {}),
+                on_plan: Arc::new(|_| {}),
+                on_note: Arc::new(|_| {}),
             };
             train(&config, &around).map_err(|error| {
                 if let Error::Engine(EngineError::NotWhole { table, .. }) = &error {

@@ -129,8 +129,8 @@ pub(crate) fn surroundings(
         digest: true,
         placement,
         settings: settings::to_json(config),
-        on_plan: Box::new(|capacity| say!("{}", plan_of(capacity).text().trim_end())),
-        on_note: Box::new(|note| say!("{note}")),
+        on_plan: Arc::new(|capacity| say!("{}", plan_of(capacity).text().trim_end())),
+        on_note: Arc::new(|note| say!("{note}")),
     }
 }
 

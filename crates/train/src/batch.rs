@@ -1,7 +1,7 @@
 //! What the pipeline carries through the engine: examples, and marks between them.
 
 use stepwell_base::Key;
-use stepwell_engine::{Cargo, Request, WorkingSet};
+use stepwell_engine::{Blocks, Cargo, Part, Request, Routes, WorkingSet};
 
 use crate::Error;
 use crate::features::Features;
@@ -53,6 +53,19 @@ pub(crate) struct Examples {
     /// True click probabilities, where they are known: of the first examples, and no number for
     /// those among them of which nobody knows it. // (examples) at most
     pub(crate) truth: Vec<f32>,
+    /// What is this rank's alone, where several train.
+    pub(crate) shared: Shared,
+}
+
+/// A rank's own part of a mini-batch that several share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Which blocks it has; none where nobody shares.
+    pub(crate) blocks: Option<Blocks>,
+    /// What its examples ask for, by table, whoever owns it.
+    pub(crate) parts: Vec<Part>,
+    /// Who owns what, by table.
+    pub(crate) routes: Vec<Routes>,
 }
 
 impl Cargo for Examples {
@@ -64,6 +77,8 @@ impl Cargo for Examples {
         self.labels.clear();
         self.dense.clear();
         self.truth.clear();
+        self.shared.blocks = None;
+        self.shared.parts.iter_mut().for_each(Part::clear);
     }
 }
 

@@ -13,6 +13,9 @@ pub enum Error {
     /// Rows or checkpoints cannot be read or written, or do not fit.
     #[error(transparent)]
     Engine(#[from] stepwell_engine::Error),
+    /// Ranks cannot go on together.
+    #[error(transparent)]
+    Fabric(#[from] stepwell_fabric::Error),
     /// The store cannot be made.
     #[error(transparent)]
     Store(#[from] stepwell_ssd::Error),

@@ -42,6 +42,9 @@ pub struct Report {
     pub tiers: Tiers,
     /// By stage of the pipeline.
     pub stages: Vec<StageReport>,
+    /// By rank, where several trained: the figures above that are of one rank are those of rank 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_rank: Vec<RankReport>,
     /// By kernel of the training steps.
     pub profile: Vec<KernelReport>,
     /// By layer of the graph, in the order in which they run forwards; their seconds sum to about
@@ -62,6 +65,25 @@ pub struct Report {
     pub budget: Vec<BoundReport>,
     /// The resolved settings by key.
     pub config: Value,
+}
+
+/// The figures of one rank.
+#[derive(Clone, Debug, Serialize)]
+pub struct RankReport {
+    /// By tier.
+    pub tiers: Tiers,
+    /// By stage of the pipeline.
+    pub stages: Vec<StageReport>,
+    /// Sum of the bounds.
+    pub budget_bytes: u64,
+}
+
+impl RankReport {
+    /// Those of a rank's own report.
+    pub(crate) fn of(report: &Report) -> Self {
+        let Report { tiers, stages, budget_bytes, .. } = report;
+        Self { tiers: tiers.clone(), stages: stages.clone(), budget_bytes: *budget_bytes }
+    }
 }
 
 /// By tier.

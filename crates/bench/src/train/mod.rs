@@ -270,8 +270,8 @@ fn train(
         repaired_rows: false,
         digest: false,
         settings: Value::Null,
-        on_plan: Box::new(|_| {}),
-        on_note: Box::new(|_| {}),
+        on_plan: Arc::new(|_| {}),
+        on_note: Arc::new(|_| {}),
     };
     let report = stepwell_train::train(&config, &around);
     remove(&scratch)?;

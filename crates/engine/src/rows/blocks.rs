@@ -38,6 +38,11 @@ impl Blocks {
         Self { first: self.all * rank / ranks, end: self.all * (rank + 1) / ranks, ..self }
     }
 
+    /// Those of the whole mini-batch.
+    pub fn of_all(self) -> Self {
+        Self::new(self.examples, self.all)
+    }
+
     /// Number of blocks that are here.
     pub fn count(&self) -> usize {
         self.end - self.first
@@ -139,7 +144,8 @@ mod tests {
     #[test]
     fn subtrees_are_those_of_the_text() {
         let of = |rank| Blocks::new(0, 8).of_rank(rank, 3).subtrees().collect::<Vec<_>>();
-        assert!(of(0).iter().eq(&[0..2]) && of(1) == [0..2, 2..3] && of(2) == [0..1, 1..3]);
+        assert_eq!((of(0).len(), &of(0)[0]), (1, &(0..2)));
+        assert!(of(1) == [0..2, 2..3] && of(2) == [0..1, 1..3]);
         assert_eq!(Blocks::new(0, 6).subtrees().collect::<Vec<_>>(), [0..4, 4..6]);
         assert_eq!(Blocks::subtrees_max(8, 1), 1);
         assert_eq!(Blocks::subtrees_max(8, 3), 2);

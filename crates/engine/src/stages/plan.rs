@@ -277,9 +277,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let number = mini.number;
         self.spares.lend(mini);
         if mini.purpose == Purpose::Train {
-            for Part { request, rows, .. } in &mut mini.parts {
-                rows.bags.sort(request);
-            }
+            mini.parts.iter_mut().for_each(Part::sort_bags);
         }
         for ((planner, group), moves) in self.planners.iter_mut().zip(&self.groups).zip(moves) {
             planner.plan(number, &mut mini.asked_of(group), moves)?;

@@ -9,8 +9,10 @@ use rayon::ThreadPool;
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::rules::Rules;
 use stepwell_base::stage::{Driver, FullSpeed, Pace, Threads};
+use stepwell_base::stop::StopRequest;
 use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Keep, Placement, SetAside, Witness};
+use stepwell_fabric::Fabric;
 use stepwell_settings::Config;
 use stepwell_ssd::Compaction;
 
@@ -26,6 +28,8 @@ pub struct Machine {
     pub pace: Arc<dyn Pace>,
     /// Who polls the stages: threads, or a scheduler.
     pub driver: Arc<dyn Driver<Error>>,
+    /// The other ranks, where several train one model.
+    pub ranks: Option<Ranks>,
     /// Threads that compute; none for a pool of the run's own.
     pub pool: Option<Arc<ThreadPool>>,
     /// Where rows and checkpoints lie.
@@ -48,6 +52,15 @@ impl std::fmt::Debug for Machine {
     }
 }
 
+/// What joins a rank to the others.
+#[derive(Clone, Debug)]
+pub struct Ranks {
+    /// The others.
+    pub fabric: Fabric,
+    /// Asks all ranks to end after the same step, of whichever rank it is made.
+    pub stop: StopRequest,
+}
+
 /// This machine.
 impl Default for Machine {
     fn default() -> Self {
@@ -55,6 +68,7 @@ impl Default for Machine {
             clock: Arc::new(SystemClock::new()),
             pace: Arc::new(FullSpeed),
             driver: Arc::new(Threads),
+            ranks: None,
             pool: None,
             places: Arc::new(Files),
             compaction: Compaction::Background,

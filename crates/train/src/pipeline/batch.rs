@@ -15,7 +15,7 @@ use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Chunk, Ordered, Position, Recorder, Recording, Skips};
-use stepwell_engine::{Cargo as _, Grouper, Part, Purpose, Spares};
+use stepwell_engine::{Blocks, Cargo as _, Grouper, Part, Purpose, Spares};
 
 use super::{Counters, Pass};
 use crate::batch::{Examples, Item, Mark, MiniBatch, RunPosition};
@@ -35,6 +35,10 @@ pub(super) struct Cut {
     pub(super) checkpoint_at_end: bool,
     pub(super) epochs: u64,
     pub(super) skip_max: u64,
+    /// Blocks of a mini-batch.
+    pub(super) blocks: usize,
+    /// This rank, of so many that share mini-batches; none where nobody does.
+    pub(super) rank: Option<(usize, usize)>,
     /// What each table has of the data.
     pub(super) tables: Vec<TableInput>,
     /// What bags may have.
@@ -222,6 +226,10 @@ impl BatchStage {
 
     fn close_mini(&mut self) -> Result<()> {
         let Some(mut mini) = self.mini.take() else { return Ok(()) };
+        if let Some((rank, ranks)) = self.cut.rank {
+            let blocks = Blocks::new(mini.cargo.examples(), self.cut.blocks).of_rank(rank, ranks);
+            keep_own(&mut mini, &mut self.gathered, blocks);
+        }
         for ((part, gathered), table) in
             mini.parts.iter_mut().zip(&mut self.gathered).zip(&self.cut.tables)
         {
@@ -308,6 +316,34 @@ fn append(
             }
         }
     }
+}
+
+/// Leaves of `mini` what is of `blocks`, those of one rank.
+fn keep_own(mini: &mut MiniBatch, gathered: &mut [Gathered], blocks: Blocks) {
+    let (place, all) = (blocks.place(), mini.cargo.examples());
+    let cargo = &mut mini.cargo;
+    keep(&mut cargo.labels, place.clone());
+    let dense = cargo.dense.len() / all.max(1);
+    keep(&mut cargo.dense, place.start * dense..place.end * dense);
+    keep(&mut cargo.truth, place.clone());
+    for (part, gathered) in mini.parts.iter_mut().zip(gathered) {
+        let ends = &mut part.request.ends;
+        let bags = ends.len() / all.max(1);
+        let bags = place.start * bags..place.end * bags;
+        let before = |bag: usize| if bag == 0 { 0 } else { ends[bag - 1] as usize };
+        let ids = before(bags.start)..before(bags.end);
+        keep(ends, bags);
+        ends.iter_mut().for_each(|end| *end -= ids.start as u32);
+        keep(&mut gathered.keys, ids.clone());
+        keep(&mut gathered.weights, ids);
+    }
+    cargo.shared.blocks = Some(blocks);
+}
+
+/// Leaves of `values` those of `range` that are there.
+fn keep<T>(values: &mut Vec<T>, range: Range<usize>) {
+    values.truncate(range.end);
+    values.drain(..range.start.min(values.len()));
 }
 
 fn append_all_fields(

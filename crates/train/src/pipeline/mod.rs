@@ -13,6 +13,7 @@
 //! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; `train` alone
 //! rows that are pinned and filled, and the dense part; `write` alone writes to the store.
 
+mod ask;
 mod batch;
 mod train;
 
@@ -20,11 +21,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use stepwell_base::queue::bounded;
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::{CacheFate, CacheMaking, OnFate};
-use stepwell_engine::{Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window};
+use stepwell_engine::{
+    BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
+};
+use stepwell_fabric::Fabric;
 
+use self::ask::AskStage;
 use self::batch::{BatchEnds, BatchStage, Cut};
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
@@ -127,6 +133,8 @@ pub(crate) struct Parts {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) exact_scores: usize,
     pub(crate) counters: Arc<Counters>,
+    /// The other ranks, where several train.
+    pub(crate) fabric: Option<Fabric>,
 }
 
 /// What is left when the pipeline has run dry.
@@ -163,7 +171,10 @@ fn wire(
 ) -> (Vec<BoxedStage<Error>>, Finished) {
     let events = &rhythm.events;
     let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
-    let cut = cut(config, parts.saver.is_some(), parts.trainer.model(), rules);
+    let cut = Cut {
+        rank: parts.fabric.as_ref().map(|fabric| (fabric.rank(), fabric.size())),
+        ..cut(config, parts.saver.is_some(), parts.trainer.model(), rules)
+    };
     let stop = parts.times.stop.clone();
     let PipelineConfig { lookahead, horizon } = config.pipeline;
     let rows = stepwell_engine::stages(
@@ -191,10 +202,19 @@ fn wire(
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
-    let batch_ends =
-        BatchEnds { input: reading.parsed, output: rows.ends.feed, spares: rows.ends.spares };
+    let (mut feed, mut ask) = (rows.ends.feed, None);
+    if let Some(fabric) = parts.fabric {
+        fabric.wakes(events);
+        let (own, shared) = bounded(events, BATCHES_QUEUED);
+        let tables = parts.trainer.model().tables().to_vec();
+        ask = Some(AskStage::new(fabric, tables, (shared, std::mem::replace(&mut feed, own))));
+    }
+    let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: rows.ends.spares };
     let recorder = reading.recorder;
     stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
+    if let Some(ask) = ask {
+        stages.push(Box::new(ask));
+    }
     stages.push(among(rows.plan));
     stages.push(among(rows.pull));
     let trainer = (parts.trainer, parts.start);
@@ -225,6 +245,8 @@ fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
         checkpoint_at_end: checkpoints,
         epochs: config.data.epochs,
         skip_max: config.data.skip_max,
+        blocks: config.model.blocks,
+        rank: None,
         tables,
         features: model.features().clone(),
     }

@@ -11,13 +11,13 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Cargo as _, Group, Keep, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_engine::{Group, Keep, Pause, Purpose, Ready, Retired, Unit};
 
 use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
 use crate::metrics::{Meter, Metrics};
 use crate::resume::RunState;
-use crate::step::Trainer;
+use crate::step::{Moved, Scored, Scores, Trainer};
 use crate::{Error, Result};
 
 /// What was measured.
@@ -66,6 +66,8 @@ pub(super) struct TrainStage {
     /// Asks for the end; looked at before each mini-batch.
     stop: StopRequest,
     stopping: bool,
+    /// Whether a step that ranks share is under way: it is ended in any case.
+    in_step: bool,
     /// Ends the stages that are left where the run ends early.
     events: Arc<Events>,
     measured: Measured,
@@ -82,6 +84,14 @@ pub(super) struct TrainStage {
     input: Receiver<Ready<Examples, Mark>>,
     retired: Sender<Retired<Examples>>,
     finished: Handoff<Trained>,
+}
+
+/// A mini-batch that is over.
+struct Done {
+    purpose: Purpose,
+    /// Where the data goes on.
+    after: RunPosition,
+    sums: Scores,
 }
 
 /// Who is told, and how time and scores are kept.
@@ -119,6 +129,7 @@ impl TrainStage {
             counters,
             stop,
             stopping: false,
+            in_step: false,
             events: ends.events,
             trainer: Some(trainer),
             groups,
@@ -135,21 +146,55 @@ impl TrainStage {
         }
     }
 
-    fn run_mini(&mut self, mini: &mut MiniBatch) -> Result<()> {
-        let Some(trainer) = &mut self.trainer else { return Ok(()) };
-        let sums = trainer.run(mini, &self.groups);
-        match mini.purpose {
+    /// Trains on `mini` as far as it goes without waiting for other ranks.
+    fn run_mini(&mut self, mini: &mut MiniBatch) -> Result<Moved> {
+        let Some(trainer) = &mut self.trainer else { return Ok(Moved::ToTheEnd) };
+        if !trainer.is_shared() {
+            let sums = trainer.run(mini, &self.groups);
+            let Examples { labels, truth, .. } = &mini.cargo;
+            let logits = std::mem::take(trainer.scores_mut());
+            let done = Done { purpose: mini.purpose, after: mini.cargo.after, sums };
+            let outcome = self.measure(&done, (&logits, labels, truth));
+            if let Some(trainer) = &mut self.trainer {
+                *trainer.scores_mut() = logits;
+            }
+            return outcome.map(|()| Moved::ToTheEnd);
+        }
+        let moved = trainer.poll_shared(mini, &self.groups)?;
+        if moved == Moved::ToTheEnd {
+            let scored = trainer.take_scored();
+            let Scored { sums, logits, labels, truth, ends } = &scored;
+            let done = Done { purpose: mini.purpose, after: mini.cargo.after, sums: *sums };
+            self.measure(&done, (logits, labels, truth))?;
+            if *ends {
+                // All ranks stop here, whoever was asked to.
+                self.stop.make();
+            }
+            if let Some(trainer) = &mut self.trainer {
+                trainer.keep_scored(scored);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Measures what was scored, and trained where that was its purpose.
+    fn measure(
+        &mut self,
+        done: &Done,
+        (scores, labels, truth): (&[f32], &[f32], &[f32]),
+    ) -> Result<()> {
+        let Done { purpose, after, sums } = *done;
+        match purpose {
             Purpose::Train => {
-                self.position = mini.cargo.after;
-                self.measured.steps = mini.cargo.after.step;
-                self.measured.examples += mini.cargo.examples() as u64;
+                self.position = after;
+                self.measured.steps = after.step;
+                self.measured.examples += labels.len() as u64;
                 if !sums.loss.is_finite() {
-                    let loss = sums.loss / mini.cargo.examples().max(1) as f64;
+                    let loss = sums.loss / labels.len().max(1) as f64;
                     let saved = self.measured.saved;
-                    return Err(Error::Diverged { step: mini.cargo.after.step, loss, saved });
+                    return Err(Error::Diverged { step: after.step, loss, saved });
                 }
-                let scores = trainer.scores();
-                self.progressive.add(scores, &mini.cargo.labels, sums.loss, sums.probability);
+                self.progressive.add(scores, labels, sums.loss, sums.probability);
                 self.measured.trained_at = self.clock.seconds();
                 let last = self.groups.iter().map(|group| group.spec().steps_max()).min();
                 if last.is_some_and(|last| self.measured.steps >= last) {
@@ -159,14 +204,8 @@ impl TrainStage {
                 }
             }
             Purpose::Evaluate => {
-                let scores = trainer.scores();
-                self.eval.add(scores, &mini.cargo.labels, sums.loss, sums.probability);
-                let known = mini
-                    .cargo
-                    .truth
-                    .iter()
-                    .zip(&mini.cargo.labels)
-                    .filter(|(truth, _)| !truth.is_nan());
+                self.eval.add(scores, labels, sums.loss, sums.probability);
+                let known = truth.iter().zip(labels).filter(|(truth, _)| !truth.is_nan());
                 let (truth, labels): (Vec<f32>, Vec<f32>) = known.unzip();
                 self.best.add_probabilities(&truth, &labels);
             }
@@ -181,7 +220,7 @@ impl TrainStage {
             refilled,
             reads,
             pages_read,
-            purpose: mini.purpose,
+            purpose,
             examples: self.measured.examples,
             step: self.measured.steps,
             logloss: self.progressive.logloss(),
@@ -299,11 +338,16 @@ impl Stage for TrainStage {
                 Received::Closed => return Ok(self.finish()),
             },
         };
-        if self.stopping {
+        if self.stopping && !self.in_step {
             self.give_back(Retired::Unit(unit));
             return Ok(Progress::Progressed);
         }
-        self.run_mini(&mut unit.minis[done])?;
+        let moved = self.run_mini(&mut unit.minis[done])?;
+        self.in_step = moved != Moved::ToTheEnd;
+        if self.in_step {
+            self.unit = Some((unit, done));
+            return Ok(progress(moved == Moved::On));
+        }
         unit.trained |= unit.minis[done].purpose == Purpose::Train;
         if done + 1 < unit.minis.len() {
             self.unit = Some((unit, done + 1));

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use stepwell_data::Sources;
-use stepwell_engine::{Begin, Checkpoint, Group, Placement, Planner};
+use stepwell_engine::{Begin, Blocks, Checkpoint, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
 use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
 use super::Surroundings;
 use crate::capacity::{BLOCK_BYTES, Capacity, Wanted};
-use crate::machine::RowPlaces;
+use crate::machine::{Ranks, RowPlaces};
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
 use crate::{Error, Result};
@@ -103,6 +103,13 @@ pub(super) fn build(
         }
     }
     let mut trainer = trainer(model, config, around)?;
+    if let Some(Ranks { fabric, stop }) = &around.machine.ranks {
+        let blocks = Blocks::new(config.data.mini_batch, config.model.blocks);
+        let examples = blocks.of_rank(fabric.rank(), fabric.size()).place().len();
+        let rows = trainer.model().features().ids_by_table();
+        let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
+        trainer.share(fabric.clone(), &rows, stop.clone())?;
+    }
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };
         trainer.load(&checkpoint.dense).map_err(wrong)?;

@@ -40,6 +40,7 @@ pub(super) fn assemble(
         tiers,
         profile: outcome.trainer.profile().kernels(),
         layers: outcome.trainer.profile().layers(),
+        by_rank: Vec::new(),
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.map(ModelDigest::rows),
         model_digest: digest.map(|digest| digest.finish(&outcome.trainer.dense())),

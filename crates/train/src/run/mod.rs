@@ -4,6 +4,7 @@ mod build;
 mod checkpoints;
 mod figures;
 mod last_step;
+mod ranks;
 mod reading;
 
 use std::path::PathBuf;
@@ -53,9 +54,9 @@ pub struct Surroundings {
     /// The settings by key, for reports and checkpoints.
     pub settings: Value,
     /// Told the capacity plan before anything big is allocated.
-    pub on_plan: Box<dyn Fn(&Capacity) + Send + Sync>,
+    pub on_plan: Arc<dyn Fn(&Capacity) + Send + Sync>,
     /// Told what cannot be told by a result.
-    pub on_note: Box<dyn Fn(&str) + Send + Sync>,
+    pub on_note: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// Rows that a model begins with.
@@ -79,7 +80,11 @@ impl std::fmt::Debug for Surroundings {
 /// # Errors
 /// Everything that the user can mend, and I/O errors.
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
-    run(config, around).map_err(interrupted)
+    let report = match config.ranks {
+        1 => run(config, around),
+        _ => ranks::train(config, around),
+    };
+    report.map_err(interrupted)
 }
 
 /// What was stopped before its time is no failure of the part that was at work.
@@ -217,6 +222,7 @@ fn finish(
         observer: Arc::clone(&around.observer),
         exact_scores: capacity.exact_scores,
         counters: Arc::clone(&counters),
+        fabric: around.machine.ranks.as_ref().map(|ranks| ranks.fabric.clone()),
     };
     let outcome = pipeline::run(config, parts, &*around.machine.driver, &rhythm);
     // Where the store is what failed, it is what somebody will want to look at.
@@ -264,5 +270,6 @@ fn digest(
             other => other?,
         }
     }
+    around.machine.ranks.as_ref().map_or(Ok(()), |ranks| ranks::unite(&mut digest, ranks))?;
     Ok(Some(digest))
 }

@@ -1,9 +1,11 @@
 //! The dense parameters' update: gradients summed over blocks and the optimizer, in one pass.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::Workspaces;
-use stepwell_nn::tree_sum;
+use stepwell_nn::{tree_sum, tree_sum_of_subtrees};
 use stepwell_optim::{DenseState, DenseStep};
 
 use crate::profile::{Kernel, Profile};
@@ -13,12 +15,45 @@ pub(super) const LANES: usize = 16 << 10;
 
 /// Everything that an update reads.
 pub(super) struct DenseUpdate<'a> {
-    /// Gradient of the parameters by block.
-    pub(super) gradients: &'a [HugeSlice<f32>],
+    pub(super) gradients: Summed<'a>,
     pub(super) step: DenseStep,
     /// Room for sums of gradients. // (lanes of a task)
     pub(super) workspaces: &'a Workspaces<Vec<f32>>,
     pub(super) profile: &'a Profile,
+}
+
+/// What the gradient of the parameters is the sum of.
+#[derive(Clone, Copy)]
+pub(super) enum Summed<'a> {
+    /// The gradient of each block.
+    Blocks(&'a [HugeSlice<f32>]),
+    /// Sums over subtrees of blocks, with the first block of each.
+    Subtrees(&'a [(usize, &'a [f32])]),
+}
+
+impl Summed<'_> {
+    fn count(self) -> usize {
+        match self {
+            Self::Blocks(blocks) => blocks.len(),
+            Self::Subtrees(subtrees) => subtrees.len(),
+        }
+    }
+
+    /// Sets `sum` to the lanes of `range`.
+    fn sum(self, range: Range<usize>, sum: &mut [f32]) {
+        match self {
+            Self::Blocks(blocks) => {
+                let blocks: Vec<&[f32]> =
+                    blocks.iter().map(|block| &block[range.clone()]).collect();
+                tree_sum(&blocks, sum);
+            }
+            Self::Subtrees(subtrees) => {
+                let lanes = subtrees.iter().map(|(first, sum)| (*first, &sum[range.clone()]));
+                let subtrees: Vec<(usize, &[f32])> = lanes.collect();
+                tree_sum_of_subtrees(&subtrees, sum);
+            }
+        }
+    }
 }
 
 impl DenseUpdate<'_> {
@@ -30,14 +65,12 @@ impl DenseUpdate<'_> {
         let tasks: Vec<_> = parts.enumerate().collect();
         tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
             let range = number * LANES..number * LANES + parameters.len();
-            let lanes = parameters.len() * (gradients.len() + 2 + 2 * vectors);
+            let lanes = parameters.len() * (gradients.count() + 2 + 2 * vectors);
             profile.count(Kernel::Dense, 0, (lanes * size_of::<f32>()) as u64);
             profile.time(Kernel::Dense, || {
-                let blocks: Vec<&[f32]> =
-                    gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
                 let mut room = workspaces.take(|| vec![0.0; LANES]);
                 let sum = &mut room[..parameters.len()];
-                tree_sum(&blocks, sum);
+                gradients.sum(range.clone(), sum);
                 step.apply(parameters, state, sum);
                 workspaces.put_back(room);
             });

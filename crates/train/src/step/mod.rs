@@ -14,6 +14,7 @@ mod dense;
 mod parameters;
 mod pass;
 mod pool;
+mod shared;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,17 +23,21 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
+use stepwell_base::stop::StopRequest;
 use stepwell_engine::{
-    Blocks, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Laps, Purpose, Shape,
-    Witness, WorkingRows, Workspaces,
+    Blocks, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Guests, Laps, Purpose,
+    Shape, Witness, WorkingRows, Workspaces,
 };
+use stepwell_fabric::Fabric;
 use stepwell_nn::tree_sum_values;
 use stepwell_optim::{DenseOptimizer, DenseState};
 
-use self::dense::{DenseUpdate, LANES};
+use self::dense::{DenseUpdate, LANES, Summed};
 use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
 pub(crate) use self::pool::compute_pool;
+pub(crate) use self::shared::Moved;
+use self::shared::Sharing;
 use crate::batch::{Examples, MiniBatch};
 use crate::models::{Model, rule};
 use crate::profile::{Kernel, Profile};
@@ -47,6 +52,28 @@ const STEP: &str = "step";
 pub(crate) struct Scores {
     pub(crate) loss: f64,
     pub(crate) probability: f64,
+}
+
+/// What a mini-batch was scored as, by all ranks that share it.
+#[derive(Debug, Default)]
+pub(crate) struct Scored {
+    pub(crate) sums: Scores,
+    /// Of all examples. // (examples)
+    pub(crate) logits: Vec<f32>,
+    pub(crate) labels: Vec<f32>,
+    /// As [`Examples::truth`].
+    pub(crate) truth: Vec<f32>,
+    /// Whether some rank asks that this be the last step.
+    pub(crate) ends: bool,
+}
+
+impl Scored {
+    fn clear(&mut self) {
+        self.logits.clear();
+        self.labels.clear();
+        self.truth.clear();
+        (self.sums, self.ends) = (Scores::default(), false);
+    }
 }
 
 /// The dense part of a model, and the threads that compute.
@@ -72,6 +99,10 @@ pub(crate) struct Trainer {
     /// caches, so that an embedding of 16 lanes is in one line. // (examples, embedding columns)
     d_x: HugeSlice<f32>,
     profile: Profile,
+    /// What shared steps need, where several ranks train.
+    sharing: Option<Sharing>,
+    /// Asks that the step at hand be the last one, of all ranks.
+    stop_after: StopRequest,
 }
 
 impl Trainer {
@@ -112,8 +143,37 @@ impl Trainer {
             d_logits: Vec::new(),
             d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
             profile: Profile::new(clock, model.graph()),
+            sharing: None,
+            stop_after: StopRequest::new(),
             model,
         })
+    }
+
+    /// Shares its steps with the other ranks of `fabric`; `rows` are the most of each table that a
+    /// mini-batch has here. Whoever asks to `stop` asks all ranks.
+    ///
+    /// # Errors
+    /// When the system has no memory for them.
+    pub(crate) fn share(
+        &mut self,
+        fabric: Fabric,
+        rows: &[usize],
+        stop: StopRequest,
+    ) -> Result<()> {
+        let guests = Guests::new(self.embeddings.tables(), rows);
+        let guests = guests.map_err(|error| {
+            Error::Config(format!(
+                "no memory for rows of other ranks: {error}; lower data.mini_batch"
+            ))
+        })?;
+        self.sharing = Some(Sharing::new(fabric, guests));
+        self.stop_after = stop;
+        Ok(())
+    }
+
+    /// Whether ranks share its steps.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.sharing.is_some()
     }
 
     /// The most bytes of a trainer.
@@ -168,8 +228,8 @@ impl Trainer {
     }
 
     /// Logits of the last mini-batch. // (examples)
-    pub(crate) fn scores(&self) -> &[f32] {
-        &self.logits
+    pub(crate) fn scores_mut(&mut self) -> &mut Vec<f32> {
+        &mut self.logits
     }
 
     /// Scores `mini`, and trains its rows and the dense part on it where that is its purpose.
@@ -177,18 +237,27 @@ impl Trainer {
         let MiniBatch { number, purpose, parts, cargo } = mini;
         let trains = *purpose == Purpose::Train;
         let mut rows = self.embeddings.hold(*number, parts, groups, trains);
-        let scores = self.run_blocks(cargo, &rows, trains);
+        let blocks = Blocks::new(cargo.examples(), self.blocks);
+        let scores = self.run_blocks(cargo, blocks, &rows, trains);
         if trains {
             self.update(cargo, &mut rows);
         }
-        scores
+        let sum =
+            |of: fn(&Scores) -> f64| tree_sum_values(&scores.iter().map(of).collect::<Vec<f64>>());
+        Scores { loss: sum(|scores| scores.loss), probability: sum(|scores| scores.probability) }
     }
 
-    fn run_blocks(&mut self, examples: &Examples, rows: &WorkingRows<'_>, train: bool) -> Scores {
+    /// The forward pass of `blocks`, and the backward pass where they are trained; their scores.
+    fn run_blocks(
+        &mut self,
+        examples: &Examples,
+        blocks: Blocks,
+        rows: &WorkingRows<'_>,
+        train: bool,
+    ) -> Vec<Scores> {
         self.parameters.pack(self.model.graph(), &self.pool, &self.profile);
         let (parameters, packed) = self.parameters.packed();
         let count = examples.examples();
-        let blocks = Blocks::new(count, self.blocks);
         self.logits.resize(count, 0.0);
         self.probabilities.resize(count, 0.0);
         self.d_logits.resize(count, 0.0);
@@ -212,10 +281,7 @@ impl Trainer {
             train.then_some(&mut self.gradients),
         );
         self.pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
-        let sum = |of: fn(&Scores) -> f64| {
-            tree_sum_values(&tasks.iter().map(|task| of(&task.scores)).collect::<Vec<f64>>())
-        };
-        Scores { loss: sum(|scores| scores.loss), probability: sum(|scores| scores.probability) }
+        tasks.iter().map(|task| task.scores).collect()
     }
 
     /// Updates rows and dense parameters; neither reads the other, so threads mix both.
@@ -227,6 +293,7 @@ impl Trainer {
         let of_rows =
             Gradients { d_x: &d_x[..columns], d_first_order: d_logits, labels: &examples.labels };
         let rows = || embeddings.apply(rows, of_rows, &RowLaps(profile));
+        let gradients = Summed::Blocks(gradients);
         let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
         let dense = || dense.run(parameters.values_mut(), state);
         pool.install(|| rayon::join(rows, dense));

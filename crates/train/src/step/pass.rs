@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
-use stepwell_engine::{Blocks, Cargo as _, EmbeddingBags, Pooled, WorkingRows, Workspaces};
+use stepwell_engine::{Blocks, EmbeddingBags, Pooled, WorkingRows, Workspaces};
 use stepwell_nn::{Block, Matrix, PackedWeights, binary_cross_entropy};
 
 use super::Scores;
@@ -136,7 +136,7 @@ impl BlockPass<'_> {
         let loss = binary_cross_entropy(
             task.logits,
             &self.examples.labels[range],
-            self.examples.examples(),
+            self.blocks.examples_of_all(),
             task.d_logits,
             task.probabilities,
         );

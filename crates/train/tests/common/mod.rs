@@ -21,8 +21,8 @@ pub(crate) fn surroundings(pace: Arc<dyn Pace>) -> Surroundings {
         digest: true,
         placement: Placement::Fresh,
         settings: Value::Null,
-        on_plan: Box::new(|_| {}),
-        on_note: Box::new(|_| {}),
+        on_plan: Arc::new(|_| {}),
+        on_note: Arc::new(|_| {}),
     }
 }
 

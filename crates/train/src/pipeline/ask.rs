@@ -1,0 +1,157 @@
+//! Stage `ask`, where several ranks train: each asks the owners of the rows that its part of a
+//! mini-batch needs, and has from there on the rows that all ask of it.
+//!
+//! Keys travel as far ahead as the planner knows them, so that waiting for another rank is waiting
+//! for the slowest one to read, and nothing else.
+//!
+//! Bounds: [`ASKS`] mini-batches wait for what other ranks ask; one batch is being made of them.
+
+use std::collections::VecDeque;
+
+use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::stage::{Progress, Stage};
+use stepwell_engine::{Grouper, TableSpec, put_ask, unite};
+use stepwell_fabric::Fabric;
+use stepwell_fabric::collective::{AllToAll, Collective as _};
+
+use crate::batch::{Item, MiniBatch, Shared};
+use crate::{Error, Result, talk};
+
+/// Mini-batches that wait for what other ranks ask: their messages never fill an inbox.
+const ASKS: usize = 8;
+
+pub(super) struct AskStage {
+    fabric: Fabric,
+    tables: Vec<TableSpec>,
+    grouper: Grouper,
+    /// Mini-batches of the batch at hand that were not asked for yet.
+    fresh: VecDeque<MiniBatch>,
+    asked: VecDeque<(MiniBatch, AllToAll)>,
+    /// Those of the batch at hand that are whole.
+    whole: Vec<MiniBatch>,
+    /// What comes after the batch at hand.
+    next: Option<Item>,
+    outgoing: Option<Item>,
+    input_closed: bool,
+    input: Receiver<Item>,
+    output: Sender<Item>,
+}
+
+impl AskStage {
+    pub(super) fn new(
+        fabric: Fabric,
+        tables: Vec<TableSpec>,
+        (input, output): (Receiver<Item>, Sender<Item>),
+    ) -> Self {
+        Self {
+            fabric,
+            tables,
+            grouper: Grouper::default(),
+            fresh: VecDeque::new(),
+            asked: VecDeque::new(),
+            whole: Vec::new(),
+            next: None,
+            outgoing: None,
+            input_closed: false,
+            input,
+            output,
+        }
+    }
+
+    /// Whether all of the batch at hand is whole.
+    fn is_at_rest(&self) -> bool {
+        self.fresh.is_empty() && self.asked.is_empty()
+    }
+
+    /// Takes the next item, and makes one of the batch at hand where that is whole.
+    fn turn(&mut self) -> bool {
+        if !self.is_at_rest() || self.outgoing.is_some() {
+            return false;
+        }
+        if !self.whole.is_empty() {
+            self.outgoing = Some(Item::Batch(std::mem::take(&mut self.whole)));
+            return true;
+        }
+        match self.next.take() {
+            Some(Item::Batch(batch)) => self.fresh = batch.into(),
+            Some(other) => self.outgoing = Some(other),
+            None => match self.input.try_recv() {
+                Received::Item(item) => self.next = Some(item),
+                Received::Empty => return false,
+                Received::Closed => return !std::mem::replace(&mut self.input_closed, true),
+            },
+        }
+        true
+    }
+
+    /// Asks for what is fresh, as far as may wait.
+    fn ask(&mut self) -> Result<bool> {
+        let mut any = false;
+        while self.asked.len() < ASKS
+            && let Some(mut mini) = self.fresh.pop_front()
+        {
+            let exchange = self.ask_for(&mut mini)?;
+            self.asked.push_back((mini, exchange));
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn ask_for(&self, mini: &mut MiniBatch) -> Result<AllToAll> {
+        let ranks = self.fabric.size();
+        let Shared { parts, routes, .. } = &mut mini.cargo.shared;
+        // What is asked stays here; what is asked of this rank takes its place.
+        std::mem::swap(&mut mini.parts, parts);
+        mini.parts.resize_with(parts.len(), Default::default);
+        routes.resize_with(parts.len(), Default::default);
+        let mut messages: Vec<_> = (0..ranks).map(|_| self.fabric.message()).collect();
+        for ((table, part), routes) in self.tables.iter().zip(parts).zip(routes) {
+            routes.find(&part.request, ranks);
+            for (owner, message) in messages.iter_mut().enumerate() {
+                put_ask(message, table, &part.request, (routes, owner));
+            }
+        }
+        Ok(AllToAll::start(&self.fabric, talk::ASK, messages)?)
+    }
+
+    /// Makes mini-batches whole of what came.
+    fn unite(&mut self) -> Result<bool> {
+        let mut any = false;
+        while let Some((_, exchange)) = self.asked.front_mut()
+            && let Some(messages) = exchange.poll(&self.fabric)?
+            && let Some((mut mini, _)) = self.asked.pop_front()
+        {
+            unite(&mut self.grouper, &self.tables, &messages, &mut mini.parts)?;
+            messages.into_iter().for_each(|message| self.fabric.keep(message));
+            self.whole.push(mini);
+            any = true;
+        }
+        Ok(any)
+    }
+}
+
+impl Stage for AskStage {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "ask"
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        let mut any = self.unite()?;
+        any |= self.ask()?;
+        any |= self.turn();
+        if let Some(item) = self.outgoing.take() {
+            match self.output.try_send(item) {
+                Ok(()) => any = true,
+                Err(Refused::Full(item)) => self.outgoing = Some(item),
+                Err(Refused::Closed(_)) => return Ok(Progress::Done),
+            }
+        }
+        let over = self.input_closed && self.is_at_rest() && self.whole.is_empty();
+        if over && self.next.is_none() && self.outgoing.is_none() {
+            return Ok(Progress::Done);
+        }
+        Ok(if any { Progress::Progressed } else { Progress::Blocked })
+    }
+}

@@ -1,0 +1,181 @@
+//! Several ranks that train one model, as threads of this process.
+//!
+//! Each is a run of its own, with tiers and threads of its own, that shares its mini-batches with
+//! the others: the model has the bits of one rank. Rank 0 is the one that is watched and whose
+//! report is the run's. One that fails tells the others why, and all end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stepwell_base::stop::StopRequest;
+use stepwell_engine::ModelDigest;
+use stepwell_fabric::collective::{Barrier, all_gather};
+use stepwell_fabric::{Fabric, Malformed, threads};
+use stepwell_settings::Config;
+
+use super::{RowsAtStart, Surroundings, run};
+use crate::machine::{Machine, Ranks};
+use crate::pipeline::Silence;
+use crate::report::{RankReport, Report};
+use crate::{Error, Result, talk};
+
+/// Trains with as many ranks as `config` says.
+pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
+    check(config, around).map_err(Error::Config)?;
+    let fabrics = threads(config.ranks);
+    let told = fabrics[0].clone();
+    let outcomes: Vec<Result<Report>> = std::thread::scope(|scope| {
+        let ranks: Vec<_> = fabrics
+            .into_iter()
+            .enumerate()
+            .map(|(rank, fabric)| {
+                let config = config_of(config, rank);
+                let around = surroundings_of(around, Ranks { fabric, stop: around.stop.clone() });
+                let thread = std::thread::Builder::new().name(format!("rank {rank}"));
+                thread.spawn_scoped(scope, move || {
+                    let Some(Ranks { fabric, .. }) = &around.machine.ranks else {
+                        return Err(Error::Panicked("rank"));
+                    };
+                    run_rank(&config, &around, fabric)
+                })
+            })
+            .collect();
+        if let Some(Err(error)) = ranks.iter().find(|thread| thread.is_err()) {
+            told.fail(&error.to_string());
+        }
+        let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Report>>>| {
+            let thread = thread.map_err(|error| {
+                Error::Config(format!("cannot start a rank: {error}; lower ranks"))
+            })?;
+            thread.join().unwrap_or(Err(Error::Panicked("rank")))
+        };
+        ranks.into_iter().map(join).collect()
+    });
+    merge(outcomes)
+}
+
+/// Runs one rank, and tells the others how it ended.
+fn run_rank(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Report> {
+    let tells = Tells(fabric);
+    let report = run(config, around).inspect_err(|error| fabric.fail(&error.to_string()))?;
+    // Nobody ends while others still poll for what it might send.
+    fabric.wait(Barrier::start(talk::END))?;
+    fabric.end();
+    drop(tells);
+    Ok(report)
+}
+
+/// Tells the other ranks of a panic, who would wait for ever.
+struct Tells<'a>(&'a Fabric);
+
+impl Drop for Tells<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(&Error::Panicked("rank").to_string());
+        }
+    }
+}
+
+/// Makes of what this rank has of a digest that of all.
+pub(super) fn unite(digest: &mut ModelDigest, ranks: &Ranks) -> Result<()> {
+    let fabric = &ranks.fabric;
+    let mut message = fabric.message();
+    message.put(&digest.of_rows());
+    let all = fabric.wait(all_gather(fabric, talk::DIGEST, message)?)?;
+    let mut united = ModelDigest::default();
+    for (rank, message) in all.into_iter().enumerate() {
+        let words = message
+            .reader()
+            .take_exactly::<u64>(3)
+            .and_then(|words| <[u64; 3]>::try_from(words).map_err(|_| Malformed::Ends(1)));
+        united.add_rows(words.map_err(|why| stepwell_fabric::Error::malformed(rank, why))?);
+        fabric.keep(message);
+    }
+    *digest = united;
+    Ok(())
+}
+
+/// Refuses what ranks cannot do.
+fn check(config: &Config, around: &Surroundings) -> std::result::Result<(), String> {
+    let (ranks, blocks) = (config.ranks, config.model.blocks);
+    if ranks > blocks {
+        return Err(format!(
+            "ranks = {ranks} and train.blocks = {blocks}: a rank has at least one block; give at \
+             most {blocks} ranks"
+        ));
+    }
+    if config.checkpoint.dir.is_some() {
+        return Err("checkpoint.dir with more than one rank is not there yet: leave it out, or \
+                    train with ranks = 1"
+            .to_owned());
+    }
+    if config.data.cache.is_some() {
+        return Err(
+            "data.cache with more than one rank is not there yet: leave it out, or make a \
+                    packed file first"
+                .to_owned(),
+        );
+    }
+    if !around.rows.from.is_empty() {
+        return Err("rows to begin with are taken by one rank alone".to_owned());
+    }
+    Ok(())
+}
+
+/// The settings of rank `rank`: rows lie in a directory of its own.
+fn config_of(config: &Config, rank: usize) -> Config {
+    let mut config = config.clone();
+    let of_rank = |place: PathBuf| place.join(format!("rank-{rank}"));
+    config.tiers.ssd = config.tiers.ssd.take().map(of_rank);
+    config
+}
+
+/// What surrounds a rank: nobody watches but the first.
+fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
+    let (machine, first) = (&around.machine, ranks.fabric.rank() == 0);
+    Surroundings {
+        observer: if first { Arc::clone(&around.observer) } else { Arc::new(Silence) },
+        machine: Machine {
+            clock: Arc::clone(&machine.clock),
+            pace: Arc::clone(&machine.pace),
+            driver: Arc::clone(&machine.driver),
+            ranks: Some(ranks),
+            pool: None,
+            places: Arc::clone(&machine.places),
+            compaction: machine.compaction,
+            index_seed: machine.index_seed,
+            witness: machine.witness.clone(),
+            rules: machine.rules,
+            sizes: machine.sizes,
+        },
+        // All ranks end after the same step, which they agree upon.
+        stop: StopRequest::new(),
+        placement: around.placement,
+        rows: RowsAtStart::default(),
+        repaired_rows: around.repaired_rows,
+        digest: around.digest,
+        settings: around.settings.clone(),
+        on_plan: if first { Arc::clone(&around.on_plan) } else { Arc::new(|_| {}) },
+        on_note: if first { Arc::clone(&around.on_note) } else { Arc::new(|_| {}) },
+    }
+}
+
+/// The report of rank 0 with the figures of all, or why they failed: what a rank says of itself
+/// comes before what others say of it.
+fn merge(outcomes: Vec<Result<Report>>) -> Result<Report> {
+    let (mut reports, mut failed, mut told) = (Vec::new(), None, None);
+    for (rank, outcome) in outcomes.into_iter().enumerate() {
+        match outcome {
+            Ok(report) => reports.push(report),
+            Err(error @ Error::Fabric(_)) => told = told.or(Some(error)),
+            Err(error) => failed = failed.or(Some((rank, error))),
+        }
+    }
+    if let Some((_, error)) = failed {
+        return Err(error);
+    }
+    told.map_or(Ok(()), Err)?;
+    let by_rank = reports.iter().map(RankReport::of).collect();
+    let first = reports.into_iter().next().ok_or(Error::Panicked("rank"))?;
+    Ok(Report { by_rank, ..first })
+}

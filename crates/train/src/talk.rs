@@ -1,0 +1,24 @@
+//! What ranks say to each other in a run, by tag.
+//!
+//! ```text
+//!            requester                          owner
+//!   ask      keys of a mini-batch, ahead ─────► plans the union
+//!   answer   pools, forward, backward ◄──────── weights, once the step before is over
+//!   sums     gradients by subtree ────────────► combines, updates rows
+//!   dense    gradients by subtree, scores: every rank to every rank
+//! ```
+
+use stepwell_fabric::Tag;
+
+/// Keys of a mini-batch for their owners: all-to-all.
+pub(crate) const ASK: Tag = Tag(1);
+/// Weights of rows for who asked for them: all-to-all.
+pub(crate) const ANSWER: Tag = Tag(2);
+/// Sums of rows' gradients for their owners: all-to-all.
+pub(crate) const SUMS: Tag = Tag(3);
+/// Scores and sums of the dense part's gradients: all-gather.
+pub(crate) const DENSE: Tag = Tag(4);
+/// What each rank has of the model, for its digest: all-gather.
+pub(crate) const DIGEST: Tag = Tag(5);
+/// Before a rank ends: barrier.
+pub(crate) const END: Tag = Tag(6);

@@ -1,0 +1,58 @@
+//! The model depends on seed, settings and data alone, not on how many ranks trained it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use common::{in_memory, run, tiny};
+use stepwell_base::ByteCount;
+use stepwell_settings::ModelKind;
+use stepwell_train::{Config, Report};
+
+/// What does not depend on ranks.
+fn assert_same(report: &Report, oracle: &Report, name: &str) {
+    assert_eq!(report.rows, oracle.rows, "{name}");
+    assert_eq!(report.steps, oracle.steps, "{name}");
+    assert_eq!(report.examples, oracle.examples, "{name}");
+    assert_eq!(report.progressive, oracle.progressive, "{name}");
+    assert_eq!(report.eval, oracle.eval, "{name}");
+    assert_eq!(report.best_possible, oracle.best_possible, "{name}");
+    assert_eq!(report.model_digest, oracle.model_digest, "{name}");
+}
+
+fn with_ranks(config: &Config, ranks: usize, threads: usize) -> Report {
+    run(&Config { ranks, threads, ..config.clone() })
+}
+
+#[test]
+fn any_number_of_ranks_trains_the_same_model() {
+    let config = in_memory(ModelKind::DeepFm);
+    let oracle = run(&config);
+    for ranks in 1..=8 {
+        let report = with_ranks(&config, ranks, 1 + ranks % 2);
+        assert_same(&report, &oracle, &format!("{ranks} ranks"));
+        assert_eq!(report.by_rank.len(), if ranks == 1 { 0 } else { ranks });
+    }
+}
+
+#[test]
+fn ranks_with_tiny_tiers_train_the_same_model() {
+    let oracle = run(&in_memory(ModelKind::WideDeep));
+    for (ranks, lookahead) in [(2, 0), (2, 8), (3, 2), (5, 1), (8, 2)] {
+        let mut config = tiny(ModelKind::WideDeep, lookahead);
+        config.tiers.dram = ByteCount((240 << 10) / ranks as u64);
+        config.data.batch = if lookahead == 2 { 64 } else { 256 };
+        let report = with_ranks(&config, ranks, 1);
+        assert_same(&report, &oracle, &format!("{ranks} ranks, lookahead {lookahead}"));
+        let evictions = report.by_rank.iter().map(|rank| rank.tiers.host.evictions);
+        assert!(evictions.sum::<u64>() > 0, "{ranks} ranks");
+    }
+}
+
+#[test]
+fn every_model_is_the_same() {
+    for kind in ModelKind::ALL {
+        let config = in_memory(kind);
+        assert_same(&with_ranks(&config, 3, 1), &run(&config), &format!("{kind:?}"));
+    }
+}
