@@ -6,6 +6,7 @@
 mod common;
 
 use common::{in_memory, run, tiny};
+use stepwell_base::ByteCount;
 use stepwell_optim::Storage;
 use stepwell_settings::{LifeConfig, ModelKind};
 use stepwell_train::{Config, Report};
@@ -29,6 +30,16 @@ fn agree(change: impl Fn(&mut Config)) -> Report {
         assert_eq!(report.rows, oracle.rows, "{name}");
         assert_eq!(report.eval_by_epoch, oracle.eval_by_epoch, "{name}");
         assert!(report.tiers.host.evictions > 0, "{name}");
+    }
+    for ranks in [2, 3, 8] {
+        let mut config = tiny(KIND, 2);
+        (config.ranks, config.threads) = (ranks, 1);
+        config.tiers.dram = ByteCount((300 << 10) / ranks as u64);
+        let report = with(config);
+        assert_eq!(report.model_digest, oracle.model_digest, "{ranks} ranks");
+        assert_eq!(report.rows, oracle.rows, "{ranks} ranks");
+        assert_eq!(report.eval_by_epoch, oracle.eval_by_epoch, "{ranks} ranks");
+        assert!(report.by_rank.iter().any(|rank| rank.tiers.host.evictions > 0), "{ranks} ranks");
     }
     oracle
 }

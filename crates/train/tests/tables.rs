@@ -144,6 +144,10 @@ fn exact(data: &Path, lookaheads: &[usize]) {
     (config.tables[5].dram, config.tiers.dram) = (Some(ByteCount(8 << 20)), ByteCount(256 << 20));
     let oracle = run(&config);
     assert_eq!(oracle.tiers.host.evictions, 0);
+    for ranks in [2, 5] {
+        let config = Config { ranks, threads: 1, ..small(data, 2) };
+        agrees(&run(&config), &oracle, &format!("{ranks} ranks"));
+    }
     for lookahead in lookaheads {
         let mut config = small(data, *lookahead);
         config.data.batch = 32 * [1, 4][lookahead % 2];
