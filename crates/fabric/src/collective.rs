@@ -62,14 +62,13 @@ impl Collective for AllToAll {
 /// # Errors
 /// When some rank is gone.
 pub fn all_gather(fabric: &Fabric, tag: Tag, message: Message) -> Result<AllToAll> {
-    let copy = |_| {
+    for distance in 1..fabric.size() {
         let mut copy = fabric.message();
         copy.copy_from(&message);
-        copy
-    };
-    let mut messages: Vec<Message> = (1..fabric.size()).map(copy).collect();
-    messages.push(message);
-    AllToAll::start(fabric, tag, messages)
+        fabric.send((fabric.rank() + distance) % fabric.size(), tag, copy)?;
+    }
+    fabric.send(fabric.rank(), tag, message)?;
+    Ok(AllToAll { tag, came: vec![None; fabric.size()] })
 }
 
 /// Every rank sends one of them a message.

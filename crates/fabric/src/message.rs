@@ -65,6 +65,18 @@ impl Message {
         bytemuck::cast_slice_mut::<u8, T>(&mut section[..bytes])
     }
 
+    /// Adds two sections, as [`Message::room`] adds one, to be filled side by side.
+    pub fn two_rooms<A: Pod, B: Pod>(&mut self, a: usize, b: usize) -> (&mut [A], &mut [B]) {
+        let start = self.words.len();
+        let bytes = size_of_val(self.room::<A>(a));
+        let second = self.words.len();
+        let other = size_of_val(self.room::<B>(b));
+        let (first, second) = self.words[start..].split_at_mut(second - start);
+        let first = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut first[1..])[..bytes];
+        let second = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut second[1..])[..other];
+        (bytemuck::cast_slice_mut(first), bytemuck::cast_slice_mut(second))
+    }
+
     /// Reads its sections, from the first on.
     pub fn reader(&self) -> Reader<'_> {
         Reader { words: &self.words, section: 0 }
@@ -158,6 +170,14 @@ mod tests {
         assert_eq!(reader.take::<u64>(), Err(Malformed::Ends(4)));
         assert_eq!(reader.end(), Ok(()));
         assert_eq!(message.bytes(), 8 * (2 + 2 + 1 + 3));
+        message.clear();
+        let (seen, sums) = message.two_rooms::<u32, f32>(3, 1);
+        seen.copy_from_slice(&[1, 2, 3]);
+        sums[0] = 0.5;
+        let mut reader = message.reader();
+        assert_eq!(reader.take::<u32>(), Ok(&[1, 2, 3][..]));
+        assert_eq!(reader.take::<f32>(), Ok(&[0.5][..]));
+        assert_eq!(reader.end(), Ok(()));
     }
 
     #[test]

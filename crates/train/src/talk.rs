@@ -5,7 +5,8 @@
 //!   ask      keys of a mini-batch, ahead ─────► plans the union
 //!   answer   pools, forward, backward ◄──────── weights, once the step before is over
 //!   sums     gradients by subtree ────────────► combines, updates rows
-//!   dense    gradients by subtree, scores: every rank to every rank
+//!   said     scores, dense gradients by subtree, to each rank its lanes: every rank to every rank
+//!   summed   dense gradients of its lanes: every rank to every rank
 //! ```
 
 use stepwell_fabric::Tag;
@@ -16,9 +17,11 @@ pub(crate) const ASK: Tag = Tag(1);
 pub(crate) const ANSWER: Tag = Tag(2);
 /// Sums of rows' gradients for their owners: all-to-all.
 pub(crate) const SUMS: Tag = Tag(3);
-/// Scores and sums of the dense part's gradients: all-gather.
-pub(crate) const DENSE: Tag = Tag(4);
+/// Scores, and sums of dense gradients for who sums these lanes: all-to-all.
+pub(crate) const SAID: Tag = Tag(4);
+/// Dense gradients, summed: all-gather.
+pub(crate) const SUMMED: Tag = Tag(5);
 /// What each rank has of the model, for its digest: all-gather.
-pub(crate) const DIGEST: Tag = Tag(5);
+pub(crate) const DIGEST: Tag = Tag(6);
 /// Before a rank ends: barrier.
-pub(crate) const END: Tag = Tag(6);
+pub(crate) const END: Tag = Tag(7);

@@ -174,9 +174,7 @@ pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
         *mask = bits.map(|(subtree, _)| 1 << subtree).sum();
         count += mask.count_ones() as usize;
     }
-    // The two sections that follow are filled side by side.
-    let mut seen_of_rows = vec![0u32; 2 * rows.len()];
-    let mut sums = vec![0f32; count * width];
+    let (seen_of_rows, sums) = message.two_rooms::<u32, f32>(2 * rows.len(), count * width);
     let mut places = sums.chunks_exact_mut(width.max(1));
     for (seen_of_row, row) in seen_of_rows.chunks_exact_mut(2).zip(rows) {
         for bags in of_subtrees(*row).filter(|bags| !bags.is_empty()) {
@@ -186,8 +184,6 @@ pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
             seen_of_row[1] += seen.positives;
         }
     }
-    message.put(&seen_of_rows);
-    message.put(&sums);
 }
 
 #[cfg(test)]

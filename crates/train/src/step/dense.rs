@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::Workspaces;
-use stepwell_nn::{tree_sum, tree_sum_of_subtrees};
+use stepwell_nn::tree_sum;
 use stepwell_optim::{DenseState, DenseStep};
 
 use crate::profile::{Kernel, Profile};
@@ -27,15 +27,16 @@ pub(super) struct DenseUpdate<'a> {
 pub(super) enum Summed<'a> {
     /// The gradient of each block.
     Blocks(&'a [HugeSlice<f32>]),
-    /// Sums over subtrees of blocks, with the first block of each.
-    Subtrees(&'a [(usize, &'a [f32])]),
+    /// The sum itself, in pieces, with the first lane of each.
+    Pieces(&'a [(usize, &'a [f32])]),
 }
 
 impl Summed<'_> {
+    /// How many vectors are read.
     fn count(self) -> usize {
         match self {
             Self::Blocks(blocks) => blocks.len(),
-            Self::Subtrees(subtrees) => subtrees.len(),
+            Self::Pieces(_) => 1,
         }
     }
 
@@ -47,10 +48,15 @@ impl Summed<'_> {
                     blocks.iter().map(|block| &block[range.clone()]).collect();
                 tree_sum(&blocks, sum);
             }
-            Self::Subtrees(subtrees) => {
-                let lanes = subtrees.iter().map(|(first, sum)| (*first, &sum[range.clone()]));
-                let subtrees: Vec<(usize, &[f32])> = lanes.collect();
-                tree_sum_of_subtrees(&subtrees, sum);
+            Self::Pieces(pieces) => {
+                for (first, piece) in pieces {
+                    let from = range.start.max(*first);
+                    let to = range.end.min(first + piece.len());
+                    if from < to {
+                        sum[from - range.start..to - range.start]
+                            .copy_from_slice(&piece[from - first..to - first]);
+                    }
+                }
             }
         }
     }

@@ -14,6 +14,7 @@ mod dense;
 mod parameters;
 mod pass;
 mod pool;
+mod said;
 mod shared;
 
 use std::borrow::Cow;
@@ -36,6 +37,7 @@ use self::dense::{DenseUpdate, LANES, Summed};
 use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
 pub(crate) use self::pool::compute_pool;
+pub(crate) use self::said::Scored;
 pub(crate) use self::shared::Moved;
 use self::shared::Sharing;
 use crate::batch::{Examples, MiniBatch};
@@ -52,28 +54,6 @@ const STEP: &str = "step";
 pub(crate) struct Scores {
     pub(crate) loss: f64,
     pub(crate) probability: f64,
-}
-
-/// What a mini-batch was scored as, by all ranks that share it.
-#[derive(Debug, Default)]
-pub(crate) struct Scored {
-    pub(crate) sums: Scores,
-    /// Of all examples. // (examples)
-    pub(crate) logits: Vec<f32>,
-    pub(crate) labels: Vec<f32>,
-    /// As [`Examples::truth`].
-    pub(crate) truth: Vec<f32>,
-    /// Whether some rank asks that this be the last step.
-    pub(crate) ends: bool,
-}
-
-impl Scored {
-    fn clear(&mut self) {
-        self.logits.clear();
-        self.labels.clear();
-        self.truth.clear();
-        (self.sums, self.ends) = (Scores::default(), false);
-    }
 }
 
 /// The dense part of a model, and the threads that compute.
@@ -101,8 +81,6 @@ pub(crate) struct Trainer {
     profile: Profile,
     /// What shared steps need, where several ranks train.
     sharing: Option<Sharing>,
-    /// Asks that the step at hand be the last one, of all ranks.
-    stop_after: StopRequest,
 }
 
 impl Trainer {
@@ -144,7 +122,6 @@ impl Trainer {
             d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
             profile: Profile::new(clock, model.graph()),
             sharing: None,
-            stop_after: StopRequest::new(),
             model,
         })
     }
@@ -166,8 +143,7 @@ impl Trainer {
                 "no memory for rows of other ranks: {error}; lower data.mini_batch"
             ))
         })?;
-        self.sharing = Some(Sharing::new(fabric, guests));
-        self.stop_after = stop;
+        self.sharing = Some(Sharing::new(fabric, guests, stop));
         Ok(())
     }
 

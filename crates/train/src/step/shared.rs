@@ -1,31 +1,35 @@
 //! A step that ranks share: each computes its blocks of the mini-batch, and updates its own rows.
 //!
 //! ```text
-//!  hold     rows that all ranks ask of this one ─► answers                              own rows
-//!  compute  answers ─► visiting rows ─► x ─► loss ─► gradients ─► sums by subtree     own blocks
-//!  update   sums of all ranks, in the one tree ─► rows, dense parameters              own rows
+//!  answer   rows that all ranks ask of this one, as they are now                         own rows
+//!  compute  answers ─► visiting rows ─► x ─► loss ─► gradients ─► sums by subtree      own blocks
+//!  sum      dense gradients of all ranks, in the one tree                               own lanes
+//!  update   row gradients of all ranks, in the one tree ─► rows; dense parameters        own rows
 //! ```
 //!
-//! Between the three it waits for the other ranks, who do the same: a poll never does. Sums over
-//! blocks meet in the tree that one rank sums by, so the model has its bits ([`stepwell_nn`]).
+//! Between these it waits for the other ranks, who do the same: a poll never does. Dense gradients
+//! are reduced and scattered, then gathered. Sums over blocks meet in the tree that one rank sums
+//! by, so the model has its bits ([`stepwell_nn::tree_sum_of_subtrees`]).
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-use stepwell_engine::{Gradients, Group, Guests, Purpose};
+use stepwell_base::stop::StopRequest;
+use stepwell_engine::{Gradients, Group, Guests, Part, Purpose};
 use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
-use stepwell_fabric::{Fabric, Malformed, Message};
-use stepwell_nn::{tree_sum, tree_sum_values};
+use stepwell_fabric::{Fabric, Message};
 
-use super::dense::{DenseUpdate, LANES, Summed};
-use super::{RowLaps, Scored, Scores, Trainer};
-use crate::batch::{Examples, MiniBatch, Shared};
+use super::dense::{DenseUpdate, Summed};
+use super::said::{Said, Scored, lanes_of};
+use super::{RowLaps, Trainer};
+use crate::batch::{MiniBatch, Shared};
 use crate::{Error, Result, talk};
 
 /// What a trainer needs to share its steps.
 pub(super) struct Sharing {
-    fabric: Fabric,
+    pub(super) fabric: Fabric,
     guests: Guests,
+    /// Asks all ranks to end.
+    pub(super) stop: StopRequest,
     phase: Phase,
     scored: Scored,
 }
@@ -35,15 +39,38 @@ enum Phase {
     /// Nothing: the next step begins.
     Begin,
     /// Weights of the rows of this rank's examples.
-    Answers(AllToAll),
-    /// Sums of gradients of this rank's rows, where they are trained, and what all have to say of
-    /// the dense part.
-    Sums {
-        rows: Option<AllToAll>,
-        of_rows: Option<Vec<Message>>,
-        dense: AllToAll,
-        of_dense: Option<Vec<Message>>,
-    },
+    Answers(Awaited),
+    /// What all ranks say of their blocks; row gradients may come before it or after.
+    Said { of_rows: Option<Awaited>, said: Awaited },
+    /// Dense gradients, each lane summed by one of the ranks, and what is left of row gradients.
+    Summed { of_rows: Awaited, summed: Awaited },
+}
+
+/// Messages of all ranks, some of which may have come.
+struct Awaited {
+    exchange: AllToAll,
+    came: Vec<Message>,
+}
+
+impl Awaited {
+    fn new(exchange: AllToAll) -> Self {
+        Self { exchange, came: Vec::new() }
+    }
+
+    /// Whether all have come.
+    fn poll(&mut self, fabric: &Fabric) -> Result<bool> {
+        if self.came.is_empty()
+            && let Some(came) = self.exchange.poll(fabric)?
+        {
+            self.came = came;
+        }
+        Ok(!self.came.is_empty())
+    }
+
+    /// Gives the memory of its messages back.
+    fn keep(self, fabric: &Fabric) {
+        self.came.into_iter().for_each(|message| fabric.keep(message));
+    }
 }
 
 /// What a poll of a shared step did.
@@ -57,12 +84,14 @@ pub(crate) enum Moved {
     ToTheEnd,
 }
 
-/// Said by a rank that asks that this be the last step of all.
-const ENDS: u64 = 1;
-
 impl Sharing {
-    pub(super) fn new(fabric: Fabric, guests: Guests) -> Self {
-        Self { fabric, guests, phase: Phase::Begin, scored: Scored::default() }
+    pub(super) fn new(fabric: Fabric, guests: Guests, stop: StopRequest) -> Self {
+        Self { fabric, guests, stop, phase: Phase::Begin, scored: Scored::default() }
+    }
+
+    /// An empty message for each rank.
+    fn messages(&self) -> Vec<Message> {
+        (0..self.fabric.size()).map(|_| self.fabric.message()).collect()
     }
 }
 
@@ -78,64 +107,68 @@ impl Trainer {
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
         let Some(mut sharing) = self.sharing.take() else { return Err(Error::Panicked("train")) };
-        let over = self.poll_phase(&mut sharing, mini, groups);
+        let phase = std::mem::replace(&mut sharing.phase, Phase::Begin);
+        let moved = self.poll_phase(&mut sharing, phase, mini, groups);
         self.sharing = Some(sharing);
-        over
+        moved
     }
 
     fn poll_phase(
         &mut self,
         sharing: &mut Sharing,
+        phase: Phase,
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
-        match &mut sharing.phase {
-            Phase::Begin => {
-                let answers = self.answer(&sharing.fabric, mini, groups)?;
-                sharing.phase = Phase::Answers(answers);
-                Ok(Moved::On)
-            }
-            Phase::Answers(answers) => {
-                let Some(messages) = answers.poll(&sharing.fabric)? else {
+        sharing.phase = match phase {
+            Phase::Begin => Phase::Answers(self.answer(sharing, mini, groups)?),
+            Phase::Answers(mut answers) => {
+                if !answers.poll(&sharing.fabric)? {
+                    sharing.phase = Phase::Answers(answers);
                     return Ok(Moved::Nowhere);
-                };
-                sharing.phase = self.compute(sharing, &messages, mini)?;
-                messages.into_iter().for_each(|message| sharing.fabric.keep(message));
-                Ok(Moved::On)
+                }
+                let next = self.compute(sharing, &answers.came, mini)?;
+                answers.keep(&sharing.fabric);
+                next
             }
-            Phase::Sums { rows, of_rows, dense, of_dense } => {
-                if of_rows.is_none()
-                    && let Some(rows) = rows
-                {
-                    *of_rows = rows.poll(&sharing.fabric)?;
-                }
-                if of_dense.is_none() {
-                    *of_dense = dense.poll(&sharing.fabric)?;
-                }
-                let waits = rows.is_some() && of_rows.is_none();
-                let (false, Some(of_dense)) = (waits, of_dense.take_if(|_| !waits)) else {
+            Phase::Said { of_rows, mut said } => {
+                if !said.poll(&sharing.fabric)? {
+                    sharing.phase = Phase::Said { of_rows, said };
                     return Ok(Moved::Nowhere);
+                }
+                let summed = self.hear(sharing, &said.came, mini)?;
+                said.keep(&sharing.fabric);
+                let (Some(of_rows), Some(summed)) = (of_rows, summed) else {
+                    return Ok(Moved::ToTheEnd);
                 };
-                let of_rows = of_rows.take();
-                sharing.phase = Phase::Begin;
-                self.end(sharing, (of_rows, of_dense), mini, groups)?;
-                Ok(Moved::ToTheEnd)
+                Phase::Summed { of_rows, summed }
             }
-        }
+            Phase::Summed { mut of_rows, mut summed } => {
+                if !of_rows.poll(&sharing.fabric)? || !summed.poll(&sharing.fabric)? {
+                    sharing.phase = Phase::Summed { of_rows, summed };
+                    return Ok(Moved::Nowhere);
+                }
+                self.update_shared((&of_rows.came, &summed.came), mini, groups)?;
+                of_rows.keep(&sharing.fabric);
+                summed.keep(&sharing.fabric);
+                return Ok(Moved::ToTheEnd);
+            }
+        };
+        Ok(Moved::On)
     }
 
     /// Sends the rows that others ask for as they are now.
     fn answer(
         &mut self,
-        fabric: &Fabric,
+        sharing: &Sharing,
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
-    ) -> Result<AllToAll> {
+    ) -> Result<Awaited> {
         let trains = mini.purpose == Purpose::Train;
         let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains);
-        let mut messages: Vec<_> = (0..fabric.size()).map(|_| fabric.message()).collect();
+        let mut messages = sharing.messages();
         self.embeddings.answer(&rows, &mut messages);
-        Ok(AllToAll::start(fabric, talk::ANSWER, messages)?)
+        Ok(Awaited::new(AllToAll::start(&sharing.fabric, talk::ANSWER, messages)?))
     }
 
     /// Computes this rank's blocks, and sends what others need of them.
@@ -145,128 +178,87 @@ impl Trainer {
         answers: &[Message],
         mini: &mut MiniBatch,
     ) -> Result<Phase> {
-        let Sharing { fabric, guests, .. } = sharing;
         let trains = mini.purpose == Purpose::Train;
-        let Examples { shared: Shared { parts, routes, blocks }, .. } = &mut mini.cargo;
+        let Shared { parts, routes, blocks } = &mut mini.cargo.shared;
         let blocks = blocks.ok_or(Error::Panicked("batch"))?;
-        guests.take(answers, parts, routes)?;
+        sharing.guests.take(answers, parts, routes)?;
         let mut parts = std::mem::take(parts);
         if trains {
-            parts.iter_mut().for_each(stepwell_engine::Part::sort_bags);
+            parts.iter_mut().for_each(Part::sort_bags);
         }
-        let rows = self.embeddings.visit(&mut parts, guests);
+        let rows = self.embeddings.visit(&mut parts, &sharing.guests);
         let scores = self.run_blocks(&mini.cargo, blocks, &rows, trains);
-        let sums = match trains {
-            false => None,
-            true => {
-                let mut messages: Vec<_> = (0..fabric.size()).map(|_| fabric.message()).collect();
-                let columns = mini.cargo.labels.len() * self.embeddings.columns().count;
-                let gradients = Gradients {
-                    d_x: &self.d_x[..columns],
-                    d_first_order: &self.d_logits,
-                    labels: &mini.cargo.labels,
-                };
-                let routes = &mini.cargo.shared.routes;
-                let of = (gradients, blocks);
-                self.embeddings.sum_for_owners(&rows, of, routes, &mut messages);
-                Some(AllToAll::start(fabric, talk::SUMS, messages)?)
-            }
-        };
+        let mut of_rows = None;
+        if trains {
+            let mut messages = sharing.messages();
+            let columns = mini.cargo.labels.len() * self.embeddings.columns().count;
+            let gradients = Gradients {
+                d_x: &self.d_x[..columns],
+                d_first_order: &self.d_logits,
+                labels: &mini.cargo.labels,
+            };
+            let routes = &mini.cargo.shared.routes;
+            self.embeddings.sum_for_owners(&rows, (gradients, blocks), routes, &mut messages);
+            of_rows = Some(Awaited::new(AllToAll::start(&sharing.fabric, talk::SUMS, messages)?));
+        }
         drop(rows);
         mini.cargo.shared.parts = parts;
-        let mut message = fabric.message();
-        self.put_dense(&mut message, (&mini.cargo, blocks), &scores, trains);
-        let dense = all_gather(fabric, talk::DENSE, message)?;
-        Ok(Phase::Sums { rows: sums, of_rows: None, dense, of_dense: None })
+        let mut messages = sharing.messages();
+        let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo };
+        messages.iter_mut().for_each(|message| said.put(message, sharing.stop.is_made()));
+        if trains {
+            self.put_dense(&mut messages, blocks);
+        }
+        let said = Awaited::new(AllToAll::start(&sharing.fabric, talk::SAID, messages)?);
+        Ok(Phase::Said { of_rows, said })
     }
 
-    /// What this rank says of its blocks.
-    fn put_dense(
-        &self,
-        message: &mut Message,
-        (examples, blocks): (&Examples, stepwell_engine::Blocks),
-        scores: &[Scores],
-        trains: bool,
-    ) {
-        message.put(&[if self.stop_after.is_made() { ENDS } else { 0 }]);
-        message.put(&scores.iter().map(|block| block.loss).collect::<Vec<f64>>());
-        message.put(&scores.iter().map(|block| block.probability).collect::<Vec<f64>>());
-        message.put(&self.logits);
-        message.put(&examples.labels);
-        message.put(&examples.truth);
-        if !trains {
-            return;
+    /// Hears what all ranks say of their blocks. Where they train, sums this rank's lanes of the
+    /// dense gradients, and sends them.
+    fn hear(
+        &mut self,
+        sharing: &mut Sharing,
+        said: &[Message],
+        mini: &MiniBatch,
+    ) -> Result<Option<Awaited>> {
+        let blocks = mini.cargo.shared.blocks.ok_or(Error::Panicked("batch"))?.of_all();
+        let fabric = &sharing.fabric;
+        let own = lanes_of(self.parameters.values().len(), (fabric.rank(), fabric.size()));
+        let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
+        let subtrees = sharing.scored.hear(said, blocks, lanes)?;
+        if lanes.is_none() {
+            return Ok(None);
         }
-        for subtree in blocks.subtrees() {
-            let sum: &mut [f32] = message.room(self.parameters.values().len());
-            let gradients = &self.gradients[subtree];
-            self.pool.install(|| {
-                sum.par_chunks_mut(LANES).enumerate().for_each(|(number, sum)| {
-                    let range = number * LANES..number * LANES + sum.len();
-                    let blocks: Vec<&[f32]> =
-                        gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
-                    tree_sum(&blocks, sum);
-                });
-            });
-        }
+        let mut message = fabric.message();
+        self.sum_lanes(&subtrees, message.room(own.len()));
+        Ok(Some(Awaited::new(all_gather(fabric, talk::SUMMED, message)?)))
     }
 
     /// Updates this rank's rows and the dense part by what all ranks sent.
-    fn end(
+    fn update_shared(
         &mut self,
-        sharing: &mut Sharing,
-        (of_rows, of_dense): (Option<Vec<Message>>, Vec<Message>),
+        (of_rows, summed): (&[Message], &[Message]),
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<()> {
         let blocks = mini.cargo.shared.blocks.ok_or(Error::Panicked("batch"))?.of_all();
-        let ranks = sharing.fabric.size();
-        let mut subtrees: Vec<(usize, &[f32])> = Vec::new();
-        let count = of_rows.as_ref().map(|_| self.parameters.values().len());
-        let scored = &mut sharing.scored;
-        scored.clear();
-        let (mut losses, mut probabilities) = (Vec::new(), Vec::new());
-        for (rank, message) in of_dense.iter().enumerate() {
-            let wrong = |why: Malformed| stepwell_fabric::Error::malformed(rank, why);
-            let (own, mut reader) = (blocks.of_rank(rank, ranks), message.reader());
-            let [ends] = reader.take_exactly::<u64>(1).map_err(wrong)? else { continue };
-            scored.ends |= *ends == ENDS;
-            losses.extend_from_slice(reader.take_exactly(own.count()).map_err(wrong)?);
-            probabilities.extend_from_slice(reader.take_exactly(own.count()).map_err(wrong)?);
-            let examples = own.place().len();
-            scored.logits.extend_from_slice(reader.take_exactly(examples).map_err(wrong)?);
-            // Examples of ranks before, whose source knows no truth, have none.
-            let before = scored.labels.len();
-            scored.labels.extend_from_slice(reader.take_exactly(examples).map_err(wrong)?);
-            let truth: &[f32] = reader.take().map_err(wrong)?;
-            if !truth.is_empty() {
-                scored.truth.resize(before, f32::NAN);
-                scored.truth.extend_from_slice(truth);
-            }
-            if let Some(count) = count {
-                for subtree in own.subtrees() {
-                    let sum = reader.take_exactly(count).map_err(wrong)?;
-                    subtrees.push((own.first() + subtree.start, sum));
-                }
-            }
-            reader.end().map_err(wrong)?;
+        let (count, ranks) = (self.parameters.values().len(), summed.len());
+        let mut gradient = Vec::with_capacity(ranks);
+        for (rank, message) in summed.iter().enumerate() {
+            let lanes = lanes_of(count, (rank, ranks));
+            let sum = message.reader().take_exactly::<f32>(lanes.len());
+            let sum = sum.map_err(|why| stepwell_fabric::Error::malformed(rank, why))?;
+            gradient.push((lanes.start, sum));
         }
-        scored.sums =
-            Scores { loss: tree_sum_values(&losses), probability: tree_sum_values(&probabilities) };
-        if let Some(of_rows) = &of_rows {
-            let step = self.optimizer.begin_step();
-            let Self { embeddings, parameters, state, sums, profile, pool, .. } = self;
-            let mut rows = embeddings.hold_again(&mut mini.parts, groups);
-            let profile = &*profile;
-            let rows = || embeddings.apply_sums(&mut rows, of_rows, blocks, &RowLaps(profile));
-            let summed = Summed::Subtrees(&subtrees);
-            let dense = DenseUpdate { gradients: summed, step, workspaces: sums, profile };
-            let dense = || dense.run(parameters.values_mut(), state);
-            pool.install(|| rayon::join(rows, dense)).0?;
-        }
-        let messages = of_rows.into_iter().flatten().chain(of_dense);
-        messages.for_each(|message| sharing.fabric.keep(message));
-        Ok(())
+        let step = self.optimizer.begin_step();
+        let Self { embeddings, parameters, state, sums, profile, pool, .. } = self;
+        let mut rows = embeddings.hold_again(&mut mini.parts, groups);
+        let profile = &*profile;
+        let rows = || embeddings.apply_sums(&mut rows, of_rows, blocks, &RowLaps(profile));
+        let gradients = Summed::Pieces(&gradient);
+        let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
+        let dense = || dense.run(parameters.values_mut(), state);
+        Ok(pool.install(|| rayon::join(rows, dense)).0?)
     }
 
     /// What all ranks scored last.
