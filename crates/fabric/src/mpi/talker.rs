@@ -22,6 +22,8 @@ pub(super) type Joined = ((usize, usize), Arc<Inbox>, Arc<Shared>);
 
 /// Messages looked at before everything else has its turn.
 const PROBES_MAX: usize = 64;
+/// Words received of one rank before that.
+const TURN_WORDS: usize = 1 << 20;
 
 /// Joins the others, says so to `ready`, and talks until this rank's end.
 pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
@@ -39,7 +41,7 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
     };
     let place = port.place();
     let (inbox, shared) = (Inbox::new(place.1), Arc::new(Shared::new(place.1)));
-    let over = Over(Arc::clone(&shared));
+    let over = Over(Arc::clone(&shared), Arc::clone(&inbox));
     let mut talker = Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared));
     tell(Ok((place, inbox, shared)));
     let in_order = talker.talk();
@@ -55,10 +57,13 @@ pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
 }
 
 /// Says that the talker is gone, also where it panics.
-struct Over(Arc<Shared>);
+struct Over(Arc<Shared>, Arc<Inbox>);
 
 impl Drop for Over {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.1.breaks(broken("the thread for MPI panicked".to_owned()));
+        }
         self.0.enter(Phase::Over);
     }
 }
@@ -252,13 +257,14 @@ impl Talker {
     }
 
     fn try_receive(&mut self, rank: usize, now: f64) -> std::result::Result<bool, Fault> {
-        let mut moved = false;
-        loop {
+        let (mut moved, mut received) = (false, 0);
+        while received < TURN_WORDS {
             let peer = &mut self.peers[rank];
             if let Some((lane, count, receiving)) = &mut peer.receiving {
                 let Some(words) = receiving.poll()? else { return Ok(moved) };
                 let (lane, count) = (*lane, *count);
                 (peer.receiving, moved) = (None, true);
+                received += count;
                 self.watch.heard(rank, now);
                 match lane {
                     Lane::Beats => {}
@@ -275,9 +281,10 @@ impl Talker {
                 let receiving = self.port.receive(arrival, into)?;
                 peer.receiving = Some((lane, count, receiving));
             } else {
-                return Ok(moved);
+                break;
             }
         }
+        Ok(moved)
     }
 
     fn deliver(&mut self, rank: usize, words: Vec<u64>) {
