@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use stepwell_fabric::collective::Barrier;
 use stepwell_fabric::mpi::{self, Options};
-use stepwell_fabric::{Error, Fabric, Tag, conformance};
+use stepwell_fabric::{Error, Fabric, Tag, WindowNumber, conformance};
 
 /// Of ranks that are lost on purpose.
 const PATIENCE_SECONDS: f64 = 2.0;
@@ -18,7 +18,7 @@ const PATIENCE_SECONDS: f64 = 2.0;
 const LIMIT: Duration = Duration::from_secs(50);
 
 /// What ranks do, how many, and the words of their pieces.
-const CASES: [(&str, usize, usize); 13] = [
+const CASES: [(&str, usize, usize); 14] = [
     ("promises", 1, mpi::PIECE_WORDS),
     ("promises", 2, mpi::PIECE_WORDS),
     ("promises", 4, mpi::PIECE_WORDS),
@@ -27,6 +27,7 @@ const CASES: [(&str, usize, usize); 13] = [
     ("failing", 2, mpi::PIECE_WORDS),
     ("failing", 4, 1),
     ("leaving", 3, mpi::PIECE_WORDS),
+    ("broken", 3, mpi::PIECE_WORDS),
     ("idle", 2, mpi::PIECE_WORDS),
     ("KILL", 3, mpi::PIECE_WORDS),
     ("STOP", 3, mpi::PIECE_WORDS),
@@ -113,6 +114,7 @@ fn verdict(name: &str, ranks: usize, ended: Option<bool>, said: &str) -> Option<
     };
     let wanted = match name {
         "KILL" | "STOP" => all_say("rank 1 is lost: nothing was heard of it for 2 s", &|n| n != 1),
+        "broken" => all_say("rank 1 is lost: it went without a word", &|n| n != 1),
         "leaving" => all_say("rank 1 failed: it went before its end", &|n| n != 1),
         _ => ended == Some(true) && all_say("done", &|_| true),
     };
@@ -140,12 +142,25 @@ fn run_rank(name: &str, piece_words: usize) {
         "failing" => conformance::run_failing(&fabric),
         "idle" => is_quiet(&fabric),
         "CONT" => held_up(&fabric),
+        "broken" if fabric.rank() == 1 => breaks(&fabric),
+        "broken" if fabric.rank() == 0 => {
+            fabric.put(1, WindowNumber(1), 0, &[1]).unwrap();
+            names_who_went(&fabric);
+        }
         _ if fabric.rank() == 1 => go(&fabric, name),
         _ => names_who_went(&fabric),
     }
     let rank = fabric.rank();
     drop(fabric);
     println!("{rank}: done");
+}
+
+/// Goes because of what nobody else sees, and does not say why.
+fn breaks(fabric: &Fabric) {
+    // The others wait for it here.
+    while !matches!(fabric.receive(0, Tag(1)), Err(Error::Malformed { rank: 0, .. })) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Goes without a word.

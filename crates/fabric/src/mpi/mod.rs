@@ -60,6 +60,9 @@ pub const WAITING_MAX: usize = 4096;
 pub const PIECES_MAX: usize = 8;
 /// How long a process waits for others after a failure, and for MPI to finalise.
 pub const GRACE: Duration = Duration::from_secs(3);
+/// A rank that is gone without having ended goes because of another, who says so within this time,
+/// or else is lost.
+pub const EXPLAINED: Duration = Duration::from_secs(1);
 /// How long the talker is awake after an event.
 pub const SPIN: Duration = Duration::from_micros(200);
 /// The same while MPI has something to do.

@@ -13,7 +13,8 @@ use super::raw::{Arrival, Fault, Lane, Port, Receiving, Sending};
 use super::watch::{Life, Watch};
 use super::wire::{self, Came};
 use super::{
-    GRACE, NAP_MAX, NAP_MIN, Options, PIECES_MAX, Phase, SPIN, SPIN_UNDER_WAY, Shared, broken,
+    EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, PIECES_MAX, Phase, SPIN, SPIN_UNDER_WAY, Shared,
+    broken,
 };
 use crate::{Error, Inbox, Message, Parcel, Result};
 
@@ -98,6 +99,8 @@ struct Talker {
     shared: Arc<Shared>,
     watch: Watch,
     peers: Vec<Peer>,
+    /// The first that is gone without having ended, and since when.
+    unexplained: Option<(usize, f64)>,
     /// Queues hold more than there was room for.
     is_left: bool,
     /// This rank closes: since when.
@@ -113,8 +116,21 @@ impl Talker {
         let now = clock.seconds();
         let watch = Watch::new(place, options.patience_seconds, now);
         let peers = (0..place.1).map(|_| Peer::default()).collect();
-        let (is_left, closing, moved, nap) = (false, None, now, NAP_MIN);
-        Self { options, clock, port, inbox, shared, watch, peers, is_left, closing, moved, nap }
+        let (unexplained, is_left, closing, moved, nap) = (None, false, None, now, NAP_MIN);
+        Self {
+            options,
+            clock,
+            port,
+            inbox,
+            shared,
+            watch,
+            peers,
+            unexplained,
+            is_left,
+            closing,
+            moved,
+            nap,
+        }
     }
 
     /// Talks until this rank closes; whether that is in good order.
@@ -166,6 +182,12 @@ impl Talker {
             if is_needed {
                 self.inbox.lost(rank, &why);
             }
+        }
+        if let Some((rank, since)) = self.unexplained
+            && now - since > EXPLAINED.as_secs_f64()
+        {
+            self.inbox.lost(rank, "it went without a word");
+            self.unexplained = None;
         }
     }
 
@@ -289,7 +311,12 @@ impl Talker {
 
     fn deliver(&mut self, rank: usize, words: Vec<u64>) {
         match wire::unpack(words) {
-            Ok(Came::Gone) => self.watch.becomes(rank, Life::Gone),
+            Ok(Came::Gone) => {
+                if self.watch.life(rank) == Life::There {
+                    self.unexplained.get_or_insert((rank, self.clock.seconds()));
+                }
+                self.watch.becomes(rank, Life::Gone);
+            }
             Ok(Came::Parcel(parcel)) => {
                 if matches!(parcel, Parcel::Failed(_) | Parcel::Ended) {
                     self.watch.becomes(rank, Life::Ended);
