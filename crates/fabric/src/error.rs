@@ -49,6 +49,12 @@ pub enum Error {
         /// Messages that wait.
         count: usize,
     },
+    /// What joins the ranks does not work.
+    #[error("the ranks are not joined: {why}")]
+    Carrier {
+        /// The carrier's reason.
+        why: String,
+    },
     /// A parcel cannot be sent.
     #[error("cannot send to rank {rank}: {why}")]
     Refused {

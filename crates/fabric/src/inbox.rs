@@ -79,6 +79,13 @@ impl Inbox {
         self.notify();
     }
 
+    /// Nobody goes on, for this reason, unless there was one before.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn breaks(&self, error: Error) {
+        self.lock().breaks(error);
+        self.notify();
+    }
+
     /// The next message of rank `from` under `tag`, once it is here.
     pub(crate) fn take(&self, from: usize, tag: Tag) -> Result<Option<Message>> {
         let mut state = self.lock();
@@ -118,7 +125,9 @@ impl Inbox {
 
     fn notify(&self) {
         let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        waiters.iter().filter_map(Weak::upgrade).for_each(|events| events.notify());
+        let waiters: Vec<_> = waiters.iter().filter_map(Weak::upgrade).collect();
+        // Nothing is held here by now: whoever wakes may take this thread's core at once.
+        waiters.iter().for_each(|events| events.notify());
     }
 
     /// Memory for a message, which is empty.

@@ -24,7 +24,7 @@
 //!
 //! One conformance suite, [`conformance::run`], holds all carriers to these promises.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod carrier;
 pub mod collective;
@@ -34,6 +34,8 @@ mod fabric;
 mod faulty;
 mod inbox;
 mod message;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 mod simulated;
 mod threads;
 

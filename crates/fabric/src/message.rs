@@ -29,6 +29,11 @@ impl Message {
         &self.words
     }
 
+    /// The same, and the memory with it.
+    pub fn into_words(self) -> Vec<u64> {
+        self.words
+    }
+
     /// What it takes on its way.
     pub fn bytes(&self) -> usize {
         self.words.len() * WORD

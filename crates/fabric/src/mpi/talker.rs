@@ -1,0 +1,371 @@
+//! The thread that makes all calls of MPI.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use ::mpi::Threading;
+use stepwell_base::clock::{Clock, SystemClock};
+
+use super::raw::{Arrival, Fault, Lane, Port, Receiving, Sending};
+use super::watch::{Life, Watch};
+use super::wire::{self, Came};
+use super::{
+    EXPLAINED, GRACE, NAP_MAX, NAP_MIN, Options, PIECES_MAX, Phase, SPIN, SPIN_UNDER_WAY, Shared,
+    broken,
+};
+use crate::{Error, Inbox, Message, Parcel, Result};
+
+/// What callers get once ranks are joined: rank and size, and where parcels come and go.
+pub(super) type Joined = ((usize, usize), Arc<Inbox>, Arc<Shared>);
+
+/// Messages looked at before everything else has its turn.
+const PROBES_MAX: usize = 64;
+/// Words received of one rank before that.
+const TURN_WORDS: usize = 1 << 20;
+
+/// Joins the others, says so to `ready`, and talks until this rank's end.
+pub(super) fn run(options: Options, ready: &SyncSender<Result<Joined>>) {
+    // It is told even where nobody is there to hear: then the process ends anyway.
+    let tell = |joined| drop(ready.send(joined));
+    let Some((universe, threading)) = ::mpi::initialize_with_threading(Threading::Funneled) else {
+        return tell(Err(broken("MPI is in use in this process already".to_owned())));
+    };
+    if threading < Threading::Funneled {
+        return tell(Err(broken("this MPI does not allow threads".to_owned())));
+    }
+    let port = match Port::new(&universe.world()) {
+        Ok(port) => port,
+        Err(Fault(why)) => return tell(Err(broken(why))),
+    };
+    let place = port.place();
+    let (inbox, shared) = (Inbox::new(place.1), Arc::new(Shared::new(place.1)));
+    let over = Over(Arc::clone(&shared), Arc::clone(&inbox));
+    let mut talker = Talker::new(options, port, Arc::clone(&inbox), Arc::clone(&shared));
+    tell(Ok((place, inbox, shared)));
+    let in_order = talker.talk();
+    if in_order {
+        over.0.enter(Phase::Finalising);
+        drop(talker);
+        drop(universe);
+    } else {
+        // To free or finalise anything may wait for those who do not come.
+        std::mem::forget(talker);
+        std::mem::forget(universe);
+    }
+}
+
+/// Says that the talker is gone, also where it panics.
+struct Over(Arc<Shared>, Arc<Inbox>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.1.breaks(broken("the thread for MPI panicked".to_owned()));
+        }
+        self.0.enter(Phase::Over);
+    }
+}
+
+/// What is under way to and from another rank.
+#[derive(Default)]
+struct Peer {
+    /// In order; only the last may have pieces that MPI was not told of.
+    sending: VecDeque<Sending>,
+    beat: Option<Sending>,
+    arrivals: VecDeque<Arrival>,
+    receiving: Option<(Lane, usize, Receiving)>,
+    /// Pieces of a parcel of which more are to come.
+    begun: Vec<u64>,
+}
+
+impl Peer {
+    fn under_way(&self) -> usize {
+        self.sending.iter().map(Sending::under_way).sum()
+    }
+
+    fn has_room(&self) -> bool {
+        self.sending.back().is_none_or(Sending::is_posted) && self.under_way() < PIECES_MAX
+    }
+}
+
+struct Talker {
+    options: Options,
+    clock: SystemClock,
+    port: Port,
+    inbox: Arc<Inbox>,
+    shared: Arc<Shared>,
+    watch: Watch,
+    peers: Vec<Peer>,
+    /// The first that is gone without having ended, and since when.
+    unexplained: Option<(usize, f64)>,
+    /// Queues hold more than there was room for.
+    is_left: bool,
+    /// This rank closes: since when.
+    closing: Option<f64>,
+    /// The last event, and how long to sleep when nothing happens.
+    moved: f64,
+    nap: Duration,
+}
+
+impl Talker {
+    fn new(options: Options, port: Port, inbox: Arc<Inbox>, shared: Arc<Shared>) -> Self {
+        let (clock, place) = (SystemClock::new(), port.place());
+        let now = clock.seconds();
+        let watch = Watch::new(place, options.patience_seconds, now);
+        let peers = (0..place.1).map(|_| Peer::default()).collect();
+        let (unexplained, is_left, closing, moved, nap) = (None, false, None, now, NAP_MIN);
+        Self {
+            options,
+            clock,
+            port,
+            inbox,
+            shared,
+            watch,
+            peers,
+            unexplained,
+            is_left,
+            closing,
+            moved,
+            nap,
+        }
+    }
+
+    /// Talks until this rank closes; whether that is in good order.
+    fn talk(&mut self) -> bool {
+        loop {
+            let now = self.clock.seconds();
+            self.keep_watch(now);
+            let mut moved = self.take(now);
+            for rank in 0..self.peers.len() {
+                moved |= self.send(rank);
+            }
+            match self.probe(now) {
+                Ok(found) => moved |= found,
+                Err(Fault(why)) => {
+                    self.inbox.breaks(broken(why));
+                    return false;
+                }
+            }
+            for rank in 0..self.peers.len() {
+                moved |= self.receive(rank, now);
+            }
+            if let Some(in_order) = self.is_over(now) {
+                return in_order;
+            }
+            self.rest(now, moved);
+        }
+    }
+
+    /// Tells others that this rank is alive, and the inbox who is not.
+    fn keep_watch(&mut self, now: f64) {
+        self.watch.look(now);
+        while let Some(rank) = self.watch.beat_due(now) {
+            let beat = &mut self.peers[rank].beat;
+            if let Some(last) = beat
+                && !matches!(last.poll(), Ok(Some(_)))
+            {
+                // It did not even leave: another one would not, either.
+                continue;
+            }
+            let mut next = Sending::new(rank, Lane::Beats, Vec::new());
+            match self.port.post(&mut next, self.options.piece_words) {
+                Ok(()) => *beat = Some(next),
+                Err(Fault(why)) => self.lose(rank, &why),
+            }
+        }
+        while let Some((rank, is_needed)) = self.watch.silent(now) {
+            let why = format!("nothing was heard of it for {} s", self.options.patience_seconds);
+            self.forget(rank);
+            if is_needed {
+                self.inbox.lost(rank, &why);
+            }
+        }
+        if let Some((rank, since)) = self.unexplained
+            && now - since > EXPLAINED.as_secs_f64()
+        {
+            self.inbox.lost(rank, "it went without a word");
+            self.unexplained = None;
+        }
+    }
+
+    /// Nobody goes on without `rank`, to or from which nothing goes any more.
+    fn lose(&mut self, rank: usize, why: &str) {
+        let is_needed = self.watch.life(rank) == Life::There;
+        self.watch.becomes(rank, Life::Lost);
+        self.forget(rank);
+        if is_needed {
+            self.inbox.lost(rank, why);
+        }
+    }
+
+    fn forget(&mut self, rank: usize) {
+        self.peers[rank] = Peer::default();
+        let receiver = &mut self.shared.lock().receivers[rank];
+        receiver.is_lost = true;
+        receiver.queue.clear();
+    }
+
+    /// Takes parcels out of the queues, one for each receiver that has room.
+    fn take(&mut self, now: f64) -> bool {
+        if !self.shared.is_fresh.load(Ordering::Acquire) && !self.is_left {
+            return false;
+        }
+        let mut state = self.shared.lock();
+        self.shared.is_fresh.store(false, Ordering::Relaxed);
+        if state.is_closing && self.closing.is_none() {
+            self.closing = Some(now);
+        }
+        let mut found = false;
+        self.is_left = false;
+        for (rank, peer) in self.peers.iter_mut().enumerate() {
+            let queue = &mut state.receivers[rank].queue;
+            if let Some(words) = peer.has_room().then(|| queue.pop_front()).flatten() {
+                peer.sending.push_back(Sending::new(rank, Lane::Parcels, words));
+                found = true;
+            }
+            self.is_left |= !queue.is_empty();
+        }
+        found
+    }
+
+    /// Goes on with what is sent to `rank`.
+    fn send(&mut self, rank: usize) -> bool {
+        let moved = self.try_send(rank);
+        moved.unwrap_or_else(|Fault(why)| {
+            self.lose(rank, &why);
+            true
+        })
+    }
+
+    fn try_send(&mut self, rank: usize) -> std::result::Result<bool, Fault> {
+        let (peer, mut moved) = (&mut self.peers[rank], false);
+        while let Some(first) = peer.sending.front_mut() {
+            let Some(words) = first.poll()? else { break };
+            self.inbox.keep(Message::from_words(words));
+            peer.sending.pop_front();
+            moved = true;
+        }
+        let mut room = PIECES_MAX.saturating_sub(peer.under_way());
+        while let Some(last) = peer.sending.back_mut()
+            && !last.is_posted()
+            && room > 0
+        {
+            self.port.post(last, self.options.piece_words)?;
+            (room, moved) = (room - 1, true);
+        }
+        Ok(moved)
+    }
+
+    /// Looks for what has come.
+    fn probe(&mut self, now: f64) -> std::result::Result<bool, Fault> {
+        for count in 0..PROBES_MAX {
+            let Some(arrival) = self.port.probe()? else { return Ok(count > 0) };
+            self.watch.heard(arrival.from, now);
+            self.peers[arrival.from].arrivals.push_back(arrival);
+        }
+        Ok(true)
+    }
+
+    /// Goes on with what comes of `rank`.
+    fn receive(&mut self, rank: usize, now: f64) -> bool {
+        let moved = self.try_receive(rank, now);
+        moved.unwrap_or_else(|Fault(why)| {
+            self.lose(rank, &why);
+            true
+        })
+    }
+
+    fn try_receive(&mut self, rank: usize, now: f64) -> std::result::Result<bool, Fault> {
+        let (mut moved, mut received) = (false, 0);
+        while received < TURN_WORDS {
+            let peer = &mut self.peers[rank];
+            if let Some((lane, count, receiving)) = &mut peer.receiving {
+                let Some(words) = receiving.poll()? else { return Ok(moved) };
+                let (lane, count) = (*lane, *count);
+                (peer.receiving, moved) = (None, true);
+                received += count;
+                self.watch.heard(rank, now);
+                match lane {
+                    Lane::Beats => {}
+                    Lane::Parcels if count == self.options.piece_words => peer.begun = words,
+                    Lane::Parcels => self.deliver(rank, words),
+                }
+            } else if let Some(arrival) = peer.arrivals.pop_front() {
+                let (lane, count) = (arrival.lane, arrival.count);
+                let into = match lane {
+                    Lane::Beats => Vec::new(),
+                    Lane::Parcels if peer.begun.is_empty() => memory(&self.inbox, count),
+                    Lane::Parcels => std::mem::take(&mut peer.begun),
+                };
+                let receiving = self.port.receive(arrival, into)?;
+                peer.receiving = Some((lane, count, receiving));
+            } else {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn deliver(&mut self, rank: usize, words: Vec<u64>) {
+        match wire::unpack(words) {
+            Ok(Came::Gone) => {
+                if self.watch.life(rank) == Life::There {
+                    self.unexplained.get_or_insert((rank, self.clock.seconds()));
+                }
+                self.watch.becomes(rank, Life::Gone);
+            }
+            Ok(Came::Parcel(parcel)) => {
+                if matches!(parcel, Parcel::Failed(_) | Parcel::Ended) {
+                    self.watch.becomes(rank, Life::Ended);
+                }
+                self.inbox.deliver(rank, parcel);
+            }
+            Err(why) => self.inbox.breaks(Error::malformed(rank, why)),
+        }
+    }
+
+    /// Whether there is nothing to talk about any more, and if so, whether that is in good order.
+    fn is_over(&self, now: f64) -> Option<bool> {
+        let since = self.closing?;
+        let state = self.shared.lock();
+        let is_broken = state.has_failed || self.inbox.check().is_err();
+        let all_sent = state.receivers.iter().all(|receiver| receiver.queue.is_empty())
+            && self.peers.iter().all(|peer| peer.sending.is_empty());
+        if all_sent && self.watch.is_alone() {
+            return Some(self.watch.all_gone());
+        }
+        (is_broken && now - since > GRACE.as_secs_f64()).then_some(false)
+    }
+
+    /// Gives way to others, the longer the less happens.
+    fn rest(&mut self, now: f64, moved: bool) {
+        if moved {
+            (self.moved, self.nap) = (now, NAP_MIN);
+            return;
+        }
+        let is_busy = |peer: &Peer| !peer.sending.is_empty() || peer.receiving.is_some();
+        let spin = if self.peers.iter().any(is_busy) { SPIN_UNDER_WAY } else { SPIN };
+        if now - self.moved < spin.as_secs_f64() {
+            return std::thread::yield_now();
+        }
+        let mut state = self.shared.lock();
+        if !self.shared.is_fresh.load(Ordering::Acquire) {
+            state.is_asleep = true;
+            let woken = self.shared.wake.wait_timeout(state, self.nap);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state.is_asleep = false;
+        }
+        drop(state);
+        self.nap = (2 * self.nap).min(NAP_MAX);
+    }
+}
+
+/// Empty memory for so many words.
+fn memory(inbox: &Inbox, count: usize) -> Vec<u64> {
+    let spare = inbox.spare().into_words();
+    // To make it larger would copy what it held.
+    if spare.capacity() < count { Vec::with_capacity(count) } else { spare }
+}

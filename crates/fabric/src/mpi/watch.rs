@@ -1,0 +1,147 @@
+//! Who was heard of when, and who is to be told that this rank is alive.
+//!
+//! Time comes from outside, so that this is tested without any passing.
+
+/// Signs of life in the time that the others are patient.
+const BEATS: f64 = 4.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Life {
+    /// It sends signs of life.
+    There,
+    /// It has ended or failed, and said so: nobody needs it any more.
+    Ended,
+    /// Nothing more comes of it, as it said.
+    Gone,
+    /// It went without a word.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    life: Life,
+    heard: f64,
+    told: f64,
+}
+
+/// What one rank knows of the life of all.
+#[derive(Debug)]
+pub(super) struct Watch {
+    patience: f64,
+    own: usize,
+    ranks: Vec<Known>,
+    looked: f64,
+}
+
+impl Watch {
+    /// All are there `now`.
+    pub(super) fn new((own, size): (usize, usize), patience: f64, now: f64) -> Self {
+        let known = Known { life: Life::There, heard: now, told: now };
+        Self { patience, own, ranks: vec![known; size], looked: now }
+    }
+
+    pub(super) fn life(&self, rank: usize) -> Life {
+        self.ranks[rank].life
+    }
+
+    /// `rank` gets nearer to its end; it never comes back.
+    pub(super) fn becomes(&mut self, rank: usize, life: Life) {
+        self.ranks[rank].life = self.ranks[rank].life.max(life);
+    }
+
+    /// Something came of `rank`.
+    pub(super) fn heard(&mut self, rank: usize, now: f64) {
+        self.ranks[rank].heard = now;
+    }
+
+    fn others(&self) -> impl Iterator<Item = (usize, &Known)> {
+        self.ranks.iter().enumerate().filter(|(rank, _)| *rank != self.own)
+    }
+
+    /// Whether all others are gone, or lost.
+    pub(super) fn is_alone(&self) -> bool {
+        self.others().all(|(_, known)| known.life >= Life::Gone)
+    }
+
+    /// Whether all others are gone in good order.
+    pub(super) fn all_gone(&self) -> bool {
+        self.others().all(|(_, known)| known.life == Life::Gone)
+    }
+
+    /// Looks at the clock: where this rank itself was held up, the others are not to blame.
+    pub(super) fn look(&mut self, now: f64) {
+        let gap = now - self.looked;
+        if gap > self.patience / BEATS {
+            self.ranks.iter_mut().for_each(|known| known.heard += gap);
+        }
+        self.looked = now;
+    }
+
+    /// One that is to be told that this rank is alive; it counts as told.
+    pub(super) fn beat_due(&mut self, now: f64) -> Option<usize> {
+        let pause = self.patience / BEATS;
+        let due =
+            |(_, known): &(usize, &Known)| known.life < Life::Gone && now - known.told >= pause;
+        let rank = self.others().find(due)?.0;
+        self.ranks[rank].told = now;
+        Some(rank)
+    }
+
+    /// One that was not heard of for too long; it counts as lost. And whether anybody needs it.
+    pub(super) fn silent(&mut self, now: f64) -> Option<(usize, bool)> {
+        let silent = |(_, known): &(usize, &Known)| {
+            known.life < Life::Gone && now - known.heard > self.patience
+        };
+        let (rank, known) = self.others().find(silent)?;
+        let needed = known.life == Life::There;
+        self.becomes(rank, Life::Lost);
+        Some((rank, needed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_silent_are_named_once_and_only_where_they_are_needed() {
+        let mut watch = Watch::new((1, 4), 10.0, 0.0);
+        watch.becomes(2, Life::Ended);
+        for now in 1..=10 {
+            watch.look(f64::from(now));
+            watch.heard(3, f64::from(now));
+            assert_eq!(watch.silent(f64::from(now)), None, "at {now}");
+        }
+        watch.look(10.5);
+        assert_eq!(watch.silent(10.5), Some((0, true)));
+        assert_eq!(watch.silent(10.5), Some((2, false)));
+        assert_eq!(watch.silent(10.5), None);
+        watch.becomes(3, Life::Gone);
+        assert_eq!((watch.is_alone(), watch.all_gone()), (true, false));
+        watch.becomes(0, Life::Ended);
+        assert_eq!(watch.life(0), Life::Lost, "it does not come back");
+    }
+
+    #[test]
+    fn others_are_told_often_enough() {
+        let mut watch = Watch::new((0, 3), 8.0, 0.0);
+        assert_eq!(watch.beat_due(1.9), None);
+        assert_eq!(watch.beat_due(2.0), Some(1));
+        assert_eq!(watch.beat_due(2.0), Some(2));
+        assert_eq!(watch.beat_due(3.9), None);
+        watch.becomes(1, Life::Gone);
+        assert_eq!(watch.beat_due(4.0), Some(2));
+    }
+
+    #[test]
+    fn one_that_was_held_up_itself_blames_nobody() {
+        let mut watch = Watch::new((0, 2), 10.0, 0.0);
+        watch.look(2.0);
+        watch.look(100.0);
+        assert_eq!(watch.silent(100.0), None);
+        for now in 101..=108 {
+            watch.look(f64::from(now));
+        }
+        assert_eq!(watch.silent(108.5), Some((1, true)), "2 s before and 8.5 after");
+    }
+}

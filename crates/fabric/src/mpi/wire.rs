@@ -1,0 +1,98 @@
+//! What a parcel is on its way: the words of its message and two more at the end.
+//!
+//! At the end, as there they cost no copy of the message: it is written before and read after.
+
+use crate::{Malformed, Message, Parcel, Tag, WindowNumber};
+
+/// Words that a parcel has more than its message.
+pub(super) const TRAILER: usize = 2;
+
+const MESSAGE: u64 = 1;
+const PUT: u64 = 2;
+const FAILED: u64 = 3;
+const ENDED: u64 = 4;
+const GONE: u64 = 5;
+
+const MALFORMED: Malformed = Malformed::Wrong("it is of no known kind");
+
+/// What comes from another rank.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    Parcel(Parcel),
+    /// Nothing more comes, not even signs of life.
+    Gone,
+}
+
+fn with(message: Message, kind: u64, number: u16, offset: u64) -> Vec<u64> {
+    let mut words = message.into_words();
+    words.reserve_exact(TRAILER);
+    words.push(kind << 16 | u64::from(number));
+    words.push(offset);
+    words
+}
+
+/// `parcel` as words.
+pub(super) fn pack(parcel: Parcel) -> Vec<u64> {
+    match parcel {
+        Parcel::Message(tag, message) => with(message, MESSAGE, tag.0, 0),
+        Parcel::Put(window, offset, message) => with(message, PUT, window.0, offset),
+        Parcel::Failed(why) => {
+            let mut message = Message::new();
+            message.put(why.as_bytes());
+            with(message, FAILED, 0, 0)
+        }
+        Parcel::Ended => with(Message::new(), ENDED, 0, 0),
+    }
+}
+
+/// The last parcel of all.
+pub(super) fn gone() -> Vec<u64> {
+    with(Message::new(), GONE, 0, 0)
+}
+
+/// What `words` are.
+pub(super) fn unpack(mut words: Vec<u64>) -> Result<Came, Malformed> {
+    let (offset, kind) = (words.pop(), words.pop());
+    let (Some(offset), Some(kind)) = (offset, kind) else { return Err(MALFORMED) };
+    let number = kind as u16;
+    let message = Message::from_words(words);
+    Ok(Came::Parcel(match kind >> 16 {
+        MESSAGE => Parcel::Message(Tag(number), message),
+        PUT => Parcel::Put(WindowNumber(number), offset, message),
+        FAILED => {
+            let why = message.reader().take::<u8>()?;
+            Parcel::Failed(String::from_utf8_lossy(why).into_owned())
+        }
+        ENDED => Parcel::Ended,
+        GONE => return Ok(Came::Gone),
+        _ => return Err(MALFORMED),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parcels_arrive_as_they_were() {
+        let mut message = Message::new();
+        message.put(&[1u32, 2, 3]);
+        for parcel in [
+            Parcel::Message(Tag(65_535), message.clone()),
+            Parcel::Message(Tag(0), Message::new()),
+            Parcel::Put(WindowNumber(9), u64::MAX, message),
+            Parcel::Failed("the disk is full".to_owned()),
+            Parcel::Ended,
+        ] {
+            assert_eq!(unpack(pack(parcel.clone())), Ok(Came::Parcel(parcel)));
+        }
+        assert_eq!(unpack(gone()), Ok(Came::Gone));
+    }
+
+    #[test]
+    fn whatever_comes_is_an_error_and_no_panic() {
+        for words in [vec![], vec![1], vec![0, 0], vec![99 << 16, 0], vec![FAILED << 16, 0]] {
+            assert!(unpack(words.clone()).is_err(), "{words:?}");
+        }
+    }
+}
