@@ -50,6 +50,12 @@ impl Inbox {
 
     /// A parcel of rank `from` is here.
     pub fn deliver(&self, from: usize, parcel: Parcel) {
+        self.put(from, parcel);
+        self.notify();
+    }
+
+    /// The same, of which nobody needs to be told.
+    pub(crate) fn put(&self, from: usize, parcel: Parcel) {
         let mut state = self.lock();
         match parcel {
             Parcel::Message(tag, message) => {
@@ -69,8 +75,6 @@ impl Inbox {
             Parcel::Failed(why) => state.breaks(Error::Failed { rank: from, why }),
             Parcel::Ended => state.ended[from] = true,
         }
-        drop(state);
-        self.notify();
     }
 
     /// Rank `rank` went without a word: nobody goes on.

@@ -146,6 +146,14 @@ impl<'a> Reader<'a> {
         (values.len() == count).then_some(values).ok_or(Malformed::Section { section, bytes })
     }
 
+    /// Passes over so many sections.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn skip(&mut self, sections: usize) -> Result<(), Malformed> {
+        (0..sections).try_for_each(|_| self.take::<u8>().map(|_| ()))
+    }
+
     /// Nothing is left.
     ///
     /// # Errors
@@ -183,6 +191,10 @@ mod tests {
         assert_eq!(reader.take::<u32>(), Ok(&[1, 2, 3][..]));
         assert_eq!(reader.take::<f32>(), Ok(&[0.5][..]));
         assert_eq!(reader.end(), Ok(()));
+        let mut reader = message.reader();
+        assert_eq!(reader.skip(1), Ok(()));
+        assert_eq!(reader.take::<f32>(), Ok(&[0.5][..]));
+        assert_eq!(message.reader().skip(3), Err(Malformed::Ends(2)));
     }
 
     #[test]

@@ -4,8 +4,7 @@
 //!            requester                          owner
 //!   ask      keys of a mini-batch, ahead ─────► plans the union
 //!   answer   pools, forward, backward ◄──────── weights, once the step before is over
-//!   sums     gradients by subtree ────────────► combines, updates rows
-//!   said     scores, dense gradients by subtree, to each rank its lanes: every rank to every rank
+//!   said     scores, gradients by subtree ────► combines those of its rows, of its lanes
 //!   summed   dense gradients of its lanes: every rank to every rank
 //! ```
 
@@ -15,13 +14,12 @@ use stepwell_fabric::Tag;
 pub(crate) const ASK: Tag = Tag(1);
 /// Weights of rows for who asked for them: all-to-all.
 pub(crate) const ANSWER: Tag = Tag(2);
-/// Sums of rows' gradients for their owners: all-to-all.
-pub(crate) const SUMS: Tag = Tag(3);
-/// Scores, and sums of dense gradients for who sums these lanes: all-to-all.
-pub(crate) const SAID: Tag = Tag(4);
+/// Scores, sums of dense gradients for who sums these lanes, sums of rows' gradients for their
+/// owners: all-to-all.
+pub(crate) const SAID: Tag = Tag(3);
 /// Dense gradients, summed: all-gather.
-pub(crate) const SUMMED: Tag = Tag(5);
+pub(crate) const SUMMED: Tag = Tag(4);
 /// What each rank has of the model, for its digest: all-gather.
-pub(crate) const DIGEST: Tag = Tag(6);
+pub(crate) const DIGEST: Tag = Tag(5);
 /// Before a rank ends: barrier.
-pub(crate) const END: Tag = Tag(7);
+pub(crate) const END: Tag = Tag(6);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pulp::Arch;
-use stepwell_fabric::{Error, Message};
+use stepwell_fabric::{Error, Message, Reader};
 use stepwell_mem::Occurrence;
 
 use super::blocks::Blocks;
@@ -103,8 +103,8 @@ impl EmbeddingBags {
         WorkingRows { tables: self.rows_in(parts, groups), groups, trains: true }
     }
 
-    /// Ends a step as [`EmbeddingBags::apply`] does, by the sums that all ranks sent; `blocks` are
-    /// those of the whole mini-batch.
+    /// Ends a step as [`EmbeddingBags::apply`] does, by the sums that all ranks sent, which end
+    /// what is to be read; `blocks` are those of the whole mini-batch.
     ///
     /// # Errors
     /// Names the rank whose message makes no sense; no row was updated then.
@@ -114,16 +114,16 @@ impl EmbeddingBags {
     pub fn apply_sums(
         &mut self,
         rows: &mut WorkingRows<'_>,
-        messages: &[Message],
+        mut readers: Vec<Reader<'_>>,
         blocks: Blocks,
         laps: &dyn Laps,
     ) -> Result<(), Error> {
-        let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
+        let count = readers.len();
         let mut all = Vec::with_capacity(rows.tables.len());
         for table in &rows.tables {
             let mut ranks = Vec::with_capacity(readers.len());
             for (rank, reader) in readers.iter_mut().enumerate() {
-                let own = blocks.of_rank(rank, messages.len());
+                let own = blocks.of_rank(rank, count);
                 let asked = (table.askers.range(rank).len(), table.width());
                 let sums = RankSums::read(reader, asked, own);
                 ranks.push(sums.map_err(|why| Error::malformed(rank, why))?);

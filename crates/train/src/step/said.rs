@@ -1,11 +1,11 @@
-//! What a rank says of its blocks when it has computed them: losses, scores, and sums of the dense
-//! part's gradients by subtree, to each rank those of its lanes.
+//! What a rank says of its blocks when it has computed them: losses, scores, and sums of gradients
+//! by subtree, to each rank those of its lanes of the dense part and of its rows.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 use stepwell_engine::Blocks;
-use stepwell_fabric::{Error, Malformed, Message};
+use stepwell_fabric::{Error, Malformed, Message, Reader};
 use stepwell_nn::{tree_sum, tree_sum_of_subtrees, tree_sum_values};
 
 use super::dense::LANES;
@@ -16,6 +16,19 @@ use crate::batch::Examples;
 /// Lanes of a parameter vector of `count` that rank `rank` of `ranks` sums.
 pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usize> {
     count * rank / ranks..count * (rank + 1) / ranks
+}
+
+/// Sections that [`Said`] adds.
+const SECTIONS: usize = 5;
+
+/// A reader of what a rank with blocks `own` said, behind its dense gradients.
+pub(super) fn row_sums(
+    message: &Message,
+    own: Blocks,
+) -> std::result::Result<Reader<'_>, Malformed> {
+    let mut reader = message.reader();
+    reader.skip(SECTIONS + own.subtrees().count())?;
+    Ok(reader)
 }
 
 /// What a rank says to every rank alike.
@@ -90,7 +103,9 @@ impl Scored {
                 let sum = reader.take_exactly(lanes.unwrap_or(0)).map_err(wrong)?;
                 subtrees.push((own.first() + subtree.start, sum));
             }
-            reader.end().map_err(wrong)?;
+            if lanes.is_none() {
+                reader.end().map_err(wrong)?;
+            }
         }
         let (loss, probability) = (tree_sum_values(&losses), tree_sum_values(&probabilities));
         self.sums = Scores { loss, probability };

@@ -19,7 +19,7 @@ use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
 use stepwell_fabric::{Fabric, Message};
 
 use super::dense::{DenseUpdate, Summed};
-use super::said::{Said, Scored, lanes_of};
+use super::said::{Said, Scored, lanes_of, row_sums};
 use super::{RowLaps, Trainer};
 use crate::batch::{MiniBatch, Shared};
 use crate::{Error, Result, talk};
@@ -40,10 +40,10 @@ enum Phase {
     Begin,
     /// Weights of the rows of this rank's examples.
     Answers(Awaited),
-    /// What all ranks say of their blocks; row gradients may come before it or after.
-    Said { of_rows: Option<Awaited>, said: Awaited },
-    /// Dense gradients, each lane summed by one of the ranks, and what is left of row gradients.
-    Summed { of_rows: Awaited, summed: Awaited },
+    /// What all ranks say of their blocks.
+    Said(Awaited),
+    /// Dense gradients, each lane summed by one of the ranks. Row gradients are in what was said.
+    Summed { said: Vec<Message>, summed: Awaited },
 }
 
 /// Messages of all ranks, some of which may have come.
@@ -66,11 +66,6 @@ impl Awaited {
         }
         Ok(!self.came.is_empty())
     }
-
-    /// Gives the memory of its messages back.
-    fn keep(self, fabric: &Fabric) {
-        self.came.into_iter().for_each(|message| fabric.keep(message));
-    }
 }
 
 /// What a poll of a shared step did.
@@ -87,6 +82,11 @@ pub(crate) enum Moved {
 impl Sharing {
     pub(super) fn new(fabric: Fabric, guests: Guests, stop: StopRequest) -> Self {
         Self { fabric, guests, stop, phase: Phase::Begin, scored: Scored::default() }
+    }
+
+    /// Gives memory of messages back.
+    fn keep(&self, messages: Vec<Message>) {
+        messages.into_iter().for_each(|message| self.fabric.keep(message));
     }
 
     /// An empty message for each rank.
@@ -120,37 +120,39 @@ impl Trainer {
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
+        // All work is done where the threads that compute are: one would be idle beside this one.
+        let pool = Arc::clone(&self.pool);
         sharing.phase = match phase {
-            Phase::Begin => Phase::Answers(self.answer(sharing, mini, groups)?),
+            Phase::Begin => Phase::Answers(pool.install(|| self.answer(sharing, mini, groups))?),
             Phase::Answers(mut answers) => {
                 if !answers.poll(&sharing.fabric)? {
                     sharing.phase = Phase::Answers(answers);
                     return Ok(Moved::Nowhere);
                 }
-                let next = self.compute(sharing, &answers.came, mini)?;
-                answers.keep(&sharing.fabric);
+                let next = pool.install(|| self.compute(sharing, &answers.came, mini))?;
+                sharing.keep(answers.came);
                 next
             }
-            Phase::Said { of_rows, mut said } => {
+            Phase::Said(mut said) => {
                 if !said.poll(&sharing.fabric)? {
-                    sharing.phase = Phase::Said { of_rows, said };
+                    sharing.phase = Phase::Said(said);
                     return Ok(Moved::Nowhere);
                 }
-                let summed = self.hear(sharing, &said.came, mini)?;
-                said.keep(&sharing.fabric);
-                let (Some(of_rows), Some(summed)) = (of_rows, summed) else {
+                let summed = pool.install(|| self.hear(sharing, &said.came, mini))?;
+                let Some(summed) = summed else {
+                    sharing.keep(said.came);
                     return Ok(Moved::ToTheEnd);
                 };
-                Phase::Summed { of_rows, summed }
+                Phase::Summed { said: said.came, summed }
             }
-            Phase::Summed { mut of_rows, mut summed } => {
-                if !of_rows.poll(&sharing.fabric)? || !summed.poll(&sharing.fabric)? {
-                    sharing.phase = Phase::Summed { of_rows, summed };
+            Phase::Summed { said, mut summed } => {
+                if !summed.poll(&sharing.fabric)? {
+                    sharing.phase = Phase::Summed { said, summed };
                     return Ok(Moved::Nowhere);
                 }
-                self.update_shared((&of_rows.came, &summed.came), mini, groups)?;
-                of_rows.keep(&sharing.fabric);
-                summed.keep(&sharing.fabric);
+                pool.install(|| self.update_shared((&said, &summed.came), mini, groups))?;
+                sharing.keep(said);
+                sharing.keep(summed.came);
                 return Ok(Moved::ToTheEnd);
             }
         };
@@ -188,9 +190,11 @@ impl Trainer {
         }
         let rows = self.embeddings.visit(&mut parts, &sharing.guests);
         let scores = self.run_blocks(&mini.cargo, blocks, &rows, trains);
-        let mut of_rows = None;
+        let mut messages = sharing.messages();
+        let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo };
+        messages.iter_mut().for_each(|message| said.put(message, sharing.stop.is_made()));
         if trains {
-            let mut messages = sharing.messages();
+            self.put_dense(&mut messages, blocks);
             let columns = mini.cargo.labels.len() * self.embeddings.columns().count;
             let gradients = Gradients {
                 d_x: &self.d_x[..columns],
@@ -199,18 +203,11 @@ impl Trainer {
             };
             let routes = &mini.cargo.shared.routes;
             self.embeddings.sum_for_owners(&rows, (gradients, blocks), routes, &mut messages);
-            of_rows = Some(Awaited::new(AllToAll::start(&sharing.fabric, talk::SUMS, messages)?));
         }
         drop(rows);
         mini.cargo.shared.parts = parts;
-        let mut messages = sharing.messages();
-        let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo };
-        messages.iter_mut().for_each(|message| said.put(message, sharing.stop.is_made()));
-        if trains {
-            self.put_dense(&mut messages, blocks);
-        }
-        let said = Awaited::new(AllToAll::start(&sharing.fabric, talk::SAID, messages)?);
-        Ok(Phase::Said { of_rows, said })
+        let said = AllToAll::start(&sharing.fabric, talk::SAID, messages)?;
+        Ok(Phase::Said(Awaited::new(said)))
     }
 
     /// Hears what all ranks say of their blocks. Where they train, sums this rank's lanes of the
@@ -237,18 +234,19 @@ impl Trainer {
     /// Updates this rank's rows and the dense part by what all ranks sent.
     fn update_shared(
         &mut self,
-        (of_rows, summed): (&[Message], &[Message]),
+        (said, summed): (&[Message], &[Message]),
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<()> {
         let blocks = mini.cargo.shared.blocks.ok_or(Error::Panicked("batch"))?.of_all();
         let (count, ranks) = (self.parameters.values().len(), summed.len());
-        let mut gradient = Vec::with_capacity(ranks);
-        for (rank, message) in summed.iter().enumerate() {
+        let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
+        for (rank, (said, summed)) in said.iter().zip(summed).enumerate() {
+            let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
             let lanes = lanes_of(count, (rank, ranks));
-            let sum = message.reader().take_exactly::<f32>(lanes.len());
-            let sum = sum.map_err(|why| stepwell_fabric::Error::malformed(rank, why))?;
+            let sum = summed.reader().take_exactly::<f32>(lanes.len()).map_err(wrong)?;
             gradient.push((lanes.start, sum));
+            of_rows.push(row_sums(said, blocks.of_rank(rank, ranks)).map_err(wrong)?);
         }
         let step = self.optimizer.begin_step();
         let Self { embeddings, parameters, state, sums, profile, pool, .. } = self;
