@@ -26,6 +26,7 @@ usage: cargo xtask <command>
   fmt      formatting is rustfmt's
   clippy   no warning from clippy in any target
   test     unit, integration and documentation tests
+  mpi      ranks as processes, where MPI is installed
   twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
@@ -63,10 +64,11 @@ fn main() -> ExitCode {
 
 /// The steps a command stands for; `None` where there is no such command.
 fn steps(command: &str) -> Option<Vec<run::Step>> {
-    const CI: [run::Step; 7] = [
+    const CI: [run::Step; 8] = [
         ("fmt", run::fmt),
         ("clippy", run::clippy),
         ("test", run::test),
+        ("mpi", run::mpi),
         ("twin", run::twin),
         ("doc", run::doc),
         ("floors", floors::check),

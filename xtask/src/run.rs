@@ -41,6 +41,24 @@ pub(crate) fn test(root: &Path) -> Outcome {
     cargo(root, &["test", "--workspace"], &[])
 }
 
+/// Ranks over MPI, where it is installed.
+pub(crate) fn mpi(root: &Path) -> Outcome {
+    for (tool, option) in [("mpicc", "--version"), ("mpirun", "--version")] {
+        if let Err(why) = output(Command::new(tool).arg(option)) {
+            println!(
+                "skipped: {tool}: {} (Debian: apt-get install libopenmpi-dev openmpi-bin \
+                 libclang-dev)",
+                why.lines().next().unwrap_or_default()
+            );
+            return Ok(());
+        }
+    }
+    let fabric = ["--package", "stepwell-fabric", "--features", "mpi"];
+    let lints = ["--all-targets", "--", "-D", "warnings"];
+    cargo(root, &[&["clippy"][..], &fabric, &lints].concat(), &[])?;
+    cargo(root, &[&["test"][..], &fabric].concat(), &[])
+}
+
 pub(crate) fn doc(root: &Path) -> Outcome {
     cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
 }

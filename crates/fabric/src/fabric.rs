@@ -61,6 +61,11 @@ impl Fabric {
         self.inbox.keep(message);
     }
 
+    /// Keeps memory of messages that were taken of so many bytes at most, for others.
+    pub fn keep_at_most(&self, bytes: usize) {
+        self.inbox.keep_at_most(bytes);
+    }
+
     /// Starts to send `message` to rank `to`, which may be this one: then it is there at once, and
     /// nobody is woken by it.
     ///

@@ -17,7 +17,15 @@ pub const SPARES_MAX: usize = 64;
 pub struct Inbox {
     state: Mutex<State>,
     waiters: Mutex<Vec<Weak<Events>>>,
-    spares: Mutex<Vec<Message>>,
+    spares: Mutex<Spares>,
+}
+
+/// Memory of messages that were taken.
+#[derive(Debug)]
+struct Spares {
+    messages: Vec<Message>,
+    bytes: usize,
+    bytes_max: usize,
 }
 
 #[derive(Debug)]
@@ -40,7 +48,8 @@ impl Inbox {
             ended: vec![false; size],
             broken: None,
         };
-        let (waiters, spares) = (Mutex::default(), Mutex::default());
+        let spares = Spares { messages: Vec::new(), bytes: 0, bytes_max: usize::MAX };
+        let (waiters, spares) = (Mutex::default(), Mutex::new(spares));
         Arc::new(Self { state: Mutex::new(state), waiters, spares })
     }
 
@@ -136,16 +145,30 @@ impl Inbox {
 
     /// Memory for a message, which is empty.
     pub fn spare(&self) -> Message {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        let mut spares = self.spares();
+        let message = spares.messages.pop().unwrap_or_default();
+        spares.bytes -= message.capacity();
+        message
     }
 
-    /// Keeps the memory of a message for another one.
+    /// Keeps the memory of a message for another one, where there is room.
     pub fn keep(&self, mut message: Message) {
         message.clear();
-        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
-        if spares.len() < SPARES_MAX && message.capacity() > 0 {
-            spares.push(message);
+        let (mut spares, bytes) = (self.spares(), message.capacity());
+        let fits = spares.bytes + bytes <= spares.bytes_max;
+        if spares.messages.len() < SPARES_MAX && bytes > 0 && fits {
+            spares.bytes += bytes;
+            spares.messages.push(message);
         }
+    }
+
+    /// Keeps memory of so many bytes at most.
+    pub(crate) fn keep_at_most(&self, bytes: usize) {
+        self.spares().bytes_max = bytes;
+    }
+
+    fn spares(&self) -> MutexGuard<'_, Spares> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -65,6 +65,8 @@ impl Message {
         let bytes = count * size_of::<T>();
         self.words.push(bytes as u64);
         let start = self.words.len();
+        // A message has few sections, and its memory is bounded by what they take.
+        self.words.reserve_exact(bytes.div_ceil(WORD));
         self.words.resize(start + bytes.div_ceil(WORD), 0);
         let section = bytemuck::cast_slice_mut(&mut self.words[start..]);
         bytemuck::cast_slice_mut::<u8, T>(&mut section[..bytes])

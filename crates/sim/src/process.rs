@@ -106,6 +106,7 @@ impl Launch<'_> {
             };
             let driver = Arc::clone(&driver);
             let machine = Machine {
+                ranks: None,
                 clock,
                 pace: Arc::new(FullSpeed),
                 driver,

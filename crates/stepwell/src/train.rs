@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
+use stepwell_base::{ByteCount, counted};
 use stepwell_bench::Limits;
 use stepwell_disk::OpenFiles;
 use stepwell_engine::Placement;
@@ -110,7 +111,7 @@ pub(crate) fn plan(args: &ConfigArgs) -> Result<(), Failure> {
     config.check()?;
     settings::idle_notes(&chosen, &config).iter().for_each(say::note);
     let capacity = stepwell_train::plan(&config).map_err(|error| error.to_string())?;
-    plan_of(&capacity).say()
+    plan_of(&capacity, config.ranks).say()
 }
 
 /// What surrounds a run on the command line.
@@ -120,6 +121,7 @@ pub(crate) fn surroundings(
     progress: Arc<Progress>,
     stop: StopRequest,
 ) -> Surroundings {
+    let ranks = config.ranks;
     Surroundings {
         observer: progress,
         machine: Machine::default(),
@@ -129,14 +131,20 @@ pub(crate) fn surroundings(
         digest: true,
         placement,
         settings: settings::to_json(config),
-        on_plan: Arc::new(|capacity| say!("{}", plan_of(capacity).text().trim_end())),
+        on_plan: Arc::new(move |capacity| say!("{}", plan_of(capacity, ranks).text().trim_end())),
         on_note: Arc::new(|note| say!("{note}")),
     }
 }
 
-fn plan_of(capacity: &Capacity) -> Page {
+/// The plan of a rank, and the sum of all where there are several.
+fn plan_of(capacity: &Capacity, ranks: usize) -> Page {
     let mut page = Page::default();
-    put!(page, "memory at most:\n{}", capacity.budget);
+    let whose = if ranks > 1 { " of each rank" } else { "" };
+    put!(page, "memory at most{whose}:\n{}", capacity.budget);
+    if ranks > 1 {
+        let all = ByteCount(capacity.budget.total().saturating_mul(ranks as u64)).to_string();
+        put!(page, "  {:<22}{all:>12}  {ranks} ranks", "all ranks");
+    }
     let open = OpenFiles::of_process().stats().bound;
     let why = "of the stores (ulimit -n); more only while all are in use";
     put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
@@ -150,11 +158,14 @@ fn headline(config: &Config) -> String {
     };
     let kind = settings::find("model.kind").map(|setting| setting.get(config));
     let kind = kind.unwrap_or_default();
+    let threads = match config.ranks {
+        1 => counted(config.threads as u64, "thread"),
+        ranks => format!("{ranks} ranks of {}", counted(config.threads as u64, "thread")),
+    };
     format!(
-        "training {} (dim {}) on {data}, {} threads",
+        "training {} (dim {}) on {data}, {threads}",
         kind.as_str().unwrap_or_default(),
         config.model.dim,
-        config.threads
     )
 }
 

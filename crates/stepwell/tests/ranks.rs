@@ -1,7 +1,5 @@
 //! Several ranks from outside: the same model, the same messages, one exit status.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use std::time::{Duration, Instant};

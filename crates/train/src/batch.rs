@@ -97,6 +97,13 @@ pub(crate) struct MiniBatchBytes {
 }
 
 impl MiniBatchBytes {
+    /// Those where ranks share mini-batches: what a rank's examples ask for, and what all ranks ask
+    /// of it, be it all of their keys, and how often each occurs.
+    pub(crate) fn shared(self) -> Self {
+        let (known, planned) = (2 * self.known + self.gathered, 2 * self.planned);
+        Self { known, planned, gathered: self.gathered }
+    }
+
     /// Those of `examples` examples with so many dense features.
     pub(crate) fn new(examples: u64, dense: u64, features: &Features) -> Self {
         let known = examples * (dense + 2) * size_of::<f32>() as u64;

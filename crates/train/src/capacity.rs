@@ -10,6 +10,7 @@ use stepwell_nn::Auc;
 use stepwell_settings::Config;
 
 use crate::batch::MiniBatchBytes;
+use crate::exchange::Exchange;
 use crate::models::{Model, named};
 use crate::step::Trainer;
 use crate::{Error, Result};
@@ -79,10 +80,12 @@ impl Capacity {
     fn check_room(&self, wanted: &Wanted<'_>) -> Result<()> {
         let bounds = self.budget.bounds();
         let mapped = bounds.iter().filter(|bound| bound.name == TierPlan::ROWS_IN_MEMORY);
+        // All ranks are threads of this process.
+        let ranks = wanted.config.ranks as u64;
         let wants = Wants {
-            bytes: self.budget.total(),
-            mapped: mapped.map(|bound| bound.bytes).sum(),
-            threads: self.threads(wanted.config),
+            bytes: self.budget.total().saturating_mul(ranks),
+            mapped: mapped.map(|bound| bound.bytes).sum::<u64>().saturating_mul(ranks),
+            threads: self.threads(wanted.config) * ranks,
         };
         let Some(why) = room::lacks(&wants) else { return Ok(()) };
         let largest = bounds.iter().max_by_key(|bound| bound.bytes);
@@ -106,6 +109,9 @@ impl Capacity {
         self.tiers.add_rows(&load, &mut budget);
         self.add_reading(&mut budget, wanted)?;
         self.add_batches(&mut budget, wanted);
+        if wanted.config.ranks > 1 {
+            Exchange::of(wanted.config, wanted.model).add_bounds(&mut budget);
+        }
         self.tiers.add_planning(&load, &mut budget);
         self.add_training(&mut budget, wanted, &load)?;
         budget.add("code and allocator", ALLOWANCE_BYTES, "fixed");
@@ -139,7 +145,10 @@ impl Capacity {
     fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
         let (batch, dense) = (config.batch() as u64, wanted.schema.dense as u64);
-        let bytes = MiniBatchBytes::new(batch, dense, wanted.model.features());
+        let mut bytes = MiniBatchBytes::new(batch, dense, wanted.model.features());
+        if config.ranks > 1 {
+            bytes = bytes.shared();
+        }
         // Planned, and coming back.
         let planned = config.pipeline.lookahead + 3 + SPARES;
         // Being cut, queued, known.
@@ -234,6 +243,7 @@ fn mend(bound: &str) -> &'static str {
         "scores" => "synth.examples, or the data",
         "reading" | "source" => "threads",
         "data cache" => "data.skip_max, or leave data.cache out",
+        Exchange::ROWS_OF_OTHERS | Exchange::MESSAGES => "data.mini_batch, model.dim or ranks",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
         "admission" => "rows.sketch",
         "rows harvested" => "tiers.harvest",

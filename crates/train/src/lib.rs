@@ -8,6 +8,7 @@
 mod batch;
 mod capacity;
 mod error;
+mod exchange;
 mod features;
 mod machine;
 mod metrics;

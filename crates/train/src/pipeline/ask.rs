@@ -18,7 +18,7 @@ use crate::batch::{Item, MiniBatch, Shared};
 use crate::{Error, Result, talk};
 
 /// Mini-batches that wait for what other ranks ask: their messages never fill an inbox.
-const ASKS: usize = 8;
+pub(crate) const ASKS: usize = 8;
 
 pub(super) struct AskStage {
     fabric: Fabric,

@@ -30,6 +30,7 @@ use stepwell_engine::{
 };
 use stepwell_fabric::Fabric;
 
+pub(crate) use self::ask::ASKS;
 use self::ask::AskStage;
 use self::batch::{BatchEnds, BatchStage, Cut};
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};

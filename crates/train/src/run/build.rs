@@ -10,6 +10,7 @@ use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
 
 use super::Surroundings;
 use crate::capacity::{BLOCK_BYTES, Capacity, Wanted};
+use crate::exchange::Exchange;
 use crate::machine::{Ranks, RowPlaces};
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
@@ -108,6 +109,7 @@ pub(super) fn build(
         let examples = blocks.of_rank(fabric.rank(), fabric.size()).place().len();
         let rows = trainer.model().features().ids_by_table();
         let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
+        fabric.keep_at_most(Exchange::of(config, trainer.model()).kept() as usize);
         trainer.share(fabric.clone(), &rows, stop.clone())?;
     }
     if let Some(checkpoint) = from {

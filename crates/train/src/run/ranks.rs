@@ -164,18 +164,16 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
 /// comes before what others say of it.
 fn merge(outcomes: Vec<Result<Report>>) -> Result<Report> {
     let (mut reports, mut failed, mut told) = (Vec::new(), None, None);
-    for (rank, outcome) in outcomes.into_iter().enumerate() {
+    for outcome in outcomes {
         match outcome {
             Ok(report) => reports.push(report),
             Err(error @ Error::Fabric(_)) => told = told.or(Some(error)),
-            Err(error) => failed = failed.or(Some((rank, error))),
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
-    if let Some((_, error)) = failed {
-        return Err(error);
-    }
-    told.map_or(Ok(()), Err)?;
-    let by_rank = reports.iter().map(RankReport::of).collect();
+    failed.or(told).map_or(Ok(()), Err)?;
+    let by_rank: Vec<RankReport> = reports.iter().map(RankReport::of).collect();
+    let budget_bytes = by_rank.iter().map(|rank| rank.budget_bytes).sum();
     let first = reports.into_iter().next().ok_or(Error::Panicked("rank"))?;
-    Ok(Report { by_rank, ..first })
+    Ok(Report { by_rank, budget_bytes, ..first })
 }
