@@ -22,6 +22,8 @@ struct State {
     /// By sender and receiver. // (ranks, ranks)
     ways: Vec<VecDeque<Parcel>>,
     dead: Vec<bool>,
+    /// Whether nothing waits to be delivered any more.
+    at_once: bool,
 }
 
 impl Post {
@@ -29,7 +31,7 @@ impl Post {
     pub fn new(size: usize) -> (Arc<Self>, Vec<Fabric>) {
         let inboxes: Vec<_> = (0..size).map(|_| Inbox::new(size)).collect();
         let ways = (0..size * size).map(|_| VecDeque::new()).collect();
-        let state = Mutex::new(State { ways, dead: vec![false; size] });
+        let state = Mutex::new(State { ways, dead: vec![false; size], at_once: false });
         let post = Arc::new(Self { inboxes, state });
         let end = |from| {
             let carrier = Sender { from, post: Arc::clone(&post) };
@@ -58,6 +60,12 @@ impl Post {
         let (from, to) = (way / self.inboxes.len(), way % self.inboxes.len());
         parcel.into_iter().for_each(|parcel| self.inboxes[to].deliver(from, parcel));
         true
+    }
+
+    /// Delivers all parcels that are under way, and those to come as they are sent.
+    pub fn deliver_at_once(&self) {
+        self.lock().at_once = true;
+        while self.deliver(|_| 0) {}
     }
 
     /// Parcels under way.
@@ -94,6 +102,11 @@ impl Carrier for Sender {
         let (mut state, size) = (self.post.lock(), self.post.inboxes.len());
         if !state.dead[self.from] && !state.dead[to] {
             state.ways[self.from * size + to].push_back(parcel);
+        }
+        let at_once = state.at_once;
+        drop(state);
+        if at_once {
+            self.post.deliver_at_once();
         }
         Ok(None)
     }

@@ -91,6 +91,11 @@ impl Case {
         &self.traits
     }
 
+    /// Threads that compute, so many of them.
+    pub(crate) fn pool(&self, threads: usize) -> &Arc<ThreadPool> {
+        &self.pools[threads - 1]
+    }
+
     /// The job.
     pub fn job(&self) -> &Job {
         &self.job

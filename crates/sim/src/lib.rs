@@ -28,6 +28,7 @@
 mod dice;
 mod quiet;
 
+mod conductor;
 mod scheduler;
 mod styles;
 
@@ -47,6 +48,7 @@ mod case;
 mod finding;
 mod judge;
 mod process;
+mod ranks;
 mod search;
 mod tally;
 
@@ -56,6 +58,7 @@ pub use finding::Finding;
 pub use job::{Examples, Job, Length};
 pub use oracle::{Checker, Oracle, Reads, Recorder, When};
 pub use process::{Disks, Exit, Launch};
+pub use ranks::RanksTally;
 pub use scheduler::{Log, Scheduler, Trouble};
 pub use search::{Found, run_job, search};
 pub use shape::Shape;

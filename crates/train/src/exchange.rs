@@ -33,7 +33,7 @@ impl Exchange {
     pub(crate) fn of(config: &Config, model: &Model) -> Self {
         let (ranks, all) = (config.ranks, config.data.mini_batch);
         let blocks = Blocks::new(all, config.model.blocks);
-        let of_rank = |rank| blocks.of_rank(rank, ranks).place().len();
+        let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
         let own = (0..ranks).map(of_rank).max().unwrap_or(all);
         let subtrees = Blocks::subtrees_max(config.model.blocks, ranks) as u64;
         let ids = model.features().ids_by_table();

@@ -61,8 +61,13 @@ impl Request {
     /// The occurrences of bag `bag`.
     #[inline]
     pub fn occurrences(&self, bag: usize) -> Range<usize> {
-        let start = if bag == 0 { 0 } else { self.ends[bag - 1] as usize };
-        start..self.ends[bag] as usize
+        self.occurrences_before(bag)..self.ends[bag] as usize
+    }
+
+    /// Where the occurrences of bag `bag` begin, or those of all bags end.
+    #[inline]
+    pub(crate) fn occurrences_before(&self, bag: usize) -> usize {
+        if bag == 0 { 0 } else { self.ends[bag - 1] as usize }
     }
 
     /// Whether rows are multiplied before they are added.

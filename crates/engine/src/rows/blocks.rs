@@ -63,6 +63,12 @@ impl Blocks {
         self.start_in_all(self.first)..self.start_in_all(self.end)
     }
 
+    /// The most examples that these blocks have of a mini-batch that is no larger: a shorter one
+    /// may have more of them here than this one.
+    pub fn examples_max(&self) -> usize {
+        (self.examples * self.count()).div_ceil(self.all)
+    }
+
     fn start_in_all(&self, block: usize) -> usize {
         self.examples * block / self.all
     }
@@ -131,6 +137,10 @@ mod tests {
                     for (number, range) in blocks.enumerate() {
                         assert_eq!(range.len(), whole.range(own.first() + number).len());
                         covered.extend(range.map(|example| own.place().start + example));
+                    }
+                    for shorter in 0..=examples {
+                        let of = Blocks::new(shorter, count).of_rank(rank, ranks);
+                        assert!(of.place().len() <= own.examples_max());
                     }
                     let subtrees: Vec<usize> = own.subtrees().flatten().collect();
                     assert!(subtrees.iter().copied().eq(0..own.count()), "{subtrees:?}");

@@ -43,12 +43,8 @@ pub(super) fn bytes(bags: &EmbeddingBags, rows: &WorkingRows<'_>, range: Range<u
     let tables = bags.tables.iter().zip(&rows.tables).zip(&bags.columns.of_fields);
     let lanes = tables.map(|((table, rows), fields)| {
         let fields = fields.len();
-        let first = rows.request.occurrences(range.start * fields).start;
-        let end = match range.is_empty() {
-            true => first,
-            false => rows.request.occurrences(range.end * fields - 1).end,
-        };
-        (end - first) * table.weight_lanes()
+        let before = |example: usize| rows.request.occurrences_before(example * fields);
+        (before(range.end) - before(range.start)) * table.weight_lanes()
     });
     ((lanes.sum::<usize>() + range.len() * bags.columns.count) * size_of::<f32>()) as u64
 }
@@ -97,7 +93,7 @@ impl<'a> Place<'a> {
         let of_occurrences = &request.occurrence_rows[..];
         let fields = of_table.len();
         let mut ends = request.ends[range.start * fields..range.end * fields].iter();
-        let mut occurrence = request.occurrences(range.start * fields).start;
+        let mut occurrence = request.occurrences_before(range.start * fields);
         for (example, first_order) in first_order.iter_mut().enumerate() {
             // A model of first-order weights alone has rows of no column.
             let row_of_x = &mut x[example * width..(example + 1) * width];

@@ -75,14 +75,16 @@ impl std::fmt::Debug for Surroundings {
     }
 }
 
-/// Trains as `config` says, and evaluates.
+/// Trains as `config` says, and evaluates: all of its ranks as threads of this process, or the one
+/// that this machine is.
 ///
 /// # Errors
 /// Everything that the user can mend, and I/O errors.
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
-    let report = match config.ranks {
-        1 => run(config, around),
-        _ => ranks::train(config, around),
+    let report = match &around.machine.ranks {
+        Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
+        None if config.ranks > 1 => ranks::train(config, around),
+        None => run(config, around),
     };
     report.map_err(interrupted)
 }

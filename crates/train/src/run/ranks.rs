@@ -55,7 +55,7 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
 }
 
 /// Runs one rank, and tells the others how it ended.
-fn run_rank(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Report> {
+pub(super) fn run_rank(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Report> {
     let tells = Tells(fabric);
     let report = run(config, around).inspect_err(|error| fabric.fail(&error.to_string()))?;
     // Nobody ends while others still poll for what it might send.

@@ -1,0 +1,56 @@
+//! Jobs that several ranks train, under schedules in which messages are late and pairs of ranks
+//! overtake each other: the model is that of one rank in memory.
+//!
+//! `STEPWELL_SIM_SEED=n` replays one schedule.
+
+use stepwell_base::rules::Rules;
+use stepwell_sim::{Case, Dice, RanksTally, SCHEDULES_PER_JOB, Shape, pools};
+
+/// Jobs, and schedules of each.
+const JOBS: u64 = 60;
+const JOBS_LONG: u64 = 600;
+const SCHEDULES: u64 = 4;
+
+/// Runs the schedule `seed` of `case`; none where one rank alone can have the job.
+fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
+    let mut dice = Dice::new(seed, "ranks");
+    let blocks = case.job().config.model.blocks as u64;
+    if blocks < 2 || case.oracle().full.is_some() {
+        return;
+    }
+    let ranks = dice.within(2, blocks) as usize;
+    let shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
+    case.with_ranks(&shape, (ranks, seed), Rules::default(), tally)
+        .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"));
+}
+
+#[test]
+fn ranks_train_the_same_model_whatever_the_network_does() {
+    let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
+    if let Ok(seed) = std::env::var("STEPWELL_SIM_SEED") {
+        let seed = seed.parse().unwrap();
+        return run(&Case::of(seed, &pools).unwrap(), seed, &mut tally);
+    }
+    let long = std::env::var_os("STEPWELL_LONG").is_some();
+    for job in 0..if long { JOBS_LONG } else { JOBS } {
+        let first = job * SCHEDULES_PER_JOB;
+        let case = Case::of(first, &pools).unwrap();
+        (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
+    }
+    println!("{tally:?}");
+    assert!(tally.runs > JOBS && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
+}
+
+#[test]
+fn a_schedule_of_ranks_is_the_same_every_time() {
+    let pools = pools().unwrap();
+    let of = || {
+        let mut tally = RanksTally::default();
+        for job in 0..6 {
+            let seed = job * SCHEDULES_PER_JOB;
+            run(&Case::of(seed, &pools).unwrap(), seed, &mut tally);
+        }
+        tally
+    };
+    assert_eq!(of(), of());
+}
