@@ -113,7 +113,7 @@ fn ours() {
         if messages.iter().all(|message| message.bytes() != bytes + 8) {
             messages.drain(..).for_each(|message| fabric.keep(message));
             let message = |peer| {
-                let mut message = fabric.message();
+                let mut message = fabric.message_of(bytes + 8);
                 if peer != fabric.rank() {
                     message.room::<u8>(bytes).fill(1);
                 }

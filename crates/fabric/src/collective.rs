@@ -63,7 +63,7 @@ impl Collective for AllToAll {
 /// When some rank is gone.
 pub fn all_gather(fabric: &Fabric, tag: Tag, message: Message) -> Result<AllToAll> {
     for distance in 1..fabric.size() {
-        let mut copy = fabric.message();
+        let mut copy = fabric.message_of(message.bytes());
         copy.copy_from(&message);
         fabric.send((fabric.rank() + distance) % fabric.size(), tag, copy)?;
     }
@@ -133,7 +133,7 @@ impl Collective for Broadcast {
         let mut bit = lowest / 2;
         while bit > 0 {
             if distance + bit < size {
-                let mut copy = fabric.message();
+                let mut copy = fabric.message_of(message.bytes());
                 copy.copy_from(&message);
                 fabric.send((self.root + distance + bit) % size, self.tag, copy)?;
             }

@@ -53,7 +53,12 @@ impl Fabric {
 
     /// Memory for a message.
     pub fn message(&self) -> Message {
-        self.inbox.spare()
+        self.message_of(1)
+    }
+
+    /// Memory for a message of about so many bytes.
+    pub fn message_of(&self, bytes: usize) -> Message {
+        self.inbox.spare(bytes)
     }
 
     /// Takes back the memory of a message.
@@ -98,7 +103,7 @@ impl Fabric {
     /// # Errors
     /// As [`Fabric::send`].
     pub fn put(&self, to: usize, window: WindowNumber, offset: usize, bytes: &[u8]) -> Result<()> {
-        let mut message = self.message();
+        let mut message = self.message_of(bytes.len());
         message.put(bytes);
         self.carry(to, Parcel::Put(window, offset as u64, message))
     }
@@ -109,6 +114,14 @@ impl Fabric {
     /// When it is not open.
     pub fn look<R>(&self, window: WindowNumber, at: impl FnOnce(&mut [u8]) -> R) -> R {
         self.inbox.look(window, at)
+    }
+
+    /// Whether ranks can go on together.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    pub fn check(&self) -> Result<()> {
+        self.inbox.check()
     }
 
     /// `events` are told of all that arrives, as long as anybody has them.

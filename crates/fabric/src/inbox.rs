@@ -143,10 +143,18 @@ impl Inbox {
         waiters.iter().for_each(|events| events.notify());
     }
 
-    /// Memory for a message, which is empty.
-    pub fn spare(&self) -> Message {
+    /// Memory for a message, which is empty: the least that has so many bytes, so that small
+    /// messages do not take that of large ones; new where there is none, and up to an eighth more
+    /// than that, so that it fits the next one, too.
+    pub fn spare(&self, bytes: usize) -> Message {
         let mut spares = self.spares();
-        let message = spares.messages.pop().unwrap_or_default();
+        let all = spares.messages.iter().enumerate();
+        let fit = all.filter(|(_, message)| message.capacity() >= bytes);
+        let Some((place, _)) = fit.min_by_key(|(_, message)| message.capacity()) else {
+            let eighth = (bytes / 8).next_power_of_two().max(64);
+            return Message::with_capacity(bytes.next_multiple_of(eighth));
+        };
+        let message = spares.messages.swap_remove(place);
         spares.bytes -= message.capacity();
         message
     }

@@ -19,6 +19,11 @@ impl Message {
         Self::default()
     }
 
+    /// An empty one with memory for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { words: Vec::with_capacity(bytes.div_ceil(WORD)) }
+    }
+
     /// One of these words, as [`Message::words`] gave them.
     pub fn from_words(words: Vec<u64>) -> Self {
         Self { words }
@@ -51,7 +56,9 @@ impl Message {
 
     /// Makes it equal to `other`, in the memory that it has.
     pub fn copy_from(&mut self, other: &Self) {
-        self.words.clone_from(&other.words);
+        self.words.clear();
+        self.words.reserve_exact(other.words.len());
+        self.words.extend_from_slice(&other.words);
     }
 
     /// Adds a section of `values`.
@@ -63,10 +70,10 @@ impl Message {
     pub fn room<T: Pod>(&mut self, count: usize) -> &mut [T] {
         assert!(align_of::<T>() <= WORD, "values of a message are aligned as words are");
         let bytes = count * size_of::<T>();
+        // A message has few sections, and its memory is bounded by what they take.
+        self.words.reserve_exact(1 + bytes.div_ceil(WORD));
         self.words.push(bytes as u64);
         let start = self.words.len();
-        // A message has few sections, and its memory is bounded by what they take.
-        self.words.reserve_exact(bytes.div_ceil(WORD));
         self.words.resize(start + bytes.div_ceil(WORD), 0);
         let section = bytemuck::cast_slice_mut(&mut self.words[start..]);
         bytemuck::cast_slice_mut::<u8, T>(&mut section[..bytes])

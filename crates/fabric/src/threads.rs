@@ -27,7 +27,7 @@ impl Carrier for Threads {
     fn carry(&self, to: usize, parcel: Parcel) -> Result<Option<Message>> {
         let inbox = &self.inboxes[to];
         let copy = |message: &Message| {
-            let mut copy = inbox.spare();
+            let mut copy = inbox.spare(message.bytes());
             copy.copy_from(message);
             copy
         };

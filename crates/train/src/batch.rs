@@ -70,7 +70,7 @@ pub(crate) struct Shared {
 
 impl Cargo for Examples {
     fn examples(&self) -> usize {
-        self.labels.len()
+        self.shared.blocks.map_or(self.labels.len(), |blocks| blocks.examples_of_all())
     }
 
     fn clear(&mut self) {

@@ -101,7 +101,9 @@ impl Capacity {
     /// Threads that a run starts: those that parse and compute, one for each other stage, and one
     /// for each store, which merges segments.
     fn threads(&self, config: &Config) -> u64 {
-        2 * config.threads as u64 + OTHER_STAGES + self.tiers.groups.len() as u64
+        // A rank has a thread of its own, and one more stage.
+        let of_rank = if config.ranks > 1 { 2 } else { 0 };
+        2 * config.threads as u64 + OTHER_STAGES + of_rank + self.tiers.groups.len() as u64
     }
 
     fn add_bounds(&mut self, wanted: &Wanted<'_>) -> Result<()> {

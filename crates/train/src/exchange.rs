@@ -53,7 +53,8 @@ impl Exchange {
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
         Self {
             guests: Guests::bytes_max(model.tables(), &rows),
-            messages: asks + answers + sums + rest,
+            // Memory for a message may have an eighth more.
+            messages: (asks + answers + sums + rest) / 8 * 9,
             scratch: of(all, &|_| 12) + of(own, &|_| 5) + Grouper::bytes_max(of(all, &|_| 1)),
         }
     }

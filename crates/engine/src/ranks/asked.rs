@@ -32,7 +32,7 @@ impl Askers {
 }
 
 /// Whether owners count how often keys of `table` occur.
-fn counts(table: &TableSpec) -> bool {
+pub(super) fn counts(table: &TableSpec) -> bool {
     table.life.is_some()
 }
 
@@ -48,13 +48,11 @@ pub fn put_ask(
     if !counts(table) {
         return message.put::<u32>(&[]);
     }
-    let mut occurs = vec![0u32; request.distinct.len()];
-    request.occurrence_rows.iter().for_each(|row| occurs[*row as usize] += 1);
     let of_owner = message.room(routes.of(owner).len());
     of_owner
         .iter_mut()
         .zip(routes.of(owner))
-        .for_each(|(count, row)| *count = occurs[*row as usize]);
+        .for_each(|(count, row)| *count = routes.occurs[*row as usize]);
 }
 
 /// Makes of what all ranks ask, one message of each, the parts that the owner plans, by table.
@@ -111,7 +109,7 @@ mod tests {
             let keys = keys.iter().copied().map(Key).collect();
             let request = Grouper::default().group(&Bags { keys, ..Bags::default() });
             let mut routes = Routes::default();
-            routes.find(&request, 1);
+            routes.find(table, &request, 1);
             let mut message = Message::new();
             put_ask(&mut message, table, &request, (&routes, 0));
             message

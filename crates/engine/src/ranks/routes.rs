@@ -3,7 +3,8 @@
 use stepwell_base::Key;
 use stepwell_base::owner::owner;
 
-use crate::Request;
+use super::asked::counts;
+use crate::{Request, TableSpec};
 
 /// The rows of a request by their owners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,11 +13,18 @@ pub struct Routes {
     rows: Vec<u32>,
     /// Where those of each owner end. // (ranks)
     ends: Vec<u32>,
+    /// How often each row occurs, where owners want to know. // (rows)
+    pub(super) occurs: Vec<u32>,
 }
 
 impl Routes {
-    /// Those of `request`, whose rows `ranks` owners have.
-    pub fn find(&mut self, request: &Request, ranks: usize) {
+    /// Those of `request`, which asks `table`, whose rows `ranks` owners have.
+    pub fn find(&mut self, table: &TableSpec, request: &Request, ranks: usize) {
+        self.occurs.clear();
+        if counts(table) {
+            self.occurs.resize(request.distinct.len(), 0);
+            request.occurrence_rows.iter().for_each(|row| self.occurs[*row as usize] += 1);
+        }
         let owners: Vec<u8> = request.distinct.iter().map(|key| owner(*key, ranks) as u8).collect();
         self.ends.clear();
         self.ends.resize(ranks, 0);
@@ -59,9 +67,12 @@ mod tests {
     fn every_row_goes_to_its_owner_in_order() {
         let distinct: Vec<Key> = (0..1000).map(|n| Key(n * 7919)).collect();
         let request = Request { distinct, ..Request::default() };
+        let rule = stepwell_optim::Rule::sgd(0.1);
+        let optimizer = stepwell_optim::RowOptimizer::new(rule).unwrap();
+        let table = TableSpec::new(0, "t", 2, optimizer);
         let mut routes = Routes::default();
         for ranks in [1, 2, 3, 8, 256] {
-            routes.find(&request, ranks);
+            routes.find(&table, &request, ranks);
             let mut rows = Vec::new();
             for rank in 0..ranks {
                 assert!(routes.of(rank).is_sorted());

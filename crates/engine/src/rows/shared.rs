@@ -30,6 +30,24 @@ impl EmbeddingBags {
         }
     }
 
+    /// Bytes of what rank `rank` is answered.
+    pub fn answer_bytes(&self, rows: &WorkingRows<'_>, rank: usize) -> usize {
+        let of_table = |rows: &TableRows<'_>| {
+            16 + rows.askers.range(rank).len() * rows.width() * size_of::<f32>()
+        };
+        rows.tables.iter().map(of_table).sum()
+    }
+
+    /// The most bytes of the sums for `owner`, where `routes` go and `blocks` are this rank's.
+    pub fn sums_bytes_max(&self, routes: &[Routes], owner: usize, blocks: Blocks) -> usize {
+        let subtrees = blocks.subtrees().count();
+        let of_table = |(routes, table): (&Routes, &TableSpec)| {
+            let of_row = subtrees * table.weight_count() * size_of::<f32>() + 12;
+            48 + routes.of(owner).len() * of_row
+        };
+        routes.iter().zip(&self.tables).map(of_table).sum()
+    }
+
     /// The rows of others that `parts` ask for, to be pooled by [`EmbeddingBags::gather`].
     pub fn visit<'a>(&self, parts: &'a mut [Part], guests: &'a Guests) -> WorkingRows<'a> {
         let tables = parts.iter_mut().enumerate();

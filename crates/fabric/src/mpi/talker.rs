@@ -365,7 +365,5 @@ impl Talker {
 
 /// Empty memory for so many words.
 fn memory(inbox: &Inbox, count: usize) -> Vec<u64> {
-    let spare = inbox.spare().into_words();
-    // To make it larger would copy what it held.
-    if spare.capacity() < count { Vec::with_capacity(count) } else { spare }
+    inbox.spare(count * size_of::<u64>()).into_words()
 }

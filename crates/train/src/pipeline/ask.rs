@@ -106,7 +106,7 @@ impl AskStage {
         routes.resize_with(parts.len(), Default::default);
         let mut messages: Vec<_> = (0..ranks).map(|_| self.fabric.message()).collect();
         for ((table, part), routes) in self.tables.iter().zip(parts).zip(routes) {
-            routes.find(&part.request, ranks);
+            routes.find(table, &part.request, ranks);
             for (owner, message) in messages.iter_mut().enumerate() {
                 put_ask(message, table, &part.request, (routes, owner));
             }
@@ -138,6 +138,8 @@ impl Stage for AskStage {
     }
 
     fn poll(&mut self) -> Result<Progress> {
+        // Where all rest, this stage is the one that hears that another rank has failed.
+        self.fabric.check()?;
         let mut any = self.unite()?;
         any |= self.ask()?;
         any |= self.turn();

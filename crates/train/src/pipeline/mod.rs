@@ -10,6 +10,9 @@
 //!                                                         └──────────── retired ─────────┘
 //! ```
 //!
+//! Where several ranks train, stage `ask` stands between `batch` and `plan`, and `train` exchanges
+//! weights and gradients with the other ranks.
+//!
 //! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; `train` alone
 //! rows that are pinned and filled, and the dense part; `write` alone writes to the store.
 

@@ -102,8 +102,10 @@ fn interrupted(error: Error) -> Error {
 fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     config.check().map_err(Error::Config)?;
     let begin = around.machine.clock.seconds();
-    let sources = sources(config, &around.stop)?;
-    if check_evaluation(config, &sources, &around.stop)? == Some(0) {
+    // Before the first step any rank may stop by itself: its error ends all.
+    let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
+    let sources = sources(config, stop)?;
+    if check_evaluation(config, &sources, stop)? == Some(0) {
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
@@ -144,7 +146,9 @@ fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String>
 /// # Errors
 /// Everything that the user can mend, and I/O errors.
 pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
-    score(config, around, checkpoint).map_err(interrupted)
+    // One rank scores, however many trained.
+    let config = Config { ranks: 1, ..config.clone() };
+    score(&config, around, checkpoint).map_err(interrupted)
 }
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
@@ -176,6 +180,7 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
 /// Settings that make no sense, or unreadable data.
 pub fn plan(config: &Config) -> Result<Capacity> {
     config.check().map_err(Error::Config)?;
+    ranks::check(config).map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
     let model = build::model(config, &sources)?;
     capacity(config, &sources, &model, None)
@@ -262,7 +267,9 @@ fn digest(
     groups: &[Arc<Group>],
     planners: &[Planner],
 ) -> Result<Option<ModelDigest>> {
-    if !around.digest {
+    // Ranks stop after the same step, so that all of them have a digest or none.
+    let stopped = around.machine.ranks.is_some() && around.stop.is_made();
+    if !around.digest || stopped {
         return Ok(None);
     }
     let mut digest = ModelDigest::default();

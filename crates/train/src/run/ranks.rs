@@ -21,9 +21,13 @@ use crate::{Error, Result, talk};
 
 /// Trains with as many ranks as `config` says.
 pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
-    check(config, around).map_err(Error::Config)?;
+    config.check().and_then(|()| check(config)).map_err(Error::Config)?;
+    if !around.rows.from.is_empty() {
+        let why = "rows to begin with are taken by one rank alone";
+        return Err(Error::Config(why.to_owned()));
+    }
     let fabrics = threads(config.ranks);
-    let told = fabrics[0].clone();
+    let ends = fabrics.clone();
     let outcomes: Vec<Result<Report>> = std::thread::scope(|scope| {
         let ranks: Vec<_> = fabrics
             .into_iter()
@@ -40,8 +44,9 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
                 })
             })
             .collect();
-        if let Some(Err(error)) = ranks.iter().find(|thread| thread.is_err()) {
-            told.fail(&error.to_string());
+        for (end, thread) in ends.iter().zip(&ranks) {
+            // Who could not be started says so to those that were.
+            thread.as_ref().map_or_else(|error| end.fail(&error.to_string()), |_| ());
         }
         let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Report>>>| {
             let thread = thread.map_err(|error| {
@@ -96,7 +101,7 @@ pub(super) fn unite(digest: &mut ModelDigest, ranks: &Ranks) -> Result<()> {
 }
 
 /// Refuses what ranks cannot do.
-fn check(config: &Config, around: &Surroundings) -> std::result::Result<(), String> {
+pub(super) fn check(config: &Config) -> std::result::Result<(), String> {
     let (ranks, blocks) = (config.ranks, config.model.blocks);
     if ranks > blocks {
         return Err(format!(
@@ -115,9 +120,6 @@ fn check(config: &Config, around: &Surroundings) -> std::result::Result<(), Stri
                     packed file first"
                 .to_owned(),
         );
-    }
-    if !around.rows.from.is_empty() {
-        return Err("rows to begin with are taken by one rank alone".to_owned());
     }
     Ok(())
 }

@@ -233,7 +233,7 @@ impl Trainer {
     ) -> Vec<Scores> {
         self.parameters.pack(self.model.graph(), &self.pool, &self.profile);
         let (parameters, packed) = self.parameters.packed();
-        let count = examples.examples();
+        let count = examples.labels.len();
         self.logits.resize(count, 0.0);
         self.probabilities.resize(count, 0.0);
         self.d_logits.resize(count, 0.0);

@@ -40,6 +40,13 @@ pub(super) struct Said<'a> {
 }
 
 impl Said<'_> {
+    /// The most bytes of it, and of so many `lanes` of the gradients of `blocks`.
+    pub(super) fn bytes_max(blocks: Blocks, lanes: usize) -> usize {
+        let sections = SECTIONS + blocks.subtrees().count();
+        let sums = blocks.subtrees().count() * lanes * size_of::<f32>();
+        16 * sections + 16 * blocks.count() + 12 * blocks.place().len() + sums
+    }
+
     /// Adds it to `message`, and whether this is to be the last step of all ranks.
     pub(super) fn put(&self, message: &mut Message, ends: bool) {
         message.put(&[u64::from(ends)]);

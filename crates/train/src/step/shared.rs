@@ -89,9 +89,9 @@ impl Sharing {
         messages.into_iter().for_each(|message| self.fabric.keep(message));
     }
 
-    /// An empty message for each rank.
-    fn messages(&self) -> Vec<Message> {
-        (0..self.fabric.size()).map(|_| self.fabric.message()).collect()
+    /// An empty message for each rank, with memory for what it will have.
+    fn messages(&self, bytes: impl Fn(usize) -> usize) -> Vec<Message> {
+        (0..self.fabric.size()).map(|rank| self.fabric.message_of(bytes(rank))).collect()
     }
 }
 
@@ -168,7 +168,7 @@ impl Trainer {
     ) -> Result<Awaited> {
         let trains = mini.purpose == Purpose::Train;
         let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains);
-        let mut messages = sharing.messages();
+        let mut messages = sharing.messages(|rank| self.embeddings.answer_bytes(&rows, rank));
         self.embeddings.answer(&rows, &mut messages);
         Ok(Awaited::new(AllToAll::start(&sharing.fabric, talk::ANSWER, messages)?))
     }
@@ -190,9 +190,16 @@ impl Trainer {
         }
         let rows = self.embeddings.visit(&mut parts, &sharing.guests);
         let scores = self.run_blocks(&mini.cargo, blocks, &rows, trains);
-        let mut messages = sharing.messages();
+        let lanes = if trains { self.parameters.values().len() } else { 0 };
+        let mut messages = sharing.messages(|rank| {
+            let lanes = lanes_of(lanes, (rank, sharing.fabric.size())).len();
+            let rows = if trains { &mini.cargo.shared.routes[..] } else { &[] };
+            Said::bytes_max(blocks, lanes) + self.embeddings.sums_bytes_max(rows, rank, blocks)
+        });
         let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo };
-        messages.iter_mut().for_each(|message| said.put(message, sharing.stop.is_made()));
+        // Looked at once: all ranks hear the same, and end after the same step.
+        let ends = sharing.stop.is_made();
+        messages.iter_mut().for_each(|message| said.put(message, ends));
         if trains {
             self.put_dense(&mut messages, blocks);
             let columns = mini.cargo.labels.len() * self.embeddings.columns().count;
@@ -226,7 +233,7 @@ impl Trainer {
         if lanes.is_none() {
             return Ok(None);
         }
-        let mut message = fabric.message();
+        let mut message = fabric.message_of(own.len() * size_of::<f32>() + 8);
         self.sum_lanes(&subtrees, message.room(own.len()));
         Ok(Some(Awaited::new(all_gather(fabric, talk::SUMMED, message)?)))
     }
