@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use stepwell_base::clock::ManualClock;
 use stepwell_base::queue::Events;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Progress, Rhythm, StageTimes, Stop};
+use stepwell_base::stop::StopRequest;
 use stepwell_fabric::Post;
 
 use crate::dice::Dice;
@@ -25,6 +26,8 @@ pub(crate) struct Conductor {
     post: Arc<Post>,
     clock: Arc<ManualClock>,
     turns_max: u64,
+    /// Asks all ranks to stop before so many turns.
+    stop: Option<(StopRequest, u64)>,
     state: Mutex<State>,
     /// Whose turn it is was decided.
     next: Condvar,
@@ -72,12 +75,13 @@ impl Conductor {
         post: Arc<Post>,
         clock: Arc<ManualClock>,
         (ranks, seed, turns_max): (usize, u64, u64),
+        stop: Option<(StopRequest, u64)>,
     ) -> Arc<Self> {
         let dice = Dice::new(seed, "conductor");
         let ranks = (0..ranks).map(|_| None).collect();
         let state = State { ranks, turn: None, dice, turns: 0, turns_together: 0, trouble: None };
         let (state, next) = (Mutex::new(state), Condvar::new());
-        Arc::new(Self { post, clock, turns_max, state, next })
+        Arc::new(Self { post, clock, turns_max, stop, state, next })
     }
 
     /// What went wrong, if anything did.
@@ -113,6 +117,11 @@ impl Conductor {
             if state.ranks.iter().flatten().any(Pipeline::is_leaving) {
                 // It says so itself, and then this is decided.
                 break;
+            }
+            if let Some((stop, turns)) = &self.stop
+                && state.turns >= *turns
+            {
+                stop.make();
             }
             let runnable = state.runnable();
             let parcels = self.post.under_way() > 0;

@@ -33,27 +33,34 @@ pub struct RanksTally {
     pub evictions: u64,
     /// Rows that came up again.
     pub refilled: u64,
+    /// Runs that were asked to stop, and did before their end.
+    pub stopped: u64,
 }
 
 impl Case {
-    /// A run of so many ranks, each with the tiers of `shape`, in which nothing fails.
+    /// A run of so many ranks, each with the tiers of `shape`, in which nothing fails. It gives how
+    /// many turns it took; after so many as `stop_after`, all are asked to stop.
     ///
     /// # Errors
     /// What a checker found.
     pub fn with_ranks(
         &self,
         shape: &Shape,
-        (ranks, seed): (usize, u64),
+        (ranks, seed, stop_after): (usize, u64, Option<u64>),
         rules: Rules,
         tally: &mut RanksTally,
-    ) -> Result<(), Finding> {
+    ) -> Result<u64, Finding> {
+        let stop = StopRequest::new();
+        let stopping = stop_after.map(|turns| (stop.clone(), turns));
         let (post, fabrics) = Post::new(ranks);
         let clock = Arc::new(ManualClock::default());
-        let conductor = Conductor::new(post, Arc::clone(&clock), (ranks, seed, TURNS_MAX));
+        let choices = (ranks, seed, TURNS_MAX);
+        let conductor = Conductor::new(post, Arc::clone(&clock), choices, stopping);
         let outcomes: Vec<Result<Report, String>> = std::thread::scope(|scope| {
             let run = |fabric: Fabric| {
                 let (conductor, clock) = (Arc::clone(&conductor), Arc::clone(&clock));
-                scope.spawn(move || self.rank(shape, (fabric, conductor, clock), rules))
+                let ranks = Ranks { fabric, stop: stop.clone() };
+                scope.spawn(move || self.rank(shape, (ranks, conductor, clock), rules))
             };
             let threads: Vec<_> = fabrics.into_iter().map(run).collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -70,6 +77,10 @@ impl Case {
         for outcome in outcomes {
             reports.push(outcome.map_err(Finding::Failed)?);
         }
+        if reports.iter().any(|report| report.interrupted) {
+            tally.stopped += 1;
+            return judge_stopped(&reports).map(|()| conductor.turns_together());
+        }
         let uses = reports.iter().map(|report| report.tiers.host.uses).sum();
         for report in &mut reports {
             tally.evictions += report.tiers.host.evictions;
@@ -78,24 +89,24 @@ impl Case {
             report.tiers.host.uses = uses;
             compare(report, self.oracle(), false)?;
         }
-        Ok(())
+        Ok(conductor.turns_together())
     }
 
     /// One of the ranks, until it ends.
     fn rank(
         &self,
         shape: &Shape,
-        (fabric, conductor, clock): (Fabric, Arc<Conductor>, Arc<ManualClock>),
+        (ranks, conductor, clock): (Ranks, Arc<Conductor>, Arc<ManualClock>),
         rules: Rules,
     ) -> Result<Report, String> {
-        let rank = fabric.rank();
+        let rank = ranks.fabric.rank();
         let places = Simulated { disk: Arc::new(MemDisk::new()), from: None, vault: None };
         let driver = Conducted { conductor: Arc::clone(&conductor), rank };
         let machine = Machine {
             clock,
             pace: Arc::new(FullSpeed),
             driver: Arc::new(driver),
-            ranks: Some(Ranks { fabric, stop: StopRequest::new() }),
+            ranks: Some(ranks),
             pool: Some(Arc::clone(self.pool(shape.config.threads))),
             places: Arc::new(places),
             compaction: Compaction::Inline,
@@ -119,5 +130,15 @@ impl Case {
         let outcome = train(&shape.config, &around);
         conductor.leaves(rank);
         outcome.map_err(|error| format!("rank {rank}: {error}"))
+    }
+}
+
+/// Whether ranks that were asked to stop did so after the same step.
+fn judge_stopped(reports: &[Report]) -> Result<(), Finding> {
+    let ends = reports.iter().map(|report| (report.interrupted, report.steps));
+    let ends: Vec<(bool, u64)> = ends.collect();
+    match ends.iter().all(|end| *end == ends[0]) {
+        true => Ok(()),
+        false => Err(Finding::WrongEnd(format!("ranks stopped after other steps: {ends:?}"))),
     }
 }

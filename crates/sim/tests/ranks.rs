@@ -20,8 +20,14 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
     }
     let ranks = dice.within(2, blocks) as usize;
     let shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
-    case.with_ranks(&shape, (ranks, seed), Rules::default(), tally)
-        .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"));
+    let mut run = |stop_after| {
+        case.with_ranks(&shape, (ranks, seed, stop_after), Rules::default(), tally)
+            .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"))
+    };
+    let turns = run(None);
+    if dice.once_in(3) {
+        run(Some(dice.below(turns)));
+    }
 }
 
 #[test]
@@ -38,6 +44,7 @@ fn ranks_train_the_same_model_whatever_the_network_does() {
         (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
     }
     println!("{tally:?}");
+    assert!(tally.stopped > JOBS / 4, "{tally:?}");
     assert!(tally.runs > JOBS && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
 }
 

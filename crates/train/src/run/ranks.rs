@@ -103,6 +103,9 @@ pub(super) fn unite(digest: &mut ModelDigest, ranks: &Ranks) -> Result<()> {
 /// Refuses what ranks cannot do.
 pub(super) fn check(config: &Config) -> std::result::Result<(), String> {
     let (ranks, blocks) = (config.ranks, config.model.blocks);
+    if ranks == 1 {
+        return Ok(());
+    }
     if ranks > blocks {
         return Err(format!(
             "ranks = {ranks} and train.blocks = {blocks}: a rank has at least one block; give at \
