@@ -123,6 +123,14 @@ fn what_was_trained_before_a_bad_line_is_kept() {
     };
     let refused = shop.fails(&with("saved", &[]));
     assert!(refused.contains("line 2001"), "{refused}");
+    // Whatever the threads do.
+    for again in 0..10 {
+        let saved = format!("again-{again}");
+        let mut args = train(&data, &saved, &mini_batch);
+        args.extend(["--data.batch", "512"]);
+        assert_eq!(shop.fails(&args), refused);
+        only_checkpoint(&shop.path(&saved));
+    }
     // The whole mini-batches before the block of lines that it is in.
     let kept = only_checkpoint(&shop.path("saved"));
     let step: u32 = kept.to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();

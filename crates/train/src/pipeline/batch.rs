@@ -62,6 +62,8 @@ pub(super) struct BatchStage {
     gathered: Vec<Gathered>,
     number: u32,
     position: RunPosition,
+    /// Steps that were trained before this run.
+    begun: u64,
     outgoing: VecDeque<Item>,
     /// Nothing more is cut.
     over: bool,
@@ -101,6 +103,7 @@ impl BatchStage {
             gathered,
             number: 0,
             position: start,
+            begun: start.step,
             outgoing: VecDeque::new(),
             over: false,
             counters,
@@ -140,6 +143,10 @@ impl BatchStage {
         (self.chunk, self.mini, self.recorder) = (None, None, None);
         self.over = true;
         self.close_batch();
+        // In order with the mini-batches: the planner may end before the mark is seen.
+        if self.cut.checkpoint_at_end && self.position.step > self.begun {
+            self.outgoing.push_back(Item::Checkpoint);
+        }
         self.outgoing.push_back(Item::Mark(Mark::Failed(Box::new(error))));
     }
 

@@ -2,8 +2,7 @@
 //!
 //! Asked to stop, it hands the mini-batches that still come back as they are, so that their rows
 //! are let go without a trace, and writes the checkpoint that the planner then sends. Where the
-//! data fails it asks for that itself: what was trained up to there is kept, and the run ends with
-//! the reason.
+//! data fails a checkpoint comes before the mark that says so, and the run ends with the reason.
 
 use std::sync::{Arc, PoisonError};
 
