@@ -68,6 +68,13 @@ pub(crate) struct Shared {
     pub(crate) routes: Vec<Routes>,
 }
 
+impl Shared {
+    /// This rank's blocks.
+    pub(crate) fn own_blocks(&self) -> Blocks {
+        self.blocks.unwrap_or_else(|| unreachable!("it was cut for a rank"))
+    }
+}
+
 impl Cargo for Examples {
     fn examples(&self) -> usize {
         self.shared.blocks.map_or(self.labels.len(), |blocks| blocks.examples_of_all())

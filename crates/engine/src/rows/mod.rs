@@ -37,6 +37,7 @@ pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
+use crate::request::BagsByRow;
 use crate::{Dense, Field, Group, Part, TableSpec};
 
 /// Where the fields of each table have their columns in the matrix of pooled embeddings, and how
@@ -282,16 +283,21 @@ impl EmbeddingBags {
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         let blocks = Blocks::new(examples, self.blocks);
         for (number, table) in rows.tables.iter_mut().enumerate() {
-            let bags = TableBags {
-                bags: table.bags,
-                gradients,
-                fields: &self.columns.of_fields[number],
-                columns: self.columns.count,
-                blocks,
-            };
+            let bags = self.bags_of((number, table.bags), gradients, blocks);
             self.update(number, table, RowsOf::Bags(bags), laps);
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
+    }
+
+    /// The bags of table `number` by row, with the gradients of `blocks`.
+    fn bags_of<'a>(
+        &'a self,
+        (number, bags): (usize, &'a BagsByRow),
+        gradients: Gradients<'a>,
+        blocks: Blocks,
+    ) -> TableBags<'a> {
+        let (fields, columns) = (&self.columns.of_fields[number], self.columns.count);
+        TableBags { bags, gradients, fields, columns, blocks }
     }
 
     /// What a resumed run needs beside rows, as sections of a checkpoint's dense part.

@@ -72,13 +72,7 @@ impl EmbeddingBags {
         assert_eq!(blocks.place().len(), examples, "gradients of all examples that are here");
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         for (number, rows) in rows.tables.iter().enumerate() {
-            let bags = TableBags {
-                bags: rows.bags,
-                gradients,
-                fields: &self.columns.of_fields[number],
-                columns: self.columns.count,
-                blocks,
-            };
+            let bags = self.bags_of((number, rows.bags), gradients, blocks);
             let table = &self.tables[number];
             for (owner, message) in messages.iter_mut().enumerate() {
                 let of_owner = routes[number].of(owner);

@@ -50,22 +50,15 @@ pub(super) struct TableRows<'a> {
 impl<'a> TableRows<'a> {
     /// The rows of `slab` that `part` has.
     pub(super) fn new(part: &'a mut Part, slab: &'a Slab, table: &TableSpec) -> Self {
-        let (rows, width) = (&mut part.rows, table.weight_count());
-        Self {
-            request: &part.request,
-            bags: &rows.bags,
-            askers: &part.askers,
-            occurrences: &mut rows.occurrences,
-            held: slab.hold(&rows.slots),
-            elsewhere: Vec::new(),
-            places: Vec::new(),
-            width,
-            storage: table.storage,
-        }
+        Self::of(part, slab, (table.weight_count(), table.storage))
     }
 
     /// The rows that `part` has in the order of its request, in a slab of weights in f32.
     pub(super) fn of_guests(part: &'a mut Part, slab: &'a Slab) -> Self {
+        Self::of(part, slab, (slab.row_lanes(), Storage::F32))
+    }
+
+    fn of(part: &'a mut Part, slab: &'a Slab, (width, storage): (usize, Storage)) -> Self {
         let rows = &mut part.rows;
         Self {
             request: &part.request,
@@ -75,8 +68,8 @@ impl<'a> TableRows<'a> {
             held: slab.hold(&rows.slots),
             elsewhere: Vec::new(),
             places: Vec::new(),
-            width: slab.row_lanes(),
-            storage: Storage::F32,
+            width,
+            storage,
         }
     }
 

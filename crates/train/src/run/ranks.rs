@@ -34,14 +34,10 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
             .enumerate()
             .map(|(rank, fabric)| {
                 let config = config_of(config, rank);
-                let around = surroundings_of(around, Ranks { fabric, stop: around.stop.clone() });
+                let ranks = Ranks { fabric: fabric.clone(), stop: around.stop.clone() };
+                let around = surroundings_of(around, ranks);
                 let thread = std::thread::Builder::new().name(format!("rank {rank}"));
-                thread.spawn_scoped(scope, move || {
-                    let Some(Ranks { fabric, .. }) = &around.machine.ranks else {
-                        return Err(Error::Panicked("rank"));
-                    };
-                    run_rank(&config, &around, fabric)
-                })
+                thread.spawn_scoped(scope, move || run_rank(&config, &around, &fabric))
             })
             .collect();
         for (end, thread) in ends.iter().zip(&ranks) {

@@ -22,7 +22,7 @@ use super::dense::{DenseUpdate, Summed};
 use super::said::{Said, Scored, lanes_of, row_sums};
 use super::{RowLaps, Trainer};
 use crate::batch::{MiniBatch, Shared};
-use crate::{Error, Result, talk};
+use crate::{Result, talk};
 
 /// What a trainer needs to share its steps.
 pub(super) struct Sharing {
@@ -106,7 +106,9 @@ impl Trainer {
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
-        let Some(mut sharing) = self.sharing.take() else { return Err(Error::Panicked("train")) };
+        let Some(mut sharing) = self.sharing.take() else {
+            unreachable!("a step is shared once there are ranks")
+        };
         let phase = std::mem::replace(&mut sharing.phase, Phase::Begin);
         let moved = self.poll_phase(&mut sharing, phase, mini, groups);
         self.sharing = Some(sharing);
@@ -181,8 +183,8 @@ impl Trainer {
         mini: &mut MiniBatch,
     ) -> Result<Phase> {
         let trains = mini.purpose == Purpose::Train;
-        let Shared { parts, routes, blocks } = &mut mini.cargo.shared;
-        let blocks = blocks.ok_or(Error::Panicked("batch"))?;
+        let blocks = mini.cargo.shared.own_blocks();
+        let Shared { parts, routes, .. } = &mut mini.cargo.shared;
         sharing.guests.take(answers, parts, routes)?;
         let mut parts = std::mem::take(parts);
         if trains {
@@ -225,7 +227,7 @@ impl Trainer {
         said: &[Message],
         mini: &MiniBatch,
     ) -> Result<Option<Awaited>> {
-        let blocks = mini.cargo.shared.blocks.ok_or(Error::Panicked("batch"))?.of_all();
+        let blocks = mini.cargo.shared.own_blocks().of_all();
         let fabric = &sharing.fabric;
         let own = lanes_of(self.parameters.values().len(), (fabric.rank(), fabric.size()));
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
@@ -245,7 +247,7 @@ impl Trainer {
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<()> {
-        let blocks = mini.cargo.shared.blocks.ok_or(Error::Panicked("batch"))?.of_all();
+        let blocks = mini.cargo.shared.own_blocks().of_all();
         let (count, ranks) = (self.parameters.values().len(), summed.len());
         let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for (rank, (said, summed)) in said.iter().zip(summed).enumerate() {
