@@ -15,6 +15,8 @@
 
 pub mod conformance;
 
+use std::ops::Range;
+
 use crate::{Key, hash};
 
 /// Key shards of a table.
@@ -40,6 +42,15 @@ pub fn key_shard(key: Key) -> u8 {
 pub fn owner_of_shard(shard: u8, owners: usize) -> usize {
     assert!((1..=KEY_SHARDS).contains(&owners), "{owners} owners of {KEY_SHARDS} key shards");
     ((usize::from(shard) + 1) * owners - 1) / KEY_SHARDS
+}
+
+/// The key shards of owner `owner` of `owners`.
+///
+/// # Panics
+/// When there is no such owner, or one would have no key shard.
+pub fn shards_of(owner: usize, owners: usize) -> Range<usize> {
+    assert!(owner < owners && owners <= KEY_SHARDS, "owner {owner} of {owners}");
+    owner * KEY_SHARDS / owners..(owner + 1) * KEY_SHARDS / owners
 }
 
 /// Which of `owners` owners has a key.
@@ -91,8 +102,7 @@ mod tests {
             for shard in 0..=u8::MAX {
                 let owner = owner_of_shard(shard, owners);
                 assert!(owner == last || owner == last + 1, "neighbours");
-                let first = owner * KEY_SHARDS / owners;
-                assert!((first..(owner + 1) * KEY_SHARDS / owners).contains(&usize::from(shard)));
+                assert!(shards_of(owner, owners).contains(&usize::from(shard)));
                 shards[owner] += 1;
                 last = owner;
             }

@@ -40,8 +40,9 @@ mod unit;
 mod working_set;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, Lease, OLDER, Placement,
-    Rows, RowsView, Saved, identity, list, passed_over, prepare,
+    Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, KeptPart, Lease,
+    ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, identity, list, passed_over,
+    prepare,
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};

@@ -10,6 +10,7 @@ use std::ops::{BitAnd, BitOr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use stepwell_base::Key;
+use stepwell_base::owner::shards_of;
 pub use stepwell_base::owner::{KEY_SHARDS, key_shard};
 
 /// Key shards of a word of a set.
@@ -50,9 +51,7 @@ impl KeyShardSet {
     /// # Panics
     /// When there is no such part, or one would be empty.
     pub fn part(number: usize, count: usize) -> Self {
-        assert!(number < count && count <= KEY_SHARDS, "part {number} of {count}");
-        let end = |number: usize| number * KEY_SHARDS / count;
-        (end(number)..end(number + 1)).map(|shard| shard as u8).collect()
+        shards_of(number, count).map(|shard| shard as u8).collect()
     }
 
     /// Whether a key shard is in it.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::FileDisk;
-use stepwell_engine::{Checkpoint, Saved, TableSpec};
+use stepwell_engine::{Checkpoint, Rows, Saved, TableSpec};
 use stepwell_optim::Storage;
-use stepwell_ssd::{Manifest, StoreOptions, View};
+use stepwell_ssd::{Manifest, Stats, StoreOptions, View};
 use stepwell_train::RunState;
 
 use crate::cli::InspectArgs;
@@ -25,9 +25,13 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
         let rows = checkpoint.rows_of(number).map_err(|error| error.to_string())?;
         let spec = checkpoint.table(number).ok().or_else(|| earlier.get(number).cloned());
         let existing = spec.as_ref().map(|spec| (spec, checkpoint.step));
-        let mut shown = table(&rows.path, meta, args.top, existing)?;
-        if let Saved::No(why) = &rows.saved {
-            shown["not_as_saved"] = json!(why);
+        let mut shown = table(rows, meta, args.top, existing)?;
+        let other = |rows: &Rows| match &rows.saved {
+            Saved::No(why) => Some(json!(why)),
+            Saved::Yes | Saved::Unknown => None,
+        };
+        if let Some(why) = rows.iter().find_map(other) {
+            shown["not_as_saved"] = why;
         }
         tables.push(shown);
     }
@@ -35,6 +39,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
         "checkpoint": checkpoint.path,
         "version": checkpoint.meta["version"],
         "step": checkpoint.step,
+        "ranks": checkpoint.ranks(),
         "key_hash": checkpoint.meta["key_hash"],
         "initial_values": checkpoint.meta["initial_values"],
         "position": checkpoint.run["position"],
@@ -68,14 +73,46 @@ fn dense_count(checkpoint: &Checkpoint) -> usize {
     checkpoint.dense.sections.first().map_or(0, |(_, values)| values.len())
 }
 
-/// What a table's snapshot holds. `existing` says which rows are the table's, where it shares the
-/// store, and which of them exist, and after which step; without it all of them do.
-fn table(
-    path: &Path,
-    meta: &Value,
-    top: usize,
-    existing: Option<(&TableSpec, u64)>,
-) -> Result<Value, String> {
+/// What the snapshots of one table hold.
+#[derive(Default)]
+struct Held {
+    rows: u64,
+    of_others: u64,
+    live: u64,
+    stale: u64,
+    segments: usize,
+    bytes: u64,
+    index_bytes: u64,
+    /// Bytes that the live rows would take alone.
+    bytes_live: f64,
+    by_live: [u64; 10],
+    row_bytes: u64,
+    expire_before: u32,
+}
+
+impl Held {
+    fn add(&mut self, stats: &Stats, manifest: &Manifest) {
+        let bytes: u64 = manifest.segments.iter().map(|segment| segment.bytes).sum();
+        self.live += stats.rows_live;
+        self.stale += stats.rows_stale;
+        self.segments += manifest.segments.len();
+        self.bytes += bytes;
+        self.index_bytes += stats.index_bytes;
+        if stats.space_amplification > 0.0 {
+            self.bytes_live += bytes as f64 / stats.space_amplification;
+        }
+        self.by_live.iter_mut().zip(stats.segments_by_live).for_each(|(all, of)| *all += of);
+        self.row_bytes = manifest.row_bytes;
+        self.expire_before = self.expire_before.max(manifest.expire_before);
+    }
+
+    fn space_amplification(&self) -> f64 {
+        if self.bytes_live > 0.0 { self.bytes as f64 / self.bytes_live } else { 0.0 }
+    }
+}
+
+/// A snapshot, opened.
+fn open(path: &Path) -> Result<(View, Manifest), String> {
     let message = |error: stepwell_ssd::Error| error.to_string();
     let disk = FileDisk::open(path).map_err(|error| error.to_string())?;
     let manifest = Manifest::load(&disk).map_err(message)?;
@@ -83,18 +120,30 @@ fn table(
         index_bytes_max: u64::MAX,
         ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
     };
-    let store = View::open(Arc::new(disk), options).map_err(message)?;
+    Ok((View::open(Arc::new(disk), options).map_err(message)?, manifest))
+}
+
+/// What a table's snapshots hold, one of each rank. `existing` says which rows are the table's,
+/// where it shares the store, and which of them exist, and after which step; without it all of them
+/// do.
+fn table(
+    snapshots: &[Rows],
+    meta: &Value,
+    top: usize,
+    existing: Option<(&TableSpec, u64)>,
+) -> Result<Value, String> {
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let storage = storage(meta)?;
-    // The scan passes over most expired rows; who tells for certain is the row itself.
-    let (mut longest, mut rows, mut others) = (Longest::new(top), 0, 0);
-    store
-        .scan_live(&mut |key, _used, row| {
+    let (mut longest, mut held) = (Longest::new(top), Held::default());
+    for snapshot in snapshots {
+        let (store, manifest) = open(&snapshot.path)?;
+        // The scan passes over most expired rows; who tells for certain is the row itself.
+        let scanned = store.scan_live(&mut |key, _used, row| {
             let lanes = lanes(row);
             if existing
                 .is_some_and(|(spec, _)| lanes.len() == spec.row_lanes() && !spec.owns(&lanes))
             {
-                others += 1;
+                held.of_others += 1;
                 return Ok(());
             }
             let exists = existing.is_none_or(|(spec, step)| {
@@ -103,13 +152,13 @@ fn table(
             if exists {
                 let salt = existing.map_or(0, |(spec, _)| spec.salt());
                 longest.offer(key.salted(salt), norm(&lanes, storage, weights));
-                rows += 1;
+                held.rows += 1;
             }
             Ok(())
-        })
-        .map_err(message)?;
-    let stats = store.stats();
-    let bytes: u64 = manifest.segments.iter().map(|segment| segment.bytes).sum();
+        });
+        scanned.map_err(|error| error.to_string())?;
+        held.add(&store.stats(), &manifest);
+    }
     Ok(json!({
         "name": meta["name"],
         "id": meta["id"],
@@ -121,18 +170,18 @@ fn table(
         "optimizer": meta["optimizer"],
         "life": meta["life"],
         "lanes": meta["lanes"],
-        "row_bytes": manifest.row_bytes,
-        "rows": rows,
-        "rows_expired": stats.rows_live - rows - others,
-        "rows_of_other_tables": others,
-        "rows_stale": stats.rows_stale,
-        "segments": manifest.segments.len(),
-        "segment_bytes": bytes,
-        "index_bytes": stats.index_bytes,
-        "space_amplification": stats.space_amplification,
-        "segments_by_live": stats.segments_by_live,
-        "expire_before": manifest.expire_before,
-        "shared_key_probability": (rows as f64).powi(2) / 2f64.powi(65),
+        "row_bytes": held.row_bytes,
+        "rows": held.rows,
+        "rows_expired": held.live - held.rows - held.of_others,
+        "rows_of_other_tables": held.of_others,
+        "rows_stale": held.stale,
+        "segments": held.segments,
+        "segment_bytes": held.bytes,
+        "index_bytes": held.index_bytes,
+        "space_amplification": held.space_amplification(),
+        "segments_by_live": held.by_live,
+        "expire_before": held.expire_before,
+        "shared_key_probability": (held.rows as f64).powi(2) / 2f64.powi(65),
         "top": longest.into_json(),
     }))
 }
@@ -208,6 +257,9 @@ fn show(page: &mut Page, whole: &Value) {
         whole["checkpoint"].as_str().unwrap_or("")
     );
     put!(page, "  format version {}, kernels {}", whole["version"], whole["kernels"]);
+    if let Some(ranks @ 2..) = whole["ranks"].as_u64() {
+        put!(page, "  written by {ranks} ranks");
+    }
     put!(page, "  keys: {}", whole["key_hash"].as_str().unwrap_or(""));
     put!(page, "  initial values: {}", whole["initial_values"].as_str().unwrap_or(""));
     put!(page, "  data position: {}", whole["position"]);

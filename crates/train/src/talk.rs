@@ -23,3 +23,9 @@ pub(crate) const SUMMED: Tag = Tag(4);
 pub(crate) const DIGEST: Tag = Tag(5);
 /// Before a rank ends: barrier.
 pub(crate) const END: Tag = Tag(6);
+/// Whether rank 0 has begun a checkpoint, or it is there already: broadcast.
+pub(crate) const KEEP: Tag = Tag(7);
+/// What each rank kept of a checkpoint, for rank 0: gather.
+pub(crate) const KEPT: Tag = Tag(8);
+/// The step of the checkpoint that all go on from, from rank 0, at the start: broadcast.
+pub(crate) const START: Tag = Tag(9);

@@ -22,6 +22,16 @@ impl Dense {
         DenseView { sections: sections.collect() }
     }
 
+    /// Adds what another rank has: to the sections that both have, behind what is there.
+    pub fn join(&mut self, other: Self) {
+        for (name, values) in other.sections {
+            match self.sections.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => known.extend(values),
+                None => self.sections.push((name, values)),
+            }
+        }
+    }
+
     /// Bytes of all values.
     pub fn bytes(&self) -> u64 {
         self.sections.iter().map(|(_, values)| size_of_val(values.as_slice()) as u64).sum()

@@ -6,6 +6,8 @@
 //!     checkpoint.json         version, step, what rows mean, data position, config
 //!     dense.bin               dense sections as f32, little-endian, in the order of the JSON
 //!     rows-0/                 a snapshot of table group 0's store (hard links to its segments)
+//!     rows-0-rank-1/          where several ranks wrote it: of the store of one of them
+//!     dense-1.bin             what a rank has beside rows, where it needs that to go on
 //!     CHECKSUMS               names, lengths and checksums that bind all of it, `sums.rs`
 //!     .stepwell               says which directory a run made, `mark.rs`
 //!   .incomplete-step-…/       being written, or left by a run that was killed; never read
@@ -41,7 +43,7 @@ use stepwell_disk::{Disk, EntryKind};
 
 pub(crate) use dense::pieces;
 pub use dense::{Dense, DenseView};
-pub use keep::Keep;
+pub use keep::{Keep, KeptPart, ModelPart, WholeModel};
 use mark::Claim;
 pub use mark::{Lease, identity};
 pub use reader::{Checkpoint, OLDER, Saved};
@@ -50,8 +52,10 @@ pub use writer::CheckpointWriter;
 
 use crate::{Error, Result};
 
-/// Version of the checkpoint format that this build writes; it reads version 1 as well.
-pub const FORMAT_VERSION: u64 = 2;
+/// Version of the checkpoint format; this build reads those before as well. What one rank writes is
+/// of version 2, which builds before know.
+pub const FORMAT_VERSION: u64 = 3;
+const FORMAT_VERSION_ALONE: u64 = 2;
 
 const STEP_PREFIX: &str = "step-";
 const INCOMPLETE_PREFIX: &str = ".incomplete-";
@@ -59,11 +63,13 @@ const META_FILE: &str = "checkpoint.json";
 const DENSE_FILE: &str = "dense.bin";
 const SUMS_FILE: &str = "CHECKSUMS";
 
-/// Where the rows of one table group lie in a checkpoint.
+/// Where the rows of one table group lie in a checkpoint, or those that one rank had of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// Number of the group.
     pub group: usize,
+    /// The rank that had them.
+    pub rank: usize,
     /// The snapshot's directory.
     pub path: PathBuf,
     /// Whether they are those that were saved.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use stepwell_base::hash;
+use stepwell_base::owner::{KEY_SHARD_NAME, KEY_SHARDS};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::MANIFEST_NAME;
 
 use super::mark::{Lease, being_removed};
 use super::sums::{Checksums, Sum};
-use super::writer::{group_of, rows_name};
+use super::writer::{dense_of_rank, group_of, rows_of_rank};
 use super::{DENSE_FILE, Dense, FORMAT_VERSION, META_FILE, Rows, SUMS_FILE, files, list};
 use crate::{Error, Result};
 
@@ -36,7 +37,7 @@ pub struct Checkpoint {
     pub meta: Value,
     /// The dense part.
     pub dense: Dense,
-    /// Snapshots of the stores, in order of groups.
+    /// Snapshots of the stores, in order of groups, and of ranks within each.
     pub rows: Vec<Rows>,
     /// Keeps the run that writes checkpoints there from removing this one.
     pub lease: Lease,
@@ -88,7 +89,6 @@ impl Checkpoint {
             }
         }
         let meta_bytes = files::read(disk, META_FILE)?;
-        let dense_bytes = files::length(disk, DENSE_FILE)?;
         let version = version(&meta_bytes).map_err(wrong)?;
         let sums = files::read(disk, SUMS_FILE)?;
         let damaged = |why| wrong(format!("{why}; the checkpoint is damaged, {OLDER}"));
@@ -96,15 +96,36 @@ impl Checkpoint {
         sums.check(META_FILE, Sum::of(&meta_bytes)).map_err(damaged)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
         let step = meta["step"].as_u64().ok_or_else(|| wrong("has no step".to_owned()))?;
-        let (dense, checksum) = read_dense(&meta, disk, dense_bytes)?;
-        let sum = Sum { checksum, bytes: dense_bytes };
-        sums.check(DENSE_FILE, sum).map_err(damaged)?;
-        let dense = dense.map_err(wrong)?;
+        let ranks = ranks(&meta).map_err(wrong)?;
+        let read = |name: &str, listed: &Value| {
+            let bytes = files::length(disk, name)?;
+            let (dense, checksum) = read_dense(listed, disk, (name, bytes))?;
+            sums.check(name, Sum { checksum, bytes }).map_err(damaged)?;
+            dense.map_err(wrong)
+        };
+        let mut dense = read(DENSE_FILE, &meta["dense"])?;
+        for rank in 0..ranks {
+            let listed = &meta["ranks"][rank]["dense"];
+            if listed.as_array().is_some_and(|sections| !sections.is_empty()) {
+                let name = dense_of_rank(rank);
+                if !files::is_there(disk, &name)? {
+                    return Err(wrong(format!("has no {name}: it is damaged, {OLDER}")));
+                }
+                dense.join(read(&name, listed)?);
+            }
+        }
         let tables = meta["tables"].as_array().map_or(&[][..], Vec::as_slice);
         // Earlier builds had one group for each table, and the first ones did not name it.
         let groups = tables.iter().enumerate().map(|(number, table)| group(table, number) + 1);
-        let rows = (0..groups.max().unwrap_or(0)).map(|group| rows(disk, group, &sums)).collect();
+        let groups = 0..groups.max().unwrap_or(0);
+        let places = groups.flat_map(|group| (0..ranks).map(move |rank| (group, rank)));
+        let rows = places.map(|(group, rank)| rows(disk, (group, rank, ranks), &sums)).collect();
         Ok(Self { step, run: meta["run"].clone(), dense, rows, meta, path, lease })
+    }
+
+    /// How many ranks wrote it.
+    pub fn ranks(&self) -> usize {
+        ranks(&self.meta).unwrap_or(1)
     }
 
     /// Number of tables.
@@ -112,17 +133,26 @@ impl Checkpoint {
         self.meta["tables"].as_array().map_or(0, Vec::len)
     }
 
-    /// Where the rows of table `table` lie, among others' where it shares a store.
+    /// Where the rows of table `table` lie, by rank, among others' where it shares a store.
     ///
     /// # Errors
     /// When the checkpoint has no such table.
-    pub fn rows_of(&self, table: usize) -> Result<&Rows> {
+    pub fn rows_of(&self, table: usize) -> Result<&[Rows]> {
         let entry = &self.meta["tables"][table];
-        let rows = self.rows.get(group(entry, table)).filter(|_| !entry.is_null());
-        rows.ok_or_else(|| Error::Checkpoint {
-            path: self.path.clone(),
-            why: format!("has no rows of table {table}"),
-        })
+        let rows = self.rows_of_group(group(entry, table));
+        if !entry.is_null() && !rows.is_empty() {
+            return Ok(rows);
+        }
+        let why = format!("has no rows of table {table}");
+        Err(Error::Checkpoint { path: self.path.clone(), why })
+    }
+
+    /// Where the rows of table group `group` lie, by rank; nowhere where there is none.
+    pub fn rows_of_group(&self, group: usize) -> &[Rows] {
+        let of = |rows: &Rows| rows.group.cmp(&group);
+        let start = self.rows.partition_point(|rows| of(rows).is_lt());
+        let end = self.rows.partition_point(|rows| of(rows).is_le());
+        &self.rows[start..end]
     }
 
     /// Refuses rows that are not those that were saved.
@@ -149,8 +179,30 @@ fn group(table: &Value, number: usize) -> usize {
     table["rows"].as_str().and_then(group_of).unwrap_or(number)
 }
 
-fn rows(checkpoint: &dyn Disk, group: usize, sums: &Checksums) -> Rows {
-    let name = rows_name(group);
+/// How many ranks wrote a checkpoint.
+fn ranks(meta: &Value) -> std::result::Result<usize, String> {
+    match meta["ranks"].as_array().map(Vec::len) {
+        None => Ok(1),
+        Some(ranks @ 2..=KEY_SHARDS) => {
+            let (ours, field) = (KEY_SHARD_NAME, &meta["owner"]);
+            if field.as_str() == Some(ours) {
+                return Ok(ranks);
+            }
+            Err(format!(
+                "the keys of its ranks are those that {field} says, and this build knows \
+                 '{ours}'; use the build that wrote it"
+            ))
+        }
+        Some(ranks) => Err(format!("was written by {ranks} ranks, which cannot be; {OLDER}")),
+    }
+}
+
+fn rows(
+    checkpoint: &dyn Disk,
+    (group, rank, ranks): (usize, usize, usize),
+    sums: &Checksums,
+) -> Rows {
+    let name = rows_of_rank(group, (rank, ranks));
     let path = checkpoint.path().join(&name);
     let saved = if sums.binds_rows() {
         let opened = checkpoint.directory(&path).map_err(Error::from);
@@ -162,7 +214,7 @@ fn rows(checkpoint: &dyn Disk, group: usize, sums: &Checksums) -> Rows {
     } else {
         Saved::Unknown
     };
-    Rows { group, path, saved }
+    Rows { group, rank, path, saved }
 }
 
 /// The checkpoint that a disk is, or the newest one in it, with a lease.
@@ -206,22 +258,22 @@ fn version(meta: &[u8]) -> std::result::Result<u64, String> {
     }
 }
 
-/// The dense part, or why there is none, and the checksum of its file, which is read once, piece by
-/// piece: no second copy of it is ever in memory.
+/// The sections that are `listed` of a file, or why they are not there, and the checksum of the
+/// file, which is read once, piece by piece: no second copy of it is ever in memory.
 fn read_dense(
-    meta: &Value,
+    listed: &Value,
     disk: &dyn Disk,
-    bytes: u64,
+    (file, bytes): (&str, u64),
 ) -> Result<(std::result::Result<Dense, String>, u64)> {
     let mut dense = Dense::default();
     let mut left = bytes / size_of::<f32>() as u64;
     let mut wants = Vec::new();
     let mut short = None;
-    for section in meta["dense"].as_array().into_iter().flatten() {
+    for section in listed.as_array().into_iter().flatten() {
         let name = section["name"].as_str().unwrap_or_default().to_owned();
         let count = section["count"].as_u64().unwrap_or(0);
         if count > left && short.is_none() {
-            short = Some(format!("{DENSE_FILE} ends inside section '{name}'"));
+            short = Some(format!("{file} ends inside section '{name}'"));
         }
         let count = count.min(left);
         left -= count;
@@ -229,7 +281,7 @@ fn read_dense(
         dense.sections.push((name, Vec::with_capacity(count as usize)));
     }
     let (mut sum, mut at) = (hash::Checksum::new(), 0);
-    files::read_pieces(disk, DENSE_FILE, PIECE_BYTES, |piece| {
+    files::read_pieces(disk, file, PIECE_BYTES, |piece| {
         sum.update(piece);
         let mut values = piece
             .chunks_exact(size_of::<f32>())

@@ -9,13 +9,14 @@
 //! ```
 //!
 //! A store's manifest names each of its segments with length and checksum, so that its line binds
-//! every byte of the rows. Version 1 had two lines of checksum and name, and bound no rows.
+//! every byte of the rows. Of several ranks, the lines of each follow those of the one before.
+//! Version 1 had two lines of checksum and name, and bound no rows.
 
 use std::fmt::Write;
 
 use stepwell_base::hash;
 
-use super::{FORMAT_VERSION, SUMS_FILE};
+use super::SUMS_FILE;
 
 /// What is listed of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +32,9 @@ impl Sum {
     }
 }
 
-/// The text of the list.
-pub(super) fn encode(step: u64, job: &str, files: &[(String, Sum)]) -> String {
-    let mut text = format!("stepwell checkpoint {FORMAT_VERSION}, step {step}, job {job}\n");
+/// The text of the list of a checkpoint of format version `version`.
+pub(super) fn encode(version: u64, step: u64, job: &str, files: &[(String, Sum)]) -> String {
+    let mut text = format!("stepwell checkpoint {version}, step {step}, job {job}\n");
     for (name, Sum { checksum, bytes }) in files {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{checksum:016x}  {bytes}  {name}");
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn every_changed_byte_of_a_list_is_found() {
         let files = [("dense.bin".to_owned(), Sum::of(b"12")), ("a".to_owned(), Sum::of(b"3"))];
-        let text = encode(7, "0123", &files).into_bytes();
+        let text = encode(2, 7, "0123", &files).into_bytes();
         let sums = Checksums::decode(&text, 2).unwrap();
         assert!(sums.binds_rows());
         assert_eq!(sums.check("dense.bin", Sum::of(b"12")), Ok(()));

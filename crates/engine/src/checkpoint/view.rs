@@ -7,23 +7,24 @@
 //!           step than its own checkpoint's, and each key's answer is that of one checkpoint or the
 //!           other while a refresh is under way.
 
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::Key;
+use stepwell_base::owner::owner;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Refreshed, StoreOptions, View};
 
-use super::{Checkpoint, Lease};
+use super::{Checkpoint, Lease, Rows};
 use crate::{Error, Result, TableSpec};
 
-/// A [`View`] of the rows of one table of a checkpoint, which stays as long as it is looked at. Its
-/// store may have rows of others.
+/// The rows of one table of a checkpoint, looked at through a [`View`] of each rank's store. The
+/// checkpoint stays as long as it is looked at. Its stores may have rows of other tables.
 #[derive(Debug)]
 pub struct RowsView {
-    view: View,
+    /// By rank.
+    views: Vec<View>,
     table: usize,
     /// What the rows mean, or why that is not known.
     spec: std::result::Result<TableSpec, String>,
@@ -34,21 +35,13 @@ pub struct RowsView {
     leases: Mutex<(Lease, Lease)>,
 }
 
-impl Deref for RowsView {
-    type Target = View;
-
-    fn deref(&self) -> &View {
-        &self.view
-    }
-}
-
 impl RowsView {
     /// Looks at the rows of table `table`.
     ///
     /// # Errors
     /// When the checkpoint has no such table; and those of [`View::open`].
     pub fn open(checkpoint: &Checkpoint, table: usize, options: StoreOptions) -> Result<Self> {
-        let disk = disk(checkpoint, table)?;
+        let disks = disks(checkpoint, table)?;
         let spec = meaning(checkpoint, table);
         if let Ok(spec) = &spec
             && spec.row_bytes() != options.row_bytes
@@ -57,31 +50,83 @@ impl RowsView {
             let why = format!("has rows of {is} bytes in table '{}', not {given}", spec.name);
             return Err(Error::Checkpoint { path: checkpoint.path.clone(), why });
         }
-        let view = View::open(disk, options)?;
+        let open = |disk| View::open(disk, options.clone());
+        let views = disks.into_iter().map(open).collect::<stepwell_ssd::Result<_>>()?;
         let leases = Mutex::new((checkpoint.lease.clone(), Lease::default()));
         let (path, step) = (checkpoint.path.clone(), AtomicU64::new(checkpoint.step));
-        Ok(Self { view, table, spec, path, step, leases })
+        Ok(Self { views, table, spec, path, step, leases })
     }
 
     /// Goes on to a later checkpoint. That before the last one may be removed from then on: no
     /// look-up should take longer than two refreshes are apart.
     ///
     /// # Errors
-    /// Those of [`RowsView::open`], and when the rows mean something else there; the view is then
-    /// what it was.
+    /// Those of [`RowsView::open`], and when the rows mean something else there, or other ranks
+    /// wrote it; the view is then what it was. Where a later rank's rows cannot be read, those of
+    /// the ones before are of the new checkpoint: refresh it again.
     pub fn refresh(&self, checkpoint: &Checkpoint) -> Result<Refreshed> {
-        let disk = disk(checkpoint, self.table)?;
+        let disks = disks(checkpoint, self.table)?;
+        if disks.len() != self.views.len() {
+            let (was, is) = (self.views.len(), disks.len());
+            let why = format!("was written by {is} ranks, the one before by {was}: open it anew");
+            return Err(Error::Checkpoint { path: checkpoint.path.clone(), why });
+        }
         if let (Ok(was), Ok(is)) = (&self.spec, &meaning(checkpoint, self.table))
             && was != is
         {
             let why = format!("its rows of table '{}' mean something else: open it anew", is.name);
             return Err(Error::Checkpoint { path: checkpoint.path.clone(), why });
         }
-        let refreshed = self.view.refresh_over(vec![disk])?;
+        let mut refreshed = Refreshed::default();
+        for (view, disk) in self.views.iter().zip(disks) {
+            let Refreshed { commit, segments_new, segments_gone, rows_read, anew } =
+                view.refresh_over(vec![disk])?;
+            refreshed.commit = commit.max(refreshed.commit);
+            refreshed.segments_new += segments_new;
+            refreshed.segments_gone += segments_gone;
+            refreshed.rows_read += rows_read;
+            refreshed.anew |= anew;
+        }
         self.step.store(checkpoint.step, Ordering::Release);
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         leases.1 = std::mem::replace(&mut leases.0, checkpoint.lease.clone());
         Ok(refreshed)
+    }
+
+    /// Rows in its stores, those of other tables that share them included.
+    pub fn len(&self) -> u64 {
+        self.views.iter().map(|view| view.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Of each of `keys`, salted as the table's, the row and whether there is one.
+    /// // rows: (keys, bytes of a row), found: (keys)
+    ///
+    /// # Errors
+    /// When a row cannot be read.
+    pub fn get_many(&self, keys: &[Key], rows: &mut [u8], found: &mut [bool]) -> Result<()> {
+        if let [view] = &self.views[..] {
+            return Ok(view.get_many(keys, rows, found)?);
+        }
+        let bytes = rows.len() / keys.len().max(1);
+        for (rank, view) in self.views.iter().enumerate() {
+            let is_own = |at: &usize| owner(keys[*at], self.views.len()) == rank;
+            let places: Vec<usize> = (0..keys.len()).filter(is_own).collect();
+            let own: Vec<Key> = places.iter().map(|at| keys[*at]).collect();
+            let mut own_rows = vec![0; own.len() * bytes];
+            let mut own_found = vec![false; own.len()];
+            view.get_many(&own, &mut own_rows, &mut own_found)?;
+            let own_rows = own_rows.chunks_exact(bytes.max(1));
+            for ((at, row), was_found) in places.into_iter().zip(own_rows).zip(own_found) {
+                found[at] = was_found;
+                rows[at * bytes..(at + 1) * bytes].copy_from_slice(row);
+            }
+        }
+        Ok(())
     }
 
     /// What its rows mean.
@@ -114,7 +159,7 @@ impl RowsView {
         let mut rows = vec![0.0; keys.len() * lanes];
         let salt = spec.salt();
         let salted: Vec<Key> = keys.iter().map(|key| key.salted(salt)).collect();
-        self.view.get_many(&salted, bytemuck::cast_slice_mut(&mut rows), exists)?;
+        self.get_many(&salted, bytemuck::cast_slice_mut(&mut rows), exists)?;
         let parts = salted.iter().zip(exists).zip(rows.chunks_exact(lanes));
         for (((key, exists), row), weights) in parts.zip(weights.chunks_exact_mut(count)) {
             *exists = *exists && spec.exists(row, step);
@@ -135,7 +180,8 @@ fn meaning(checkpoint: &Checkpoint, table: usize) -> std::result::Result<TableSp
     })
 }
 
-/// The directory of the store with a table's rows.
-fn disk(checkpoint: &Checkpoint, table: usize) -> Result<Arc<dyn Disk>> {
-    Ok(Arc::new(FileDisk::open(&checkpoint.rows_of(table)?.path)?))
+/// The directories of the stores with a table's rows, by rank.
+fn disks(checkpoint: &Checkpoint, table: usize) -> Result<Vec<Arc<dyn Disk>>> {
+    let open = |rows: &Rows| Ok(Arc::new(FileDisk::open(&rows.path)?) as Arc<dyn Disk>);
+    checkpoint.rows_of(table)?.iter().map(open).collect()
 }

@@ -1,7 +1,7 @@
 //! What all ranks ask of an owner, and the union of it that the owner plans.
 
 use stepwell_base::Key;
-use stepwell_fabric::{Error, Malformed, Message};
+use stepwell_fabric::{Error, Malformed, Message, Reader};
 
 use super::Routes;
 use crate::{Grouper, Part, Request, TableSpec};
@@ -55,7 +55,7 @@ pub fn put_ask(
         .for_each(|(count, row)| *count = routes.occurs[*row as usize]);
 }
 
-/// Makes of what all ranks ask, one message of each, the parts that the owner plans, by table.
+/// Makes of what all ranks ask, the rest of a message of each, the parts that the owner plans, by table.
 ///
 /// Its keys are in the order in which one rank would meet them: blocks of ranks follow each other,
 /// and so do what they ask for.
@@ -65,10 +65,9 @@ pub fn put_ask(
 pub fn unite(
     grouper: &mut Grouper,
     tables: &[TableSpec],
-    messages: &[Message],
+    mut readers: Vec<Reader<'_>>,
     parts: &mut [Part],
 ) -> Result<(), Error> {
-    let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
     let mut keys: Vec<Key> = Vec::new();
     for (table, part) in tables.iter().zip(parts) {
         part.clear();
@@ -117,6 +116,10 @@ mod tests {
         of_ranks.iter().map(ask).collect()
     }
 
+    fn readers(messages: &[Message]) -> Vec<Reader<'_>> {
+        messages.iter().map(Message::reader).collect()
+    }
+
     #[test]
     fn the_union_is_in_the_order_of_one_rank() {
         let life = Life { admission: Admission::After(3), expire_after: 0 };
@@ -125,7 +128,7 @@ mod tests {
         let mut parts = vec![Part::default()];
         for _ in 0..2 {
             let tables = std::slice::from_ref(&table);
-            unite(&mut Grouper::default(), tables, &messages, &mut parts).unwrap();
+            unite(&mut Grouper::default(), tables, readers(&messages), &mut parts).unwrap();
             let Part { request, askers, .. } = &parts[0];
             assert_eq!(request.distinct, [5, 6, 7].map(Key));
             assert_eq!(request.occurrence_rows, [0, 1, 2, 1]);
@@ -146,7 +149,8 @@ mod tests {
             let messages = [whole[0].clone(), Message::from_words(wrong)];
             let tables = std::slice::from_ref(&table);
             let parts = &mut [Part::default()];
-            let error = unite(&mut Grouper::default(), tables, &messages, parts).unwrap_err();
+            let error =
+                unite(&mut Grouper::default(), tables, readers(&messages), parts).unwrap_err();
             assert!(matches!(error, Error::Malformed { rank: 1, .. }), "{error}");
         }
     }

@@ -8,6 +8,8 @@
 //! initial value and not updated, so it leaves no trace. A mini-batch that only evaluates admits
 //! nobody and changes nothing.
 
+use std::ops::Range;
+
 use stepwell_base::Key;
 use stepwell_base::random::Stream;
 use stepwell_mem::Occurrence;
@@ -108,10 +110,10 @@ impl Admissions {
         self.absent.get(row).is_some_and(|absent| *absent)
     }
 
-    /// Adds what a resumed run needs to `dense`.
-    pub(super) fn save(&self, dense: &mut Dense) {
+    /// Adds what a resumed run needs of `shards` to `dense`.
+    pub(super) fn save(&self, dense: &mut Dense, shards: Range<usize>) {
         if let Some(sketch) = &self.sketch {
-            let lanes = sketch.counts.chunks_exact(4);
+            let lanes = sketch.of(shards).chunks_exact(4);
             let lanes = lanes.map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]));
             dense.sections.push((self.section.clone(), lanes.collect()));
         }

@@ -26,6 +26,8 @@ mod workspaces;
 use std::ops::Range;
 use std::sync::Arc;
 
+use stepwell_base::owner::{owner, shards_of};
+
 use self::admission::Admissions;
 pub use self::blocks::Blocks;
 pub use self::gather::Pooled;
@@ -300,23 +302,32 @@ impl EmbeddingBags {
         TableBags { bags, gradients, fields, columns, blocks }
     }
 
-    /// What a resumed run needs beside rows, as sections of a checkpoint's dense part.
+    /// What a resumed run needs beside rows, as sections of a checkpoint's dense part: that of
+    /// rank `rank` of `ranks`. Those of all ranks, joined in their order, are that of one.
     ///
     /// # Panics
     /// Within a step.
-    pub fn save(&self, dense: &mut Dense) {
+    pub fn save(&self, dense: &mut Dense, (rank, ranks): (usize, usize)) {
         assert!(!self.is_open, "a model is saved between two steps");
         self.stale.save(dense);
-        self.admissions.iter().flatten().for_each(|admissions| admissions.save(dense));
+        let shards = shards_of(rank, ranks);
+        let admissions = self.admissions.iter().flatten();
+        admissions.for_each(|admissions| admissions.save(dense, shards.clone()));
     }
 
-    /// Takes over what a checkpoint after `steps` steps has.
+    /// Takes over what a checkpoint after `steps` steps has, of all ranks: what is of rank `rank`
+    /// of `ranks`.
     ///
     /// # Errors
     /// Says what does not fit these tables.
-    pub fn load(&mut self, dense: &Dense, steps: u64) -> Result<(), String> {
+    pub fn load(
+        &mut self,
+        dense: &Dense,
+        steps: u64,
+        (rank, ranks): (usize, usize),
+    ) -> Result<(), String> {
         self.steps = steps;
-        self.stale.load(dense, steps)?;
+        self.stale.load(dense, steps, &|key| owner(key, ranks) == rank)?;
         self.admissions.iter_mut().flatten().try_for_each(|admissions| admissions.load(dense))
     }
 }

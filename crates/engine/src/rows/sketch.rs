@@ -1,5 +1,7 @@
 //! Occurrences of keys, counted in bounded memory.
 
+use std::ops::Range;
+
 use stepwell_base::owner::{KEY_SHARDS, key_shard};
 use stepwell_base::random::{Stream, finalize};
 use stepwell_base::{Key, TableId, hash};
@@ -68,6 +70,13 @@ impl Sketch {
         for (place, before) in self.changed.drain(..).rev() {
             self.counts[place] = before;
         }
+    }
+
+    /// What was counted in neighbouring key shards; those of all, one behind the other, are
+    /// `counts`.
+    pub(super) fn of(&self, shards: Range<usize>) -> &[u8] {
+        let shard = Self::ROWS * self.width as usize;
+        &self.counts[shards.start * shard..shards.end * shard]
     }
 
     /// Where the rows count `key`.

@@ -135,8 +135,13 @@ impl StaleRows {
         }
     }
 
-    /// Takes over what a checkpoint after `steps` steps has.
-    pub(super) fn load(&mut self, dense: &Dense, steps: u64) -> Result<(), String> {
+    /// Takes over what a checkpoint after `steps` steps has of the keys that are `own`.
+    pub(super) fn load(
+        &mut self,
+        dense: &Dense,
+        steps: u64,
+        own: &dyn Fn(Key) -> bool,
+    ) -> Result<(), String> {
         let section = |name: &str| {
             let found = dense.sections.iter().find(|(known, _)| known == name);
             found.map(|(_, values)| values)
@@ -156,7 +161,10 @@ impl StaleRows {
                 if weights.len() != keys.len() * width {
                     return Err(format!("has {} stale weights", weights.len()));
                 }
-                before.tables.push(TableVersions::new(keys, weights));
+                let all = keys.into_iter().zip(weights.chunks_exact(*width));
+                let (keys, weights): (Vec<Key>, Vec<&[f32]>) =
+                    all.filter(|(key, _)| own(*key)).unzip();
+                before.tables.push(TableVersions::new(keys, weights.concat()));
             }
             self.steps.push_back(before);
         }
@@ -207,7 +215,7 @@ mod tests {
                 let mut dense = Dense::default();
                 stale.save(&mut dense);
                 stale = StaleRows::new(staleness, vec![1]);
-                stale.load(&dense, step as u64 - 1).unwrap();
+                stale.load(&dense, step as u64 - 1, &|_| true).unwrap();
             }
             let keys: BTreeSet<u64> = (0..8).map(|_| dice.next_u64() % 20).collect();
             let mut part = part(&keys);

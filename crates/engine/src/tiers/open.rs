@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_disk::Disk;
-use stepwell_ssd::{Error as StoreError, Store, StoreOptions};
+use stepwell_ssd::{Error as StoreError, KeyShardSet, Store, StoreOptions, Verify};
 
 use super::{GroupPlan, TierPlan};
 use crate::checkpoint::OLDER;
@@ -31,9 +31,15 @@ fn restore(
     options: StoreOptions,
 ) -> Result<Store> {
     let wrong = |why| Error::Checkpoint { path: checkpoint.path.clone(), why };
-    let rows = checkpoint.rows.get(number);
-    let rows = rows.ok_or_else(|| wrong(format!("has no rows of table group {number}")))?;
-    Store::restore(disk, &rows.path, options).map_err(|error| {
+    let rows: Vec<&Path> =
+        checkpoint.rows_of_group(number).iter().map(|rows| &*rows.path).collect();
+    let store = match rows[..] {
+        [] => return Err(wrong(format!("has no rows of table group {number}"))),
+        [rows] if options.key_shards == KeyShardSet::ALL => Store::restore(disk, rows, options),
+        // As many ranks as wrote it, or others: each has the key shards that are its own.
+        _ => Store::restore_shards(vec![disk], &rows, Verify::Everything, options),
+    };
+    store.map_err(|error| {
         let mend = match error {
             StoreError::Disk(_) => String::new(),
             StoreError::Damaged { .. } | StoreError::Missing { .. } | StoreError::Lost { .. } => {
@@ -57,7 +63,7 @@ impl TierPlan {
         }
         for (number, group) in self.groups.iter().enumerate() {
             for table in &group.members.tables {
-                let there = checkpoint.rows_of(*table)?.group;
+                let there = checkpoint.rows_of(*table)?[0].group;
                 if there != number {
                     let (name, path) = (&tables[*table].name, checkpoint.path.clone());
                     let why = format!(

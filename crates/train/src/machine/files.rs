@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_engine::{
-    Checkpoint, CheckpointWriter, DenseView, DirectoryLock, Error as EngineError, Group, Keep,
-    Placement, Scratch, SetAside, passed_over, prepare, refuse_checkpoint, refuse_store,
+    Checkpoint, CheckpointWriter, DirectoryLock, Error as EngineError, Keep, KeptPart, ModelPart,
+    Placement, Scratch, SetAside, WholeModel, list, passed_over, prepare, refuse_checkpoint,
+    refuse_store,
 };
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
@@ -50,7 +51,19 @@ impl Places for Files {
         // Before any checkpoint is set aside.
         config.tiers.ssd.as_deref().map(Scratch::check).transpose()?;
         let disk = Arc::new(FileDisk::open(directory).map_err(EngineError::from)?);
-        Ok(Some(Box::new(Directory { disk, lock, resumes: false })))
+        Ok(Some(Box::new(Directory { disk, lock: Some(lock), resumes: false })))
+    }
+
+    fn checkpoints_of_all(&self, config: &Config) -> Result<Option<Box<dyn Checkpoints>>> {
+        let Some(directory) = &config.checkpoint.dir else { return Ok(None) };
+        let disk = FileDisk::open(directory).map_err(|error| {
+            Error::Config(format!(
+                "checkpoint.dir = {} was made ready by rank 0, and this rank does not find it \
+                 ({error}): name one directory that all ranks share",
+                directory.display()
+            ))
+        })?;
+        Ok(Some(Box::new(Directory { disk: Arc::new(disk), lock: None, resumes: false })))
     }
 
     fn rows(
@@ -81,7 +94,8 @@ fn keep_apart(checkpoints: &Path, rows: Option<&Path>) -> Result<()> {
 /// A directory of checkpoints.
 struct Directory {
     disk: Arc<FileDisk>,
-    lock: DirectoryLock,
+    /// Rank 0 has it for all ranks.
+    lock: Option<DirectoryLock>,
     /// Whether a checkpoint of it is gone on from.
     resumes: bool,
 }
@@ -108,6 +122,18 @@ impl Checkpoints for Directory {
         Ok(newest.map(|path| Checkpoint::open(&path)).transpose()?)
     }
 
+    fn of_step(&mut self, step: u64) -> Result<Checkpoint> {
+        let found = list(&*self.disk)?.into_iter().find(|(found, _)| *found == step);
+        let (_, path) = found.ok_or_else(|| {
+            Error::Config(format!(
+                "checkpoint.dir = {}: rank 0 goes on from a checkpoint of step {step}, and this \
+                 rank finds none: name one directory that all ranks share",
+                self.disk.path().display()
+            ))
+        })?;
+        Ok(Checkpoint::open(&path)?)
+    }
+
     fn writer(self: Box<Self>, config: &Config) -> Result<Option<Box<dyn Keep>>> {
         let Self { disk, lock, resumes } = *self;
         let keep = config.checkpoint.keep;
@@ -122,18 +148,24 @@ impl Checkpoints for Directory {
 /// A writer that keeps other runs out of its directory.
 struct Locked {
     writer: CheckpointWriter,
-    _lock: DirectoryLock,
+    _lock: Option<DirectoryLock>,
 }
 
 impl Keep for Locked {
-    fn write(
+    fn begin(&mut self, step: u64, run: &Value) -> stepwell_engine::Result<Option<PathBuf>> {
+        self.writer.begin(step, run)
+    }
+
+    fn keep(&mut self, part: &ModelPart<'_>) -> stepwell_engine::Result<KeptPart> {
+        self.writer.keep(part)
+    }
+
+    fn end(
         &mut self,
-        step: u64,
-        run: &Value,
-        dense: &DenseView<'_>,
-        groups: &[Arc<Group>],
+        whole: &WholeModel<'_>,
+        parts: &[KeptPart],
     ) -> stepwell_engine::Result<PathBuf> {
-        self.writer.write(step, run, dense, groups)
+        self.writer.end(whole, parts)
     }
 }
 

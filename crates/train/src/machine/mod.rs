@@ -92,6 +92,13 @@ pub trait Places: Send + Sync {
         placement: Placement,
     ) -> Result<Option<Box<dyn Checkpoints>>>;
 
+    /// Where the checkpoints lie that rank 0 has taken for all ranks, for another one to read and
+    /// to put its parts.
+    ///
+    /// # Errors
+    /// When it is not to be seen from here.
+    fn checkpoints_of_all(&self, config: &Config) -> Result<Option<Box<dyn Checkpoints>>>;
+
     /// Where its stores lie, taken for this run, and what somebody should know of that.
     ///
     /// # Errors
@@ -113,6 +120,12 @@ pub trait Checkpoints {
     /// When the place cannot be read, or holds what `placement` does not allow.
     fn newest(&mut self, placement: Placement, note: &dyn Fn(String))
     -> Result<Option<Checkpoint>>;
+
+    /// The one of step `step`, which rank 0 goes on from.
+    ///
+    /// # Errors
+    /// When it is not there, or damaged.
+    fn of_step(&mut self, step: u64) -> Result<Checkpoint>;
 
     /// Who writes the next ones, if anybody does.
     ///

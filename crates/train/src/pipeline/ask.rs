@@ -4,15 +4,20 @@
 //! Keys travel as far ahead as the planner knows them, so that waiting for another rank is waiting
 //! for the slowest one to read, and nothing else.
 //!
+//! Rank 0 also says with what it asks that a checkpoint comes before a batch, where that is due by
+//! the clock: all ranks hear it at the same place.
+//!
 //! Bounds: [`ASKS`] mini-batches wait for what other ranks ask; one batch is being made of them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_engine::{Grouper, TableSpec, put_ask, unite};
-use stepwell_fabric::Fabric;
 use stepwell_fabric::collective::{AllToAll, Collective as _};
+use stepwell_fabric::{Fabric, Message};
 
 use crate::batch::{Item, MiniBatch, Shared};
 use crate::{Error, Result, talk};
@@ -24,6 +29,12 @@ pub(super) struct AskStage {
     fabric: Fabric,
     tables: Vec<TableSpec>,
     grouper: Grouper,
+    /// When a checkpoint is due by the clock, which rank 0 alone looks at.
+    timer: Option<Timer>,
+    /// Whether the mini-batch that is asked for next is the first of its batch.
+    begins: bool,
+    /// Whether a checkpoint comes before the batch at hand.
+    keeps: bool,
     /// Mini-batches of the batch at hand that were not asked for yet.
     fresh: VecDeque<MiniBatch>,
     asked: VecDeque<(MiniBatch, AllToAll)>,
@@ -37,16 +48,45 @@ pub(super) struct AskStage {
     output: Sender<Item>,
 }
 
+/// Counts the time from one checkpoint to the next.
+pub(super) struct Timer {
+    clock: Arc<dyn Clock>,
+    seconds: f64,
+    since: f64,
+}
+
+impl Timer {
+    /// It is due every so many seconds.
+    pub(super) fn new(clock: Arc<dyn Clock>, seconds: f64) -> Self {
+        let since = clock.seconds();
+        Self { clock, seconds, since }
+    }
+
+    /// Whether it is due now; then it begins anew.
+    fn is_due(&mut self) -> bool {
+        let now = self.clock.seconds();
+        let due = now - self.since >= self.seconds;
+        if due {
+            self.since = now;
+        }
+        due
+    }
+}
+
 impl AskStage {
     pub(super) fn new(
         fabric: Fabric,
         tables: Vec<TableSpec>,
+        timer: Option<Timer>,
         (input, output): (Receiver<Item>, Sender<Item>),
     ) -> Self {
         Self {
             fabric,
             tables,
             grouper: Grouper::default(),
+            timer,
+            begins: false,
+            keeps: false,
             fresh: VecDeque::new(),
             asked: VecDeque::new(),
             whole: Vec::new(),
@@ -68,12 +108,19 @@ impl AskStage {
         if !self.is_at_rest() || self.outgoing.is_some() {
             return false;
         }
+        if std::mem::take(&mut self.keeps) {
+            self.outgoing = Some(Item::Checkpoint);
+            return true;
+        }
         if !self.whole.is_empty() {
             self.outgoing = Some(Item::Batch(std::mem::take(&mut self.whole)));
             return true;
         }
         match self.next.take() {
-            Some(Item::Batch(batch)) => self.fresh = batch.into(),
+            Some(Item::Batch(batch)) => {
+                self.fresh = batch.into();
+                self.begins = true;
+            }
             Some(other) => self.outgoing = Some(other),
             None => match self.input.try_recv() {
                 Received::Item(item) => self.next = Some(item),
@@ -97,14 +144,17 @@ impl AskStage {
         Ok(any)
     }
 
-    fn ask_for(&self, mini: &mut MiniBatch) -> Result<AllToAll> {
+    fn ask_for(&mut self, mini: &mut MiniBatch) -> Result<AllToAll> {
         let ranks = self.fabric.size();
+        let begins = std::mem::take(&mut self.begins);
+        let keeps = begins && self.timer.as_mut().is_some_and(Timer::is_due);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
         // What is asked stays here; what is asked of this rank takes its place.
         std::mem::swap(&mut mini.parts, parts);
         mini.parts.resize_with(parts.len(), Default::default);
         routes.resize_with(parts.len(), Default::default);
         let mut messages: Vec<_> = (0..ranks).map(|_| self.fabric.message()).collect();
+        messages.iter_mut().for_each(|message| message.put(&[u64::from(keeps)]));
         for ((table, part), routes) in self.tables.iter().zip(parts).zip(routes) {
             routes.find(table, &part.request, ranks);
             for (owner, message) in messages.iter_mut().enumerate() {
@@ -121,7 +171,12 @@ impl AskStage {
             && let Some(messages) = exchange.poll(&self.fabric)?
             && let Some((mut mini, _)) = self.asked.pop_front()
         {
-            unite(&mut self.grouper, &self.tables, &messages, &mut mini.parts)?;
+            let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
+            for (rank, reader) in readers.iter_mut().enumerate() {
+                let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
+                self.keeps |= reader.take_exactly::<u64>(1).map_err(wrong)? == [1];
+            }
+            unite(&mut self.grouper, &self.tables, readers, &mut mini.parts)?;
             messages.into_iter().for_each(|message| self.fabric.keep(message));
             self.whole.push(mini);
             any = true;

@@ -18,6 +18,7 @@
 
 mod ask;
 mod batch;
+mod save;
 mod train;
 
 use std::path::Path;
@@ -34,7 +35,7 @@ use stepwell_engine::{
 use stepwell_fabric::Fabric;
 
 pub(crate) use self::ask::ASKS;
-use self::ask::AskStage;
+use self::ask::{AskStage, Timer};
 use self::batch::{BatchEnds, BatchStage, Cut};
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
@@ -44,8 +45,8 @@ use crate::step::Trainer;
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
 
+pub(crate) use self::save::Saver;
 pub use self::train::Measured;
-pub(crate) use self::train::Saver;
 
 /// One reading of a part of the data, to train on or to evaluate.
 pub(crate) type Pass = stepwell_data::Pass<Purpose>;
@@ -180,11 +181,15 @@ fn wire(
         ..cut(config, parts.saver.is_some(), parts.trainer.model(), rules)
     };
     let stop = parts.times.stop.clone();
+    let mut times = parts.times;
+    // The planners of several ranks would find different times: rank 0 says it, by what it asks.
+    let is_asked = parts.fabric.is_some();
+    let every = if is_asked { times.seconds.take().filter(|_| times.saves) } else { None };
     let PipelineConfig { lookahead, horizon } = config.pipeline;
     let rows = stepwell_engine::stages(
         (&parts.groups, parts.planners),
         Window { lookahead, horizon },
-        (parts.times, &rhythm.clock),
+        (times, &rhythm.clock),
         &parts.counters.rows,
         events,
     );
@@ -207,11 +212,15 @@ fn wire(
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
     let (mut feed, mut ask) = (rows.ends.feed, None);
-    if let Some(fabric) = parts.fabric {
+    let fabric = parts.fabric;
+    if let Some(fabric) = fabric.clone() {
         fabric.wakes(events);
         let (own, shared) = bounded(events, BATCHES_QUEUED);
         let tables = parts.trainer.model().tables().to_vec();
-        ask = Some(AskStage::new(fabric, tables, (shared, std::mem::replace(&mut feed, own))));
+        let ends = (shared, std::mem::replace(&mut feed, own));
+        let timer = every.filter(|_| fabric.rank() == 0);
+        let timer = timer.map(|seconds| Timer::new(Arc::clone(&rhythm.clock), seconds));
+        ask = Some(AskStage::new(fabric, tables, timer, ends));
     }
     let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: rows.ends.spares };
     let recorder = reading.recorder;
@@ -222,7 +231,8 @@ fn wire(
     stages.push(among(rows.plan));
     stages.push(among(rows.pull));
     let trainer = (parts.trainer, parts.start);
-    let train = TrainStage::new(trainer, parts.groups, parts.saver, watch, train_ends);
+    let keeping = (parts.saver, fabric);
+    let train = TrainStage::new(trainer, parts.groups, keeping, watch, train_ends);
     stages.push(Box::new(train));
     stages.push(among(rows.write));
     (stages, rows.finished)

@@ -10,12 +10,13 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Group, Keep, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_fabric::Fabric;
 
+use super::save::{Saver, Written};
 use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
 use crate::metrics::{Meter, Metrics};
-use crate::resume::RunState;
 use crate::step::{Moved, Scored, Scores, Trainer};
 use crate::{Error, Result};
 
@@ -48,17 +49,13 @@ pub(super) struct Trained {
     pub(super) failed: Option<Error>,
 }
 
-/// Writes checkpoints with what the run wants to find in them again.
-pub(crate) struct Saver {
-    pub(crate) writer: Box<dyn Keep>,
-    pub(crate) state: RunState,
-}
-
 pub(super) struct TrainStage {
     /// Until it is handed over at the end.
     trainer: Option<Trainer>,
     groups: Vec<Arc<Group>>,
     saver: Option<Saver>,
+    /// The other ranks, where several train.
+    fabric: Option<Fabric>,
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
@@ -114,7 +111,7 @@ impl TrainStage {
     pub(super) fn new(
         (trainer, start): (Trainer, RunPosition),
         groups: Vec<Arc<Group>>,
-        saver: Option<Saver>,
+        (saver, fabric): (Option<Saver>, Option<Fabric>),
         watch: Reporting,
         ends: TrainEnds,
     ) -> Self {
@@ -133,6 +130,7 @@ impl TrainStage {
             trainer: Some(trainer),
             groups,
             saver,
+            fabric,
             observer,
             progressive: Meter::new(exact_scores),
             eval: Meter::new(exact_scores),
@@ -258,13 +256,13 @@ impl TrainStage {
         Ok(())
     }
 
-    /// Writes the model, once what was dirty is in the store; false while it waits for that.
+    /// Writes the model, once what was dirty is in the store; false while it waits for that, or for
+    /// other ranks.
     fn pass_pause(&mut self, pause: Pause) -> Result<bool> {
-        if !self.is_idle() {
+        if !self.is_idle() || !self.save()? {
             self.pause = Some(pause);
             return Ok(false);
         }
-        self.save()?;
         self.give_back(Retired::Checkpoint(pause));
         Ok(true)
     }
@@ -274,26 +272,26 @@ impl TrainStage {
         self.groups.iter().all(|group| group.staging.is_idle())
     }
 
-    /// Writes the model as it is now, unless that was done.
-    fn save(&mut self) -> Result<()> {
+    /// Writes the model as it is now, unless that was done; false while it waits for other ranks.
+    fn save(&mut self) -> Result<bool> {
         let position = self.position;
         if self.measured.saved == Some(position.step) {
-            return Ok(());
+            return Ok(true);
         }
         let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
-            return Ok(());
+            return Ok(true);
         };
         if !trainer.is_finite() {
             let saved = self.measured.saved;
             return Err(Error::Diverged { step: position.step, loss: f64::NAN, saved });
         }
-        saver.state.position = position;
-        let run = saver.state.to_json();
-        let dense = trainer.kept();
-        let path = saver.writer.write(position.step, &run, &dense, &self.groups)?;
+        match saver.poll(position, (trainer, &self.groups), self.fabric.as_ref())? {
+            Written::NotYet => return Ok(false),
+            Written::Here(path) => self.observer.saved(position.step, &path),
+            Written::ByRankZero => {}
+        }
         self.measured.saved = Some(position.step);
-        self.observer.saved(position.step, &path);
-        Ok(())
+        Ok(true)
     }
 
     fn give_back(&self, retired: Retired<Examples>) {

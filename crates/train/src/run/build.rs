@@ -6,7 +6,7 @@ use stepwell_data::Sources;
 use stepwell_engine::{Begin, Blocks, Checkpoint, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
-use stepwell_ssd::{Executor, ExecutorOptions, StoreOptions};
+use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
 use crate::capacity::{BLOCK_BYTES, Capacity, Wanted};
@@ -81,12 +81,17 @@ pub(super) fn build(
     let mut groups = Vec::new();
     // The stores of all groups take what one would.
     let executor = Executor::new(ExecutorOptions::default());
+    // The store of a rank has the keys that the rank owns, and takes no others.
+    let ranks = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
+    let key_shards =
+        ranks.map_or(KeyShardSet::ALL, |fabric| KeyShardSet::part(fabric.rank(), fabric.size()));
     for number in 0..capacity.tiers.groups.len() {
         let options = |options: StoreOptions| StoreOptions {
             compaction: machine.compaction,
             index_seed: machine.index_seed,
             executor: Some(executor.clone()),
             stop: around.stop.clone(),
+            key_shards,
             ..options
         };
         let begin = match (from, around.rows.from.get(number)) {

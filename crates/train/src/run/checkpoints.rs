@@ -4,13 +4,16 @@ use std::path::PathBuf;
 
 use stepwell_data::{Position, Sources, fingerprints};
 use stepwell_engine::{Checkpoint, Saved, file_error};
+use stepwell_fabric::Fabric;
+use stepwell_fabric::collective::Broadcast;
 use stepwell_settings::{Config, model_settings};
 
 use super::Surroundings;
 use crate::batch::RunPosition;
+use crate::machine::Checkpoints;
 use crate::pipeline::Saver;
 use crate::resume::{DataFile, RunState, job_of};
-use crate::{Result, kernels};
+use crate::{Result, kernels, talk};
 
 /// What checkpoints a run begins with.
 pub(super) struct Start {
@@ -22,19 +25,56 @@ pub(super) struct Start {
 
 /// Looks at the place of checkpoints as the surroundings want it.
 pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Start> {
-    let place = around.machine.places.checkpoints(config, around.placement)?;
-    let Some(mut place) = place else {
+    let ranks = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
+    let (place, resumed) = match ranks {
+        Some(fabric) if fabric.rank() > 0 => follow(config, around, fabric)?,
+        first => lead(config, around, first)?,
+    };
+    let Some(place) = place else {
         return Ok(Start { resumed: None, position: RunPosition::default(), saver: None });
     };
     let mut state = state(config, around, sources)?;
-    let resumed = place.newest(around.placement, &|note| (around.on_note)(&note))?;
     if let Some(checkpoint) = &resumed {
         accept(checkpoint, around, &state)?;
         state.position = RunState::read(checkpoint)?.position;
     }
     let position = state.position;
-    let saver = place.writer(config)?.map(|writer| Saver { writer, state });
+    let saver = place.writer(config)?.map(|writer| Saver::new(writer, state));
     Ok(Start { resumed, position, saver })
+}
+
+/// A place of checkpoints, and the one to go on from.
+type Led = (Option<Box<dyn Checkpoints>>, Option<Checkpoint>);
+
+/// Takes the place; where several ranks train, this one takes it for all of them, and tells them
+/// what they go on from.
+fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Result<Led> {
+    let mut place = around.machine.places.checkpoints(config, around.placement)?;
+    let newest = match &mut place {
+        Some(place) => place.newest(around.placement, &|note| (around.on_note)(&note))?,
+        None => None,
+    };
+    if let Some(fabric) = fabric {
+        let mut message = fabric.message();
+        // Steps and none, as two numbers.
+        message.put(&[u64::from(newest.is_some()), newest.as_ref().map_or(0, |from| from.step)]);
+        fabric.wait(Broadcast::start(fabric, talk::START, 0, Some(message)))?;
+    }
+    Ok((place, newest))
+}
+
+/// Takes over what rank 0 took and found.
+fn follow(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Led> {
+    let message = fabric.wait(Broadcast::start(fabric, talk::START, 0, None))?;
+    let said = message.reader().take_exactly::<u64>(2);
+    let said = said.map_err(|why| stepwell_fabric::Error::malformed(0, why))?;
+    let step = (said[0] == 1).then_some(said[1]);
+    let mut place = around.machine.places.checkpoints_of_all(config)?;
+    let newest = match (&mut place, step) {
+        (Some(place), Some(step)) => Some(place.of_step(step)?),
+        _ => None,
+    };
+    Ok((place, newest))
 }
 
 /// Refuses a checkpoint that this run cannot go on from.

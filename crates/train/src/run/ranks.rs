@@ -108,11 +108,6 @@ pub(super) fn check(config: &Config) -> std::result::Result<(), String> {
              most {blocks} ranks"
         ));
     }
-    if config.checkpoint.dir.is_some() {
-        return Err("checkpoint.dir with more than one rank is not there yet: leave it out, or \
-                    train with ranks = 1"
-            .to_owned());
-    }
     if config.data.cache.is_some() {
         return Err(
             "data.cache with more than one rank is not there yet: leave it out, or make a \

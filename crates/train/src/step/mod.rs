@@ -275,14 +275,17 @@ impl Trainer {
         pool.install(|| rayon::join(rows, dense));
     }
 
-    /// The dense part as it goes into checkpoints: with what a resumed run needs beside it, of
-    /// which it is a copy.
-    pub(crate) fn kept(&self) -> DenseView<'_> {
+    /// What a resumed run needs of this rank beside rows and the dense part; a copy.
+    pub(crate) fn past(&self) -> Dense {
         let mut past = Dense::default();
-        self.embeddings.save(&mut past);
-        let mut dense = self.dense();
-        dense.sections.extend(DenseView::from(past).sections);
-        dense
+        self.embeddings.save(&mut past, self.place());
+        past
+    }
+
+    /// This rank, and how many there are.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        let fabric = self.sharing.as_ref().map(|sharing| &sharing.fabric);
+        fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()))
     }
 
     /// The dense part as it goes into digests, where it lies.
@@ -318,7 +321,7 @@ impl Trainer {
         let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
         let rule = *self.optimizer.rule();
         self.optimizer = DenseOptimizer::resume(rule, step).map_err(|error| error.to_string())?;
-        self.embeddings.load(dense, step)
+        self.embeddings.load(dense, step, self.place())
     }
 }
 

@@ -1,0 +1,143 @@
+//! Writing checkpoints, by one rank or by several together.
+//!
+//! ```text
+//!  begin   rank 0 makes the place, and says so ──────► every rank
+//!  keep    every rank puts its part there, and says what ──────► rank 0
+//!  end     rank 0 binds all parts and names it
+//! ```
+//!
+//! All ranks are at rest after the same step when it begins. Rank 0 alone names it, when all have
+//! said that their parts are durable: it is there as a whole, or not at all. Nobody waits for that:
+//! the next step waits for rank 0 anyway, and a rank 0 that fails ends all.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stepwell_engine::{DenseView, Group, Keep, KeptPart, ModelPart, WholeModel};
+use stepwell_fabric::collective::{Broadcast, Collective as _, Gather};
+use stepwell_fabric::{Fabric, Malformed, Message};
+
+use crate::batch::RunPosition;
+use crate::resume::RunState;
+use crate::step::Trainer;
+use crate::{Result, talk};
+
+/// Writes checkpoints with what the run wants to find in them again.
+pub(crate) struct Saver {
+    writer: Box<dyn Keep>,
+    state: RunState,
+    phase: Phase,
+}
+
+/// What a checkpoint under way waits for.
+enum Phase {
+    /// There is none.
+    Rest,
+    /// Rank 0 has begun it, or found that it is there.
+    Begun(Broadcast, Option<PathBuf>),
+    /// All parts are kept.
+    Kept(Gather),
+}
+
+/// What became of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It waits for other ranks.
+    NotYet,
+    /// Its name.
+    Here(PathBuf),
+    /// This rank's part is kept; rank 0 names it.
+    ByRankZero,
+}
+
+impl Saver {
+    /// Writes by `writer`, and what `state` says with each.
+    pub(crate) fn new(writer: Box<dyn Keep>, state: RunState) -> Self {
+        Self { writer, state, phase: Phase::Rest }
+    }
+
+    /// Writes the model of `trainer` and `groups`, which is at `position`, as far as that goes
+    /// without waiting for other ranks; called until it is written.
+    ///
+    /// # Errors
+    /// When it cannot be written, here or by another rank.
+    pub(super) fn poll(
+        &mut self,
+        position: RunPosition,
+        (trainer, groups): (&Trainer, &[Arc<Group>]),
+        fabric: Option<&Fabric>,
+    ) -> Result<Written> {
+        self.state.position = position;
+        let Some(fabric) = fabric else {
+            let mut dense = trainer.dense();
+            dense.sections.extend(DenseView::from(trainer.past()).sections);
+            let run = self.state.to_json();
+            return Ok(Written::Here(self.writer.write(position.step, &run, &dense, groups)?));
+        };
+        let step = position.step;
+        loop {
+            self.phase = match &mut self.phase {
+                Phase::Rest => self.begin(step, fabric)?,
+                Phase::Begun(begun, there) => {
+                    let Some(message) = begun.poll(fabric)? else { return Ok(Written::NotYet) };
+                    let is_there = flag(&message)?;
+                    fabric.keep(message);
+                    if is_there {
+                        let there = there.take();
+                        self.phase = Phase::Rest;
+                        return Ok(there.map_or(Written::ByRankZero, Written::Here));
+                    }
+                    let (of, past) = (trainer.place(), trainer.past());
+                    let kept = self.writer.keep(&ModelPart { step, of, groups, past })?;
+                    let gather = Gather::start(fabric, talk::KEPT, 0, message_of(fabric, &kept))?;
+                    Phase::Kept(gather)
+                }
+                Phase::Kept(kept) => {
+                    let Some(messages) = kept.poll(fabric)? else { return Ok(Written::NotYet) };
+                    self.phase = Phase::Rest;
+                    if messages.is_empty() {
+                        return Ok(Written::ByRankZero);
+                    }
+                    let parts = parts_of(&messages)?;
+                    messages.into_iter().for_each(|message| fabric.keep(message));
+                    let (run, dense) = (self.state.to_json(), trainer.dense());
+                    let whole = WholeModel { step, run: &run, dense: &dense, groups };
+                    return Ok(Written::Here(self.writer.end(&whole, &parts)?));
+                }
+            };
+        }
+    }
+
+    fn begin(&mut self, step: u64, fabric: &Fabric) -> Result<Phase> {
+        if fabric.rank() > 0 {
+            return Ok(Phase::Begun(Broadcast::start(fabric, talk::KEEP, 0, None), None));
+        }
+        let there = self.writer.begin(step, &self.state.to_json())?;
+        let mut message = fabric.message();
+        message.put(&[u64::from(there.is_some())]);
+        Ok(Phase::Begun(Broadcast::start(fabric, talk::KEEP, 0, Some(message)), there))
+    }
+}
+
+/// What rank 0 says: whether the checkpoint is there already.
+fn flag(message: &Message) -> Result<bool> {
+    let flag = message.reader().take_exactly::<u64>(1);
+    Ok(flag.map_err(|why| stepwell_fabric::Error::malformed(0, why))? == [1])
+}
+
+fn message_of(fabric: &Fabric, kept: &KeptPart) -> Message {
+    let mut message = fabric.message();
+    message.put(kept.to_text().as_bytes());
+    message
+}
+
+/// What each rank says that it kept.
+fn parts_of(messages: &[Message]) -> Result<Vec<KeptPart>> {
+    let part = |(rank, message): (usize, &Message)| {
+        let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
+        let text = message.reader().take::<u8>().map_err(wrong)?;
+        let part = KeptPart::from_text(text);
+        Ok(part.ok_or_else(|| wrong(Malformed::Wrong("it is no part of a checkpoint")))?)
+    };
+    messages.iter().enumerate().map(part).collect()
+}
