@@ -68,6 +68,11 @@ impl Post {
         while self.deliver(|_| 0) {}
     }
 
+    /// From now on parcels wait again until they are delivered.
+    pub fn hold(&self) {
+        self.lock().at_once = false;
+    }
+
     /// Parcels under way.
     pub fn under_way(&self) -> usize {
         self.lock().ways.iter().map(VecDeque::len).sum()

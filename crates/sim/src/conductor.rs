@@ -77,6 +77,8 @@ impl Conductor {
         (ranks, seed, turns_max): (usize, u64, u64),
         stop: Option<(StopRequest, u64)>,
     ) -> Arc<Self> {
+        // What ranks say to each other before they have come is said in no order that matters.
+        post.deliver_at_once();
         let dice = Dice::new(seed, "conductor");
         let ranks = (0..ranks).map(|_| None).collect();
         let state = State { ranks, turn: None, dice, turns: 0, turns_together: 0, trouble: None };
@@ -239,6 +241,9 @@ impl<E: Send> Driver<E> for Conducted {
             let events = Arc::clone(&rhythm.events);
             let pipeline = Pipeline { events, stages: all.clone(), left: false };
             state.ranks[self.rank] = Some(pipeline);
+            if state.ranks.iter().all(Option::is_some) {
+                self.conductor.post.hold();
+            }
             self.conductor.decide(&mut state);
         }
         let mut stages: Vec<_> = stages.into_iter().map(Some).collect();

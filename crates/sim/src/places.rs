@@ -6,7 +6,7 @@ use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Keep, Placement};
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
-use stepwell_train::{Checkpoints, Places, Result, RowPlaces};
+use stepwell_train::{Checkpoints, Error, Places, Result, RowPlaces};
 
 use crate::vault::Vault;
 
@@ -27,6 +27,10 @@ impl Places for Simulated {
         Ok(is_one.then(|| Box::new(self.clone()) as Box<dyn Checkpoints>))
     }
 
+    fn checkpoints_of_all(&self, config: &Config) -> Result<Option<Box<dyn Checkpoints>>> {
+        self.checkpoints(config, Placement::Fresh)
+    }
+
     fn rows(&self, _: &Config, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
         Ok((Box::new(self.clone()), None))
     }
@@ -35,6 +39,11 @@ impl Places for Simulated {
 impl Checkpoints for Simulated {
     fn newest(&mut self, _: Placement, _: &dyn Fn(String)) -> Result<Option<Checkpoint>> {
         Ok(self.from.clone())
+    }
+
+    fn of_step(&mut self, step: u64) -> Result<Checkpoint> {
+        let from = self.from.clone().filter(|from| from.step == step);
+        from.ok_or_else(|| Error::Config(format!("there is no checkpoint of step {step}")))
     }
 
     fn writer(self: Box<Self>, _: &Config) -> Result<Option<Box<dyn Keep>>> {

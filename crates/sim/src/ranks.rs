@@ -7,8 +7,8 @@ use stepwell_base::clock::ManualClock;
 use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
-use stepwell_disk::MemDisk;
-use stepwell_engine::Placement;
+use stepwell_disk::{Disk, MemDisk};
+use stepwell_engine::{Checkpoint, Placement};
 use stepwell_fabric::{Fabric, Post};
 use stepwell_ssd::Compaction;
 use stepwell_train::{Machine, Ranks, Report, RowsAtStart, Silence, Surroundings, train};
@@ -18,7 +18,10 @@ use crate::conductor::{Conducted, Conductor};
 use crate::finding::{Finding, compare};
 use crate::places::Simulated;
 use crate::shape::Shape;
+use crate::vault::Vault;
 
+/// Checkpoints that are kept.
+const CHECKPOINTS: usize = 2;
 /// Turns of all ranks together at most.
 const TURNS_MAX: u64 = 4_000_000;
 
@@ -35,32 +38,76 @@ pub struct RanksTally {
     pub refilled: u64,
     /// Runs that were asked to stop, and did before their end.
     pub stopped: u64,
+    /// Checkpoints that were the model after their step.
+    pub checkpoints: u64,
+    /// Runs that went on from a checkpoint.
+    pub resumed: u64,
+}
+
+/// A process of several ranks.
+#[derive(Debug)]
+pub struct Ranked<'a> {
+    /// The tiers of each.
+    pub shape: &'a Shape,
+    /// How many there are.
+    pub ranks: usize,
+    /// Chooses what is next.
+    pub seed: u64,
+    /// All are asked to stop after so many turns.
+    pub stop_after: Option<u64>,
+    /// Where stores and checkpoints lie, of processes before too.
+    pub world: &'a MemDisk,
+    /// What they go on from.
+    pub from: Option<Checkpoint>,
+}
+
+/// How a process of several ranks ended.
+#[derive(Debug)]
+pub struct RanksEnd {
+    /// Turns before the first rank left.
+    pub turns: u64,
+    /// Whether it stopped before its end.
+    pub interrupted: bool,
+    /// The last checkpoint that it wrote.
+    pub kept: Option<Checkpoint>,
 }
 
 impl Case {
-    /// A run of so many ranks, each with the tiers of `shape`, in which nothing fails. It gives how
-    /// many turns it took; after so many as `stop_after`, all are asked to stop.
+    /// A run of several ranks in which nothing fails.
     ///
     /// # Errors
     /// What a checker found.
     pub fn with_ranks(
         &self,
-        shape: &Shape,
-        (ranks, seed, stop_after): (usize, u64, Option<u64>),
+        process: Ranked<'_>,
         rules: Rules,
         tally: &mut RanksTally,
-    ) -> Result<u64, Finding> {
+    ) -> Result<RanksEnd, Finding> {
+        let Ranked { shape, ranks, seed, stop_after, world, from } = process;
+        let steps = from.as_ref().map(|from| from.step);
+        let name = format!("process-{}", tally.runs);
+        let disk: Arc<dyn Disk> = Arc::new(world.clone());
+        let vault = Vault::new(Arc::clone(&disk), disk, &name, CHECKPOINTS);
         let stop = StopRequest::new();
         let stopping = stop_after.map(|turns| (stop.clone(), turns));
         let (post, fabrics) = Post::new(ranks);
         let clock = Arc::new(ManualClock::default());
-        let choices = (ranks, seed, TURNS_MAX);
-        let conductor = Conductor::new(post, Arc::clone(&clock), choices, stopping);
+        let conductor =
+            Conductor::new(post, Arc::clone(&clock), (ranks, seed, TURNS_MAX), stopping);
         let outcomes: Vec<Result<Report, String>> = std::thread::scope(|scope| {
             let run = |fabric: Fabric| {
                 let (conductor, clock) = (Arc::clone(&conductor), Arc::clone(&clock));
+                let path = world.path().join(format!("{name}-rank-{}", fabric.rank()));
+                let places = world.create_directory(&path).map(|disk| Simulated {
+                    disk,
+                    from: from.clone(),
+                    vault: shape.checkpoints.then(|| vault.clone()),
+                });
                 let ranks = Ranks { fabric, stop: stop.clone() };
-                scope.spawn(move || self.rank(shape, (ranks, conductor, clock), rules))
+                scope.spawn(move || {
+                    let places = places.map_err(|error| error.to_string())?;
+                    self.rank(shape, (ranks, conductor, clock), places, rules)
+                })
             };
             let threads: Vec<_> = fabrics.into_iter().map(run).collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -70,6 +117,7 @@ impl Case {
         });
         tally.runs += 1;
         tally.turns += conductor.turns_together();
+        tally.resumed += u64::from(steps.is_some());
         if let Some(trouble) = conductor.trouble() {
             return Err(trouble.into());
         }
@@ -77,19 +125,52 @@ impl Case {
         for outcome in outcomes {
             reports.push(outcome.map_err(Finding::Failed)?);
         }
-        if reports.iter().any(|report| report.interrupted) {
+        let kept = self.judge_vault(&vault, tally)?;
+        let interrupted = reports.iter().any(|report| report.interrupted);
+        if interrupted {
             tally.stopped += 1;
-            return judge_stopped(&reports).map(|()| conductor.turns_together());
+            judge_stopped(&reports, shape, kept.as_ref().map(|kept| kept.step).or(steps))?;
+        } else {
+            self.judge_ranks(&mut reports, steps.is_some(), tally)?;
         }
+        Ok(RanksEnd { turns: conductor.turns_together(), interrupted, kept })
+    }
+
+    /// Whether all checkpoints are the model after their step; gives the last one.
+    fn judge_vault(
+        &self,
+        vault: &Vault,
+        tally: &mut RanksTally,
+    ) -> Result<Option<Checkpoint>, Finding> {
+        let kept = vault.kept();
+        if let Some(why) = kept.unreadable.first() {
+            return Err(Finding::LostCheckpoint(why.clone()));
+        }
+        for (step, digest) in &kept.digests {
+            if self.oracle().digests.get(step) != Some(digest) {
+                let why = format!("that of step {step} is not the model after that step");
+                return Err(Finding::WrongCheckpoint(why));
+            }
+        }
+        tally.checkpoints += kept.digests.len() as u64;
+        Ok(kept.checkpoints.last().cloned())
+    }
+
+    fn judge_ranks(
+        &self,
+        reports: &mut [Report],
+        resumed: bool,
+        tally: &mut RanksTally,
+    ) -> Result<(), Finding> {
         let uses = reports.iter().map(|report| report.tiers.host.uses).sum();
-        for report in &mut reports {
+        for report in reports {
             tally.evictions += report.tiers.host.evictions;
             tally.refilled += report.tiers.host.refilled;
             // The policies of all owners together are told what one is.
             report.tiers.host.uses = uses;
-            compare(report, self.oracle(), false)?;
+            compare(report, self.oracle(), resumed)?;
         }
-        Ok(conductor.turns_together())
+        Ok(())
     }
 
     /// One of the ranks, until it ends.
@@ -97,10 +178,10 @@ impl Case {
         &self,
         shape: &Shape,
         (ranks, conductor, clock): (Ranks, Arc<Conductor>, Arc<ManualClock>),
+        places: Simulated,
         rules: Rules,
     ) -> Result<Report, String> {
         let rank = ranks.fabric.rank();
-        let places = Simulated { disk: Arc::new(MemDisk::new()), from: None, vault: None };
         let driver = Conducted { conductor: Arc::clone(&conductor), rank };
         let machine = Machine {
             clock,
@@ -120,7 +201,7 @@ impl Case {
             machine,
             stop: StopRequest::new(),
             placement: Placement::Fresh,
-            rows: RowsAtStart::default(),
+            rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
             repaired_rows: false,
             digest: true,
             settings: Value::Null,
@@ -133,12 +214,18 @@ impl Case {
     }
 }
 
-/// Whether ranks that were asked to stop did so after the same step.
-fn judge_stopped(reports: &[Report]) -> Result<(), Finding> {
+/// Whether ranks that were asked to stop did so after the same step, and kept what they trained:
+/// the last checkpoint is of `kept` steps.
+fn judge_stopped(reports: &[Report], shape: &Shape, kept: Option<u64>) -> Result<(), Finding> {
     let ends = reports.iter().map(|report| (report.interrupted, report.steps));
     let ends: Vec<(bool, u64)> = ends.collect();
-    match ends.iter().all(|end| *end == ends[0]) {
-        true => Ok(()),
-        false => Err(Finding::WrongEnd(format!("ranks stopped after other steps: {ends:?}"))),
+    if ends.iter().any(|end| *end != ends[0]) {
+        return Err(Finding::WrongEnd(format!("ranks stopped after other steps: {ends:?}")));
     }
+    let (trained, kept) = (ends[0].1, kept.unwrap_or(0));
+    if shape.checkpoints && trained != kept {
+        let why = format!("{trained} steps were trained, the last one is of {kept}");
+        return Err(Finding::LostCheckpoint(why));
+    }
+    Ok(())
 }

@@ -11,12 +11,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
+use stepwell_base::stop::StopRequest;
 use stepwell_base::{KEY_HASH_NAME, random};
 use stepwell_disk::Disk;
 use stepwell_engine::{
-    Checkpoint, DenseView, Error, Group, Keep, Lease, ModelDigest, Result, Rows, Saved,
+    Checkpoint, Dense, Error, Group, Keep, KeptPart, Lease, ModelDigest, ModelPart, Result, Rows,
+    Saved, WholeModel,
 };
-use stepwell_ssd::{Error as StoreError, View};
+use stepwell_ssd::{Error as StoreError, StoreOptions, View};
 
 /// One of so many checkpoints is read back, the first one among them.
 const RESTORES: usize = 4;
@@ -30,6 +32,17 @@ pub struct Kept {
     pub digests: Vec<(u64, String)>,
     /// Those that could not be read back.
     pub unreadable: Vec<String>,
+    /// What each rank kept of the one under way.
+    parts: Vec<PartKept>,
+}
+
+/// What one rank kept of a checkpoint.
+#[derive(Debug)]
+struct PartKept {
+    rank: usize,
+    rows: Vec<Rows>,
+    past: Dense,
+    digest: std::result::Result<ModelDigest, String>,
 }
 
 /// Keeps checkpoints; clones share them.
@@ -71,7 +84,10 @@ impl Vault {
             let restored = match restores {
                 true => {
                     let disk = self.behind.directory(&rows.path).map_err(StoreError::from)?;
-                    Some(View::open(disk, group.store.options().clone())?)
+                    // A run that was asked to stop writes one last checkpoint.
+                    let stop = StopRequest::new();
+                    let options = StoreOptions { stop, ..group.store.options().clone() };
+                    Some(View::open(disk, options)?)
                 }
                 false => None,
             };
@@ -104,50 +120,75 @@ impl Vault {
     }
 }
 
+impl Vault {
+    fn path(&self, step: u64) -> PathBuf {
+        self.disk.path().join(format!("{}-{step}", self.name))
+    }
+}
+
 impl Keep for Vault {
-    fn write(
-        &mut self,
-        step: u64,
-        run: &Value,
-        dense: &DenseView<'_>,
-        groups: &[Arc<Group>],
-    ) -> Result<PathBuf> {
-        let path = self.disk.path().join(format!("{}-{step}", self.name));
-        if self.kept().checkpoints.last().is_some_and(|last| last.path == path) {
-            return Ok(path);
-        }
+    fn begin(&mut self, step: u64, _: &Value) -> Result<Option<PathBuf>> {
+        let (path, mut kept) = (self.path(step), self.kept());
+        kept.parts.clear();
+        Ok(kept.checkpoints.last().is_some_and(|last| last.path == path).then_some(path))
+    }
+
+    fn keep(&mut self, part: &ModelPart<'_>) -> Result<KeptPart> {
+        let (path, (rank, ranks)) = (self.path(part.step), part.of);
         let mut rows = Vec::new();
-        for (number, group) in groups.iter().enumerate() {
-            let path = path.join(format!("rows-{number}"));
+        for (number, group) in part.groups.iter().enumerate() {
+            let path = path.join(format!("rows-{number}-rank-{rank}"));
             self.disk.create_directory(&path).map_err(StoreError::from)?;
-            group.store.snapshot(&path)?;
-            rows.push(Rows { group: number, path, saved: Saved::Yes });
+            group.snapshot(&path)?;
+            rows.push(Rows { group: number, rank, path, saved: Saved::Yes });
         }
-        let restores = self.kept().digests.len().is_multiple_of(RESTORES);
-        let digest = self.digest(&rows, groups, (step, restores));
+        let number = self.kept().digests.len();
+        let restores = (number + rank).is_multiple_of(if ranks > 1 { 1 } else { RESTORES });
+        let digest = self.digest(&rows, part.groups, (part.step, restores));
         let digest = digest.map_err(|error: Error| error.to_string());
+        self.kept().parts.push(PartKept { rank, rows, past: part.past.clone(), digest });
+        Ok(KeptPart::default())
+    }
+
+    fn end(&mut self, whole: &WholeModel<'_>, _: &[KeptPart]) -> Result<PathBuf> {
+        let WholeModel { step, run, dense, .. } = *whole;
+        let (path, run, mut dense) = (self.path(step), run.clone(), dense.to_dense());
         let mut kept = self.kept();
-        match digest {
-            Ok(digest) => kept.digests.push((step, digest.finish(dense))),
-            Err(why) => kept.unreadable.push(format!("step {step}: {why}")),
+        let mut parts = std::mem::take(&mut kept.parts);
+        parts.sort_by_key(|part| part.rank);
+        let (mut digest, mut rows) = (ModelDigest::default(), Vec::new());
+        let model = model_of(&dense);
+        let mut unreadable = None;
+        for part in parts {
+            match part.digest {
+                Ok(part) => digest.add_rows(part.of_rows()),
+                Err(why) => unreadable = Some(format!("step {step}: {why}")),
+            }
+            rows.extend(part.rows);
+            dense.join(part.past);
         }
+        match unreadable {
+            None => kept.digests.push((step, digest.finish(&model.view()))),
+            Some(why) => kept.unreadable.push(why),
+        }
+        rows.sort_by_key(|rows| (rows.group, rows.rank));
         let meta = json!({
             "key_hash": KEY_HASH_NAME,
             "initial_values": random::initializer_name(),
         });
-        let (run, dense) = (run.clone(), dense.to_dense());
-        let checkpoint = Checkpoint {
-            path: path.clone(),
-            step,
-            run,
-            meta,
-            dense,
-            rows,
-            lease: Lease::default(),
-        };
+        let lease = Lease::default();
+        let checkpoint = Checkpoint { path: path.clone(), step, run, meta, dense, rows, lease };
         kept.checkpoints.push(checkpoint);
         drop(kept);
         self.drop_old()?;
         Ok(path)
     }
+}
+
+/// The sections that are of the model: behind the optimizer's step there is what a run needs to go
+/// on, which several ranks have in another order than one.
+fn model_of(dense: &Dense) -> Dense {
+    let last = dense.sections.iter().position(|(name, _)| name == "step");
+    let count = last.map_or(dense.sections.len(), |last| last + 1);
+    Dense { sections: dense.sections[..count].to_vec() }
 }

@@ -1,15 +1,19 @@
 //! Jobs that several ranks train, under schedules in which messages are late and pairs of ranks
-//! overtake each other: the model is that of one rank in memory.
+//! overtake each other: the model is that of one rank in memory, and so is every checkpoint of it,
+//! from which any number of ranks goes on.
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule.
 
 use stepwell_base::rules::Rules;
-use stepwell_sim::{Case, Dice, RanksTally, SCHEDULES_PER_JOB, Shape, pools};
+use stepwell_disk::MemDisk;
+use stepwell_sim::{Case, Dice, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools};
 
 /// Jobs, and schedules of each.
 const JOBS: u64 = 60;
 const JOBS_LONG: u64 = 600;
 const SCHEDULES: u64 = 4;
+/// How often a run is stopped and goes on.
+const STOPS_MAX: usize = 2;
 
 /// Runs the schedule `seed` of `case`; none where one rank alone can have the job.
 fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
@@ -18,15 +22,31 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
     if blocks < 2 || case.oracle().full.is_some() {
         return;
     }
-    let ranks = dice.within(2, blocks) as usize;
-    let shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
-    let mut run = |stop_after| {
-        case.with_ranks(&shape, (ranks, seed, stop_after), Rules::default(), tally)
-            .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"))
-    };
-    let turns = run(None);
-    if dice.once_in(3) {
-        run(Some(dice.below(turns)));
+    let world = MemDisk::new();
+    let (mut ranks, mut from, mut stops) = (dice.within(2, blocks) as usize, None, 0);
+    let mut turns = None;
+    loop {
+        let mut shape = Shape::draw(&mut dice, &case.job().config, case.oracle());
+        if dice.once_in(3) || from.is_some() {
+            shape.keep_some(&mut dice);
+            shape.keep_at_times(&mut dice);
+        }
+        let stop_after = turns.filter(|_| stops < STOPS_MAX).map(|turns| dice.below(turns));
+        let world = &world;
+        let process = Ranked { shape: &shape, ranks, seed, stop_after, world, from: from.clone() };
+        let end = case
+            .with_ranks(process, Rules::default(), tally)
+            .unwrap_or_else(|found| panic!("STEPWELL_SIM_SEED={seed}, {ranks} ranks: {found}"));
+        from = end.kept.or(from);
+        match turns {
+            // The whole run went well; now one that is stopped on the way, and goes on.
+            None if dice.once_in(3) => (turns, from) = (Some(end.turns), None),
+            Some(_) if end.interrupted && shape.checkpoints => {
+                stops += 1;
+                ranks = dice.within(1, blocks) as usize;
+            }
+            _ => return,
+        }
     }
 }
 
@@ -44,7 +64,8 @@ fn ranks_train_the_same_model_whatever_the_network_does() {
         (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
     }
     println!("{tally:?}");
-    assert!(tally.stopped > JOBS / 4, "{tally:?}");
+    assert!(tally.stopped > JOBS / 4 && tally.resumed > JOBS / 6, "{tally:?}");
+    assert!(tally.checkpoints > JOBS, "{tally:?}");
     assert!(tally.runs > JOBS && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
 }
 

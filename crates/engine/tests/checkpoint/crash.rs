@@ -10,7 +10,7 @@ use stepwell_engine::Placement;
 
 use crate::harness::{Told, in_threads};
 use crate::judge::{go_on, judge};
-use crate::life::{Ledger, live, script};
+use crate::life::{ALONE, Ledger, Ranks, SEVERAL, live, script};
 
 /// Random survivals of each cut.
 const TORN: u64 = 4;
@@ -20,13 +20,13 @@ fn cutting(world: &MemDisk, cut_after: Option<u64>) -> FaultyDisk {
 }
 
 /// Cuts the power after so many changes; returns the number of crashes survived.
-fn cut(cut_after: u64) -> u64 {
+fn cut(cut_after: u64, ranks: Ranks) -> u64 {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
-    script(&cutting(&world, Some(cut_after)), &mut ledger).unwrap_err();
+    script(&cutting(&world, Some(cut_after)), ranks, &mut ledger).unwrap_err();
     let torn = (0..TORN).map(|n| Survival::Torn(cut_after << 8 | n));
     let mut survived = 0;
     for survival in [Survival::SyncedAlone, Survival::Everything].into_iter().chain(torn) {
-        let _told = Told(format!("cut after {cut_after}, {survival:?}, {ledger:?}"));
+        let _told = Told(format!("{ranks:?} cut after {cut_after}, {survival:?}, {ledger:?}"));
         survived += survive(&world.crash(survival), &ledger, survival);
     }
     survived
@@ -47,7 +47,7 @@ fn survive(world: &MemDisk, ledger: &Ledger, survival: Survival) -> u64 {
     let mut ledger = Ledger { kept: found, aside, ..Ledger::default() };
     let mut dice = Stream::named(seed, b"second cut");
     let home = cutting(world, Some(dice.next_u64() % 120));
-    let _ = live(&home, Placement::ResumeOrStart, 3, &mut ledger);
+    let _ = live(&home, Placement::ResumeOrStart, (2, 3), &mut ledger);
     let world = world.crash(Survival::Torn(dice.next_u64()));
     let _told = Told(format!("a second cut, {ledger:?}"));
     let found = judge(&world, &ledger);
@@ -55,37 +55,47 @@ fn survive(world: &MemDisk, ledger: &Ledger, survival: Survival) -> u64 {
     2
 }
 
-#[test]
-fn after_every_operation_all_that_was_promised_is_left() {
+/// Cuts a script after every operation.
+fn cut_everywhere(ranks: Ranks) {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     let whole = cutting(&world, None);
-    script(&whole, &mut ledger).unwrap();
+    script(&whole, ranks, &mut ledger).unwrap();
     assert_eq!((&ledger.kept[..], &ledger.aside[..]), (&[3, 4][..], &[5, 6][..]));
     let found = judge(&world.crash(Survival::SyncedAlone), &ledger);
     assert_eq!(found, ledger.kept);
     let cuts: Vec<u64> = (0..whole.mutations()).collect();
     let survived = AtomicU64::new(0);
     in_threads(&cuts, &|cut_after| {
-        survived.fetch_add(cut(*cut_after), Ordering::Relaxed);
+        survived.fetch_add(cut(*cut_after, ranks), Ordering::Relaxed);
     });
     let (cuts, survived) = (cuts.len(), survived.into_inner());
     assert!(cuts > 300 && survived > 3_000, "{survived} crashes survived of {cuts} cuts");
+}
+
+#[test]
+fn after_every_operation_all_that_was_promised_is_left() {
+    cut_everywhere(ALONE);
+}
+
+#[test]
+fn after_every_operation_of_several_ranks_too() {
+    cut_everywhere(SEVERAL);
 }
 
 /// A checkpoint that somebody reads is not removed, whatever the disk; nor is it lost.
 #[test]
 fn what_is_read_stays_in_memory_too() {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
-    live(&world, Placement::Fresh, 1, &mut ledger).unwrap();
+    live(&world, Placement::Fresh, (1, 1), &mut ledger).unwrap();
     let saved = world.directory(std::path::Path::new(crate::life::SAVED)).unwrap();
     let read = stepwell_engine::Checkpoint::open_in(&*saved).unwrap();
-    live(&world, Placement::Resume, 3, &mut ledger).unwrap();
+    live(&world, Placement::Resume, (1, 3), &mut ledger).unwrap();
     let steps = |disk: &dyn Disk| -> Vec<u64> {
         let found = stepwell_engine::list(disk).unwrap();
         found.into_iter().map(|(step, _)| step).collect()
     };
     assert_eq!(steps(&*saved), [1, 3, 4]);
     drop(read);
-    live(&world, Placement::Resume, 1, &mut ledger).unwrap();
+    live(&world, Placement::Resume, (1, 1), &mut ledger).unwrap();
     assert_eq!(steps(&*saved), [4, 5]);
 }

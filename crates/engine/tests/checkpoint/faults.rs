@@ -10,15 +10,15 @@ use stepwell_disk::{Disk, Failure, Faults, FaultyDisk, Lasting, MemDisk, Operati
 
 use crate::harness::{Told, in_threads};
 use crate::judge::{go_on, judge};
-use crate::life::{Ledger, SAVED, script};
+use crate::life::{ALONE, Ledger, Ranks, SAVED, SEVERAL, script};
 
 /// Lets one operation fail; whether the run noticed.
-fn fail(after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
+fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
     let (world, mut ledger) = (MemDisk::new(), Ledger::default());
     let failure = Some(Failure { operation: None, after, kind, lasting });
     let faults = Faults { failure, ..Faults::default() };
-    let outcome = script(&FaultyDisk::new(Arc::new(world.clone()), faults), &mut ledger);
-    let _told = Told(format!("operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"));
+    let outcome = script(&FaultyDisk::new(Arc::new(world.clone()), faults), ranks, &mut ledger);
+    let _told = Told(format!("{ranks:?} operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"));
     if let Err(error) = &outcome {
         let error = error.to_string();
         assert!(!error.contains('\n') && error.contains('/'), "{error}");
@@ -39,8 +39,17 @@ fn fail(after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
 
 #[test]
 fn every_operation_may_fail() {
+    fail_everywhere(ALONE);
+}
+
+#[test]
+fn every_operation_of_several_ranks_may_fail() {
+    fail_everywhere(SEVERAL);
+}
+
+fn fail_everywhere(ranks: Ranks) {
     let whole = FaultyDisk::new(Arc::new(MemDisk::new()), Faults::default());
-    script(&whole, &mut Ledger::default()).unwrap();
+    script(&whole, ranks, &mut Ledger::default()).unwrap();
     let operations: u64 = Operation::ALL.iter().map(|operation| whole.count(*operation)).sum();
     assert!(operations > 800, "{operations}");
     let noticed = AtomicU64::new(0);
@@ -50,7 +59,7 @@ fn every_operation_may_fail() {
             (ErrorKind::StorageFull, Lasting::Once),
             (ErrorKind::Other, Lasting::Once),
         ] {
-            noticed.fetch_add(fail(*after, kind, lasting).into(), Ordering::Relaxed);
+            noticed.fetch_add(fail(ranks, *after, kind, lasting).into(), Ordering::Relaxed);
         }
     });
     // Of what is only tried, a failure says nothing.

@@ -2,7 +2,7 @@
 //!
 //! How       The model after a step follows from the step alone, as that of training does. So a run
 //!           that was resumed from step 4 writes the same checkpoint of step 5 as one that never
-//!           stopped, and a checkpoint is right or is not, whoever wrote it.
+//!           stopped, and a checkpoint is right or is not, whoever wrote it, and however many ranks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use stepwell_base::Key;
+use stepwell_base::owner::owner;
 use stepwell_base::random::Stream;
 use stepwell_disk::Disk;
 use stepwell_engine::{
-    Checkpoint, CheckpointWriter, Dense, Group, Keep, Placement, Result, Staging, TableSpec,
-    prepare,
+    Checkpoint, CheckpointWriter, Dense, Group, Keep, ModelPart, Placement, Result, Staging,
+    TableSpec, WholeModel, prepare,
 };
 use stepwell_optim::{RowOptimizer, Rule};
-use stepwell_ssd::{Compaction, Store, StoreOptions};
+use stepwell_ssd::{Compaction, KeyShardSet, Store, StoreOptions, Verify};
 
 /// Where checkpoints lie.
 pub(crate) const SAVED: &str = "/run/saved";
@@ -45,19 +46,33 @@ pub(crate) struct Ledger {
     pub(crate) moving: bool,
 }
 
+/// How many ranks each process of a script has.
+pub(crate) type Ranks = [usize; 4];
+/// One rank alone.
+pub(crate) const ALONE: Ranks = [1; 4];
+/// Another number of ranks each time.
+pub(crate) const SEVERAL: Ranks = [2, 3, 1, 2];
+
 /// A run that writes, is resumed, is set aside, and written once more from its first step.
-pub(crate) fn script(world: &dyn Disk, ledger: &mut Ledger) -> Result<()> {
-    live(world, Placement::Fresh, FIRST, ledger)?;
-    live(world, Placement::Resume, LATER, ledger)?;
-    live(world, Placement::SetAside, LATER, ledger)?;
-    live(world, Placement::ResumeOrStart, LATER, ledger)
+pub(crate) fn script(world: &dyn Disk, ranks: Ranks, ledger: &mut Ledger) -> Result<()> {
+    live(world, Placement::Fresh, (ranks[0], FIRST), ledger)?;
+    live(world, Placement::Resume, (ranks[1], LATER), ledger)?;
+    live(world, Placement::SetAside, (ranks[2], LATER), ledger)?;
+    live(world, Placement::ResumeOrStart, (ranks[3], LATER), ledger)
 }
 
-/// One process: so many steps with a checkpoint after each.
+/// One rank of a process.
+struct Rank {
+    place: (usize, usize),
+    writer: CheckpointWriter,
+    groups: Vec<Arc<Group>>,
+}
+
+/// One process of so many ranks: so many steps with a checkpoint after each.
 pub(crate) fn live(
     world: &dyn Disk,
     placement: Placement,
-    steps: u64,
+    (ranks, steps): (usize, u64),
     ledger: &mut Ledger,
 ) -> Result<()> {
     let directory = world.create_directory(Path::new(SAVED))?;
@@ -66,27 +81,78 @@ pub(crate) fn live(
     if std::mem::take(&mut ledger.moving) {
         ledger.aside.append(&mut ledger.kept);
     }
-    let rows = scratch(world)?;
-    let (mut writer, store, begin) = match newest {
-        None => (CheckpointWriter::new(directory, KEEP), Store::create(rows, options())?, 0),
-        Some(path) => {
-            let checkpoint = Checkpoint::open_in(&*directory.directory(&path)?)?;
-            checkpoint.check_rows()?;
-            let store = Store::restore(rows, &checkpoint.rows[0].path, options())?;
-            (CheckpointWriter::resume(directory, KEEP)?, store, checkpoint.step)
-        }
-    };
-    let group = group(store);
+    let newest = newest.map(|path| Checkpoint::open_in(&*directory.directory(&path)?));
+    let newest = newest.transpose()?;
+    newest.as_ref().map_or(Ok(()), Checkpoint::check_rows)?;
+    let begin = newest.as_ref().map_or(0, |from| from.step);
+    let mut all = Vec::new();
+    for rank in 0..ranks {
+        let place = (rank, ranks);
+        let groups = vec![group(open(scratch(world)?, newest.as_ref(), place)?)];
+        let writer = match newest {
+            Some(_) if rank == 0 => CheckpointWriter::resume(Arc::clone(&directory), KEEP)?,
+            _ => CheckpointWriter::new(Arc::clone(&directory), KEEP),
+        };
+        all.push(Rank { place, writer, groups });
+    }
+    // It is held no longer: old ones may go.
+    drop(newest);
     for step in begin + 1..=begin + steps {
-        put(&group.store, step)?;
+        all.iter().try_for_each(|rank| put(rank, step))?;
         ledger.writing = Some(step);
-        writer.write(step, &run(step), &dense(step).view(), std::slice::from_ref(&group))?;
+        write(&mut all, step)?;
         ledger.writing = None;
         ledger.kept.push(step);
         let many = ledger.kept.len().saturating_sub(KEEP);
         ledger.kept.drain(..many);
     }
     Ok(())
+}
+
+/// The store of one rank, with what a checkpoint has for it.
+fn open(
+    rows: Arc<dyn Disk>,
+    from: Option<&Checkpoint>,
+    (rank, ranks): (usize, usize),
+) -> Result<Store> {
+    let options = StoreOptions { key_shards: KeyShardSet::part(rank, ranks), ..options() };
+    let Some(from) = from else { return Ok(Store::create(rows, options)?) };
+    let saved: Vec<&Path> = from.rows_of_group(0).iter().map(|rows| &*rows.path).collect();
+    if let ([saved], 1) = (&saved[..], ranks) {
+        return Ok(Store::restore(rows, saved, options)?);
+    }
+    Ok(Store::restore_shards(vec![rows], &saved, Verify::Everything, options)?)
+}
+
+/// Writes the checkpoint of `step`, every rank its part.
+fn write(all: &mut [Rank], step: u64) -> Result<()> {
+    let (run, dense) = (run(step), dense(step));
+    if let [Rank { writer, groups, .. }] = all {
+        return writer.write(step, &run, &dense.view(), groups).map(|_| ());
+    }
+    assert_eq!(all[0].writer.begin(step, &run)?, None);
+    let mut kept = Vec::new();
+    for Rank { place, writer, groups } in &mut *all {
+        // What only some ranks have is theirs alone.
+        let past = past(step, place.0);
+        kept.push(writer.keep(&ModelPart { step, of: *place, groups, past })?);
+    }
+    let dense = Dense { sections: dense.sections[..1].to_vec() };
+    let Rank { writer, groups, .. } = &mut all[0];
+    let whole = WholeModel { step, run: &run, dense: &dense.view(), groups };
+    writer.end(&whole, &kept).map(|_| ())
+}
+
+/// What a rank adds to the dense part: all of its last section in two halves.
+fn past(step: u64, rank: usize) -> Dense {
+    let (name, values) = &dense(step).sections[1];
+    let half = values.len() / 2;
+    let own = match rank {
+        0 => &values[..half],
+        1 => &values[half..],
+        _ => return Dense::default(),
+    };
+    Dense { sections: vec![(name.clone(), own.to_vec())] }
 }
 
 /// A directory for the rows of one process, which nobody had before.
@@ -143,12 +209,14 @@ fn payload(key: u64, step: u64) -> Vec<u8> {
     (0..spec().row_bytes() / 8).flat_map(|_| dice.next_u64().to_le_bytes()).collect()
 }
 
-fn put(store: &Store, step: u64) -> Result<()> {
-    let keys = keys(step);
+/// Puts the rows of a step that are the rank's.
+fn put(Rank { place: (rank, ranks), groups, .. }: &Rank, step: u64) -> Result<()> {
+    let mut keys = keys(step);
+    keys.retain(|key| owner(Key(*key), *ranks) == *rank);
     let rows: Vec<u8> = keys.iter().flat_map(|key| payload(*key, step)).collect();
     let used = vec![step as u32; keys.len()];
     let keys: Vec<Key> = keys.into_iter().map(Key).collect();
-    Ok(store.put_many(&keys, &used, &rows)?)
+    Ok(groups[0].store.put_many(&keys, &used, &rows)?)
 }
 
 /// All rows after a step.
