@@ -58,7 +58,9 @@ pub use rows::{
     Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,
     WorkingRows, Workspaces,
 };
-pub use scratch::{DirectoryLock, Scratch, SetAside, file_error, refuse_checkpoint, refuse_store};
+pub use scratch::{
+    DirectoryLock, Scratch, SetAside, file_error, name_of_rank, refuse_checkpoint, refuse_store,
+};
 pub use session::{Session, Tiers, Turn};
 pub use stages::{
     BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{SMALL, TINY, Workshop};
@@ -62,11 +63,107 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     let refused = |more: &[&str]| shop.fails(&train(&[&["--data", &data[..]], more].concat()));
     assert!(refused(&["--ranks", "9"]).contains("give at most 8 ranks"));
     assert!(refused(&["--ranks", "0"]).contains("ranks is 0: give 1 to 256"));
-    let saves = refused(&["--ranks", "2", "--checkpoint", "saved"]);
-    assert!(saves.contains("checkpoint.dir") && saves.contains("ranks = 1"), "{saves}");
-    assert!(!shop.path("saved").exists());
-    let caches = refused(&["--ranks", "2", "--data.cache", "cache.packed"]);
-    assert!(caches.contains("data.cache") && !shop.path("cache.packed").exists(), "{caches}");
+    let one = refused(&["--ranks", "2", "--checkpoint", "both", "--tiers.ssd", "both"]);
+    assert!(one.contains("are both") && one.contains("name two directories"), "{one}");
+}
+
+/// The digest of a run that goes through, once the runs before it went on as far as they did.
+fn digest(shop: &Workshop, data: &str, more: &[&str]) -> serde_json::Value {
+    let args = [&["--data", data, "--data.epochs", "3", "--report", "digest.json"], more].concat();
+    shop.ok(&train(&args));
+    shop.report("digest.json")["model_digest"].clone()
+}
+
+#[test]
+fn a_checkpoint_of_n_ranks_is_resumed_by_m() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let oracle = digest(&shop, &data, &[]);
+    for (number, ranks) in [["1", "3"], ["2", "1"], ["3", "2"], ["2", "8"]].into_iter().enumerate()
+    {
+        let saved = format!("saved-{number}");
+        let [first, then] = ranks;
+        let first =
+            ["--data", &data, "--data.epochs", "1", "--checkpoint", &saved, "--ranks", first];
+        shop.ok(&train(&first));
+        let shown = shop.ok(&["inspect", &saved, "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(shown["ranks"].to_string(), ranks[0]);
+        let more = ["--checkpoint", &saved, "--resume", "--ranks", then];
+        assert_eq!(digest(&shop, &data, &more), oracle, "{ranks:?}");
+        // What ranks wrote is scored by one, as ever.
+        assert!(shop.ok(&["eval", &saved, "--data", &data]).contains("AUC"));
+    }
+}
+
+#[test]
+fn killed_ranks_go_on_with_others_and_leave_no_rows() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let oracle = digest(&shop, &data, &[]);
+    let more = ["--checkpoint", "saved", "--checkpoint.every", "5", "--tiers.ssd", "rows"];
+    for (number, ranks) in ["4", "2", "3"].into_iter().enumerate() {
+        let args = ["--data", &data, "--data.epochs", "3", "--resume=auto", "--ranks", ranks];
+        let mut child = shop.command(&train(&[&args[..], &more].concat()));
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let kept = || {
+            std::fs::read_dir(shop.path("saved")).map_or(0, |listed| {
+                let names = listed.flatten().map(|entry| entry.file_name());
+                names.filter(|name| name.to_string_lossy().starts_with("step-")).count()
+            })
+        };
+        let begun = Instant::now();
+        while kept() < 1 + number.min(1) && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let last = [&more[..], &["--resume", "--ranks", "2"]].concat();
+    assert_eq!(digest(&shop, &data, &last), oracle);
+    // Of four ranks two are left, and those that are gone have left nothing.
+    assert!(!shop.path("rows/rank-2").exists() && !shop.path("rows/rank-3").exists());
+}
+
+#[test]
+fn a_damaged_part_of_a_checkpoint_is_named() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let admits = ["--rows.admit_after", "2", "--pipeline.staleness", "2"];
+    let first = ["--data", &data, "--data.epochs", "1", "--checkpoint", "saved", "--ranks", "2"];
+    shop.ok(&train(&[&first[..], &admits].concat()));
+    let newest = std::fs::read_dir(shop.path("saved")).unwrap().flatten();
+    let newest = newest.map(|entry| entry.path()).filter(|path| path.join("CHECKSUMS").exists());
+    let newest = newest.max().unwrap();
+    let resume = ["--data", &data, "--checkpoint", "saved", "--resume", "--ranks", "3"];
+    let refused = || shop.fails(&train(&[&resume[..], &admits].concat()));
+    for name in ["dense-1.bin", "rows-0-rank-1/manifest.json"] {
+        let path = newest.join(name);
+        let whole = std::fs::read(&path).unwrap();
+        let mut changed = whole.clone();
+        changed[whole.len() / 2] ^= 1;
+        // In place of the file: others may be links to it.
+        std::fs::remove_file(&path).unwrap();
+        let gone = refused();
+        assert!(gone.contains(name) && gone.contains("move it away"), "{gone}");
+        std::fs::write(&path, &changed).unwrap();
+        let damaged = refused();
+        assert!(damaged.contains(name) && damaged.contains("move it away"), "{damaged}");
+        std::fs::write(&path, &whole).unwrap();
+    }
+    shop.ok(&train(&[&resume[..], &admits].concat()));
+}
+
+#[test]
+fn one_rank_makes_the_cache_and_all_read_it() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let oracle = digest(&shop, &data, &[]);
+    for ranks in ["3", "2", "1"] {
+        let more = ["--data.cache", "cache.packed", "--ranks", ranks];
+        assert_eq!(digest(&shop, &data, &more), oracle, "{ranks}");
+        assert!(shop.path("cache.packed").exists());
+    }
 }
 
 #[test]

@@ -4,10 +4,14 @@
 
 mod common;
 
-use common::{in_memory, run, tiny};
+use std::sync::Arc;
+
+use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
+use stepwell_base::stage::FullSpeed;
+use stepwell_engine::Placement;
 use stepwell_settings::ModelKind;
-use stepwell_train::{Config, Report};
+use stepwell_train::{Config, Report, Surroundings, train};
 
 /// What does not depend on ranks.
 fn assert_same(report: &Report, oracle: &Report, name: &str) {
@@ -54,5 +58,43 @@ fn every_model_is_the_same() {
     for kind in ModelKind::ALL {
         let config = in_memory(kind);
         assert_same(&with_ranks(&config, 3, 1), &run(&config), &format!("{kind:?}"));
+    }
+}
+
+/// Trains on, from the last checkpoint.
+fn go_on(config: &Config) -> Report {
+    let around = surroundings(Arc::new(FullSpeed));
+    train(config, &Surroundings { placement: Placement::Resume, ..around }).unwrap()
+}
+
+/// A run that goes on from what another wrote, with other ranks and other tiers.
+#[test]
+fn ranks_go_on_from_what_others_kept() {
+    for (name, life) in [("rows for ever", false), ("rows that come and go, read late", true)] {
+        let with_life = |mut config: Config| {
+            if life {
+                config.life.admit_after = 2;
+                config.life.expire_after = 30;
+                config.staleness = 2;
+            }
+            config.data.epochs = 2;
+            config
+        };
+        let oracle = run(&with_life(in_memory(ModelKind::DeepFm)));
+        for (first, then) in [(1, 4), (3, 2), (2, 5), (8, 1)] {
+            let saved = tempfile::tempdir().unwrap();
+            let mut config = with_life(tiny(ModelKind::DeepFm, 2));
+            config.checkpoint.dir = Some(saved.path().to_owned());
+            config.tiers.dram = ByteCount((320 << 10) / first as u64);
+            config.data.epochs = 1;
+            with_ranks(&config, first, 1);
+            config.data.epochs = 2;
+            config.tiers.dram = ByteCount((320 << 10) / then as u64);
+            let report = go_on(&Config { ranks: then, threads: 2, ..config });
+            let name = format!("{name}: {first} ranks, then {then}");
+            assert_eq!(report.model_digest, oracle.model_digest, "{name}");
+            assert_eq!((report.rows, report.steps), (oracle.rows, oracle.steps), "{name}");
+            assert_eq!(report.eval, oracle.eval, "{name}");
+        }
     }
 }

@@ -136,6 +136,12 @@ impl Sources {
         Ok(Self { options, input, eval_input, boundary, examples, wanted, notes })
     }
 
+    /// Makes no cache: another process makes it of the same data.
+    pub fn without_making(mut self) -> Self {
+        self.wanted = None;
+        self
+    }
+
     /// Columns of the data.
     pub fn schema(&self) -> Schema {
         self.options.schema

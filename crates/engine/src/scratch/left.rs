@@ -21,12 +21,36 @@ use super::file_error;
 use crate::{Error, Result};
 
 const ROWS: &str = "rows-";
+const RANK: &str = "rank-";
 /// Files that a checkpoint, and nothing else, holds.
 const OF_CHECKPOINTS: [&str; 2] = ["checkpoint.json", "CHECKSUMS"];
 
 /// Name of the directory of table group `group`'s store.
 pub(super) fn name_of(group: usize) -> String {
     format!("{ROWS}{group}")
+}
+
+/// Name of the directory of one of several ranks.
+pub fn name_of_rank(rank: usize) -> String {
+    format!("{RANK}{rank}")
+}
+
+/// The directories in `path` of ranks from `first` on.
+pub(super) fn of_ranks(path: &Path, first: usize) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(file_error("list", path))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(file_error("list", path))?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(RANK)?.parse().ok());
+        if number.is_some_and(|rank| rank >= first && name == *name_of_rank(rank)) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
 }
 
 /// Refuses a directory, named by `setting`, that is a checkpoint or lies in one, or is none.

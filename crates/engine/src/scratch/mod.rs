@@ -18,7 +18,7 @@ use stepwell_disk::{Disk, FileDisk};
 pub use self::aside::SetAside;
 use crate::{Error, Placement, Result};
 
-pub use left::{refuse_checkpoint, refuse_store};
+pub use left::{name_of_rank, refuse_checkpoint, refuse_store};
 
 const PREFIX: &str = "stepwell-scratch-";
 const LOCK: &str = "lock";
@@ -169,6 +169,33 @@ impl Scratch {
             }
         }
         Ok(path)
+    }
+
+    /// Removes what a killed run of another number of ranks left in the directory `named`: those of
+    /// ranks that there are no more, and those of one rank where there are several. What somebody
+    /// uses stays, and what bears no mark.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn forget_other_ranks(named: &Path, ranks: usize) -> Result<()> {
+        let forget = |place: &Path| -> Result<()> {
+            if place.is_dir()
+                && let Ok(_lock) = DirectoryLock::take(place)
+            {
+                left::remove_marked(left::find(place)?)?;
+            }
+            Ok(())
+        };
+        if ranks > 1 {
+            forget(named)?;
+        }
+        for place in left::of_ranks(named, if ranks > 1 { ranks } else { 0 })? {
+            forget(&place)?;
+            let _ = fs::remove_file(place.join(format!(".{LOCK}")));
+            // Unless something else lies there.
+            let _ = fs::remove_dir(&place);
+        }
+        Ok(())
     }
 
     /// Leaves the rows where they are, in a directory that was named. Without this they go: a run

@@ -18,7 +18,9 @@ fn fail(ranks: Ranks, after: u64, kind: ErrorKind, lasting: Lasting) -> bool {
     let failure = Some(Failure { operation: None, after, kind, lasting });
     let faults = Faults { failure, ..Faults::default() };
     let outcome = script(&FaultyDisk::new(Arc::new(world.clone()), faults), ranks, &mut ledger);
-    let _told = Told(format!("{ranks:?} operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"));
+    let _told = Told(format!(
+        "{ranks:?} operation {after}, {kind:?}, {lasting:?}, {outcome:?}, {ledger:?}"
+    ));
     if let Err(error) = &outcome {
         let error = error.to_string();
         assert!(!error.contains('\n') && error.contains('/'), "{error}");

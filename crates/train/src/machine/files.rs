@@ -46,7 +46,7 @@ impl Places for Files {
                 directory.display()
             )));
         }
-        keep_apart(directory, config.tiers.ssd.as_deref())?;
+        keep_apart(directory, named_rows(config))?;
         let lock = DirectoryLock::take(directory)?;
         // Before any checkpoint is set aside.
         config.tiers.ssd.as_deref().map(Scratch::check).transpose()?;
@@ -75,6 +75,16 @@ impl Places for Files {
         let note = scratch.note().map(str::to_owned);
         Ok((Box::new(scratch), note))
     }
+
+    fn forget_other_ranks(&self, config: &Config, ranks: usize) -> Result<()> {
+        named_rows(config).map_or(Ok(()), |named| Ok(Scratch::forget_other_ranks(named, ranks)?))
+    }
+}
+
+/// The directory that was named for rows, in which each of several ranks has one of its own.
+fn named_rows(config: &Config) -> Option<&Path> {
+    let own = config.tiers.ssd.as_deref()?;
+    if config.ranks > 1 { own.parent() } else { Some(own) }
 }
 
 /// Refuses one directory for checkpoints and for rows.

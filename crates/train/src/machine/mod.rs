@@ -108,6 +108,15 @@ pub trait Places: Send + Sync {
         config: &Config,
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
+
+    /// A run goes on with so many `ranks`: rows that a killed run with others left are in nobody's
+    /// way, and take space. Called by the first rank, whose settings these are.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    fn forget_other_ranks(&self, _config: &Config, _ranks: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A place for checkpoints that was taken; other runs are kept out while this or what it gave is

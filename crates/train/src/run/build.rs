@@ -154,5 +154,10 @@ fn place(
     };
     let (place, note) = around.machine.places.rows(config, placement)?;
     note.iter().for_each(|note| (around.on_note)(note));
+    let ranks = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
+    let (rank, ranks) = ranks.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
+    if rank == 0 && placement == Placement::Resume {
+        around.machine.places.forget_other_ranks(config, ranks)?;
+    }
     Ok(place)
 }

@@ -105,6 +105,8 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before the first step any rank may stop by itself: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
     let sources = sources(config, stop)?;
+    let is_first = around.machine.ranks.as_ref().is_none_or(|ranks| ranks.fabric.rank() == 0);
+    let sources = if is_first { sources } else { sources.without_making() };
     if check_evaluation(config, &sources, stop)? == Some(0) {
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }

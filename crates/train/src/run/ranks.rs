@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::ModelDigest;
+use stepwell_engine::{ModelDigest, name_of_rank};
 use stepwell_fabric::collective::{Barrier, all_gather};
 use stepwell_fabric::{Fabric, Malformed, threads};
 use stepwell_settings::Config;
@@ -108,20 +108,13 @@ pub(super) fn check(config: &Config) -> std::result::Result<(), String> {
              most {blocks} ranks"
         ));
     }
-    if config.data.cache.is_some() {
-        return Err(
-            "data.cache with more than one rank is not there yet: leave it out, or make a \
-                    packed file first"
-                .to_owned(),
-        );
-    }
     Ok(())
 }
 
 /// The settings of rank `rank`: rows lie in a directory of its own.
 fn config_of(config: &Config, rank: usize) -> Config {
     let mut config = config.clone();
-    let of_rank = |place: PathBuf| place.join(format!("rank-{rank}"));
+    let of_rank = |place: PathBuf| place.join(name_of_rank(rank));
     config.tiers.ssd = config.tiers.ssd.take().map(of_rank);
     config
 }
