@@ -56,7 +56,11 @@ pub(crate) fn mpi(root: &Path) -> Outcome {
     let fabric = ["--package", "stepwell-fabric", "--features", "mpi"];
     let lints = ["--all-targets", "--", "-D", "warnings"];
     cargo(root, &[&["clippy"][..], &fabric, &lints].concat(), &[])?;
-    cargo(root, &[&["test"][..], &fabric].concat(), &[])
+    cargo(root, &[&["test"][..], &fabric].concat(), &[])?;
+    let program = ["--package", "stepwell", "--features", "mpi"];
+    let test = ["--test", "mpi"];
+    cargo(root, &[&["clippy"][..], &program, &test, &lints[1..]].concat(), &[])?;
+    cargo(root, &[&["test"][..], &program, &test].concat(), &[])
 }
 
 pub(crate) fn doc(root: &Path) -> Outcome {

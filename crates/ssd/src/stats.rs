@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Parts into which segments are divided by how much of them is live.
 pub const LIVE_PARTS: usize = 10;
@@ -14,7 +14,7 @@ pub const LIVE_PARTS: usize = 10;
 pub const AGE_PARTS: usize = 4;
 
 /// Figures of a store; counts begin when it is made or opened.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// Rows that the index points at.
@@ -118,7 +118,7 @@ pub struct Stats {
 }
 
 /// Pages, and what came of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageYield {
     /// Pages.
     pub pages: u64,
@@ -135,7 +135,7 @@ impl PageYield {
 }
 
 /// Traffic of one directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryStats {
     /// Its path.
     pub path: String,

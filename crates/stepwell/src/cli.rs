@@ -12,7 +12,7 @@ pub(crate) use self::bench::{
 };
 use self::flags::{by_key, keys_of_parts, of_machine, with_flags};
 use crate::failure::Failure;
-use crate::say;
+use crate::{launched, say};
 
 /// Trains click-through models whose embedding tables are larger than memory.
 #[derive(Debug, Parser)]
@@ -301,7 +301,9 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     });
     let (matches, mut cli) = match parsed {
         Ok(parsed) => parsed,
-        Err(answer) if answer.use_stderr() => answer.exit(),
+        Err(answer) if answer.use_stderr() && launched::speaks() => answer.exit(),
+        // Another process says the same.
+        Err(answer) if answer.use_stderr() => return Err(Failure::Said(answer.exit_code() as u8)),
         Err(answer) => {
             // In its colours, where there is a terminal.
             say::written(answer.print())?;

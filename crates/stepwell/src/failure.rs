@@ -1,6 +1,6 @@
 //! Why a command ends before it is through, and what the process then ends with.
 
-use std::process::ExitCode;
+use std::fmt;
 
 use crate::say;
 
@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Error(String),
     /// Nobody reads what it says any more, which is no error.
     Unheard,
+    /// It was said already, here or by another rank; the status that says it too.
+    Said(u8),
     /// A signal asked it to stop; how to go on, in one line.
     Interrupted {
         /// The signal's number.
@@ -26,19 +28,26 @@ impl From<String> for Failure {
     }
 }
 
-impl Failure {
-    /// Says why, and gives the status that says it too.
-    pub(crate) fn end(self) -> ExitCode {
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Error(message) => {
-                say::end(&message);
-                ExitCode::FAILURE
-            }
-            Self::Unheard => ExitCode::SUCCESS,
-            Self::Interrupted { signal, line } => {
-                say::end(&line);
-                ExitCode::from(status_of(signal))
-            }
+            Self::Error(line) | Self::Interrupted { line, .. } => f.write_str(line),
+            Self::Unheard | Self::Said(_) => Ok(()),
+        }
+    }
+}
+
+impl Failure {
+    /// Says why, where that is `asked` for; the status that says it too.
+    pub(crate) fn say(&self, asked: bool) -> u8 {
+        if asked && matches!(self, Self::Error(_) | Self::Interrupted { .. }) {
+            say::end(&self.to_string());
+        }
+        match self {
+            Self::Error(_) => 1,
+            Self::Unheard => 0,
+            Self::Said(status) => *status,
+            Self::Interrupted { signal, .. } => status_of(*signal),
         }
     }
 }

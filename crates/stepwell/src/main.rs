@@ -10,6 +10,7 @@ mod eval;
 mod failure;
 mod file;
 mod inspect;
+mod launched;
 mod outputs;
 mod progress;
 mod say;
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
     let ready = signals::outlive_size_bound().map_err(Failure::from);
     match ready.and_then(|()| cli::parse()).and_then(|cli| run(cli.job)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.end(),
+        // Of what several processes all have to say, one says it.
+        Err(failure) => ExitCode::from(failure.say(launched::speaks())),
     }
 }
 

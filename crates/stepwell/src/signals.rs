@@ -65,9 +65,13 @@ impl Signals {
         self.stop.clone()
     }
 
-    /// The end of a run that the first signal stopped.
+    /// The end of a run that the first signal stopped, here or at another rank.
     pub(crate) fn interrupted(&self, line: String) -> Failure {
-        Failure::Interrupted { signal: self.first.load(Ordering::Acquire), line }
+        let signal = match self.first.load(Ordering::Acquire) {
+            0 => SIGTERM,
+            signal => signal,
+        };
+        Failure::Interrupted { signal, line }
     }
 }
 

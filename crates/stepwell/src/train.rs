@@ -9,10 +9,13 @@ use stepwell_bench::Limits;
 use stepwell_disk::OpenFiles;
 use stepwell_engine::Placement;
 use stepwell_settings::{self as settings, Config};
-use stepwell_train::{Capacity, Error as TrainError, Machine, RowsAtStart, Surroundings};
+use stepwell_train::{
+    Capacity, Error as TrainError, Machine, Ranks, RowsAtStart, Silence, Surroundings,
+};
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::failure::Failure;
+use crate::launched::{self, Ended};
 use crate::progress::Progress;
 use crate::say::{self, Page, put, say};
 use crate::signals::Signals;
@@ -24,39 +27,70 @@ const EMBEDDED: &str = include_str!("../default.toml");
 /// Layouts of data that have a name.
 const PRESETS: [&str; 1] = ["criteo"];
 
-/// Trains.
+/// Trains, alone or as one of the ranks that were launched.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
+    if let Some(fabric) = launched::join()? {
+        return launched::run(args, fabric);
+    }
     // From the first file on that is tried: none is left behind.
     let signals = Signals::heed()?;
+    lead(args, prepare(args)?, &signals, None).map_err(Ended::into_failure)
+}
+
+/// What a run is made of.
+pub(crate) struct Prepared {
+    pub(crate) config: Config,
+    limits: Option<Limits>,
+}
+
+/// Reads settings and limits, and looks at where the report goes.
+pub(crate) fn prepare(args: &TrainArgs) -> Result<Prepared, Failure> {
     let (config, chosen) = config(&args.settings)?;
     outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
     if let (Some(report), Some(cache)) = (&args.report, &config.data.cache) {
         outputs::check_apart(("--report", report), ("data.cache", cache))?;
     }
-    let placement = match (args.resume, args.force) {
+    config.check()?;
+    note_idle(args, &config, &chosen);
+    let limits = args.limits.as_deref().map(Limits::read).transpose();
+    Ok(Prepared { config, limits: limits.map_err(|error| error.to_string())? })
+}
+
+fn placement(args: &TrainArgs) -> Placement {
+    match (args.resume, args.force) {
         (Some(Resume::Always), _) => Placement::Resume,
         (Some(Resume::Auto), _) => Placement::ResumeOrStart,
         (_, true) => Placement::SetAside,
         _ => Placement::Fresh,
-    };
-    config.check()?;
-    note_idle(args, &config, &chosen);
-    let limits = args.limits.as_deref().map(Limits::read).transpose();
-    let limits = limits.map_err(|error| error.to_string())?;
+    }
+}
+
+/// Trains, shows how it goes, and reports: alone, with ranks in this process, or as the first of
+/// `ranks`.
+pub(crate) fn lead(
+    args: &TrainArgs,
+    prepared: Prepared,
+    signals: &Signals,
+    ranks: Option<Ranks>,
+) -> Result<(), Ended> {
+    let Prepared { config, limits } = prepared;
     say!("{}", headline(&config));
     let progress = Arc::new(Progress::new(&config));
+    // Launched ranks end after the same step, which they agree upon.
+    let stop = ranks.as_ref().map_or_else(|| signals.stop(), |_| StopRequest::new());
     let around = Surroundings {
         repaired_rows: args.repaired,
-        ..surroundings(&config, placement, Arc::clone(&progress), signals.stop())
+        machine: Machine { ranks, ..Machine::default() },
+        ..surroundings(&config, placement(args), Arc::clone(&progress), stop)
     };
     let report = stepwell_train::train(&config, &around);
     progress.finish();
     let mut report = match report {
         Err(TrainError::Interrupted) => {
             let line = "interrupted before the first step: there is nothing to keep";
-            return Err(signals.interrupted(line.to_owned()));
+            return Err(signals.interrupted(line.to_owned()).into());
         }
-        other => other.map_err(|error| error.to_string())?,
+        other => other?,
     };
     if let Some(limits) = limits {
         limits.put_beside(&mut report.profile, &mut report.layers, config.model.precision);
@@ -68,8 +102,35 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
     }
     outputs::write(args.report.as_deref(), &report)?;
     match report.interrupted {
-        true => Err(signals.interrupted(interrupted(&config, report.steps))),
+        true => Err(signals.interrupted(interrupted(&config, report.steps)).into()),
         false => Ok(()),
+    }
+}
+
+/// Trains as one of the other `ranks`, with the settings of the first, and shows nothing.
+pub(crate) fn follow(
+    args: &TrainArgs,
+    config: &Config,
+    signals: &Signals,
+    ranks: Ranks,
+) -> Result<(), Ended> {
+    let around = Surroundings {
+        observer: Arc::new(Silence),
+        machine: Machine { ranks: Some(ranks), ..Machine::default() },
+        stop: StopRequest::new(),
+        rows: RowsAtStart::default(),
+        repaired_rows: args.repaired,
+        digest: true,
+        placement: placement(args),
+        settings: settings::to_json(config),
+        on_plan: Arc::new(|_| {}),
+        on_note: Arc::new(|_| {}),
+    };
+    let interrupted = |steps| signals.interrupted(interrupted(config, steps));
+    match stepwell_train::train(config, &around) {
+        Err(TrainError::Interrupted) => Err(interrupted(0).into()),
+        Ok(report) if report.interrupted => Err(interrupted(report.steps).into()),
+        other => other.map(|_| ()).map_err(Ended::from),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The report of a run: one JSON object with every figure.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
@@ -68,7 +68,7 @@ pub struct Report {
 }
 
 /// The figures of one rank.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RankReport {
     /// By tier.
     pub tiers: Tiers,
@@ -87,7 +87,7 @@ impl RankReport {
 }
 
 /// By tier.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tiers {
     /// The slab in memory.
     pub host: HostTier,
@@ -96,7 +96,7 @@ pub struct Tiers {
 }
 
 /// The slab in memory.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HostTier {
     /// Rows that fit.
     pub slots: u64,
@@ -129,7 +129,7 @@ pub struct HostTier {
 }
 
 /// The store.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DiskTier {
     /// Rows that the index points at.
     pub rows_live: u64,
@@ -178,7 +178,7 @@ pub struct DiskTier {
 }
 
 /// Where a stage's time went.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageReport {
     /// Name of the stage.
     pub name: String,
@@ -191,7 +191,7 @@ pub struct StageReport {
 }
 
 /// One bound on memory.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BoundReport {
     /// What is bounded.
     pub name: String,

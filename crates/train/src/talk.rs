@@ -29,3 +29,7 @@ pub(crate) const KEEP: Tag = Tag(7);
 pub(crate) const KEPT: Tag = Tag(8);
 /// The step of the checkpoint that all go on from, from rank 0, at the start: broadcast.
 pub(crate) const START: Tag = Tag(9);
+/// What ranks that are processes have, for rank 0 to compare: gather.
+pub(crate) const AGREE: Tag = Tag(10);
+/// What each rank reports at its end, for rank 0: gather.
+pub(crate) const REPORT: Tag = Tag(11);

@@ -3,10 +3,10 @@
 use std::fs::{self, DirEntry};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A directory of rows that were set aside, which no run reads.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SetAside {
     /// Its path.
     pub directory: String,

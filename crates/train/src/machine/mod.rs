@@ -59,6 +59,8 @@ pub struct Ranks {
     pub fabric: Fabric,
     /// Asks all ranks to end after the same step, of whichever rank it is made.
     pub stop: StopRequest,
+    /// Whether they are processes, which may be of other builds, on other machines with other data.
+    pub processes: bool,
 }
 
 /// This machine.

@@ -109,7 +109,7 @@ pub(super) fn build(
         }
     }
     let mut trainer = trainer(model, config, around)?;
-    if let Some(Ranks { fabric, stop }) = &around.machine.ranks {
+    if let Some(Ranks { fabric, stop, .. }) = &around.machine.ranks {
         let blocks = Blocks::new(config.data.mini_batch, config.model.blocks);
         let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
         let rows = trainer.model().features().ids_by_table();

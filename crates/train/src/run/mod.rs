@@ -1,5 +1,6 @@
 //! A run from settings to report: files, capacity, tiers, pipeline, digest.
 
+mod agree;
 mod build;
 mod checkpoints;
 mod figures;
@@ -22,6 +23,7 @@ use stepwell_engine::{
 use stepwell_settings::Config;
 use stepwell_ssd::Error as StoreError;
 
+use self::agree::agree;
 use self::build::{Built, build, capacity};
 use self::figures::assemble;
 pub use self::reading::synth_options;
@@ -82,6 +84,7 @@ impl std::fmt::Debug for Surroundings {
 /// Everything that the user can mend, and I/O errors.
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let report = match &around.machine.ranks {
+        Some(ranks) if ranks.processes => ranks::run_process(config, around, ranks),
         Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
         None if config.ranks > 1 => ranks::train(config, around),
         None => run(config, around),
@@ -110,6 +113,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     if check_evaluation(config, &sources, stop)? == Some(0) {
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }
+    agree(config, around, &sources)?;
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
     let begun = sources.begin_cache()?;
     let start = checkpoints::start(config, around, &sources)?;

@@ -1,4 +1,4 @@
-//! Several ranks that train one model, as threads of this process.
+//! Several ranks that train one model, as threads of this process or as processes of their own.
 //!
 //! Each is a run of its own, with tiers and threads of its own, that shares its mini-batches with
 //! the others: the model has the bits of one rank. Rank 0 is the one that is watched and whose
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{ModelDigest, name_of_rank};
-use stepwell_fabric::collective::{Barrier, all_gather};
+use stepwell_fabric::collective::{Barrier, Gather, all_gather};
 use stepwell_fabric::{Fabric, Malformed, threads};
 use stepwell_settings::Config;
 
@@ -21,11 +21,8 @@ use crate::{Error, Result, talk};
 
 /// Trains with as many ranks as `config` says.
 pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
-    config.check().and_then(|()| check(config)).map_err(Error::Config)?;
-    if !around.rows.from.is_empty() {
-        let why = "rows to begin with are taken by one rank alone";
-        return Err(Error::Config(why.to_owned()));
-    }
+    let checked = config.check().and_then(|()| check(config)).and_then(|()| check_rows(around));
+    checked.map_err(Error::Config)?;
     let fabrics = threads(config.ranks);
     let ends = fabrics.clone();
     let outcomes: Vec<Result<Report>> = std::thread::scope(|scope| {
@@ -34,7 +31,8 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
             .enumerate()
             .map(|(rank, fabric)| {
                 let config = config_of(config, rank);
-                let ranks = Ranks { fabric: fabric.clone(), stop: around.stop.clone() };
+                let ranks =
+                    Ranks { fabric: fabric.clone(), stop: around.stop.clone(), processes: false };
                 let around = surroundings_of(around, ranks);
                 let thread = std::thread::Builder::new().name(format!("rank {rank}"));
                 thread.spawn_scoped(scope, move || run_rank(&config, &around, &fabric))
@@ -55,10 +53,58 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     merge(outcomes)
 }
 
+/// Runs the rank that this process is. Rank 0 has the report of all; the others have their own.
+pub(super) fn run_process(config: &Config, around: &Surroundings, ranks: &Ranks) -> Result<Report> {
+    let fabric = &ranks.fabric;
+    let config = Config { ranks: fabric.size(), ..config.clone() };
+    let checked = config.check().and_then(|()| check(&config)).and_then(|()| check_rows(around));
+    let tells = |error: &Error| fabric.fail(&error.to_string());
+    checked.map_err(Error::Config).inspect_err(tells)?;
+    let config = config_of(&config, fabric.rank());
+    let report = run_rank_with(&config, around, fabric, |report| gather(report, fabric))?;
+    Ok(report)
+}
+
+/// Rank 0 hears what all others report.
+fn gather(report: Report, fabric: &Fabric) -> Result<Report> {
+    let mut message = fabric.message();
+    message.put(serde_json::json!(RankReport::of(&report)).to_string().as_bytes());
+    let all = fabric.wait(Gather::start(fabric, talk::REPORT, 0, message)?)?;
+    let mut by_rank = Vec::new();
+    for (rank, message) in all.iter().enumerate() {
+        let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
+        let text: &[u8] = message.reader().take().map_err(wrong)?;
+        let of_rank = serde_json::from_slice(text);
+        by_rank.push(of_rank.map_err(|_| wrong(Malformed::Wrong("it is no report")))?);
+    }
+    if by_rank.is_empty() {
+        return Ok(report);
+    }
+    Ok(with_ranks(report, by_rank))
+}
+
+/// The report of rank 0 with the figures of all.
+fn with_ranks(report: Report, by_rank: Vec<RankReport>) -> Report {
+    let budget_bytes = by_rank.iter().map(|rank| rank.budget_bytes).sum();
+    Report { by_rank, budget_bytes, ..report }
+}
+
 /// Runs one rank, and tells the others how it ended.
 pub(super) fn run_rank(config: &Config, around: &Surroundings, fabric: &Fabric) -> Result<Report> {
+    run_rank_with(config, around, fabric, Ok)
+}
+
+/// Runs one rank, makes of its report what is to be made of it with the others, and tells them how
+/// it ended.
+fn run_rank_with(
+    config: &Config,
+    around: &Surroundings,
+    fabric: &Fabric,
+    finish: impl FnOnce(Report) -> Result<Report>,
+) -> Result<Report> {
     let tells = Tells(fabric);
-    let report = run(config, around).inspect_err(|error| fabric.fail(&error.to_string()))?;
+    let report = run(config, around).and_then(finish);
+    let report = report.inspect_err(|error| fabric.fail(&error.to_string()))?;
     // Nobody ends while others still poll for what it might send.
     fabric.wait(Barrier::start(talk::END))?;
     fabric.end();
@@ -94,6 +140,14 @@ pub(super) fn unite(digest: &mut ModelDigest, ranks: &Ranks) -> Result<()> {
     }
     *digest = united;
     Ok(())
+}
+
+/// Refuses rows that one rank alone can begin with.
+fn check_rows(around: &Surroundings) -> std::result::Result<(), String> {
+    match around.rows.from.is_empty() {
+        true => Ok(()),
+        false => Err("rows to begin with are taken by one rank alone".to_owned()),
+    }
 }
 
 /// Refuses what ranks cannot do.
@@ -162,7 +216,6 @@ fn merge(outcomes: Vec<Result<Report>>) -> Result<Report> {
     }
     failed.or(told).map_or(Ok(()), Err)?;
     let by_rank: Vec<RankReport> = reports.iter().map(RankReport::of).collect();
-    let budget_bytes = by_rank.iter().map(|rank| rank.budget_bytes).sum();
     let first = reports.into_iter().next().ok_or(Error::Panicked("rank"))?;
-    Ok(Report { by_rank, budget_bytes, ..first })
+    Ok(with_ranks(first, by_rank))
 }

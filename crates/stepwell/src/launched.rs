@@ -1,0 +1,177 @@
+//! Ranks that are processes: `mpirun -n 4 stepwell train ...`.
+//!
+//! How       Every process finds out by itself whether an MPI launcher started it. Rank 0 reads the
+//!           settings and spreads them, shows how the run goes, and writes the one report. What
+//!           ends the run is said once: by rank 0, in whosever words, or by rank 1 where rank 0 is
+//!           lost. All end with a status that says so.
+//! Failure   Builds that differ are refused before anything else is said, as they may not
+//!           understand each other.
+
+use serde_json::Value;
+use stepwell_fabric::collective::{Broadcast, Gather};
+use stepwell_fabric::{Error as FabricError, Fabric, Tag};
+use stepwell_settings::{self as settings, Config};
+use stepwell_train::{Error as TrainError, Ranks};
+
+use crate::cli::TrainArgs;
+use crate::failure::Failure;
+use crate::signals::Signals;
+use crate::train;
+
+/// The version of each rank, for rank 0: gather.
+const VERSION: Tag = Tag(100);
+/// The settings, from rank 0: broadcast.
+const SETTINGS: Tag = Tag(101);
+
+/// Variables in which launchers say which rank a process is: Open MPI, PMIx (also srun), MPICH and
+/// Intel MPI, MVAPICH.
+const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
+/// Variables in which they say how many there are.
+#[cfg(not(feature = "mpi"))]
+const SIZE: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+
+/// Why a rank ends.
+pub(crate) enum Ended {
+    /// For a reason of its own.
+    Own(Failure),
+    /// Because of others.
+    Others(FabricError),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Own(failure)
+    }
+}
+
+impl From<String> for Ended {
+    fn from(message: String) -> Self {
+        Self::Own(message.into())
+    }
+}
+
+impl From<FabricError> for Ended {
+    fn from(error: FabricError) -> Self {
+        Self::Others(error)
+    }
+}
+
+impl From<TrainError> for Ended {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::Fabric(error) => Self::Others(error),
+            other => Self::Own(other.to_string().into()),
+        }
+    }
+}
+
+impl Ended {
+    /// As the failure of a command that has no others to speak for it.
+    pub(crate) fn into_failure(self) -> Failure {
+        match self {
+            Self::Own(failure) => failure,
+            Self::Others(error) => error.to_string().into(),
+        }
+    }
+}
+
+/// Whether a launcher, if there is one, started this process as the one that speaks to people.
+pub(crate) fn speaks() -> bool {
+    RANK.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
+}
+
+/// The ranks that were launched with this process; none where there are no others.
+///
+/// # Errors
+/// When they cannot be joined.
+#[cfg(feature = "mpi")]
+pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
+    let joined = stepwell_fabric::mpi::join(stepwell_fabric::mpi::Options::default());
+    let joined = joined.map_err(|error| error.to_string())?;
+    Ok(joined.filter(|fabric| fabric.size() > 1))
+}
+
+/// Refuses to be one of several processes.
+///
+/// # Errors
+/// Where a launcher started several.
+#[cfg(not(feature = "mpi"))]
+pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
+    let size = SIZE.iter().find_map(|name| std::env::var(name).ok()?.parse::<usize>().ok());
+    match size {
+        Some(size) if size > 1 => Err(Failure::Error(format!(
+            "an MPI launcher started {size} processes, and this build knows no MPI: build it with \
+             --features mpi, or train with --ranks {size} in one process"
+        ))),
+        _ => Ok(None),
+    }
+}
+
+/// Trains as one of the ranks of `fabric`, and says why they end where that is for this one to say.
+pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
+    let ended = match train_as_rank(args, &fabric) {
+        Ok(()) => return Ok(()),
+        Err(ended) => ended,
+    };
+    let leads = fabric.rank() == 0;
+    let leader_is_lost =
+        fabric.rank() == 1 && matches!(&ended, Ended::Others(FabricError::Lost { rank: 0, .. }));
+    let status = ended.into_failure().say(leads || leader_is_lost);
+    // Nobody ends before what there is to say was said: a launcher may kill the others then.
+    drop(fabric);
+    Err(Failure::Said(status))
+}
+
+fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
+    let signals = Signals::heed()?;
+    let ranks = Ranks { fabric: fabric.clone(), stop: signals.stop(), processes: true };
+    let tells = |failure: &Ended| {
+        if let Ended::Own(failure) = failure {
+            fabric.fail(&failure.to_string());
+        }
+    };
+    check_versions(fabric).inspect_err(tells)?;
+    if fabric.rank() > 0 {
+        let config = fabric.wait(Broadcast::start(fabric, SETTINGS, 0, None))?;
+        let config = config.reader().take::<u8>().ok().and_then(read);
+        let config = config.ok_or_else(|| "rank 0 sent no settings".to_owned());
+        let config = config.map_err(Ended::from).inspect_err(tells)?;
+        return train::follow(args, &config, &signals, ranks);
+    }
+    let mut prepared = train::prepare(args).map_err(Ended::from).inspect_err(tells)?;
+    let (given, size) = (prepared.config.ranks, fabric.size());
+    if given != 1 && given != size {
+        let why = format!("ranks = {given}, and {size} processes were launched: leave ranks out");
+        return Err(Ended::from(why)).inspect_err(tells);
+    }
+    prepared.config.ranks = size;
+    let mut message = fabric.message();
+    message.put(settings::to_json(&prepared.config).to_string().as_bytes());
+    fabric.wait(Broadcast::start(fabric, SETTINGS, 0, Some(message)))?;
+    train::lead(args, prepared, &signals, Some(ranks))
+}
+
+/// The settings in a message of rank 0.
+fn read(text: &[u8]) -> Option<Config> {
+    let value: Value = serde_json::from_slice(text).ok()?;
+    settings::from_json(&value).ok()
+}
+
+/// Refuses builds that differ: rank 0 hears which each rank runs.
+fn check_versions(fabric: &Fabric) -> Result<(), Ended> {
+    let own = env!("CARGO_PKG_VERSION");
+    let mut message = fabric.message();
+    message.put(own.as_bytes());
+    let all = fabric.wait(Gather::start(fabric, VERSION, 0, message)?)?;
+    for (rank, message) in all.iter().enumerate() {
+        let theirs = message.reader().take::<u8>().unwrap_or_default();
+        if theirs != own.as_bytes() {
+            let theirs = String::from_utf8_lossy(theirs);
+            return Err(Ended::from(format!(
+                "rank {rank} runs stepwell {theirs}, and rank 0 {own}: launch the same build \
+                 everywhere"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Ranks that are processes, launched by `mpirun`, from outside.
+
+mod common;
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{SMALL, Workshop, read_json};
+
+/// `mpirun` of so many processes, before its program.
+fn mpirun(shop: &Workshop, ranks: &str) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "--bind-to", "none", "-n", ranks]).current_dir(shop.path(""));
+    // Where tests run as root, and where sockets between processes are not allowed.
+    let allow = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+    command.envs(allow.map(|name| (name, "1"))).env("TMPDIR", shop.path(""));
+    command
+}
+
+/// `stepwell train` of a small model.
+fn train<'a>(data: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec![env!("CARGO_BIN_EXE_stepwell"), "train", "--data", data, "--threads", "1"];
+    args.extend(SMALL);
+    args.extend(["--set", "tiers.dram=160KiB", "--set", "tiers.segment=64KiB"]);
+    args.extend(more);
+    args
+}
+
+fn launch(shop: &Workshop, ranks: &str, args: &[&str]) -> Output {
+    mpirun(shop, ranks).args(args).output().unwrap()
+}
+
+/// What the program says of its end, which is said once.
+fn said(output: &Output) -> String {
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!error.contains("panicked"), "{error}");
+    let lines: Vec<&str> = error.lines().filter(|line| line.starts_with("stepwell: ")).collect();
+    assert_eq!(lines.len(), 1, "{error}");
+    lines[0].to_owned()
+}
+
+/// Trains with so many processes, which succeeds, and gives the digest.
+fn digest(shop: &Workshop, ranks: &str, data: &str, more: &[&str]) -> String {
+    let more = [&["--report", "report.json"], more].concat();
+    let output = launch(shop, ranks, &train(data, &more));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{ranks} processes: {error}");
+    let report = read_json(&shop.path("report.json"));
+    let by_rank = report["by_rank"].as_array().map_or(1, Vec::len);
+    assert_eq!(by_rank.to_string(), ranks);
+    report["model_digest"].to_string()
+}
+
+#[test]
+fn processes_train_the_model_of_one() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let oracle = digest(&shop, "1", &data, &["--data.epochs", "2"]);
+    for ranks in ["2", "4"] {
+        assert_eq!(digest(&shop, ranks, &data, &["--data.epochs", "2"]), oracle, "{ranks}");
+    }
+    // A checkpoint of two processes, and four that go on from it.
+    let keeps = ["--checkpoint", "saved", "--tiers.ssd", "rows"];
+    digest(&shop, "2", &data, &[&keeps[..], &["--data.epochs", "1"]].concat());
+    let goes_on = [&keeps[..], &["--data.epochs", "2", "--resume"]].concat();
+    assert_eq!(digest(&shop, "4", &data, &goes_on), oracle);
+}
+
+#[test]
+fn what_ends_all_is_said_once() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let fails = |more: &[&str]| said(&launch(&shop, "3", &train(&data, more)));
+    assert!(fails(&["--data.batch", "7x"]).contains("data.batch = 7x"));
+    assert!(fails(&["--ranks", "2"]).contains("ranks = 2, and 3 processes were launched"));
+    assert!(fails(&["--checkpoint", "saved", "--resume"]).contains("no directory saved"));
+    let mut text = std::fs::read_to_string(&data).unwrap();
+    text.insert_str(text.match_indices('\n').nth(999).unwrap().0 + 1, "bad\n");
+    std::fs::write(&data, text).unwrap();
+    assert!(fails(&[]).contains("line 1001"));
+    // What is wrong at one rank alone is said, too.
+    std::fs::create_dir(shop.path("rows")).unwrap();
+    std::fs::write(shop.path("rows/rank-2"), "in the way").unwrap();
+    let one = fails(&["--tiers.ssd", "rows"]);
+    assert!(one.contains("rank 2 failed: tiers.ssd") && one.contains("no directory"), "{one}");
+}
+
+#[test]
+fn data_that_differ_are_refused() {
+    let shop = Workshop::new();
+    for (place, count) in [("here", 1500), ("there", 1501)] {
+        std::fs::create_dir(shop.path(place)).unwrap();
+        shop.examples(&format!("{place}/data.tsv"), count);
+    }
+    let mut command = mpirun(&shop, "1");
+    let place = |place: &str| shop.text(place);
+    command.args(["-wdir", &place("here")]).args(train("data.tsv", &[]));
+    command.args([":", "-n", "1", "-wdir", &place("there")]).args(train("data.tsv", &[]));
+    let why = said(&command.output().unwrap());
+    assert!(why.contains("rank 1 has other bytes in 'data.tsv'"), "{why}");
+}
+
+#[test]
+fn a_killed_process_ends_all_and_others_go_on() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let keeps = ["--data.epochs", "40", "--checkpoint", "saved", "--checkpoint.every", "5"];
+    let mut command = mpirun(&shop, "3");
+    command.args(train(&data, &keeps)).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut launcher = command.spawn().unwrap();
+    let begun = Instant::now();
+    let kept = || {
+        shop.path("saved").read_dir().is_ok_and(|mut listed| {
+            listed.any(|entry| entry.unwrap().file_name().to_string_lossy().starts_with("step-"))
+        })
+    };
+    while !kept() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mine = format!("train --data {data}");
+    let found = Command::new("pgrep").args(["-f", &mine]).output().unwrap().stdout;
+    let found = String::from_utf8(found).unwrap();
+    let ranks: Vec<&str> = found.lines().filter(|id| **id != launcher.id().to_string()).collect();
+    let killed = Command::new("kill").args(["-9", ranks[ranks.len() / 2]]).status().unwrap();
+    let begun = Instant::now();
+    assert!(killed.success() && !launcher.wait().unwrap().success());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    // On fewer, as far as the first epochs.
+    let oracle = digest(&shop, "1", &data, &["--data.epochs", "40"]);
+    let resume = [&keeps[..], &["--resume"]].concat();
+    assert_eq!(digest(&shop, "2", &data, &resume), oracle);
+}

@@ -1,0 +1,118 @@
+//! Whether ranks that are processes would train one model: the same data, summed by the same
+//! instruction sets.
+//!
+//! Rank 0 hears what each has, and ends all where it is something else than its own.
+
+use serde::{Deserialize, Serialize};
+use stepwell_data::Sources;
+use stepwell_fabric::collective::Gather;
+use stepwell_fabric::{Fabric, Malformed, Message};
+use stepwell_settings::Config;
+
+use super::Surroundings;
+use super::checkpoints::identify;
+use crate::resume::DataFile;
+use crate::{Error, Result, kernels, talk};
+
+/// What has to be the same on all ranks.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Has {
+    kernels: String,
+    files: Vec<DataFile>,
+    evaluated: Vec<DataFile>,
+}
+
+/// Refuses processes that would not train one model.
+///
+/// # Errors
+/// Names the rank that differs, and in what.
+pub(super) fn agree(config: &Config, around: &Surroundings, sources: &Sources) -> Result<()> {
+    let Some(ranks) = around.machine.ranks.as_ref().filter(|ranks| ranks.processes) else {
+        return Ok(());
+    };
+    let evaluated = sources.eval_input.as_ref().map_or(&[][..], |input| input.files());
+    let own = Has {
+        kernels: kernels(config.model.precision),
+        files: identify(sources.input.files())?,
+        evaluated: identify(evaluated)?,
+    };
+    let fabric = &ranks.fabric;
+    let said = fabric.wait(Gather::start(fabric, talk::AGREE, 0, message_of(fabric, &own))?)?;
+    for (rank, message) in said.iter().enumerate() {
+        let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
+        let text: &[u8] = message.reader().take().map_err(wrong)?;
+        let theirs: Has = serde_json::from_slice(text)
+            .map_err(|_| wrong(Malformed::Wrong("it does not say what the rank has")))?;
+        if let Some(why) = differs(&own, &theirs) {
+            return Err(Error::Config(format!("rank {rank} {why}")));
+        }
+    }
+    Ok(())
+}
+
+fn message_of(fabric: &Fabric, has: &Has) -> Message {
+    let mut message = fabric.message();
+    message.put(serde_json::json!(has).to_string().as_bytes());
+    message
+}
+
+/// What `theirs` is that `own`, that of rank 0, is not.
+fn differs(own: &Has, theirs: &Has) -> Option<String> {
+    if own.kernels != theirs.kernels {
+        return Some(format!(
+            "sums with {}, and rank 0 with {}: bits would differ; launch all ranks on machines \
+             of one kind",
+            theirs.kernels, own.kernels
+        ));
+    }
+    let pairs = [(&own.files, &theirs.files), (&own.evaluated, &theirs.evaluated)];
+    let (own, theirs) = pairs.into_iter().find(|(own, theirs)| own != theirs)?;
+    let differ = own.iter().zip(theirs).find(|(own, theirs)| own != theirs);
+    Some(match differ {
+        _ if own.len() != theirs.len() => format!(
+            "finds {} data files, and rank 0 {}: all ranks read the same data",
+            theirs.len(),
+            own.len()
+        ),
+        Some((own, theirs)) if own.name != theirs.name => format!(
+            "reads '{}' where rank 0 reads '{}': all ranks read the same data",
+            theirs.name, own.name
+        ),
+        Some((own, theirs)) => format!(
+            "has other bytes in '{}' ({}, rank 0 has {}): all ranks read the same data",
+            own.name, theirs.bytes, own.bytes
+        ),
+        None => "reads other data than rank 0".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(kernels: &str, files: &[(&str, u64, &str)]) -> Has {
+        let file = |(name, bytes, content): &(&str, u64, &str)| DataFile {
+            name: (*name).to_owned(),
+            bytes: *bytes,
+            content: (*content).to_owned(),
+        };
+        let files = files.iter().map(file).collect();
+        Has { kernels: kernels.to_owned(), files, evaluated: Vec::new() }
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        let own = has("avx2", &[("a", 1, "x"), ("b", 2, "y")]);
+        assert_eq!(differs(&own, &has("avx2", &[("a", 1, "x"), ("b", 2, "y")])), None);
+        for (theirs, said) in [
+            (has("avx512", &[("a", 1, "x"), ("b", 2, "y")]), "sums with avx512"),
+            (has("avx2", &[("a", 1, "x")]), "finds 1 data files, and rank 0 2"),
+            (has("avx2", &[("a", 1, "x"), ("c", 2, "y")]), "reads 'c' where rank 0 reads 'b'"),
+            (has("avx2", &[("a", 1, "x"), ("b", 3, "y")]), "other bytes in 'b' (3, rank 0 has 2)"),
+            (has("avx2", &[("a", 1, "x"), ("b", 2, "z")]), "other bytes in 'b'"),
+        ] {
+            let why = differs(&own, &theirs).unwrap();
+            assert!(why.contains(said), "{why}");
+        }
+    }
+}
