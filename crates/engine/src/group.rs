@@ -1,7 +1,6 @@
 //! One table group: tables whose rows are of the same parts, the slab and the store that they
 //! share, and the rows between them.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +9,7 @@ use stepwell_base::slab::Slab;
 use stepwell_base::stop::StopRequest;
 use stepwell_base::{ByteCount, Key};
 use stepwell_mem::Cache;
-use stepwell_ssd::{Error as StoreError, Manifest, Store};
+use stepwell_ssd::{Error as StoreError, Store};
 
 use crate::harvest::{self, BasketCount, HarvestSize, Outlook};
 use crate::staging::{StagedRows, Staging};
@@ -290,21 +289,11 @@ impl Group {
     }
 
     /// Lets a look-up miss rows that do not exist now: they never will again.
-    fn expire(&self) -> Result<()> {
+    pub(crate) fn expire(&self) -> Result<()> {
         let life = self.spec().life.filter(|life| life.expire_after > 0);
         life.map_or(Ok(()), |life| {
             Ok(self.store.expire_before(life.first_kept(self.steps.load(Ordering::Relaxed)))?)
         })
-    }
-
-    /// Puts the rows as they are in the store now into `to`, a directory that exists and holds no
-    /// store. It says before which step rows are expired, as the stores of all ranks say it.
-    ///
-    /// # Errors
-    /// Those of [`Store::snapshot`].
-    pub fn snapshot(&self, to: &Path) -> Result<Manifest> {
-        self.expire()?;
-        Ok(self.store.snapshot(to)?)
     }
 
     /// Brings rows of the store up before any mini-batch, in the store's order, until `planner`'s

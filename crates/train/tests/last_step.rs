@@ -33,6 +33,10 @@ impl Places for Given {
         Ok(Some(Box::new(self.clone())))
     }
 
+    fn checkpoints_of_all(&self, _: &Config) -> Result<Option<Box<dyn Checkpoints>>> {
+        Ok(Some(Box::new(self.clone())))
+    }
+
     fn rows(&self, config: &Config, _: Placement) -> Result<(Box<dyn RowPlaces>, Option<String>)> {
         Files.rows(config, Placement::Fresh)
     }
@@ -41,6 +45,10 @@ impl Places for Given {
 impl Checkpoints for Given {
     fn newest(&mut self, _: Placement, _: &dyn Fn(String)) -> Result<Option<Checkpoint>> {
         Ok(Some(self.from.clone()))
+    }
+
+    fn of_step(&mut self, _: u64) -> Result<Checkpoint> {
+        Ok(self.from.clone())
     }
 
     fn writer(self: Box<Self>, _: &Config) -> Result<Option<Box<dyn Keep>>> {

@@ -1,10 +1,11 @@
 //! Who keeps the model as of a step.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stepwell_ssd::Manifest;
 
 use super::{Dense, DenseView};
 use crate::{Group, Result};
@@ -103,5 +104,17 @@ impl KeptPart {
     /// What [`KeptPart::to_text`] gave; none where it did not.
     pub fn from_text(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
+    }
+}
+
+impl Group {
+    /// Puts the rows as they are in the store now into `to`, a directory that exists and holds no
+    /// store. It says before which step rows are expired, as the stores of all ranks say it.
+    ///
+    /// # Errors
+    /// Those of [`stepwell_ssd::Store::snapshot`].
+    pub fn snapshot(&self, to: &Path) -> Result<Manifest> {
+        self.expire()?;
+        Ok(self.store.snapshot(to)?)
     }
 }

@@ -55,7 +55,8 @@ pub fn put_ask(
         .for_each(|(count, row)| *count = routes.occurs[*row as usize]);
 }
 
-/// Makes of what all ranks ask, the rest of a message of each, the parts that the owner plans, by table.
+/// Makes of what all ranks ask, the rest of a message of each, the parts that the owner plans, by
+/// table.
 ///
 /// Its keys are in the order in which one rank would meet them: blocks of ranks follow each other,
 /// and so do what they ask for.
