@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{SMALL, TINY, Workshop};
+use stepwell_base::random::Stream;
 
 fn train<'a>(more: &[&'a str]) -> Vec<&'a str> {
     let mut args = vec!["train"];
@@ -123,6 +124,40 @@ fn killed_ranks_go_on_with_others_and_leave_no_rows() {
     assert_eq!(digest(&shop, &data, &last), oracle);
     // Of four ranks two are left, and those that are gone have left nothing.
     assert!(!shop.path("rows/rank-2").exists() && !shop.path("rows/rank-3").exists());
+}
+
+/// At any moment, of any number of ranks; a run that ends before begins another.
+#[test]
+fn kills_at_any_moment_leave_the_same_model() {
+    let kills = if std::env::var_os("STEPWELL_LONG").is_some() { 100 } else { 6 };
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let oracle = digest(&shop, &data, &[]);
+    let mut dice = Stream::named(1, b"kills");
+    let (mut killed, mut job, mut ended) = (0, 0, 0);
+    while killed < kills {
+        let (saved, rows) = (format!("saved-{job}"), format!("rows-{job}"));
+        let ranks = (1 + dice.next_u64() % 8).to_string();
+        let keeps = ["--checkpoint", &saved, "--checkpoint.every", "4", "--tiers.ssd", &rows];
+        let goes_on = ["--resume=auto", "--ranks", &ranks, "--report", "ended.json"];
+        let args = [&["--data", &data, "--data.epochs", "3"][..], &keeps, &goes_on].concat();
+        let mut child = shop.command(&train(&args));
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(20 + dice.next_u64() % 700));
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success());
+            assert_eq!(shop.report("ended.json")["model_digest"], oracle, "{ranks} ranks");
+            (job, ended) = (job + 1, ended + 1);
+            continue;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        killed += 1;
+    }
+    let (saved, rows) = (format!("saved-{job}"), format!("rows-{job}"));
+    let last = ["--checkpoint", &saved, "--resume=auto", "--tiers.ssd", &rows, "--ranks", "3"];
+    assert_eq!(digest(&shop, &data, &last), oracle);
+    println!("{killed} kills, {} runs went through", ended + 1);
 }
 
 #[test]
