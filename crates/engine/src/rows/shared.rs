@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pulp::Arch;
+use rayon::prelude::*;
 use stepwell_fabric::{Error, Message, Reader};
 use stepwell_mem::Occurrence;
 
@@ -14,20 +15,27 @@ use super::working::TableRows;
 use super::{EmbeddingBags, Gradients, Laps, WorkingRows};
 use crate::{Group, Guests, Part, Routes, TableSpec};
 
+/// Rows that one thread copies at a time.
+const ANSWERED: usize = 512;
+
 impl EmbeddingBags {
     /// Adds to each rank's message the weights of the rows that it asked for, as this step reads
     /// them. `rows` are held as [`EmbeddingBags::hold`] does for what all ranks ask of this one.
     pub fn answer(&self, rows: &WorkingRows<'_>, messages: &mut [Message]) {
-        for rows in &rows.tables {
-            for (rank, message) in messages.iter_mut().enumerate() {
+        messages.par_iter_mut().enumerate().for_each(|(rank, message)| {
+            for rows in &rows.tables {
                 let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
                 let width = rows.width();
                 let weights: &mut [f32] = message.room(asked.len() * width);
-                for (place, row) in weights.chunks_exact_mut(width).zip(asked) {
-                    rows.weights(*row as usize).copy_to(place);
-                }
+                let pieces =
+                    weights.par_chunks_mut(ANSWERED * width).zip(asked.par_chunks(ANSWERED));
+                pieces.for_each(|(weights, asked)| {
+                    for (place, row) in weights.chunks_exact_mut(width).zip(asked) {
+                        rows.weights(*row as usize).copy_to(place);
+                    }
+                });
             }
-        }
+        });
     }
 
     /// Bytes of what rank `rank` is answered.
@@ -71,17 +79,16 @@ impl EmbeddingBags {
         let examples = gradients.d_first_order.len();
         assert_eq!(blocks.place().len(), examples, "gradients of all examples that are here");
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
-        for (number, rows) in rows.tables.iter().enumerate() {
-            let bags = self.bags_of((number, rows.bags), gradients, blocks);
-            let table = &self.tables[number];
-            for (owner, message) in messages.iter_mut().enumerate() {
-                let of_owner = routes[number].of(owner);
+        messages.par_iter_mut().enumerate().for_each(|(owner, message)| {
+            for (number, rows) in rows.tables.iter().enumerate() {
+                let bags = self.bags_of((number, rows.bags), gradients, blocks);
+                let (table, of_owner) = (&self.tables[number], routes[number].of(owner));
                 match rows.request.is_weighed() {
                     true => self.sum_rows::<true>(table, &bags, of_owner, message),
                     false => self.sum_rows::<false>(table, &bags, of_owner, message),
                 }
             }
-        }
+        });
     }
 
     fn sum_rows<const WEIGHED: bool>(

@@ -143,6 +143,8 @@ impl Trainer {
                 "no memory for rows of other ranks: {error}; lower data.mini_batch"
             ))
         })?;
+        // A short mini-batch may give a rank more blocks than a full one does, but no more than this.
+        self.gradients.truncate(self.blocks.div_ceil(fabric.size()));
         self.sharing = Some(Sharing::new(fabric, guests, stop));
         Ok(())
     }
@@ -156,9 +158,10 @@ impl Trainer {
     pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
         let (mini_batch, blocks) = (config.data.mini_batch, config.model.blocks);
         let rows = Blocks::new(mini_batch, blocks).largest();
+        let own_blocks = blocks.div_ceil(config.ranks);
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
-        let parameters = 3 * count * lanes + blocks * own(count) + model.graph().packed_bytes();
+        let parameters = 3 * count * lanes + own_blocks * own(count) + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
