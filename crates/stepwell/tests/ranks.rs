@@ -6,6 +6,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{SMALL, TINY, Workshop};
+use stepwell_base::key_of;
+use stepwell_base::owner::owner;
 use stepwell_base::random::Stream;
 
 fn train<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -158,6 +160,36 @@ fn kills_at_any_moment_leave_the_same_model() {
     let last = ["--checkpoint", &saved, "--resume=auto", "--tiers.ssd", &rows, "--ranks", "3"];
     assert_eq!(digest(&shop, &data, &last), oracle);
     println!("{killed} kills, {} runs went through", ended + 1);
+}
+
+/// The others are elsewhere in the data by then: they wait for it, and it must not wait for them.
+#[test]
+fn a_rank_whose_memory_is_too_small_ends_all_and_the_last_checkpoint_stays() {
+    let shop = Workshop::new();
+    let line = |ids: &[String]| format!("0{}\t{}\n", "\t1".repeat(13), ids.join("\t"));
+    let few = line(&vec!["same".to_owned(); 26]).repeat(640);
+    let mut numbers = 0u64..;
+    // All of them are rows of rank 1.
+    let mut id = |column: usize| loop {
+        let id = numbers.next().unwrap().to_string();
+        if owner(key_of(&format!("C{}", column + 1), id.as_bytes()), 2) == 1 {
+            break id;
+        }
+    };
+    let mut many = || line(&(0..26).map(&mut id).collect::<Vec<String>>());
+    let many: String = (0..640).map(|_| many()).collect();
+    std::fs::write(shop.path("data.tsv"), few + &many).unwrap();
+    let keeps = ["--checkpoint", "saved", "--checkpoint.every", "3", "--tiers.dram", "40KiB"];
+    let begun = Instant::now();
+    let args = [&["--data", "data.tsv", "--ranks", "2", "--data.mini_batch", "64"][..], &keeps];
+    let why = shop.fails(&train(&args.concat()));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(why.contains("raise tiers.dram"), "{why}");
+    let roomy = ["--data", "data.tsv", "--data.mini_batch", "64", "--tiers.dram", "4MiB"];
+    let resumed = [&roomy[..], &["--checkpoint", "saved", "--resume", "--ranks", "3"]].concat();
+    let oracle = shop.ok(&train(&roomy));
+    let digest = |text: &str| text.lines().find(|line| line.contains("digest")).map(str::to_owned);
+    assert_eq!(digest(&shop.ok(&train(&resumed))), digest(&oracle));
 }
 
 #[test]

@@ -19,6 +19,9 @@ pub struct Times {
     pub seconds: Option<f64>,
     /// Whether one is written before the first step.
     pub initial: bool,
+    /// Whether several ranks write them together: one that fails has no part to give, for the
+    /// others are not where it is.
+    pub shared: bool,
     /// Ends the run, with a checkpoint.
     pub stop: StopRequest,
 }
@@ -26,7 +29,13 @@ pub struct Times {
 impl Times {
     /// Only those that are asked for among the batches.
     pub fn never() -> Self {
-        Self { saves: false, seconds: None, initial: false, stop: StopRequest::default() }
+        Self {
+            saves: false,
+            seconds: None,
+            initial: false,
+            shared: false,
+            stop: StopRequest::default(),
+        }
     }
 }
 
@@ -54,9 +63,10 @@ impl Due {
         self.stopping |= self.times.stop.is_made();
     }
 
-    /// The run ends early, as if somebody had asked for it.
-    pub(super) fn end(&mut self) {
+    /// The run fails, and ends as if somebody had asked for it.
+    pub(super) fn fail(&mut self) {
         self.stopping = true;
+        self.times.saves &= !self.times.shared;
     }
 
     /// Whether the run ends early: nothing more is planned.

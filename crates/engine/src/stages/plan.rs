@@ -248,7 +248,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                         // What is in flight comes back first, and is kept.
                         self.failed = Some(error);
                         self.waiting.clear();
-                        self.due.end();
+                        self.due.fail();
                         return Ok(None);
                     }
                     // It is met again when these are on their way.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Chunk, Ordered, Position, Recorder, Recording, Skips};
+use stepwell_data::{Chunk, DataError, Ordered, Position, Recorder, Recording, Skips};
 use stepwell_engine::{Blocks, Cargo as _, Grouper, Part, Purpose, Spares};
 
 use super::{Counters, Pass};
@@ -143,8 +143,12 @@ impl BatchStage {
         (self.chunk, self.mini, self.recorder) = (None, None, None);
         self.over = true;
         self.close_batch();
+        // What is wrong with the data itself all ranks find at the same place; who cannot read it may
+        // be alone, and nobody would put the other parts of a checkpoint there.
+        let of_all = matches!(error, Error::Data(DataError::Malformed { .. }));
+        let keeps = self.cut.checkpoint_at_end && (of_all || self.cut.rank.is_none());
         // In order with the mini-batches: the planner may end before the mark is seen.
-        if self.cut.checkpoint_at_end && self.position.step > self.begun {
+        if keeps && self.position.step > self.begun {
             self.outgoing.push_back(Item::Checkpoint);
         }
         self.outgoing.push_back(Item::Mark(Mark::Failed(Box::new(error))));

@@ -264,7 +264,8 @@ fn finish(
 fn times(config: &Config, around: &Surroundings, (saves, initial): (bool, bool)) -> Times {
     let seconds = config.checkpoint.minutes * 60.0;
     let seconds = (seconds > 0.0).then_some(seconds);
-    Times { saves, seconds, initial, stop: around.stop.clone() }
+    let shared = around.machine.ranks.is_some();
+    Times { saves, seconds, initial, shared, stop: around.stop.clone() }
 }
 
 /// The digest of the model; none where nobody wants it, or wants to wait for it.
