@@ -27,7 +27,6 @@ const SETTINGS: Tag = Tag(101);
 /// Intel MPI, MVAPICH.
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
 /// Variables in which they say how many there are.
-#[cfg(not(feature = "mpi"))]
 const SIZE: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
 /// Why a rank ends.
@@ -75,9 +74,16 @@ impl Ended {
     }
 }
 
-/// Whether a launcher, if there is one, started this process as the one that speaks to people.
+/// Whether this process says what is wrong with its command line: others that a launcher started
+/// with it have the same one.
 pub(crate) fn speaks() -> bool {
-    RANK.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
+    let is_alone = launched_with().is_none_or(|size| size < 2);
+    is_alone || RANK.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
+}
+
+/// How many processes a launcher started, where one says so.
+fn launched_with() -> Option<usize> {
+    SIZE.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 /// The ranks that were launched with this process; none where there are no others.
@@ -97,12 +103,15 @@ pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
 /// Where a launcher started several.
 #[cfg(not(feature = "mpi"))]
 pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
-    let size = SIZE.iter().find_map(|name| std::env::var(name).ok()?.parse::<usize>().ok());
-    match size {
-        Some(size) if size > 1 => Err(Failure::Error(format!(
-            "an MPI launcher started {size} processes, and this build knows no MPI: build it with \
-             --features mpi, or train with --ranks {size} in one process"
-        ))),
+    match launched_with() {
+        Some(size) if size > 1 => {
+            let failure = Failure::Error(format!(
+                "an MPI launcher started {size} processes, and this build knows no MPI: build it \
+                 with --features mpi, or train with --ranks {size} in one process"
+            ));
+            // Each of them says the same.
+            Err(Failure::Said(failure.say(speaks())))
+        }
         _ => Ok(None),
     }
 }

@@ -34,8 +34,7 @@ fn main() -> ExitCode {
     let ready = signals::outlive_size_bound().map_err(Failure::from);
     match ready.and_then(|()| cli::parse()).and_then(|cli| run(cli.job)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Of what several processes all have to say, one says it.
-        Err(failure) => ExitCode::from(failure.say(launched::speaks())),
+        Err(failure) => ExitCode::from(failure.say(true)),
     }
 }
 

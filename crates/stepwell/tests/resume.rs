@@ -229,7 +229,7 @@ fn a_damaged_checkpoint_is_named() {
     let text = std::fs::read_to_string(&meta).unwrap();
     std::fs::write(&meta, text.replace("\"version\": 2", "\"version\": 9")).unwrap();
     let error = shop.fails(&["eval", "saved"]);
-    assert!(error.contains("version 9") && error.contains("versions 1 to 2"), "{error}");
+    assert!(error.contains("version 9") && error.contains("versions 1 to 3"), "{error}");
 }
 
 #[test]

@@ -76,13 +76,17 @@ pub struct RankReport {
     pub stages: Vec<StageReport>,
     /// Sum of the bounds.
     pub budget_bytes: u64,
+    /// Peak resident memory of its process, which ranks that are threads have in common.
+    pub peak_rss_bytes: Option<u64>,
 }
 
 impl RankReport {
     /// Those of a rank's own report.
     pub(crate) fn of(report: &Report) -> Self {
-        let Report { tiers, stages, budget_bytes, .. } = report;
-        Self { tiers: tiers.clone(), stages: stages.clone(), budget_bytes: *budget_bytes }
+        let Report { tiers, stages, budget_bytes, peak_rss_bytes, .. } = report;
+        let (tiers, stages) = (tiers.clone(), stages.clone());
+        let (budget_bytes, peak_rss_bytes) = (*budget_bytes, *peak_rss_bytes);
+        Self { tiers, stages, budget_bytes, peak_rss_bytes }
     }
 }
 

@@ -125,9 +125,9 @@ fn another_version_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = write(directory.path(), 5).join(META_FILE);
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"version\": 2", "\"version\": 3")).unwrap();
+    std::fs::write(&path, text.replace("\"version\": 2", "\"version\": 4")).unwrap();
     let error = Checkpoint::open(directory.path()).unwrap_err().to_string();
-    assert!(error.contains("version 3") && error.contains("reads versions 1 to 2"), "{error}");
+    assert!(error.contains("version 4") && error.contains("reads versions 1 to 3"), "{error}");
 }
 
 #[test]

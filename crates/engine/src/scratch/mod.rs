@@ -178,22 +178,11 @@ impl Scratch {
     /// # Errors
     /// When it cannot be removed.
     pub fn forget_other_ranks(named: &Path, ranks: usize) -> Result<()> {
-        let forget = |place: &Path| -> Result<()> {
-            if place.is_dir()
-                && let Ok(_lock) = DirectoryLock::take(place)
-            {
-                left::remove_marked(left::find(place)?)?;
-            }
-            Ok(())
-        };
         if ranks > 1 {
             forget(named)?;
         }
         for place in left::of_ranks(named, if ranks > 1 { ranks } else { 0 })? {
             forget(&place)?;
-            let _ = fs::remove_file(place.join(format!(".{LOCK}")));
-            // Unless something else lies there.
-            let _ = fs::remove_dir(&place);
         }
         Ok(())
     }
@@ -233,6 +222,17 @@ impl Drop for Scratch {
             }
         }
     }
+}
+
+/// Removes the rows that runs left in `place`, where nobody uses it. The directory stays, and its
+/// lock: somebody may be about to take it.
+fn forget(place: &Path) -> Result<()> {
+    let old = if place.is_dir() { left::find(place)? } else { Vec::new() };
+    if old.is_empty() {
+        return Ok(());
+    }
+    let Ok(_lock) = DirectoryLock::take(place) else { return Ok(()) };
+    left::remove_marked(old).map(|_| ())
 }
 
 /// On disk where possible: the usual temporary directory may be memory.

@@ -168,3 +168,29 @@ fn a_checkpoint_is_no_place_for_rows() {
     [&rows, &checkpoint.join("new")].into_iter().for_each(|path| refused(path));
     assert!(rows.join("segment").exists());
 }
+
+#[test]
+fn rows_of_other_ranks_go_where_nobody_uses_them() {
+    let left = Left::new();
+    let rank = |rank: usize| left.named.join(name_of_rank(rank));
+    let fill = |place: &Path| {
+        let mut scratch = Scratch::open(Some(place), Placement::Fresh).unwrap();
+        scratch.keep();
+        fs::write(scratch.rows(0).unwrap().join("segment"), b"rows").unwrap();
+        scratch
+    };
+    drop((fill(&rank(0)), fill(&rank(2)), fill(&rank(3))));
+    let used = fill(&rank(4));
+    let important = left.put("rank-3/rows-1");
+    fs::create_dir(rank(9)).unwrap();
+    Scratch::forget_other_ranks(&left.named, 2).unwrap();
+    // Those of one rank, and of ranks that there are no more.
+    assert!(!left.named.join("rows-0").exists() && !rank(2).join("rows-0").exists());
+    assert!(!rank(3).join("rows-0").exists() && rank(0).join("rows-0").exists());
+    // What somebody uses, with its lock, and what is a user's.
+    assert!(rank(4).join("rows-0/segment").exists() && DirectoryLock::take(&rank(4)).is_err());
+    assert!(important.join("segment").exists() && rank(9).is_dir());
+    drop(used);
+    Scratch::forget_other_ranks(&left.named, 1).unwrap();
+    assert!(!rank(0).join("rows-0").exists() && !rank(4).join("rows-0").exists());
+}

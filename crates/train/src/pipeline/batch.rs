@@ -143,8 +143,8 @@ impl BatchStage {
         (self.chunk, self.mini, self.recorder) = (None, None, None);
         self.over = true;
         self.close_batch();
-        // What is wrong with the data itself all ranks find at the same place; who cannot read it may
-        // be alone, and nobody would put the other parts of a checkpoint there.
+        // What is wrong with the data itself all ranks find at the same place; who cannot read it
+        // may be alone, and nobody would put the other parts of a checkpoint there.
         let of_all = matches!(error, Error::Data(DataError::Malformed { .. }));
         let keeps = self.cut.checkpoint_at_end && (of_all || self.cut.rank.is_none());
         // In order with the mini-batches: the planner may end before the mark is seen.

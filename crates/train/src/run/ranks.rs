@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{ModelDigest, name_of_rank};
+use stepwell_engine::{ModelDigest, Scratch, name_of_rank};
 use stepwell_fabric::collective::{Barrier, Gather, all_gather};
 use stepwell_fabric::{Fabric, Malformed, threads};
 use stepwell_settings::Config;
@@ -23,6 +23,11 @@ use crate::{Error, Result, talk};
 pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let checked = config.check().and_then(|()| check(config)).and_then(|()| check_rows(around));
     checked.map_err(Error::Config)?;
+    // Before anything is moved in any of them.
+    for rank in 0..config.ranks {
+        let place = config_of(config, rank).tiers.ssd;
+        place.as_deref().map_or(Ok(()), Scratch::check)?;
+    }
     let fabrics = threads(config.ranks);
     let ends = fabrics.clone();
     let outcomes: Vec<Result<Report>> = std::thread::scope(|scope| {
@@ -80,13 +85,19 @@ fn gather(report: Report, fabric: &Fabric) -> Result<Report> {
     if by_rank.is_empty() {
         return Ok(report);
     }
-    Ok(with_ranks(report, by_rank))
+    // Each process has memory of its own.
+    let peak_rss_bytes = by_rank.iter().map(|rank: &RankReport| rank.peak_rss_bytes).sum();
+    Ok(Report { peak_rss_bytes, ..with_ranks(report, by_rank) })
 }
 
 /// The report of rank 0 with the figures of all.
 fn with_ranks(report: Report, by_rank: Vec<RankReport>) -> Report {
     let budget_bytes = by_rank.iter().map(|rank| rank.budget_bytes).sum();
-    Report { by_rank, budget_bytes, ..report }
+    let mut report = Report { budget_bytes, ..report };
+    // Somebody will want to look at what was set aside, wherever that is.
+    let aside = by_rank.iter().flat_map(|rank| &rank.tiers.disk.set_aside);
+    report.tiers.disk.set_aside = aside.cloned().collect();
+    Report { by_rank, ..report }
 }
 
 /// Runs one rank, and tells the others how it ended.

@@ -143,7 +143,8 @@ impl Trainer {
                 "no memory for rows of other ranks: {error}; lower data.mini_batch"
             ))
         })?;
-        // A short mini-batch may give a rank more blocks than a full one does, but no more than this.
+        // A short mini-batch may give a rank more blocks than a full one does, never more than
+        // this.
         self.gradients.truncate(self.blocks.div_ceil(fabric.size()));
         self.sharing = Some(Sharing::new(fabric, guests, stop));
         Ok(())
