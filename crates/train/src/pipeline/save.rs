@@ -88,7 +88,12 @@ impl Saver {
                         return Ok(there.map_or(Written::ByRankZero, Written::Here));
                     }
                     let (of, past) = (trainer.place(), trainer.past());
-                    let kept = self.writer.keep(&ModelPart { step, of, groups, past })?;
+                    let kept = self.writer.keep(&ModelPart { step, of, groups, past });
+                    if kept.is_err() {
+                        // Rank 0 clears the place where some rank failed: that is the reason then.
+                        fabric.check()?;
+                    }
+                    let kept = kept?;
                     let gather = Gather::start(fabric, talk::KEPT, 0, message_of(fabric, &kept))?;
                     Phase::Kept(gather)
                 }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use stepwell_data::Sources;
+use stepwell_engine::Scratch;
 use stepwell_fabric::collective::Gather;
 use stepwell_fabric::{Fabric, Malformed, Message};
 use stepwell_settings::Config;
@@ -36,6 +37,8 @@ pub(super) fn agree(config: &Config, around: &Surroundings, sources: &Sources) -
         files: identify(sources.input.files())?,
         evaluated: identify(evaluated)?,
     };
+    // Before anything is moved: who cannot have its place ends all now.
+    config.tiers.ssd.as_deref().map_or(Ok(()), Scratch::check)?;
     let fabric = &ranks.fabric;
     let said = fabric.wait(Gather::start(fabric, talk::AGREE, 0, message_of(fabric, &own))?)?;
     for (rank, message) in said.iter().enumerate() {
