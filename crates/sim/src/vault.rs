@@ -142,8 +142,7 @@ impl Keep for Vault {
             group.snapshot(&path)?;
             rows.push(Rows { group: number, rank, path, saved: Saved::Yes });
         }
-        let number = self.kept().digests.len();
-        let restores = (number + rank).is_multiple_of(if ranks > 1 { 1 } else { RESTORES });
+        let restores = ranks > 1 || self.kept().digests.len().is_multiple_of(RESTORES);
         let digest = self.digest(&rows, part.groups, (part.step, restores));
         let digest = digest.map_err(|error: Error| error.to_string());
         self.kept().parts.push(PartKept { rank, rows, past: part.past.clone(), digest });

@@ -68,7 +68,7 @@ impl Saver {
         fabric: Option<&Fabric>,
     ) -> Result<Written> {
         self.state.position = position;
-        let Some(fabric) = fabric else {
+        let Some(fabric) = fabric.filter(|fabric| fabric.size() > 1) else {
             let mut dense = trainer.dense();
             dense.sections.extend(DenseView::from(trainer.past()).sections);
             let run = self.state.to_json();
