@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::json;
 use stepwell_base::{ByteCount, counted};
 use stepwell_disk::{Disk, FileDisk};
-use stepwell_engine::{Checkpoint, Lease, Rows};
+use stepwell_engine::{Checkpoint, Lease, Rows, Scratch};
 use stepwell_ssd::{Checked, Damage, MANIFEST_NAME, is_segment};
 
 use crate::cli::{StoreArgs, StoreJob};
@@ -46,7 +46,8 @@ struct Named {
 }
 
 /// The stores that the directories hold: one over all of them, or, where the only one has no
-/// manifest, those in the directories below it, as a checkpoint has them.
+/// manifest, those in the directories below it, as a checkpoint has them, or a run, each rank of it
+/// in a directory of its own.
 fn named(directories: &[PathBuf]) -> Result<Named, String> {
     let mut real = Vec::new();
     for directory in directories {
@@ -72,7 +73,9 @@ fn named(directories: &[PathBuf]) -> Result<Named, String> {
     let home = &directories[0];
     let checkpoint = is_checkpoint(home).then(|| home.clone());
     let listed = fs::read_dir(home).map_err(|error| format!("{}: {error}", home.display()))?;
-    let mut below: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    let of_ranks = Scratch::ranks_in(home).into_iter().flat_map(fs::read_dir).flatten();
+    let all = listed.chain(of_ranks).flatten();
+    let mut below: Vec<PathBuf> = all.map(|entry| entry.path()).collect();
     // A checkpoint's tables count even where nothing is left of them.
     let is_table = |path: &Path| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());

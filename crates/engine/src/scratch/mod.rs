@@ -198,9 +198,15 @@ impl Scratch {
         if self.temporary { Vec::new() } else { Self::aside_in(&self.path) }
     }
 
-    /// What lies in a directory since runs set it aside.
+    /// What lies in a directory since runs set it aside, and in those of ranks in it.
     pub fn aside_in(path: &Path) -> Vec<SetAside> {
-        aside::of(path)
+        let of_ranks = Self::ranks_in(path).into_iter().flat_map(|place| aside::of(&place));
+        aside::of(path).into_iter().chain(of_ranks).collect()
+    }
+
+    /// The directories of ranks in a directory that was named for rows.
+    pub fn ranks_in(path: &Path) -> Vec<PathBuf> {
+        left::of_ranks(path, 0).unwrap_or_default()
     }
 
     /// What was set aside on opening, for the user to know.
