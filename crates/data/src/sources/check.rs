@@ -44,7 +44,7 @@ impl Sources {
         let decoder = Decoder::new(&pass.input, options.schema);
         let lane = || (Block::default(), decoder.chunk());
         let threads = self.options.threads.min(LANES_MAX);
-        let pool = pool(threads);
+        let pool = if threads > 1 { pool(threads) } else { None };
         let lanes = if pool.is_some() { threads } else { 1 };
         let mut lanes: Vec<_> = (0..lanes).map(|_| lane()).collect();
         let mut skips = Skips::new(self.options.skip_max);

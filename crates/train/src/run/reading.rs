@@ -3,6 +3,7 @@
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{Position, Purposes, ReadFrom, Schema, SourceOptions, Sources, SynthOptions};
 use stepwell_engine::Purpose;
+use stepwell_engine::room::{self, Wants};
 use stepwell_settings::Config;
 
 use crate::Result;
@@ -39,9 +40,17 @@ pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
         skip_max: data.skip_max,
         cache: data.cache,
         taken: taken.collect(),
-        threads: config.threads,
+        threads: threads(config),
     };
     Ok(Sources::find(options, stop)?)
+}
+
+/// Threads that read what is evaluated on before the plan is made: where there is no room for them,
+/// which the plan then says, this one alone. The system ends a process in which a thread begins
+/// without room for its signals.
+fn threads(config: &Config) -> usize {
+    let wants = Wants { bytes: 0, mapped: 0, threads: config.threads as u64 };
+    if room::lacks(&wants).is_some() { 1 } else { config.threads }
 }
 
 /// Reads all that an evaluation of this run will read, and counts its examples; none where there is
