@@ -7,6 +7,7 @@ use crate::finding::{Finding, compare};
 use crate::oracle::{Checker, Reads};
 use crate::process::Exit;
 use crate::shape::Shape;
+use crate::vault::Kept;
 
 impl Case {
     /// What is wrong with a process that went on after `from` steps, whatever failed in it.
@@ -17,12 +18,7 @@ impl Case {
         if let Some(difference) = checker.difference() {
             return Err(Finding::WrongRow(difference));
         }
-        for (step, digest) in &exit.vault.kept().digests {
-            if self.oracle().digests.get(step) != Some(digest) {
-                let why = format!("that of step {step} is not the model after that step");
-                return Err(Finding::WrongCheckpoint(why));
-            }
-        }
+        self.judge_checkpoints(&exit.vault.kept())?;
         if let Some(trouble) = exit.log.trouble.clone() {
             return Err(trouble.into());
         }
@@ -38,6 +34,21 @@ impl Case {
         match checker.finish() {
             Some(difference) => Err(Finding::WrongRow(difference)),
             None => Ok(()),
+        }
+    }
+
+    /// Whether each checkpoint that could be read back is the model after its step.
+    ///
+    /// # Errors
+    /// Names one that is not.
+    pub(crate) fn judge_checkpoints(&self, kept: &Kept) -> Result<(), Finding> {
+        let right =
+            |(step, digest): &&(u64, String)| self.oracle().digests.get(step) == Some(digest);
+        match kept.digests.iter().find(|checkpoint| !right(checkpoint)) {
+            None => Ok(()),
+            Some((step, _)) => Err(Finding::WrongCheckpoint(format!(
+                "that of step {step} is not the model after that step"
+            ))),
         }
     }
 

@@ -146,12 +146,7 @@ impl Case {
         if let Some(why) = kept.unreadable.first() {
             return Err(Finding::LostCheckpoint(why.clone()));
         }
-        for (step, digest) in &kept.digests {
-            if self.oracle().digests.get(step) != Some(digest) {
-                let why = format!("that of step {step} is not the model after that step");
-                return Err(Finding::WrongCheckpoint(why));
-            }
-        }
+        self.judge_checkpoints(&kept)?;
         tally.checkpoints += kept.digests.len() as u64;
         Ok(kept.checkpoints.last().cloned())
     }

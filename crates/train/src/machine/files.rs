@@ -76,8 +76,9 @@ impl Places for Files {
         Ok((Box::new(scratch), note))
     }
 
-    fn forget_other_ranks(&self, config: &Config, ranks: usize) -> Result<()> {
-        named_rows(config).map_or(Ok(()), |named| Ok(Scratch::forget_other_ranks(named, ranks)?))
+    fn forget_other_ranks(&self, config: &Config) -> Result<()> {
+        let Some(named) = named_rows(config) else { return Ok(()) };
+        Ok(Scratch::forget_other_ranks(named, config.ranks)?)
     }
 }
 

@@ -111,12 +111,12 @@ pub trait Places: Send + Sync {
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
 
-    /// A run goes on with so many `ranks`: rows that a killed run with others left are in nobody's
-    /// way, and take space. Called by the first rank, whose settings these are.
+    /// A run goes on with as many ranks as `config` says: rows that a killed run with others left
+    /// are in nobody's way, and take space. Called by the first rank, whose settings these are.
     ///
     /// # Errors
     /// When they cannot be removed.
-    fn forget_other_ranks(&self, _config: &Config, _ranks: usize) -> Result<()> {
+    fn forget_other_ranks(&self, _config: &Config) -> Result<()> {
         Ok(())
     }
 }

@@ -31,8 +31,6 @@ pub(super) struct AskStage {
     grouper: Grouper,
     /// When a checkpoint is due by the clock, which rank 0 alone looks at.
     timer: Option<Timer>,
-    /// Whether the mini-batch that is asked for next is the first of its batch.
-    begins: bool,
     /// Whether a checkpoint comes before the batch at hand.
     keeps: bool,
     /// Mini-batches of the batch at hand that were not asked for yet.
@@ -85,7 +83,6 @@ impl AskStage {
             tables,
             grouper: Grouper::default(),
             timer,
-            begins: false,
             keeps: false,
             fresh: VecDeque::new(),
             asked: VecDeque::new(),
@@ -117,10 +114,7 @@ impl AskStage {
             return true;
         }
         match self.next.take() {
-            Some(Item::Batch(batch)) => {
-                self.fresh = batch.into();
-                self.begins = true;
-            }
+            Some(Item::Batch(batch)) => self.fresh = batch.into(),
             Some(other) => self.outgoing = Some(other),
             None => match self.input.try_recv() {
                 Received::Item(item) => self.next = Some(item),
@@ -146,8 +140,8 @@ impl AskStage {
 
     fn ask_for(&mut self, mini: &mut MiniBatch) -> Result<AllToAll> {
         let ranks = self.fabric.size();
-        let begins = std::mem::take(&mut self.begins);
-        let keeps = begins && self.timer.as_mut().is_some_and(Timer::is_due);
+        let is_first = self.asked.is_empty() && self.whole.is_empty();
+        let keeps = is_first && self.timer.as_mut().is_some_and(Timer::is_due);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
         // What is asked stays here; what is asked of this rank takes its place.
         std::mem::swap(&mut mini.parts, parts);

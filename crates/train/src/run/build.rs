@@ -154,10 +154,9 @@ fn place(
     };
     let (place, note) = around.machine.places.rows(config, placement)?;
     note.iter().for_each(|note| (around.on_note)(note));
-    let ranks = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
-    let (rank, ranks) = ranks.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
-    if rank == 0 && placement == Placement::Resume {
-        around.machine.places.forget_other_ranks(config, ranks)?;
+    let is_first = around.machine.ranks.as_ref().is_none_or(|ranks| ranks.fabric.rank() == 0);
+    if is_first && placement == Placement::Resume {
+        around.machine.places.forget_other_ranks(config)?;
     }
     Ok(place)
 }

@@ -56,7 +56,7 @@ fn lead(config: &Config, around: &Surroundings, fabric: Option<&Fabric>) -> Resu
     };
     if let Some(fabric) = fabric {
         let mut message = fabric.message();
-        // Steps and none, as two numbers.
+        // Whether there is one, and its step.
         message.put(&[u64::from(newest.is_some()), newest.as_ref().map_or(0, |from| from.step)]);
         fabric.wait(Broadcast::start(fabric, talk::START, 0, Some(message)))?;
     }
