@@ -33,4 +33,9 @@ pub trait Carrier: Send + Sync + Debug {
     /// # Errors
     /// When it will not arrive.
     fn carry(&self, to: usize, parcel: Parcel) -> Result<Option<Message>>;
+
+    /// A rank that is not heard of for so many seconds is lost; as long as not `all_know` it, the
+    /// others may still be as patient as before. Where no rank can go without a word, there is
+    /// nothing to do.
+    fn be_patient(&self, _seconds: f64, _all_know: bool) {}
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_base::queue::Events;
 
-use crate::collective::Collective;
+use crate::collective::{Barrier, Collective};
 use crate::{Carrier, Inbox, Message, Parcel, Result, Tag, WindowNumber};
 
 /// One rank's end of what joins all ranks.
@@ -143,6 +143,20 @@ impl Fabric {
             }
             events.wait_past(seen);
         }
+    }
+
+    /// From now on a rank that is not heard of for so many seconds is lost, where one can go
+    /// without a word. All ranks come here together, with the same number; `tag` is that of a
+    /// barrier.
+    ///
+    /// # Errors
+    /// When some rank is gone.
+    pub fn be_patient(&self, seconds: f64, tag: Tag) -> Result<()> {
+        // Nobody waits for less before all let themselves be heard as often as that needs.
+        self.carrier.be_patient(seconds, false);
+        self.wait(Barrier::start(tag))?;
+        self.carrier.be_patient(seconds, true);
+        Ok(())
     }
 
     /// This rank fails: all others are told why, and nobody goes on.

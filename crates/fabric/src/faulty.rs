@@ -56,4 +56,8 @@ impl Carrier for FaultyCarrier {
             parcel => self.inner.carry(to, parcel),
         }
     }
+
+    fn be_patient(&self, seconds: f64, all_know: bool) {
+        self.inner.be_patient(seconds, all_know);
+    }
 }

@@ -18,7 +18,7 @@ const PATIENCE_SECONDS: f64 = 2.0;
 const LIMIT: Duration = Duration::from_secs(50);
 
 /// What ranks do, how many, and the words of their pieces.
-const CASES: [(&str, usize, usize); 14] = [
+const CASES: [(&str, usize, usize); 15] = [
     ("promises", 1, mpi::PIECE_WORDS),
     ("promises", 2, mpi::PIECE_WORDS),
     ("promises", 4, mpi::PIECE_WORDS),
@@ -33,6 +33,8 @@ const CASES: [(&str, usize, usize); 14] = [
     ("STOP", 3, mpi::PIECE_WORDS),
     ("STOP", 2, mpi::PIECE_WORDS),
     ("CONT", 2, mpi::PIECE_WORDS),
+    // Ranks that are less patient than they were when they joined.
+    ("sooner", 3, mpi::PIECE_WORDS),
 ];
 
 fn main() -> ExitCode {
@@ -113,7 +115,9 @@ fn verdict(name: &str, ranks: usize, ended: Option<bool>, said: &str) -> Option<
         (0..ranks).filter(|rank| of(*rank)).all(|rank| said.contains(&format!("{rank}: {text}")))
     };
     let wanted = match name {
-        "KILL" | "STOP" => all_say("rank 1 is lost: nothing was heard of it for 2 s", &|n| n != 1),
+        "KILL" | "STOP" | "sooner" => {
+            all_say("rank 1 is lost: nothing was heard of it for 2 s", &|n| n != 1)
+        }
         "broken" => all_say("rank 1 is lost: it went without a word", &|n| n != 1),
         "leaving" => all_say("rank 1 failed: it went before its end", &|n| n != 1),
         _ => ended == Some(true) && all_say("done", &|_| true),
@@ -141,6 +145,9 @@ fn run_rank(name: &str, piece_words: usize) {
     let options = Options { patience_seconds, piece_words };
     let fabric = mpi::join(options).unwrap().unwrap();
     assert!(matches!(mpi::join(options), Err(Error::Carrier { .. })), "once in a process");
+    if name == "sooner" {
+        fabric.be_patient(PATIENCE_SECONDS, Tag(0)).unwrap();
+    }
     match name {
         "promises" => conformance::run(&fabric),
         "failing" => conformance::run_failing(&fabric),
@@ -169,6 +176,7 @@ fn breaks(fabric: &Fabric) {
 
 /// Goes without a word.
 fn go(fabric: &Fabric, name: &str) {
+    let name = if name == "sooner" { "STOP" } else { name };
     fabric.wait(Barrier::start(Tag(0))).unwrap();
     if name != "leaving" {
         signal(name, std::process::id());

@@ -15,6 +15,11 @@ pub(crate) use named::IDS_MAX;
 
 /// Most ranks: as many as there are key shards.
 pub(crate) const RANKS_MAX: usize = 256;
+/// Fewest seconds of silence after which a rank is given up: a machine that is busy may hold one up
+/// for some tenths of a second.
+pub(crate) const TIMEOUT_MIN: f64 = 1.0;
+/// Most of them: a day.
+pub(crate) const TIMEOUT_MAX: f64 = 24.0 * 60.0 * 60.0;
 /// Most threads that compute, and as many that parse.
 pub(crate) const THREADS_MAX: usize = 1024;
 /// Most malformed lines of a pass whose data is cached; training and evaluation may be two parts.
@@ -142,6 +147,21 @@ impl Config {
         self.check_known()?;
         check_admission(&self.life, &|key| format!("rows.{key}"), "give one of them")?;
         self.check_named()
+    }
+
+    /// Refuses more ranks than have a block each; `key` is the name by which they were given.
+    ///
+    /// # Errors
+    /// One line with the keys and the mend.
+    pub fn check_ranks(&self, key: &str) -> Outcome {
+        let (ranks, blocks) = (self.ranks.count, self.model.blocks);
+        if ranks == 1 || ranks <= blocks {
+            return Ok(());
+        }
+        Err(format!(
+            "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give at \
+             most {blocks} ranks"
+        ))
     }
 
     fn check_cache(&self) -> Outcome {

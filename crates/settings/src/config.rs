@@ -26,7 +26,7 @@ pub struct Config {
     /// Threads that compute.
     pub threads: usize,
     /// Ranks that train one model, each with threads and tiers of its own.
-    pub ranks: usize,
+    pub ranks: RanksConfig,
     /// Where examples come from.
     pub data: DataConfig,
     /// The built-in stream, used when no data is named.
@@ -54,6 +54,15 @@ pub struct Config {
     pub dense: OptimizerConfig,
     /// Checkpoints.
     pub checkpoint: CheckpointConfig,
+}
+
+/// Ranks that train one model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RanksConfig {
+    /// How many.
+    pub count: usize,
+    /// Seconds after which one that is not heard of is given up.
+    pub timeout: f64,
 }
 
 /// Where examples come from and how they are cut.
@@ -223,7 +232,7 @@ impl Config {
         Self {
             seed: 0,
             threads: 0,
-            ranks: 0,
+            ranks: RanksConfig { count: 0, timeout: 0.0 },
             data: DataConfig {
                 paths: Vec::new(),
                 eval_paths: Vec::new(),

@@ -14,8 +14,8 @@ const LIKENESS_MIN: u64 = 750_000;
 /// What a key names.
 #[derive(Debug)]
 pub enum Found {
-    /// A setting of the run.
-    Run(&'static Setting),
+    /// A setting of the run, by that of its names which was given.
+    Run(&'static str, &'static Setting),
     /// A setting of the table of this name, which need not be there yet.
     Table(String, &'static Setting<TableConfig>),
     /// A setting of the feature of this number, counted from 1, which may be the next one.
@@ -23,10 +23,10 @@ pub enum Found {
 }
 
 impl Found {
-    /// The whole key.
+    /// The whole key, as it was given.
     pub fn key(&self) -> String {
         match self {
-            Self::Run(setting) => setting.key.to_owned(),
+            Self::Run(name, _) => (*name).to_owned(),
             Self::Table(name, setting) => TableConfig::named(name).key(setting.key),
             Self::Feature(number, setting) => FeatureConfig::key(*number, setting.key),
         }
@@ -47,7 +47,7 @@ impl Found {
     pub fn give(&self, config: &mut Config, given: Given<'_>) -> Result<(), String> {
         let key = self.key();
         match self {
-            Self::Run(setting) => setting.give(config, given),
+            Self::Run(_, setting) => setting.give_as(&key, config, given),
             Self::Table(name, setting) => setting.give_as(&key, config.table_mut(name)?, given),
             Self::Feature(number, setting) => {
                 setting.give_as(&key, config.feature_mut(*number)?, given)
@@ -58,7 +58,7 @@ impl Found {
     /// The value in `config`; null where it has no such table or feature.
     pub fn get(&self, config: &Config) -> Value {
         match self {
-            Self::Run(setting) => setting.get(config),
+            Self::Run(_, setting) => setting.get(config),
             Self::Table(name, setting) => {
                 table(config, name).map_or(Value::Null, |table| setting.get(table))
             }
@@ -75,7 +75,7 @@ impl Found {
     pub fn check_alone(&self, config: &Config) -> Result<(), String> {
         let key = self.key();
         match self {
-            Self::Run(setting) => setting.check_alone(config),
+            Self::Run(_, setting) => setting.check_as(&key, config),
             Self::Table(name, setting) => {
                 table(config, name).map_or(Ok(()), |table| setting.check_as(&key, table))
             }
@@ -94,12 +94,19 @@ fn feature(config: &Config, number: usize) -> Option<&FeatureConfig> {
     config.features.get(number.checked_sub(1)?)
 }
 
-/// The setting of the run with this key.
+/// The setting of the run with this key, or this short name.
 ///
 /// # Errors
 /// Names the key that was probably meant.
 pub fn find(key: &str) -> Result<&'static Setting, String> {
-    SETTINGS.iter().find(|setting| setting.key == key).ok_or_else(|| unknown(key))
+    named(key).map(|(_, setting)| setting)
+}
+
+/// The setting of the run that has this name, and the name.
+fn named(key: &str) -> Result<(&'static str, &'static Setting), String> {
+    let mut names =
+        SETTINGS.iter().flat_map(|setting| setting.names().map(move |name| (name, setting)));
+    names.find(|(name, _)| *name == key).ok_or_else(|| unknown(key))
 }
 
 /// What this key names, of the run, of a table or of a feature.
@@ -109,7 +116,7 @@ pub fn find(key: &str) -> Result<&'static Setting, String> {
 pub fn look_up(key: &str) -> Result<Found, String> {
     match of_part(key)? {
         Some(found) => Ok(found),
-        None => find(key).map(Found::Run),
+        None => named(key).map(|(name, setting)| Found::Run(name, setting)),
     }
 }
 
@@ -161,7 +168,7 @@ fn unknown(key: &str) -> String {
 
 /// The keys that there are; of tables and features those of the one that `key` may be about.
 fn known(key: &str) -> Vec<String> {
-    let of_run = SETTINGS.iter().map(|setting| setting.key.to_owned());
+    let of_run = SETTINGS.iter().flat_map(Setting::names).map(str::to_owned);
     let parts: Vec<&str> = key.splitn(3, '.').collect();
     let of_table = |name: &str| {
         let table = TableConfig::named(name);

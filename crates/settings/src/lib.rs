@@ -29,8 +29,8 @@ mod tests;
 
 pub use config::{
     CheckpointConfig, Config, DataConfig, EMBEDDING, FeatureConfig, LifeConfig, ModelConfig,
-    ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, SynthConfig, TableConfig,
-    TableRules, TierConfig,
+    ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, RanksConfig, SynthConfig,
+    TableConfig, TableRules, TierConfig,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

@@ -24,6 +24,8 @@ pub enum Kept {
 pub struct Setting<T = Config> {
     /// Its name in files, flags and messages; of a table or a feature the last part of it.
     pub key: &'static str,
+    /// A shorter name, which means the same wherever settings are given.
+    pub short: Option<&'static str>,
     /// What it means.
     pub help: &'static str,
     /// Whether a resumed run must keep it.
@@ -50,6 +52,7 @@ macro_rules! setting {
     ) => {
         Setting::<$part> {
             key: $key,
+            short: None,
             help: $help,
             kept: Kept::$kept,
             default_name: None,
@@ -67,6 +70,16 @@ macro_rules! setting {
 pub(crate) use setting;
 
 impl<T> Setting<T> {
+    /// The same, which is `name` for short.
+    pub(crate) const fn short(self, name: &'static str) -> Self {
+        Self { short: Some(name), ..self }
+    }
+
+    /// The names by which it may be given.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.key].into_iter().chain(self.short)
+    }
+
     /// The same, which is refused where `check` says why: what stands after its key in the message.
     pub(crate) const fn check(self, check: fn(&T) -> Result<(), String>) -> Self {
         Self { check, ..self }

@@ -21,13 +21,24 @@ pub const SETTINGS: &[Setting] = &[
         .default_name("all cores")
         .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
     setting!(
-        "ranks",
-        ranks = 1,
+        "ranks.count",
+        ranks.count = 1,
         Never,
-        "ranks that train one model, each with `threads` and `tiers` of its own, at most one for \
-         each of `train.blocks`; they do not change the model"
+        "`ranks` for short: how many train one model, each with `threads` and `tiers` of its own, \
+         at most one for each of `train.blocks`; they do not change the model"
     )
-    .check(|config| check::within(config.ranks, 1..=check::RANKS_MAX)),
+    .short("ranks")
+    .check(|config| check::within(config.ranks.count, 1..=check::RANKS_MAX)),
+    setting!(
+        "ranks.timeout",
+        ranks.timeout = 60.0,
+        Never,
+        "seconds after which a rank that is a process of its own and is not heard of is given up"
+    )
+    .check(|config| {
+        let (seconds, most) = (config.ranks.timeout, check::TIMEOUT_MAX);
+        check::within(seconds, check::TIMEOUT_MIN..=most)
+    }),
     setting!(
         "data.paths",
         data.paths = Vec::new(),

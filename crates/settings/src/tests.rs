@@ -82,6 +82,30 @@ fn a_value_of_the_wrong_kind_names_its_key() {
     assert!(error("model.hidden", "8,x").contains("for each layer"));
 }
 
+#[test]
+fn a_short_name_means_the_same_and_is_the_one_that_errors_name() {
+    let mut config = Config::default();
+    for (name, text) in [("ranks", "3"), ("ranks.count", "4")] {
+        let found = look_up(name).unwrap();
+        found.set(&mut config, text).unwrap();
+        assert_eq!((found.key(), config.ranks.count.to_string()), (name.into(), text.into()));
+        assert_eq!(found.set(&mut config, "x"), Err(format!("{name} = x: give a whole number")));
+        found.set(&mut config, "0").unwrap();
+        assert_eq!(found.check_alone(&config), Err(format!("{name} is 0: give 1 to 256")));
+    }
+    // As reports had it when there was no other name.
+    let old = from_json(&serde_json::json!({ "ranks": 5 })).unwrap();
+    assert_eq!(old.ranks.count, 5);
+    config.ranks.count = 9;
+    assert!(config.check_ranks("ranks").unwrap_err().starts_with("ranks = 9 and train.blocks"));
+    for setting in SETTINGS {
+        let said = |name| setting.help.starts_with(&format!("`{name}` for short: "));
+        assert!(setting.short.is_none_or(said), "{}: the help says it", setting.key);
+    }
+    let names: Vec<_> = SETTINGS.iter().flat_map(Setting::names).collect();
+    assert!(names.iter().all(|name| names.iter().filter(|of| of == &name).count() == 1));
+}
+
 /// Checkpoints are told apart by digests of these lists: none of it may ever change.
 #[test]
 fn what_makes_a_model_is_said_as_it_always_was() {
@@ -150,6 +174,8 @@ fn what_is_wrong_alone_is_answered_with_the_mend() {
     let many = vec!["8"; 257].join(",");
     for (key, text, answer) in [
         ("threads", "1025", "threads is 1025: give 1 to 1024"),
+        ("ranks.timeout", "0.9", "ranks.timeout is 0.9: give 1 to 86400"),
+        ("ranks.timeout", "inf", "ranks.timeout is inf: give 1 to 86400"),
         ("data.epochs", "0", "data.epochs is 0: give at least 1"),
         ("data.mini_batch", "4194305", "data.mini_batch is 4194305: give at most 4194304"),
         (

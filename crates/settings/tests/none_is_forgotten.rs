@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 use stepwell_settings::{
     CheckpointConfig, Config, DataConfig, FEATURE_SETTINGS, FeatureConfig, Kept, LifeConfig,
-    ModelConfig, OptimizerConfig, PipelineConfig, SETTINGS, Setting, SynthConfig, TABLE_SETTINGS,
-    TableConfig, TierConfig, find, from_json, look_up, model_settings, to_json,
+    ModelConfig, OptimizerConfig, PipelineConfig, RanksConfig, SETTINGS, Setting, SynthConfig,
+    TABLE_SETTINGS, TableConfig, TierConfig, find, from_json, look_up, model_settings, to_json,
 };
 
 /// All that a configuration has, field by field. A new field does not compile before it is here;
@@ -16,7 +16,7 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let Config {
         seed,
         threads,
-        ranks,
+        ranks: RanksConfig { count, timeout },
         data,
         synth: SynthConfig { examples, vocab_scale },
         model,
@@ -35,7 +35,8 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let own = [
         ("seed", json!(seed)),
         ("threads", json!(threads)),
-        ("ranks", json!(ranks)),
+        ("ranks.count", json!(count)),
+        ("ranks.timeout", json!(timeout)),
         ("synth.examples", json!(examples)),
         ("synth.vocab_scale", json!(vocab_scale)),
         ("pipeline.lookahead", json!(lookahead)),

@@ -13,14 +13,15 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::say::{self, say};
 use crate::signals::Signals;
-use crate::train::{data_files, set_all, surroundings};
+use crate::train::{data_files, give, set_all, surroundings};
 use crate::{outputs, table};
 
 /// How often the newest of several checkpoints is looked for, while a run replaces them.
 const TRIES: usize = 5;
 
 /// Settings of training alone; a key that ends in a point stands for all that begin with it.
-const IDLE: [&str; 5] = ["data.epochs", "data.cache", "tiers.ssd", "tiers.space", "checkpoint."];
+const IDLE: [&str; 7] =
+    ["data.epochs", "data.cache", "tiers.ssd", "tiers.space", "checkpoint.", "ranks", "ranks."];
 
 /// The keys that somebody chose.
 fn chosen(args: &EvalArgs) -> Vec<String> {
@@ -80,7 +81,7 @@ fn score(args: &EvalArgs, checkpoint: &Checkpoint, signals: &Signals) -> Result<
     }
     set_all(&mut config, &args.set)?;
     for (key, value) in &args.by_key {
-        settings::look_up(key)?.set(&mut config, value)?;
+        give(&mut config, key, value)?;
     }
     has_evaluation(&config, checkpoint)?;
     note_idle(chosen(args), &config);

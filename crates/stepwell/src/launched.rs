@@ -22,6 +22,8 @@ use crate::train;
 const VERSION: Tag = Tag(100);
 /// The settings, from rank 0: broadcast.
 const SETTINGS: Tag = Tag(101);
+/// How long they wait for each other: barrier.
+const PATIENCE: Tag = Tag(102);
 
 /// Variables in which launchers say which rank a process is: Open MPI, PMIx (also srun), MPICH and
 /// Intel MPI, MVAPICH.
@@ -145,18 +147,15 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
         let config = config.reader().take::<u8>().ok().and_then(read);
         let config = config.ok_or_else(|| "rank 0 sent no settings".to_owned());
         let config = config.map_err(Ended::from).inspect_err(tells)?;
+        fabric.be_patient(config.ranks.timeout, PATIENCE)?;
         return train::follow(args, &config, &signals, ranks);
     }
-    let mut prepared = train::prepare(args).map_err(Ended::from).inspect_err(tells)?;
-    let (given, size) = (prepared.config.ranks, fabric.size());
-    if given != 1 && given != size {
-        let why = format!("ranks = {given}, and {size} processes were launched: leave ranks out");
-        return Err(Ended::from(why)).inspect_err(tells);
-    }
-    prepared.config.ranks = size;
+    let prepared = train::prepare(args, Some(fabric.size()));
+    let prepared = prepared.map_err(Ended::from).inspect_err(tells)?;
     let mut message = fabric.message();
     message.put(settings::to_json(&prepared.config).to_string().as_bytes());
     fabric.wait(Broadcast::start(fabric, SETTINGS, 0, Some(message)))?;
+    fabric.be_patient(prepared.config.ranks.timeout, PATIENCE)?;
     train::lead(args, prepared, &signals, Some(ranks))
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
     }
     // From the first file on that is tried: none is left behind.
     let signals = Signals::heed()?;
-    lead(args, prepare(args)?, &signals, None).map_err(Ended::into_failure)
+    lead(args, prepare(args, None)?, &signals, None).map_err(Ended::into_failure)
 }
 
 /// What a run is made of.
@@ -43,17 +43,46 @@ pub(crate) struct Prepared {
     limits: Option<Limits>,
 }
 
-/// Reads settings and limits, and looks at where the report goes.
-pub(crate) fn prepare(args: &TrainArgs) -> Result<Prepared, Failure> {
-    let (config, chosen) = config(&args.settings)?;
+/// Reads settings and limits, and looks at where the report goes; `launched` is how many processes
+/// train together.
+pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
+    let (mut config, chosen) = config(&args.settings)?;
+    launched.map_or(Ok(()), |size| join(&mut config, &chosen, size))?;
     outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
     if let (Some(report), Some(cache)) = (&args.report, &config.data.cache) {
         outputs::check_apart(("--report", report), ("data.cache", cache))?;
     }
-    config.check()?;
+    check(&config, &chosen)?;
     note_idle(args, &config, &chosen);
+    if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
+        say::note("ranks.timeout has no effect, because ranks of one process end together");
+    }
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     Ok(Prepared { config, limits: limits.map_err(|error| error.to_string())? })
+}
+
+/// Settings that make no sense are refused by the names that were `chosen`.
+fn check(config: &Config, chosen: &[String]) -> Result<(), String> {
+    config.check()?;
+    config.check_ranks(name_of_ranks(chosen))
+}
+
+/// The name by which the number of ranks was given.
+fn name_of_ranks(chosen: &[String]) -> &'static str {
+    let is_whole = chosen.iter().rfind(|key| ["ranks", "ranks.count"].contains(&key.as_str()));
+    if is_whole.is_some_and(|key| key == "ranks.count") { "ranks.count" } else { "ranks" }
+}
+
+/// There are as many ranks as processes.
+fn join(config: &mut Config, chosen: &[String], size: usize) -> Result<(), String> {
+    let (given, name) = (config.ranks.count, name_of_ranks(chosen));
+    if given != 1 && given != size {
+        return Err(format!(
+            "{name} = {given}, and {size} processes were launched: leave {name} out"
+        ));
+    }
+    config.ranks.count = size;
+    Ok(())
 }
 
 fn placement(args: &TrainArgs) -> Placement {
@@ -169,10 +198,10 @@ pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
 /// Prints the capacity plan.
 pub(crate) fn plan(args: &ConfigArgs) -> Result<(), Failure> {
     let (config, chosen) = config(args)?;
-    config.check()?;
+    check(&config, &chosen)?;
     settings::idle_notes(&chosen, &config).iter().for_each(say::note);
     let capacity = stepwell_train::plan(&config).map_err(|error| error.to_string())?;
-    plan_of(&capacity, config.ranks).say()
+    plan_of(&capacity, config.ranks.count).say()
 }
 
 /// What surrounds a run on the command line.
@@ -182,7 +211,7 @@ pub(crate) fn surroundings(
     progress: Arc<Progress>,
     stop: StopRequest,
 ) -> Surroundings {
-    let ranks = config.ranks;
+    let ranks = config.ranks.count;
     Surroundings {
         observer: progress,
         machine: Machine::default(),
@@ -219,7 +248,7 @@ fn headline(config: &Config) -> String {
     };
     let kind = settings::find("model.kind").map(|setting| setting.get(config));
     let kind = kind.unwrap_or_default();
-    let threads = match config.ranks {
+    let threads = match config.ranks.count {
         1 => counted(config.threads as u64, "thread"),
         ranks => format!("{ranks} ranks of {}", counted(config.threads as u64, "thread")),
     };
@@ -268,11 +297,11 @@ fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
     }
     set_all(&mut config, &args.set)?;
     for (key, value) in &args.by_key {
-        settings::look_up(key)?.set(&mut config, value)?;
+        give(&mut config, key, value)?;
     }
-    chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
     let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
     chosen.extend(keys.map(str::to_owned));
+    chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
     adapt_horizon(&mut config, &chosen);
     Ok((config, chosen))
 }
@@ -292,7 +321,14 @@ pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), Strin
         let (key, value) = pair
             .split_once('=')
             .ok_or_else(|| format!("--set {pair}: write KEY=VALUE, such as data.epochs=2"))?;
-        settings::look_up(key.trim())?.set(config, value)?;
+        give(config, key.trim(), value)?;
     }
     Ok(())
+}
+
+/// Reads one setting, and refuses what is wrong by itself under the name that was given.
+pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
+    let setting = settings::look_up(key)?;
+    setting.set(config, value)?;
+    setting.check_alone(config)
 }

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,10 @@ fn what_ends_all_is_said_once() {
     let fails = |more: &[&str]| said(&launch(&shop, "3", &train(&data, more)));
     assert!(fails(&["--data.batch", "7x"]).contains("data.batch = 7x"));
     assert!(fails(&["--ranks", "2"]).contains("ranks = 2, and 3 processes were launched"));
+    let long = fails(&["--ranks.count", "2"]);
+    assert!(
+        long.contains("ranks.count = 2, and 3 processes") && long.contains("leave ranks.count")
+    );
     assert!(fails(&["--checkpoint", "saved", "--resume"]).contains("no directory saved"));
     let mut text = std::fs::read_to_string(&data).unwrap();
     text.insert_str(text.match_indices('\n').nth(999).unwrap().0 + 1, "bad\n");
@@ -103,6 +108,37 @@ fn data_that_differ_are_refused() {
     assert!(why.contains("rank 1 has other bytes in 'data.tsv'"), "{why}");
 }
 
+/// The processes of ranks that train on `data`, not their launcher.
+fn processes(data: &str, launcher: u32) -> Vec<String> {
+    let mine = format!("train --data {data}");
+    let found = Command::new("pgrep").args(["-f", &mine]).output().unwrap().stdout;
+    let found = String::from_utf8(found).unwrap();
+    found.lines().filter(|id| **id != launcher.to_string()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_rank_that_hangs_is_named_after_the_time_that_was_given() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let mut command = mpirun(&shop, "2");
+    let more = ["--data.epochs", "100000", "--ranks.timeout", "3"];
+    command.args(train(&data, &more)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut launcher = command.spawn().unwrap();
+    // Its headline, then its plan, comes when all have heard the settings.
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().contains("all ranks")).unwrap().unwrap();
+    let ranks = processes(&data, launcher.id());
+    let begun = Instant::now();
+    let stopped = Command::new("kill").args(["-STOP", &ranks[1]]).status().unwrap();
+    assert!(stopped.success() && ranks.len() == 2, "{ranks:?}");
+    let rest = std::thread::spawn(move || lines.for_each(drop));
+    let output = launcher.wait_with_output().unwrap();
+    rest.join().unwrap();
+    let why = said(&output);
+    assert!(why.contains("is lost: nothing was heard of it for 3 s (ranks.timeout)"), "{why}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn a_killed_process_ends_all_and_others_go_on() {
     let shop = Workshop::new();
@@ -120,11 +156,8 @@ fn a_killed_process_ends_all_and_others_go_on() {
     while !kept() && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let mine = format!("train --data {data}");
-    let found = Command::new("pgrep").args(["-f", &mine]).output().unwrap().stdout;
-    let found = String::from_utf8(found).unwrap();
-    let ranks: Vec<&str> = found.lines().filter(|id| **id != launcher.id().to_string()).collect();
-    let killed = Command::new("kill").args(["-9", ranks[ranks.len() / 2]]).status().unwrap();
+    let ranks = processes(&data, launcher.id());
+    let killed = Command::new("kill").args(["-9", &ranks[ranks.len() / 2]]).status().unwrap();
     let begun = Instant::now();
     assert!(killed.success() && !launcher.wait().unwrap().success());
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());

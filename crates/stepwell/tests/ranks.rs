@@ -32,11 +32,40 @@ fn ranks_train_the_model_of_one() {
     let one = with("1", "one.json");
     for ranks in ["2", "3", "8"] {
         let several = with(ranks, "several.json");
+        assert_eq!(several["config"]["ranks.count"].to_string(), ranks);
         for field in ["model_digest", "steps", "examples", "eval", "progressive", "rows"] {
             assert_eq!(several[field], one[field], "{ranks} ranks: {field}");
         }
         assert_eq!(several["by_rank"].as_array().unwrap().len().to_string(), ranks);
         assert!(one.get("by_rank").is_none());
+    }
+}
+
+#[test]
+fn a_file_has_ranks_as_a_number_or_as_a_table() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 500);
+    let plan = |text: &str| {
+        std::fs::write(shop.path("run.toml"), text).unwrap();
+        let args = ["plan", "run.toml", "--data", &data];
+        shop.command(&args).output().unwrap()
+    };
+    let tables = ["ranks = 3", "ranks.count = 3", "[ranks]\ncount = 3\ntimeout = 5"];
+    for text in tables {
+        let said = String::from_utf8(plan(text).stdout).unwrap();
+        assert!(said.contains("3 ranks"), "{text}: {said}");
+    }
+    for (text, answer) in [
+        ("ranks = 0", "run.toml:1: ranks is 0: give 1 to 256"),
+        ("\n[ranks]\ncount = 0", "run.toml:3: ranks.count is 0: give 1 to 256"),
+        ("ranks = [4]", "run.toml:1: ranks = [4]: give one value, not a list"),
+        ("[ranks]\ntimeuot = 5", "unknown key 'ranks.timeuot'; did you mean 'ranks.timeout'?"),
+        ("ranks = 4\n[ranks]\ntimeout = 5", "run.toml:2: duplicate key"),
+        ("ranks = 9", "ranks = 9 and train.blocks = 8"),
+        ("ranks.count = 9", "ranks.count = 9 and train.blocks = 8"),
+    ] {
+        let said = String::from_utf8(plan(text).stderr).unwrap();
+        assert!(said.contains(answer), "{text}: {said}");
     }
 }
 
@@ -66,6 +95,9 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     let refused = |more: &[&str]| shop.fails(&train(&[&["--data", &data[..]], more].concat()));
     assert!(refused(&["--ranks", "9"]).contains("give at most 8 ranks"));
     assert!(refused(&["--ranks", "0"]).contains("ranks is 0: give 1 to 256"));
+    assert!(refused(&["--ranks.count", "9"]).contains("ranks.count = 9 and train.blocks = 8"));
+    assert!(refused(&["--set", "ranks.count=0"]).contains("ranks.count is 0: give 1 to 256"));
+    assert!(refused(&["--ranks.timeout", "0"]).contains("ranks.timeout is 0: give 1 to 86400"));
     let one = refused(&["--ranks", "2", "--checkpoint", "both", "--tiers.ssd", "both"]);
     assert!(one.contains("are both") && one.contains("name two directories"), "{one}");
 }

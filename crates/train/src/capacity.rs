@@ -81,7 +81,7 @@ impl Capacity {
         let bounds = self.budget.bounds();
         let mapped = bounds.iter().filter(|bound| bound.name == TierPlan::ROWS_IN_MEMORY);
         // All ranks are threads of this process.
-        let ranks = wanted.config.ranks as u64;
+        let ranks = wanted.config.ranks.count as u64;
         let wants = Wants {
             bytes: self.budget.total().saturating_mul(ranks),
             mapped: mapped.map(|bound| bound.bytes).sum::<u64>().saturating_mul(ranks),
@@ -102,7 +102,7 @@ impl Capacity {
     /// for each store, which merges segments.
     fn threads(&self, config: &Config) -> u64 {
         // A rank has a thread of its own, and one more stage.
-        let of_rank = if config.ranks > 1 { 2 } else { 0 };
+        let of_rank = if config.ranks.count > 1 { 2 } else { 0 };
         2 * config.threads as u64 + OTHER_STAGES + of_rank + self.tiers.groups.len() as u64
     }
 
@@ -111,7 +111,7 @@ impl Capacity {
         self.tiers.add_rows(&load, &mut budget);
         self.add_reading(&mut budget, wanted)?;
         self.add_batches(&mut budget, wanted);
-        if wanted.config.ranks > 1 {
+        if wanted.config.ranks.count > 1 {
             Exchange::of(wanted.config, wanted.model).add_bounds(&mut budget);
         }
         self.tiers.add_planning(&load, &mut budget);
@@ -148,7 +148,7 @@ impl Capacity {
         let config = wanted.config;
         let (batch, dense) = (config.batch() as u64, wanted.schema.dense as u64);
         let mut bytes = MiniBatchBytes::new(batch, dense, wanted.model.features());
-        if config.ranks > 1 {
+        if config.ranks.count > 1 {
             bytes = bytes.shared();
         }
         // Planned, and coming back.

@@ -31,7 +31,7 @@ impl Exchange {
 
     /// That of a rank of `config`, the one that has the most examples.
     pub(crate) fn of(config: &Config, model: &Model) -> Self {
-        let (ranks, all) = (config.ranks, config.data.mini_batch);
+        let (ranks, all) = (config.ranks.count, config.data.mini_batch);
         let blocks = Blocks::new(all, config.model.blocks);
         let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
         let own = (0..ranks).map(of_rank).max().unwrap_or(all);

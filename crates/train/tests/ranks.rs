@@ -10,7 +10,7 @@ use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
 use stepwell_base::stage::FullSpeed;
 use stepwell_engine::Placement;
-use stepwell_settings::ModelKind;
+use stepwell_settings::{ModelKind, RanksConfig};
 use stepwell_train::{Config, Report, Surroundings, train};
 
 /// What does not depend on ranks.
@@ -25,6 +25,7 @@ fn assert_same(report: &Report, oracle: &Report, name: &str) {
 }
 
 fn with_ranks(config: &Config, ranks: usize, threads: usize) -> Report {
+    let ranks = RanksConfig { count: ranks, ..config.ranks };
     run(&Config { ranks, threads, ..config.clone() })
 }
 
@@ -90,7 +91,8 @@ fn ranks_go_on_from_what_others_kept() {
             with_ranks(&config, first, 1);
             config.data.epochs = 2;
             config.tiers.dram = ByteCount((320 << 10) / then as u64);
-            let report = go_on(&Config { ranks: then, threads: 2, ..config });
+            (config.ranks.count, config.threads) = (then, 2);
+            let report = go_on(&config);
             let name = format!("{name}: {first} ranks, then {then}");
             assert_eq!(report.model_digest, oracle.model_digest, "{name}");
             assert_eq!((report.rows, report.steps), (oracle.rows, oracle.steps), "{name}");

@@ -15,7 +15,9 @@ use stepwell_data::{
     Chunk, Input, PackedOptions, PackedWriter, ReadOptions, Reader, Schema, Synth, SynthOptions,
 };
 use stepwell_engine::{Placement, Pooling};
-use stepwell_settings::{FeatureConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig};
+use stepwell_settings::{
+    FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RanksConfig, TableConfig,
+};
 use stepwell_train::{Config, Report, Surroundings, train};
 
 /// Columns whose bags have up to so many ids.
@@ -145,7 +147,8 @@ fn exact(data: &Path, lookaheads: &[usize]) {
     let oracle = run(&config);
     assert_eq!(oracle.tiers.host.evictions, 0);
     for ranks in [2, 5] {
-        let config = Config { ranks, threads: 1, ..small(data, 2) };
+        let ranked = RanksConfig { count: ranks, ..Config::default().ranks };
+        let config = Config { ranks: ranked, threads: 1, ..small(data, 2) };
         agrees(&run(&config), &oracle, &format!("{ranks} ranks"));
     }
     for lookahead in lookaheads {

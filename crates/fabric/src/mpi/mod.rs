@@ -20,7 +20,7 @@
 //! Waiting   For [`SPIN`] after the last event, or [`SPIN_UNDER_WAY`] while something is under way,
 //!           the talker looks again at once, giving way to other threads; then it sleeps for
 //!           [`NAP_MIN`] to [`NAP_MAX`] between looks, and parcels wake it.
-//! Failure   Every rank tells the others four times in [`Options::patience_seconds`] that it is
+//! Failure   Every rank tells the others four times in the time that they are patient that it is
 //!           alive. Who is not heard of for so long is lost to the inbox, unless it has ended. One
 //!           that was held up itself, as by a stop signal, does not blame the others for that time.
 //!           MPI's faults are errors, as far as MPI lets them be: some end the process. And
@@ -75,7 +75,8 @@ pub const NAP_MAX: Duration = Duration::from_micros(200);
 /// How ranks talk; the same on all of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Seconds after which a rank that was not heard of is lost.
+    /// Seconds after which a rank that was not heard of is lost, unless [`Fabric::be_patient`] says
+    /// otherwise.
     pub patience_seconds: f64,
     /// Words that are sent at once.
     pub piece_words: usize,
@@ -142,6 +143,8 @@ struct State {
     /// This rank told others that it failed.
     has_failed: bool,
     is_closing: bool,
+    /// Another patience, and whether all know it.
+    patience: Option<(f64, bool)>,
     phase: Phase,
 }
 
@@ -167,6 +170,7 @@ impl Shared {
             is_asleep: false,
             has_failed: false,
             is_closing: false,
+            patience: None,
             phase: Phase::Talking,
         };
         let (wake, turn) = (Condvar::new(), Condvar::new());
@@ -223,6 +227,12 @@ impl Carrier for Mpi {
         receiver.queue.push_back(words);
         self.shared.wake(state);
         Ok(None)
+    }
+
+    fn be_patient(&self, seconds: f64, all_know: bool) {
+        let mut state = self.shared.lock();
+        state.patience = Some((seconds, all_know));
+        self.shared.wake(state);
     }
 }
 

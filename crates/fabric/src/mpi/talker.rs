@@ -177,7 +177,8 @@ impl Talker {
             }
         }
         while let Some((rank, is_needed)) = self.watch.silent(now) {
-            let why = format!("nothing was heard of it for {} s", self.options.patience_seconds);
+            let patience = self.watch.patience();
+            let why = format!("nothing was heard of it for {patience} s (ranks.timeout)");
             self.forget(rank);
             if is_needed {
                 self.inbox.lost(rank, &why);
@@ -217,6 +218,9 @@ impl Talker {
         self.shared.is_fresh.store(false, Ordering::Relaxed);
         if state.is_closing && self.closing.is_none() {
             self.closing = Some(now);
+        }
+        if let Some((seconds, all_know)) = state.patience.take() {
+            self.watch.be_patient(seconds, all_know, now);
         }
         let mut found = false;
         self.is_left = false;

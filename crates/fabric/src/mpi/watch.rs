@@ -27,7 +27,10 @@ struct Known {
 /// What one rank knows of the life of all.
 #[derive(Debug)]
 pub(super) struct Watch {
+    /// Seconds after which a rank that was not heard of is lost.
     patience: f64,
+    /// The others hear of this rank as often as if they waited so many seconds at most.
+    told_within: f64,
     own: usize,
     ranks: Vec<Known>,
     looked: f64,
@@ -37,7 +40,21 @@ impl Watch {
     /// All are there `now`.
     pub(super) fn new((own, size): (usize, usize), patience: f64, now: f64) -> Self {
         let known = Known { life: Life::There, heard: now, told: now };
-        Self { patience, own, ranks: vec![known; size], looked: now }
+        Self { patience, told_within: patience, own, ranks: vec![known; size], looked: now }
+    }
+
+    pub(super) fn patience(&self) -> f64 {
+        self.patience
+    }
+
+    /// From `now` on the patience is another one, which the others may not know before `all_know`:
+    /// until then one is heard as often, and waits as long, as either of the two needs.
+    pub(super) fn be_patient(&mut self, patience: f64, all_know: bool, now: f64) {
+        let (least, most) = (self.told_within.min(patience), self.patience.max(patience));
+        (self.told_within, self.patience) =
+            if all_know { (patience, patience) } else { (least, most) };
+        // They were heard as often as the patience before asked for.
+        self.ranks.iter_mut().for_each(|known| known.heard = now);
     }
 
     pub(super) fn life(&self, rank: usize) -> Life {
@@ -71,7 +88,7 @@ impl Watch {
     /// Looks at the clock: where this rank itself was held up, the others are not to blame.
     pub(super) fn look(&mut self, now: f64) {
         let gap = now - self.looked;
-        if gap > self.patience / BEATS {
+        if gap > self.told_within / BEATS {
             self.ranks.iter_mut().for_each(|known| known.heard += gap);
         }
         self.looked = now;
@@ -79,7 +96,7 @@ impl Watch {
 
     /// One that is to be told that this rank is alive; it counts as told.
     pub(super) fn beat_due(&mut self, now: f64) -> Option<usize> {
-        let pause = self.patience / BEATS;
+        let pause = self.told_within / BEATS;
         let due =
             |(_, known): &(usize, &Known)| known.life < Life::Gone && now - known.told >= pause;
         let rank = self.others().find(due)?.0;
@@ -131,6 +148,21 @@ mod tests {
         assert_eq!(watch.beat_due(3.9), None);
         watch.becomes(1, Life::Gone);
         assert_eq!(watch.beat_due(4.0), Some(2));
+    }
+
+    #[test]
+    fn a_patience_counts_once_all_know_it() {
+        for (was, is) in [(60.0, 2.0), (2.0, 60.0)] {
+            let mut watch = Watch::new((0, 2), was, 0.0);
+            watch.be_patient(is, false, 0.0);
+            assert_eq!(watch.beat_due(0.5), Some(1), "as often as 2 s need");
+            (0..=30).for_each(|half| watch.look(f64::from(half) / 2.0));
+            assert_eq!(watch.silent(15.0), None, "as long as 60 s allow");
+            watch.be_patient(is, true, 15.0);
+            assert_eq!(watch.beat_due(15.0 + is / 4.0), Some(1));
+            assert_eq!(watch.silent(15.0 + is), None);
+            assert_eq!(watch.silent(15.1 + is), Some((1, true)));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches, Command};
-use stepwell_settings::SETTINGS;
+use stepwell_settings::{SETTINGS, Setting};
 
 /// Settings that a flag of their own already covers.
 const COVERED: [&str; 3] = ["data.paths", "model.kind", "checkpoint.dir"];
@@ -45,7 +45,8 @@ pub(super) fn with_flags(
     let settings = settings.filter(|setting| wanted(setting.key));
     let command = settings.fold(command, |command, setting| {
         let shown = ["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key);
-        command.arg(flag(setting.key).help(setting.help).hide_short_help(!shown))
+        let command = command.arg(flag(setting.key).help(setting.help).hide_short_help(!shown));
+        setting.short.map_or(command.clone(), |short| command.arg(short_flag(short, setting.key)))
     });
     let of_parts = of_parts.iter().filter(|key| wanted(key));
     of_parts.fold(command, |command, key| command.arg(flag(key).hide(true)))
@@ -60,15 +61,23 @@ fn flag(key: &str) -> Arg {
         .allow_negative_numbers(true)
 }
 
+/// The flag of a setting's short name; of the two the last one counts.
+fn short_flag(short: &'static str, key: &'static str) -> Arg {
+    let help = format!("short for --{key}");
+    flag(short).overrides_with(key).help(help).hide_short_help(true)
+}
+
 /// The values that came by flags of [`with_flags`], by key.
 pub(super) fn by_key(
     matches: &ArgMatches,
     of_parts: &[String],
     wanted: fn(&str) -> bool,
 ) -> Vec<(String, String)> {
-    let keys = SETTINGS.iter().map(|setting| setting.key).filter(|key| !COVERED.contains(key));
-    let keys = keys.chain(of_parts.iter().map(String::as_str)).filter(|key| wanted(key));
-    keys.filter_map(|key| Some((key.to_owned(), matches.get_one::<String>(key)?.clone()))).collect()
+    let of_run = SETTINGS.iter().flat_map(Setting::names).filter(|key| !COVERED.contains(key));
+    let keys = of_run.map(str::to_owned).chain(of_parts.iter().cloned());
+    keys.filter(|key| wanted(key))
+        .filter_map(|key| matches.get_one(&key).cloned().map(|value| (key, value)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -93,6 +102,20 @@ mod tests {
         }
         for setting in FEATURE_SETTINGS {
             assert!(!super::of_machine(&format!("features.1.{}", setting.key)), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn of_a_flag_and_its_short_one_the_last_counts() {
+        for (args, value) in [
+            (["train", "--ranks", "2", "--ranks.count=3"], ("ranks.count", "3")),
+            (["train", "--ranks.count", "2", "--ranks=3"], ("ranks", "3")),
+        ] {
+            let command = with_flags(Command::new("train"), &[], |_| true);
+            let matches = command.try_get_matches_from(args).unwrap();
+            let given = by_key(&matches, &[], |_| true);
+            let given: Vec<_> = given.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+            assert_eq!(given, [value]);
         }
     }
 

@@ -78,14 +78,14 @@ impl Places for Files {
 
     fn forget_other_ranks(&self, config: &Config) -> Result<()> {
         let Some(named) = named_rows(config) else { return Ok(()) };
-        Ok(Scratch::forget_other_ranks(named, config.ranks)?)
+        Ok(Scratch::forget_other_ranks(named, config.ranks.count)?)
     }
 }
 
 /// The directory that was named for rows, in which each of several ranks has one of its own.
 fn named_rows(config: &Config) -> Option<&Path> {
     let own = config.tiers.ssd.as_deref()?;
-    if config.ranks > 1 { own.parent() } else { Some(own) }
+    if config.ranks.count > 1 { own.parent() } else { Some(own) }
 }
 
 /// Refuses one directory for checkpoints and for rows.

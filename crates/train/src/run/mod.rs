@@ -20,7 +20,7 @@ use stepwell_engine::{
     Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, TableSpec,
     Times,
 };
-use stepwell_settings::Config;
+use stepwell_settings::{Config, RanksConfig};
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
@@ -86,7 +86,7 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
     let report = match &around.machine.ranks {
         Some(ranks) if ranks.processes => ranks::run_process(config, around, ranks),
         Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
-        None if config.ranks > 1 => ranks::train(config, around),
+        None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
     report.map_err(interrupted)
@@ -153,7 +153,8 @@ fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String>
 /// Everything that the user can mend, and I/O errors.
 pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {
     // One rank scores, however many trained.
-    let config = Config { ranks: 1, ..config.clone() };
+    let ranks = RanksConfig { count: 1, ..config.ranks };
+    let config = Config { ranks, ..config.clone() };
     score(&config, around, checkpoint).map_err(interrupted)
 }
 
@@ -185,8 +186,8 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
 /// # Errors
 /// Settings that make no sense, or unreadable data.
 pub fn plan(config: &Config) -> Result<Capacity> {
-    config.check().map_err(Error::Config)?;
-    ranks::check(config).map_err(Error::Config)?;
+    let checked = config.check().and_then(|()| config.check_ranks(ranks::COUNT));
+    checked.map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
     let model = build::model(config, &sources)?;
     capacity(config, &sources, &model, None)

@@ -11,7 +11,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_engine::{ModelDigest, Scratch, name_of_rank};
 use stepwell_fabric::collective::{Barrier, Gather, all_gather};
 use stepwell_fabric::{Fabric, Malformed, threads};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, RanksConfig};
 
 use super::{RowsAtStart, Surroundings, run};
 use crate::machine::{Machine, Ranks};
@@ -19,16 +19,18 @@ use crate::pipeline::Silence;
 use crate::report::{RankReport, Report};
 use crate::{Error, Result, talk};
 
+/// Their number among the settings.
+pub(super) const COUNT: &str = "ranks.count";
+
 /// Trains with as many ranks as `config` says.
 pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
-    let checked = config.check().and_then(|()| check(config)).and_then(|()| check_rows(around));
-    checked.map_err(Error::Config)?;
+    check(config, around)?;
     // Before anything is moved in any of them.
-    for rank in 0..config.ranks {
+    for rank in 0..config.ranks.count {
         let place = config_of(config, rank).tiers.ssd;
         place.as_deref().map_or(Ok(()), Scratch::check)?;
     }
-    let fabrics = threads(config.ranks);
+    let fabrics = threads(config.ranks.count);
     let ends = fabrics.clone();
     let outcomes: Vec<Result<Report>> = std::thread::scope(|scope| {
         let ranks: Vec<_> = fabrics
@@ -61,10 +63,9 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
 /// Runs the rank that this process is. Rank 0 has the report of all; the others have their own.
 pub(super) fn run_process(config: &Config, around: &Surroundings, ranks: &Ranks) -> Result<Report> {
     let fabric = &ranks.fabric;
-    let config = Config { ranks: fabric.size(), ..config.clone() };
-    let checked = config.check().and_then(|()| check(&config)).and_then(|()| check_rows(around));
-    let tells = |error: &Error| fabric.fail(&error.to_string());
-    checked.map_err(Error::Config).inspect_err(tells)?;
+    let count = fabric.size();
+    let config = Config { ranks: RanksConfig { count, ..config.ranks }, ..config.clone() };
+    check(&config, around).inspect_err(|error| fabric.fail(&error.to_string()))?;
     let config = config_of(&config, fabric.rank());
     let report = run_rank_with(&config, around, fabric, |report| gather(report, fabric))?;
     Ok(report)
@@ -153,27 +154,18 @@ pub(super) fn unite(digest: &mut ModelDigest, ranks: &Ranks) -> Result<()> {
     Ok(())
 }
 
+/// Refuses what ranks cannot do.
+fn check(config: &Config, around: &Surroundings) -> Result<()> {
+    let checked = config.check().and_then(|()| config.check_ranks(COUNT));
+    checked.and_then(|()| check_rows(around)).map_err(Error::Config)
+}
+
 /// Refuses rows that one rank alone can begin with.
 fn check_rows(around: &Surroundings) -> std::result::Result<(), String> {
     match around.rows.from.is_empty() {
         true => Ok(()),
         false => Err("rows to begin with are taken by one rank alone".to_owned()),
     }
-}
-
-/// Refuses what ranks cannot do.
-pub(super) fn check(config: &Config) -> std::result::Result<(), String> {
-    let (ranks, blocks) = (config.ranks, config.model.blocks);
-    if ranks == 1 {
-        return Ok(());
-    }
-    if ranks > blocks {
-        return Err(format!(
-            "ranks = {ranks} and train.blocks = {blocks}: a rank has at least one block; give at \
-             most {blocks} ranks"
-        ));
-    }
-    Ok(())
 }
 
 /// The settings of rank `rank`: rows lie in a directory of its own.

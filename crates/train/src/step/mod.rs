@@ -159,7 +159,7 @@ impl Trainer {
     pub(crate) fn bytes_max(model: &Model, config: &Config) -> u64 {
         let (mini_batch, blocks) = (config.data.mini_batch, config.model.blocks);
         let rows = Blocks::new(mini_batch, blocks).largest();
-        let own_blocks = blocks.div_ceil(config.ranks);
+        let own_blocks = blocks.div_ceil(config.ranks.count);
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
         let parameters = 3 * count * lanes + own_blocks * own(count) + model.graph().packed_bytes();
