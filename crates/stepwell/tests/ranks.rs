@@ -276,6 +276,26 @@ fn what_ranks_left_is_checked_and_purged_by_the_name_that_was_given() {
 }
 
 #[test]
+fn what_others_left_is_in_the_way_of_a_run_that_begins_anew() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 500);
+    let begin = |rows: &str, ranks: &str, more: &[&str]| {
+        let args = ["--data", &data[..], "--tiers.ssd", rows, "--ranks", ranks];
+        shop.command(&train(&[&args[..], more].concat())).output().unwrap()
+    };
+    for (rows, left, ranks) in [("a", "a/rank-2", "2"), ("b", "b/rank-0", "1"), ("c", "c", "3")] {
+        std::fs::create_dir_all(shop.path(left).join("rows-0")).unwrap();
+        let refused = String::from_utf8(begin(rows, ranks, &[]).stderr).unwrap();
+        let why = format!("tiers.ssd = {left} holds rows of an earlier run; set them aside");
+        assert!(refused.contains(&why), "{ranks} ranks: {refused}");
+        let forced = begin(rows, ranks, &["--force"]);
+        let said = String::from_utf8(forced.stdout).unwrap();
+        assert!(forced.status.success(), "{ranks} ranks: {said}");
+        assert!(said.contains(&format!("into {left}/set-aside-1")), "{ranks} ranks: {said}");
+    }
+}
+
+#[test]
 fn one_rank_makes_the_cache_and_all_read_it() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1500);

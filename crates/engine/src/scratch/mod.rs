@@ -98,30 +98,7 @@ impl Scratch {
         refuse_store("tiers.ssd", path)?;
         FileDisk::create(path)?;
         let lock = DirectoryLock::take(path)?;
-        let old = left::find(path)?;
-        left::refuse_open(&old)?;
-        let aside = match placement {
-            Placement::Fresh if !old.is_empty() => {
-                return Err(Error::Refused(format!(
-                    "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, go \
-                     on from a checkpoint with --resume, or name another directory",
-                    path.display()
-                )));
-            }
-            Placement::Fresh | Placement::SetAside => old,
-            // Rows of a run are what resuming makes anew from the checkpoint, by definition.
-            Placement::Resume | Placement::ResumeOrStart => left::remove_marked(old)?,
-        };
-        let mut note = None;
-        if !aside.is_empty() {
-            let groups = counted(aside.len() as u64, "table group");
-            let place = left::set_aside(path, &aside)?;
-            note = Some(format!(
-                "tiers.ssd = {} held rows ({groups}): they were set aside into {}",
-                path.display(),
-                place.display()
-            ));
-        }
+        let note = clear(path, placement)?;
         Ok(Self { path: path.to_owned(), _lock: lock, temporary: false, kept: false, note })
     }
 
@@ -171,20 +148,36 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Removes what a killed run of another number of ranks left in the directory `named`: those of
-    /// ranks that there are no more, and those of one rank where there are several. What somebody
-    /// uses stays, and what bears no mark.
+    /// Does with what a run of another number of ranks left in the directory `named` (rows of ranks
+    /// that there are no more, and those of one rank where there are several) what
+    /// [`Scratch::open`] does with what is in the way; what was set aside, to be told. A run that
+    /// goes on leaves what somebody uses, and what bears no mark.
     ///
     /// # Errors
-    /// When it cannot be removed.
-    pub fn forget_other_ranks(named: &Path, ranks: usize) -> Result<()> {
+    /// When there are some and `placement` is fresh, or they cannot be moved.
+    pub fn clear_other_ranks(
+        named: &Path,
+        ranks: usize,
+        placement: Placement,
+    ) -> Result<Vec<String>> {
+        let mut places = left::of_ranks(named, if ranks > 1 { ranks } else { 0 })?;
         if ranks > 1 {
-            forget(named)?;
+            places.insert(0, named.to_owned());
         }
-        for place in left::of_ranks(named, if ranks > 1 { ranks } else { 0 })? {
-            forget(&place)?;
+        places.retain(|place| place.is_dir());
+        if matches!(placement, Placement::Resume | Placement::ResumeOrStart) {
+            places.iter().try_for_each(|place| forget(place))?;
+            return Ok(Vec::new());
         }
-        Ok(())
+        let mut taken = Vec::new();
+        for place in places {
+            if !left::find(&place)?.is_empty() {
+                // All are taken before anything is moved.
+                taken.push((DirectoryLock::take(&place)?, place));
+            }
+        }
+        let notes = taken.iter().map(|(_lock, place)| clear(place, placement));
+        Ok(notes.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// Leaves the rows where they are, in a directory that was named. Without this they go: a run
@@ -230,10 +223,39 @@ impl Drop for Scratch {
     }
 }
 
+/// Does with the rows in `path`, whose lock is held, what `placement` says; what was set aside, to
+/// be told.
+fn clear(path: &Path, placement: Placement) -> Result<Option<String>> {
+    let old = left::find(path)?;
+    left::refuse_open(&old)?;
+    let aside = match placement {
+        Placement::Fresh if !old.is_empty() => {
+            return Err(Error::Refused(format!(
+                "tiers.ssd = {} holds rows of an earlier run; set them aside with --force, go on \
+                 from a checkpoint with --resume, or name another directory",
+                path.display()
+            )));
+        }
+        Placement::Fresh | Placement::SetAside => old,
+        // Rows of a run are what resuming makes anew from the checkpoint, by definition.
+        Placement::Resume | Placement::ResumeOrStart => left::remove_marked(old)?,
+    };
+    if aside.is_empty() {
+        return Ok(None);
+    }
+    let groups = counted(aside.len() as u64, "table group");
+    let place = left::set_aside(path, &aside)?;
+    Ok(Some(format!(
+        "tiers.ssd = {} held rows ({groups}): they were set aside into {}",
+        path.display(),
+        place.display()
+    )))
+}
+
 /// Removes the rows that runs left in `place`, where nobody uses it. The directory stays, and its
 /// lock: somebody may be about to take it.
 fn forget(place: &Path) -> Result<()> {
-    let old = if place.is_dir() { left::find(place)? } else { Vec::new() };
+    let old = left::find(place)?;
     if old.is_empty() {
         return Ok(());
     }

@@ -183,7 +183,7 @@ fn rows_of_other_ranks_go_where_nobody_uses_them() {
     let used = fill(&rank(4));
     let important = left.put("rank-3/rows-1");
     fs::create_dir(rank(9)).unwrap();
-    Scratch::forget_other_ranks(&left.named, 2).unwrap();
+    Scratch::clear_other_ranks(&left.named, 2, Placement::Resume).unwrap();
     // Those of one rank, and of ranks that there are no more.
     assert!(!left.named.join("rows-0").exists() && !rank(2).join("rows-0").exists());
     assert!(!rank(3).join("rows-0").exists() && rank(0).join("rows-0").exists());
@@ -191,6 +191,36 @@ fn rows_of_other_ranks_go_where_nobody_uses_them() {
     assert!(rank(4).join("rows-0/segment").exists() && DirectoryLock::take(&rank(4)).is_err());
     assert!(important.join("segment").exists() && rank(9).is_dir());
     drop(used);
-    Scratch::forget_other_ranks(&left.named, 1).unwrap();
+    Scratch::clear_other_ranks(&left.named, 1, Placement::Resume).unwrap();
     assert!(!rank(0).join("rows-0").exists() && !rank(4).join("rows-0").exists());
+}
+
+#[test]
+fn rows_of_other_ranks_are_in_the_way_of_a_run_that_begins_anew() {
+    let left = Left::new();
+    let rank = |rank: usize| left.named.join(name_of_rank(rank));
+    let clear = |ranks, placement| Scratch::clear_other_ranks(&left.named, ranks, placement);
+    fs::create_dir_all(rank(2)).unwrap();
+    assert!(clear(1, Placement::Fresh).unwrap().is_empty(), "nothing is there, or its own");
+    let own = left.put("rank-1/rows-0");
+    let of_ranks =
+        [left.put("rank-2/rows-0"), left.put("rank-3/rows-0"), left.put("rank-3/rows-1")];
+    let of_one = left.named.join("rows-0");
+    let refused = |ranks| clear(ranks, Placement::Fresh).unwrap_err().to_string();
+    let one = format!("tiers.ssd = {} holds rows of an earlier run", left.named.display());
+    assert!(refused(2).starts_with(&one), "{}", refused(2));
+    assert!(refused(1).contains("rank-") && refused(1).contains("--force"), "{}", refused(1));
+    // One that somebody uses: nothing is moved.
+    let used = DirectoryLock::take(&rank(3)).unwrap();
+    let error = clear(2, Placement::SetAside).unwrap_err().to_string();
+    assert!(error.contains("rank-3 is in use by another run") && of_one.exists(), "{error}");
+    drop(used);
+    let notes = clear(2, Placement::SetAside).unwrap();
+    assert_eq!(notes.len(), 3, "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("rank-3 held rows (2 table groups)")));
+    assert!(of_ranks.iter().chain([&of_one]).all(|rows| !rows.exists()) && own.exists());
+    for rows in ["set-aside-1/rows-0", "rank-2/set-aside-1/rows-0", "rank-3/set-aside-1/rows-1"] {
+        assert!(left.named.join(rows).join("segment").exists(), "{rows}");
+    }
+    assert!(clear(2, Placement::Fresh).unwrap().is_empty());
 }

@@ -76,9 +76,9 @@ impl Places for Files {
         Ok((Box::new(scratch), note))
     }
 
-    fn forget_other_ranks(&self, config: &Config) -> Result<()> {
-        let Some(named) = named_rows(config) else { return Ok(()) };
-        Ok(Scratch::forget_other_ranks(named, config.ranks.count)?)
+    fn clear_other_ranks(&self, config: &Config, placement: Placement) -> Result<Vec<String>> {
+        let Some(named) = named_rows(config) else { return Ok(Vec::new()) };
+        Ok(Scratch::clear_other_ranks(named, config.ranks.count, placement)?)
     }
 }
 

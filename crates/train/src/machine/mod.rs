@@ -111,13 +111,14 @@ pub trait Places: Send + Sync {
         placement: Placement,
     ) -> Result<(Box<dyn RowPlaces>, Option<String>)>;
 
-    /// A run goes on with as many ranks as `config` says: rows that a killed run with others left
-    /// are in nobody's way, and take space. Called by the first rank, whose settings these are.
+    /// There are as many ranks as `config` says: does with rows that a run with others left what
+    /// [`Places::rows`] does with its own, and gives what somebody should know of that. Called by
+    /// the first rank, whose settings these are.
     ///
     /// # Errors
-    /// When they cannot be removed.
-    fn forget_other_ranks(&self, _config: &Config) -> Result<()> {
-        Ok(())
+    /// When there are some that `placement` does not allow, or they cannot be moved.
+    fn clear_other_ranks(&self, _config: &Config, _placement: Placement) -> Result<Vec<String>> {
+        Ok(Vec::new())
     }
 }
 

@@ -155,8 +155,9 @@ fn place(
     let (place, note) = around.machine.places.rows(config, placement)?;
     note.iter().for_each(|note| (around.on_note)(note));
     let is_first = around.machine.ranks.as_ref().is_none_or(|ranks| ranks.fabric.rank() == 0);
-    if is_first && placement == Placement::Resume {
-        around.machine.places.forget_other_ranks(config)?;
+    if is_first {
+        let notes = around.machine.places.clear_other_ranks(config, placement)?;
+        notes.iter().for_each(|note| (around.on_note)(note));
     }
     Ok(place)
 }
