@@ -10,6 +10,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use stepwell_base::mend;
+
 use crate::{DataError, compression};
 
 /// Files behind `patterns`, in the order given; the matches of one pattern sorted by name.
@@ -173,6 +175,6 @@ pub(crate) fn explain(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "does not exist".to_owned(),
         ErrorKind::PermissionDenied => "may not be read: permission denied".to_owned(),
-        _ => format!("cannot be read: {error}"),
+        _ => format!("cannot be read: {error}{}", mend(error)),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
+use stepwell_base::mend;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -180,24 +180,11 @@ fn place(extent: &Option<Extent>) -> String {
     })
 }
 
-fn mend(source: &io::Error) -> &'static str {
-    match is_exhausted(source) {
-        true => "; raise the bound on open files (ulimit -n)",
-        false => stepwell_base::mend(source),
-    }
-}
-
 fn room_mend(source: &io::Error) -> &'static str {
     match mend(source) {
         "" => "free some, or use another directory",
         mend => mend.trim_start_matches("; "),
     }
-}
-
-/// Whether the process or the system has no descriptor left.
-pub(crate) fn is_exhausted(error: &io::Error) -> bool {
-    let exhausted = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-    error.raw_os_error().is_some_and(|number| exhausted.contains(&number))
 }
 
 impl Error {
@@ -221,7 +208,9 @@ impl Error {
     /// Whether the process or the system had no descriptor left for it: another time it may.
     pub fn is_no_descriptor(&self) -> bool {
         match self {
-            Self::Io { source, .. } | Self::Room { source, .. } => is_exhausted(source),
+            Self::Io { source, .. } | Self::Room { source, .. } => {
+                stepwell_base::is_exhausted(source)
+            }
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ mod common;
 
 use std::process::Command;
 
-use common::Workshop;
+use common::{SMALL, Workshop};
 
 /// Runs the program where it may have so many files open; what it says, all of it.
 fn run_with(shop: &Workshop, files: u64, args: &[&str]) -> String {
@@ -22,6 +22,29 @@ fn run_with(shop: &Workshop, files: u64, args: &[&str]) -> String {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{files} files, {args:?}: {said}{error}");
     said + &error
+}
+
+#[test]
+fn a_run_that_may_have_too_many_files_open_is_refused_before_it_begins() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 2000);
+    let limited = |files: u64, job: &str, ranks: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]);
+        command.arg(env!("CARGO_BIN_EXE_stepwell")).args([job, "--data", &data]);
+        command.args(SMALL).args(["--threads", "1", "--ranks", ranks]).current_dir(shop.path(""));
+        command.env("TMPDIR", shop.path("")).output().unwrap()
+    };
+    for (ranks, enough, mend) in [("1", 40, "raise it to"), ("8", 100, "or lower ranks")] {
+        for (files, job) in [(16, "train"), (14, "plan"), (12, "train")] {
+            let error = String::from_utf8(limited(files, job, ranks).stderr).unwrap();
+            let limit = format!("the limit of this process is {files} (ulimit -n): raise it");
+            assert!(error.contains(&limit) && error.contains(mend), "{ranks} ranks: {error}");
+            assert_eq!(error.trim().lines().count(), 1, "{error}");
+        }
+        let output = limited(enough, "train", ranks);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

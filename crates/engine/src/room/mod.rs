@@ -4,7 +4,8 @@
 //! which the capacity plan counts. A limit on
 //! addresses (`ulimit -v`) or on data (`ulimit -d`) bounds what is set aside as well, and a process
 //! sets aside far more than it touches. Beyond a limit an allocation fails, which ends the process
-//! without a word that helps; so a run that may come there is refused before it begins.
+//! without a word that helps; so a run that may come there is refused before it begins. So is one
+//! that may have more files open than the process may (`ulimit -n`).
 //!
 //! Beside the plan, measured on x86-64 with glibc 2.36 and mimalloc 3.3:
 //! - 1 GiB that the allocator sets aside when the process begins, if there is room for it. It is
@@ -13,11 +14,14 @@
 //! - 2 MiB of stack for each thread, and 64 MiB of addresses that the C library sets aside for each
 //!   one that calls it to allocate; these are no data.
 
+mod files;
 mod group;
 
 use std::fs;
 
 use stepwell_base::ByteCount;
+
+pub use self::files::{FilesWanted, files_at_first, lacks_files};
 
 const MIB: u64 = 1 << 20;
 /// What the allocator sets aside at once.
@@ -105,10 +109,7 @@ pub fn lacks(wants: &Wants) -> Option<String> {
 
 /// The limits that there are, from what Linux says of a process.
 fn limits_of(limits: &str, status: &str) -> Vec<Limit> {
-    let limit = |name: &str| -> Option<u64> {
-        let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
+    let limit = |name: &str| limit_of(limits, name);
     let taken = |name: &str| kib_of(status, name).unwrap_or(0);
     let mut found = Vec::new();
     if let Some(bytes) = limit("Max address space") {
@@ -120,6 +121,12 @@ fn limits_of(limits: &str, status: &str) -> Vec<Limit> {
         found.push(Limit { set_by, what, bytes, taken: taken("VmData:"), thread });
     }
     found
+}
+
+/// The limit of this name; none where there is none.
+fn limit_of(limits: &str, name: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Memory that this process may have: the machine's, or what its control groups leave of it.

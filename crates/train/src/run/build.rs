@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use stepwell_data::Sources;
+use stepwell_engine::room::{self, FilesWanted};
 use stepwell_engine::{Begin, Blocks, Checkpoint, Group, Placement, Planner};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
@@ -29,6 +30,16 @@ pub(super) fn capacity(
     let cache = sources.cache_room();
     let wanted = Wanted { config, schema, inputs, model, examples, dense_bytes, cache };
     Capacity::plan(&wanted)
+}
+
+/// Refuses a run that may have more files open than this process may, in which so many ranks have
+/// so many stores each.
+pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize) -> Result<()> {
+    let is_process = ranks.is_some_and(|ranks| ranks.processes);
+    let ranks = if is_process { 1 } else { config.ranks.count };
+    let checkpoints = config.checkpoint.dir.is_some();
+    let why = room::lacks_files(&FilesWanted { ranks, stores, checkpoints });
+    why.map_or(Ok(()), |why| Err(Error::Config(why)))
 }
 
 /// The tiers and the trainer of a run.
@@ -71,6 +82,7 @@ pub(super) fn build(
     note_kernel(config, around);
     let mut capacity = capacity(config, sources, &model, from)?;
     let machine = &around.machine;
+    check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;
     if let Some(sizes) = machine.sizes {
         sizes.apply(&mut capacity);
     }

@@ -83,6 +83,8 @@ impl std::fmt::Debug for Surroundings {
 /// # Errors
 /// Everything that the user can mend, and I/O errors.
 pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
+    // Before any is opened. There is one store at least.
+    build::check_files(config, around.machine.ranks.as_ref(), 1)?;
     let report = match &around.machine.ranks {
         Some(ranks) if ranks.processes => ranks::run_process(config, around, ranks),
         Some(ranks) => ranks::run_rank(config, around, &ranks.fabric),
@@ -190,7 +192,9 @@ pub fn plan(config: &Config) -> Result<Capacity> {
     checked.map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
     let model = build::model(config, &sources)?;
-    capacity(config, &sources, &model, None)
+    let capacity = capacity(config, &sources, &model, None)?;
+    build::check_files(config, None, capacity.tiers.groups.len())?;
+    Ok(capacity)
 }
 
 /// The tables of the model that `config` names.

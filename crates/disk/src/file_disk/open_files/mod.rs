@@ -45,6 +45,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
+use stepwell_base::is_exhausted;
 
 use self::circle::{Circle, Idle};
 use self::gauge::Gauge;
@@ -52,7 +53,6 @@ pub(crate) use self::gauge::Permit;
 use self::handle::{Handle, Identity, State};
 pub(super) use self::handle::{Mode, set_direct};
 use crate::descriptor::{Access, Descriptor, Opened};
-use crate::error::is_exhausted;
 
 /// The bound unless told otherwise: a part of what the system allows, within limits.
 const PART_OF_LIMIT: u64 = 3;
