@@ -7,9 +7,13 @@
 //! Failure   Builds that differ are refused before anything else is said, as they may not
 //!           understand each other.
 
+use std::fs::File;
+use std::io::Read;
+
 use serde_json::Value;
+use stepwell_base::hash::Checksum;
 use stepwell_fabric::collective::{Broadcast, Gather};
-use stepwell_fabric::{Error as FabricError, Fabric, Tag};
+use stepwell_fabric::{Error as FabricError, Fabric, Message, Tag};
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{Error as TrainError, Ranks};
 
@@ -18,8 +22,8 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::train;
 
-/// The version of each rank, for rank 0: gather.
-const VERSION: Tag = Tag(100);
+/// The program of each rank, for rank 0: gather.
+const PROGRAM: Tag = Tag(100);
 /// The settings, from rank 0: broadcast.
 const SETTINGS: Tag = Tag(101);
 /// How long they wait for each other: barrier.
@@ -30,6 +34,9 @@ const PATIENCE: Tag = Tag(102);
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
 /// Variables in which they say how many there are.
 const SIZE: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+
+/// Bytes of the program that are read at once.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Why a rank ends.
 pub(crate) enum Ended {
@@ -141,7 +148,7 @@ fn train_as_rank(args: &TrainArgs, fabric: &Fabric) -> Result<(), Ended> {
             fabric.fail(&failure.to_string());
         }
     };
-    check_versions(fabric).inspect_err(tells)?;
+    check_builds(fabric).inspect_err(tells)?;
     if fabric.rank() > 0 {
         let config = fabric.wait(Broadcast::start(fabric, SETTINGS, 0, None))?;
         let config = config.reader().take::<u8>().ok().and_then(read);
@@ -165,21 +172,103 @@ fn read(text: &[u8]) -> Option<Config> {
     settings::from_json(&value).ok()
 }
 
-/// Refuses builds that differ: rank 0 hears which each rank runs.
-fn check_versions(fabric: &Fabric) -> Result<(), Ended> {
-    let own = env!("CARGO_PKG_VERSION");
-    let mut message = fabric.message();
-    message.put(own.as_bytes());
-    let all = fabric.wait(Gather::start(fabric, VERSION, 0, message)?)?;
-    for (rank, message) in all.iter().enumerate() {
-        let theirs = message.reader().take::<u8>().unwrap_or_default();
-        if theirs != own.as_bytes() {
-            let theirs = String::from_utf8_lossy(theirs);
-            return Err(Ended::from(format!(
-                "rank {rank} runs stepwell {theirs}, and rank 0 {own}: launch the same build \
-                 everywhere"
-            )));
+/// What a process runs.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    version: String,
+    /// XXH3-64 of the bytes of its file, as builds of one version may differ.
+    build: u64,
+}
+
+impl Program {
+    fn own() -> Result<Self, String> {
+        let build = checksum_of("/proc/self/exe").map_err(|error| {
+            format!("cannot read the program that runs, to compare it with other ranks: {error}")
+        })?;
+        Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), build })
+    }
+
+    fn into_message(self, mut message: Message) -> Message {
+        message.put(self.version.as_bytes());
+        message.put(&[self.build]);
+        message
+    }
+
+    /// That of another rank; an earlier version may say less.
+    fn read(message: &Message) -> Self {
+        let mut reader = message.reader();
+        let version = String::from_utf8_lossy(reader.take().unwrap_or_default()).into_owned();
+        let build = reader.take::<u64>().ok().and_then(|words| words.first().copied());
+        Self { version, build: build.unwrap_or_default() }
+    }
+
+    /// What rank `rank` runs that rank 0, which runs this, does not.
+    fn differs(&self, rank: usize, theirs: &Self) -> Option<String> {
+        if self == theirs {
+            return None;
+        }
+        let (own, other) = (&self.version, &theirs.version);
+        let what = match own == other {
+            false => format!("stepwell {other}, and rank 0 {own}"),
+            true => format!(
+                "another build of stepwell {own} than rank 0 (XXH3 of the program is {:016x}, and \
+                 {:016x})",
+                theirs.build, self.build
+            ),
+        };
+        Some(format!("rank {rank} runs {what}: launch the same build everywhere"))
+    }
+}
+
+fn checksum_of(path: &str) -> std::io::Result<u64> {
+    let (mut file, mut checksum) = (File::open(path)?, Checksum::new());
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(checksum.value()),
+            bytes => checksum.update(&piece[..bytes]),
         }
     }
-    Ok(())
+}
+
+/// Refuses builds that differ: rank 0 hears which each rank runs.
+fn check_builds(fabric: &Fabric) -> Result<(), Ended> {
+    let message = Program::own()?.into_message(fabric.message());
+    let all = fabric.wait(Gather::start(fabric, PROGRAM, 0, message)?)?;
+    let mut all = all.iter().map(Program::read).enumerate();
+    let Some((_, own)) = all.next() else { return Ok(()) };
+    let differ = all.find_map(|(rank, theirs)| own.differs(rank, &theirs));
+    differ.map_or(Ok(()), |why| Err(Ended::from(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_that_differ_are_told_apart() {
+        let program = |version: &str, build| Program { version: version.to_owned(), build };
+        let own = program("0.2.0", 7);
+        assert_eq!(own.differs(1, &program("0.2.0", 7)), None);
+        let older = own.differs(3, &program("0.1.0", 7)).unwrap();
+        assert!(
+            older.starts_with("rank 3 runs stepwell 0.1.0, and rank 0 0.2.0: launch"),
+            "{older}"
+        );
+        let other = own.differs(1, &program("0.2.0", 8)).unwrap();
+        assert!(other.contains("another build of stepwell 0.2.0 than rank 0"), "{other}");
+        // What said no more than its version is another build.
+        let mut message = Message::default();
+        message.put("0.2.0".as_bytes());
+        assert!(own.differs(1, &Program::read(&message)).is_some());
+        let whole = program("0.2.0", 7).into_message(Message::default());
+        assert_eq!(Program::read(&whole), own);
+    }
+
+    #[test]
+    fn a_program_is_the_bytes_of_its_file() {
+        let exe = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let own = Program::own().unwrap();
+        assert_eq!(own.build, stepwell_base::hash::checksum(&exe));
+    }
 }

@@ -5,6 +5,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -106,6 +107,24 @@ fn data_that_differ_are_refused() {
     command.args([":", "-n", "1", "-wdir", &place("there")]).args(train("data.tsv", &[]));
     let why = said(&command.output().unwrap());
     assert!(why.contains("rank 1 has other bytes in 'data.tsv'"), "{why}");
+}
+
+#[test]
+fn builds_that_differ_are_refused() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 500);
+    let ours = train(&data, &[]);
+    let mut bytes = std::fs::read(ours[0]).unwrap();
+    bytes.push(0);
+    let other = shop.text("another-build");
+    std::fs::write(&other, bytes).unwrap();
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let theirs = [&[other.as_str()], &ours[1..]].concat();
+    let mut command = mpirun(&shop, "1");
+    command.args(&ours).args([":", "-n", "1"]).args(&theirs);
+    let why = said(&command.output().unwrap());
+    assert!(why.contains("rank 1 runs another build of stepwell"), "{why}");
+    assert!(why.ends_with("launch the same build everywhere"), "{why}");
 }
 
 /// The processes of ranks that train on `data`, not their launcher.
