@@ -24,7 +24,7 @@ pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Re
         let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
         let real = match writable(path) {
             Ok(real) => real,
-            Err(error) => return fail(error.to_string()),
+            Err(error) => return fail(explain(path, &error)),
         };
         for input in inputs.iter().filter_map(|input| input.canonicalize().ok()) {
             if real == input {
@@ -74,10 +74,30 @@ fn writable(path: &Path) -> io::Result<PathBuf> {
             real
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            File::options().append(true).open(path)?;
-            path.canonicalize()
+            let real = path.canonicalize()?;
+            if File::options().append(true).open(path)?.metadata()?.is_file() {
+                // What will take its place lies beside it first.
+                fs::remove_file(create_beside(&real)?.0)?;
+            }
+            Ok(real)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Why nothing can be written to `path`, and the mend.
+fn explain(path: &Path, error: &io::Error) -> String {
+    let folder = folder_of(path);
+    match (error.kind(), mend(error)) {
+        (ErrorKind::NotFound, _) if !folder.is_dir() => {
+            format!("there is no directory {}: make it, or name another place", folder.display())
+        }
+        (ErrorKind::IsADirectory, _) => "is a directory: name a file in it".to_owned(),
+        (ErrorKind::NotADirectory, _) => {
+            format!("{} is no directory: name another place", folder.display())
+        }
+        (_, "") => format!("cannot be written: {error}; name another place"),
+        (_, mend) => format!("cannot be written: {error}{mend}"),
     }
 }
 

@@ -47,6 +47,29 @@ fn what_a_run_reads_is_never_written_over() {
 }
 
 #[test]
+fn a_place_that_cannot_be_written_is_refused_with_the_mend_before_training() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    let proc = "/proc/report.json: cannot be written: No such file or directory (os error 2); name";
+    for (place, why) in [
+        ("no/where.json", "no/where.json: there is no directory no: make it, or name another"),
+        (".", ".: is a directory: name a file in it"),
+        ("data.tsv/report.json", "data.tsv is no directory: name another place"),
+        ("/proc/report.json", proc),
+    ] {
+        for ranks in ["1", "2"] {
+            let mut args = vec!["train", "--data", &data, "--report", place, "--ranks", ranks];
+            args.extend(SMALL);
+            let output = shop.run(&args);
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(error.starts_with(&format!("stepwell: --report {place}")), "{error}");
+            assert!(error.contains(why), "{ranks} ranks: {error}");
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "nothing was begun");
+        }
+    }
+}
+
+#[test]
 fn files_that_look_unfinished_are_nobodys_to_take() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 300);
