@@ -343,18 +343,18 @@ impl Group {
         &self,
         cache: &Cache,
         digest: &mut ModelDigest,
-        stop: &StopRequest,
+        go_on: &mut dyn FnMut() -> stepwell_ssd::Result<()>,
     ) -> Result<()> {
         assert!(self.staging.is_idle(), "a digest is taken when nothing is in flight");
         for row in cache.existing() {
-            go_on(stop)?;
+            go_on()?;
             let slots = [row.slot];
             let held = self.slab.hold(&slots);
             self.digest_row(row.key, held.row(0), digest);
         }
         let mut lanes = vec![0.0; self.spec().row_lanes()];
         self.store.scan_live(&mut |key, _used, row| {
-            go_on(stop)?;
+            go_on()?;
             if cache.find_existing(key).is_none() {
                 bytemuck::cast_slice_mut(&mut lanes).copy_from_slice(row);
                 self.digest_row(key, &lanes, digest);

@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::rules::Rules;
-use stepwell_base::stop::StopRequest;
 use stepwell_base::{ByteCount, Key};
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_mem::PolicyKind;
@@ -237,7 +236,7 @@ impl Session {
         let planners = self.hierarchy.finish()?;
         let mut digest = ModelDigest::default();
         for (group, planner) in groups.iter().zip(&planners) {
-            group.digest(planner.cache(), &mut digest, &StopRequest::new())?;
+            group.digest(planner.cache(), &mut digest, &mut || Ok(()))?;
         }
         Ok(digest.finish(&DenseView::default()))
     }

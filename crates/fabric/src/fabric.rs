@@ -133,9 +133,20 @@ impl Fabric {
     ///
     /// # Errors
     /// Those of its [`Collective::poll`].
-    pub fn wait<C: Collective>(&self, mut collective: C) -> Result<C::Output> {
-        let events = Events::new();
-        self.wakes(&events);
+    pub fn wait<C: Collective>(&self, collective: C) -> Result<C::Output> {
+        self.wait_at(collective, &Events::new())
+    }
+
+    /// The same, polled again at other `events`, too.
+    ///
+    /// # Errors
+    /// Those of its [`Collective::poll`].
+    pub fn wait_at<C: Collective>(
+        &self,
+        mut collective: C,
+        events: &Arc<Events>,
+    ) -> Result<C::Output> {
+        self.wakes(events);
         loop {
             let seen = events.count();
             if let Some(output) = collective.poll(self)? {

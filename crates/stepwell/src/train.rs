@@ -10,7 +10,7 @@ use stepwell_disk::OpenFiles;
 use stepwell_engine::Placement;
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{
-    Capacity, Error as TrainError, Machine, Ranks, RowsAtStart, Silence, Surroundings,
+    Capacity, Error as TrainError, Machine, Ranks, Report, RowsAtStart, Silence, Surroundings,
 };
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
@@ -131,7 +131,7 @@ pub(crate) fn lead(
     }
     outputs::write(args.report.as_deref(), &report)?;
     match report.interrupted {
-        true => Err(signals.interrupted(interrupted(&config, report.steps)).into()),
+        true => Err(signals.interrupted(ended_early(&config, &report)).into()),
         false => Ok(()),
     }
 }
@@ -155,11 +155,21 @@ pub(crate) fn follow(
         on_plan: Arc::new(|_| {}),
         on_note: Arc::new(|_| {}),
     };
-    let interrupted = |steps| signals.interrupted(interrupted(config, steps));
     match stepwell_train::train(config, &around) {
-        Err(TrainError::Interrupted) => Err(interrupted(0).into()),
-        Ok(report) if report.interrupted => Err(interrupted(report.steps).into()),
+        Err(TrainError::Interrupted) => Err(signals.interrupted(interrupted(config, 0)).into()),
+        Ok(report) if report.interrupted => {
+            Err(signals.interrupted(ended_early(config, &report)).into())
+        }
         other => other.map(|_| ()).map_err(Ended::from),
+    }
+}
+
+/// What became of a run that was stopped, and what is missing where that is little.
+fn ended_early(config: &Config, report: &Report) -> String {
+    let line = interrupted(config, report.steps);
+    match report.through {
+        true => format!("{line}; all was trained and evaluated, the digest alone is missing"),
+        false => line,
     }
 }
 

@@ -16,6 +16,10 @@ pub struct Report {
     pub version: String,
     /// Whether the run was asked to stop before it was through.
     pub interrupted: bool,
+    /// Whether all was trained and evaluated; where it was interrupted then, the digest alone is
+    /// missing.
+    #[serde(skip)]
+    pub through: bool,
     /// Examples trained on by this process.
     pub examples: u64,
     /// Steps of the model, those before a resume included.

@@ -19,7 +19,7 @@ pub(crate) const ANSWER: Tag = Tag(2);
 pub(crate) const SAID: Tag = Tag(3);
 /// Dense gradients, summed: all-gather.
 pub(crate) const SUMMED: Tag = Tag(4);
-/// What each rank has of the model, for its digest: all-gather.
+/// What each rank has of the model, for its digest, or that it gave it up: all-gather.
 pub(crate) const DIGEST: Tag = Tag(5);
 /// Before a rank ends: barrier.
 pub(crate) const END: Tag = Tag(6);
@@ -31,5 +31,7 @@ pub(crate) const KEPT: Tag = Tag(8);
 pub(crate) const START: Tag = Tag(9);
 /// What ranks that are processes have, for rank 0 to compare: gather.
 pub(crate) const AGREE: Tag = Tag(10);
+/// Somebody was asked to stop and waits for the others' digests: each rank to each, once at most.
+pub(crate) const ASKED: Tag = Tag(12);
 /// What each rank reports at its end, for rank 0: gather.
 pub(crate) const REPORT: Tag = Tag(11);

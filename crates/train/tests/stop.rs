@@ -91,14 +91,18 @@ fn no_mini_batch_is_trained_after_the_one_at_hand() {
 
 #[test]
 fn nobody_waits_for_a_digest() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = saved_in(&tiny(KIND, 2), directory.path());
-    let report = train(&config, &stopping(u64::MAX, true)).unwrap();
-    assert!(report.interrupted && report.model_digest.is_none());
-    // All was trained, evaluated and kept before.
     let oracle = run(&in_memory(KIND));
-    assert_eq!((report.steps, report.eval), (oracle.steps, oracle.eval));
-    assert_eq!(Checkpoint::open(directory.path()).unwrap().step, oracle.steps);
+    for ranks in [1, 2, 5] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = saved_in(&tiny(KIND, 2), directory.path());
+        config.ranks.count = ranks;
+        let report = train(&config, &stopping(u64::MAX, true)).unwrap();
+        assert!(report.interrupted && report.model_digest.is_none(), "{ranks} ranks");
+        assert!(report.through || ranks == 1, "{ranks} ranks");
+        // All was trained, evaluated and kept before.
+        assert_eq!((report.steps, report.eval), (oracle.steps, oracle.eval.clone()));
+        assert_eq!(Checkpoint::open(directory.path()).unwrap().step, oracle.steps);
+    }
 }
 
 #[test]

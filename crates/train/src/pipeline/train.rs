@@ -39,6 +39,8 @@ pub struct Measured {
     pub trained_at: f64,
     /// The last step that histories of rows can name, where the run came there.
     pub last_step: Option<u64>,
+    /// Whether the stages before had no more, and nobody had asked to stop.
+    pub through: bool,
 }
 
 /// What the stage leaves behind.
@@ -369,6 +371,7 @@ impl TrainStage {
             }
             self.events.stop();
         }
+        self.measured.through = !self.stopping;
         let measured = std::mem::take(&mut self.measured);
         let failed = self.failed.take();
         let trained = self.trainer.take().map(|trainer| Trained { trainer, measured, failed });

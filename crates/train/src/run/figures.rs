@@ -26,6 +26,7 @@ pub(super) fn assemble(
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         interrupted: false,
+        through: measured.through,
         examples: measured.examples,
         steps: measured.steps,
         skipped_lines: counters.skipped(),

@@ -3,6 +3,7 @@
 mod agree;
 mod build;
 mod checkpoints;
+mod digest;
 mod figures;
 mod last_step;
 mod ranks;
@@ -16,15 +17,13 @@ use stepwell_base::queue::Events;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{CacheMaking, DataError, Schema};
-use stepwell_engine::{
-    Checkpoint, Error as EngineError, Group, ModelDigest, Placement, Planner, Purpose, TableSpec,
-    Times,
-};
+use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Purpose, TableSpec, Times};
 use stepwell_settings::{Config, RanksConfig};
 use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
 use self::build::{Built, build, capacity};
+use self::digest::digest;
 use self::figures::assemble;
 pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, sources};
@@ -252,12 +251,13 @@ fn finish(
         return Err(Error::LastStep { step: last, last });
     }
     let wall_seconds = around.machine.clock.seconds() - begin;
+    let stopped = around.stop.is_made();
     let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
     report.tiers.disk.set_aside = place.aside();
-    report.interrupted = around.stop.is_made();
+    report.interrupted = stopped || (around.digest && digest.is_none());
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;
@@ -271,26 +271,4 @@ fn times(config: &Config, around: &Surroundings, (saves, initial): (bool, bool))
     let seconds = (seconds > 0.0).then_some(seconds);
     let shared = around.machine.ranks.is_some();
     Times { saves, seconds, initial, shared, stop: around.stop.clone() }
-}
-
-/// The digest of the model; none where nobody wants it, or wants to wait for it.
-fn digest(
-    around: &Surroundings,
-    groups: &[Arc<Group>],
-    planners: &[Planner],
-) -> Result<Option<ModelDigest>> {
-    // Ranks stop after the same step, so that all of them have a digest or none.
-    let stopped = around.machine.ranks.is_some() && around.stop.is_made();
-    if !around.digest || stopped {
-        return Ok(None);
-    }
-    let mut digest = ModelDigest::default();
-    for (group, planner) in groups.iter().zip(planners) {
-        match group.digest(planner.cache(), &mut digest, &around.stop) {
-            Err(EngineError::Store(StoreError::Stopped)) => return Ok(None),
-            other => other?,
-        }
-    }
-    around.machine.ranks.as_ref().map_or(Ok(()), |ranks| ranks::unite(&mut digest, ranks))?;
-    Ok(Some(digest))
 }

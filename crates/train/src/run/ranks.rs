@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{ModelDigest, Scratch, name_of_rank};
-use stepwell_fabric::collective::{Barrier, Gather, all_gather};
+use stepwell_engine::{Scratch, name_of_rank};
+use stepwell_fabric::collective::{Barrier, Gather};
 use stepwell_fabric::{Fabric, Malformed, threads};
 use stepwell_settings::{Config, RanksConfig};
 
@@ -133,25 +133,6 @@ impl Drop for Tells<'_> {
             self.0.fail(&Error::Panicked("rank").to_string());
         }
     }
-}
-
-/// Makes of what this rank has of a digest that of all.
-pub(super) fn unite(digest: &mut ModelDigest, ranks: &Ranks) -> Result<()> {
-    let fabric = &ranks.fabric;
-    let mut message = fabric.message();
-    message.put(&digest.of_rows());
-    let all = fabric.wait(all_gather(fabric, talk::DIGEST, message)?)?;
-    let mut united = ModelDigest::default();
-    for (rank, message) in all.into_iter().enumerate() {
-        let words = message
-            .reader()
-            .take_exactly::<u64>(3)
-            .and_then(|words| <[u64; 3]>::try_from(words).map_err(|_| Malformed::Ends(1)));
-        united.add_rows(words.map_err(|why| stepwell_fabric::Error::malformed(rank, why))?);
-        fabric.keep(message);
-    }
-    *digest = united;
-    Ok(())
 }
 
 /// Refuses what ranks cannot do.
