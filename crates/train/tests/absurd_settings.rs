@@ -101,9 +101,15 @@ fn widest(setting: &Setting) -> String {
 
 /// The values of a setting beyond which there is none; of names, all that there are.
 fn extremes(setting: &Setting) -> Vec<String> {
+    // Some begin at a number of their own: then all from the default on.
+    let begins = || {
+        let default = setting.get(&Config::default()).as_f64();
+        let mut least = [Some(1e-30), default].into_iter().flatten();
+        least.find(|number| takes(setting, &number.to_string())).unwrap()
+    };
     // Positive numbers are ordered as their bits are.
     let number =
-        |bits: u64| format!("{:?}", f64::from_bits((1e-30f64.to_bits()).saturating_add(bits)));
+        |bits: u64| format!("{:?}", f64::from_bits(begins().to_bits().saturating_add(bits)));
     match setting.what().as_str() {
         "whole number" | "bytes" => {
             vec![greatest(|number| takes(setting, &number.to_string())).unwrap().to_string()]
