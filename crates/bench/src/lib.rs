@@ -13,6 +13,7 @@ mod limits;
 mod machine;
 mod measure;
 pub mod mem;
+pub mod ranks;
 pub mod ssd;
 pub mod train;
 

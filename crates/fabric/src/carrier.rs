@@ -25,6 +25,16 @@ pub enum Parcel {
     Ended,
 }
 
+impl Parcel {
+    /// Bytes of its message; none where there is none.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Message(_, message) | Self::Put(_, _, message) => message.bytes(),
+            Self::Failed(_) | Self::Ended => 0,
+        }
+    }
+}
+
 /// Takes parcels to other ranks.
 pub trait Carrier: Send + Sync + Debug {
     /// Takes `parcel` on its way to rank `to`, another one. Parcels to a rank arrive in its

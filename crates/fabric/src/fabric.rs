@@ -1,6 +1,7 @@
 //! One rank's end of the fabric.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stepwell_base::queue::Events;
 
@@ -26,6 +27,29 @@ pub struct Fabric {
     size: usize,
     inbox: Arc<Inbox>,
     carrier: Arc<dyn Carrier>,
+    sent: Arc<Counters>,
+}
+
+/// What a rank has sent to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Messages, and what was put into windows.
+    pub messages: u64,
+    /// Bytes of them, as [`Message::bytes`] counts; what a carrier adds is not among them.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    fn add(&self, bytes: usize) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 impl Fabric {
@@ -33,7 +57,7 @@ impl Fabric {
     /// `carrier`.
     pub fn new((rank, size): (usize, usize), inbox: Arc<Inbox>, carrier: Arc<dyn Carrier>) -> Self {
         assert!(rank < size, "rank {rank} of {size}");
-        Self { rank, size, inbox, carrier }
+        Self { rank, size, inbox, carrier, sent: Arc::default() }
     }
 
     /// Its number, from 0.
@@ -44,6 +68,13 @@ impl Fabric {
     /// Ranks in all.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// What this end has sent to other ranks so far.
+    pub fn sent(&self) -> Sent {
+        let Counters { messages, bytes } = &*self.sent;
+        let [messages, bytes] = [messages, bytes].map(|count| count.load(Ordering::Relaxed));
+        Sent { messages, bytes }
     }
 
     /// The same end, its parcels carried by what `wrap` makes of its carrier.
@@ -191,9 +222,13 @@ impl Fabric {
         self.inbox.check()?;
         if to == self.rank {
             self.inbox.put(to, parcel);
-        } else if let Some(message) = self.carrier.carry(to, parcel)? {
+            return Ok(());
+        }
+        let bytes = parcel.bytes();
+        if let Some(message) = self.carrier.carry(to, parcel)? {
             self.inbox.keep(message);
         }
+        self.sent.add(bytes);
         Ok(())
     }
 }

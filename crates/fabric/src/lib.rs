@@ -37,13 +37,16 @@ mod message;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 mod simulated;
+mod slow;
+pub mod speed;
 mod threads;
 
 pub use carrier::{Carrier, Parcel, Tag, WindowNumber};
 pub use error::{Error, Result};
-pub use fabric::Fabric;
+pub use fabric::{Fabric, Sent};
 pub use faulty::{Faults, FaultyCarrier};
 pub use inbox::{Inbox, QUEUED_MAX, SPARES_MAX};
 pub use message::{Malformed, Message, Reader};
 pub use simulated::Post;
+pub use slow::{Network, SLOW_MAX};
 pub use threads::threads;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use stepwell_base::clock::{Clock, SystemClock};
 use stepwell_base::random::Stream;
 use stepwell_fabric::collective::{AllToAll, Barrier};
 use stepwell_fabric::{
-    Error, Fabric, Faults, FaultyCarrier, Malformed, Message, Post, QUEUED_MAX, Tag, WindowNumber,
-    conformance, threads,
+    Error, Fabric, Faults, FaultyCarrier, Malformed, Message, Network, Post, QUEUED_MAX, Sent, Tag,
+    WindowNumber, conformance, threads,
 };
 
 /// Runs `job` as each of `ranks` on a thread of its own.
@@ -64,8 +65,23 @@ fn a_faulty_carrier_without_faults_keeps_the_promises() {
     on_threads(faulty(3, Faults::default()), conformance::run);
 }
 
+/// Ranks on a network that is fast enough for tests, and slow enough to hold all of them up.
+fn slow(size: usize) -> Vec<Fabric> {
+    let network = Network { bytes_per_second: 1e9, latency_seconds: 2e-5 };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    threads(size).into_iter().map(|end| network.slow_down(end, &clock).unwrap()).collect()
+}
+
+#[test]
+fn a_slow_network_keeps_the_promises() {
+    for size in [1, 2, 3, 5] {
+        on_threads(slow(size), conformance::run);
+    }
+}
+
 #[test]
 fn all_hear_why_one_failed() {
+    on_threads(slow(3), conformance::run_failing);
     on_threads(threads(4), conformance::run_failing);
     on_post(4, 7, conformance::run_failing);
 }
@@ -98,6 +114,23 @@ fn numbers(count: u64) -> Message {
     let mut message = Message::new();
     message.put(&(0..count).collect::<Vec<u64>>());
     message
+}
+
+#[test]
+fn what_goes_to_others_is_counted_and_what_stays_is_not() {
+    let ranks = faulty(3, Faults { refused: Some(3), ..Faults::default() });
+    ranks[1].open_window(WindowNumber(1), 16);
+    ranks[0].send(0, Tag(1), numbers(100)).unwrap();
+    assert_eq!(ranks[0].sent(), Sent::default());
+    ranks[0].send(2, Tag(1), numbers(3)).unwrap();
+    ranks[0].clone().put(1, WindowNumber(1), 0, &[1, 2, 3]).unwrap();
+    // A section is its length and whole words.
+    let sent = Sent { messages: 2, bytes: (8 + 24) + (8 + 8) };
+    assert_eq!(ranks[0].sent(), sent);
+    ranks[0].send(1, Tag(1), numbers(1)).unwrap_err();
+    ranks[0].end();
+    assert_eq!(ranks[0].sent(), sent, "nothing of what did not leave, or says nothing");
+    assert_eq!(ranks[2].sent(), Sent::default());
 }
 
 #[test]

@@ -183,6 +183,7 @@ impl Case {
             pace: Arc::new(FullSpeed),
             driver: Arc::new(driver),
             ranks: Some(ranks),
+            network: None,
             pool: Some(Arc::clone(self.pool(shape.config.threads))),
             places: Arc::new(places),
             compaction: Compaction::Inline,

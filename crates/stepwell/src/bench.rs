@@ -1,5 +1,6 @@
 //! `stepwell bench`.
 
+mod ranks;
 mod train;
 
 use stepwell_bench::ssd::{self, Figures};
@@ -18,7 +19,18 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
         BenchJob::Mem(args) => run_mem(args),
         BenchJob::Train(args) => train::run(args),
         BenchJob::Cpu(args) => run_cpu(args),
+        BenchJob::Ranks(args) => ranks::run(args),
+        #[cfg(feature = "mpi")]
+        BenchJob::Alltoallv { way } => run_launched(way),
     }
+}
+
+/// Measures as one of the processes that `bench ranks` launched.
+#[cfg(feature = "mpi")]
+fn run_launched(way: &str) -> Result<(), Failure> {
+    let way = way.parse().map_err(|why| format!("{way}: {why}"))?;
+    let said = stepwell_bench::ranks::launched(way).map_err(|error| error.to_string())?;
+    say::whole(&said)
 }
 
 fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
@@ -83,7 +95,7 @@ fn show_cpu(figures: &cpu::Figures) -> Page {
     page
 }
 
-/// Settings that neither `bench train` nor `bench cpu` takes, and what to give instead; a key that
+/// Settings that none of `bench train`, `bench cpu` and `bench ranks` takes, and what to give instead; a key that
 /// ends in a point or an underscore stands for all that begin with it.
 const OWN: [(&str, &str); 12] = [
     ("data.paths", "its examples follow from --rows and --skew"),
@@ -273,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_a_benchmark_does_not_take_are_settings() {
-        for (own, _) in OWN.iter().chain(&train::OWN).chain(&CPU_OWN) {
+        for (own, _) in OWN.iter().chain(&train::OWN).chain(&CPU_OWN).chain(&ranks::OWN) {
             let of_run = SETTINGS.iter().any(|setting| setting.key.starts_with(own));
             let of_part =
                 ["a.dim", "1.ids"].iter().any(|key| look_up(&format!("{own}{key}")).is_ok());

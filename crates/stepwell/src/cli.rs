@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::bench::{
-    BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs, BenchTrainArgs,
+    BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs, BenchTrainArgs,
 };
 use self::flags::{by_key, keys_of_parts, of_machine, with_flags};
 use crate::failure::Failure;

@@ -88,3 +88,103 @@ fn training_out_of_core_is_checked_before_anything_is_written() {
     let message = shop.fails(&["bench", "ssd", "--dir", "disk", "--index-rows", "200000"]);
     assert!(message.contains("--index-rows 200000"), "{message}");
 }
+
+/// Sizes that take a moment.
+const RANKS: [&str; 10] = [
+    "--rows",
+    "200000",
+    "--examples",
+    "8192",
+    "--rounds",
+    "1",
+    "--set",
+    "data.mini_batch=128",
+    "--set",
+    "model.dim=4",
+];
+
+#[test]
+fn several_ranks_are_measured() {
+    let shop = Workshop::new();
+    std::fs::create_dir(shop.path("disk")).unwrap();
+    let parts = ["--parts", "bytes,memory,out_of_core,network", "--models", "wide_deep,lr"];
+    let args = ["bench", "ranks", "--dir", "disk", "--json", "ranks.json", "--set"];
+    let small = ["model.hidden=[8]"];
+    let said = shop.ok(&[&args[..], &small, &parts, &RANKS].concat());
+    assert!(said.contains("2 ranks of 1 thread") && said.contains("times the least"), "{said}");
+    let figures = shop.report("ranks.json");
+    assert_eq!(figures["fabric"], "threads");
+    assert!(figures["alltoallv_over_raw"].is_null(), "not asked for");
+    for field in ["ranks_over_threads", "ranks_over_threads_out_of_core"] {
+        for model in ["wide_deep", "lr"] {
+            let ratio = figures[field][model].as_f64().unwrap();
+            assert!((0.01..100.0).contains(&ratio), "{field}, {model}: {ratio}");
+        }
+    }
+    // 1.75 at a row that one weight makes, and scores; no step sends less than the least.
+    let bytes = figures["bytes"].as_array().unwrap();
+    assert_eq!(bytes.len(), 2, "lr with 2 ranks and with 4");
+    for of in bytes {
+        let over_least = of["over_least"].as_f64().unwrap();
+        assert!((1.0..3.0).contains(&over_least), "{of}");
+        assert_eq!(of["steps"], 64);
+        assert!(of["keys_per_step"].as_f64().unwrap() > 100.0, "{of}");
+    }
+    let network = &figures["network"][0];
+    // Three latencies of 50 us in each step, and some bytes.
+    let sending = network["sending_seconds"].as_f64().unwrap();
+    assert!((64.0 * 150e-6..1.0).contains(&sending), "{network}");
+    assert!(figures["wall_over_longest"].as_f64() > Some(0.1), "{network}");
+    assert_eq!(std::fs::read_dir(shop.path("disk")).unwrap().count(), 0, "all is removed");
+}
+
+#[test]
+fn messages_of_ranks_are_measured() {
+    let shop = Workshop::new();
+    let said = shop.ok(&[
+        "bench",
+        "ranks",
+        "--parts",
+        "exchange",
+        "--rounds",
+        "1",
+        "--launcher",
+        "no-such-mpirun",
+        "--json",
+        "ranks.json",
+    ]);
+    assert!(said.contains("messages over MPI beside MPI_Alltoallv: not measured"), "{said}");
+    let figures = shop.report("ranks.json");
+    assert!(figures["alltoallv_over_raw"].is_null());
+    let ratio = figures["threads_alltoallv_over_memcpy"].as_f64().unwrap();
+    assert!((0.001..10.0).contains(&ratio), "{ratio}");
+    let exchanges = figures["exchanges"].as_array().unwrap();
+    assert!(exchanges.iter().all(|of| of["fabric"] == "threads"));
+    let bytes: Vec<u64> = exchanges.iter().filter_map(|of| of["bytes"].as_u64()).collect();
+    assert_eq!((bytes.first(), bytes.last()), (Some(&1024), Some(&(16 << 20))));
+}
+
+#[test]
+fn what_cannot_be_measured_of_ranks_is_refused() {
+    let shop = Workshop::new();
+    std::fs::create_dir(shop.path("disk")).unwrap();
+    for (args, why) in [
+        (&["--dir", "nowhere"][..], "nowhere is no directory"),
+        (&["--rows", "5"], "--rows 5: give 26"),
+        (&["--skew", "nan"], "--skew NaN"),
+        (&["--rounds", "0"], "--rounds 0: give 1 to 1000"),
+        (&["--examples", "5"], "--examples 5: give at least two mini-batches"),
+        (&["--parts", "bytes,all"], "--parts all: give some of exchange, bytes, memory"),
+        (&["--models", "transformer"], "--models transformer"),
+        (&["--set", "ranks=4"], "--set ranks"),
+        (&["--set", "train.blocks=4"], "--set train.blocks"),
+        (&["--set", "tiers.dram=1GiB"], "--set tiers.dram"),
+        (&["--data", "no.packed"], "no.packed"),
+        (&["--data", "no.packed", "--rows", "100"], "--rows"),
+        (&["--rows", "2000", "--examples", "9000"], "do not hold the"),
+    ] {
+        let message = shop.fails(&[&["bench", "ranks", "--dir", "disk"], args].concat());
+        assert!(message.contains(why), "{message}");
+        assert_eq!(std::fs::read_dir(shop.path("disk")).unwrap().count(), 0);
+    }
+}

@@ -30,7 +30,7 @@ pub use metrics::{Meter, Metrics};
 pub use models::kernels;
 pub use pipeline::{Measured, Observer, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
-pub use report::{RankReport, Report, StageReport, peak_rss_bytes};
+pub use report::{Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes};
 pub use resume::RunState;
 pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, tables, train};
 pub use steps::{StepInput, StepSeconds, Steps};

@@ -46,6 +46,9 @@ pub struct Report {
     pub tiers: Tiers,
     /// By stage of the pipeline.
     pub stages: Vec<StageReport>,
+    /// What this rank exchanged with others, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Exchanged>,
     /// By rank, where several trained: the figures above that are of one rank are those of rank 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_rank: Vec<RankReport>,
@@ -78,6 +81,8 @@ pub struct RankReport {
     pub tiers: Tiers,
     /// By stage of the pipeline.
     pub stages: Vec<StageReport>,
+    /// What it exchanged with the others.
+    pub ranks: Option<Exchanged>,
     /// Sum of the bounds.
     pub budget_bytes: u64,
     /// Peak resident memory of its process, which ranks that are threads have in common.
@@ -87,11 +92,26 @@ pub struct RankReport {
 impl RankReport {
     /// Those of a rank's own report.
     pub(crate) fn of(report: &Report) -> Self {
-        let Report { tiers, stages, budget_bytes, peak_rss_bytes, .. } = report;
-        let (tiers, stages) = (tiers.clone(), stages.clone());
+        let Report { tiers, stages, ranks, budget_bytes, peak_rss_bytes, .. } = report;
+        let (tiers, stages, ranks) = (tiers.clone(), stages.clone(), *ranks);
         let (budget_bytes, peak_rss_bytes) = (*budget_bytes, *peak_rss_bytes);
-        Self { tiers, stages, budget_bytes, peak_rss_bytes }
+        Self { tiers, stages, ranks, budget_bytes, peak_rss_bytes }
     }
+}
+
+/// What a rank exchanged with others, evaluations included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchanged {
+    /// Messages that it sent to others.
+    pub messages_sent: u64,
+    /// Bytes of them; what a network adds is not among them.
+    pub bytes_sent: u64,
+    /// Keys that it asked others for: the distinct ones of its part of each mini-batch.
+    pub keys_asked: u64,
+    /// Weights of their rows.
+    pub weights_asked: u64,
+    /// Parameters of the dense part, which every rank has.
+    pub dense_parameters: u64,
 }
 
 /// By tier.

@@ -10,8 +10,9 @@ use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
 use stepwell_base::stage::FullSpeed;
 use stepwell_engine::Placement;
+use stepwell_fabric::Network;
 use stepwell_settings::{ModelKind, RanksConfig};
-use stepwell_train::{Config, Report, Surroundings, train};
+use stepwell_train::{Config, Exchanged, Machine, Report, Surroundings, train};
 
 /// What does not depend on ranks.
 fn assert_same(report: &Report, oracle: &Report, name: &str) {
@@ -38,6 +39,40 @@ fn any_number_of_ranks_trains_the_same_model() {
         assert_same(&report, &oracle, &format!("{ranks} ranks"));
         assert_eq!(report.by_rank.len(), if ranks == 1 { 0 } else { ranks });
     }
+}
+
+#[test]
+fn what_ranks_exchange_is_counted() {
+    let config = in_memory(ModelKind::DeepFm);
+    assert_eq!(run(&config).ranks, None, "one rank has no others");
+    for ranks in [2, 4] {
+        let report = with_ranks(&config, ranks, 1);
+        let all: Vec<Exchanged> = report.by_rank.iter().filter_map(|rank| rank.ranks).collect();
+        assert_eq!((all.len(), report.ranks), (ranks, Some(all[0])));
+        let weights = config.model.dim as u64 + 1;
+        for of_rank in &all {
+            assert!(of_rank.keys_asked > 0 && of_rank.dense_parameters > 0, "{of_rank:?}");
+            assert_eq!(of_rank.weights_asked, weights * of_rank.keys_asked);
+            // Weights, what was said and dense sums; with mini-batches that are evaluated fewer.
+            assert!(of_rank.messages_sent > 3 * report.steps * (ranks as u64 - 1), "{of_rank:?}");
+        }
+        // A key to its owner and its weights back, whatever else.
+        let least = |of_rank: &Exchanged| of_rank.keys_asked * 8 + of_rank.weights_asked * 4;
+        let sent: u64 = all.iter().map(|of_rank| of_rank.bytes_sent).sum();
+        assert!(sent > all.iter().map(least).sum(), "{all:?}");
+    }
+}
+
+#[test]
+fn a_slow_network_trains_the_same_model() {
+    let config = in_memory(ModelKind::Lr);
+    let network = Some(Network { bytes_per_second: 1e8, latency_seconds: 1e-4 });
+    let machine = Machine { network, ..Machine::default() };
+    let around = Surroundings { machine, ..surroundings(Arc::new(FullSpeed)) };
+    let slow = train(&Config { ranks: 3, ..config.clone() }, &around).unwrap();
+    assert_same(&slow, &run(&config), "slow");
+    // Weights, what is said of them and dense sums follow one another.
+    assert!(slow.train_seconds > 3e-4 * slow.steps as f64, "{}", slow.train_seconds);
 }
 
 #[test]

@@ -38,6 +38,7 @@
 //!           one is received at a time; small ones that MPI took at once wait inside it. What is
 //!           whole is the inbox's, who counts it.
 
+pub mod alltoallv;
 #[expect(unsafe_code, reason = "MPI works on memory while others do other things")]
 mod raw;
 mod talker;

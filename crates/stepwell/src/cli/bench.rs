@@ -22,6 +22,55 @@ pub(crate) enum BenchJob {
     Train(BenchTrainArgs),
     /// Training steps alone, against what the processor can do
     Cpu(BenchCpuArgs),
+    /// Several ranks, against one, against memory and against a network
+    Ranks(BenchRanksArgs),
+    /// One of the processes that `bench ranks` launches
+    #[cfg(feature = "mpi")]
+    #[command(hide = true)]
+    Alltoallv { way: String },
+}
+
+/// `stepwell bench ranks`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchRanksArgs {
+    /// A directory on the disk in question, with room for the examples and the rows twice
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Train on this file, best a packed one (else on the built-in stream, packed)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "skew", "examples"])]
+    pub(crate) data: Option<PathBuf>,
+    /// Ids of all slots
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    pub(crate) rows: u64,
+    /// Exponent of the ids' frequencies
+    #[arg(long, default_value_t = 1.05, value_name = "X")]
+    pub(crate) skew: f64,
+    /// Examples of a run
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) examples: u64,
+    /// Pairs of runs, whose order changes and of which the median counts
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// Models; all of them unless given
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) models: Vec<String>,
+    /// What is measured, all of it unless given: exchange, messages from every rank to every rank;
+    /// bytes, what ranks send in a step, of deepfm and lr; memory, two ranks of one thread beside one
+    /// of two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr on
+    /// 1 Gbit/s and 50 us
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) parts: Vec<String>,
+    /// What launches processes with MPI, where the program is built with the feature mpi
+    #[arg(long, default_value = "mpirun --oversubscribe -n 2", value_name = "COMMAND")]
+    pub(crate) launcher: String,
+    /// Any setting that the benchmark does not choose itself, as KEY=VALUE (see `stepwell config`):
+    /// not ranks, threads, train.blocks, model.kind, checkpoint.*, tiers.dram, tiers.ssd, and of
+    /// rows.* rows.storage alone
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 /// `stepwell bench train`.

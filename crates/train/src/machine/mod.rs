@@ -12,7 +12,7 @@ use stepwell_base::stage::{Driver, FullSpeed, Pace, Threads};
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::Disk;
 use stepwell_engine::{Checkpoint, Keep, Placement, SetAside, Witness};
-use stepwell_fabric::Fabric;
+use stepwell_fabric::{Fabric, Network};
 use stepwell_settings::Config;
 use stepwell_ssd::Compaction;
 
@@ -30,6 +30,9 @@ pub struct Machine {
     pub driver: Arc<dyn Driver<Error>>,
     /// The other ranks, where several train one model.
     pub ranks: Option<Ranks>,
+    /// What joins ranks that are threads of this process; none for memory alone. A slow one is for
+    /// measurements.
+    pub network: Option<Network>,
     /// Threads that compute; none for a pool of the run's own.
     pub pool: Option<Arc<ThreadPool>>,
     /// Where rows and checkpoints lie.
@@ -71,6 +74,7 @@ impl Default for Machine {
             pace: Arc::new(FullSpeed),
             driver: Arc::new(Threads),
             ranks: None,
+            network: None,
             pool: None,
             places: Arc::new(Files),
             compaction: Compaction::Background,

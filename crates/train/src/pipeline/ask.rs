@@ -19,6 +19,7 @@ use stepwell_engine::{Grouper, TableSpec, put_ask, unite};
 use stepwell_fabric::collective::{AllToAll, Collective as _};
 use stepwell_fabric::{Fabric, Message};
 
+use super::Counters;
 use crate::batch::{Item, MiniBatch, Shared};
 use crate::{Error, Result, talk};
 
@@ -31,6 +32,7 @@ pub(super) struct AskStage {
     grouper: Grouper,
     /// When a checkpoint is due by the clock, which rank 0 alone looks at.
     timer: Option<Timer>,
+    counters: Arc<Counters>,
     /// Whether a checkpoint comes before the batch at hand.
     keeps: bool,
     /// Mini-batches of the batch at hand that were not asked for yet.
@@ -75,7 +77,7 @@ impl AskStage {
     pub(super) fn new(
         fabric: Fabric,
         tables: Vec<TableSpec>,
-        timer: Option<Timer>,
+        (timer, counters): (Option<Timer>, Arc<Counters>),
         (input, output): (Receiver<Item>, Sender<Item>),
     ) -> Self {
         Self {
@@ -83,6 +85,7 @@ impl AskStage {
             tables,
             grouper: Grouper::default(),
             timer,
+            counters,
             keeps: false,
             fresh: VecDeque::new(),
             asked: VecDeque::new(),
@@ -139,7 +142,7 @@ impl AskStage {
     }
 
     fn ask_for(&mut self, mini: &mut MiniBatch) -> Result<AllToAll> {
-        let ranks = self.fabric.size();
+        let (rank, ranks) = (self.fabric.rank(), self.fabric.size());
         let is_first = self.asked.is_empty() && self.whole.is_empty();
         let keeps = is_first && self.timer.as_mut().is_some_and(Timer::is_due);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
@@ -154,6 +157,8 @@ impl AskStage {
             for (owner, message) in messages.iter_mut().enumerate() {
                 put_ask(message, table, &part.request, (routes, owner));
             }
+            let of_others = part.request.distinct.len() - routes.of(rank).len();
+            self.counters.add_asked(of_others, of_others * table.weight_count());
         }
         Ok(AllToAll::start(&self.fabric, talk::ASK, messages)?)
     }

@@ -111,6 +111,8 @@ pub(crate) struct Counters {
     /// What the planner counts.
     pub(crate) rows: Arc<RowCounters>,
     skipped: AtomicU64,
+    keys_asked: AtomicU64,
+    weights_asked: AtomicU64,
 }
 
 impl Counters {
@@ -121,6 +123,17 @@ impl Counters {
     /// Malformed lines that were skipped.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
+    }
+
+    fn add_asked(&self, keys: usize, weights: usize) {
+        self.keys_asked.fetch_add(keys as u64, Ordering::Relaxed);
+        self.weights_asked.fetch_add(weights as u64, Ordering::Relaxed);
+    }
+
+    /// Keys that other ranks were asked for, and the weights of their rows.
+    pub(crate) fn asked(&self) -> (u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.keys_asked), count(&self.weights_asked))
     }
 }
 
@@ -220,7 +233,8 @@ fn wire(
         let ends = (shared, std::mem::replace(&mut feed, own));
         let timer = every.filter(|_| fabric.rank() == 0);
         let timer = timer.map(|seconds| Timer::new(Arc::clone(&rhythm.clock), seconds));
-        ask = Some(AskStage::new(fabric, tables, timer, ends));
+        let counters = Arc::clone(&parts.counters);
+        ask = Some(AskStage::new(fabric, tables, (timer, counters), ends));
     }
     let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: rows.ends.spares };
     let recorder = reading.recorder;

@@ -9,7 +9,7 @@ use super::Surroundings;
 use crate::capacity::Capacity;
 use crate::kernels;
 use crate::pipeline::{Counters, Outcome};
-use crate::report::{self, DiskTier, HostTier, Report, Tiers};
+use crate::report::{self, DiskTier, Exchanged, HostTier, Report, Tiers};
 
 pub(super) fn assemble(
     around: &Surroundings,
@@ -22,6 +22,7 @@ pub(super) fn assemble(
 ) -> Report {
     let measured = outcome.measured;
     let mut tiers = tiers(capacity, groups, &outcome.planners, counters);
+    let ranks = exchanged(around, counters, &outcome);
     tiers.disk.reads_per_example = tiers.disk.reads as f64 / measured.examples.max(1) as f64;
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -41,6 +42,7 @@ pub(super) fn assemble(
         tiers,
         profile: outcome.trainer.profile().kernels(),
         layers: outcome.trainer.profile().layers(),
+        ranks,
         by_rank: Vec::new(),
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.map(ModelDigest::rows),
@@ -51,6 +53,18 @@ pub(super) fn assemble(
         budget: report::bounds(&capacity.budget),
         config: around.settings.clone(),
     }
+}
+
+fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> Option<Exchanged> {
+    let sent = around.machine.ranks.as_ref()?.fabric.sent();
+    let (keys_asked, weights_asked) = counters.asked();
+    Some(Exchanged {
+        messages_sent: sent.messages,
+        bytes_sent: sent.bytes,
+        keys_asked,
+        weights_asked,
+        dense_parameters: outcome.trainer.model().graph().parameter_count() as u64,
+    })
 }
 
 fn tiers(

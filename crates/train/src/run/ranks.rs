@@ -30,7 +30,7 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         let place = config_of(config, rank).tiers.ssd;
         place.as_deref().map_or(Ok(()), Scratch::check)?;
     }
-    let fabrics = threads(config.ranks.count);
+    let fabrics = joined(config.ranks.count, &around.machine)?;
     let ends = fabrics.clone();
     let outcomes: Vec<Result<Report>> = std::thread::scope(|scope| {
         let ranks: Vec<_> = fabrics
@@ -58,6 +58,15 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         ranks.into_iter().map(join).collect()
     });
     merge(outcomes)
+}
+
+/// The ends of ranks that are threads, joined as `machine` wants it.
+fn joined(ranks: usize, machine: &Machine) -> Result<Vec<Fabric>> {
+    let ends = threads(ranks).into_iter();
+    let Some(network) = machine.network else { return Ok(ends.collect()) };
+    let slow = ends.map(|end| network.slow_down(end, &machine.clock));
+    let slow = slow.collect::<std::io::Result<_>>();
+    slow.map_err(|error| Error::Config(format!("cannot start a network: {error}; lower ranks")))
 }
 
 /// Runs the rank that this process is. Rank 0 has the report of all; the others have their own.
@@ -167,6 +176,7 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
             pace: Arc::clone(&machine.pace),
             driver: Arc::clone(&machine.driver),
             ranks: Some(ranks),
+            network: None,
             pool: None,
             places: Arc::clone(&machine.places),
             compaction: machine.compaction,

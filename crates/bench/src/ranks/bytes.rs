@@ -1,0 +1,67 @@
+//! Bytes that ranks send each other in a step, over the least that the step needs.
+
+use serde::Serialize;
+use stepwell_engine::Blocks;
+use stepwell_settings::ModelKind;
+
+use super::job::{Bench, Job, exchanged};
+use super::least::least_bytes;
+use super::{Figures, most};
+use crate::Result;
+use crate::measure::over;
+
+/// Numbers of ranks.
+const RANKS: [usize; 2] = [2, 4];
+
+/// Bytes of the steps of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct BytesOfModel {
+    /// The model.
+    pub model: String,
+    /// Ranks.
+    pub ranks: usize,
+    /// Steps.
+    pub steps: u64,
+    /// Keys that all ranks ask others for in a step.
+    pub keys_per_step: f64,
+    /// What all ranks together send others.
+    pub bytes_per_step: f64,
+    /// The least that they must.
+    pub least_bytes_per_step: f64,
+    /// One over the other.
+    pub over_least: f64,
+    /// Messages of all ranks.
+    pub messages_per_step: f64,
+}
+
+pub(super) fn run(
+    bench: &Bench<'_>,
+    kind: ModelKind,
+    say: &mut dyn FnMut(&str),
+    figures: &mut Figures,
+) -> Result<()> {
+    for ranks in RANKS {
+        say(&format!("{}: bytes of {ranks} ranks", kind.name()));
+        let report = bench.train(&Job::of_ranks(kind, ranks))?;
+        let all = exchanged(&report);
+        let blocks = bench.options.config.model.blocks;
+        let subtrees = Blocks::subtrees_max(blocks, ranks) as u64;
+        let least = least_bytes(&all, report.steps, subtrees) as f64;
+        let sent = all.iter().map(|rank| rank.bytes_sent).sum::<u64>() as f64;
+        let per_step = |sum: f64| over(sum, report.steps as f64);
+        figures.bytes.push(BytesOfModel {
+            model: kind.name().to_owned(),
+            ranks,
+            steps: report.steps,
+            keys_per_step: per_step(all.iter().map(|rank| rank.keys_asked).sum::<u64>() as f64),
+            bytes_per_step: per_step(sent),
+            least_bytes_per_step: per_step(least),
+            over_least: over(sent, least),
+            messages_per_step: per_step(
+                all.iter().map(|rank| rank.messages_sent).sum::<u64>() as f64
+            ),
+        });
+    }
+    figures.bytes_over_least = most(figures.bytes.iter().map(|of| of.over_least));
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! One run of a benchmark, and the data that all of them read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use stepwell_base::ByteCount;
+use stepwell_base::stop::StopRequest;
+use stepwell_data::{
+    DataError, Input, PackedOptions, PackedWriter, ReadOptions, Reader, Schema, SynthOptions,
+};
+use stepwell_engine::Placement;
+use stepwell_fabric::Network;
+use stepwell_settings::{Config, ModelKind};
+use stepwell_train::{
+    Exchanged, Machine, Report, RowsAtStart, Silence, Surroundings, memory_bytes, slab_bytes,
+};
+
+use super::{Options, Part};
+use crate::home::remove;
+use crate::{Error, Result};
+
+/// Percentage of the rows that memory has slots for, out of core.
+pub(super) const SHARE: u64 = 10;
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub(super) kind: ModelKind,
+    pub(super) ranks: usize,
+    /// Of each rank.
+    pub(super) threads: usize,
+    pub(super) out_of_core: bool,
+    pub(super) network: Option<Network>,
+}
+
+impl Job {
+    /// Ranks of one thread, with all rows in memory.
+    pub(super) fn of_ranks(kind: ModelKind, ranks: usize) -> Self {
+        Self { kind, ranks, threads: 1, out_of_core: false, network: None }
+    }
+}
+
+/// What all runs have in common.
+pub(super) struct Bench<'a> {
+    pub(super) options: &'a Options,
+    place: &'a Path,
+    data: PathBuf,
+    /// Distinct rows of the data.
+    pub(super) rows: u64,
+    /// Distinct keys of a mini-batch, in the mean.
+    keys: f64,
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Arguments(error.to_string())
+}
+
+impl<'a> Bench<'a> {
+    /// Writes the data, unless there is some, and counts its rows.
+    pub(super) fn new(
+        options: &'a Options,
+        place: &'a Path,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Self> {
+        let data = match &options.data {
+            Some(data) => data.clone(),
+            None => {
+                say(&format!("writing {} examples", options.examples));
+                let data = place.join("examples.packed");
+                write(options, &data).map_err(failed)?;
+                data
+            }
+        };
+        let mut bench = Self { options, place, data, rows: 0, keys: 0.0 };
+        say("counting rows");
+        // Of what is cheapest to train; rows that find no room go to the disk.
+        let config = bench.config(&Job::of_ranks(ModelKind::Lr, 1));
+        let report = bench.run(&config, None, true)?;
+        bench.rows = report.rows.unwrap_or(0);
+        let planned = report.tiers.host.hits + report.tiers.host.misses;
+        bench.keys = planned as f64 / report.steps.max(1) as f64;
+        bench.check()?;
+        Ok(bench)
+    }
+
+    /// Refuses data that cannot be measured.
+    fn check(&self) -> Result<()> {
+        // A mini-batch needs all its rows in memory at once; others have a few more.
+        let (slots, needed) = (self.rows * SHARE / 100, (self.keys * 1.05).ceil());
+        let is_in_core = !self.options.parts.contains(&Part::OutOfCore);
+        if is_in_core || slots as f64 >= needed {
+            return Ok(());
+        }
+        Err(Error::Arguments(format!(
+            "{SHARE} % of {} rows do not hold the {needed} of a mini-batch: give more --rows and \
+             --examples, a smaller data.mini_batch (--set), or --parts without out_of_core",
+            self.rows
+        )))
+    }
+
+    /// The settings of `job`, but for memory.
+    fn config(&self, job: &Job) -> Config {
+        let mut config = self.options.config.clone();
+        config.model.kind = job.kind;
+        (config.ranks, config.threads) = (job.ranks, job.threads);
+        config.data.paths = vec![self.data.display().to_string()];
+        config.data.eval_fraction = 0.0;
+        config.tiers.ssd = Some(self.place.join("run"));
+        config
+    }
+
+    /// Runs `job`.
+    ///
+    /// # Errors
+    /// Those of the run, and when rows left memory that were to stay.
+    pub(super) fn train(&self, job: &Job) -> Result<Report> {
+        let mut config = self.config(job);
+        let tables = stepwell_train::tables(&config).map_err(failed)?;
+        let [table] = &tables[..] else {
+            return Err(failed("a model of several tables is not measured"));
+        };
+        let slots = self.slots(job);
+        config.tiers.dram = ByteCount(slab_bytes(&config, table, slots));
+        let all = config.tiers.dram.0.saturating_mul(job.ranks as u64);
+        if let Some(memory) = memory_bytes().filter(|memory| all > *memory) {
+            let (all, memory) = (ByteCount(all), ByteCount(memory));
+            return Err(Error::Arguments(format!(
+                "{} rows take {all} of memory, this machine has {memory}: give fewer --rows",
+                self.rows
+            )));
+        }
+        let report = self.run(&config, job.network, false)?;
+        let left: u64 = tiers(&report).map(|tiers| tiers.host.evictions).sum();
+        if left > 0 && !job.out_of_core {
+            return Err(failed(format!("{left} rows found no room in memory: this is a mistake")));
+        }
+        Ok(report)
+    }
+
+    /// Slots of each rank. Owners have about equal parts of the rows; all are to find room.
+    fn slots(&self, job: &Job) -> u64 {
+        let (rows, ranks) = (self.rows, job.ranks as u64);
+        if job.out_of_core {
+            return (rows * SHARE / 100).div_ceil(ranks);
+        }
+        // A fiftieth is many times what a published hash of so many keys may be off.
+        rows.div_ceil(ranks) + rows / 50 + self.keys as u64 + 1024
+    }
+
+    fn run(&self, config: &Config, network: Option<Network>, digest: bool) -> Result<Report> {
+        config.check().map_err(Error::Arguments)?;
+        let around = Surroundings {
+            observer: Arc::new(Silence),
+            machine: Machine { network, ..Machine::default() },
+            stop: StopRequest::new(),
+            placement: Placement::Fresh,
+            rows: RowsAtStart::default(),
+            repaired_rows: false,
+            digest,
+            settings: Value::Null,
+            on_plan: Arc::new(|_| {}),
+            on_note: Arc::new(|_| {}),
+        };
+        let report = stepwell_train::train(config, &around);
+        remove(&self.place.join("run"))?;
+        report.map_err(failed)
+    }
+}
+
+/// The tiers of all ranks.
+fn tiers(report: &Report) -> impl Iterator<Item = &stepwell_train::Tiers> {
+    let alone = report.by_rank.is_empty().then_some(&report.tiers);
+    report.by_rank.iter().map(|rank| &rank.tiers).chain(alone)
+}
+
+/// What each of several ranks exchanged.
+pub(super) fn exchanged(report: &Report) -> Vec<Exchanged> {
+    report.by_rank.iter().filter_map(|rank| rank.ranks).collect()
+}
+
+/// Writes the built-in stream to a packed file.
+fn write(options: &Options, path: &Path) -> std::result::Result<(), DataError> {
+    let sample = SynthOptions { vocab_scale: 1.0, ..SynthOptions::default() }.vocabularies();
+    let stream = SynthOptions {
+        examples: options.examples,
+        vocab_scale: options.rows as f64 / sample.iter().sum::<u64>() as f64,
+        zipf: options.skew,
+        ..SynthOptions::default()
+    };
+    let schema = Schema::CRITEO;
+    let mut reader = Reader::open(Input::synth(&stream)?, &ReadOptions::new(schema))?;
+    let mut writer = PackedWriter::new(path, &PackedOptions::new(schema))?;
+    let mut chunk = reader.chunk();
+    while reader.next_chunk(&mut chunk)? {
+        writer.add(&chunk)?;
+    }
+    writer.finish()?;
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Two ranks of one thread beside one rank of two threads, in turns.
+
+use serde::Serialize;
+use stepwell_settings::ModelKind;
+
+use super::job::{Bench, Job, SHARE};
+use crate::Result;
+use crate::measure::{median, over};
+
+/// Ranks of one side, and threads of the other.
+const SIDES: usize = 2;
+
+/// Pairs of runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pairs {
+    /// The model.
+    pub model: String,
+    /// Percentage of the rows that memory has slots for, of all ranks together.
+    pub share: u64,
+    /// Distinct rows of the data.
+    pub rows: u64,
+    /// Examples of a run.
+    pub examples: u64,
+    /// Examples a second of the ranks, by pair.
+    pub ranks_examples_per_second: Vec<f64>,
+    /// Those of the one rank.
+    pub threads_examples_per_second: Vec<f64>,
+    /// The median of the pairs' ratios.
+    pub ranks_over_threads: f64,
+}
+
+pub(super) fn run(
+    bench: &Bench<'_>,
+    kind: ModelKind,
+    out_of_core: bool,
+    say: &mut dyn FnMut(&str),
+) -> Result<Pairs> {
+    let share = if out_of_core { SHARE } else { 100 };
+    let mut pairs = Pairs {
+        model: kind.name().to_owned(),
+        share,
+        rows: bench.rows,
+        examples: 0,
+        ranks_examples_per_second: Vec::new(),
+        threads_examples_per_second: Vec::new(),
+        ranks_over_threads: 0.0,
+    };
+    let of_ranks = Job { out_of_core, ..Job::of_ranks(kind, SIDES) };
+    let of_threads = Job { ranks: 1, threads: SIDES, ..of_ranks };
+    let (name, rounds) = (kind.name(), bench.options.rounds);
+    for round in 0..rounds {
+        say(&format!("{name}, {share} % of the rows in memory: pair {} of {rounds}", round + 1));
+        let mut rate = |job: &Job| -> Result<f64> {
+            let report = bench.train(job)?;
+            pairs.examples = report.examples;
+            Ok(report.examples_per_second)
+        };
+        let (ranks, threads) = if round % 2 == 0 {
+            (rate(&of_ranks)?, rate(&of_threads)?)
+        } else {
+            let threads = rate(&of_threads)?;
+            (rate(&of_ranks)?, threads)
+        };
+        pairs.ranks_examples_per_second.push(ranks);
+        pairs.threads_examples_per_second.push(threads);
+    }
+    let both = pairs.ranks_examples_per_second.iter().zip(&pairs.threads_examples_per_second);
+    pairs.ranks_over_threads =
+        median(both.map(|(ranks, threads)| over(*ranks, *threads)).collect());
+    Ok(pairs)
+}
