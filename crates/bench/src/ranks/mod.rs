@@ -211,6 +211,9 @@ fn check(options: &Options) -> Result<()> {
         let names = Part::ALL.map(Part::name).join(", ");
         return fail(format!("--parts: give some of {names}"));
     }
+    if let Some(data) = options.data.as_ref().filter(|data| !data.is_file()) {
+        return fail(format!("--data {}: there is no such file", data.display()));
+    }
     let mini_batch = options.config.data.mini_batch as u64;
     if options.data.is_none() && examples / 2 < mini_batch {
         return fail(format!(

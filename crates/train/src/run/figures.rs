@@ -20,9 +20,9 @@ pub(super) fn assemble(
     digest: Option<&ModelDigest>,
     precision: Precision,
 ) -> Report {
+    let ranks = exchanged(around, counters, &outcome);
     let measured = outcome.measured;
     let mut tiers = tiers(capacity, groups, &outcome.planners, counters);
-    let ranks = exchanged(around, counters, &outcome);
     tiers.disk.reads_per_example = tiers.disk.reads as f64 / measured.examples.max(1) as f64;
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
