@@ -125,6 +125,22 @@ pub(crate) fn join() -> Result<Option<Fabric>, Failure> {
     }
 }
 
+/// Refuses to be one of several processes as a command that is for one alone.
+///
+/// # Errors
+/// Where a launcher started several, with what to do `instead`.
+pub(crate) fn refuse(instead: &str) -> Result<(), Failure> {
+    match launched_with() {
+        Some(size) if size > 1 => {
+            let failure =
+                format!("a launcher started {size} processes of a command for one: {instead}");
+            // Each of them says the same.
+            Err(Failure::Said(Failure::Error(failure).say(speaks())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Trains as one of the ranks of `fabric`, and says why they end where that is for this one to say.
 pub(crate) fn run(args: &TrainArgs, fabric: Fabric) -> Result<(), Failure> {
     let ended = match train_as_rank(args, &fabric) {

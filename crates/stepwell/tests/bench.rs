@@ -186,6 +186,10 @@ fn what_cannot_be_measured_of_ranks_is_refused() {
     }
     let message = shop.fails(&["bench", "ranks", "--dir", "nowhere"]);
     assert!(message.contains("nowhere is no directory"), "{message}");
+    let mut launched = shop.command(&["bench", "ranks", "--dir", "disk"]);
+    let output = launched.env("OMPI_COMM_WORLD_SIZE", "2").output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && message.contains("start it alone"), "{message}");
     // Known when the rows were counted.
     let few = ["bench", "ranks", "--dir", "disk", "--rows", "2000", "--examples", "9000"];
     let output = shop.command(&few).output().unwrap();

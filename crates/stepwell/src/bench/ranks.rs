@@ -5,6 +5,7 @@ use stepwell_bench::ranks::{self, Part};
 use super::{config, models};
 use crate::cli::BenchRanksArgs;
 use crate::failure::Failure;
+use crate::launched;
 use crate::outputs;
 use crate::say::{self, Page, put};
 
@@ -19,6 +20,7 @@ pub(super) const OWN: [(&str, &str); 5] = [
 
 /// Measures several ranks.
 pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
+    launched::refuse("it launches processes itself, by --launcher; start it alone")?;
     if !args.dir.is_dir() {
         return Err(format!("{} is no directory: make it first", args.dir.display()).into());
     }
