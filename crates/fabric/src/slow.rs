@@ -9,8 +9,8 @@
 //! Failure   What the carrier within refuses is said by the next call.
 //! Bounds    [`SLOW_MAX`] parcels are under way, and one more is refused.
 //! Cost      A parcel is late by what the system takes to wake a thread: some tens of microseconds,
-//!           which do not add up, as the link keeps its own time. The last end of the fabric that is
-//!           dropped waits for what is under way.
+//!           which do not add up, as the link keeps its own time. The last end of the fabric that
+//!           is dropped waits for what is under way.
 
 use std::collections::VecDeque;
 use std::io;

@@ -10,8 +10,8 @@ pub const WARM_UP: usize = 10;
 const TAG: Tag = Tag(1);
 
 /// Seconds that `times` exchanges of messages take, one of `bytes` bytes from every rank to every
-/// other one. All ranks call this alike. Nobody sends to itself, and what came is sent back, so that
-/// nothing but the exchange is measured.
+/// other one. All ranks call this alike. Nobody sends to itself, and what came is sent back, so
+/// that nothing but the exchange is measured.
 ///
 /// # Errors
 /// When some rank is gone.

@@ -66,6 +66,7 @@ fn a_faulty_carrier_without_faults_keeps_the_promises() {
 }
 
 /// Ranks on a network that is fast enough for tests, and slow enough to hold all of them up.
+#[expect(clippy::unwrap_used, reason = "without a thread there is nothing to test")]
 fn slow(size: usize) -> Vec<Fabric> {
     let network = Network { bytes_per_second: 1e9, latency_seconds: 2e-5 };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

@@ -107,6 +107,7 @@ impl Launch<'_> {
             let driver = Arc::clone(&driver);
             let machine = Machine {
                 ranks: None,
+                network: None,
                 clock,
                 pace: Arc::new(FullSpeed),
                 driver,

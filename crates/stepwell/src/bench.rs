@@ -95,8 +95,8 @@ fn show_cpu(figures: &cpu::Figures) -> Page {
     page
 }
 
-/// Settings that none of `bench train`, `bench cpu` and `bench ranks` takes, and what to give instead; a key that
-/// ends in a point or an underscore stands for all that begin with it.
+/// Settings that none of `bench train`, `bench cpu` and `bench ranks` takes, and what to give
+/// instead; a key that ends in a point or an underscore stands for all that begin with it.
 const OWN: [(&str, &str); 12] = [
     ("data.paths", "its examples follow from --rows and --skew"),
     ("data.eval_", "nothing is evaluated"),

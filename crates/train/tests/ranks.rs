@@ -69,7 +69,8 @@ fn a_slow_network_trains_the_same_model() {
     let network = Some(Network { bytes_per_second: 1e8, latency_seconds: 1e-4 });
     let machine = Machine { network, ..Machine::default() };
     let around = Surroundings { machine, ..surroundings(Arc::new(FullSpeed)) };
-    let slow = train(&Config { ranks: 3, ..config.clone() }, &around).unwrap();
+    let ranks = RanksConfig { count: 3, ..config.ranks };
+    let slow = train(&Config { ranks, ..config.clone() }, &around).unwrap();
     assert_same(&slow, &run(&config), "slow");
     // Weights, what is said of them and dense sums follow one another.
     assert!(slow.train_seconds > 3e-4 * slow.steps as f64, "{}", slow.train_seconds);

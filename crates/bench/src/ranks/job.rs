@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
     fn config(&self, job: &Job) -> Config {
         let mut config = self.options.config.clone();
         config.model.kind = job.kind;
-        (config.ranks, config.threads) = (job.ranks, job.threads);
+        (config.ranks.count, config.threads) = (job.ranks, job.threads);
         config.data.paths = vec![self.data.display().to_string()];
         config.data.eval_fraction = 0.0;
         config.tiers.ssd = Some(self.place.join("run"));

@@ -11,20 +11,20 @@ const FLOAT: u64 = 4;
 /// `ranks` say.
 ///
 /// It is the sum of
-/// - for each ordered pair of a requester and another rank, the owner: 8 bytes for each distinct key
-///   of the requester's part of a mini-batch that the owner has; the weights of its row, answered,
-///   4 w bytes for w of them; and the gradient of the row, returned once for each maximal subtree of
-///   the requester's blocks, 4 w S for S of them;
+/// - for each ordered pair of a requester and another rank, the owner: 8 bytes for each distinct
+///   key of the requester's part of a mini-batch that the owner has; the weights of its row,
+///   answered, 4 w bytes for w of them; and the gradient of the row, returned once for each maximal
+///   subtree of the requester's blocks, 4 w S for S of them;
 /// - for each rank: of P dense parameters, gradients and sums, 2 (R - 1) / R P 4 bytes for R ranks.
-///   That is a reduce-scatter and an all-gather, the least for a sum that every rank has at its end.
+///   That is a reduce-scatter and an all-gather, the least for a sum that all ranks have then.
 ///
 /// S is 1 where each of R ranks has a whole subtree of the blocks, as 2, 4 and 8 ranks have of 8.
 /// Where it is more, a row that occurs in some of them alone needs fewer gradients than are counted
 /// here.
 ///
-/// What is left out is what a step needs beside that or could be told in fewer bytes: scores, labels
-/// and losses of all examples, how often rows occur, the lengths of what is sent. Nor is it the least
-/// of all ways to train: keys could be pressed, and rows be kept by who asked for them.
+/// What is left out is what a step needs beside that or could be told in fewer bytes: scores,
+/// labels and losses of all examples, how often rows occur, the lengths of what is sent. Nor is it
+/// the least of all ways to train: keys could be pressed, and rows be kept by who asked for them.
 pub(super) fn least_bytes(ranks: &[Exchanged], steps: u64, subtrees: u64) -> u64 {
     let of_rows =
         |rank: &Exchanged| KEY * rank.keys_asked + FLOAT * rank.weights_asked * (1 + subtrees);

@@ -1,8 +1,8 @@
 //! `stepwell bench ranks`: several ranks that train one model, against one rank, against memory and
 //! against a network.
 //!
-//! Exchange  Messages from every rank to every other one, over copying the same bytes in memory, and
-//!           over MPI's own exchange where there is MPI.
+//! Exchange  Messages from every rank to every other one, over copying the same bytes in memory,
+//!           and over MPI's own exchange where there is MPI.
 //! Bytes     What ranks send each other in a step, over the least that the step needs.
 //! Memory    Two ranks of one thread over one rank of two, all rows in memory, and out of core.
 //! Network   A run on a slow network, over the longer of its computing and its sending.
@@ -40,7 +40,8 @@ use crate::{Error, Result};
 const ROUNDS_MAX: usize = 1000;
 /// Most ids: slots are numbered in 32 bits.
 const ROWS_MAX: u64 = 1 << 31;
-/// The models whose bytes are counted, and that train on a slow network: much and little to compute.
+/// The models whose bytes are counted, and that train on a slow network: one with much to compute,
+/// and one with little.
 const TALKATIVE: [ModelKind; 2] = [ModelKind::DeepFm, ModelKind::Lr];
 
 /// What can be measured.
@@ -121,8 +122,8 @@ pub struct Figures {
     machine: Option<Machine>,
     /// What joins the ranks.
     pub fabric: String,
-    /// Messages to all over MPI, over `MPI_Alltoallv` of the same bytes: the least of all sizes from
-    /// 256 KiB a pair.
+    /// Messages to all over MPI, over `MPI_Alltoallv` of the same bytes: the least of all sizes
+    /// from 256 KiB a pair.
     pub alltoallv_over_raw: Option<f64>,
     /// The same among threads, over copying these bytes in memory.
     pub threads_alltoallv_over_memcpy: Option<f64>,

@@ -86,8 +86,8 @@ fn show(figures: &ranks::Figures, parts: &[Part]) -> Page {
     for of in &figures.network {
         put!(
             page,
-            "{:<10}on {:.0} Mbit/s and {:.0} us: {} s, computing {} s, sending {:.2} s; {:.2} times \
-             the longer",
+            "{:<10}on {:.0} Mbit/s and {:.0} us: {} s, computing {} s, sending {:.2} s; {:.2} \
+             times the longer",
             of.model,
             of.bytes_per_second * 8e-6,
             of.latency_seconds * 1e6,

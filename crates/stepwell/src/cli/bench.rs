@@ -51,16 +51,16 @@ pub(crate) struct BenchRanksArgs {
     /// Examples of a run
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) examples: u64,
-    /// Pairs of runs, whose order changes and of which the median counts
+    /// Pairs of runs, whose order changes and of which the median counts: best an odd number
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub(crate) rounds: usize,
     /// Models; all of them unless given
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) models: Vec<String>,
     /// What is measured, all of it unless given: exchange, messages from every rank to every rank;
-    /// bytes, what ranks send in a step, of deepfm and lr; memory, two ranks of one thread beside one
-    /// of two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr on
-    /// 1 Gbit/s and 50 us
+    /// bytes, what ranks send in a step, of deepfm and lr; memory, two ranks of one thread beside
+    /// one of two; out_of_core, the same with a tenth of the rows in memory; network, deepfm and lr
+    /// on 1 Gbit/s and 50 us
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) parts: Vec<String>,
     /// What launches processes with MPI, where the program is built with the feature mpi
