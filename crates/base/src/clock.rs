@@ -13,6 +13,12 @@ pub trait Clock: Send + Sync + Debug {
     fn thread_seconds(&self) -> f64 {
         0.0
     }
+
+    /// Seconds of processor time that all threads of this process have used; 0 where nobody counts
+    /// them.
+    fn process_seconds(&self) -> f64 {
+        0.0
+    }
 }
 
 /// The machine's monotonic clock.
@@ -38,9 +44,17 @@ impl Clock for SystemClock {
     }
 
     fn thread_seconds(&self) -> f64 {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+        seconds_of(rustix::time::ClockId::ThreadCPUTime)
     }
+
+    fn process_seconds(&self) -> f64 {
+        seconds_of(rustix::time::ClockId::ProcessCPUTime)
+    }
+}
+
+fn seconds_of(clock: rustix::time::ClockId) -> f64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// A clock that moves when it is told to, for tests.

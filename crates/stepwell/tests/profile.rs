@@ -63,6 +63,21 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
+fn processor_time_covers_stages_and_kernels() {
+    let report = train(&workshop(), &[]);
+    let sum = |of: &str, field: &str| {
+        report[of].as_array().unwrap().iter().map(|part| number(&part[field])).sum::<f64>()
+    };
+    let (compute, kernels) = (number(&report["compute_seconds"]), sum("profile", "seconds"));
+    assert!(kernels > 0.0 && compute >= kernels, "{compute} of {kernels}");
+    let processor = &report["processor"];
+    let (all, stages) = (number(&processor["seconds"]), sum("stages", "cpu_seconds"));
+    assert!(all >= kernels + stages, "{all} of {kernels} and {stages}");
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(processor["cores"], json!(cores));
+}
+
+#[test]
 fn a_report_has_layers() {
     let report = train(&workshop(), &[]);
     let layers = report["layers"].as_array().unwrap();

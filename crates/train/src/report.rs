@@ -52,6 +52,11 @@ pub struct Report {
     /// By rank, where several trained: the figures above that are of one rank are those of rank 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_rank: Vec<RankReport>,
+    /// What the process took of the machine's processors.
+    pub processor: Processor,
+    /// Seconds of processor time of the threads that compute; those of rank 0 where several ranks
+    /// trained.
+    pub compute_seconds: f64,
     /// By kernel of the training steps.
     pub profile: Vec<KernelReport>,
     /// By layer of the graph, in the order in which they run forwards; their seconds sum to about
@@ -74,6 +79,22 @@ pub struct Report {
     pub config: Value,
 }
 
+/// What a process took of the machine's processors.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Processor {
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Seconds of processor time of all its threads while its pipelines ran.
+    pub seconds: f64,
+}
+
+impl Processor {
+    /// So many seconds, on this machine.
+    pub(crate) fn of(seconds: f64) -> Self {
+        Self { cores: std::thread::available_parallelism().map_or(1, usize::from), seconds }
+    }
+}
+
 /// The figures of one rank.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RankReport {
@@ -81,6 +102,8 @@ pub struct RankReport {
     pub tiers: Tiers,
     /// By stage of the pipeline.
     pub stages: Vec<StageReport>,
+    /// Seconds of processor time of the threads that compute.
+    pub compute_seconds: f64,
     /// What it exchanged with the others.
     pub ranks: Option<Exchanged>,
     /// Sum of the bounds.
@@ -92,10 +115,14 @@ pub struct RankReport {
 impl RankReport {
     /// Those of a rank's own report.
     pub(crate) fn of(report: &Report) -> Self {
-        let Report { tiers, stages, ranks, budget_bytes, peak_rss_bytes, .. } = report;
-        let (tiers, stages, ranks) = (tiers.clone(), stages.clone(), *ranks);
-        let (budget_bytes, peak_rss_bytes) = (*budget_bytes, *peak_rss_bytes);
-        Self { tiers, stages, ranks, budget_bytes, peak_rss_bytes }
+        Self {
+            tiers: report.tiers.clone(),
+            stages: report.stages.clone(),
+            compute_seconds: report.compute_seconds,
+            ranks: report.ranks,
+            budget_bytes: report.budget_bytes,
+            peak_rss_bytes: report.peak_rss_bytes,
+        }
     }
 }
 

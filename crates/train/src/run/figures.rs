@@ -9,7 +9,7 @@ use super::Surroundings;
 use crate::capacity::Capacity;
 use crate::kernels;
 use crate::pipeline::{Counters, Outcome};
-use crate::report::{self, DiskTier, Exchanged, HostTier, Report, Tiers};
+use crate::report::{self, DiskTier, Exchanged, HostTier, Processor, Report, Tiers};
 
 pub(super) fn assemble(
     around: &Surroundings,
@@ -40,6 +40,8 @@ pub(super) fn assemble(
         progressive_by_epoch: measured.progressive,
         best_possible: measured.best,
         tiers,
+        processor: Processor::default(),
+        compute_seconds: outcome.trainer.compute_seconds(),
         profile: outcome.trainer.profile().kernels(),
         layers: outcome.trainer.profile().layers(),
         ranks,

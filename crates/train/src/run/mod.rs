@@ -32,7 +32,7 @@ use crate::capacity::Capacity;
 use crate::machine::Machine;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
-use crate::report::{self, Report};
+use crate::report::{self, Processor, Report};
 use crate::{Error, Result};
 
 /// What surrounds a run.
@@ -241,23 +241,35 @@ fn finish(
         counters: Arc::clone(&counters),
         fabric: around.machine.ranks.as_ref().map(|ranks| ranks.fabric.clone()),
     };
+    let clock = &around.machine.clock;
+    let before = clock.process_seconds();
     let outcome = pipeline::run(config, parts, &*around.machine.driver, &rhythm);
     // Where the store is what failed, it is what somebody will want to look at.
     if outcome.as_ref().err().is_none_or(Error::is_of_store) {
         place.keep();
     }
+    let seconds = clock.process_seconds() - before;
     let outcome = outcome?;
     if let Some(last) = outcome.measured.last_step {
         return Err(Error::LastStep { step: last, last });
     }
+<<<<<<< HEAD
     let wall_seconds = around.machine.clock.seconds() - begin;
     let stopped = around.stop.is_made();
+=======
+    let wall_seconds = clock.seconds() - begin;
+>>>>>>> eb16aab (The report says what processor time the process and the threads that compute took)
     let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
     report.tiers.disk.set_aside = place.aside();
+<<<<<<< HEAD
     report.interrupted = stopped || (around.digest && digest.is_none());
+=======
+    report.processor = Processor::of(seconds);
+    report.interrupted = around.stop.is_made();
+>>>>>>> eb16aab (The report says what processor time the process and the threads that compute took)
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;

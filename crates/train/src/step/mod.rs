@@ -192,6 +192,11 @@ impl Trainer {
         &self.profile
     }
 
+    /// Seconds of processor time that the threads of its pool have used.
+    pub(crate) fn compute_seconds(&self) -> f64 {
+        self.pool.broadcast(|_| self.profile.now()).into_iter().sum()
+    }
+
     /// Steps trained.
     pub(crate) fn steps(&self) -> u64 {
         self.embeddings.steps()
