@@ -10,6 +10,7 @@ mod capacity;
 mod error;
 mod exchange;
 mod features;
+pub mod forecast;
 mod machine;
 mod metrics;
 mod models;

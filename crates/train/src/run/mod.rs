@@ -253,23 +253,15 @@ fn finish(
     if let Some(last) = outcome.measured.last_step {
         return Err(Error::LastStep { step: last, last });
     }
-<<<<<<< HEAD
-    let wall_seconds = around.machine.clock.seconds() - begin;
-    let stopped = around.stop.is_made();
-=======
     let wall_seconds = clock.seconds() - begin;
->>>>>>> eb16aab (The report says what processor time the process and the threads that compute took)
+    let stopped = around.stop.is_made();
     let digest = digest(around, &groups, &outcome.planners)?;
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
     report.tiers.disk.set_aside = place.aside();
-<<<<<<< HEAD
-    report.interrupted = stopped || (around.digest && digest.is_none());
-=======
     report.processor = Processor::of(seconds);
-    report.interrupted = around.stop.is_made();
->>>>>>> eb16aab (The report says what processor time the process and the threads that compute took)
+    report.interrupted = stopped || (around.digest && digest.is_none());
     report.wall_seconds = wall_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;

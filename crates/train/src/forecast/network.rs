@@ -1,0 +1,88 @@
+//! What joins ranks on separate machines, as people write it: `25Gbit,5us`.
+
+use std::str::FromStr;
+
+/// A link of each rank to all others, both ways at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Network {
+    /// Bits per second, each way.
+    pub bits_per_second: f64,
+    /// Seconds from sending a message without content to its arrival.
+    pub latency_seconds: f64,
+}
+
+const RATES: [(&str, f64); 4] = [("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+/// How many make a second; `s` comes last, since the others end with it.
+const TIMES: [(&str, f64); 4] = [("ns", 1e9), ("us", 1e6), ("ms", 1e3), ("s", 1.0)];
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = || {
+            let (rate, latency) = text.split_once(',')?;
+            let rate = rate.trim();
+            let (rate, unit) = value(rate.strip_suffix("/s").unwrap_or(rate), &RATES)?;
+            let (latency, of_second) = value(latency.trim(), &TIMES)?;
+            let (bits_per_second, latency_seconds) = (rate * unit, latency / of_second);
+            let is_rate = bits_per_second > 0.0 && bits_per_second.is_finite();
+            is_rate.then_some(Self { bits_per_second, latency_seconds })
+        };
+        read().ok_or_else(|| {
+            format!(
+                "--network {text}: write the rate of a link and its latency, such as 25Gbit,5us \
+                 (bit, kbit, Mbit or Gbit; ns, us, ms or s)"
+            )
+        })
+    }
+}
+
+/// A number, not negative, and its unit, one of `units`.
+fn value(text: &str, units: &[(&str, f64)]) -> Option<(f64, f64)> {
+    let of_unit = |(unit, of): &(&str, f64)| Some((text.strip_suffix(unit)?, *of));
+    let (number, unit) = units.iter().find_map(of_unit)?;
+    let value = number.trim().parse::<f64>().ok()?;
+    (value.is_finite() && value >= 0.0).then_some((value, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_latencies_are_read() {
+        let read = |text: &str| {
+            let network: Network = text.parse().unwrap();
+            (network.bits_per_second, network.latency_seconds)
+        };
+        assert_eq!(read("25Gbit,5us"), (25e9, 5e-6));
+        assert_eq!(read(" 100 Mbit/s, 1.5 ms "), (1e8, 1.5e-3));
+        assert_eq!(read("8kbit,200ns"), (8e3, 2e-7));
+        assert_eq!(read("9bit/s,0s"), (9.0, 0.0));
+    }
+
+    #[test]
+    fn anything_else_is_one_line_that_says_how() {
+        let wrong = [
+            "",
+            "25Gbit",
+            "5us",
+            "5us,25Gbit",
+            "25GB,5us",
+            "25Gbit,5",
+            "25,5us",
+            "0Gbit,5us",
+            "-1Gbit,5us",
+            "1Gbit,-5us",
+            "infGbit,5us",
+            "NaNbit,5us",
+            "1Gbit,5us,",
+            "Gbit,us",
+        ];
+        for text in wrong {
+            let error = text.parse::<Network>().unwrap_err();
+            assert!(error.contains("such as 25Gbit,5us"), "{error}");
+            assert_eq!(error.lines().count(), 1);
+        }
+    }
+}
