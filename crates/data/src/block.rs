@@ -2,6 +2,7 @@
 
 use crate::lines::lines_in;
 use crate::packed::Seal;
+use crate::share::Lines;
 
 /// Whole lines of one file, examples of a packed file, or a range of the built-in stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,9 @@ pub struct Block {
     pub bytes: Vec<u8>,
     /// What the bytes must be, in a block of a packed file.
     pub packed: Option<Seal>,
+    /// The lines that are wanted; none where all are. Where they are no lines at all, the bytes may
+    /// be missing.
+    pub wanted: Option<Lines>,
 }
 
 impl Block {

@@ -10,7 +10,7 @@
 
 use stepwell_base::Key;
 
-use crate::Schema;
+use crate::{Block, Schema};
 
 /// A place between two lines: `line` lines of file number `file` lie behind.
 ///
@@ -46,6 +46,8 @@ pub struct Chunk {
     pub file: u32,
     /// Lines of the file before the first of this chunk.
     pub first_line: u64,
+    /// Lines that it was made of, those that nobody wanted among them.
+    pub line_count: u32,
     /// 0 or 1. // (n)
     pub labels: Vec<f32>,
     /// Transformed dense features. // (n, dense)
@@ -71,6 +73,7 @@ impl Chunk {
             schema,
             file: 0,
             first_line: 0,
+            line_count: 0,
             labels: Vec::new(),
             dense: Vec::new(),
             keys: Vec::new(),
@@ -104,6 +107,11 @@ impl Chunk {
         self.reasons.clear();
     }
 
+    /// Takes the place of `block`.
+    pub(crate) fn begin(&mut self, block: &Block) {
+        (self.file, self.first_line, self.line_count) = (block.file, block.first_line, block.lines);
+    }
+
     /// Dense features of an example. // (dense)
     pub fn dense_of(&self, example: usize) -> &[f32] {
         let width = self.schema.dense;
@@ -130,15 +138,15 @@ impl Chunk {
         if bag == 0 { 0 } else { self.bag_ends[bag - 1] as usize }
     }
 
-    /// The place from which to go on after `example`.
-    pub fn position_after(&self, example: usize) -> Position {
-        let line = self.first_line + u64::from(self.lines[example]) + 1;
+    /// The place from which to go on after its line `line`.
+    pub fn position_after(&self, line: u32) -> Position {
+        let line = self.first_line + u64::from(line) + 1;
         Position { file: self.file, line }
     }
 
-    /// Malformed lines that stood before the end of `example`.
-    pub fn malformed_before(&self, example: usize) -> usize {
-        self.malformed.partition_point(|offset| *offset < self.lines[example])
+    /// Malformed lines that stood before its line `line`.
+    pub fn malformed_before(&self, line: u32) -> usize {
+        self.malformed.partition_point(|offset| *offset < line)
     }
 
     /// Bytes of memory that the vectors hold.

@@ -8,6 +8,7 @@ use crate::block::Block;
 use crate::compression::{Content, open, open_packed};
 use crate::lines::LineReader;
 use crate::packed::PackedReader;
+use crate::share::Follower;
 use crate::{DataError, ReadOptions};
 
 /// Reads files in order.
@@ -50,15 +51,20 @@ impl FileReader {
         Ok(Self { files, options: *options, file: start.file, at })
     }
 
-    /// Fills `block` with the next lines or examples; false at the end of the last file.
+    /// Fills `block` with the next lines or examples, and asks `follower` which of them are wanted;
+    /// false at the end of the last file.
     ///
     /// # Errors
     /// A file that cannot be opened, read or decompressed, that is damaged, or a line longer than
     /// a block.
-    pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+    pub(crate) fn next_block(
+        &mut self,
+        block: &mut Block,
+        follower: &mut Follower,
+    ) -> Result<bool, DataError> {
         loop {
             if let Some(at) = &mut self.at {
-                if at.next_block(block)? {
+                if at.next_block(block, follower)? {
                     return Ok(true);
                 }
                 self.at = None;
@@ -73,10 +79,18 @@ impl FileReader {
 }
 
 impl At {
-    fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+    fn next_block(
+        &mut self,
+        block: &mut Block,
+        follower: &mut Follower,
+    ) -> Result<bool, DataError> {
         match self {
-            Self::Text(reader) => reader.next_block(block),
-            Self::Packed(reader) => reader.next_block(block),
+            Self::Text(reader) => {
+                let more = reader.next_block(block)?;
+                block.wanted = follower.take(block.lines);
+                Ok(more)
+            }
+            Self::Packed(reader) => reader.next_block(block, follower),
         }
     }
 

@@ -20,7 +20,9 @@
 //! Cost: 0.35 to 0.5 us for a line of 13 integers and 26 ids of ten digits. Integers below ten
 //! million are read eight bytes at a time; other numbers take 30 to 50 ns each.
 
-use memchr::{memchr, memrchr};
+use std::ops::Range;
+
+use memchr::{memchr, memchr_iter, memrchr};
 use stepwell_base::{Key, Namespace};
 
 use crate::block::Block;
@@ -43,42 +45,77 @@ struct Fault {
     column: usize,
 }
 
-/// Parses `block` into `chunk`, whose former content goes; the chunk's schema says the columns.
+/// Parses the wanted lines of `block` into `chunk`, whose former content goes; the chunk's schema
+/// says the columns.
 pub fn parse_block(block: &Block, chunk: &mut Chunk) {
     chunk.clear();
-    (chunk.file, chunk.first_line) = (block.file, block.first_line);
+    chunk.begin(block);
     let schema = chunk.schema;
     assert!(schema.columns() > 1, "an example has a feature");
     make_room(chunk, examples_max(&schema, block));
-    let (log1p, namespaces) = (Log1p::new(), schema.namespaces());
     let body = &block.bytes[..memrchr(b'\n', &block.bytes).map_or(0, |end| end + 1)];
+    let text = Text { body, namespaces: &schema.namespaces(), log1p: Log1p::new() };
+    let all = 0..block.lines;
     let (mut at, mut line) = (0, 0);
-    while at < body.len() {
-        let example = chunk.labels.len();
-        let rows = Rows {
-            dense: &mut chunk.dense[example * schema.dense..][..schema.dense],
-            keys: &mut chunk.keys[example * schema.id_columns..][..schema.id_columns],
-            namespaces: &namespaces,
-        };
-        match parse_line(body, at, rows, log1p) {
-            Ok((label, next)) => {
-                chunk.labels.push(label);
-                chunk.lines.push(line);
-                at = next;
-            }
-            Err(fault) => {
-                let end = at + memchr(b'\n', &body[at..]).unwrap_or(body.len() - at);
-                refuse(chunk, line, || why_not(&schema, &body[at..end], fault));
-                at = end + 1;
-            }
+    for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
+        at = line_at(body, at, wanted.start - line);
+        (at, line) = text.parse(at, wanted, chunk);
+        // A line without an end is the last of its block.
+        if line < wanted.end && body.len() < block.bytes.len() {
+            let columns = block.bytes[body.len()..].split(|byte| *byte == b'\t').count();
+            refuse(chunk, line, || (columns as u32, UNENDED.to_owned()));
         }
-        line += 1;
-    }
-    if body.len() < block.bytes.len() {
-        let columns = block.bytes[body.len()..].split(|byte| *byte == b'\t').count();
-        refuse(chunk, line, || (columns as u32, UNENDED.to_owned()));
+        line = wanted.end;
     }
     cut_to_length(chunk);
+}
+
+/// Where the line begins that follows `lines` others from `at` on.
+fn line_at(body: &[u8], at: usize, lines: u32) -> usize {
+    match lines.checked_sub(1) {
+        None => at,
+        Some(last) => memchr_iter(b'\n', &body[at..])
+            .nth(last as usize)
+            .map_or(body.len(), |end| at + end + 1),
+    }
+}
+
+/// The lines of a block that have ends, and what it takes to parse them.
+struct Text<'a> {
+    body: &'a [u8],
+    namespaces: &'a [Namespace], // of each id column
+    log1p: Log1p,
+}
+
+impl Text<'_> {
+    /// Parses `lines`, the first of which is at `at`, as far as there are any; says where what
+    /// follows is, and its number.
+    fn parse(&self, at: usize, lines: &Range<u32>, chunk: &mut Chunk) -> (usize, u32) {
+        let (schema, body) = (chunk.schema, self.body);
+        let (mut at, mut line) = (at, lines.start);
+        while at < body.len() && line < lines.end {
+            let example = chunk.labels.len();
+            let rows = Rows {
+                dense: &mut chunk.dense[example * schema.dense..][..schema.dense],
+                keys: &mut chunk.keys[example * schema.id_columns..][..schema.id_columns],
+                namespaces: self.namespaces,
+            };
+            match parse_line(body, at, rows, self.log1p) {
+                Ok((label, next)) => {
+                    chunk.labels.push(label);
+                    chunk.lines.push(line);
+                    at = next;
+                }
+                Err(fault) => {
+                    let end = at + memchr(b'\n', &body[at..]).unwrap_or(body.len() - at);
+                    refuse(chunk, line, || why_not(&schema, &body[at..end], fault));
+                    at = end + 1;
+                }
+            }
+            line += 1;
+        }
+        (at, line)
+    }
 }
 
 const UNENDED: &str =
@@ -86,8 +123,10 @@ const UNENDED: &str =
 
 /// Examples that a block may hold: a line is one at most, and has at least its separators.
 fn examples_max(schema: &Schema, block: &Block) -> usize {
+    let wanted = |wanted: &Vec<Range<u32>>| wanted.iter().map(|lines| lines.len()).sum();
+    let lines = block.wanted.as_ref().map_or(block.lines as usize, wanted);
     // One more, since a malformed line also needs rows to be tried in.
-    (block.lines as usize).min(block.bytes.len() / schema.line_bytes_min()) + 1
+    lines.min(block.bytes.len() / schema.line_bytes_min()) + 1
 }
 
 fn make_room(chunk: &mut Chunk, examples: usize) {

@@ -29,6 +29,7 @@ use crate::error::MEND_PACKED;
 use crate::file_reader::FileReader;
 use crate::lines::BLOCK_BYTES;
 use crate::packed::CacheReader;
+use crate::share::Follower;
 use crate::synth::{BLOCK_EXAMPLES, Synth, SynthOptions};
 use crate::{Chunk, DataCache, DataError, Position, Schema, compression, packed, parse_block};
 
@@ -187,15 +188,24 @@ impl Source {
     /// A file that cannot be opened, read or decompressed, that is damaged, or a line longer than
     /// a block.
     pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+        self.next_block_of(block, &mut Follower::new(None))
+    }
+
+    /// As [`Self::next_block`], and asks `follower` which lines of it are wanted.
+    pub(crate) fn next_block_of(
+        &mut self,
+        block: &mut Block,
+        follower: &mut Follower,
+    ) -> Result<bool, DataError> {
         match self {
-            Self::Files(reader) => reader.next_block(block),
-            Self::Cache(reader) => reader.next_block(block),
+            Self::Files(reader) => reader.next_block(block, follower),
+            Self::Cache(reader) => reader.next_block(block, follower),
             Self::Range { next, end } => {
                 let lines = (*end - *next).min(u64::from(BLOCK_EXAMPLES));
                 block.bytes.clear();
                 // The minimum fits, since a block's examples do.
                 (block.file, block.first_line, block.lines) = (0, *next, lines as u32);
-                block.packed = None;
+                (block.packed, block.wanted) = (None, follower.take(block.lines));
                 *next += lines;
                 Ok(lines > 0)
             }
@@ -248,7 +258,8 @@ impl Decoder {
         Chunk::new(self.schema)
     }
 
-    /// Fills `chunk` with the examples of `block`; a function of the two and of nothing else.
+    /// Fills `chunk` with the examples of `block` that are wanted; a function of the two and of
+    /// nothing else.
     ///
     /// # Errors
     /// [`DataError::Damaged`], where the block of a packed file is not what was written; the
@@ -258,7 +269,7 @@ impl Decoder {
             return cache.decode(block, chunk);
         }
         match (&self.stream, &block.packed) {
-            (Some(stream), _) => stream.fill(block.first_line, block.lines as usize, chunk),
+            (Some(stream), _) => stream.fill_wanted(block, chunk),
             (None, None) => parse_block(block, chunk),
             (None, Some(seal)) => {
                 let first = block.first_line;

@@ -136,7 +136,12 @@ pub(crate) enum Mark {
     /// An epoch's evaluation is over.
     Evaluated,
     /// The data goes no further, for this reason.
-    Failed(Box<Error>),
+    Failed {
+        /// What it says.
+        error: Box<Error>,
+        /// Whether a checkpoint is to be there of what was trained before.
+        keeps: bool,
+    },
 }
 
 /// A batch on its way to the planner, or what happens between two.

@@ -228,7 +228,8 @@ impl Features {
                     let file = files
                         .get(chunk.file as usize)
                         .map_or("data".into(), |file| file.to_string_lossy());
-                    let (number, column) = (chunk.position_after(example).line, column + 1);
+                    let after = chunk.position_after(chunk.lines[example]);
+                    let (number, column) = (after.line, column + 1);
                     return Err(Error::Config(format!(
                         "{file}: example {number} has {count} ids in column C{column}, whose \
                          feature takes ids = {most}: raise that"

@@ -27,6 +27,8 @@ pub(crate) const END: Tag = Tag(6);
 pub(crate) const KEEP: Tag = Tag(7);
 /// What each rank kept of a checkpoint, for rank 0: gather.
 pub(crate) const KEPT: Tag = Tag(8);
+/// Rank 0 has named a checkpoint: broadcast.
+pub(crate) const NAMED: Tag = Tag(13);
 /// The step of the checkpoint that all go on from, from rank 0, at the start: broadcast.
 pub(crate) const START: Tag = Tag(9);
 /// What ranks that are processes have, for rank 0 to compare: gather.

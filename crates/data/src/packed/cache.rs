@@ -21,6 +21,7 @@ use crate::block::Block;
 use crate::compression::open_packed;
 use crate::error::MEND_CACHE;
 use crate::files::explain;
+use crate::share::Follower;
 use crate::{Chunk, DataError, Position, ReadOptions, Schema};
 
 /// What lies where a cache of some text is wanted.
@@ -155,8 +156,11 @@ impl DataCache {
             decode(block, seal, example, chunk)
                 .map_err(|why| self.file.damaged(seal.place(), why))?;
         }
-        chunk.file = block.file;
-        file.place(first, block.lines, chunk);
+        chunk.begin(block);
+        // Lines are shared out where none is malformed; then each example has its place.
+        if block.wanted.is_none() {
+            file.place(first, block.lines, chunk);
+        }
         Ok(())
     }
 }
@@ -234,8 +238,13 @@ impl CacheReader {
         Ok(Self { cache, reader, at })
     }
 
-    /// Fills `block` with the next lines; false at the end of the last file.
-    pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+    /// Fills `block` with the next lines, and asks `follower` which of them are wanted; false at
+    /// the end of the last file.
+    pub(crate) fn next_block(
+        &mut self,
+        block: &mut Block,
+        follower: &mut Follower,
+    ) -> Result<bool, DataError> {
         let cache = Arc::clone(&self.cache);
         let file = loop {
             match cache.origin.files.get(self.at.file as usize) {
@@ -249,10 +258,10 @@ impl CacheReader {
         if before == examples {
             // Malformed lines are all that is left of the file.
             block.bytes.clear();
-            block.packed = None;
+            (block.packed, block.wanted) = (None, None);
         } else {
             let start = cache.starts[self.at.file as usize];
-            let read = self.reader.next_block(block)?;
+            let read = self.reader.next_block(block, follower)?;
             let after = before + u64::from(block.lines);
             if !read || block.first_line != start + before || after > examples {
                 let place = block.packed.map_or_else(String::new, |seal| seal.place());

@@ -1,5 +1,7 @@
 //! The bytes of a block as the columns of a chunk, checked before they are believed.
 
+use std::ops::Range;
+
 use stepwell_base::{Key, hash};
 
 use super::encode::Shape;
@@ -7,8 +9,8 @@ use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, Seal, TRUTH, sums_differ, u
 use crate::block::Block;
 use crate::{Chunk, Schema};
 
-/// Fills `chunk` with the examples of `block` from example `first` of the file on, or says what is
-/// wrong with it; the chunk is empty then.
+/// Fills `chunk` with the wanted examples of `block` from example `first` of the file on, or says
+/// what is wrong with it; the chunk is empty then.
 ///
 /// # Panics
 /// When `first` does not lie within the block that `seal` describes.
@@ -19,12 +21,19 @@ pub(crate) fn decode(
     chunk: &mut Chunk,
 ) -> Result<(), String> {
     chunk.clear();
-    (chunk.file, chunk.first_line) = (block.file, block.first_line);
+    chunk.begin(block);
+    if block.wanted.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(());
+    }
     let last = seal.first + u64::from(seal.examples);
     assert!((seal.first..last).contains(&first), "example {first} of a block up to {last}");
     let columns = Columns::split(&block.bytes, seal, &chunk.schema)?;
     columns.check(seal, &chunk.schema)?;
-    columns.fill((first - seal.first) as usize, chunk);
+    let skip = (first - seal.first) as usize;
+    let all = 0..seal.examples - skip as u32;
+    let wanted = block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all));
+    columns.reserve(wanted, skip, chunk);
+    wanted.iter().for_each(|lines| columns.append(lines, skip, chunk));
     Ok(())
 }
 
@@ -105,44 +114,71 @@ impl<'a> Columns<'a> {
         if start != keys { Err(format!("bags of {start} keys among {keys}")) } else { Ok(()) }
     }
 
-    /// Moves all but the first `skip` examples into `chunk`, which is empty.
-    fn fill(&self, skip: usize, chunk: &mut Chunk) {
+    /// Makes room in `chunk` for the examples at `wanted` behind the first `skip`, and no more.
+    fn reserve(&self, wanted: &[Range<u32>], skip: usize, chunk: &mut Chunk) {
         let Schema { dense, id_columns } = chunk.schema;
-        let examples = self.labels.len() - skip;
+        let examples = wanted.iter().map(|lines| lines.len()).sum();
+        let keys = wanted.iter().map(|lines| self.keys_of(&places(lines, skip), id_columns).len());
+        chunk.keys.reserve_exact(keys.sum());
         chunk.labels.reserve_exact(examples);
-        chunk.labels.extend(self.labels[skip..].iter().map(|label| f32::from(*label)));
-        put(&mut chunk.dense, &self.dense[skip * dense * 4..], f32::from_le_bytes);
-        let before = match self.bag_ends {
-            None => skip * id_columns,
-            Some(_) if skip * id_columns == 0 => 0,
-            Some(ends) => u32_at(ends, (skip * id_columns - 1) * 4) as usize,
+        chunk.lines.reserve_exact(examples);
+        chunk.dense.reserve_exact(examples * dense);
+        chunk.bag_ends.reserve_exact(examples * id_columns);
+        chunk.truth.reserve_exact(if self.truth.is_empty() { 0 } else { examples });
+    }
+
+    /// Appends the examples at `lines` behind the first `skip` to `chunk`, which has room for them.
+    fn append(&self, lines: &Range<u32>, skip: usize, chunk: &mut Chunk) {
+        let Schema { dense, id_columns } = chunk.schema;
+        let examples = places(lines, skip);
+        let of = |column: &'a [u8], lanes: usize| {
+            &column[examples.start * lanes * 4..examples.end * lanes * 4]
         };
-        put(&mut chunk.keys, &self.keys[before * 8..], |key| Key(u64::from_le_bytes(key)));
-        let before = before as u32;
+        chunk.labels.extend(self.labels[examples.clone()].iter().map(|label| f32::from(*label)));
+        put(&mut chunk.dense, of(self.dense, dense), f32::from_le_bytes);
+        let keys = self.keys_of(&examples, id_columns);
+        // A block has fewer than 2^32 bytes, so its keys count in 32 bits.
+        let (before, there) = (keys.start as u32, chunk.keys.len() as u32);
         match self.bag_ends {
-            None => {
-                chunk.bag_ends.reserve_exact(examples * id_columns);
-                // A block has fewer than 2^32 bytes, so its keys count in 32 bits.
-                chunk.bag_ends.extend(1..=(examples * id_columns) as u32);
-            }
-            Some(ends) => put(&mut chunk.bag_ends, &ends[skip * id_columns * 4..], |end| {
-                u32::from_le_bytes(end) - before
+            None => chunk.bag_ends.extend(there + 1..=there + keys.len() as u32),
+            Some(ends) => put(&mut chunk.bag_ends, of(ends, id_columns), |end| {
+                u32::from_le_bytes(end) - before + there
             }),
         }
-        let truth = if self.truth.is_empty() { self.truth } else { &self.truth[skip * 4..] };
-        put(&mut chunk.truth, truth, f32::from_le_bytes);
-        chunk.lines.reserve_exact(examples);
-        chunk.lines.extend(0..examples as u32);
+        let keys = &self.keys[keys.start * 8..keys.end * 8];
+        put(&mut chunk.keys, keys, |key| Key(u64::from_le_bytes(key)));
+        if !self.truth.is_empty() {
+            put(&mut chunk.truth, of(self.truth, 1), f32::from_le_bytes);
+        }
+        chunk.lines.extend(lines.clone());
     }
+
+    /// Where the keys of `examples` are.
+    fn keys_of(&self, examples: &Range<usize>, id_columns: usize) -> Range<usize> {
+        self.keys_before(examples.start, id_columns)..self.keys_before(examples.end, id_columns)
+    }
+
+    /// Keys of the examples before number `example`.
+    fn keys_before(&self, example: usize, id_columns: usize) -> usize {
+        match self.bag_ends {
+            None => example * id_columns,
+            Some(_) if example * id_columns == 0 => 0,
+            Some(ends) => u32_at(ends, (example * id_columns - 1) * 4) as usize,
+        }
+    }
+}
+
+/// Where lines are in the columns of a block whose first `skip` examples lie behind.
+fn places(lines: &Range<u32>, skip: usize) -> Range<usize> {
+    lines.start as usize + skip..lines.end as usize + skip
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word))
 }
 
-/// Fills an empty column, whose length is known before, so that it is one copy.
+/// Appends to a column that has room for it, so that it is one copy.
 fn put<T, const N: usize>(column: &mut Vec<T>, bytes: &[u8], decode: impl Fn([u8; N]) -> T) {
     let (items, _) = bytes.as_chunks::<N>();
-    column.reserve_exact(items.len());
     column.extend(items.iter().map(|item| decode(*item)));
 }

@@ -3,6 +3,7 @@
 use super::PackedFile;
 use super::file::Table;
 use crate::block::Block;
+use crate::share::Follower;
 use crate::{DataError, ReadOptions};
 
 /// Reads the blocks of one file.
@@ -37,18 +38,26 @@ impl PackedReader {
         Ok(Self { file, index, table, next, behind })
     }
 
-    /// Fills `block` with the next examples; false at the end.
-    pub(crate) fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
+    /// Fills `block` with the next examples, and reads them where `follower` wants one; false at
+    /// the end.
+    pub(crate) fn next_block(
+        &mut self,
+        block: &mut Block,
+        follower: &mut Follower,
+    ) -> Result<bool, DataError> {
         block.bytes.clear();
         if self.next == self.table.blocks() {
             return Ok(false);
         }
         let seal = self.table.seal(self.next);
-        self.file.read(seal.offset, u64::from(seal.bytes), &mut block.bytes)?;
         let end = seal.first + u64::from(seal.examples);
         (block.file, block.first_line) = (self.index, self.behind);
         // What is left of a block is no more than its examples.
         (block.lines, block.packed) = ((end - self.behind) as u32, Some(seal));
+        block.wanted = follower.take(block.lines);
+        if block.wanted.as_ref().is_none_or(|wanted| !wanted.is_empty()) {
+            self.file.read(seal.offset, u64::from(seal.bytes), &mut block.bytes)?;
+        }
         self.next += 1;
         self.behind = end;
         Ok(true)

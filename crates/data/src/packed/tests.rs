@@ -43,7 +43,8 @@ fn seal_of(bytes: &[u8], examples: u32) -> Seal {
 
 fn decoded(bytes: Vec<u8>, examples: u32) -> Result<Chunk, String> {
     let (seal, mut decoded) = (seal_of(&bytes, examples), Chunk::new(TINY));
-    let outcome = decode(&Block { bytes, ..Block::default() }, &seal, 0, &mut decoded);
+    let block = Block { bytes, lines: examples, ..Block::default() };
+    let outcome = decode(&block, &seal, 0, &mut decoded);
     assert!(outcome.is_ok() || decoded.is_empty());
     outcome.map(|()| decoded)
 }

@@ -17,7 +17,8 @@ use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 use stepwell_base::stop::StopRequest;
 
 use super::Sources;
-use crate::{Block, Chunk, DataError, Decoder, Input, Pass, ReadOptions, Skips, Source};
+use crate::share::Follower;
+use crate::{Block, Chunk, DataError, Decoder, Input, Pass, ReadOptions, Share, Skips, Source};
 
 /// Blocks that are parsed at once at most; more are not read in the time that parsing one takes.
 const LANES_MAX: usize = 8;
@@ -29,7 +30,8 @@ impl Sources {
         self.evaluation((), 0).filter(|pass| !matches!(*pass.input, Input::Stream(_)))
     }
 
-    /// Reads all of `pass` and counts its examples, each of whose chunks somebody has to `accept`.
+    /// Reads what is wanted of `pass`, each of whose chunks somebody has to `accept`, and counts
+    /// the examples of all of it.
     ///
     /// # Errors
     /// Those of the evaluation, were it now, and [`DataError::Stopped`].
@@ -48,12 +50,13 @@ impl Sources {
         let lanes = if pool.is_some() { threads } else { 1 };
         let mut lanes: Vec<_> = (0..lanes).map(|_| lane()).collect();
         let mut skips = Skips::new(self.options.skip_max);
+        let mut follower = Follower::new(pass.share.clone());
         let mut examples = 0;
         loop {
             if stop.is_made() {
                 return Err(DataError::Stopped.into());
             }
-            let (filled, end) = fill(&mut source, &mut lanes);
+            let (filled, end) = fill(&mut source, &mut follower, &mut lanes);
             let read = &mut lanes[..filled];
             let parse = |(block, chunk): &mut (Block, Chunk)| decoder.decode(block, chunk).err();
             let damage: Vec<Option<DataError>> = match &pool {
@@ -67,7 +70,8 @@ impl Sources {
                 examples += chunk.len() as u64;
             }
             if let Some(outcome) = end {
-                return Ok(outcome.map(|()| examples)?);
+                outcome?;
+                return Ok(pass.share.as_ref().map_or(examples, Share::examples));
             }
         }
     }
@@ -83,10 +87,11 @@ fn pool(threads: usize) -> Option<ThreadPool> {
 /// Reads a block into each lane: how many were, and the outcome where there is no further one.
 fn fill(
     source: &mut Source,
+    follower: &mut Follower,
     lanes: &mut [(Block, Chunk)],
 ) -> (usize, Option<Result<(), DataError>>) {
     for (filled, (block, _)) in lanes.iter_mut().enumerate() {
-        match source.next_block(block) {
+        match source.next_block_of(block, follower) {
             Ok(true) => {}
             Ok(false) => return (filled, Some(Ok(()))),
             // What lies before it comes first.

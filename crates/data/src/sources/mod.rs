@@ -11,6 +11,7 @@
 
 mod cache;
 mod check;
+mod share;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 
 use self::cache::{Found, Wanted};
+use self::share::Shared;
 use crate::{
     Block, CacheWriter, Chunk, DataError, Decoder, Input, Pass, Passes, Position, ReadOptions,
     Schema, Source, SynthOptions, empty_note, lines_of_each_until, repeated_note, resolve,
@@ -78,6 +80,10 @@ pub struct Sources {
     pub boundary: Option<Position>,
     /// Lines of an epoch, where they were counted.
     pub examples: Option<u64>,
+    /// Lines of each file of `input`, where they were counted.
+    lines: Option<Vec<u64>>,
+    /// The share of passes that is wanted, where others have the rest.
+    shared: Option<Shared>,
     /// The cache that is made of `input`, where one is.
     wanted: Option<Wanted>,
     /// What to say of empty files and repeated ones, and of a cache that is not used.
@@ -109,7 +115,7 @@ impl Sources {
         cache::check_apart(eval_files)?;
         let Found { cache, mut wanted, note } = cache::find(&options, input.files(), eval_files)?;
         notes.extend(note);
-        let (mut boundary, mut examples) = (None, None);
+        let (mut boundary, mut examples, mut counted) = (None, None, None);
         if eval_input.is_none() && options.eval_fraction > 0.0 {
             let lines = match &cache {
                 Some(cache) => cache.lines_of_each(),
@@ -117,7 +123,7 @@ impl Sources {
             };
             let total: u64 = lines.iter().sum();
             boundary = Some(place_of(train_part(options.eval_fraction, total), &lines));
-            examples = Some(total);
+            (examples, counted) = (Some(total), Some(lines));
         }
         if let Some(wanted) = &mut wanted {
             wanted.blocks = CacheWriter::blocks_max(input.files(), examples, options.schema);
@@ -133,7 +139,9 @@ impl Sources {
             None => input,
         };
         let input = Arc::new(input);
-        Ok(Self { options, input, eval_input, boundary, examples, wanted, notes })
+        let lines = counted;
+        let shared = None;
+        Ok(Self { options, input, eval_input, boundary, examples, lines, shared, wanted, notes })
     }
 
     /// Makes no cache: another process makes it of the same data.
@@ -172,13 +180,21 @@ impl Sources {
         // Epochs behind the one that makes the cache read it.
         let made = self.wanted.is_some().then(|| from.epoch_made());
         let own_tail = self.eval_input.is_none();
+        let shared = self.shared.clone();
         Box::new((from.epoch..self.options.epochs).flat_map(move |epoch| {
             let start = if epoch == from.epoch { from.place } else { Position::default() };
             let (purpose, input) = (train.clone(), Arc::clone(&input));
             let cached = made.is_some_and(|made| epoch > made);
-            let train = Pass { purpose, epoch, input, start, end, cached };
-            let cached = cached && own_tail;
-            let evaluation = evaluation.clone().map(|pass| Pass { epoch, cached, ..pass });
+            // Whoever makes the cache has to see all that it is made of.
+            let makes = made == Some(epoch);
+            let shared = shared.as_ref().filter(|_| !makes);
+            let share = shared.and_then(|shared| shared.of(&shared.input, (start, end)));
+            let train = Pass { purpose, epoch, input, start, end, cached, share };
+            let (cached, makes) = (cached && own_tail, makes && own_tail);
+            let evaluation = evaluation.clone().map(|pass| {
+                let share = pass.share.filter(|_| !makes);
+                Pass { epoch, cached, share, ..pass }
+            });
             std::iter::once(train).chain(evaluation)
         }))
     }
@@ -190,14 +206,19 @@ impl Sources {
             (None, Some(boundary)) => (&self.input, boundary),
             (None, None) => return None,
         };
+        let share = self.shared.as_ref().and_then(|shared| {
+            let other = self.eval_input.is_some();
+            let lines = if other { &shared.eval_input } else { &shared.input };
+            shared.of(lines, (start, None))
+        });
         let input = Arc::clone(input);
-        Some(Pass { purpose, epoch, input, start, end: None, cached: false })
+        Some(Pass { purpose, epoch, input, start, end: None, cached: false, share })
     }
 
     /// All of the data.
     pub fn whole<P>(&self, purpose: P) -> Pass<P> {
         let (input, start) = (Arc::clone(&self.input), Position::default());
-        Pass { purpose, epoch: 0, input, start, end: None, cached: false }
+        Pass { purpose, epoch: 0, input, start, end: None, cached: false, share: None }
     }
 }
 

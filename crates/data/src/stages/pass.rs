@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Chunk, DataError, Input, Position};
+use crate::{Chunk, DataError, Input, Position, Share};
 
 /// One reading of a part of the data.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Pass<P> {
     /// Whether a cache is read in the place of `input`, which a pass before this one makes if it
     /// can.
     pub cached: bool,
+    /// The share of it that is wanted; none where all is.
+    pub share: Option<Share>,
 }
 
 /// The parts to be read, one after the other.
@@ -30,7 +32,7 @@ pub type Passes<P> = Box<dyn Iterator<Item = Pass<P>> + Send>;
 pub enum Parsed<P> {
     /// What follows is of this pass.
     Begin(Arc<Pass<P>>),
-    /// Examples of a block; the last one of a pass may reach beyond its end.
+    /// Examples of a block that are wanted; the last one of a pass may reach beyond its end.
     Chunk(Box<Chunk>),
     /// Nothing more is of this pass.
     End(Arc<Pass<P>>),

@@ -8,6 +8,7 @@ use stepwell_base::stage::{Progress, Stage};
 use super::ordered::Ordered;
 use super::pass::{Parsed, Pass, Passes};
 use super::record::Cached;
+use crate::share::Follower;
 use crate::{Block, DataError, Decoder, Position, ReadOptions, Source};
 
 /// A block to be parsed.
@@ -28,6 +29,7 @@ enum Outgoing<P> {
 struct Open<P> {
     pass: Arc<Pass<P>>,
     source: Source,
+    follower: Follower,
     decoder: Decoder,
 }
 
@@ -121,7 +123,8 @@ impl<P> ReadStage<P> {
         let options = ReadOptions { start: pass.start, ..self.options };
         let source = Source::open(&pass.input, &options)?;
         let decoder = Decoder::new(&pass.input, options.schema);
-        Ok(Open { pass: Arc::clone(pass), source, decoder })
+        let follower = Follower::new(pass.share.clone());
+        Ok(Open { pass: Arc::clone(pass), source, follower, decoder })
     }
 }
 
@@ -129,7 +132,7 @@ impl<P> Open<P> {
     /// The next block that begins before the end of the pass.
     fn next_block(&mut self) -> Result<Option<Block>, DataError> {
         let mut block = Block::default();
-        if !self.source.next_block(&mut block)? {
+        if !self.source.next_block_of(&mut block, &mut self.follower)? {
             return Ok(None);
         }
         let start = Position { file: block.file, line: block.first_line };

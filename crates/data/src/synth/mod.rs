@@ -35,7 +35,7 @@ pub use options::{INTERACTIONS_MAX, SynthOptions};
 pub use zipf::Zipf;
 
 use crate::log1p::Log1p;
-use crate::{Chunk, DataError, Schema};
+use crate::{Block, Chunk, DataError, Schema};
 use model::{Example, MISSING, Model};
 use options::ID_COLUMNS;
 
@@ -79,14 +79,24 @@ impl Synth {
     pub fn fill(&self, first: u64, examples: usize, chunk: &mut Chunk) {
         assert_eq!(chunk.schema, self.schema(), "the stream has its own schema");
         assert!(examples < u32::MAX as usize / ID_COLUMNS, "{examples} examples in a chunk");
+        let lines = examples as u32;
+        self.fill_wanted(&Block { first_line: first, lines, ..Block::default() }, chunk);
+    }
+
+    /// Fills `chunk` with the wanted examples of `block`.
+    pub(crate) fn fill_wanted(&self, block: &Block, chunk: &mut Chunk) {
         chunk.clear();
-        (chunk.file, chunk.first_line) = (0, first);
+        chunk.begin(block);
+        let all = 0..block.lines;
+        let wanted = block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all));
+        let examples = wanted.iter().map(|lines| lines.len()).sum();
         reserve(chunk, examples);
         let log1p = Log1p::new();
-        for index in first..first + examples as u64 {
-            push(chunk, &self.model.example(index), &self.namespaces, log1p);
+        for line in wanted.iter().cloned().flatten() {
+            let example = self.model.example(block.first_line + u64::from(line));
+            push(chunk, &example, &self.namespaces, log1p);
+            chunk.lines.push(line);
         }
-        chunk.lines.extend(0..examples as u32);
         chunk.bag_ends.extend(1..=(examples * ID_COLUMNS) as u32);
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn rows_of(chunk: &Chunk) -> Vec<Row> {
         let dense = chunk.dense_of(example).iter().map(|x| x.to_bits()).collect();
         let bag = |column| chunk.bag(example, column).iter().map(|key| key.0).collect();
         let bags = (0..chunk.schema.id_columns).map(bag).collect();
-        (chunk.position_after(example), chunk.labels[example].to_bits(), dense, bags)
+        (chunk.position_after(chunk.lines[example]), chunk.labels[example].to_bits(), dense, bags)
     };
     (0..chunk.len()).map(row).collect()
 }

@@ -19,6 +19,8 @@ mod passes;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod shares;
+#[cfg(test)]
 mod sources;
 #[cfg(test)]
 mod stages;

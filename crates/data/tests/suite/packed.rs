@@ -120,8 +120,16 @@ fn a_file_of_no_examples_is_a_file() {
 }
 
 fn packed_text(path: &Path, text: &[PathBuf], options: &ReadOptions) -> u64 {
+    pack_text(path, text, (options, &PackedOptions::new(options.schema)))
+}
+
+pub(crate) fn pack_text(
+    path: &Path,
+    text: &[PathBuf],
+    (options, packed): (&ReadOptions, &PackedOptions),
+) -> u64 {
     let mut reader = Reader::open(Input::Files(text.to_vec()), options).unwrap();
-    let mut writer = PackedWriter::new(path, &PackedOptions::new(options.schema)).unwrap();
+    let mut writer = PackedWriter::new(path, packed).unwrap();
     let mut chunk = reader.chunk();
     while reader.next_chunk(&mut chunk).unwrap() {
         writer.add(&chunk).unwrap();

@@ -20,6 +20,7 @@ fn parse_plainly(text: &[u8], schema: Schema) -> Chunk {
             }
             None => chunk.malformed.push(offset),
         }
+        chunk.line_count += 1;
     }
     chunk
 }

@@ -19,7 +19,7 @@ use crate::common::*;
 const COUNT: usize = 50_000;
 
 /// The purpose of each pass and its rows.
-type Found = Vec<(char, Vec<Row>)>;
+pub(crate) type Found = Vec<(char, Vec<Row>)>;
 
 /// Takes what was read.
 struct Take {
@@ -68,6 +68,16 @@ impl Stage for Take {
 
 /// What stages find, what became of the cache, and why some failed.
 fn run(passes: Vec<Pass<char>>, cache: Option<CacheMaking>) -> (Found, Vec<String>, Vec<String>) {
+    // Blocks of a cache are as long.
+    run_with(passes, cache, ReadOptions { block_bytes: BLOCK_BYTES / 4, ..ReadOptions::new(TINY) })
+}
+
+/// The same, read as `options` say.
+pub(crate) fn run_with(
+    passes: Vec<Pass<char>>,
+    cache: Option<CacheMaking>,
+    options: ReadOptions,
+) -> (Found, Vec<String>, Vec<String>) {
     let events = Events::new();
     let (found, fates) = (Arc::new(Mutex::new(Found::new())), Arc::new(Mutex::new(Vec::new())));
     let told = Arc::clone(&fates);
@@ -75,8 +85,6 @@ fn run(passes: Vec<Pass<char>>, cache: Option<CacheMaking>) -> (Found, Vec<Strin
         let tell = move |fate: CacheFate<'_>| told.lock().unwrap().push(format!("{fate:?}"));
         (making, Box::new(tell) as Box<_>)
     });
-    // Blocks of a cache are as long.
-    let options = ReadOptions { block_bytes: BLOCK_BYTES / 4, ..ReadOptions::new(TINY) };
     let Reading { read, parse, parsed, recorder } =
         stages(Box::new(passes.into_iter()), options, 3, cache, &events);
     let take = Take { parsed, recorder, pass: None, found: Arc::clone(&found) };
@@ -95,7 +103,7 @@ fn pass(purpose: char, input: &Arc<Input>, lines: (u64, Option<u64>)) -> Pass<ch
     let place = |line| Position { file: 0, line };
     let (input, (start, end)) = (Arc::clone(input), lines);
     let (start, end) = (place(start), end.map(place));
-    Pass { purpose, epoch: 0, input, start, end, cached: false }
+    Pass { purpose, epoch: 0, input, start, end, cached: false, share: None }
 }
 
 fn text(folder: &Path, count: usize) -> (Arc<Input>, Vec<Row>) {

@@ -5,7 +5,8 @@
 //! for the slowest one to read, and nothing else.
 //!
 //! Rank 0 also says with what it asks that a checkpoint comes before a batch, where that is due by
-//! the clock: all ranks hear it at the same place.
+//! the clock: all ranks hear it at the same place. A rank whose part of a mini-batch is malformed
+//! says that in the place of what it would ask: all end before this mini-batch, as one rank would.
 //!
 //! Bounds: [`ASKS`] mini-batches wait for what other ranks ask; one batch is being made of them.
 
@@ -15,12 +16,14 @@ use std::sync::Arc;
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
+use stepwell_data::DataError;
 use stepwell_engine::{Grouper, TableSpec, put_ask, unite};
 use stepwell_fabric::collective::{AllToAll, Collective as _};
-use stepwell_fabric::{Fabric, Message};
+use stepwell_fabric::{Error as FabricError, Fabric, Message, Reader};
 
 use super::Counters;
-use crate::batch::{Item, MiniBatch, Shared};
+use super::word::Word;
+use crate::batch::{Item, Mark, MiniBatch, Shared};
 use crate::{Error, Result, talk};
 
 /// Mini-batches that wait for what other ranks ask: their messages never fill an inbox.
@@ -42,10 +45,19 @@ pub(super) struct AskStage {
     whole: Vec<MiniBatch>,
     /// What comes after the batch at hand.
     next: Option<Item>,
+    /// Why no rank goes further than the batch at hand.
+    failed: Option<Failed>,
     outgoing: Option<Item>,
-    input_closed: bool,
+    /// Nothing more is taken.
+    over: bool,
     input: Receiver<Item>,
     output: Sender<Item>,
+}
+
+/// Why the run ends here, and whether it keeps what was trained before.
+struct Failed {
+    error: Box<Error>,
+    keeps: bool,
 }
 
 /// Counts the time from one checkpoint to the next.
@@ -91,8 +103,9 @@ impl AskStage {
             asked: VecDeque::new(),
             whole: Vec::new(),
             next: None,
+            failed: None,
             outgoing: None,
-            input_closed: false,
+            over: false,
             input,
             output,
         }
@@ -104,28 +117,58 @@ impl AskStage {
     }
 
     /// Takes the next item, and makes one of the batch at hand where that is whole.
-    fn turn(&mut self) -> bool {
+    fn turn(&mut self) -> Result<bool> {
         if !self.is_at_rest() || self.outgoing.is_some() {
-            return false;
+            return Ok(false);
         }
         if std::mem::take(&mut self.keeps) {
             self.outgoing = Some(Item::Checkpoint);
-            return true;
+            return Ok(true);
         }
         if !self.whole.is_empty() {
             self.outgoing = Some(Item::Batch(std::mem::take(&mut self.whole)));
-            return true;
+            return Ok(true);
+        }
+        if let Some(failed) = &mut self.failed {
+            if std::mem::take(&mut failed.keeps) {
+                self.outgoing = Some(Item::Checkpoint);
+                return Ok(true);
+            }
+            let Some(Failed { error, keeps }) = self.failed.take() else { return Ok(false) };
+            self.outgoing = Some(Item::Mark(Mark::Failed { error, keeps }));
+            self.over = true;
+            return Ok(true);
+        }
+        if self.over {
+            return Ok(false);
         }
         match self.next.take() {
             Some(Item::Batch(batch)) => self.fresh = batch.into(),
+            Some(Item::Mark(Mark::Failed { error, keeps })) => self.fail(error, keeps)?,
             Some(other) => self.outgoing = Some(other),
             None => match self.input.try_recv() {
                 Received::Item(item) => self.next = Some(item),
-                Received::Empty => return false,
-                Received::Closed => return !std::mem::replace(&mut self.input_closed, true),
+                Received::Empty => return Ok(false),
+                Received::Closed => self.over = true,
             },
         }
-        true
+        Ok(true)
+    }
+
+    /// The data goes no further here. What is malformed nobody else need have seen: it is said in
+    /// the place of what would be asked. Data that cannot be read is this rank's own trouble.
+    fn fail(&mut self, error: Box<Error>, keeps: bool) -> Result<()> {
+        let of_all = matches!(*error, Error::Data(DataError::Malformed { .. }));
+        if of_all {
+            let word = Word::Fails { keeps, why: error.to_string() };
+            for rank in (0..self.fabric.size()).filter(|rank| *rank != self.fabric.rank()) {
+                let mut message = self.fabric.message();
+                word.put(&mut message);
+                self.fabric.send(rank, talk::ASK, message)?;
+            }
+        }
+        self.failed = Some(Failed { error, keeps: keeps && of_all });
+        Ok(())
     }
 
     /// Asks for what is fresh, as far as may wait.
@@ -151,7 +194,8 @@ impl AskStage {
         mini.parts.resize_with(parts.len(), Default::default);
         routes.resize_with(parts.len(), Default::default);
         let mut messages: Vec<_> = (0..ranks).map(|_| self.fabric.message()).collect();
-        messages.iter_mut().for_each(|message| message.put(&[u64::from(keeps)]));
+        let word = Word::Asks { after_checkpoint: keeps };
+        messages.iter_mut().for_each(|message| word.put(message));
         for ((table, part), routes) in self.tables.iter().zip(parts).zip(routes) {
             routes.find(table, &part.request, ranks);
             for (owner, message) in messages.iter_mut().enumerate() {
@@ -171,9 +215,12 @@ impl AskStage {
             && let Some((mut mini, _)) = self.asked.pop_front()
         {
             let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
-            for (rank, reader) in readers.iter_mut().enumerate() {
-                let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
-                self.keeps |= reader.take_exactly::<u64>(1).map_err(wrong)? == [1];
+            if !self.hear(&mut readers)? {
+                // What all trained before goes its way, and nothing that comes behind it.
+                self.fresh.clear();
+                self.asked.clear();
+                self.next = None;
+                return Ok(true);
             }
             unite(&mut self.grouper, &self.tables, readers, &mut mini.parts)?;
             messages.into_iter().for_each(|message| self.fabric.keep(message));
@@ -181,6 +228,26 @@ impl AskStage {
             any = true;
         }
         Ok(any)
+    }
+}
+
+impl AskStage {
+    /// Hears what all have for the next mini-batch: whether all ask.
+    fn hear(&mut self, readers: &mut [Reader<'_>]) -> Result<bool> {
+        let mut keeps_before = false;
+        for (rank, reader) in readers.iter_mut().enumerate() {
+            let wrong = |why| FabricError::malformed(rank, why);
+            match Word::read(reader).map_err(wrong)? {
+                Word::Asks { after_checkpoint } => keeps_before |= after_checkpoint,
+                Word::Fails { keeps, why } => {
+                    let error = Box::new(FabricError::Failed { rank, why }.into());
+                    self.failed = Some(Failed { error, keeps });
+                    return Ok(false);
+                }
+            }
+        }
+        self.keeps |= keeps_before;
+        Ok(true)
     }
 }
 
@@ -196,7 +263,7 @@ impl Stage for AskStage {
         self.fabric.check()?;
         let mut any = self.unite()?;
         any |= self.ask()?;
-        any |= self.turn();
+        any |= self.turn()?;
         if let Some(item) = self.outgoing.take() {
             match self.output.try_send(item) {
                 Ok(()) => any = true,
@@ -204,8 +271,8 @@ impl Stage for AskStage {
                 Err(Refused::Closed(_)) => return Ok(Progress::Done),
             }
         }
-        let over = self.input_closed && self.is_at_rest() && self.whole.is_empty();
-        if over && self.next.is_none() && self.outgoing.is_none() {
+        let rests = self.is_at_rest() && self.whole.is_empty() && self.failed.is_none();
+        if self.over && rests && self.outgoing.is_none() {
             return Ok(Progress::Done);
         }
         Ok(if any { Progress::Progressed } else { Progress::Blocked })

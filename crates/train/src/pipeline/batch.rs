@@ -8,18 +8,17 @@
 //! them says why the run ends there.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
-use stepwell_base::Key;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::{Chunk, DataError, Ordered, Position, Recorder, Recording, Skips};
-use stepwell_engine::{Blocks, Cargo as _, Grouper, Part, Purpose, Spares};
+use stepwell_data::{Chunk, DataError, Ordered, Recorder, Recording, Skips};
+use stepwell_engine::{Blocks, Grouper, Part, Purpose, Spares};
 
+use super::fill::{append, examples_at, keep_own, lines_within};
 use super::{Counters, Pass};
 use crate::batch::{Examples, Item, Mark, MiniBatch, RunPosition};
-use crate::features::{Features, Gathered, TableInput, append_example};
+use crate::features::{Features, Gathered, TableInput};
 use crate::{Error, Result};
 
 type Parsed = stepwell_data::Parsed<Purpose>;
@@ -56,6 +55,10 @@ pub(super) struct BatchStage {
     chunk: Option<(Box<Chunk>, usize)>,
     /// The mini-batch being filled.
     mini: Option<MiniBatch>,
+    /// Examples that it has, those of other ranks among them.
+    filled: usize,
+    /// Lines of a shared pass that lie behind.
+    behind: u64,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
     /// Ids of the mini-batch being filled, by table: the grouped form takes their place.
@@ -98,6 +101,8 @@ impl BatchStage {
             pass: None,
             chunk: None,
             mini: None,
+            filled: 0,
+            behind: 0,
             batch: Vec::new(),
             grouper: Grouper::default(),
             gathered,
@@ -115,10 +120,7 @@ impl BatchStage {
     /// Cuts what is there.
     fn cut_more(&mut self) -> Result<Progress> {
         if let Some((chunk, next)) = self.chunk.take() {
-            let next = self.fill(&chunk, next)?;
-            if next < chunk.len() {
-                self.chunk = Some((chunk, next));
-            }
+            self.chunk = self.fill(&chunk, next)?.map(|next| (chunk, next));
             return Ok(Progress::Progressed);
         }
         // Whatever trains has all that was cut, and need not wait for the disk.
@@ -143,15 +145,13 @@ impl BatchStage {
         (self.chunk, self.mini, self.recorder) = (None, None, None);
         self.over = true;
         self.close_batch();
-        // What is wrong with the data itself all ranks find at the same place; who cannot read it
-        // may be alone, and nobody would put the other parts of a checkpoint there.
-        let of_all = matches!(error, Error::Data(DataError::Malformed { .. }));
-        let keeps = self.cut.checkpoint_at_end && (of_all || self.cut.rank.is_none());
-        // In order with the mini-batches: the planner may end before the mark is seen.
-        if keeps && self.position.step > self.begun {
+        let keeps = self.cut.checkpoint_at_end && self.position.step > self.begun;
+        // In order with the mini-batches: the planner may end before the mark is seen. Where there
+        // are other ranks, what follows has to be theirs, too.
+        if keeps && self.cut.rank.is_none() {
             self.outgoing.push_back(Item::Checkpoint);
         }
-        self.outgoing.push_back(Item::Mark(Mark::Failed(Box::new(error))));
+        self.outgoing.push_back(Item::Mark(Mark::Failed { error: Box::new(error), keeps }));
     }
 
     fn take(&mut self, parsed: Parsed) -> Result<()> {
@@ -165,6 +165,7 @@ impl BatchStage {
                     (self.position.file, self.position.line) = (pass.start.file, pass.start.line);
                     self.position.skipped = skipped;
                 }
+                self.behind = 0;
                 self.pass = Some(pass);
             }
             Parsed::Chunk(mut chunk) => {
@@ -197,29 +198,48 @@ impl BatchStage {
         Ok(())
     }
 
-    /// Moves examples of the chunk at hand into the mini-batch at hand.
-    fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<usize> {
-        let Some(pass) = self.pass.clone() else { return Ok(chunk.len()) };
-        let end = lines_within(chunk, &chunk.lines, pass.end);
-        if next >= end {
-            return Ok(chunk.len());
+    /// Moves examples of the chunk at hand into the mini-batch at hand, from place `next` of it on;
+    /// says where what is left begins. Places count lines where the pass is shared, since other
+    /// ranks have some of the examples, and else examples.
+    fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<Option<usize>> {
+        let Some(pass) = self.pass.clone() else { return Ok(None) };
+        let end = match &pass.share {
+            Some(share) => (share.examples() - self.behind).min(chunk.line_count.into()) as usize,
+            None => lines_within(chunk, &chunk.lines, pass.end),
+        };
+        if next < end {
+            let mut mini = self.mini.take().unwrap_or_else(|| self.empty_mini(pass.purpose));
+            let take = (self.cut.mini_batch - self.filled).min(end - next);
+            let places = next..next + take;
+            let examples = match &pass.share {
+                Some(_) => examples_at(chunk, &places),
+                None => places.clone(),
+            };
+            append(&mut mini, &mut self.gathered, chunk, examples, &self.cut.tables);
+            self.filled += take;
+            self.mini = Some(mini);
+            if pass.purpose == Purpose::Train {
+                self.move_to(chunk, places.end - 1, pass.share.is_some());
+            }
+            if self.filled == self.cut.mini_batch {
+                self.close_mini()?;
+            }
+            if places.end < end {
+                return Ok(Some(places.end));
+            }
         }
-        let mut mini = self.mini.take().unwrap_or_else(|| self.empty_mini(pass.purpose));
-        let take = (self.cut.mini_batch - mini.cargo.examples()).min(end - next);
-        let examples = next..next + take;
-        append(&mut mini, &mut self.gathered, chunk, examples, &self.cut.tables);
-        if pass.purpose == Purpose::Train {
-            let after = chunk.position_after(next + take - 1);
-            (self.position.file, self.position.line) = (after.file, after.line);
-            let before = chunk.malformed_before(next + take - 1);
-            self.position.skipped = self.skipped_before_chunk + before as u64;
-        }
-        let full = mini.cargo.examples() == self.cut.mini_batch;
-        self.mini = Some(mini);
-        if full {
-            self.close_mini()?;
-        }
-        Ok(next + take)
+        self.behind += end as u64;
+        Ok(None)
+    }
+
+    /// Training goes on behind `last`, a line of the chunk where the pass is shared, or an example.
+    fn move_to(&mut self, chunk: &Chunk, last: usize, shared: bool) {
+        let line = if shared { last as u32 } else { chunk.lines[last] };
+        let after = chunk.position_after(line);
+        (self.position.file, self.position.line) = (after.file, after.line);
+        // No line of a shared pass is malformed.
+        let before = chunk.malformed_before(line);
+        self.position.skipped = self.skipped_before_chunk + before as u64;
     }
 
     fn empty_mini(&mut self, purpose: Purpose) -> MiniBatch {
@@ -237,9 +257,10 @@ impl BatchStage {
 
     fn close_mini(&mut self) -> Result<()> {
         let Some(mut mini) = self.mini.take() else { return Ok(()) };
+        let examples = std::mem::take(&mut self.filled);
         if let Some((rank, ranks)) = self.cut.rank {
-            let blocks = Blocks::new(mini.cargo.examples(), self.cut.blocks).of_rank(rank, ranks);
-            keep_own(&mut mini, &mut self.gathered, blocks);
+            let blocks = Blocks::new(examples, self.cut.blocks).of_rank(rank, ranks);
+            keep_own(&mut mini, &mut self.gathered, (examples, blocks));
         }
         for ((part, gathered), table) in
             mini.parts.iter_mut().zip(&mut self.gathered).zip(&self.cut.tables)
@@ -279,6 +300,13 @@ impl BatchStage {
     }
 
     fn end_pass(&mut self, pass: &Pass) -> Result<()> {
+        if let Some(share) = pass.share.as_ref().filter(|share| self.behind < share.examples()) {
+            let (counted, found) = (share.examples(), self.behind);
+            return Err(Error::Data(DataError::Options(format!(
+                "the data has {found} lines where {counted} were counted: it changed meanwhile; \
+                 go on when nothing writes to it"
+            ))));
+        }
         self.close_mini()?;
         self.close_batch();
         if pass.purpose == Purpose::Evaluate {
@@ -291,84 +319,6 @@ impl BatchStage {
         }
         Ok(())
     }
-}
-
-/// How many of `lines` of `chunk`, which ascend, lie before `end`.
-fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Position>) -> usize {
-    let Some(end) = end else { return lines.len() };
-    if chunk.file != end.file {
-        return if chunk.file < end.file { lines.len() } else { 0 };
-    }
-    lines.partition_point(|line| chunk.first_line + u64::from(*line) < end.line)
-}
-
-fn append(
-    mini: &mut MiniBatch,
-    gathered: &mut [Gathered],
-    chunk: &Chunk,
-    examples: Range<usize>,
-    tables: &[TableInput],
-) {
-    let (dense, cargo) = (chunk.schema.dense, &mut mini.cargo);
-    cargo.labels.extend_from_slice(&chunk.labels[examples.clone()]);
-    cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
-    if !chunk.truth.is_empty() {
-        // Examples before these, from a source that knows no truth, have none.
-        cargo.truth.resize(cargo.labels.len() - examples.len(), f32::NAN);
-        cargo.truth.extend_from_slice(&chunk.truth[examples.clone()]);
-    }
-    for ((part, gathered), table) in mini.parts.iter_mut().zip(gathered).zip(tables) {
-        let ends = &mut part.request.ends;
-        if table.has_all_columns(chunk.schema.id_columns) {
-            append_all_fields((&mut gathered.keys, ends), chunk, examples.clone());
-        } else {
-            for example in examples.clone() {
-                append_example((gathered, ends), (chunk, example), &table.sources);
-            }
-        }
-    }
-}
-
-/// Leaves of `mini` what is of `blocks`, those of one rank.
-fn keep_own(mini: &mut MiniBatch, gathered: &mut [Gathered], blocks: Blocks) {
-    let (place, all) = (blocks.place(), mini.cargo.examples());
-    let cargo = &mut mini.cargo;
-    keep(&mut cargo.labels, place.clone());
-    let dense = cargo.dense.len() / all.max(1);
-    keep(&mut cargo.dense, place.start * dense..place.end * dense);
-    keep(&mut cargo.truth, place.clone());
-    for (part, gathered) in mini.parts.iter_mut().zip(gathered) {
-        let ends = &mut part.request.ends;
-        let bags = ends.len() / all.max(1);
-        let bags = place.start * bags..place.end * bags;
-        let before = |bag: usize| if bag == 0 { 0 } else { ends[bag - 1] as usize };
-        let ids = before(bags.start)..before(bags.end);
-        keep(ends, bags);
-        ends.iter_mut().for_each(|end| *end -= ids.start as u32);
-        keep(&mut gathered.keys, ids.clone());
-        keep(&mut gathered.weights, ids);
-    }
-    cargo.shared.blocks = Some(blocks);
-}
-
-/// Leaves of `values` those of `range` that are there.
-fn keep<T>(values: &mut Vec<T>, range: Range<usize>) {
-    values.truncate(range.end);
-    values.drain(..range.start.min(values.len()));
-}
-
-fn append_all_fields(
-    (keys, all_ends): (&mut Vec<Key>, &mut Vec<u32>),
-    chunk: &Chunk,
-    examples: Range<usize>,
-) {
-    let columns = chunk.schema.id_columns;
-    let first = chunk.keys_start(examples.start);
-    let last = chunk.keys_start(examples.end);
-    let base = keys.len() as u32;
-    keys.extend_from_slice(&chunk.keys[first..last]);
-    let ends = &chunk.bag_ends[examples.start * columns..examples.end * columns];
-    all_ends.extend(ends.iter().map(|end| end - first as u32 + base));
 }
 
 impl Stage for BatchStage {

@@ -18,8 +18,10 @@
 
 mod ask;
 mod batch;
+mod fill;
 mod save;
 mod train;
+mod word;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

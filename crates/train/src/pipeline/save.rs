@@ -3,12 +3,13 @@
 //! ```text
 //!  begin   rank 0 makes the place, and says so ──────► every rank
 //!  keep    every rank puts its part there, and says what ──────► rank 0
-//!  end     rank 0 binds all parts and names it
+//!  end     rank 0 binds all parts and names it, and says so ──────► every rank
 //! ```
 //!
 //! All ranks are at rest after the same step when it begins. Rank 0 alone names it, when all have
-//! said that their parts are durable: it is there as a whole, or not at all. Nobody waits for that:
-//! the next step waits for rank 0 anyway, and a rank 0 that fails ends all.
+//! said that their parts are durable: it is there as a whole, or not at all. All wait for that: a
+//! rank that has nothing more to do than to fail would end rank 0 before. The next step waits for
+//! rank 0 anyway.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ enum Phase {
     Begun(Broadcast, Option<PathBuf>),
     /// All parts are kept.
     Kept(Gather),
+    /// Rank 0 has named it.
+    Named(Broadcast),
 }
 
 /// What became of a checkpoint.
@@ -46,7 +49,7 @@ pub(super) enum Written {
     NotYet,
     /// Its name.
     Here(PathBuf),
-    /// This rank's part is kept; rank 0 names it.
+    /// Rank 0 has named it.
     ByRankZero,
 }
 
@@ -99,15 +102,25 @@ impl Saver {
                 }
                 Phase::Kept(kept) => {
                     let Some(messages) = kept.poll(fabric)? else { return Ok(Written::NotYet) };
-                    self.phase = Phase::Rest;
                     if messages.is_empty() {
-                        return Ok(Written::ByRankZero);
+                        self.phase = Phase::Named(Broadcast::start(fabric, talk::NAMED, 0, None));
+                        continue;
                     }
+                    self.phase = Phase::Rest;
                     let parts = parts_of(&messages)?;
                     messages.into_iter().for_each(|message| fabric.keep(message));
                     let (run, dense) = (self.state.to_json(), trainer.dense());
                     let whole = WholeModel { step, run: &run, dense: &dense, groups };
-                    return Ok(Written::Here(self.writer.end(&whole, &parts)?));
+                    let path = self.writer.end(&whole, &parts)?;
+                    let message = Some(fabric.message());
+                    Broadcast::start(fabric, talk::NAMED, 0, message).poll(fabric)?;
+                    return Ok(Written::Here(path));
+                }
+                Phase::Named(named) => {
+                    let Some(message) = named.poll(fabric)? else { return Ok(Written::NotYet) };
+                    fabric.keep(message);
+                    self.phase = Phase::Rest;
+                    return Ok(Written::ByRankZero);
                 }
             };
         }

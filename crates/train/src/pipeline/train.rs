@@ -231,7 +231,7 @@ impl TrainStage {
         match mark {
             // What is measured in part is no figure of an epoch.
             _ if self.stopping => {}
-            Mark::Failed(error) => {
+            Mark::Failed { error, .. } => {
                 self.failed = Some(*error);
                 self.stop.make();
             }

@@ -26,7 +26,7 @@ use self::build::{Built, build, capacity};
 use self::digest::digest;
 use self::figures::assemble;
 pub use self::reading::synth_options;
-use self::reading::{PURPOSES, check_evaluation, sources};
+use self::reading::{PURPOSES, check_evaluation, share, sources};
 use crate::batch::RunPosition;
 use crate::capacity::Capacity;
 use crate::machine::Machine;
@@ -109,8 +109,10 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before the first step any rank may stop by itself: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
     let sources = sources(config, stop)?;
-    let is_first = around.machine.ranks.as_ref().is_none_or(|ranks| ranks.fabric.rank() == 0);
-    let sources = if is_first { sources } else { sources.without_making() };
+    let sources = match &around.machine.ranks {
+        Some(ranks) => share(config, sources, &ranks.fabric, stop)?,
+        None => sources,
+    };
     if check_evaluation(config, &sources, stop)? == Some(0) {
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }

@@ -1,9 +1,12 @@
 //! What a run reads, as its settings say it.
 
 use stepwell_base::stop::StopRequest;
-use stepwell_data::{Position, Purposes, ReadFrom, Schema, SourceOptions, Sources, SynthOptions};
-use stepwell_engine::Purpose;
+use stepwell_data::{
+    PartOf, Position, Purposes, ReadFrom, Schema, Sharing, SourceOptions, Sources, SynthOptions,
+};
 use stepwell_engine::room::{self, Wants};
+use stepwell_engine::{Blocks, Purpose};
+use stepwell_fabric::Fabric;
 use stepwell_settings::Config;
 
 use crate::Result;
@@ -43,6 +46,20 @@ pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
         threads: threads(config),
     };
     Ok(Sources::find(options, stop)?)
+}
+
+/// What the rank of `fabric` reads of `sources`, the data of all: its blocks of each mini-batch.
+pub(super) fn share(
+    config: &Config,
+    sources: Sources,
+    fabric: &Fabric,
+    stop: &StopRequest,
+) -> Result<Sources> {
+    let (blocks, rank, ranks) = (config.model.blocks, fabric.rank(), fabric.size());
+    let own = move |examples| Blocks::new(examples, blocks).of_rank(rank, ranks).place();
+    let sharing = Sharing { mini_batch: config.data.mini_batch, part: PartOf::new(own) };
+    let sources = sources.shared(sharing, stop)?;
+    Ok(if rank == 0 { sources } else { sources.without_making() })
 }
 
 /// Threads that read what is evaluated on before the plan is made: where there is no room for them,

@@ -1,0 +1,80 @@
+//! Who parses what, where several readers share the passes of a run.
+
+use std::sync::Arc;
+
+use stepwell_base::stop::StopRequest;
+
+use super::{Sources, lines};
+use crate::compression::open_packed;
+use crate::{DataError, Input, Position, Share, Sharing};
+
+/// What is shared of the data of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    sharing: Sharing,
+    /// Of the data.
+    pub(super) input: SharedLines,
+    /// Of other files to evaluate on.
+    pub(super) eval_input: SharedLines,
+}
+
+/// Lines of each file of an input, where each is an example; none where one may be malformed, for
+/// then nobody knows which mini-batch a line belongs to before all before it are parsed.
+pub(super) type SharedLines = Option<Arc<[u64]>>;
+
+impl Shared {
+    /// The share of what lies between two places, the end of the files where there is none.
+    pub(super) fn of(
+        &self,
+        lines: &SharedLines,
+        (start, end): (Position, Option<Position>),
+    ) -> Option<Share> {
+        let lines = lines.as_deref()?;
+        let before = |place: Position| {
+            lines.iter().take(place.file as usize).sum::<u64>().saturating_add(place.line)
+        };
+        let end = end.map_or_else(|| lines.iter().sum(), before);
+        Some(Share::new(self.sharing.clone(), end.saturating_sub(before(start))))
+    }
+}
+
+impl Sources {
+    /// Shares the passes out, where it is known which line belongs to which mini-batch: of packed
+    /// data, of the built-in stream, and of text where no malformed line is skipped, whose lines
+    /// are counted. Other data every reader parses as a whole.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and [`DataError::Stopped`].
+    pub fn shared(mut self, sharing: Sharing, stop: &StopRequest) -> Result<Self, DataError> {
+        let counted = self.lines.take();
+        let input = self.lines_to_share(&self.input, counted, stop)?;
+        let eval_input = match self.eval_input.as_deref() {
+            Some(eval_input) => self.lines_to_share(eval_input, None, stop)?,
+            None => None,
+        };
+        self.shared = Some(Shared { sharing, input, eval_input });
+        Ok(self)
+    }
+
+    fn lines_to_share(
+        &self,
+        input: &Input,
+        counted: Option<Vec<u64>>,
+        stop: &StopRequest,
+    ) -> Result<SharedLines, DataError> {
+        let shares = match input {
+            Input::Stream(_) => true,
+            Input::Cache(cache) => cache.malformed_around(Position::default()) == (0, 0),
+            Input::Files(_) if self.options.skip_max == 0 => true,
+            Input::Files(files) => {
+                let mut packed = true;
+                for file in files {
+                    packed &= open_packed(file)?.is_some();
+                }
+                packed
+            }
+        };
+        let of_each = || counted.map_or_else(|| lines(input, stop), Ok);
+        shares.then(of_each).transpose().map(|lines| lines.map(Arc::from))
+    }
+}

@@ -1,0 +1,104 @@
+//! Examples from chunks into mini-batches.
+
+use std::ops::Range;
+
+use stepwell_base::Key;
+use stepwell_data::{Chunk, Position};
+use stepwell_engine::Blocks;
+
+use crate::batch::MiniBatch;
+use crate::features::{Gathered, TableInput, append_example};
+
+/// The examples of `chunk` that stood at `lines` of it.
+pub(super) fn examples_at(chunk: &Chunk, lines: &Range<usize>) -> Range<usize> {
+    let before = |end: usize| chunk.lines.partition_point(|line| (*line as usize) < end);
+    before(lines.start)..before(lines.end)
+}
+
+/// How many of `lines` of `chunk`, which ascend, lie before `end`.
+pub(super) fn lines_within(chunk: &Chunk, lines: &[u32], end: Option<Position>) -> usize {
+    let Some(end) = end else { return lines.len() };
+    if chunk.file != end.file {
+        return if chunk.file < end.file { lines.len() } else { 0 };
+    }
+    lines.partition_point(|line| chunk.first_line + u64::from(*line) < end.line)
+}
+
+/// Appends `examples` of `chunk` to `mini`, and their keys to what is gathered.
+pub(super) fn append(
+    mini: &mut MiniBatch,
+    gathered: &mut [Gathered],
+    chunk: &Chunk,
+    examples: Range<usize>,
+    tables: &[TableInput],
+) {
+    let (dense, cargo) = (chunk.schema.dense, &mut mini.cargo);
+    cargo.labels.extend_from_slice(&chunk.labels[examples.clone()]);
+    cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
+    if !chunk.truth.is_empty() {
+        // Examples before these, from a source that knows no truth, have none.
+        cargo.truth.resize(cargo.labels.len() - examples.len(), f32::NAN);
+        cargo.truth.extend_from_slice(&chunk.truth[examples.clone()]);
+    }
+    for ((part, gathered), table) in mini.parts.iter_mut().zip(gathered).zip(tables) {
+        let ends = &mut part.request.ends;
+        if table.has_all_columns(chunk.schema.id_columns) {
+            append_all_fields((&mut gathered.keys, ends), chunk, examples.clone());
+        } else {
+            for example in examples.clone() {
+                append_example((gathered, ends), (chunk, example), &table.sources);
+            }
+        }
+    }
+}
+
+/// Leaves of `mini`, which has all of `all` examples or those of `blocks` alone, what is of
+/// `blocks`, those of one rank.
+pub(super) fn keep_own(
+    mini: &mut MiniBatch,
+    gathered: &mut [Gathered],
+    (all, blocks): (usize, Blocks),
+) {
+    let (place, cargo) = (blocks.place(), &mut mini.cargo);
+    cargo.shared.blocks = Some(blocks);
+    let has = cargo.labels.len();
+    if has == place.len() && has < all {
+        return;
+    }
+    assert_eq!(has, all, "a part of a mini-batch is that of {place:?}");
+    keep(&mut cargo.labels, place.clone());
+    let dense = cargo.dense.len() / all.max(1);
+    keep(&mut cargo.dense, place.start * dense..place.end * dense);
+    keep(&mut cargo.truth, place.clone());
+    for (part, gathered) in mini.parts.iter_mut().zip(gathered) {
+        let ends = &mut part.request.ends;
+        let bags = ends.len() / all.max(1);
+        let bags = place.start * bags..place.end * bags;
+        let before = |bag: usize| if bag == 0 { 0 } else { ends[bag - 1] as usize };
+        let ids = before(bags.start)..before(bags.end);
+        keep(ends, bags);
+        ends.iter_mut().for_each(|end| *end -= ids.start as u32);
+        keep(&mut gathered.keys, ids.clone());
+        keep(&mut gathered.weights, ids);
+    }
+}
+
+/// Leaves of `values` those of `range` that are there.
+fn keep<T>(values: &mut Vec<T>, range: Range<usize>) {
+    values.truncate(range.end);
+    values.drain(..range.start.min(values.len()));
+}
+
+fn append_all_fields(
+    (keys, all_ends): (&mut Vec<Key>, &mut Vec<u32>),
+    chunk: &Chunk,
+    examples: Range<usize>,
+) {
+    let columns = chunk.schema.id_columns;
+    let first = chunk.keys_start(examples.start);
+    let last = chunk.keys_start(examples.end);
+    let base = keys.len() as u32;
+    keys.extend_from_slice(&chunk.keys[first..last]);
+    let ends = &chunk.bag_ends[examples.start * columns..examples.end * columns];
+    all_ends.extend(ends.iter().map(|end| end - first as u32 + base));
+}

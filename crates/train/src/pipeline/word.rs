@@ -1,0 +1,73 @@
+//! The word that each message of stage `ask` begins with.
+
+use stepwell_fabric::{Malformed, Message, Reader};
+
+/// What the sender has for a mini-batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// What it asks for follows.
+    Asks {
+        /// Whether a checkpoint comes before its batch.
+        after_checkpoint: bool,
+    },
+    /// Its part is no good: no rank trains this mini-batch.
+    Fails {
+        /// Whether a checkpoint is written of what was trained before.
+        keeps: bool,
+        /// Its reason.
+        why: String,
+    },
+}
+
+const ASKS: u64 = 0;
+const ASKS_AFTER_CHECKPOINT: u64 = 1;
+const FAILS: u64 = 2;
+const FAILS_AND_KEEPS: u64 = 3;
+
+impl Word {
+    pub(super) fn put(&self, message: &mut Message) {
+        match self {
+            Self::Asks { after_checkpoint: false } => message.put(&[ASKS]),
+            Self::Asks { after_checkpoint: true } => message.put(&[ASKS_AFTER_CHECKPOINT]),
+            Self::Fails { keeps, why } => {
+                message.put(&[if *keeps { FAILS_AND_KEEPS } else { FAILS }]);
+                message.put(why.as_bytes());
+            }
+        }
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let word = reader.take_exactly::<u64>(1)?[0];
+        Ok(match word {
+            ASKS | ASKS_AFTER_CHECKPOINT => {
+                Self::Asks { after_checkpoint: word == ASKS_AFTER_CHECKPOINT }
+            }
+            FAILS | FAILS_AND_KEEPS => {
+                let why = String::from_utf8_lossy(reader.take()?).into_owned();
+                Self::Fails { keeps: word == FAILS_AND_KEEPS, why }
+            }
+            _ => return Err(Malformed::Wrong("it neither asks nor fails")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_were_put() {
+        let fails = |keeps| Word::Fails { keeps, why: "days.tsv:7: no label".to_owned() };
+        let asks = |after_checkpoint| Word::Asks { after_checkpoint };
+        for word in [asks(false), asks(true), fails(false), fails(true)] {
+            let mut message = Message::new();
+            word.put(&mut message);
+            let mut reader = message.reader();
+            assert_eq!(Word::read(&mut reader), Ok(word));
+            assert_eq!(reader.end(), Ok(()));
+        }
+        let mut message = Message::new();
+        message.put(&[4u64]);
+        assert!(matches!(Word::read(&mut message.reader()), Err(Malformed::Wrong(_))));
+    }
+}
