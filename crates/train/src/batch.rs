@@ -85,7 +85,10 @@ impl Cargo for Examples {
         self.dense.clear();
         self.truth.clear();
         self.shared.blocks = None;
-        self.shared.parts.iter_mut().for_each(Part::clear);
+    }
+
+    fn parts(&mut self) -> &mut [Part] {
+        &mut self.shared.parts
     }
 }
 

@@ -5,7 +5,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{BLOCKS_PER_PARSER, Input, Schema};
 use stepwell_engine::room::{self, Wants};
-use stepwell_engine::{BATCHES_QUEUED, Load, SPARES, TableLoad, TableSpec, TierOptions, TierPlan};
+use stepwell_engine::{BATCHES_QUEUED, Load, TableLoad, TableSpec, TierOptions, TierPlan};
 use stepwell_nn::Auc;
 use stepwell_settings::Config;
 
@@ -151,8 +151,8 @@ impl Capacity {
         if config.ranks.count > 1 {
             bytes = bytes.shared();
         }
-        // Planned, and coming back.
-        let planned = config.pipeline.lookahead + 3 + SPARES;
+        // Planned, and coming back; once they are over they serve the next ones.
+        let planned = config.pipeline.lookahead + 3;
         // Being cut, queued, known.
         let known = BATCHES_QUEUED + config.pipeline.horizon + 1 + planned;
         let (of_known, of_planned) = (ByteCount(bytes.known), ByteCount(bytes.planned));

@@ -21,6 +21,11 @@ pub trait Cargo: Send + 'static {
 
     /// Forgets everything and keeps the memory.
     fn clear(&mut self);
+
+    /// Parts that are the caller's own, beside those that are planned.
+    fn parts(&mut self) -> &mut [Part] {
+        &mut []
+    }
 }
 
 /// The rows of one step.

@@ -40,7 +40,7 @@ pub use self::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Uni
 use self::plan::PlanEnds;
 pub use self::plan::PlanStage;
 pub use self::pull::{PullStage, UNITS_PULLED};
-pub use self::spares::{SPARES, Spares};
+pub use self::spares::Spares;
 use self::write::WriteStage;
 use crate::{Error, Group, Planner};
 

@@ -4,16 +4,14 @@
 //! in one thread, and take fresh pages for the next one, in another. What a mini-batch has only
 //! from plan to retire is kept apart: it would lie idle in all those that are known ahead.
 //!
-//! Bounds: [`SPARES`] mini-batches, and working sets of as many; one more is dropped.
+//! Bounds: as many mini-batches, and working sets, as were ever in flight at once: a new one is made
+//! only where none is kept.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::flow::{Cargo, MiniBatch};
 use crate::{Part, WorkingSet};
-
-/// Mini-batches that are kept.
-pub const SPARES: usize = 2;
 
 /// A place for them, between the stage that ends them and those that fill them.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ pub struct Spares<C>(Mutex<Kept<C>>);
 #[derive(Debug)]
 struct Kept<C> {
     minis: Vec<MiniBatch<C>>,
-    /// The working sets of a mini-batch each, by table.
+    /// The working sets of a mini-batch each, by part.
     sets: Vec<Vec<WorkingSet>>,
 }
 
@@ -33,28 +31,23 @@ impl<C> Default for Spares<C> {
 }
 
 impl<C: Cargo> Spares<C> {
-    /// Keeps the memory of `mini`, where there is room.
+    /// Keeps the memory of `mini`.
     pub(super) fn keep(&self, mut mini: MiniBatch<C>) {
-        let mut kept = self.kept();
         let take = |part: &mut Part| {
-            part.rows.clear();
+            part.clear();
             mem::take(&mut part.rows)
         };
-        let sets = mini.parts.iter_mut().map(take).collect();
-        if kept.sets.len() < SPARES {
-            kept.sets.push(sets);
-        }
-        if kept.minis.len() < SPARES {
-            mini.parts.iter_mut().for_each(Part::clear);
-            mini.cargo.clear();
-            kept.minis.push(mini);
-        }
+        let sets = parts(&mut mini).map(take).collect();
+        mini.cargo.clear();
+        let mut kept = self.kept();
+        kept.sets.push(sets);
+        kept.minis.push(mini);
     }
 
     /// Gives `mini`, which is planned now, the memory of earlier working sets, if there is any.
     pub(super) fn lend(&self, mini: &mut MiniBatch<C>) {
         let sets = self.kept().sets.pop().into_iter().flatten();
-        mini.parts.iter_mut().zip(sets).for_each(|(part, rows)| part.rows = rows);
+        parts(mini).zip(sets).for_each(|(part, rows)| part.rows = rows);
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept<C>> {
@@ -65,4 +58,9 @@ impl<C: Cargo> Spares<C> {
     pub fn take(&self) -> Option<MiniBatch<C>> {
         self.kept().minis.pop()
     }
+}
+
+/// All that has a working set.
+fn parts<C: Cargo>(mini: &mut MiniBatch<C>) -> impl Iterator<Item = &mut Part> {
+    mini.parts.iter_mut().chain(mini.cargo.parts())
 }
