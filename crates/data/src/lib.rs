@@ -53,7 +53,7 @@ pub use packed::{
 pub use parse::parse_block;
 pub use reader::{Decoder, Input, ReadOptions, Reader, Skips, Source};
 pub use schema::Schema;
-pub use share::{Lines, PartOf, Share, Sharing};
+pub use share::{Lines, PartOf, Share, Sharing, Walk};
 pub use sources::{Purposes, ReadFrom, SourceOptions, Sources};
 pub use stages::{
     BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,

@@ -188,7 +188,7 @@ impl Source {
     /// A file that cannot be opened, read or decompressed, that is damaged, or a line longer than
     /// a block.
     pub fn next_block(&mut self, block: &mut Block) -> Result<bool, DataError> {
-        self.next_block_of(block, &mut Follower::new(None))
+        self.next_block_of(block, &mut Follower::new(None, 0))
     }
 
     /// As [`Self::next_block`], and asks `follower` which lines of it are wanted.

@@ -1,17 +1,24 @@
-//! The share that one of several readers has of a pass.
+//! The share that one of several readers has of a pass, and the streams that a pass is read in.
 //!
 //! Why       Ranks that train one model have a part each of every mini-batch. Parsing is most of
-//!           what reading costs, so each parses its own part alone.
+//!           what reading costs, so each parses its own part alone. With several streams a
+//!           mini-batch has a part of each, so that ranks have lines of their own far apart and need
+//!           not read the files of others.
 //! How       Lines of a pass are numbered, and so are its mini-batches: which lines are whose is
 //!           known before one of them is looked at. The sequential part of reading says of each
 //!           block which of its lines are wanted; the parallel part passes over the others. Blocks
 //!           of a packed file without a wanted line are not even read.
+//!           Of S streams, stream s has the lines from L s / S up to L (s + 1) / S of a pass of L,
+//!           rounded down, and the examples from n s / S up to n (s + 1) / S of a mini-batch of n.
+//!           As S divides all mini-batches but the last, its lines are just enough for its parts.
 //! Invariant The number of lines of the pass is known, and each of them is an example: a malformed
 //!           one would move all that follow, and ends the run where its reader finds it.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+use crate::Position;
 
 /// Which part of a mini-batch of so many examples is wanted.
 #[derive(Clone)]
@@ -37,65 +44,139 @@ pub struct Sharing {
     pub mini_batch: usize,
     /// Which of them are wanted here.
     pub part: PartOf,
+    /// Streams that a pass is read in, a divisor of `mini_batch`.
+    pub streams: usize,
 }
 
 /// The share of one pass.
 #[derive(Clone, Debug)]
 pub struct Share {
     sharing: Sharing,
-    /// Examples of the pass, those of other readers among them.
-    examples: u64,
-}
-
-impl Share {
-    /// Of a pass of `examples` examples.
-    pub(crate) fn new(sharing: Sharing, examples: u64) -> Self {
-        assert!(sharing.mini_batch > 0, "a mini-batch has an example");
-        Self { sharing, examples }
-    }
-
-    /// Examples of the pass, those of other readers among them.
-    pub fn examples(&self) -> u64 {
-        self.examples
-    }
+    /// Lines of each file.
+    lines: Arc<[u64]>,
+    /// Lines of the files before the pass.
+    first: u64,
+    /// Lines of the pass, from its begin to its end.
+    whole: u64,
+    /// Lines of each stream that lie behind already.
+    behind: u64,
 }
 
 /// Lines of a block, counted from its first, in ascending ranges that do not touch.
 pub type Lines = Vec<Range<u32>>;
 
-/// Follows a pass line by line, and says which ones are wanted.
-#[derive(Clone, Debug)]
-pub(crate) struct Follower {
-    share: Option<Share>,
-    /// Lines of the pass that lie behind.
-    behind: u64,
-}
-
-impl Follower {
-    /// Of a pass of which `share` is wanted, or all.
-    pub(crate) fn new(share: Option<Share>) -> Self {
-        Self { share, behind: 0 }
-    }
-
-    /// Which of the next `lines` lines are wanted; none where all of them are, of whoever reads
-    /// alone.
-    pub(crate) fn take(&mut self, lines: u32) -> Option<Lines> {
-        let from = self.behind;
-        self.behind += u64::from(lines);
-        self.share.as_ref().map(|share| share.wanted(from..self.behind))
-    }
-}
+/// More examples than any block of a mini-batch could be too small for.
+const MANY: usize = 1 << 40;
 
 impl Share {
-    /// Which lines of a block are wanted that has those lines of the pass.
-    fn wanted(&self, block: Range<u64>) -> Lines {
-        let Sharing { mini_batch, part } = &self.sharing;
-        let (end, of_each) = (block.end.min(self.examples), *mini_batch as u64);
+    /// Of what lies from line `range.start` up to line `range.end` of files of so many `lines`, when
+    /// reading goes on from line `from`, which is where its last stream goes on.
+    pub(crate) fn new(sharing: Sharing, lines: Arc<[u64]>, range: Range<u64>, from: u64) -> Self {
+        assert!(sharing.mini_batch > 0, "a mini-batch has an example");
+        let streams = sharing.streams;
+        assert!(streams > 0 && sharing.mini_batch.is_multiple_of(streams), "{streams} streams");
+        let (first, whole) = (range.start, range.end.saturating_sub(range.start));
+        let mut share = Self { sharing, lines, first, whole, behind: 0 };
+        let last = share.begin(streams - 1);
+        share.behind = from.clamp(last, share.begin(streams).max(last)) - last;
+        share
+    }
+
+    /// Streams, and examples of a mini-batch.
+    pub fn streams(&self) -> usize {
+        self.sharing.streams
+    }
+
+    /// The first line of stream `stream`, among those of all files; of one more than there are, the
+    /// end of the pass.
+    fn begin(&self, stream: usize) -> u64 {
+        let part = u128::from(self.whole) * stream as u128 / self.sharing.streams as u128;
+        // It is no larger than the pass.
+        self.first + part as u64
+    }
+
+    /// Lines of stream `stream` that are not behind.
+    pub(crate) fn lines_of(&self, stream: usize) -> u64 {
+        (self.begin(stream + 1) - self.begin(stream)).saturating_sub(self.behind)
+    }
+
+    /// Where stream `stream` is read from.
+    pub(crate) fn start_of(&self, stream: usize) -> Position {
+        let line =
+            self.begin(stream) + self.behind.min(self.begin(stream + 1) - self.begin(stream));
+        let (mut file, mut left) = (0, line);
+        while let Some(lines) = self.lines.get(file).filter(|lines| left >= **lines) {
+            (file, left) = (file + 1, left - lines);
+        }
+        Position { file: file as u32, line: left }
+    }
+
+    /// The place from which to go on after so many of the examples.
+    pub fn place_after(&self, examples: u64) -> Position {
+        let last = self.sharing.streams - 1;
+        // The last stream has its part of every mini-batch.
+        let of_last = self.whole_mini_batches(examples) * self.of_each();
+        let line = match examples == self.examples() {
+            true => self.begin(last + 1),
+            false => self.begin(last) + self.behind + of_last,
+        };
+        // Behind the last line of a file, and not before the first of the next.
+        let (mut file, mut left) = (0, line);
+        while let Some(lines) = self.lines.get(file).filter(|lines| left > **lines) {
+            (file, left) = (file + 1, left - lines);
+        }
+        Position { file: file as u32, line: left }
+    }
+
+    fn whole_mini_batches(&self, examples: u64) -> u64 {
+        examples / self.sharing.mini_batch as u64
+    }
+
+    /// Lines of a stream that a whole mini-batch has.
+    fn of_each(&self) -> u64 {
+        (self.sharing.mini_batch / self.sharing.streams) as u64
+    }
+
+    /// Examples of the pass that are not behind, those of other readers among them.
+    pub fn examples(&self) -> u64 {
+        (0..self.sharing.streams).map(|stream| self.lines_of(stream)).sum()
+    }
+
+    /// Examples of the mini-batch before which so many examples lie.
+    pub fn mini_batch_after(&self, examples: u64) -> usize {
+        let left = self.examples().saturating_sub(examples);
+        left.min(self.sharing.mini_batch as u64) as usize
+    }
+
+    /// Which examples of a mini-batch of `examples` are of stream `stream`.
+    pub fn part_of(&self, stream: usize, examples: usize) -> Range<usize> {
+        let streams = self.sharing.streams;
+        examples * stream / streams..examples * (stream + 1) / streams
+    }
+
+    /// Whether anything of stream `stream` is wanted.
+    pub fn wants(&self, stream: usize) -> bool {
+        !self.wanted_of(stream, MANY).is_empty()
+    }
+
+    /// Which examples of a mini-batch of `examples` are of stream `stream` and wanted, counted from
+    /// the first of that stream.
+    fn wanted_of(&self, stream: usize, examples: usize) -> Range<usize> {
+        let (part, wanted) = (self.part_of(stream, examples), (self.sharing.part.0)(examples));
+        let within = |place: usize| place.clamp(part.start, part.end) - part.start;
+        within(wanted.start)..within(wanted.end)
+    }
+
+    /// Which lines of a block are wanted that has those lines of stream `stream`.
+    fn wanted(&self, stream: usize, block: Range<u64>) -> Lines {
+        let end = block.end.min(self.lines_of(stream));
+        let of_each = self.of_each();
         let mut wanted = Lines::new();
-        let mut start = block.start / of_each * of_each;
-        while start < end {
-            let examples = of_each.min(self.examples - start);
-            let part = (part.0)(examples as usize);
+        let mut number = block.start / of_each;
+        while number * of_each < end {
+            let start = number * of_each;
+            let examples = self.mini_batch_after(number * self.sharing.mini_batch as u64);
+            let part = self.wanted_of(stream, examples);
             let from = (start + part.start as u64).max(block.start);
             let to = (start + part.end as u64).min(end);
             if from < to {
@@ -106,9 +187,101 @@ impl Share {
                     _ => wanted.push(lines),
                 }
             }
-            start += of_each;
+            number += 1;
         }
         wanted
+    }
+}
+
+/// Follows a stream of a pass line by line, and says which ones are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Follower {
+    share: Option<Share>,
+    stream: usize,
+    /// Lines of the stream that lie behind.
+    behind: u64,
+}
+
+impl Follower {
+    /// Of stream `stream` of a pass of which `share` is wanted, or all.
+    pub(crate) fn new(share: Option<Share>, stream: usize) -> Self {
+        Self { share, stream, behind: 0 }
+    }
+
+    /// Which of the next `lines` lines are wanted; none where all of them are, of whoever reads
+    /// alone.
+    pub(crate) fn take(&mut self, lines: u32) -> Option<Lines> {
+        let from = self.behind;
+        self.behind += u64::from(lines);
+        self.share.as_ref().map(|share| share.wanted(self.stream, from..self.behind))
+    }
+}
+
+/// Walks through the mini-batches of a shared pass, part by part.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    share: Share,
+    /// Examples of the mini-batches that are over.
+    behind: u64,
+    /// Examples of the one at hand.
+    examples: usize,
+    /// The stream whose part is next, and how much of that is left.
+    stream: usize,
+    left: usize,
+}
+
+impl Walk {
+    /// From the first mini-batch of `share` on.
+    pub fn new(share: Share) -> Self {
+        let mut walk = Self { share, behind: 0, examples: 0, stream: 0, left: 0 };
+        walk.begin();
+        walk
+    }
+
+    /// What it walks through.
+    pub fn share(&self) -> &Share {
+        &self.share
+    }
+
+    /// Examples of the mini-batches that are over.
+    pub fn behind(&self) -> u64 {
+        self.behind
+    }
+
+    /// The stream whose lines are next, and how many of them the mini-batch takes; none at the end.
+    pub fn next(&self) -> Option<(usize, usize)> {
+        (self.left > 0).then_some((self.stream, self.left))
+    }
+
+    /// Takes `lines` of them; says of how many examples the mini-batch is, if it is whole now.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn take(&mut self, lines: usize) -> Option<usize> {
+        assert!(lines <= self.left, "{lines} lines of {}", self.left);
+        self.left -= lines;
+        self.pass_over();
+        if self.left > 0 {
+            return None;
+        }
+        let examples = self.examples;
+        self.behind += examples as u64;
+        self.begin();
+        Some(examples)
+    }
+
+    fn begin(&mut self) {
+        self.examples = self.share.mini_batch_after(self.behind);
+        (self.stream, self.left) = (0, self.share.part_of(0, self.examples).len());
+        self.pass_over();
+    }
+
+    /// Passes over streams of which nothing is left.
+    fn pass_over(&mut self) {
+        while self.left == 0 && self.stream + 1 < self.share.streams() {
+            self.stream += 1;
+            self.left = self.share.part_of(self.stream, self.examples).len();
+        }
     }
 }
 
@@ -116,38 +289,123 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// The second of three parts.
-    fn share(mini_batch: usize, examples: u64) -> Share {
+    /// The second of three parts, of files of 10 lines each.
+    fn share(mini_batch: usize, streams: usize, range: Range<u64>, from: u64) -> Share {
         let part = PartOf::new(|examples| examples / 3..examples * 2 / 3);
-        Share::new(Sharing { mini_batch, part }, examples)
+        let lines = vec![10; range.end.div_ceil(10) as usize].into();
+        Share::new(Sharing { mini_batch, part, streams }, lines, range, from)
+    }
+
+    /// Line numbers of each mini-batch, by a plain look.
+    fn mini_batches(share: &Share, whole: Range<u64>) -> Vec<Vec<u64>> {
+        let (streams, all) = (share.streams() as u64, whole.end - whole.start);
+        let mut lines: Vec<Vec<u64>> = (0..streams)
+            .map(|s| (whole.start + all * s / streams..whole.start + all * (s + 1) / streams).rev())
+            .map(Iterator::collect)
+            .collect();
+        let (mut minis, mut left) = (Vec::new(), all as usize);
+        while left > 0 {
+            let examples = left.min(share.sharing.mini_batch);
+            let mini = lines.iter_mut().enumerate().flat_map(|(stream, lines)| {
+                let of_stream = share.part_of(stream, examples).len();
+                lines.split_off(lines.len() - of_stream).into_iter().rev().collect::<Vec<_>>()
+            });
+            minis.push(mini.collect());
+            left -= examples;
+        }
+        assert!(lines.iter().all(Vec::is_empty));
+        minis
     }
 
     #[test]
-    fn wanted_lines_are_those_of_a_plain_look_at_each() {
-        for (mini_batch, examples) in [(1, 7), (2, 9), (6, 24), (7, 24), (10, 25), (100, 24)] {
-            let share = share(mini_batch, examples);
-            let is_wanted = |line: u64| {
-                let start = line / mini_batch as u64 * mini_batch as u64;
-                let of = (mini_batch as u64).min(examples - start);
-                line < examples && (start + of / 3..start + of * 2 / 3).contains(&line)
-            };
-            for block in [1, 2, 5, 24, 30] {
-                let mut follower = Follower::new(Some(share.clone()));
-                let mut found = Vec::new();
-                for first in (0..examples).step_by(block) {
-                    let wanted = follower.take(block as u32).unwrap_or_default();
-                    assert!(wanted.is_sorted_by(|a, b| a.end < b.start), "{wanted:?}");
-                    let lines = wanted.into_iter().flatten();
-                    found.extend(lines.map(|line| first + u64::from(line)));
+    fn streams_have_just_what_mini_batches_take() {
+        for streams in [1, 2, 3] {
+            for (mini_batch, end) in [(6, 24), (6, 23), (12, 31), (30, 29), (6, 1), (6, 0)] {
+                let share = share(mini_batch, streams, 0..end, 0);
+                let minis = mini_batches(&share, 0..end);
+                let mut walk = Walk::new(share.clone());
+                let mut behind = vec![0; streams];
+                for mini in &minis {
+                    let mut found = Vec::new();
+                    loop {
+                        let (stream, left) = walk.next().unwrap();
+                        let start = share.start_of(stream);
+                        let first = u64::from(start.file) * 10 + start.line + behind[stream];
+                        found.push(first);
+                        behind[stream] += 1;
+                        assert!(left > 0);
+                        if walk.take(1) == Some(mini.len()) {
+                            break;
+                        }
+                    }
+                    assert_eq!(found, *mini, "{streams} streams, {mini_batch} of {end}");
                 }
-                let plain: Vec<u64> = (0..examples).filter(|line| is_wanted(*line)).collect();
-                assert_eq!(found, plain, "{mini_batch} of {examples} in blocks of {block}");
+                assert_eq!((walk.next(), walk.behind()), (None, end));
             }
         }
     }
 
     #[test]
+    fn reading_goes_on_behind_any_mini_batch() {
+        for (mini_batch, streams, range) in
+            [(6, 2, 3..26), (6, 3, 0..31), (4, 4, 5..14), (4, 1, 7..20)]
+        {
+            let whole = share(mini_batch, streams, range.clone(), 0);
+            let minis = mini_batches(&whole, range.clone());
+            let mut behind = 0;
+            for (number, mini) in minis.iter().enumerate() {
+                behind += mini.len() as u64;
+                let place = whole.place_after(behind);
+                let from = u64::from(place.file) * 10 + place.line;
+                let rest = share(mini_batch, streams, range.clone(), from);
+                let left: usize = minis[number + 1..].iter().map(Vec::len).sum();
+                assert_eq!(rest.examples(), left as u64, "{mini_batch}, {streams}, {number}");
+                let first = minis.get(number + 1).map(|mini| mini[0]);
+                let start = Walk::new(rest.clone()).next().map(|(stream, _)| rest.start_of(stream));
+                assert_eq!(start.map(|at| u64::from(at.file) * 10 + at.line), first);
+            }
+        }
+    }
+
+    #[test]
+    fn wanted_lines_are_those_of_a_plain_look_at_each() {
+        for (mini_batch, streams, end) in
+            [(1, 1, 7), (2, 1, 9), (6, 2, 24), (7, 1, 24), (10, 5, 25), (100, 4, 24), (6, 6, 23)]
+        {
+            let share = share(mini_batch, streams, 0..end, 0);
+            let wanted = |mini: &Vec<u64>| mini[(share.sharing.part.0)(mini.len())].to_vec();
+            let mut plain: Vec<u64> =
+                mini_batches(&share, 0..end).iter().flat_map(wanted).collect();
+            plain.sort_unstable();
+            for block in [1, 2, 5, 24, 30] {
+                let mut found = Vec::new();
+                for stream in 0..streams {
+                    let mut follower = Follower::new(Some(share.clone()), stream);
+                    let mut first = share.begin(stream);
+                    while follower.behind < share.lines_of(stream) {
+                        let wanted = follower.take(block).unwrap_or_default();
+                        assert!(wanted.is_sorted_by(|a, b| a.end < b.start), "{wanted:?}");
+                        assert!(wanted.is_empty() || share.wants(stream));
+                        found.extend(wanted.into_iter().flatten().map(|n| first + u64::from(n)));
+                        first += u64::from(block);
+                    }
+                }
+                assert_eq!(found, plain, "{mini_batch} of {end} in blocks of {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_a_half_wants_half_of_the_streams() {
+        let part = PartOf::new(|examples| examples / 2..examples);
+        let sharing = Sharing { mini_batch: 8, part, streams: 4 };
+        let share = Share::new(sharing, vec![100].into(), 0..100, 0);
+        assert_eq!([0, 1, 2, 3].map(|stream| share.wants(stream)), [false, false, true, true]);
+    }
+
+    #[test]
     fn who_reads_alone_wants_all() {
-        assert_eq!(Follower::new(None).take(5), None);
+        let mut follower = Follower::new(None, 0);
+        assert_eq!(follower.take(5), None);
     }
 }

@@ -144,6 +144,7 @@ impl Config {
         SETTINGS.iter().try_for_each(|setting: &Setting| setting.check_alone(self))?;
         self.check_cache()?;
         self.check_batch()?;
+        self.check_streams()?;
         self.check_known()?;
         check_admission(&self.life, &|key| format!("rows.{key}"), "give one of them")?;
         self.check_named()
@@ -193,6 +194,21 @@ impl Config {
             "data.batch is {batch}, which is no multiple of data.mini_batch = {mini_batch}; give \
              for example {example}"
         ))
+    }
+
+    fn check_streams(&self) -> Outcome {
+        let streams = self.data.streams;
+        for (key, value) in
+            [("train.blocks", self.model.blocks), ("data.mini_batch", self.data.mini_batch)]
+        {
+            if !value.is_multiple_of(streams) {
+                return Err(format!(
+                    "data.streams is {streams}, which does not divide {key} = {value}: each stream \
+                     has whole blocks of every mini-batch; give a divisor of both"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_known(&self) -> Outcome {

@@ -80,6 +80,8 @@ pub struct DataConfig {
     pub mini_batch: usize,
     /// Examples planned and pulled at once; 0 for one mini-batch.
     pub batch: usize,
+    /// Parts of the data that are read side by side, each for its part of every mini-batch.
+    pub streams: usize,
     /// Malformed lines that are skipped and counted before one stops the run.
     pub skip_max: u64,
     /// File that keeps what parsing the data gave; none to parse in every epoch.
@@ -240,6 +242,7 @@ impl Config {
                 epochs: 0,
                 mini_batch: 0,
                 batch: 0,
+                streams: 0,
                 skip_max: 0,
                 cache: None,
             },

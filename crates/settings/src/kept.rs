@@ -6,8 +6,14 @@ use crate::table::SETTINGS;
 
 /// Keys whose place in the list is its end, not that of the table. Jobs are told apart by digests
 /// of the list: it must stay as it was when their checkpoints were written.
-const LAST: [&str; 5] =
-    ["model.cross_layers", "model.bottom", "rows.sketch", "synth.examples", "synth.vocab_scale"];
+const LAST: [&str; 6] = [
+    "model.cross_layers",
+    "model.bottom",
+    "rows.sketch",
+    "synth.examples",
+    "synth.vocab_scale",
+    "data.streams",
+];
 
 /// Settings on which the bits of the model depend, by key; those of tables and features come after
 /// all others, and where there are none the list is that of a model without them.

@@ -13,6 +13,8 @@ pub enum Kept {
     Always,
     /// It does where it has an effect at all.
     WhereItCounts,
+    /// It does, and runs from before there was this setting have its default.
+    BeyondDefault,
     /// The model is the same whatever it is.
     Never,
 }
@@ -155,10 +157,18 @@ impl<T> Setting<T> {
     }
 
     /// The value in `part` if it reaches the bits of the model, as checkpoints name it.
-    pub fn kept_in(&self, part: &T) -> Option<String> {
+    pub fn kept_in(&self, part: &T) -> Option<String>
+    where
+        T: Clone,
+    {
         let kept = match self.kept {
             Kept::Always => true,
             Kept::WhereItCounts => self.idle_in(part).is_none(),
+            Kept::BeyondDefault => {
+                let mut by_default = part.clone();
+                (self.begin)(&mut by_default);
+                (self.text)(part) != (self.text)(&by_default)
+            }
             Kept::Never => false,
         };
         kept.then(|| (self.text)(part))

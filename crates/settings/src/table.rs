@@ -56,6 +56,13 @@ pub const SETTINGS: &[Setting] = &[
         "examples planned and pulled at once, a multiple of data.mini_batch (0: one mini-batch)"
     ),
     setting!(
+        "data.streams",
+        data.streams = 1,
+        BeyondDefault,
+        "parts of the data read side by side, each for its part of every mini-batch"
+    )
+    .check(|config| check::count(config.data.streams, check::BLOCKS_MAX)),
+    setting!(
         "data.eval_paths",
         data.eval_paths = Vec::new(),
         Never,

@@ -60,6 +60,7 @@ fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         batch,
         eval_paths,
         eval_fraction: share,
+        streams,
         skip_max,
         cache,
     } = data;
@@ -70,6 +71,7 @@ fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         ("data.epochs", json!(epochs)),
         ("data.mini_batch", json!(mini_batch)),
         ("data.batch", json!(batch)),
+        ("data.streams", json!(streams)),
         ("data.skip_max", json!(skip_max)),
         ("data.cache", json!(cache)),
     ]
@@ -265,14 +267,15 @@ fn a_setting_is_kept_as_its_entry_says() {
             let (other, text) = changed(setting, &ground);
             let (was, is) = (listed(&ground, key), listed(&other, key));
             counts.push(is.is_some());
-            assert_eq!(was.is_some() && was != is, is.is_some(), "{key} = {text}: {was:?} {is:?}");
+            let listed_before = was.is_some() || setting.kept == Kept::BeyondDefault;
+            assert_eq!(listed_before && was != is, is.is_some(), "{key} = {text}: {was:?} {is:?}");
             if setting.kept == Kept::WhereItCounts {
                 assert_eq!(is.is_none(), setting.idle_in(&other).is_some(), "{key} = {text}");
             }
         }
         let (some, every) = (counts.contains(&true), !counts.contains(&false));
         let kept = match setting.kept {
-            Kept::Always => (true, true),
+            Kept::Always | Kept::BeyondDefault => (true, true),
             Kept::WhereItCounts => (true, false),
             Kept::Never => (false, false),
         };
@@ -361,7 +364,7 @@ fn a_setting_of_a_table_or_feature_is_kept_as_its_entry_says() {
             let key = format!("tables.{}.{}", config.tables[at].name, setting.key);
             // The sketch counts in the table that counts.
             let reaches = match setting.kept {
-                Kept::Always => true,
+                Kept::Always | Kept::BeyondDefault => true,
                 Kept::WhereItCounts => at == 1,
                 Kept::Never => false,
             };

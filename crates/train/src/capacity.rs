@@ -124,7 +124,9 @@ impl Capacity {
     fn add_reading(&self, budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         let threads = wanted.config.threads;
         let chunk = wanted.schema.chunk_bytes_max(self.block_bytes) as u64;
-        let chunks = (BLOCKS_PER_PARSER * threads + threads + 1) as u64;
+        // One of each stream that is read, but for the one that comes.
+        let streams = streams_read(wanted.config);
+        let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
         let blocks = (2 * threads + 3) as u64;
         let bytes = blocks * self.block_bytes as u64 + chunks * chunk;
         let (block, chunk) = (ByteCount(self.block_bytes as u64), ByteCount(chunk));
@@ -137,7 +139,11 @@ impl Capacity {
         for input in wanted.inputs.into_iter().flatten() {
             source = source.max(input.source_bytes_max(self.block_bytes)?);
         }
-        budget.add("source", source, "decompression window, tables of the built-in stream");
+        let of_each = "decompression window, tables of the built-in stream";
+        match streams {
+            1 => budget.add("source", source, of_each),
+            _ => budget.add("source", source * streams as u64, format!("{streams} of: {of_each}")),
+        }
         if let Some((blocks, bytes)) = wanted.cache {
             budget.add("data cache", bytes, format!("a block, table of {blocks} blocks"));
         }
@@ -183,6 +189,16 @@ impl Capacity {
         budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
         Ok(())
     }
+}
+
+/// The most streams of the data that a rank reads.
+fn streams_read(config: &Config) -> usize {
+    let (streams, blocks, ranks) = (config.data.streams, config.model.blocks, config.ranks.count);
+    let of_each = blocks / streams;
+    let read = |rank: usize| {
+        (blocks * (rank + 1) / ranks).div_ceil(of_each) - blocks * rank / ranks / of_each
+    };
+    (0..ranks).map(read).max().unwrap_or(streams)
 }
 
 /// The tiers of a run.

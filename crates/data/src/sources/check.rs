@@ -17,8 +17,8 @@ use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 use stepwell_base::stop::StopRequest;
 
 use super::Sources;
-use crate::share::Follower;
-use crate::{Block, Chunk, DataError, Decoder, Input, Pass, ReadOptions, Share, Skips, Source};
+use crate::stages::Lanes;
+use crate::{Block, Chunk, DataError, Decoder, Input, Pass, ReadOptions, Share, Skips};
 
 /// Blocks that are parsed at once at most; more are not read in the time that parsing one takes.
 const LANES_MAX: usize = 8;
@@ -42,7 +42,7 @@ impl Sources {
         stop: &StopRequest,
         accept: impl Fn(&Chunk, &[PathBuf]) -> Result<(), E>,
     ) -> Result<u64, E> {
-        let mut source = Source::open(&pass.input, &ReadOptions { start: pass.start, ..options })?;
+        let mut source = Lanes::open(pass, options)?;
         let decoder = Decoder::new(&pass.input, options.schema);
         let lane = || (Block::default(), decoder.chunk());
         let threads = self.options.threads.min(LANES_MAX);
@@ -50,13 +50,12 @@ impl Sources {
         let lanes = if pool.is_some() { threads } else { 1 };
         let mut lanes: Vec<_> = (0..lanes).map(|_| lane()).collect();
         let mut skips = Skips::new(self.options.skip_max);
-        let mut follower = Follower::new(pass.share.clone());
         let mut examples = 0;
         loop {
             if stop.is_made() {
                 return Err(DataError::Stopped.into());
             }
-            let (filled, end) = fill(&mut source, &mut follower, &mut lanes);
+            let (filled, end) = fill(&mut source, &mut lanes);
             let read = &mut lanes[..filled];
             let parse = |(block, chunk): &mut (Block, Chunk)| decoder.decode(block, chunk).err();
             let damage: Vec<Option<DataError>> = match &pool {
@@ -86,14 +85,13 @@ fn pool(threads: usize) -> Option<ThreadPool> {
 
 /// Reads a block into each lane: how many were, and the outcome where there is no further one.
 fn fill(
-    source: &mut Source,
-    follower: &mut Follower,
+    source: &mut Lanes,
     lanes: &mut [(Block, Chunk)],
 ) -> (usize, Option<Result<(), DataError>>) {
     for (filled, (block, _)) in lanes.iter_mut().enumerate() {
-        match source.next_block_of(block, follower) {
-            Ok(true) => {}
-            Ok(false) => return (filled, Some(Ok(()))),
+        match source.next_block() {
+            Ok(Some(next)) => *block = next,
+            Ok(None) => return (filled, Some(Ok(()))),
             // What lies before it comes first.
             Err(error) => return (filled, Some(Err(error))),
         }

@@ -188,7 +188,8 @@ impl Sources {
             // Whoever makes the cache has to see all that it is made of.
             let makes = made == Some(epoch);
             let shared = shared.as_ref().filter(|_| !makes);
-            let share = shared.and_then(|shared| shared.of(&shared.input, (start, end)));
+            let share = shared
+                .and_then(|shared| shared.of(&shared.input, (Position::default(), end), start));
             let train = Pass { purpose, epoch, input, start, end, cached, share };
             let (cached, makes) = (cached && own_tail, makes && own_tail);
             let evaluation = evaluation.clone().map(|pass| {
@@ -209,7 +210,7 @@ impl Sources {
         let share = self.shared.as_ref().and_then(|shared| {
             let other = self.eval_input.is_some();
             let lines = if other { &shared.eval_input } else { &shared.input };
-            shared.of(lines, (start, None))
+            shared.of(lines, (start, None), start)
         });
         let input = Arc::clone(input);
         Some(Pass { purpose, epoch, input, start, end: None, cached: false, share })

@@ -23,18 +23,21 @@ pub(super) struct Shared {
 pub(super) type SharedLines = Option<Arc<[u64]>>;
 
 impl Shared {
-    /// The share of what lies between two places, the end of the files where there is none.
+    /// The share of what lies between two places, the end of the files where the second is none,
+    /// when reading goes on from the place `from` of its last stream.
     pub(super) fn of(
         &self,
         lines: &SharedLines,
         (start, end): (Position, Option<Position>),
+        from: Position,
     ) -> Option<Share> {
-        let lines = lines.as_deref()?;
+        let lines = lines.as_ref()?;
         let before = |place: Position| {
             lines.iter().take(place.file as usize).sum::<u64>().saturating_add(place.line)
         };
         let end = end.map_or_else(|| lines.iter().sum(), before);
-        Some(Share::new(self.sharing.clone(), end.saturating_sub(before(start))))
+        let (sharing, lines) = (self.sharing.clone(), Arc::clone(lines));
+        Some(Share::new(sharing, lines, before(start)..end, before(from)))
     }
 }
 
@@ -44,14 +47,29 @@ impl Sources {
     /// are counted. Other data every reader parses as a whole.
     ///
     /// # Errors
-    /// A file that cannot be read, and [`DataError::Stopped`].
+    /// A file that cannot be read, several streams of data that cannot be shared out, and
+    /// [`DataError::Stopped`].
     pub fn shared(mut self, sharing: Sharing, stop: &StopRequest) -> Result<Self, DataError> {
+        let streams = sharing.streams;
+        if streams > 1 && self.wanted.is_some() {
+            return Err(DataError::Options(format!(
+                "data.cache cannot be made with data.streams = {streams}: pack the data by \
+                 `stepwell convert`, or leave data.cache out"
+            )));
+        }
         let counted = self.lines.take();
         let input = self.lines_to_share(&self.input, counted, stop)?;
         let eval_input = match self.eval_input.as_deref() {
             Some(eval_input) => self.lines_to_share(eval_input, None, stop)?,
             None => None,
         };
+        let counted = input.is_some() && (self.eval_input.is_none() || eval_input.is_some());
+        if streams > 1 && !counted {
+            return Err(DataError::Options(format!(
+                "data.streams = {streams} and lines that may be malformed: give data.skip_max = 0, \
+                 or pack the data by `stepwell convert`"
+            )));
+        }
         self.shared = Some(Shared { sharing, input, eval_input });
         Ok(self)
     }

@@ -20,6 +20,7 @@
 //!           [`BLOCKS_PER_PARSER`] items that wait for their turn; a block or chunk in the hands of
 //!           each stage.
 
+mod lanes;
 mod ordered;
 mod parse;
 mod pass;
@@ -32,6 +33,7 @@ use stepwell_base::queue::{Events, bounded};
 
 use crate::ReadOptions;
 
+pub(crate) use self::lanes::Lanes;
 pub use self::ordered::Ordered;
 pub use self::parse::ParseStage;
 pub use self::pass::{Parsed, Pass, Passes};

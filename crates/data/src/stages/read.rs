@@ -5,11 +5,11 @@ use std::sync::Arc;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 
+use super::lanes::Lanes;
 use super::ordered::Ordered;
 use super::pass::{Parsed, Pass, Passes};
 use super::record::Cached;
-use crate::share::Follower;
-use crate::{Block, DataError, Decoder, Position, ReadOptions, Source};
+use crate::{Block, DataError, Decoder, ReadOptions};
 
 /// A block to be parsed.
 #[derive(Debug)]
@@ -28,8 +28,7 @@ enum Outgoing<P> {
 /// A pass being read.
 struct Open<P> {
     pass: Arc<Pass<P>>,
-    source: Source,
-    follower: Follower,
+    lanes: Lanes,
     decoder: Decoder,
 }
 
@@ -94,7 +93,7 @@ impl<P> ReadStage<P> {
     fn next(&mut self) -> Result<Option<Outgoing<P>>, DataError> {
         if let Some(open) = &mut self.open {
             let decoder = open.decoder.clone();
-            if let Some(block) = open.next_block()? {
+            if let Some(block) = open.lanes.next_block()? {
                 let number = self.number();
                 return Ok(Some(Outgoing::Raw(Raw { number, decoder, block })));
             }
@@ -120,23 +119,9 @@ impl<P> ReadStage<P> {
     }
 
     fn enter(&self, pass: &Arc<Pass<P>>) -> Result<Open<P>, DataError> {
-        let options = ReadOptions { start: pass.start, ..self.options };
-        let source = Source::open(&pass.input, &options)?;
-        let decoder = Decoder::new(&pass.input, options.schema);
-        let follower = Follower::new(pass.share.clone());
-        Ok(Open { pass: Arc::clone(pass), source, follower, decoder })
-    }
-}
-
-impl<P> Open<P> {
-    /// The next block that begins before the end of the pass.
-    fn next_block(&mut self) -> Result<Option<Block>, DataError> {
-        let mut block = Block::default();
-        if !self.source.next_block_of(&mut block, &mut self.follower)? {
-            return Ok(None);
-        }
-        let start = Position { file: block.file, line: block.first_line };
-        Ok(self.pass.end.is_none_or(|end| start < end).then_some(block))
+        let lanes = Lanes::open(pass, self.options)?;
+        let decoder = Decoder::new(&pass.input, self.options.schema);
+        Ok(Open { pass: Arc::clone(pass), lanes, decoder })
     }
 }
 

@@ -39,8 +39,17 @@ fn find(options: SourceOptions) -> Sources {
 }
 
 fn shared(options: SourceOptions, mini_batch: usize, place: (usize, usize)) -> Sources {
+    in_streams(options, (mini_batch, 1), place)
+}
+
+fn in_streams(
+    options: SourceOptions,
+    (mini_batch, streams): (usize, usize),
+    place: (usize, usize),
+) -> Sources {
     let part = PartOf::new(move |examples| part(examples, place));
-    find(options).shared(Sharing { mini_batch, part }, &StopRequest::new()).unwrap()
+    let sharing = Sharing { mini_batch, part, streams };
+    find(options).shared(sharing, &StopRequest::new()).unwrap()
 }
 
 /// The rows of each pass of `sources` from `from` on, none of those behind its end.
@@ -160,4 +169,44 @@ fn who_makes_a_cache_reads_all_of_that_epoch() {
     };
     assert_eq!(is_shared(shared(options(), 8, (0, 2))), [false, false, true, true]);
     assert_eq!(is_shared(shared(options(), 8, (1, 2)).without_making()), [true; 4]);
+}
+
+#[test]
+fn streams_are_parts_of_the_pass_and_readers_have_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = texts(folder.path());
+    let from = ReadFrom::default();
+    let whole = read(&find(options(&files)), from, 4096);
+    for (mini_batch, streams, ranks) in [(4, 2, 2), (6, 3, 2), (8, 4, 1), (64, 2, 4), (512, 4, 4)] {
+        for pass in 0..4 {
+            let lines = whole[pass].len();
+            let mut all = Vec::new();
+            for rank in 0..ranks {
+                let of_rank = in_streams(options(&files), (mini_batch, streams), (rank, ranks));
+                let rows = read(&of_rank, from, 700).swap_remove(pass);
+                // A reader of one half has the lines of that half alone.
+                if rank < ranks / 2 && streams % 2 == 0 {
+                    assert!(rows.iter().all(|row| whole[pass][..lines / 2].contains(row)));
+                }
+                all.extend(rows);
+            }
+            all.sort_unstable_by_key(|row| row.0);
+            assert!(all == whole[pass], "{mini_batch}, {streams} streams, {ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn streams_of_what_may_be_malformed_or_makes_a_cache_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = texts(folder.path());
+    let refused = |options: SourceOptions| {
+        let sharing = Sharing { mini_batch: 8, part: PartOf::new(|n| 0..n), streams: 2 };
+        find(options).shared(sharing, &StopRequest::new()).unwrap_err().to_string()
+    };
+    let error = refused(SourceOptions { skip_max: 1, ..options(&files) });
+    assert!(error.contains("give data.skip_max = 0"), "{error}");
+    let cache = Some(folder.path().join("cache"));
+    let error = refused(SourceOptions { cache, ..options(&files) });
+    assert!(error.contains("data.cache cannot be made with data.streams = 2"), "{error}");
 }

@@ -16,6 +16,7 @@ use stepwell_data::{Chunk, DataError, Ordered, Recorder, Recording, Skips};
 use stepwell_engine::{Blocks, Grouper, Part, Purpose, Spares};
 
 use super::fill::{append, examples_at, keep_own, lines_within};
+use super::shared_pass::{Filled, SharedPass};
 use super::{Counters, Pass};
 use crate::batch::{Examples, Item, Mark, MiniBatch, RunPosition};
 use crate::features::{Features, Gathered, TableInput};
@@ -57,8 +58,8 @@ pub(super) struct BatchStage {
     mini: Option<MiniBatch>,
     /// Examples that it has, those of other ranks among them.
     filled: usize,
-    /// Lines of a shared pass that lie behind.
-    behind: u64,
+    /// Where a shared pass is.
+    shared: Option<SharedPass>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
     /// Ids of the mini-batch being filled, by table: the grouped form takes their place.
@@ -83,6 +84,19 @@ pub(super) struct BatchEnds {
     pub(super) spares: Arc<Spares<Examples>>,
 }
 
+impl Cut {
+    /// A mini-batch with nothing in it.
+    fn empty_mini(&self, ends: &BatchEnds, purpose: Purpose) -> MiniBatch {
+        let fresh = || MiniBatch {
+            number: 0,
+            purpose,
+            parts: self.tables.iter().map(|_| Part::default()).collect(),
+            cargo: Examples { labels: Vec::with_capacity(self.mini_batch), ..Examples::default() },
+        };
+        MiniBatch { purpose, ..ends.spares.take().unwrap_or_else(fresh) }
+    }
+}
+
 impl BatchStage {
     pub(super) fn new(
         cut: Cut,
@@ -102,7 +116,7 @@ impl BatchStage {
             chunk: None,
             mini: None,
             filled: 0,
-            behind: 0,
+            shared: None,
             batch: Vec::new(),
             grouper: Grouper::default(),
             gathered,
@@ -121,6 +135,9 @@ impl BatchStage {
     fn cut_more(&mut self) -> Result<Progress> {
         if let Some((chunk, next)) = self.chunk.take() {
             self.chunk = self.fill(&chunk, next)?.map(|next| (chunk, next));
+            return Ok(Progress::Progressed);
+        }
+        if let Filled::Whole(_) = self.fill_shared()? {
             return Ok(Progress::Progressed);
         }
         // Whatever trains has all that was cut, and need not wait for the disk.
@@ -142,7 +159,7 @@ impl BatchStage {
 
     /// Nothing is cut from here on, for what comes is not to be trained.
     fn fail(&mut self, error: Error) {
-        (self.chunk, self.mini, self.recorder) = (None, None, None);
+        (self.chunk, self.mini, self.shared, self.recorder) = (None, None, None, None);
         self.over = true;
         self.close_batch();
         let keeps = self.cut.checkpoint_at_end && self.position.step > self.begun;
@@ -165,7 +182,7 @@ impl BatchStage {
                     (self.position.file, self.position.line) = (pass.start.file, pass.start.line);
                     self.position.skipped = skipped;
                 }
-                self.behind = 0;
+                self.shared = pass.share.clone().map(SharedPass::new);
                 self.pass = Some(pass);
             }
             Parsed::Chunk(mut chunk) => {
@@ -182,7 +199,10 @@ impl BatchStage {
                     }
                 }
                 self.cut.features.refuse_too_many(&chunk, pass.input.files())?;
-                self.chunk = Some((chunk, 0));
+                match &mut self.shared {
+                    Some(shared) => shared.give(chunk),
+                    None => self.chunk = Some((chunk, 0)),
+                }
             }
             Parsed::End(pass) => {
                 self.counters.add_skipped(self.skips.skipped());
@@ -198,61 +218,54 @@ impl BatchStage {
         Ok(())
     }
 
-    /// Moves examples of the chunk at hand into the mini-batch at hand, from place `next` of it on;
-    /// says where what is left begins. Places count lines where the pass is shared, since other
-    /// ranks have some of the examples, and else examples.
+    /// Moves examples of the chunk at hand into the mini-batch at hand, from number `next` of it on;
+    /// says where what is left begins.
     fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<Option<usize>> {
         let Some(pass) = self.pass.clone() else { return Ok(None) };
-        let end = match &pass.share {
-            Some(share) => (share.examples() - self.behind).min(chunk.line_count.into()) as usize,
-            None => lines_within(chunk, &chunk.lines, pass.end),
-        };
-        if next < end {
-            let mut mini = self.mini.take().unwrap_or_else(|| self.empty_mini(pass.purpose));
-            let take = (self.cut.mini_batch - self.filled).min(end - next);
-            let places = next..next + take;
-            let examples = match &pass.share {
-                Some(_) => examples_at(chunk, &places),
-                None => places.clone(),
-            };
-            append(&mut mini, &mut self.gathered, chunk, examples, &self.cut.tables);
-            self.filled += take;
-            self.mini = Some(mini);
-            if pass.purpose == Purpose::Train {
-                self.move_to(chunk, places.end - 1, pass.share.is_some());
-            }
-            if self.filled == self.cut.mini_batch {
-                self.close_mini()?;
-            }
-            if places.end < end {
-                return Ok(Some(places.end));
-            }
+        let end = lines_within(chunk, &chunk.lines, pass.end);
+        if next >= end {
+            return Ok(None);
         }
-        self.behind += end as u64;
-        Ok(None)
+        let mut mini =
+            self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, pass.purpose));
+        let examples = next..next + (self.cut.mini_batch - self.filled).min(end - next);
+        append(&mut mini, &mut self.gathered, chunk, examples.clone(), &self.cut.tables);
+        self.filled += examples.len();
+        self.mini = Some(mini);
+        if pass.purpose == Purpose::Train {
+            let last = chunk.lines[examples.end - 1];
+            let after = chunk.position_after(last);
+            (self.position.file, self.position.line) = (after.file, after.line);
+            let before = chunk.malformed_before(last);
+            self.position.skipped = self.skipped_before_chunk + before as u64;
+        }
+        if self.filled == self.cut.mini_batch {
+            self.close_mini()?;
+        }
+        Ok((examples.end < end).then_some(examples.end))
     }
 
-    /// Training goes on behind `last`, a line of the chunk where the pass is shared, or an example.
-    fn move_to(&mut self, chunk: &Chunk, last: usize, shared: bool) {
-        let line = if shared { last as u32 } else { chunk.lines[last] };
-        let after = chunk.position_after(line);
-        (self.position.file, self.position.line) = (after.file, after.line);
-        // No line of a shared pass is malformed.
-        let before = chunk.malformed_before(line);
-        self.position.skipped = self.skipped_before_chunk + before as u64;
-    }
-
-    fn empty_mini(&mut self, purpose: Purpose) -> MiniBatch {
-        let fresh = || MiniBatch {
-            number: 0,
-            purpose,
-            parts: self.cut.tables.iter().map(|_| Part::default()).collect(),
-            cargo: Examples {
-                labels: Vec::with_capacity(self.cut.mini_batch),
-                ..Examples::default()
-            },
+    /// Fills the mini-batch at hand of a shared pass as far as its lines are there.
+    fn fill_shared(&mut self) -> Result<Filled> {
+        let (Some(shared), Some(pass)) = (&mut self.shared, &self.pass) else {
+            return Ok(Filled::Waits);
         };
-        MiniBatch { purpose, ..self.ends.spares.take().unwrap_or_else(fresh) }
+        let purpose = pass.purpose;
+        let mut mini = self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, purpose));
+        let (gathered, tables) = (&mut self.gathered, &self.cut.tables);
+        let filled = shared.fill(|chunk, lines| {
+            append(&mut mini, gathered, chunk, examples_at(chunk, &lines), tables);
+        });
+        let place = shared.place();
+        self.mini = Some(mini).filter(|_| filled != Filled::Over);
+        if let Filled::Whole(examples) = filled {
+            if purpose == Purpose::Train {
+                (self.position.file, self.position.line) = (place.file, place.line);
+            }
+            self.filled = examples;
+            self.close_mini()?;
+        }
+        Ok(filled)
     }
 
     fn close_mini(&mut self) -> Result<()> {
@@ -300,11 +313,11 @@ impl BatchStage {
     }
 
     fn end_pass(&mut self, pass: &Pass) -> Result<()> {
-        if let Some(share) = pass.share.as_ref().filter(|share| self.behind < share.examples()) {
-            let (counted, found) = (share.examples(), self.behind);
+        let shared = self.shared.take().map(|shared| shared.examples());
+        if let Some((counted, found)) = shared.filter(|(counted, found)| counted > found) {
             return Err(Error::Data(DataError::Options(format!(
-                "the data has {found} lines where {counted} were counted: it changed meanwhile; \
-                 go on when nothing writes to it"
+                "the data ends after {found} examples where {counted} lines were counted: it \
+                 changed meanwhile; go on when nothing writes to it"
             ))));
         }
         self.close_mini()?;

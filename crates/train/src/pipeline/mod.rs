@@ -20,6 +20,7 @@ mod ask;
 mod batch;
 mod fill;
 mod save;
+mod shared_pass;
 mod train;
 mod word;
 

@@ -109,10 +109,8 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     // Before the first step any rank may stop by itself: its error ends all.
     let stop = around.machine.ranks.as_ref().map_or(&around.stop, |ranks| &ranks.stop);
     let sources = sources(config, stop)?;
-    let sources = match &around.machine.ranks {
-        Some(ranks) => share(config, sources, &ranks.fabric, stop)?,
-        None => sources,
-    };
+    let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
+    let sources = share(config, sources, fabric, stop)?;
     if check_evaluation(config, &sources, stop)? == Some(0) {
         (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
     }

@@ -48,18 +48,24 @@ pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
     Ok(Sources::find(options, stop)?)
 }
 
-/// What the rank of `fabric` reads of `sources`, the data of all: its blocks of each mini-batch.
+/// What is read of `sources`, in the streams that `config` says: all of it, or the blocks of the
+/// rank of `fabric` of each mini-batch.
 pub(super) fn share(
     config: &Config,
     sources: Sources,
-    fabric: &Fabric,
+    fabric: Option<&Fabric>,
     stop: &StopRequest,
 ) -> Result<Sources> {
-    let (blocks, rank, ranks) = (config.model.blocks, fabric.rank(), fabric.size());
+    let (blocks, streams) = (config.model.blocks, config.data.streams);
+    let (rank, ranks) = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
+    if ranks == 1 && streams == 1 {
+        return Ok(sources);
+    }
     let own = move |examples| Blocks::new(examples, blocks).of_rank(rank, ranks).place();
-    let sharing = Sharing { mini_batch: config.data.mini_batch, part: PartOf::new(own) };
-    let sources = sources.shared(sharing, stop)?;
-    Ok(if rank == 0 { sources } else { sources.without_making() })
+    let part = PartOf::new(own);
+    let sources = if rank == 0 { sources } else { sources.without_making() };
+    let sharing = Sharing { mini_batch: config.data.mini_batch, part, streams };
+    Ok(sources.shared(sharing, stop)?)
 }
 
 /// Threads that read what is evaluated on before the plan is made: where there is no room for them,
