@@ -47,7 +47,7 @@ fn table(life: Option<Life>) -> TableSpec {
 }
 
 fn shape() -> Shape {
-    Shape { blocks: 4, staleness: 1, sketch_bytes: vec![1 << 10] }
+    Shape { blocks: 4, staleness: 1, sketch_bytes: vec![1 << 10], ..Shape::default() }
 }
 
 /// How a model is trained, without effect on it.

@@ -2,7 +2,7 @@
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
-use stepwell_engine::{Blocks, Grouper, Guests, TableSpec};
+use stepwell_engine::{Blocks, EmbeddingBags, Grouper, Guests, TableSpec};
 use stepwell_settings::Config;
 
 use crate::models::Model;
@@ -20,10 +20,12 @@ pub(crate) struct Exchange {
 
 /// A key, and how often it occurs.
 const ASKED: u64 = 12;
-/// Of a row: which subtrees have it, and how it occurs.
-const SUMMED: u64 = 12;
+/// Of a row: which subtrees have it, where there are several.
+const MASK: u64 = 4;
+/// How often it occurs, where its owner asks.
+const SEEN: u64 = 8;
 /// Logit, label and true probability of an example.
-const SCORED: u64 = 12;
+const SCORED: u64 = 9;
 
 impl Exchange {
     pub(crate) const ROWS_OF_OTHERS: &str = "rows of other ranks";
@@ -42,14 +44,20 @@ impl Exchange {
             of_tables.map(|(table, ids)| ids * examples as u64 * bytes(table)).sum()
         };
         let weights = |table: &TableSpec| (table.weight_count() * size_of::<f32>()) as u64;
-        let sums = |table: &TableSpec| subtrees * weights(table) + SUMMED;
+        let mask = if subtrees > 1 { MASK } else { 0 };
+        let weighs = config.tiers.policy.weighs_occurrences();
+        let seen = |table: &TableSpec| {
+            if EmbeddingBags::tells_seen(table, weighs) { SEEN } else { 0 }
+        };
+        let sums = |table: &TableSpec| subtrees * weights(table) + mask + seen(table);
         let dense = (model.graph().parameter_count() * size_of::<f32>()) as u64;
         let said = |examples: usize| examples as u64 * SCORED;
         // A neighbour may be as far ahead as it is allowed to, and this rank as far behind.
         let asks = ASKS as u64 * (of(own, &|_| ASKED) + 2 * of(all, &|_| ASKED));
         let answers = of(all, &weights) + of(own, &weights);
         let sums = of(own, &sums) + of(all, &sums);
-        let rest = ranks as u64 * said(own) + said(all) + 2 * (subtrees + 1) * dense;
+        // Rank 0 alone is told of examples, by all.
+        let rest = said(own) + said(all) + 2 * (subtrees + 1) * dense;
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
         Self {
             guests: Guests::bytes_max(model.tables(), &rows),

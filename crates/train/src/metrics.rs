@@ -53,6 +53,13 @@ impl Meter {
         self.probability_sum += probability_sum;
     }
 
+    /// Adds a mini-batch of which the sums alone are known here: there will be no AUC.
+    pub fn add_sums(&mut self, examples: u64, loss_sum: f64, probability_sum: f64) {
+        self.examples += examples;
+        self.loss_sum += loss_sum;
+        self.probability_sum += probability_sum;
+    }
+
     /// Adds examples whose probabilities are known.
     pub fn add_probabilities(&mut self, probabilities: &[f32], labels: &[f32]) {
         let mut loss = 0.0;

@@ -12,32 +12,69 @@ use super::blocks::Blocks;
 use super::sums::{RowGradients, SumsRoom};
 use crate::request::BagsByRow;
 
+/// What the sums for one owner are of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowsSummed {
+    /// Rows of one table.
+    pub(super) rows: usize,
+    /// Weights of each.
+    pub(super) width: usize,
+    /// Whether the owner is told how often each occurs.
+    pub(super) tells_seen: bool,
+}
+
+/// Whether a rank that has `blocks` says of which subtrees a row has sums: one that has a single
+/// subtree has one sum of each row.
+pub(super) fn is_masked(blocks: Blocks) -> bool {
+    blocks.subtrees().nth(1).is_some()
+}
+
 /// Sums of one rank's bags of one table's rows, as they came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankSums<'a> {
-    /// Which of its subtrees each row that it asked for has a sum of. // (rows)
-    pub(super) subtrees: &'a [u32],
-    /// Examples and positive examples with each row. // (rows, 2)
-    pub(super) seen: &'a [u32],
+    rows: usize,
+    /// Which of its subtrees each row that it asked for has a sum of; empty where there is one, of
+    /// which every row has a sum. // (rows)
+    subtrees: &'a [u32],
+    /// Examples and positive examples with each row; empty where nobody asks. // (rows, 2)
+    seen: &'a [u32],
     /// The sums, row by row. // (sums, width)
-    pub(super) sums: &'a [f32],
+    sums: &'a [f32],
 }
 
 impl<'a> RankSums<'a> {
-    /// Reads those of the next table.
+    /// Reads those of the next table, from a rank that has `blocks`.
     pub(super) fn read(
         reader: &mut stepwell_fabric::Reader<'a>,
-        (rows, width): (usize, usize),
+        RowsSummed { rows, width, tells_seen }: RowsSummed,
         blocks: Blocks,
     ) -> Result<Self, Malformed> {
-        let subtrees: &[u32] = reader.take_exactly(rows)?;
-        let seen = reader.take_exactly(2 * rows)?;
-        let all = (1u64 << blocks.subtrees().count()) - 1;
-        if subtrees.iter().any(|mask| *mask == 0 || u64::from(*mask) > all) {
-            return Err(Malformed::Wrong("it has sums of subtrees that its sender has not"));
+        let (mut subtrees, mut count): (&[u32], usize) = (&[], rows);
+        if is_masked(blocks) {
+            subtrees = reader.take_exactly(rows)?;
+            let all = (1u64 << blocks.subtrees().count()) - 1;
+            if subtrees.iter().any(|mask| *mask == 0 || u64::from(*mask) > all) {
+                return Err(Malformed::Wrong("it has sums of subtrees that its sender has not"));
+            }
+            count = subtrees.iter().map(|mask| mask.count_ones() as usize).sum();
         }
-        let count: usize = subtrees.iter().map(|mask| mask.count_ones() as usize).sum();
-        Ok(Self { subtrees, seen, sums: reader.take_exactly(count * width)? })
+        let seen = if tells_seen { reader.take_exactly(2 * rows)? } else { &[] };
+        Ok(Self { rows, subtrees, seen, sums: reader.take_exactly(count * width)? })
+    }
+
+    /// Which subtrees row `number` has sums of.
+    #[inline(always)]
+    fn mask(&self, number: usize) -> u32 {
+        self.subtrees.get(number).copied().unwrap_or(1)
+    }
+
+    /// How row `number` occurs: once, where nobody asks.
+    #[inline(always)]
+    fn seen(&self, number: usize) -> (u32, u32) {
+        match self.seen.get(2 * number..2 * number + 2) {
+            Some(seen) => (seen[0], seen[1]),
+            None => (1, 0),
+        }
     }
 }
 
@@ -68,9 +105,9 @@ impl<'a> Partials<'a> {
         let mut places = Vec::with_capacity(asked.bags.len());
         for rank in &ranks {
             let mut before = 0;
-            places.extend(rank.subtrees.iter().map(|mask| {
+            places.extend((0..rank.rows).map(|number| {
                 let place = before;
-                before += mask.count_ones();
+                before += rank.mask(number).count_ones();
                 place
             }));
             ends.push(places.len() as u32);
@@ -127,10 +164,11 @@ impl RowGradients for Combined<'_> {
             }
             let before = if rank == 0 { 0 } else { partials.ends[rank - 1] };
             let (of_rank, number) = (&partials.ranks[rank], (asked - before) as usize);
-            seen.examples += of_rank.seen[2 * number];
-            seen.positives += of_rank.seen[2 * number + 1];
+            let (examples, positives) = of_rank.seen(number);
+            seen.examples += examples;
+            seen.positives += positives;
             let mut place = partials.places[*asked as usize] as usize * width;
-            let mut mask = of_rank.subtrees[number];
+            let mut mask = of_rank.mask(number);
             while mask != 0 {
                 let first = partials.firsts[rank][mask.trailing_zeros() as usize];
                 let sum = &of_rank.sums[place..place + width];
@@ -151,7 +189,7 @@ impl RowGradients for Combined<'_> {
 /// the sums of each of `bags` over the subtrees of `blocks`.
 pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
     message: &mut Message,
-    (rows, width): (&[u32], usize),
+    (rows, width, tells_seen): (&[u32], usize, bool),
     bags: &BagsByRow,
     (blocks, fields): (Blocks, usize),
     mut sum: G,
@@ -167,21 +205,32 @@ pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
             std::mem::replace(&mut from, to)..to
         })
     };
-    let mut count = 0;
-    let masks: &mut [u32] = message.room(rows.len());
-    for (mask, row) in masks.iter_mut().zip(rows) {
-        let bits = of_subtrees(*row).enumerate().filter(|(_, bags)| !bags.is_empty());
-        *mask = bits.map(|(subtree, _)| 1 << subtree).sum();
-        count += mask.count_ones() as usize;
+    let mut count = rows.len();
+    if is_masked(blocks) {
+        count = 0;
+        let masks: &mut [u32] = message.room(rows.len());
+        for (mask, row) in masks.iter_mut().zip(rows) {
+            let bits = of_subtrees(*row).enumerate().filter(|(_, bags)| !bags.is_empty());
+            *mask = bits.map(|(subtree, _)| 1 << subtree).sum();
+            count += mask.count_ones() as usize;
+        }
     }
-    let (seen_of_rows, sums) = message.two_rooms::<u32, f32>(2 * rows.len(), count * width);
+    let (seen_of_rows, sums): (&mut [u32], &mut [f32]) = match tells_seen {
+        true => message.two_rooms(2 * rows.len(), count * width),
+        false => (&mut [], message.room(count * width)),
+    };
+    let mut seen_of_rows = seen_of_rows.chunks_exact_mut(2);
     let mut places = sums.chunks_exact_mut(width.max(1));
-    for (seen_of_row, row) in seen_of_rows.chunks_exact_mut(2).zip(rows) {
+    for row in rows {
+        let mut all = Occurrence::default();
         for bags in of_subtrees(*row).filter(|bags| !bags.is_empty()) {
             let Some(place) = places.next() else { continue };
             let seen = sum(bags, place);
-            seen_of_row[0] += seen.examples;
-            seen_of_row[1] += seen.positives;
+            all.examples += seen.examples;
+            all.positives += seen.positives;
+        }
+        if let Some(seen) = seen_of_rows.next() {
+            seen.copy_from_slice(&[all.examples, all.positives]);
         }
     }
 }
@@ -270,14 +319,15 @@ mod tests {
     }
 
     /// What a rank with `blocks` sends for all of its rows, and their keys.
-    fn sums_of(whole: &Of, fields: &[Field], blocks: Blocks) -> (Message, Bags) {
+    fn sums_of(whole: &Of, fields: &[Field], blocks: Blocks, tells: bool) -> (Message, Bags) {
         let own = whole.of_rank(blocks);
         let (request, by_row) = own.by_row();
         let bags = own.table(&by_row, fields, blocks);
         let (mut message, mut room) = (Message::new(), SumsRoom::default());
         let rows: Vec<u32> = (0..request.distinct.len() as u32).collect();
         let mut sums = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut room);
-        write(&mut message, (&rows, DIM + 1), &by_row, (blocks, FIELDS), |bags, place| {
+        let of = (&rows[..], DIM + 1, tells);
+        write(&mut message, of, &by_row, (blocks, FIELDS), |bags, place| {
             let (sum, seen) = sums.gradient(bags);
             place.copy_from_slice(sum);
             seen
@@ -297,10 +347,11 @@ mod tests {
             let bags = whole.table(&by_row, &fields, blocks);
             let mut room = SumsRoom::default();
             let mut wanted = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut room);
-            for ranks in 1..=count.min(9) {
+            for (ranks, tells_seen) in (1..=count.min(9)).flat_map(|n| [(n, true), (n, false)]) {
                 let own = |rank| blocks.of_rank(rank, ranks);
-                let sent: Vec<_> =
-                    (0..ranks).map(|rank| sums_of(&whole, &fields, own(rank))).collect();
+                let sent: Vec<_> = (0..ranks)
+                    .map(|rank| sums_of(&whole, &fields, own(rank), tells_seen))
+                    .collect();
                 let mut asked = Bags::default();
                 for (_, rows) in &sent {
                     asked.keys.extend_from_slice(&rows.keys);
@@ -312,9 +363,10 @@ mod tests {
                 askers.sort(&union);
                 let mut of_ranks = Vec::new();
                 for (rank, (message, rows)) in sent.iter().enumerate() {
-                    let shape = (rows.keys.len(), DIM + 1);
-                    let sums = RankSums::read(&mut message.reader(), shape, own(rank));
-                    of_ranks.push(sums.unwrap());
+                    let of = RowsSummed { rows: rows.keys.len(), width: DIM + 1, tells_seen };
+                    let mut reader = message.reader();
+                    of_ranks.push(RankSums::read(&mut reader, of, own(rank)).unwrap());
+                    assert_eq!(reader.end(), Ok(()));
                 }
                 let partials = Partials::new(of_ranks, blocks, &askers);
                 let mut room = SumsRoom::default();
@@ -326,8 +378,11 @@ mod tests {
                         same, sum,
                         "row {row} of {keys} keys, {count} blocks, {ranks} ranks"
                     );
-                    let seen = (seen.examples, seen.positives);
-                    assert_eq!((also.examples, also.positives), seen, "{row}, {ranks} ranks");
+                    let (seen, also) =
+                        ((seen.examples, seen.positives), (also.examples, also.positives));
+                    // That it occurs is known in any case.
+                    let known = if tells_seen { also == seen } else { also.0 > 0 };
+                    assert!(known, "row {row}, {ranks} ranks: {also:?}, {seen:?}");
                 }
             }
         }
@@ -338,19 +393,34 @@ mod tests {
         let mut random = Stream::named(2, b"combine");
         let whole = Of::draw(&mut random, 20);
         let fields: Vec<Field> = (0..FIELDS).map(|field| Field::sum(field * DIM)).collect();
-        let blocks = Blocks::new(EXAMPLES, 8).of_rank(1, 3);
-        let (message, rows) = sums_of(&whole, &fields, blocks);
-        let shape = (rows.keys.len(), DIM + 1);
-        let read = |message: &Message, blocks| {
-            RankSums::read(&mut message.reader(), shape, blocks).map(|_| ())
-        };
-        assert_eq!(read(&message, blocks), Ok(()));
-        let one_subtree = Blocks::new(EXAMPLES, 8).of_rank(0, 2);
-        assert!(matches!(read(&message, one_subtree), Err(Malformed::Wrong(_))));
-        let words = message.words();
-        for length in 0..words.len() {
-            let cut = Message::from_words(words[..length].to_vec());
-            assert!(read(&cut, blocks).is_err(), "cut to {length} of {} words", words.len());
+        // Of two subtrees, and of one.
+        for (blocks, tells_seen) in
+            [(1, 3), (0, 2)].into_iter().flat_map(|of| [(of, true), (of, false)])
+        {
+            let blocks = Blocks::new(EXAMPLES, 8).of_rank(blocks.0, blocks.1);
+            let (message, rows) = sums_of(&whole, &fields, blocks, tells_seen);
+            let of = RowsSummed { rows: rows.keys.len(), width: DIM + 1, tells_seen };
+            let read = |message: &Message, blocks, of| {
+                let mut reader = message.reader();
+                RankSums::read(&mut reader, of, blocks).and_then(|_| reader.end())
+            };
+            assert_eq!(read(&message, blocks, of), Ok(()));
+            let other = Blocks::new(EXAMPLES, 8).of_rank(1, if is_masked(blocks) { 2 } else { 3 });
+            assert!(read(&message, other, of).is_err(), "sums of other subtrees");
+            let others = RowsSummed { tells_seen: !tells_seen, ..of };
+            assert!(read(&message, blocks, others).is_err(), "what nobody asks for, or too little");
+            let words = message.words();
+            for length in 0..words.len() {
+                let cut = Message::from_words(words[..length].to_vec());
+                assert!(read(&cut, blocks, of).is_err(), "cut to {length} of {}", words.len());
+            }
+            let Some(mask) = is_masked(blocks).then(|| words[1] as u32) else { continue };
+            for wrong in [0, mask | 1 << 2] {
+                let mut words = words.to_vec();
+                words[1] = words[1] >> 32 << 32 | u64::from(wrong);
+                let wrong = Message::from_words(words);
+                assert!(matches!(read(&wrong, blocks, of), Err(Malformed::Wrong(_))));
+            }
         }
     }
 }

@@ -91,6 +91,8 @@ pub struct Shape {
     pub blocks: usize,
     /// Steps of training that a step's reads of rows do not see.
     pub staleness: usize,
+    /// Whether the policy asks how often a key occurred in a mini-batch, and not just that it did.
+    pub weighs_occurrences: bool,
     /// Bytes of the sketch that counts occurrences, by table; where there are fewer numbers than
     /// tables, the others have the least.
     pub sketch_bytes: Vec<u64>,
@@ -98,7 +100,7 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { blocks: 8, staleness: 0, sketch_bytes: Vec::new() }
+        Self { blocks: 8, staleness: 0, weighs_occurrences: false, sketch_bytes: Vec::new() }
     }
 }
 
@@ -107,6 +109,7 @@ pub struct EmbeddingBags {
     tables: Vec<TableSpec>,
     columns: Columns,
     blocks: usize,
+    weighs_occurrences: bool,
     steps: u64,
     /// Whether rows are held for a step that has not been applied.
     is_open: bool,
@@ -141,6 +144,7 @@ impl EmbeddingBags {
             tables,
             columns,
             blocks: shape.blocks,
+            weighs_occurrences: shape.weighs_occurrences,
             steps: 0,
             is_open: false,
             workspaces: Workspaces::default(),

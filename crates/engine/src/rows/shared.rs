@@ -8,7 +8,7 @@ use stepwell_fabric::{Error, Message, Reader};
 use stepwell_mem::Occurrence;
 
 use super::blocks::Blocks;
-use super::combine::{self, Partials, RankSums};
+use super::combine::{self, Partials, RankSums, RowsSummed};
 use super::sums::{Sums, TableBags};
 use super::update::{RowsOf, Update, Workspace};
 use super::working::TableRows;
@@ -44,6 +44,12 @@ impl EmbeddingBags {
             16 + rows.askers.range(rank).len() * rows.width() * size_of::<f32>()
         };
         rows.tables.iter().map(of_table).sum()
+    }
+
+    /// Whether owners are told how often rows of `table` occur in a mini-batch: where their history
+    /// or the policy counts that. For all else it is enough that they do.
+    pub fn tells_seen(table: &TableSpec, weighs_occurrences: bool) -> bool {
+        table.life.is_some() || weighs_occurrences
     }
 
     /// The most bytes of the sums for `owner`, where `routes` go and `blocks` are this rank's.
@@ -82,10 +88,10 @@ impl EmbeddingBags {
         messages.par_iter_mut().enumerate().for_each(|(owner, message)| {
             for (number, rows) in rows.tables.iter().enumerate() {
                 let bags = self.bags_of((number, rows.bags), gradients, blocks);
-                let (table, of_owner) = (&self.tables[number], routes[number].of(owner));
+                let of_owner = (&self.tables[number], routes[number].of(owner));
                 match rows.request.is_weighed() {
-                    true => self.sum_rows::<true>(table, &bags, of_owner, message),
-                    false => self.sum_rows::<false>(table, &bags, of_owner, message),
+                    true => self.sum_rows::<true>(of_owner, &bags, message),
+                    false => self.sum_rows::<false>(of_owner, &bags, message),
                 }
             }
         });
@@ -93,11 +99,11 @@ impl EmbeddingBags {
 
     fn sum_rows<const WEIGHED: bool>(
         &self,
-        table: &TableSpec,
+        (table, rows): (&TableSpec, &[u32]),
         bags: &TableBags<'_>,
-        rows: &[u32],
         message: &mut Message,
     ) {
+        let tells_seen = Self::tells_seen(table, self.weighs_occurrences);
         let mut workspace = self.workspaces.take(Workspace::default);
         let (width, fields) = (table.weight_count(), bags.fields.len());
         Arch::new().dispatch(|| {
@@ -107,7 +113,8 @@ impl EmbeddingBags {
                 place.copy_from_slice(sum);
                 seen
             };
-            combine::write(message, (rows, width), bags.bags, (bags.blocks, fields), sum);
+            let rows = (rows, width, tells_seen);
+            combine::write(message, rows, bags.bags, (bags.blocks, fields), sum);
         });
         self.workspaces.put_back(workspace);
     }
@@ -139,12 +146,13 @@ impl EmbeddingBags {
     ) -> Result<(), Error> {
         let count = readers.len();
         let mut all = Vec::with_capacity(rows.tables.len());
-        for table in &rows.tables {
+        for (table, spec) in rows.tables.iter().zip(&self.tables) {
             let mut ranks = Vec::with_capacity(readers.len());
+            let tells_seen = Self::tells_seen(spec, self.weighs_occurrences);
             for (rank, reader) in readers.iter_mut().enumerate() {
                 let own = blocks.of_rank(rank, count);
-                let asked = (table.askers.range(rank).len(), table.width());
-                let sums = RankSums::read(reader, asked, own);
+                let (rows, width) = (table.askers.range(rank).len(), table.width());
+                let sums = RankSums::read(reader, RowsSummed { rows, width, tells_seen }, own);
                 ranks.push(sums.map_err(|why| Error::malformed(rank, why))?);
             }
             all.push(Partials::new(ranks, blocks, table.bags));

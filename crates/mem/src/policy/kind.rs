@@ -68,6 +68,11 @@ impl PolicyKind {
         (self.facts().bytes_for)(slots)
     }
 
+    /// Whether it asks how often a key occurred in a mini-batch, and not just that it did.
+    pub const fn weighs_occurrences(self) -> bool {
+        matches!(self, Self::Sven)
+    }
+
     /// Its name in settings.
     pub const fn name(self) -> &'static str {
         self.facts().name

@@ -10,7 +10,7 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_engine::{Cargo as _, Group, Pause, Purpose, Ready, Retired, Unit};
 use stepwell_fabric::Fabric;
 
 use super::save::{Saver, Written};
@@ -89,7 +89,25 @@ struct Done {
     purpose: Purpose,
     /// Where the data goes on.
     after: RunPosition,
+    examples: usize,
     sums: Scores,
+}
+
+impl Done {
+    fn of(mini: &MiniBatch, sums: Scores) -> Self {
+        let examples = mini.cargo.examples();
+        Self { purpose: mini.purpose, after: mini.cargo.after, examples, sums }
+    }
+
+    /// Adds it to `meter`; another rank may be the one that has the scores of its examples.
+    fn add_to(&self, meter: &mut Meter, scores: &[f32], labels: &[f32]) {
+        let Scores { loss, probability } = self.sums;
+        if labels.len() == self.examples {
+            meter.add(scores, labels, loss, probability);
+        } else {
+            meter.add_sums(self.examples as u64, loss, probability);
+        }
+    }
 }
 
 /// Who is told, and how time and scores are kept.
@@ -152,7 +170,7 @@ impl TrainStage {
             let sums = trainer.run(mini, &self.groups);
             let Examples { labels, truth, .. } = &mini.cargo;
             let logits = std::mem::take(trainer.scores_mut());
-            let done = Done { purpose: mini.purpose, after: mini.cargo.after, sums };
+            let done = Done::of(mini, sums);
             let outcome = self.measure(&done, (&logits, labels, truth));
             if let Some(trainer) = &mut self.trainer {
                 *trainer.scores_mut() = logits;
@@ -163,7 +181,7 @@ impl TrainStage {
         if moved == Moved::ToTheEnd {
             let scored = trainer.take_scored();
             let Scored { sums, logits, labels, truth, ends } = &scored;
-            let done = Done { purpose: mini.purpose, after: mini.cargo.after, sums: *sums };
+            let done = Done::of(mini, *sums);
             self.measure(&done, (logits, labels, truth))?;
             if *ends {
                 // All ranks stop here, whoever was asked to.
@@ -182,18 +200,18 @@ impl TrainStage {
         done: &Done,
         (scores, labels, truth): (&[f32], &[f32], &[f32]),
     ) -> Result<()> {
-        let Done { purpose, after, sums } = *done;
+        let Done { purpose, after, examples, sums } = *done;
         match purpose {
             Purpose::Train => {
                 self.position = after;
                 self.measured.steps = after.step;
-                self.measured.examples += labels.len() as u64;
+                self.measured.examples += examples as u64;
                 if !sums.loss.is_finite() {
-                    let loss = sums.loss / labels.len().max(1) as f64;
+                    let loss = sums.loss / examples.max(1) as f64;
                     let saved = self.measured.saved;
                     return Err(Error::Diverged { step: after.step, loss, saved });
                 }
-                self.progressive.add(scores, labels, sums.loss, sums.probability);
+                done.add_to(&mut self.progressive, scores, labels);
                 self.measured.trained_at = self.clock.seconds();
                 let last = self.groups.iter().map(|group| group.spec().steps_max()).min();
                 if last.is_some_and(|last| self.measured.steps >= last) {
@@ -203,7 +221,7 @@ impl TrainStage {
                 }
             }
             Purpose::Evaluate => {
-                self.eval.add(scores, labels, sums.loss, sums.probability);
+                done.add_to(&mut self.eval, scores, labels);
                 let known = truth.iter().zip(labels).filter(|(truth, _)| !truth.is_nan());
                 let (truth, labels): (Vec<f32>, Vec<f32>) = known.unzip();
                 self.best.add_probabilities(&truth, &labels);

@@ -102,6 +102,7 @@ impl Trainer {
         let shape = Shape {
             blocks: config.model.blocks,
             staleness: config.staleness,
+            weighs_occurrences: config.tiers.policy.weighs_occurrences(),
             sketch_bytes: model.sketch_bytes().to_vec(),
         };
         let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());

@@ -18,45 +18,68 @@ pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usi
     count * rank / ranks..count * (rank + 1) / ranks
 }
 
-/// Sections that [`Said`] adds.
-const SECTIONS: usize = 5;
+/// Who is told the scores of single examples: the rank whose report is that of all. Every rank
+/// hears the losses, so that all end together where a model diverges.
+const MEASURES: usize = 0;
+/// Sections that [`Said`] adds for every rank, and for the one that measures.
+const SECTIONS: usize = 2;
+const MEASURED: usize = 3;
 
-/// A reader of what a rank with blocks `own` said, behind its dense gradients.
+/// Sections that rank `to` is told before sums of gradients.
+fn sections(to: usize) -> usize {
+    if to == MEASURES { SECTIONS + MEASURED } else { SECTIONS }
+}
+
+/// A reader of what a rank with blocks `own` said to rank `to`, behind its dense gradients.
 pub(super) fn row_sums(
     message: &Message,
     own: Blocks,
+    to: usize,
 ) -> std::result::Result<Reader<'_>, Malformed> {
     let mut reader = message.reader();
-    reader.skip(SECTIONS + own.subtrees().count())?;
+    reader.skip(sections(to) + own.subtrees().count())?;
     Ok(reader)
 }
 
-/// What a rank says to every rank alike.
+/// What a rank says of its examples.
 pub(super) struct Said<'a> {
     /// By block.
     pub(super) scores: &'a [Scores],
     pub(super) logits: &'a [f32],
     pub(super) examples: &'a Examples,
+    /// Whether they are trained on.
+    pub(super) trains: bool,
 }
 
 impl Said<'_> {
     /// The most bytes of it, and of so many `lanes` of the gradients of `blocks`.
-    pub(super) fn bytes_max(blocks: Blocks, lanes: usize) -> usize {
-        let sections = SECTIONS + blocks.subtrees().count();
+    pub(super) fn bytes_max(blocks: Blocks, lanes: usize, to: usize) -> usize {
+        let sections = sections(to) + blocks.subtrees().count();
         let sums = blocks.subtrees().count() * lanes * size_of::<f32>();
-        16 * sections + 16 * blocks.count() + 12 * blocks.place().len() + sums
+        let measured = if to == MEASURES { 9 * blocks.place().len() } else { 0 };
+        16 * sections + 16 * blocks.count() + measured + sums
     }
 
-    /// Adds it to `message`, and whether this is to be the last step of all ranks.
-    pub(super) fn put(&self, message: &mut Message, ends: bool) {
+    /// Adds what rank `to` is told to `message`, and whether this is to be the last step of all
+    /// ranks.
+    pub(super) fn put(&self, message: &mut Message, to: usize, ends: bool) {
         message.put(&[u64::from(ends)]);
         let sums: &mut [f64] = message.room(2 * self.scores.len());
         for (sums, scores) in sums.chunks_exact_mut(2).zip(self.scores) {
             sums.copy_from_slice(&[scores.loss, scores.probability]);
         }
+        if to != MEASURES {
+            return;
+        }
+        let Examples { labels, truth, .. } = self.examples;
         message.put(self.logits);
-        message.put(&self.examples.labels);
-        message.put(&self.examples.truth);
+        let bytes: &mut [u8] = message.room(labels.len().div_ceil(8));
+        for (byte, labels) in bytes.iter_mut().zip(labels.chunks(8)) {
+            let bits = labels.iter().enumerate().map(|(bit, label)| u8::from(*label > 0.5) << bit);
+            *byte = bits.sum();
+        }
+        // Only what an evaluation could reach at best is measured.
+        message.put(if self.trains { &[] } else { &truth[..] });
     }
 }
 
@@ -64,7 +87,7 @@ impl Said<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
     pub(crate) sums: Scores,
-    /// Of all examples. // (examples)
+    /// Of all examples; empty where others measure. // (examples)
     pub(crate) logits: Vec<f32>,
     pub(crate) labels: Vec<f32>,
     /// As [`Examples::truth`].
@@ -74,14 +97,15 @@ pub(crate) struct Scored {
 }
 
 impl Scored {
-    /// Hears `messages`, one of each rank, that are about `blocks`, those of all. Gives the sums of
+    /// Hears, as rank `own_rank`, `messages`, one of each rank, that are about `blocks`, those of
+    /// all. Gives the sums of
     /// gradients by subtree, with the first block of each, where they are of so many `lanes`.
     ///
     /// # Errors
     /// Names the rank whose message makes no sense.
     pub(super) fn hear<'a>(
         &mut self,
-        messages: &'a [Message],
+        (messages, own_rank): (&'a [Message], usize),
         blocks: Blocks,
         lanes: Option<usize>,
     ) -> Result<Vec<(usize, &'a [f32])>> {
@@ -97,14 +121,8 @@ impl Scored {
             let sums: &[f64] = reader.take_exactly(2 * own.count()).map_err(wrong)?;
             losses.extend(sums.iter().step_by(2));
             probabilities.extend(sums.iter().skip(1).step_by(2));
-            let (before, examples) = (self.labels.len(), own.place().len());
-            self.logits.extend_from_slice(reader.take_exactly(examples).map_err(wrong)?);
-            self.labels.extend_from_slice(reader.take_exactly(examples).map_err(wrong)?);
-            let truth: &[f32] = reader.take().map_err(wrong)?;
-            if !truth.is_empty() {
-                // Examples before these, from a source that knows no truth, have none.
-                self.truth.resize(before, f32::NAN);
-                self.truth.extend_from_slice(truth);
+            if own_rank == MEASURES {
+                self.hear_examples(&mut reader, own.place().len()).map_err(wrong)?;
             }
             for subtree in lanes.iter().flat_map(|_| own.subtrees()) {
                 let sum = reader.take_exactly(lanes.unwrap_or(0)).map_err(wrong)?;
@@ -117,6 +135,29 @@ impl Scored {
         let (loss, probability) = (tree_sum_values(&losses), tree_sum_values(&probabilities));
         self.sums = Scores { loss, probability };
         Ok(subtrees)
+    }
+
+    /// Hears the scores and labels of `count` examples.
+    fn hear_examples(
+        &mut self,
+        reader: &mut Reader<'_>,
+        count: usize,
+    ) -> std::result::Result<(), Malformed> {
+        let before = self.labels.len();
+        self.logits.extend_from_slice(reader.take_exactly(count)?);
+        let bytes: &[u8] = reader.take_exactly(count.div_ceil(8))?;
+        let label = |example: usize| f32::from(bytes[example / 8] >> (example % 8) & 1);
+        self.labels.extend((0..count).map(label));
+        let truth: &[f32] = reader.take()?;
+        if truth.len() > count {
+            return Err(Malformed::Wrong("it knows the truth of more examples than it has"));
+        }
+        if !truth.is_empty() {
+            // Examples before these, from a source that knows no truth, have none.
+            self.truth.resize(before, f32::NAN);
+            self.truth.extend_from_slice(truth);
+        }
+        Ok(())
     }
 }
 

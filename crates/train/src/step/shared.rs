@@ -152,7 +152,8 @@ impl Trainer {
                     sharing.phase = Phase::Summed { said, summed };
                     return Ok(Moved::Nowhere);
                 }
-                pool.install(|| self.update_shared((&said, &summed.came), mini, groups))?;
+                let rank = (sharing.fabric.rank(), sharing.fabric.size());
+                pool.install(|| self.update_shared((&said, &summed.came, rank), mini, groups))?;
                 sharing.keep(said);
                 sharing.keep(summed.came);
                 return Ok(Moved::ToTheEnd);
@@ -196,12 +197,15 @@ impl Trainer {
         let mut messages = sharing.messages(|rank| {
             let lanes = lanes_of(lanes, (rank, sharing.fabric.size())).len();
             let rows = if trains { &mini.cargo.shared.routes[..] } else { &[] };
-            Said::bytes_max(blocks, lanes) + self.embeddings.sums_bytes_max(rows, rank, blocks)
+            Said::bytes_max(blocks, lanes, rank)
+                + self.embeddings.sums_bytes_max(rows, rank, blocks)
         });
-        let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo };
+        let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo, trains };
         // Looked at once: all ranks hear the same, and end after the same step.
         let ends = sharing.stop.is_made();
-        messages.iter_mut().for_each(|message| said.put(message, ends));
+        for (to, message) in messages.iter_mut().enumerate() {
+            said.put(message, to, ends);
+        }
         if trains {
             self.put_dense(&mut messages, blocks);
             let columns = mini.cargo.labels.len() * self.embeddings.columns().count;
@@ -231,7 +235,7 @@ impl Trainer {
         let fabric = &sharing.fabric;
         let own = lanes_of(self.parameters.values().len(), (fabric.rank(), fabric.size()));
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
-        let subtrees = sharing.scored.hear(said, blocks, lanes)?;
+        let subtrees = sharing.scored.hear((said, fabric.rank()), blocks, lanes)?;
         if lanes.is_none() {
             return Ok(None);
         }
@@ -243,19 +247,19 @@ impl Trainer {
     /// Updates this rank's rows and the dense part by what all ranks sent.
     fn update_shared(
         &mut self,
-        (said, summed): (&[Message], &[Message]),
+        (said, summed, rank): (&[Message], &[Message], (usize, usize)),
         mini: &mut MiniBatch,
         groups: &[Arc<Group>],
     ) -> Result<()> {
         let blocks = mini.cargo.shared.own_blocks().of_all();
-        let (count, ranks) = (self.parameters.values().len(), summed.len());
+        let (count, (own, ranks)) = (self.parameters.values().len(), rank);
         let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for (rank, (said, summed)) in said.iter().zip(summed).enumerate() {
             let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
             let lanes = lanes_of(count, (rank, ranks));
             let sum = summed.reader().take_exactly::<f32>(lanes.len()).map_err(wrong)?;
             gradient.push((lanes.start, sum));
-            of_rows.push(row_sums(said, blocks.of_rank(rank, ranks)).map_err(wrong)?);
+            of_rows.push(row_sums(said, blocks.of_rank(rank, ranks), own).map_err(wrong)?);
         }
         let step = self.optimizer.begin_step();
         let Self { embeddings, parameters, state, sums, profile, pool, .. } = self;
