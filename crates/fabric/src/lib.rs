@@ -36,6 +36,7 @@ mod inbox;
 mod message;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+mod network;
 mod simulated;
 mod slow;
 pub mod speed;
@@ -47,6 +48,7 @@ pub use fabric::{Fabric, Sent};
 pub use faulty::{Faults, FaultyCarrier};
 pub use inbox::{Inbox, QUEUED_MAX, SPARES_MAX};
 pub use message::{Malformed, Message, Reader};
+pub use network::Network;
 pub use simulated::Post;
-pub use slow::{Network, SLOW_MAX};
+pub use slow::SLOW_MAX;
 pub use threads::threads;

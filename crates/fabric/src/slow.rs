@@ -20,19 +20,10 @@ use std::time::Duration;
 
 use stepwell_base::clock::Clock;
 
-use crate::{Carrier, Error, Fabric, Message, Parcel, Result};
+use crate::{Carrier, Error, Fabric, Message, Network, Parcel, Result};
 
 /// Parcels of a rank that are under way.
 pub const SLOW_MAX: usize = 4096;
-
-/// How slow it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Network {
-    /// What each rank's link carries.
-    pub bytes_per_second: f64,
-    /// From a link's end to the receiver.
-    pub latency_seconds: f64,
-}
 
 impl Network {
     /// Gives `end` a link of this network; parcels go on by the carrier that it has.

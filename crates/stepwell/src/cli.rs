@@ -37,7 +37,7 @@ pub(crate) enum Job {
     /// Parse data once, into a packed file that trains without parsing
     Convert(ConvertArgs),
     /// Print the capacity plan of a training run without running it
-    Plan(ConfigArgs),
+    Plan(PlanArgs),
     /// List all settings with their meaning and default
     Config,
     /// Check stores of rows, remove what was set aside, or salvage what is left of a damaged one
@@ -156,6 +156,24 @@ pub(crate) struct ConfigArgs {
     /// Settings given by their key as a flag.
     #[arg(skip)]
     pub(crate) by_key: Vec<(String, String)>,
+}
+
+/// `stepwell plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) settings: ConfigArgs,
+    /// Say what ranks on machines of their own would send over links like this one, such as
+    /// 25Gbit,5us: rate and latency
+    #[arg(long, value_name = "LINK")]
+    pub(crate) network: Option<String>,
+    /// Say how fast ranks would be, from the report that `stepwell train --report FILE` wrote of
+    /// one rank
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `stepwell train`.
@@ -315,7 +333,9 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
         (Job::Train(args), Some(matches)) => {
             args.settings.by_key = by_key(matches, &of_parts, |_| true);
         }
-        (Job::Plan(args), Some(matches)) => args.by_key = by_key(matches, &of_parts, |_| true),
+        (Job::Plan(args), Some(matches)) => {
+            args.settings.by_key = by_key(matches, &of_parts, |_| true);
+        }
         (Job::Eval(args), Some(matches)) => args.by_key = by_key(matches, &of_parts, of_machine),
         _ => {}
     }

@@ -12,6 +12,7 @@ mod file;
 mod inspect;
 mod launched;
 mod outputs;
+mod plan;
 mod progress;
 mod say;
 mod signals;
@@ -45,7 +46,7 @@ fn run(job: Job) -> Result<(), Failure> {
         Job::Inspect(args) => inspect::run(&args),
         Job::Synth(args) => synth::run(&args),
         Job::Convert(args) => convert::run(&args),
-        Job::Plan(args) => train::plan(&args),
+        Job::Plan(args) => plan::run(&args),
         Job::Store(args) => store::run(&args),
         Job::Bench(args) => bench::run(&args),
         Job::CacheSim(args) => cache_sim::run(&args),

@@ -3,23 +3,22 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use stepwell_base::counted;
 use stepwell_base::stop::StopRequest;
-use stepwell_base::{ByteCount, counted};
 use stepwell_bench::Limits;
-use stepwell_disk::OpenFiles;
 use stepwell_engine::Placement;
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{
-    Capacity, Error as TrainError, Machine, Ranks, Report, RowsAtStart, Silence, Surroundings,
+    Error as TrainError, Machine, Ranks, Report, RowsAtStart, Silence, Surroundings,
 };
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::failure::Failure;
 use crate::launched::{self, Ended};
 use crate::progress::Progress;
-use crate::say::{self, Page, put, say};
+use crate::say::{self, say};
 use crate::signals::Signals;
-use crate::{file, outputs, table};
+use crate::{file, outputs, plan, table};
 
 /// The job of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
@@ -62,7 +61,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
 }
 
 /// Settings that make no sense are refused by the names that were `chosen`.
-fn check(config: &Config, chosen: &[String]) -> Result<(), String> {
+pub(crate) fn check(config: &Config, chosen: &[String]) -> Result<(), String> {
     config.check()?;
     config.check_ranks(name_of_ranks(chosen))
 }
@@ -205,15 +204,6 @@ pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
     patterns.flat_map(|of| stepwell_data::resolve(of).unwrap_or_default())
 }
 
-/// Prints the capacity plan.
-pub(crate) fn plan(args: &ConfigArgs) -> Result<(), Failure> {
-    let (config, chosen) = config(args)?;
-    check(&config, &chosen)?;
-    settings::idle_notes(&chosen, &config).iter().for_each(say::note);
-    let capacity = stepwell_train::plan(&config).map_err(|error| error.to_string())?;
-    plan_of(&capacity, config.ranks.count).say()
-}
-
 /// What surrounds a run on the command line.
 pub(crate) fn surroundings(
     config: &Config,
@@ -231,24 +221,11 @@ pub(crate) fn surroundings(
         digest: true,
         placement,
         settings: settings::to_json(config),
-        on_plan: Arc::new(move |capacity| say!("{}", plan_of(capacity, ranks).text().trim_end())),
+        on_plan: Arc::new(move |capacity| {
+            say!("{}", plan::page(capacity, ranks).text().trim_end());
+        }),
         on_note: Arc::new(|note| say!("{note}")),
     }
-}
-
-/// The plan of a rank, and the sum of all where there are several.
-fn plan_of(capacity: &Capacity, ranks: usize) -> Page {
-    let mut page = Page::default();
-    let whose = if ranks > 1 { " of each rank" } else { "" };
-    put!(page, "memory at most{whose}:\n{}", capacity.budget);
-    if ranks > 1 {
-        let all = ByteCount(capacity.budget.total().saturating_mul(ranks as u64)).to_string();
-        put!(page, "  {:<22}{all:>12}  {ranks} ranks", "all ranks");
-    }
-    let open = OpenFiles::of_process().stats().bound;
-    let why = "of the stores (ulimit -n); more only while all are in use";
-    put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
-    page
 }
 
 fn headline(config: &Config) -> String {
@@ -281,7 +258,7 @@ fn note_idle(args: &TrainArgs, config: &Config, chosen: &[String]) {
 }
 
 /// Puts the settings together; the keys that somebody chose come with them.
-fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
+pub(crate) fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
     let mut config = Config::default();
     let mut chosen = Vec::new();
     match &args.config {

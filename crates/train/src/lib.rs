@@ -1,7 +1,7 @@
 //! Learning: the pipeline from examples to a trained model, its models, metrics and reports.
 //!
 //! [`train`] is the main job; [`evaluate`] scores data with a checkpoint; [`plan`] says what a run
-//! would take.
+//! would take, [`forecast()`] what several ranks would send, and how fast they would be.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ pub use pipeline::{Measured, Observer, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use report::{Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes};
 pub use resume::RunState;
-pub use run::{RowsAtStart, Surroundings, evaluate, plan, synth_options, tables, train};
+pub use run::{RowsAtStart, Surroundings, evaluate, forecast, plan, synth_options, tables, train};
 pub use steps::{StepInput, StepSeconds, Steps};
 pub use stepwell_engine::room::memory_bytes;
 pub use stepwell_settings::Config;

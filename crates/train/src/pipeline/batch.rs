@@ -218,8 +218,8 @@ impl BatchStage {
         Ok(())
     }
 
-    /// Moves examples of the chunk at hand into the mini-batch at hand, from number `next` of it on;
-    /// says where what is left begins.
+    /// Moves examples of the chunk at hand into the mini-batch at hand, from number `next` of it
+    /// on; says where what is left begins.
     fn fill(&mut self, chunk: &Chunk, next: usize) -> Result<Option<usize>> {
         let Some(pass) = self.pass.clone() else { return Ok(None) };
         let end = lines_within(chunk, &chunk.lines, pass.end);

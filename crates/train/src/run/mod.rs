@@ -16,7 +16,7 @@ use serde_json::Value;
 use stepwell_base::queue::Events;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
-use stepwell_data::{CacheMaking, DataError, Schema};
+use stepwell_data::{CacheMaking, DataError, Schema, Sources};
 use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Purpose, TableSpec, Times};
 use stepwell_settings::{Config, RanksConfig};
 use stepwell_ssd::Error as StoreError;
@@ -29,6 +29,7 @@ pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, share, sources};
 use crate::batch::RunPosition;
 use crate::capacity::Capacity;
+use crate::forecast::{Forecast, Known};
 use crate::machine::Machine;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
@@ -187,13 +188,28 @@ fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Res
 /// # Errors
 /// Settings that make no sense, or unreadable data.
 pub fn plan(config: &Config) -> Result<Capacity> {
+    planned(config).map(|(capacity, ..)| capacity)
+}
+
+/// The capacity plan, and what several ranks will send and how fast they will be, as far as that
+/// follows from what is `known`.
+///
+/// # Errors
+/// Those of [`plan`], and data without an example.
+pub fn forecast(config: &Config, known: &Known) -> Result<(Capacity, Forecast)> {
+    let (capacity, sources, model) = planned(config)?;
+    let forecast = Forecast::of(config, &sources, &model, known)?;
+    Ok((capacity, forecast))
+}
+
+fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let checked = config.check().and_then(|()| config.check_ranks(ranks::COUNT));
     checked.map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
     let model = build::model(config, &sources)?;
     let capacity = capacity(config, &sources, &model, None)?;
     build::check_files(config, None, capacity.tiers.groups.len())?;
-    Ok(capacity)
+    Ok((capacity, sources, model))
 }
 
 /// The tables of the model that `config` names.

@@ -2,8 +2,8 @@
 //!
 //! Why       Ranks that train one model have a part each of every mini-batch. Parsing is most of
 //!           what reading costs, so each parses its own part alone. With several streams a
-//!           mini-batch has a part of each, so that ranks have lines of their own far apart and need
-//!           not read the files of others.
+//!           mini-batch has a part of each, so that ranks have lines of their own far apart and
+//!           need not read the files of others.
 //! How       Lines of a pass are numbered, and so are its mini-batches: which lines are whose is
 //!           known before one of them is looked at. The sequential part of reading says of each
 //!           block which of its lines are wanted; the parallel part passes over the others. Blocks
@@ -14,10 +14,13 @@
 //! Invariant The number of lines of the pass is known, and each of them is an example: a malformed
 //!           one would move all that follow, and ends the run where its reader finds it.
 
+mod walk;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use self::walk::Walk;
 use crate::Position;
 
 /// Which part of a mini-batch of so many examples is wanted.
@@ -69,8 +72,8 @@ pub type Lines = Vec<Range<u32>>;
 const MANY: usize = 1 << 40;
 
 impl Share {
-    /// Of what lies from line `range.start` up to line `range.end` of files of so many `lines`, when
-    /// reading goes on from line `from`, which is where its last stream goes on.
+    /// Of what lies from line `range.start` up to line `range.end` of files of so many `lines`,
+    /// when reading goes on from line `from`, which is where its last stream goes on.
     pub(crate) fn new(sharing: Sharing, lines: Arc<[u64]>, range: Range<u64>, from: u64) -> Self {
         assert!(sharing.mini_batch > 0, "a mini-batch has an example");
         let streams = sharing.streams;
@@ -217,195 +220,5 @@ impl Follower {
     }
 }
 
-/// Walks through the mini-batches of a shared pass, part by part.
-#[derive(Clone, Debug)]
-pub struct Walk {
-    share: Share,
-    /// Examples of the mini-batches that are over.
-    behind: u64,
-    /// Examples of the one at hand.
-    examples: usize,
-    /// The stream whose part is next, and how much of that is left.
-    stream: usize,
-    left: usize,
-}
-
-impl Walk {
-    /// From the first mini-batch of `share` on.
-    pub fn new(share: Share) -> Self {
-        let mut walk = Self { share, behind: 0, examples: 0, stream: 0, left: 0 };
-        walk.begin();
-        walk
-    }
-
-    /// What it walks through.
-    pub fn share(&self) -> &Share {
-        &self.share
-    }
-
-    /// Examples of the mini-batches that are over.
-    pub fn behind(&self) -> u64 {
-        self.behind
-    }
-
-    /// The stream whose lines are next, and how many of them the mini-batch takes; none at the end.
-    pub fn next(&self) -> Option<(usize, usize)> {
-        (self.left > 0).then_some((self.stream, self.left))
-    }
-
-    /// Takes `lines` of them; says of how many examples the mini-batch is, if it is whole now.
-    ///
-    /// # Panics
-    /// When there are fewer.
-    pub fn take(&mut self, lines: usize) -> Option<usize> {
-        assert!(lines <= self.left, "{lines} lines of {}", self.left);
-        self.left -= lines;
-        self.pass_over();
-        if self.left > 0 {
-            return None;
-        }
-        let examples = self.examples;
-        self.behind += examples as u64;
-        self.begin();
-        Some(examples)
-    }
-
-    fn begin(&mut self) {
-        self.examples = self.share.mini_batch_after(self.behind);
-        (self.stream, self.left) = (0, self.share.part_of(0, self.examples).len());
-        self.pass_over();
-    }
-
-    /// Passes over streams of which nothing is left.
-    fn pass_over(&mut self) {
-        while self.left == 0 && self.stream + 1 < self.share.streams() {
-            self.stream += 1;
-            self.left = self.share.part_of(self.stream, self.examples).len();
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The second of three parts, of files of 10 lines each.
-    fn share(mini_batch: usize, streams: usize, range: Range<u64>, from: u64) -> Share {
-        let part = PartOf::new(|examples| examples / 3..examples * 2 / 3);
-        let lines = vec![10; range.end.div_ceil(10) as usize].into();
-        Share::new(Sharing { mini_batch, part, streams }, lines, range, from)
-    }
-
-    /// Line numbers of each mini-batch, by a plain look.
-    fn mini_batches(share: &Share, whole: Range<u64>) -> Vec<Vec<u64>> {
-        let (streams, all) = (share.streams() as u64, whole.end - whole.start);
-        let mut lines: Vec<Vec<u64>> = (0..streams)
-            .map(|s| (whole.start + all * s / streams..whole.start + all * (s + 1) / streams).rev())
-            .map(Iterator::collect)
-            .collect();
-        let (mut minis, mut left) = (Vec::new(), all as usize);
-        while left > 0 {
-            let examples = left.min(share.sharing.mini_batch);
-            let mini = lines.iter_mut().enumerate().flat_map(|(stream, lines)| {
-                let of_stream = share.part_of(stream, examples).len();
-                lines.split_off(lines.len() - of_stream).into_iter().rev().collect::<Vec<_>>()
-            });
-            minis.push(mini.collect());
-            left -= examples;
-        }
-        assert!(lines.iter().all(Vec::is_empty));
-        minis
-    }
-
-    #[test]
-    fn streams_have_just_what_mini_batches_take() {
-        for streams in [1, 2, 3] {
-            for (mini_batch, end) in [(6, 24), (6, 23), (12, 31), (30, 29), (6, 1), (6, 0)] {
-                let share = share(mini_batch, streams, 0..end, 0);
-                let minis = mini_batches(&share, 0..end);
-                let mut walk = Walk::new(share.clone());
-                let mut behind = vec![0; streams];
-                for mini in &minis {
-                    let mut found = Vec::new();
-                    loop {
-                        let (stream, left) = walk.next().unwrap();
-                        let start = share.start_of(stream);
-                        let first = u64::from(start.file) * 10 + start.line + behind[stream];
-                        found.push(first);
-                        behind[stream] += 1;
-                        assert!(left > 0);
-                        if walk.take(1) == Some(mini.len()) {
-                            break;
-                        }
-                    }
-                    assert_eq!(found, *mini, "{streams} streams, {mini_batch} of {end}");
-                }
-                assert_eq!((walk.next(), walk.behind()), (None, end));
-            }
-        }
-    }
-
-    #[test]
-    fn reading_goes_on_behind_any_mini_batch() {
-        for (mini_batch, streams, range) in
-            [(6, 2, 3..26), (6, 3, 0..31), (4, 4, 5..14), (4, 1, 7..20)]
-        {
-            let whole = share(mini_batch, streams, range.clone(), 0);
-            let minis = mini_batches(&whole, range.clone());
-            let mut behind = 0;
-            for (number, mini) in minis.iter().enumerate() {
-                behind += mini.len() as u64;
-                let place = whole.place_after(behind);
-                let from = u64::from(place.file) * 10 + place.line;
-                let rest = share(mini_batch, streams, range.clone(), from);
-                let left: usize = minis[number + 1..].iter().map(Vec::len).sum();
-                assert_eq!(rest.examples(), left as u64, "{mini_batch}, {streams}, {number}");
-                let first = minis.get(number + 1).map(|mini| mini[0]);
-                let start = Walk::new(rest.clone()).next().map(|(stream, _)| rest.start_of(stream));
-                assert_eq!(start.map(|at| u64::from(at.file) * 10 + at.line), first);
-            }
-        }
-    }
-
-    #[test]
-    fn wanted_lines_are_those_of_a_plain_look_at_each() {
-        for (mini_batch, streams, end) in
-            [(1, 1, 7), (2, 1, 9), (6, 2, 24), (7, 1, 24), (10, 5, 25), (100, 4, 24), (6, 6, 23)]
-        {
-            let share = share(mini_batch, streams, 0..end, 0);
-            let wanted = |mini: &Vec<u64>| mini[(share.sharing.part.0)(mini.len())].to_vec();
-            let mut plain: Vec<u64> =
-                mini_batches(&share, 0..end).iter().flat_map(wanted).collect();
-            plain.sort_unstable();
-            for block in [1, 2, 5, 24, 30] {
-                let mut found = Vec::new();
-                for stream in 0..streams {
-                    let mut follower = Follower::new(Some(share.clone()), stream);
-                    let mut first = share.begin(stream);
-                    while follower.behind < share.lines_of(stream) {
-                        let wanted = follower.take(block).unwrap_or_default();
-                        assert!(wanted.is_sorted_by(|a, b| a.end < b.start), "{wanted:?}");
-                        assert!(wanted.is_empty() || share.wants(stream));
-                        found.extend(wanted.into_iter().flatten().map(|n| first + u64::from(n)));
-                        first += u64::from(block);
-                    }
-                }
-                assert_eq!(found, plain, "{mini_batch} of {end} in blocks of {block}");
-            }
-        }
-    }
-
-    #[test]
-    fn who_has_a_half_wants_half_of_the_streams() {
-        let part = PartOf::new(|examples| examples / 2..examples);
-        let sharing = Sharing { mini_batch: 8, part, streams: 4 };
-        let share = Share::new(sharing, vec![100].into(), 0..100, 0);
-        assert_eq!([0, 1, 2, 3].map(|stream| share.wants(stream)), [false, false, true, true]);
-    }
-
-    #[test]
-    fn who_reads_alone_wants_all() {
-        let mut follower = Follower::new(None, 0);
-        assert_eq!(follower.take(5), None);
-    }
-}
+mod tests;

@@ -5,9 +5,9 @@ use std::str::FromStr;
 /// A link of each rank to all others, both ways at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
-    /// Bits per second, each way.
-    pub bits_per_second: f64,
-    /// Seconds from sending a message without content to its arrival.
+    /// What each rank's link carries, each way.
+    pub bytes_per_second: f64,
+    /// From a link's end to the receiver: what an empty message takes.
     pub latency_seconds: f64,
 }
 
@@ -24,13 +24,13 @@ impl FromStr for Network {
             let rate = rate.trim();
             let (rate, unit) = value(rate.strip_suffix("/s").unwrap_or(rate), &RATES)?;
             let (latency, of_second) = value(latency.trim(), &TIMES)?;
-            let (bits_per_second, latency_seconds) = (rate * unit, latency / of_second);
-            let is_rate = bits_per_second > 0.0 && bits_per_second.is_finite();
-            is_rate.then_some(Self { bits_per_second, latency_seconds })
+            let (bytes_per_second, latency_seconds) = (rate * unit / 8.0, latency / of_second);
+            let is_rate = bytes_per_second > 0.0 && bytes_per_second.is_finite();
+            is_rate.then_some(Self { bytes_per_second, latency_seconds })
         };
         read().ok_or_else(|| {
             format!(
-                "--network {text}: write the rate of a link and its latency, such as 25Gbit,5us \
+                "{text}: write the rate of a link and its latency, such as 25Gbit,5us \
                  (bit, kbit, Mbit or Gbit; ns, us, ms or s)"
             )
         })
@@ -53,7 +53,7 @@ mod tests {
     fn rates_and_latencies_are_read() {
         let read = |text: &str| {
             let network: Network = text.parse().unwrap();
-            (network.bits_per_second, network.latency_seconds)
+            (8.0 * network.bytes_per_second, network.latency_seconds)
         };
         assert_eq!(read("25Gbit,5us"), (25e9, 5e-6));
         assert_eq!(read(" 100 Mbit/s, 1.5 ms "), (1e8, 1.5e-3));

@@ -1,0 +1,141 @@
+//! `stepwell plan`.
+
+use serde_json::{Value, json};
+use stepwell_base::ByteCount;
+use stepwell_disk::OpenFiles;
+use stepwell_fabric::Network;
+use stepwell_settings::{self as settings, Config};
+use stepwell_train::Capacity;
+use stepwell_train::forecast::{Forecast, Known, MAKE, Predicted, Profile};
+
+use crate::cli::PlanArgs;
+use crate::failure::Failure;
+use crate::say::{self, Page, put};
+use crate::train;
+
+/// Prints the capacity plan and, where a network or a profile is given, the forecast.
+pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
+    let (config, chosen) = train::config(&args.settings)?;
+    train::check(&config, &chosen)?;
+    let known = known(args, &config)?;
+    settings::idle_notes(&chosen, &config).iter().for_each(say::note);
+    let (capacity, forecast) = match &known {
+        None => (stepwell_train::plan(&config).map_err(|error| error.to_string())?, None),
+        Some(known) => {
+            let planned = stepwell_train::forecast(&config, known);
+            let (capacity, forecast) = planned.map_err(|error| error.to_string())?;
+            (capacity, Some(forecast))
+        }
+    };
+    let ranks = config.ranks.count;
+    if args.json {
+        return say::whole(&format!("{:#}\n", of_machines(&capacity, ranks, forecast.as_ref())));
+    }
+    let mut page = page(&capacity, ranks);
+    if let (Some(forecast), Some(known)) = (&forecast, &known) {
+        put!(page);
+        put_forecast(&mut page, forecast, known);
+    }
+    page.say()
+}
+
+/// What is known of a network and of one rank's costs; none where nothing is asked for.
+fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, String> {
+    if args.network.is_none() && args.profile.is_none() {
+        return Ok(None);
+    }
+    let network = args.network.as_deref().map(str::parse::<Network>).transpose();
+    let network = network.map_err(|why| format!("--network {why}"))?;
+    if network.is_some() && config.ranks.count < 2 {
+        return Err("--network joins several ranks, and ranks is 1: give --ranks 2 or more".into());
+    }
+    let settings = settings::to_json(config);
+    let profile = args.profile.as_deref().map(|path| Profile::read(path, &settings));
+    let profile = profile.transpose().map_err(|error| error.to_string())?;
+    Ok(Some(Known { network, profile }))
+}
+
+/// The plan of a rank, and the sum of all where there are several.
+pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
+    let mut page = Page::default();
+    let whose = if ranks > 1 { " of each rank" } else { "" };
+    put!(page, "memory at most{whose}:\n{}", capacity.budget);
+    if ranks > 1 {
+        let all = ByteCount(capacity.budget.total().saturating_mul(ranks as u64)).to_string();
+        put!(page, "  {:<22}{all:>12}  {ranks} ranks", "all ranks");
+    }
+    let open = OpenFiles::of_process().stats().bound;
+    let why = "of the stores (ulimit -n); more only while all are in use";
+    put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
+    page
+}
+
+fn put_forecast(page: &mut Page, forecast: &Forecast, known: &Known) {
+    let ranks = forecast.ranks;
+    if ranks > 1 {
+        let sent = forecast.sent;
+        put!(page, "what a rank sends the others, in bytes for each example of all {ranks} ranks:");
+        let keys = format!("{:.0} distinct ones in its part of a mini-batch", forecast.keys);
+        for (name, bytes, why) in [
+            ("keys", sent.ask, keys.as_str()),
+            ("weights", sent.answer, "of rows that others ask for"),
+            ("gradients and scores", sent.said, "summed over its blocks"),
+            ("dense gradients", sent.summed, "summed over all ranks"),
+            ("all", sent.sum(), "what a link carries each way"),
+        ] {
+            put!(page, "  {name:<22}{bytes:>12.1}  {why}");
+        }
+    }
+    if let Some(network) = &forecast.network {
+        put_predicted(page, "the network alone allows", network);
+    }
+    if let Some(predicted) = &forecast.one_machine {
+        let all = format!("{ranks} ranks as threads of one process would train");
+        put_predicted(page, if ranks > 1 { &all } else { "one rank would train" }, predicted);
+    }
+    if let Some(predicted) = &forecast.machines {
+        put_predicted(page, &format!("{ranks} ranks on as many machines would train"), predicted);
+    }
+    if known.profile.is_none() {
+        put!(page, "how fast ranks compute is not known: make a profile on such a machine with");
+        put!(page, "  {MAKE}");
+        put!(page, "and the same settings, and give it as --profile FILE");
+    }
+}
+
+/// Microseconds of a second.
+const MICROS: f64 = 1e6;
+
+fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
+    let Predicted { examples_per_second, bound, processor_seconds, slack, parts } = predicted;
+    put!(page, "{what} {examples_per_second:.0} examples/s, bound by {bound}; for an example:");
+    for part in parts {
+        let why = if part.in_step { "one after the other" } else { "" };
+        let line = format!("  {:<22}{:>12.3} us  {why}", part.name, part.seconds * MICROS);
+        put!(page, "{}", line.trim_end());
+    }
+    if *processor_seconds > 0.0 {
+        let all = processor_seconds * MICROS;
+        put!(page, "  {:<22}{all:>12.3} us  of all ranks", "processor time");
+        put!(
+            page,
+            "  {:<22}{slack:>12.3}     of cores and steps in the profile",
+            "time over their own"
+        );
+    }
+}
+
+/// The same for machines.
+fn of_machines(capacity: &Capacity, ranks: usize, forecast: Option<&Forecast>) -> Value {
+    let bounds = capacity.budget.bounds().iter();
+    let bound =
+        |name: &str, bytes: u64, why: &str| json!({ "name": name, "bytes": bytes, "why": why });
+    let memory: Vec<Value> = bounds.map(|of| bound(&of.name, of.bytes, &of.why)).collect();
+    json!({
+        "ranks": ranks,
+        "memory": memory,
+        "memory_bytes": capacity.budget.total(),
+        "files_open_max": OpenFiles::of_process().stats().bound,
+        "forecast": forecast,
+    })
+}

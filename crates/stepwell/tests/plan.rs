@@ -1,0 +1,148 @@
+//! What `stepwell plan` says of several ranks, a network and a profile.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use common::{SMALL, Workshop};
+use serde_json::Value;
+
+const NETWORK: [&str; 2] = ["--network", "25Gbit,5us"];
+
+fn args<'a>(job: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec![job, "--data", "data.tsv", "--threads", "1"];
+    args.extend(SMALL);
+    args.extend(more);
+    args
+}
+
+fn workshop() -> Workshop {
+    let shop = Workshop::new();
+    shop.examples("data.tsv", 2000);
+    shop
+}
+
+/// The forecast of a plan of two ranks, in JSON.
+fn forecast(shop: &Workshop, more: &[&str]) -> Value {
+    let said = shop.ok(&args("plan", &[&["--ranks", "2", "--json"], more].concat()));
+    serde_json::from_str::<Value>(&said).unwrap()["forecast"].clone()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn bytes_of_a_network_are_those_that_a_run_sends() {
+    let shop = workshop();
+    // Evaluations send messages, too, and the last mini-batch of an epoch is a short one.
+    let run = ["--ranks", "2", "--report", "report.json", "--data.eval_fraction", "0"];
+    shop.ok(&args("train", &run));
+    let report = shop.report("report.json");
+    let ranks = report["by_rank"].as_array().unwrap();
+    let sum = |field: &str| -> f64 { ranks.iter().map(|rank| number(&rank["ranks"][field])).sum() };
+    let steps = number(&report["steps"]);
+    let examples = number(&report["examples"]);
+    let found = forecast(&shop, &NETWORK);
+    // Two parts of a mini-batch, half of whose keys the other rank owns.
+    let keys = number(&found["keys"]);
+    let asked = sum("keys_asked") / steps;
+    assert!((0.9..1.1).contains(&(keys / asked)), "{keys} keys, and {asked} were asked for");
+    // What is sent is more by the headers of messages, which small mini-batches feel.
+    let (said, sent) = (number(&found["bytes_per_example"]), sum("bytes_sent") / 2.0 / examples);
+    assert!((0.8..1.05).contains(&(said / sent)), "{said} bytes, and {sent} were sent");
+    assert!(found["one_machine"].is_null() && found["machines"].is_null());
+}
+
+#[test]
+fn without_a_profile_the_page_says_how_to_make_one() {
+    let shop = workshop();
+    let page = shop.ok(&args("plan", &[&["--ranks", "2"][..], &NETWORK].concat()));
+    for line in ["what a link carries each way", "the network alone allows", "--report FILE"] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    let plain = shop.ok(&args("plan", &["--ranks", "2"]));
+    assert!(page.starts_with(plain.trim_end()), "{page}");
+    let json = shop.ok(&args("plan", &["--json"]));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["forecast"].is_null() && number(&json["memory_bytes"]) > 0.0);
+    // A slower link allows less, and a longer one, too.
+    let rate = |network: &str| {
+        let found = forecast(&shop, &["--network", network]);
+        (number(&found["network"]["examples_per_second"]), found["network"]["bound"].clone())
+    };
+    let fast = rate("25Gbit,5us").0;
+    assert_eq!(rate("1Mbit,5us").1, "network bandwidth");
+    assert_eq!(rate("25Gbit,5ms").1, "network latency");
+    assert!(rate("1Mbit,5us").0 < fast && rate("25Gbit,5ms").0 < fast);
+}
+
+#[test]
+fn a_profile_tells_how_fast_ranks_are() {
+    let shop = workshop();
+    shop.ok(&args("train", &["--report", "report.json", "--data.eval_fraction", "0.2"]));
+    let profile = ["--profile", "report.json"];
+    let found = forecast(&shop, &profile);
+    assert!(found["network"].is_null() && found["machines"].is_null());
+    assert!(number(&found["one_machine"]["examples_per_second"]) > 0.0);
+    let both = forecast(&shop, &[&profile[..], &NETWORK].concat());
+    assert_eq!(both["one_machine"], found["one_machine"]);
+    // Two machines have twice the cores.
+    let cores = |of: &Value| {
+        let parts = of["parts"].as_array().unwrap();
+        number(&parts.iter().find(|part| part["name"] == "cores").unwrap()["seconds"])
+    };
+    let (one, two) = (cores(&both["one_machine"]), cores(&both["machines"]));
+    assert!((one / two - 2.0).abs() < 1e-9, "{one} and {two}");
+    let page = shop.ok(&args("plan", &[&["--ranks", "2"], &profile[..], &NETWORK].concat()));
+    for line in ["2 ranks as threads of one process", "2 ranks on as many machines", "bound by"] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert!(!page.contains("make a profile"), "{page}");
+    // One rank has nobody to talk to.
+    let page = shop.ok(&args("plan", &profile));
+    assert!(page.contains("one rank would train") && !page.contains("link"), "{page}");
+}
+
+#[test]
+fn profiles_and_networks_of_no_use_are_one_line() {
+    let shop = workshop();
+    let data = &["--data.eval_fraction", "0"];
+    shop.ok(&args("train", &[&["--report", "report.json"], &data[..]].concat()));
+    let report = shop.report("report.json");
+    let refused = |more: &[&str]| {
+        shop.fails(&args("plan", &[&["--profile", "changed.json", "--ranks", "2"], more].concat()))
+    };
+    let with = |text: &str, more: &[&str]| {
+        std::fs::write(shop.path("changed.json"), text).unwrap();
+        refused(more)
+    };
+    assert!(refused(&[]).contains("cannot read the profile changed.json"));
+    assert!(with("{ \"", &[]).contains("profile changed.json: EOF while parsing"));
+    assert!(with("[]", &[]).contains("it is no report of this version; make one with"));
+    let changed = |field: &str, value: Value| {
+        let mut report = report.clone();
+        report[field] = value;
+        report.to_string()
+    };
+    let stopped = with(&changed("interrupted", true.into()), &[]);
+    assert!(stopped.contains("profile changed.json: interrupted is true"), "{stopped}");
+    let mut short = report.clone();
+    short.as_object_mut().unwrap().remove("compute_seconds");
+    assert!(with(&short.to_string(), &[]).contains("missing field `compute_seconds`"));
+    for (other, answer) in [
+        (["--set", "model.kind=lr"], "config has model.kind = deepfm, and this plan lr"),
+        (["--data.mini_batch", "128"], "config has data.mini_batch = 64, and this plan 128"),
+        (["--set", "train.blocks=4"], "config has train.blocks = 8, and this plan 4"),
+        (["--set", "model.precision=bf16"], "model.precision = f32, and this plan bf16"),
+    ] {
+        let said = with(&report.to_string(), &other);
+        assert!(said.contains(answer), "{said}");
+    }
+    shop.ok(&args("train", &[&["--report", "changed.json", "--ranks", "2"], &data[..]].concat()));
+    assert!(refused(&[]).contains("by_rank has 2 ranks: make a profile of one"));
+    let network =
+        |text: &str, ranks: &str| shop.fails(&args("plan", &["--network", text, "--ranks", ranks]));
+    assert!(network("25Gbit", "2").contains("--network 25Gbit: write the rate of a link and"));
+    assert!(network("25Gbit,5us", "1").contains("give --ranks 2 or more"));
+}

@@ -1,0 +1,113 @@
+//! How many distinct keys a rank's part of a mini-batch has, counted on the first ones of the data.
+
+use stepwell_data::{Chunk, Reader, Sources};
+use stepwell_engine::{Blocks, Grouper, Request};
+use stepwell_settings::Config;
+
+use crate::capacity::BLOCK_BYTES;
+use crate::features::{Gathered, TableInput, append_example};
+use crate::models::Model;
+use crate::{Error, Result};
+
+/// Mini-batches that are looked at, as far as there are as many.
+const MINI_BATCHES: usize = 4;
+
+/// Distinct keys of a rank's part, by table: the mean of all ranks and of the first mini-batches.
+///
+/// # Errors
+/// Data that cannot be read, or has no example.
+pub(super) fn count(config: &Config, sources: &Sources, model: &Model) -> Result<Vec<f64>> {
+    let mut options = model.features().read_options(BLOCK_BYTES);
+    options.skip_max = config.data.skip_max;
+    let mut reader = Reader::open((*sources.input).clone(), &options)?;
+    let mut chunk = reader.chunk();
+    let mut counter = Counter::new(config, model.inputs());
+    while !counter.has_all() && reader.next_chunk(&mut chunk)? {
+        counter.add(&chunk);
+    }
+    counter.finish().ok_or_else(|| {
+        Error::Config("the data has no example, so that no keys can be counted".to_owned())
+    })
+}
+
+/// Cuts examples into mini-batches, and counts the distinct keys of their parts.
+struct Counter {
+    mini_batch: usize,
+    ranks: usize,
+    blocks: usize,
+    tables: Vec<TableInput>,
+    grouper: Grouper,
+    /// Of the mini-batch at hand, by table: ids, and where its bags end among them.
+    gathered: Vec<(Gathered, Vec<u32>)>,
+    examples: usize,
+    /// By table, over all parts.
+    distinct: Vec<usize>,
+    counted: usize,
+}
+
+impl Counter {
+    fn new(config: &Config, tables: Vec<TableInput>) -> Self {
+        Self {
+            mini_batch: config.data.mini_batch,
+            ranks: config.ranks.count,
+            blocks: config.model.blocks,
+            grouper: Grouper::default(),
+            gathered: tables.iter().map(|_| Default::default()).collect(),
+            examples: 0,
+            distinct: vec![0; tables.len()],
+            counted: 0,
+            tables,
+        }
+    }
+
+    fn has_all(&self) -> bool {
+        self.counted == MINI_BATCHES
+    }
+
+    fn add(&mut self, chunk: &Chunk) {
+        for example in 0..chunk.len() {
+            if self.has_all() {
+                return;
+            }
+            for ((gathered, ends), table) in self.gathered.iter_mut().zip(&self.tables) {
+                append_example((gathered, ends), (chunk, example), &table.sources);
+            }
+            self.examples += 1;
+            if self.examples == self.mini_batch {
+                self.close();
+            }
+        }
+    }
+
+    /// Counts the mini-batch at hand.
+    fn close(&mut self) {
+        let all = Blocks::new(self.examples, self.blocks);
+        let of_tables = self.gathered.iter_mut().zip(&self.tables).zip(&mut self.distinct);
+        for (((gathered, ends), table), distinct) in of_tables {
+            let bags = ends.len() / self.examples;
+            let before = |bag: usize| if bag == 0 { 0 } else { ends[bag - 1] as usize };
+            for rank in 0..self.ranks {
+                let own = all.of_rank(rank, self.ranks).place();
+                let keys = &gathered.keys[before(own.start * bags)..before(own.end * bags)];
+                let mut request = Request::default();
+                self.grouper.group_into(keys, table.salt, &mut request);
+                *distinct += request.distinct.len();
+            }
+            gathered.clear();
+            ends.clear();
+        }
+        self.examples = 0;
+        self.counted += 1;
+    }
+
+    /// The mean; none where there was no example.
+    fn finish(mut self) -> Option<Vec<f64>> {
+        // A short one says little, but more than nothing.
+        if self.counted == 0 && self.examples > 0 {
+            self.close();
+        }
+        let parts = (self.counted * self.ranks) as f64;
+        let mean = |distinct: &usize| *distinct as f64 / parts;
+        (self.counted > 0).then(|| self.distinct.iter().map(mean).collect())
+    }
+}

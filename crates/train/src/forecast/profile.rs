@@ -1,0 +1,246 @@
+//! What a run of one rank cost, from the report that it wrote.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::report::{Processor, StageReport};
+use crate::{Error, Result};
+
+/// How to make one.
+pub const MAKE: &str = "stepwell train --ranks 1 --report FILE";
+/// A run of fewer steps is mostly its beginning.
+const STEPS_MIN: u64 = 20;
+/// Settings that what a step costs follows from: those that begin so,
+const COSTLY: [&str; 8] = [
+    "model.",
+    "optim.",
+    "rows.",
+    "tables",
+    "features.",
+    "train.blocks",
+    "data.mini_batch",
+    "threads",
+];
+/// but for those that end so.
+const FREE: [&str; 4] = [".lr", ".init_range", ".place", ".dram"];
+
+/// What is read of a report.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Profile {
+    interrupted: bool,
+    pub(super) examples: u64,
+    steps: u64,
+    eval_by_epoch: Vec<Evaluation>,
+    pub(super) train_seconds: f64,
+    pub(super) processor: Processor,
+    pub(super) compute_seconds: f64,
+    pub(super) stages: Vec<StageReport>,
+    profile: Vec<Kernel>,
+    #[serde(default)]
+    by_rank: Vec<Value>,
+    config: Map<String, Value>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Evaluation {
+    examples: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Kernel {
+    name: String,
+    seconds: f64,
+}
+
+impl Profile {
+    /// The one in the file at `path`, for runs with `settings`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no report, or is one of a run from which nothing can be told:
+    /// names file, field, and what to do.
+    pub fn read(path: &Path, settings: &Value) -> Result<Self> {
+        let name = path.display();
+        let text = fs::read_to_string(path)
+            .map_err(|error| Error::Config(format!("cannot read the profile {name}: {error}")))?;
+        let profile: Self = serde_json::from_str(&text).map_err(|error| {
+            Error::Config(format!(
+                "profile {name}: {error}: it is no report of this version; make one with `{MAKE}`"
+            ))
+        })?;
+        let checked = profile.check().and_then(|()| profile.check_settings(settings));
+        checked.map_err(|why| Error::Config(format!("profile {name}: {why}")))?;
+        Ok(profile)
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        if self.interrupted {
+            return Err("interrupted is true: let a run come to its end".to_owned());
+        }
+        if !self.by_rank.is_empty() {
+            let ranks = self.by_rank.len();
+            return Err(format!("by_rank has {ranks} ranks: make a profile of one, with `{MAKE}`"));
+        }
+        if self.steps < STEPS_MIN {
+            return Err(format!(
+                "steps is {}, which is mostly a run's beginning: train {STEPS_MIN} or more, by \
+                 more data or data.epochs",
+                self.steps
+            ));
+        }
+        let (evaluated, trained) = (self.evaluated(), self.examples);
+        if evaluated > trained {
+            return Err(format!(
+                "eval_by_epoch has {evaluated} examples, more than the {trained} that were trained \
+                 on: lower data.eval_fraction, or evaluate on less"
+            ));
+        }
+        if self.processor.cores == 0 {
+            return Err("processor.cores is 0: make a profile anew".to_owned());
+        }
+        let of_stages = self.stages.iter().flat_map(|of| [of.busy_seconds, of.cpu_seconds]);
+        let of_kernels = self.profile.iter().map(|of| of.seconds);
+        let whole = [self.processor.seconds, self.compute_seconds, self.train_seconds];
+        let mut parts = of_stages.chain(of_kernels);
+        if whole.into_iter().any(|seconds| seconds <= 0.0) || parts.any(|seconds| seconds < 0.0) {
+            return Err(
+                "train_seconds, processor.seconds, compute_seconds and those of stages and \
+                        kernels are not all above 0: make a profile anew"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses costs of another model, or of other steps.
+    fn check_settings(&self, settings: &Value) -> std::result::Result<(), String> {
+        let is_costly = |key: &str| {
+            COSTLY.iter().any(|begin| key.starts_with(begin))
+                && !FREE.iter().any(|end| key.ends_with(end))
+        };
+        let Some(settings) = settings.as_object() else { return Ok(()) };
+        let keys = settings.keys().chain(self.config.keys());
+        for key in keys.filter(|key| is_costly(key)) {
+            let (own, wanted) = (self.config.get(key), settings.get(key));
+            if own != wanted {
+                let (own, wanted) = (text(own), text(wanted));
+                return Err(format!(
+                    "config has {key} = {own}, and this plan {wanted}: plan with what the run had, \
+                     or make a profile with what is planned"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Examples that were scored in evaluations.
+    pub(super) fn evaluated(&self) -> u64 {
+        self.eval_by_epoch.iter().map(|of| of.examples).sum()
+    }
+
+    /// The same without the last evaluation, which comes when all is trained.
+    pub(super) fn evaluated_before_last(&self) -> u64 {
+        self.evaluated() - self.eval_by_epoch.last().map_or(0, |of| of.examples)
+    }
+
+    /// Seconds of kernels of these names.
+    pub(super) fn kernels(&self, names: &[&str]) -> f64 {
+        let those = self.profile.iter().filter(|kernel| names.contains(&kernel.name.as_str()));
+        those.map(|kernel| kernel.seconds).sum()
+    }
+}
+
+/// A setting's value; a run without the table or feature has none.
+fn text(value: Option<&Value>) -> String {
+    match value {
+        None => "none".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report() -> Value {
+        json!({
+            "interrupted": false, "examples": 1000, "steps": 20, "eval_by_epoch": [],
+            "processor": { "cores": 2, "seconds": 20.0 }, "compute_seconds": 10.0,
+            "train_seconds": 12.0, "stages": [], "profile": [],
+            "config": { "model.kind": "lr", "optim.rows.lr": 0.1, "data.epochs": 3 },
+        })
+    }
+
+    /// What is said of `report` by a plan of lr.
+    fn said(report: &Value) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), report.to_string()).unwrap();
+        let settings = json!({ "model.kind": "lr", "optim.rows.lr": 0.2, "data.epochs": 1 });
+        match Profile::read(file.path(), &settings) {
+            Ok(_) => String::new(),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(said.contains(&file.path().display().to_string()), "{said}");
+                assert_eq!(said.lines().count(), 1, "{said}");
+                said
+            }
+        }
+    }
+
+    #[test]
+    fn what_costs_nothing_may_differ() {
+        assert_eq!(said(&report()), "");
+    }
+
+    #[test]
+    fn what_tells_nothing_is_refused_by_field() {
+        let zero = json!({ "cores": 2, "seconds": 0.0 });
+        let none = json!({ "cores": 0, "seconds": 1.0 });
+        let stage = json!({
+            "name": "read", "busy_seconds": -1.0, "wait_seconds": 0.0, "cpu_seconds": 0.0,
+        });
+        for (field, value, answer) in [
+            ("interrupted", json!(true), "interrupted is true: let a run"),
+            ("by_rank", json!([{}, {}]), "by_rank has 2 ranks: make a profile of one"),
+            ("steps", json!(19), "steps is 19, which is mostly a run's beginning"),
+            ("eval_by_epoch", json!([{ "examples": 1001 }]), "lower data.eval_fraction"),
+            ("processor", zero, "train_seconds, processor.seconds, compute_seconds and"),
+            ("processor", none, "processor.cores is 0"),
+            (
+                "compute_seconds",
+                json!(0.0),
+                "train_seconds, processor.seconds, compute_seconds and",
+            ),
+            ("compute_seconds", json!("x"), "invalid type"),
+            ("stages", json!([stage]), "are not all above 0"),
+            ("config", json!({ "model.kind": "dcn" }), "model.kind = dcn, and this plan lr"),
+            ("config", json!({}), "model.kind = none, and this plan lr"),
+            (
+                "config",
+                json!({ "model.kind": "lr", "tables": ["a"] }),
+                "tables = [\"a\"], and this plan none",
+            ),
+        ] {
+            let mut report = report();
+            report[field] = value;
+            let said = said(&report);
+            assert!(said.contains(answer), "{field}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_missing_is_named() {
+        for field in ["interrupted", "processor", "compute_seconds", "stages", "config"] {
+            let mut report = report();
+            report.as_object_mut().unwrap().remove(field);
+            let said = said(&report);
+            assert!(said.contains(&format!("missing field `{field}`")), "{said}");
+            assert!(said.contains("make one with `stepwell train"), "{said}");
+        }
+    }
+}
