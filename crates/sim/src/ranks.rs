@@ -158,6 +158,7 @@ impl Case {
         tally: &mut RanksTally,
     ) -> Result<(), Finding> {
         let uses = reports.iter().map(|report| report.tiers.host.uses).sum();
+        judge_heard(reports)?;
         for report in reports {
             tally.evictions += report.tiers.host.evictions;
             tally.refilled += report.tiers.host.refilled;
@@ -208,6 +209,26 @@ impl Case {
         conductor.leaves(rank);
         outcome.map_err(|error| format!("rank {rank}: {error}"))
     }
+}
+
+/// Whether all ranks heard the same losses: rank 0 alone measures more, which is what the others
+/// have then.
+fn judge_heard(reports: &mut [Report]) -> Result<(), Finding> {
+    let heard = |report: &Report| {
+        let all = report.eval_by_epoch.iter().chain(&report.progressive_by_epoch);
+        all.map(|of| (of.examples, of.logloss)).collect::<Vec<_>>()
+    };
+    let Some((first, others)) = reports.split_first_mut() else { return Ok(()) };
+    for other in others {
+        if heard(other) != heard(first) {
+            let (heard, right) = (heard(other), heard(first));
+            return Err(Finding::WrongFigures(format!("heard {heard:?}, rank 0 {right:?}")));
+        }
+        other.eval.clone_from(&first.eval);
+        other.eval_by_epoch.clone_from(&first.eval_by_epoch);
+        other.progressive_by_epoch.clone_from(&first.progressive_by_epoch);
+    }
+    Ok(())
 }
 
 /// Whether ranks that were asked to stop did so after the same step, and kept what they trained:
