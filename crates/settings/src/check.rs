@@ -5,7 +5,7 @@
 use std::fmt::{Arguments, Debug, Display};
 use std::ops::RangeInclusive;
 
-use crate::config::{Config, LifeConfig};
+use crate::config::{Config, ExchangeKind, LifeConfig};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
 
@@ -156,13 +156,21 @@ impl Config {
     /// One line with the keys and the mend.
     pub fn check_ranks(&self, key: &str) -> Outcome {
         let (ranks, blocks) = (self.ranks.count, self.model.blocks);
-        if ranks == 1 || ranks <= blocks {
-            return Ok(());
+        if ranks > 1 && ranks > blocks {
+            return Err(format!(
+                "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give \
+                 at most {blocks} ranks"
+            ));
         }
-        Err(format!(
-            "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give at \
-             most {blocks} ranks"
-        ))
+        // Of a row that is lent, its owner does not know what the steps before found.
+        if ranks > 1 && self.ranks.exchange == ExchangeKind::WorkingSet && self.staleness > 0 {
+            return Err(format!(
+                "ranks.exchange = working_set and pipeline.staleness = {}: rows that are lent are \
+                 read as they are; give staleness 0, or ranks.exchange = owner",
+                self.staleness
+            ));
+        }
+        Ok(())
     }
 
     fn check_cache(&self) -> Outcome {

@@ -61,8 +61,33 @@ pub struct Config {
 pub struct RanksConfig {
     /// How many.
     pub count: usize,
+    /// How rows travel between them.
+    pub exchange: ExchangeKind,
     /// Seconds after which one that is not heard of is given up.
     pub timeout: f64,
+}
+
+/// How rows travel between ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeKind {
+    /// In every mini-batch: weights from the owner, gradients back, which updates the row.
+    Owner,
+    /// The same, but for rows that one rank alone needs in several mini-batches of a batch: these
+    /// are that rank's while the batch lasts.
+    WorkingSet,
+}
+
+impl ExchangeKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Owner, Self::WorkingSet];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::WorkingSet => "working_set",
+        }
+    }
 }
 
 /// Where examples come from and how they are cut.
@@ -234,7 +259,7 @@ impl Config {
         Self {
             seed: 0,
             threads: 0,
-            ranks: RanksConfig { count: 0, timeout: 0.0 },
+            ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
             data: DataConfig {
                 paths: Vec::new(),
                 eval_paths: Vec::new(),

@@ -44,6 +44,15 @@ pub(crate) fn never<T>(_: &T) -> Option<&'static str> {
     None
 }
 
+/// Why rows are not lent from one mini-batch to the next.
+pub(crate) fn in_one_mini_batch(config: &Config) -> Option<&'static str> {
+    if config.ranks.count == 1 {
+        return Some("one rank has no others");
+    }
+    (config.mini_batches_per_batch() <= 1)
+        .then_some("a batch is one mini-batch: data.batch says how long rows are lent")
+}
+
 pub(crate) fn with_eval_paths(config: &Config) -> Option<&'static str> {
     (!config.data.eval_paths.is_empty()).then_some("data.eval_paths names the data to evaluate on")
 }

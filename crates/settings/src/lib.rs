@@ -28,9 +28,9 @@ mod typed;
 mod tests;
 
 pub use config::{
-    CheckpointConfig, Config, DataConfig, EMBEDDING, FeatureConfig, LifeConfig, ModelConfig,
-    ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, RanksConfig, SynthConfig,
-    TableConfig, TableRules, TierConfig,
+    CheckpointConfig, Config, DataConfig, EMBEDDING, ExchangeKind, FeatureConfig, LifeConfig,
+    ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, RanksConfig,
+    SynthConfig, TableConfig, TableRules, TierConfig,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

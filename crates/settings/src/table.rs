@@ -6,7 +6,7 @@ use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 use crate::check::{self, right};
-use crate::config::{Config, ModelKind, OptimizerKind};
+use crate::config::{Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::idle;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
@@ -29,6 +29,14 @@ pub const SETTINGS: &[Setting] = &[
     )
     .short("ranks")
     .check(|config| check::within(config.ranks.count, 1..=check::RANKS_MAX)),
+    setting!(
+        "ranks.exchange",
+        ranks.exchange = ExchangeKind::Owner,
+        Never,
+        "owner: rows travel in every mini-batch; working_set: a row that one rank alone needs in \
+         several mini-batches of a batch is lent to it for that batch"
+    )
+    .idle(idle::in_one_mini_batch),
     setting!(
         "ranks.timeout",
         ranks.timeout = 60.0,

@@ -10,7 +10,7 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
-use crate::config::{ModelKind, OptimizerKind, PlaceKind};
+use crate::config::{ExchangeKind, ModelKind, OptimizerKind, PlaceKind};
 use crate::given::Given;
 
 /// A type of settings.
@@ -222,6 +222,7 @@ macro_rules! names {
 }
 
 names! {
+    ExchangeKind, |exchange| exchange.name().to_owned();
     ModelKind, |kind| format!("{kind:?}");
     OptimizerKind, |kind| format!("{kind:?}");
     Precision, |precision| precision.name().to_owned();

@@ -16,7 +16,7 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let Config {
         seed,
         threads,
-        ranks: RanksConfig { count, timeout },
+        ranks: RanksConfig { count, exchange, timeout },
         data,
         synth: SynthConfig { examples, vocab_scale },
         model,
@@ -36,6 +36,7 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("seed", json!(seed)),
         ("threads", json!(threads)),
         ("ranks.count", json!(count)),
+        ("ranks.exchange", json!(exchange.name())),
         ("ranks.timeout", json!(timeout)),
         ("synth.examples", json!(examples)),
         ("synth.vocab_scale", json!(vocab_scale)),
@@ -194,6 +195,7 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
         "mean",
         "C3",
         "I3",
+        "working_set",
         "elsewhere",
     ];
     let change = |text: &'static str| {
