@@ -38,11 +38,13 @@ pub enum Rule {
     KeepWhole,
     /// H15: a row that came up beside others is forgotten once a newer one is on its way down.
     ForgetHarvested,
+    /// H16: a row that was lent is taken back before anybody reads it again.
+    TakeBack,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -57,6 +59,7 @@ impl Rule {
         Self::SaltKeys,
         Self::KeepWhole,
         Self::ForgetHarvested,
+        Self::TakeBack,
     ];
 }
 

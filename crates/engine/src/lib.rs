@@ -52,7 +52,7 @@ pub use hierarchy::{Hands, Hierarchy};
 pub use life::{Admission, History, Life};
 pub use planner::{Asked, Fit, Planner};
 pub use pull::{Pull, Puller};
-pub use ranks::{Askers, Guests, Routes, put_ask, unite};
+pub use ranks::{Askers, Borrowed, Guests, Lender, Routes, put_ask, unite};
 pub use request::{Bags, Field, Grouper, Pooling, Request};
 pub use rows::{
     Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,

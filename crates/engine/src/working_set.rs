@@ -51,6 +51,11 @@ impl Part {
         self.rows.bags.sort(&self.request);
     }
 
+    /// The rows that rank `rank` asked for, in its order.
+    pub(crate) fn asked_by(&self, rank: usize) -> &[u32] {
+        &self.request.occurrence_rows[self.askers.range(rank)]
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.request.clear();

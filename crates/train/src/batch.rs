@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) parts: Vec<Part>,
     /// Who owns what, by table.
     pub(crate) routes: Vec<Routes>,
+    /// Whether rows may be lent beyond it: no run ends here.
+    pub(crate) lends_on: bool,
 }
 
 impl Shared {
@@ -84,7 +86,7 @@ impl Cargo for Examples {
         self.labels.clear();
         self.dense.clear();
         self.truth.clear();
-        self.shared.blocks = None;
+        (self.shared.blocks, self.shared.lends_on) = (None, false);
     }
 
     fn parts(&mut self) -> &mut [Part] {

@@ -262,6 +262,7 @@ fn mend(bound: &str) -> &'static str {
         "reading" | "source" => "threads",
         "data cache" => "data.skip_max, or leave data.cache out",
         Exchange::ROWS_OF_OTHERS | Exchange::MESSAGES => "data.mini_batch, model.dim or ranks",
+        Exchange::BORROWED => "data.batch or data.mini_batch, or leave ranks.exchange out",
         "batches" | "planning" => "data.mini_batch, data.batch or pipeline.horizon",
         "admission" => "rows.sketch",
         "rows harvested" => "tiers.harvest",

@@ -2,8 +2,8 @@
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
-use stepwell_engine::{Blocks, EmbeddingBags, Grouper, Guests, TableSpec};
-use stepwell_settings::Config;
+use stepwell_engine::{Blocks, Borrowed, EmbeddingBags, Grouper, Guests, Lender, TableSpec};
+use stepwell_settings::{Config, ExchangeKind};
 
 use crate::models::Model;
 use crate::pipeline::ASKS;
@@ -12,6 +12,8 @@ use crate::pipeline::ASKS;
 pub(crate) struct Exchange {
     /// Rows of others, for the mini-batch at hand.
     guests: u64,
+    /// Those that others lend, for the batch at hand, and what is to know who may have which.
+    borrowed: Option<u64>,
     /// Messages that are sent or have come, at once.
     messages: u64,
     /// Scratch for making and reading them.
@@ -27,16 +29,26 @@ const SEEN: u64 = 8;
 /// Logit, label and true probability of an example.
 const SCORED: u64 = 9;
 
+/// Mini-batches whose rows a rank may have borrowed at once, at most.
+const BORROWED_MAX: usize = 8;
+
+/// Examples of the rank that has the most.
+fn own_examples(config: &Config) -> usize {
+    let (ranks, all) = (config.ranks.count, config.data.mini_batch);
+    let blocks = Blocks::new(all, config.model.blocks);
+    let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
+    (0..ranks).map(of_rank).max().unwrap_or(all)
+}
+
 impl Exchange {
+    pub(crate) const BORROWED: &str = "rows that other ranks lend";
     pub(crate) const ROWS_OF_OTHERS: &str = "rows of other ranks";
     pub(crate) const MESSAGES: &str = "messages";
 
     /// That of a rank of `config`, the one that has the most examples.
     pub(crate) fn of(config: &Config, model: &Model) -> Self {
-        let (ranks, all) = (config.ranks.count, config.data.mini_batch);
-        let blocks = Blocks::new(all, config.model.blocks);
-        let of_rank = |rank| blocks.of_rank(rank, ranks).examples_max();
-        let own = (0..ranks).map(of_rank).max().unwrap_or(all);
+        let (ranks, all, own) = (config.ranks.count, config.data.mini_batch, own_examples(config));
+        let borrowed = Self::borrowed_rows(config, model);
         let subtrees = Blocks::subtrees_max(config.model.blocks, ranks) as u64;
         let ids = model.features().ids_by_table();
         let of = |examples: usize, bytes: &dyn Fn(&TableSpec) -> u64| -> u64 {
@@ -54,17 +66,49 @@ impl Exchange {
         let said = |examples: usize| examples as u64 * SCORED;
         // A neighbour may be as far ahead as it is allowed to, and this rank as far behind.
         let asks = ASKS as u64 * (of(own, &|_| ASKED) + 2 * of(all, &|_| ASKED));
-        let answers = of(all, &weights) + of(own, &weights);
+        // A row that is lent goes and comes whole, in the place of weights or sums; a bit says so.
+        let lent = |bytes: u64, table: &TableSpec| match borrowed {
+            Some(_) => bytes.max(table.row_bytes() as u64) + 1,
+            None => bytes,
+        };
+        let answer = |table: &TableSpec| lent(weights(table), table);
+        let sums = |table: &TableSpec| lent(sums(table), table);
+        let answers = of(all, &answer) + of(own, &answer);
         let sums = of(own, &sums) + of(all, &sums);
         // Rank 0 alone is told of examples, by all.
         let rest = said(own) + said(all) + 2 * (subtrees + 1) * dense;
         let rows: Vec<usize> = ids.iter().map(|ids| *ids as usize * own).collect();
+        let borrowed = borrowed.map(|rows| {
+            let batch = config.mini_batches_per_batch() as u64 * of(all, &|_| 1);
+            Borrowed::bytes_max(model.tables(), &rows) + Lender::bytes_max(batch)
+        });
         Self {
+            borrowed,
             guests: Guests::bytes_max(model.tables(), &rows),
             // Memory for a message may have an eighth more.
             messages: (asks + answers + sums + rest) / 8 * 9,
             scratch: of(all, &|_| 12) + of(own, &|_| 5) + Grouper::bytes_max(of(all, &|_| 1)),
         }
+    }
+
+    /// Rows of each table that a rank may have borrowed at once; none where no rows are lent.
+    pub(crate) fn borrowed_rows(config: &Config, model: &Model) -> Option<Vec<usize>> {
+        let minis = config.mini_batches_per_batch();
+        let lends = config.ranks.exchange == ExchangeKind::WorkingSet && minis > 1;
+        if !lends || config.ranks.count < 2 {
+            return None;
+        }
+        // What is lent is used twice at least.
+        let rows = own_examples(config) * (minis / 2).min(BORROWED_MAX);
+        let ids = model.features().ids_by_table();
+        Some(ids.iter().map(|ids| *ids as usize * rows).collect())
+    }
+
+    /// The part of it that each other rank may fill.
+    pub(crate) fn lent_to_each(config: &Config, model: &Model) -> Option<Vec<usize>> {
+        let others = config.ranks.count.saturating_sub(1).max(1);
+        let rows = Self::borrowed_rows(config, model)?;
+        Some(rows.into_iter().map(|rows| rows / others).collect())
     }
 
     /// Bytes of messages whose memory is kept for others: as many as there are at once.
@@ -73,8 +117,11 @@ impl Exchange {
     }
 
     pub(crate) fn add_bounds(&self, budget: &mut Budget) {
-        let Self { guests, messages, scratch } = self;
+        let Self { guests, borrowed, messages, scratch } = self;
         budget.add(Self::ROWS_OF_OTHERS, *guests, "weights for a rank's part of a mini-batch");
+        if let Some(borrowed) = borrowed {
+            budget.add(Self::BORROWED, *borrowed, "whole rows, and who asks for which in a batch");
+        }
         let kept = self.kept();
         let (of_messages, of_scratch) = (ByteCount(*messages), ByteCount(*scratch));
         let why = format!("{of_messages} under way, as many kept, {of_scratch} to make them");

@@ -137,6 +137,9 @@ pub struct Exchanged {
     pub keys_asked: u64,
     /// Weights of their rows.
     pub weights_asked: u64,
+    /// Rows that others lent to it, each for a part of a batch; none where `ranks.exchange` is
+    /// `owner`.
+    pub rows_borrowed: u64,
     /// Parameters of the dense part, which every rank has.
     pub dense_parameters: u64,
 }

@@ -7,15 +7,17 @@
 //!   said     scores, gradients by subtree ────► combines those of its rows, of its lanes
 //!   summed   dense gradients of its lanes: every rank to every rank
 //! ```
+//!
+//! Rows that are lent go whole with an answer, and come back whole with what is said.
 
 use stepwell_fabric::Tag;
 
 /// Keys of a mini-batch for their owners: all-to-all.
 pub(crate) const ASK: Tag = Tag(1);
-/// Weights of rows for who asked for them: all-to-all.
+/// Weights of rows for who asked for them, and rows that are lent to him: all-to-all.
 pub(crate) const ANSWER: Tag = Tag(2);
-/// Scores, sums of dense gradients for who sums these lanes, sums of rows' gradients for their
-/// owners: all-to-all.
+/// Losses, sums of dense gradients for who sums these lanes, sums of rows' gradients for their
+/// owners, with rows that go back; for rank 0 scores and labels, too: all-to-all.
 pub(crate) const SAID: Tag = Tag(3);
 /// Dense gradients, summed: all-gather.
 pub(crate) const SUMMED: Tag = Tag(4);

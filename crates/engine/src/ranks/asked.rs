@@ -4,6 +4,7 @@ use stepwell_base::Key;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
 
 use super::Routes;
+use super::lender::Loan;
 use crate::{Grouper, Part, Request, TableSpec};
 
 /// Which rank asked for what, one after the other: the keys that all ranks ask for are occurrences
@@ -15,6 +16,8 @@ pub struct Askers {
     /// How often each key occurs at who asked for it; empty where nobody wants to know.
     /// // (asked for)
     pub(crate) counts: Vec<u32>,
+    /// How each row is lent; empty where none is. // (rows)
+    pub(crate) loans: Vec<Loan>,
 }
 
 impl Askers {
@@ -24,10 +27,17 @@ impl Askers {
         start as usize..self.ends[rank] as usize
     }
 
+    /// How row `row` is lent.
+    #[inline]
+    pub(crate) fn loan(&self, row: usize) -> Loan {
+        self.loans.get(row).copied().unwrap_or_default()
+    }
+
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.ends.clear();
         self.counts.clear();
+        self.loans.clear();
     }
 }
 

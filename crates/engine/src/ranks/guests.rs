@@ -4,7 +4,7 @@ use stepwell_base::SlotIndex;
 use stepwell_base::slab::Slab;
 use stepwell_fabric::{Error, Message};
 
-use super::Routes;
+use super::{Borrowed, Routes};
 use crate::{Part, TableSpec};
 
 /// The weights of all rows that a rank's part of a mini-batch needs, by table. A row lies in the
@@ -37,7 +37,8 @@ impl Guests {
         &self.slabs[table]
     }
 
-    /// Takes what the owners answered, one message of each, for what `parts` ask for.
+    /// Takes what the owners answered, one message of each, for what `parts` ask for; and what they
+    /// lend, where rows of `tables` may be borrowed.
     ///
     /// # Errors
     /// Names the rank whose message makes no sense.
@@ -46,22 +47,32 @@ impl Guests {
         messages: &[Message],
         parts: &mut [Part],
         routes: &[Routes],
+        mut borrowed: Option<(&mut Borrowed, &[TableSpec])>,
     ) -> Result<(), Error> {
         let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
-        for ((part, routes), slab) in parts.iter_mut().zip(routes).zip(&mut self.slabs) {
+        borrowed.iter_mut().for_each(|(borrowed, _)| borrowed.begin());
+        let of_tables = parts.iter_mut().zip(routes).zip(&mut self.slabs).enumerate();
+        for (number, ((part, routes), slab)) in of_tables {
             let (rows, width) = (part.request.distinct.len(), slab.row_lanes());
             part.rows.slots.clear();
             part.rows.slots.extend((0..rows as u32).map(SlotIndex));
             let mut held = slab.hold(&part.rows.slots);
             let mut of_rows = held.rows_mut();
             for (owner, reader) in readers.iter_mut().enumerate() {
-                let asked = routes.of(owner);
-                let weights: &[f32] = reader
-                    .take_exactly(asked.len() * width)
-                    .map_err(|why| Error::malformed(owner, why))?;
+                let wrong = |why| Error::malformed(owner, why);
+                if let Some((borrowed, tables)) = &mut borrowed {
+                    let asked = (routes.of(owner), &part.request);
+                    borrowed.take((number, &tables[number]), reader, asked).map_err(wrong)?;
+                }
+                let here = borrowed.as_ref().map(|(borrowed, _)| borrowed.table(number));
+                let asked = routes.kept_by(owner, here);
+                let weights = reader.take_exactly::<f32>(asked.len() * width).map_err(wrong)?;
                 for (row, weights) in asked.iter().zip(weights.chunks_exact(width)) {
                     of_rows.row(*row as usize).copy_from_slice(weights);
                 }
+            }
+            if let Some((borrowed, tables)) = &borrowed {
+                borrowed.table(number).show(&tables[number], &mut of_rows);
             }
         }
         for (owner, reader) in readers.into_iter().enumerate() {

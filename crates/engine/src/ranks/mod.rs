@@ -13,13 +13,23 @@
 //! they send, and sends sums of gradients back. The owner's sum is that of one rank to the bit
 //! ([`Blocks`](crate::Blocks)), and so are the order of its keys and how often each occurs.
 //!
+//! Where a batch is several mini-batches, an owner may lend a row to the one rank that needs it in
+//! several of them ([`Lender`], [`Borrowed`]): it travels once there and once back, whole.
+//!
 //! Source: all-to-all over sharded embeddings as in Sven (the thesis, chapter 6); working sets
 //! pulled from the owners as in HPS, Algorithm 1.
 
 mod asked;
+mod borrowed;
+pub(crate) mod changes;
 mod guests;
+mod lender;
 mod routes;
 
 pub use self::asked::{Askers, put_ask, unite};
+pub use self::borrowed::Borrowed;
+pub(crate) use self::borrowed::BorrowedTable;
 pub use self::guests::Guests;
+pub use self::lender::Lender;
+pub(crate) use self::lender::Loan;
 pub use self::routes::Routes;

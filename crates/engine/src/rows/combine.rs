@@ -10,6 +10,8 @@ use stepwell_mem::Occurrence;
 
 use super::blocks::Blocks;
 use super::sums::{RowGradients, SumsRoom};
+use crate::Request;
+use crate::ranks::{Askers, Loan};
 use crate::request::BagsByRow;
 
 /// What the sums for one owner are of.
@@ -89,13 +91,21 @@ pub(super) struct Partials<'a> {
     ends: Vec<u32>,
     /// Number of the first sum of each, among its rank's. // (asked for)
     places: Vec<u32>,
+    /// Number of each among those that its rank has sums of; empty where that is all that it asked
+    /// for. // (asked for)
+    numbers: Vec<u32>,
     /// Who asked for each row, by number among all that were asked for.
     asked: &'a BagsByRow,
 }
 
 impl<'a> Partials<'a> {
-    /// Those of `ranks`, of whose rows `asked` says which is which; `blocks` are those of all.
-    pub(super) fn new(ranks: Vec<RankSums<'a>>, blocks: Blocks, asked: &'a BagsByRow) -> Self {
+    /// Those of `ranks`, of whose rows `asked` says which is which, and `askers` of which of them
+    /// there are sums; `blocks` are those of all.
+    pub(super) fn new(
+        ranks: Vec<RankSums<'a>>,
+        blocks: Blocks,
+        (asked, askers, request): (&'a BagsByRow, &Askers, &Request),
+    ) -> Self {
         let firsts = |rank| {
             let own = blocks.of_rank(rank, ranks.len());
             own.subtrees().map(|subtree| (own.first() + subtree.start) as u32).collect()
@@ -103,17 +113,23 @@ impl<'a> Partials<'a> {
         let firsts = (0..ranks.len()).map(firsts).collect();
         let mut ends = Vec::with_capacity(ranks.len());
         let mut places = Vec::with_capacity(asked.bags.len());
-        for rank in &ranks {
-            let mut before = 0;
-            places.extend((0..rank.rows).map(|number| {
-                let place = before;
-                before += rank.mask(number).count_ones();
-                place
-            }));
+        let mut numbers = Vec::new();
+        for (rank, sums) in ranks.iter().enumerate() {
+            let (mut before, mut number) = (0, 0);
+            for row in &request.occurrence_rows[askers.range(rank)] {
+                places.push(before);
+                if !askers.loans.is_empty() {
+                    numbers.push(number as u32);
+                }
+                if askers.loan(*row as usize) == Loan::None {
+                    before += sums.mask(number).count_ones();
+                    number += 1;
+                }
+            }
+            assert_eq!(number, sums.rows, "sums for all rows that were asked for and not lent");
             ends.push(places.len() as u32);
         }
-        assert_eq!(places.len(), asked.bags.len(), "sums for all rows that were asked for");
-        Self { ranks, firsts, ends, places, asked }
+        Self { ranks, firsts, ends, places, numbers, asked }
     }
 }
 
@@ -163,7 +179,9 @@ impl RowGradients for Combined<'_> {
                 rank += 1;
             }
             let before = if rank == 0 { 0 } else { partials.ends[rank - 1] };
-            let (of_rank, number) = (&partials.ranks[rank], (asked - before) as usize);
+            let number = partials.numbers.get(*asked as usize).copied();
+            let number = number.unwrap_or(asked - before) as usize;
+            let of_rank = &partials.ranks[rank];
             let (examples, positives) = of_rank.seen(number);
             seen.examples += examples;
             seen.positives += positives;
@@ -236,191 +254,4 @@ pub(super) fn write<G: FnMut(std::ops::Range<usize>, &mut [f32]) -> Occurrence>(
 }
 
 #[cfg(test)]
-mod tests {
-    use stepwell_base::random::Stream;
-
-    use super::*;
-    use crate::rows::Gradients;
-    use crate::rows::sums::{Sums, TableBags};
-    use crate::{Bags, Field, Grouper, Request};
-
-    const EXAMPLES: usize = 61;
-    const FIELDS: usize = 3;
-    const DIM: usize = 5;
-
-    /// Gradients of a mini-batch, or of a rank's part of it.
-    #[derive(Clone)]
-    struct Of {
-        d_x: Vec<f32>,
-        d_first_order: Vec<f32>,
-        labels: Vec<f32>,
-        bags: Bags,
-    }
-
-    impl Of {
-        fn draw(random: &mut Stream, keys: u64) -> Self {
-            let mut numbers = |count| (0..count).map(|_| random.next_symmetric(1.0)).collect();
-            let (d_x, d_first_order) = (numbers(EXAMPLES * FIELDS * DIM), numbers(EXAMPLES));
-            let d_first_order: Vec<f32> = d_first_order;
-            let labels = d_first_order.iter().map(|d| f32::from(u8::from(*d > 0.3))).collect();
-            let mut bags = Bags::default();
-            for _ in 0..EXAMPLES * FIELDS {
-                let ids = random.next_u64() % 4;
-                bags.keys.extend((0..ids).map(|_| stepwell_base::Key(random.next_u64() % keys)));
-                bags.ends.push(bags.keys.len() as u32);
-            }
-            bags.weights = bags.keys.iter().map(|_| random.next_symmetric(2.0)).collect();
-            Self { d_x, d_first_order, labels, bags }
-        }
-
-        fn of_rank(&self, blocks: Blocks) -> Self {
-            let place = blocks.place();
-            let bag = |example: usize| match example * FIELDS {
-                0 => 0,
-                bags => self.bags.ends[bags - 1] as usize,
-            };
-            let ids = bag(place.start)..bag(place.end);
-            let ends = &self.bags.ends[place.start * FIELDS..place.end * FIELDS];
-            let width = FIELDS * DIM;
-            Self {
-                d_x: self.d_x[place.start * width..place.end * width].to_vec(),
-                d_first_order: self.d_first_order[place.clone()].to_vec(),
-                labels: self.labels[place].to_vec(),
-                bags: Bags {
-                    keys: self.bags.keys[ids.clone()].to_vec(),
-                    weights: self.bags.weights[ids.clone()].to_vec(),
-                    ends: ends.iter().map(|end| end - ids.start as u32).collect(),
-                },
-            }
-        }
-
-        fn gradients(&self) -> Gradients<'_> {
-            let Self { d_x, d_first_order, labels, .. } = self;
-            Gradients { d_x, d_first_order, labels }
-        }
-
-        /// Its bags by row.
-        fn by_row(&self) -> (Request, BagsByRow) {
-            let request = Grouper::default().group(&self.bags);
-            let mut by_row = BagsByRow::default();
-            by_row.sort(&request);
-            (request, by_row)
-        }
-
-        fn table<'a>(
-            &'a self,
-            bags: &'a BagsByRow,
-            fields: &'a [Field],
-            blocks: Blocks,
-        ) -> TableBags<'a> {
-            let (gradients, columns) = (self.gradients(), FIELDS * DIM);
-            TableBags { bags, gradients, fields, columns, blocks }
-        }
-    }
-
-    /// What a rank with `blocks` sends for all of its rows, and their keys.
-    fn sums_of(whole: &Of, fields: &[Field], blocks: Blocks, tells: bool) -> (Message, Bags) {
-        let own = whole.of_rank(blocks);
-        let (request, by_row) = own.by_row();
-        let bags = own.table(&by_row, fields, blocks);
-        let (mut message, mut room) = (Message::new(), SumsRoom::default());
-        let rows: Vec<u32> = (0..request.distinct.len() as u32).collect();
-        let mut sums = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut room);
-        let of = (&rows[..], DIM + 1, tells);
-        write(&mut message, of, &by_row, (blocks, FIELDS), |bags, place| {
-            let (sum, seen) = sums.gradient(bags);
-            place.copy_from_slice(sum);
-            seen
-        });
-        let ends = vec![request.distinct.len() as u32];
-        (message, Bags { keys: request.distinct, ends, ..Bags::default() })
-    }
-
-    #[test]
-    fn ranks_sum_to_the_bits_of_one() {
-        let mut random = Stream::named(1, b"combine");
-        let fields: Vec<Field> = (0..FIELDS).map(|field| Field::sum(field * DIM)).collect();
-        for (keys, count) in [(3, 8), (40, 8), (400, 8), (40, 5), (40, 13), (3, 64)] {
-            let whole = Of::draw(&mut random, keys);
-            let (request, by_row) = whole.by_row();
-            let blocks = Blocks::new(EXAMPLES, count);
-            let bags = whole.table(&by_row, &fields, blocks);
-            let mut room = SumsRoom::default();
-            let mut wanted = Sums::<true>::new(&bags, (DIM, DIM + 1), &mut room);
-            for (ranks, tells_seen) in (1..=count.min(9)).flat_map(|n| [(n, true), (n, false)]) {
-                let own = |rank| blocks.of_rank(rank, ranks);
-                let sent: Vec<_> = (0..ranks)
-                    .map(|rank| sums_of(&whole, &fields, own(rank), tells_seen))
-                    .collect();
-                let mut asked = Bags::default();
-                for (_, rows) in &sent {
-                    asked.keys.extend_from_slice(&rows.keys);
-                }
-                asked.ends = (1..=asked.keys.len() as u32).collect();
-                let union = Grouper::default().group(&asked);
-                assert_eq!(union.distinct, request.distinct, "in the order of one rank");
-                let mut askers = BagsByRow::default();
-                askers.sort(&union);
-                let mut of_ranks = Vec::new();
-                for (rank, (message, rows)) in sent.iter().enumerate() {
-                    let of = RowsSummed { rows: rows.keys.len(), width: DIM + 1, tells_seen };
-                    let mut reader = message.reader();
-                    of_ranks.push(RankSums::read(&mut reader, of, own(rank)).unwrap());
-                    assert_eq!(reader.end(), Ok(()));
-                }
-                let partials = Partials::new(of_ranks, blocks, &askers);
-                let mut room = SumsRoom::default();
-                let mut combined = Combined::new(&partials, DIM + 1, &mut room);
-                for row in 0..union.distinct.len() {
-                    let (sum, seen) = wanted.of(row);
-                    let (same, also) = combined.of(row);
-                    assert_eq!(
-                        same, sum,
-                        "row {row} of {keys} keys, {count} blocks, {ranks} ranks"
-                    );
-                    let (seen, also) =
-                        ((seen.examples, seen.positives), (also.examples, also.positives));
-                    // That it occurs is known in any case.
-                    let known = if tells_seen { also == seen } else { also.0 > 0 };
-                    assert!(known, "row {row}, {ranks} ranks: {also:?}, {seen:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn sums_that_nobody_could_have_sent_are_refused() {
-        let mut random = Stream::named(2, b"combine");
-        let whole = Of::draw(&mut random, 20);
-        let fields: Vec<Field> = (0..FIELDS).map(|field| Field::sum(field * DIM)).collect();
-        // Of two subtrees, and of one.
-        for (blocks, tells_seen) in
-            [(1, 3), (0, 2)].into_iter().flat_map(|of| [(of, true), (of, false)])
-        {
-            let blocks = Blocks::new(EXAMPLES, 8).of_rank(blocks.0, blocks.1);
-            let (message, rows) = sums_of(&whole, &fields, blocks, tells_seen);
-            let of = RowsSummed { rows: rows.keys.len(), width: DIM + 1, tells_seen };
-            let read = |message: &Message, blocks, of| {
-                let mut reader = message.reader();
-                RankSums::read(&mut reader, of, blocks).and_then(|_| reader.end())
-            };
-            assert_eq!(read(&message, blocks, of), Ok(()));
-            let other = Blocks::new(EXAMPLES, 8).of_rank(1, if is_masked(blocks) { 2 } else { 3 });
-            assert!(read(&message, other, of).is_err(), "sums of other subtrees");
-            let others = RowsSummed { tells_seen: !tells_seen, ..of };
-            assert!(read(&message, blocks, others).is_err(), "what nobody asks for, or too little");
-            let words = message.words();
-            for length in 0..words.len() {
-                let cut = Message::from_words(words[..length].to_vec());
-                assert!(read(&cut, blocks, of).is_err(), "cut to {length} of {}", words.len());
-            }
-            let Some(mask) = is_masked(blocks).then(|| words[1] as u32) else { continue };
-            for wrong in [0, mask | 1 << 2] {
-                let mut words = words.to_vec();
-                words[1] = words[1] >> 32 << 32 | u64::from(wrong);
-                let wrong = Message::from_words(words);
-                assert!(matches!(read(&wrong, blocks, of), Err(Malformed::Wrong(_))));
-            }
-        }
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ mod admission;
 mod blocks;
 mod combine;
 mod gather;
+mod lent;
 mod shared;
 mod sketch;
 mod stale;
@@ -39,6 +40,7 @@ pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
+use crate::ranks::Loan;
 use crate::request::BagsByRow;
 use crate::{Dense, Field, Group, Part, TableSpec};
 
@@ -110,6 +112,8 @@ pub struct EmbeddingBags {
     columns: Columns,
     blocks: usize,
     weighs_occurrences: bool,
+    /// Whether rows are lent to other ranks.
+    lends: bool,
     steps: u64,
     /// Whether rows are held for a step that has not been applied.
     is_open: bool,
@@ -145,6 +149,7 @@ impl EmbeddingBags {
             columns,
             blocks: shape.blocks,
             weighs_occurrences: shape.weighs_occurrences,
+            lends: false,
             steps: 0,
             is_open: false,
             workspaces: Workspaces::default(),
@@ -175,6 +180,11 @@ impl EmbeddingBags {
     /// Shows every row that is read from now on to `witness`.
     pub fn watch(&mut self, witness: Arc<dyn Witness>) {
         self.witness = Some(witness);
+    }
+
+    /// Lends rows to other ranks from now on, as [`Lender`](crate::Lender) says.
+    pub fn lend(&mut self) {
+        self.lends = true;
     }
 
     /// Its tables.
@@ -258,6 +268,10 @@ impl EmbeddingBags {
             let mut weights = vec![0.0; table.weight_count()];
             let state = table.weight_lanes()..table.model_lanes();
             for (row, key) in rows.request.distinct.iter().enumerate() {
+                // Whoever has it shows it.
+                if matches!(rows.askers.loan(row), Loan::Runs | Loan::Ends) {
+                    continue;
+                }
                 let state = &rows.held(row)[state.clone()];
                 rows.weights(row).copy_to(&mut weights);
                 witness.read(at, table.id, *key, &weights, state);

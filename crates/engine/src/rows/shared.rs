@@ -12,8 +12,9 @@ use super::combine::{self, Partials, RankSums, RowsSummed};
 use super::sums::{Sums, TableBags};
 use super::update::{RowsOf, Update, Workspace};
 use super::working::TableRows;
-use super::{EmbeddingBags, Gradients, Laps, WorkingRows};
-use crate::{Group, Guests, Part, Routes, TableSpec};
+use super::{EmbeddingBags, Gradients, Laps, WorkingRows, lent};
+use crate::ranks::Loan;
+use crate::{Borrowed, Group, Guests, Part, Routes, TableSpec};
 
 /// Rows that one thread copies at a time.
 const ANSWERED: usize = 512;
@@ -22,9 +23,14 @@ impl EmbeddingBags {
     /// Adds to each rank's message the weights of the rows that it asked for, as this step reads
     /// them. `rows` are held as [`EmbeddingBags::hold`] does for what all ranks ask of this one.
     pub fn answer(&self, rows: &WorkingRows<'_>, messages: &mut [Message]) {
+        let trains = rows.trains;
         messages.par_iter_mut().enumerate().for_each(|(rank, message)| {
             for rows in &rows.tables {
                 let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
+                let asked = match self.lends && trains {
+                    true => lent::answer(rows, asked, message),
+                    false => asked.into(),
+                };
                 let width = rows.width();
                 let weights: &mut [f32] = message.room(asked.len() * width);
                 let pieces =
@@ -41,7 +47,9 @@ impl EmbeddingBags {
     /// Bytes of what rank `rank` is answered.
     pub fn answer_bytes(&self, rows: &WorkingRows<'_>, rank: usize) -> usize {
         let of_table = |rows: &TableRows<'_>| {
-            16 + rows.askers.range(rank).len() * rows.width() * size_of::<f32>()
+            let begun = lent::count(rows, rank, Loan::Begins) * rows.row_lanes();
+            let asked = rows.askers.range(rank).len();
+            48 + asked / 8 + (asked * rows.width() + begun) * size_of::<f32>()
         };
         rows.tables.iter().map(of_table).sum()
     }
@@ -56,8 +64,9 @@ impl EmbeddingBags {
     pub fn sums_bytes_max(&self, routes: &[Routes], owner: usize, blocks: Blocks) -> usize {
         let subtrees = blocks.subtrees().count();
         let of_table = |(routes, table): (&Routes, &TableSpec)| {
-            let of_row = subtrees * table.weight_count() * size_of::<f32>() + 12;
-            48 + routes.of(owner).len() * of_row
+            let lanes = subtrees * table.weight_count();
+            let lanes = if self.lends { lanes.max(table.row_lanes()) } else { lanes };
+            64 + routes.of(owner).len() * (lanes * size_of::<f32>() + 12)
         };
         routes.iter().zip(&self.tables).map(of_table).sum()
     }
@@ -71,7 +80,8 @@ impl EmbeddingBags {
     }
 
     /// Adds to each owner's message the sums of gradients of its rows among `rows`, which visit
-    /// here; `routes` say which those are, and `blocks` which are of this rank.
+    /// here; `routes` say which those are, and `blocks` which are of this rank. Of rows that are
+    /// `borrowed` there are none; those that are to go back follow.
     ///
     /// # Panics
     /// When gradients are of another number of examples.
@@ -79,7 +89,7 @@ impl EmbeddingBags {
         &self,
         rows: &WorkingRows<'_>,
         (gradients, blocks): (Gradients<'_>, Blocks),
-        routes: &[Routes],
+        (routes, borrowed): (&[Routes], Option<&Borrowed>),
         messages: &mut [Message],
     ) {
         let examples = gradients.d_first_order.len();
@@ -88,10 +98,15 @@ impl EmbeddingBags {
         messages.par_iter_mut().enumerate().for_each(|(owner, message)| {
             for (number, rows) in rows.tables.iter().enumerate() {
                 let bags = self.bags_of((number, rows.bags), gradients, blocks);
-                let of_owner = (&self.tables[number], routes[number].of(owner));
+                let borrowed = borrowed.map(|borrowed| borrowed.table(number));
+                let kept = routes[number].kept_by(owner, borrowed);
+                let of_owner = (&self.tables[number], &kept[..]);
                 match rows.request.is_weighed() {
                     true => self.sum_rows::<true>(of_owner, &bags, message),
                     false => self.sum_rows::<false>(of_owner, &bags, message),
+                }
+                if let Some(borrowed) = borrowed {
+                    borrowed.give_back(routes[number].of(owner), message);
                 }
             }
         });
@@ -146,21 +161,28 @@ impl EmbeddingBags {
     ) -> Result<(), Error> {
         let count = readers.len();
         let mut all = Vec::with_capacity(rows.tables.len());
+        let mut back = Vec::new();
         for (table, spec) in rows.tables.iter().zip(&self.tables) {
             let mut ranks = Vec::with_capacity(readers.len());
             let tells_seen = Self::tells_seen(spec, self.weighs_occurrences);
             for (rank, reader) in readers.iter_mut().enumerate() {
                 let own = blocks.of_rank(rank, count);
-                let (rows, width) = (table.askers.range(rank).len(), table.width());
+                let wrong = |why| Error::malformed(rank, why);
+                let (rows, width) = (lent::count(table, rank, Loan::None), table.width());
                 let sums = RankSums::read(reader, RowsSummed { rows, width, tells_seen }, own);
-                ranks.push(sums.map_err(|why| Error::malformed(rank, why))?);
+                ranks.push(sums.map_err(wrong)?);
+                if self.lends {
+                    back.push(lent::read_back((table, spec), rank, reader).map_err(wrong)?);
+                }
             }
-            all.push(Partials::new(ranks, blocks, table.bags));
+            let asked = (table.bags, table.askers, table.request);
+            all.push(Partials::new(ranks, blocks, asked));
         }
         for (rank, reader) in readers.into_iter().enumerate() {
             reader.end().map_err(|why| Error::malformed(rank, why))?;
         }
         self.end_step(rows);
+        lent::take_back(rows, count, &back);
         for (number, (table, partials)) in rows.tables.iter_mut().zip(&all).enumerate() {
             self.update(number, table, RowsOf::Partials(partials), laps);
         }
@@ -188,6 +210,7 @@ impl EmbeddingBags {
             table: &self.tables[number],
             request: table.request,
             bags: table.bags,
+            loans: &table.askers.loans,
             gradients,
             admissions: self.admissions[number].as_ref(),
             step: self.steps,

@@ -5,6 +5,7 @@
 //! than adding a zero. Threads share out rows, so their number does not show.
 
 use pulp::{Arch, Simd, WithSimd};
+use stepwell_base::Key;
 use stepwell_base::slab::RowsMut;
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Stored};
@@ -14,6 +15,7 @@ use super::admission::{self, Admissions};
 use super::combine::{Combined, Partials};
 use super::sums::{RowGradients, Sums, SumsRoom, TableBags};
 use super::workspaces::{Workspaces, refill};
+use crate::ranks::Loan;
 use crate::request::BagsByRow;
 use crate::{History, Request, TableSpec};
 
@@ -28,6 +30,8 @@ pub(super) struct Update<'a> {
     pub(super) request: &'a Request,
     /// The bags of each row, or who asked for it.
     pub(super) bags: &'a BagsByRow,
+    /// How each row is lent; empty where none is.
+    pub(super) loans: &'a [Loan],
     pub(super) gradients: RowsOf<'a>,
     /// Which rows may be updated, where not all may.
     pub(super) admissions: Option<&'a Admissions>,
@@ -95,7 +99,7 @@ impl Update<'_> {
 pub(super) struct Workspace {
     pub(super) sums: SumsRoom,
     /// Weights in f32, where rows keep them otherwise. // (weights)
-    weights: Vec<f32>,
+    pub(super) weights: Vec<f32>,
 }
 
 impl Workspace {
@@ -103,6 +107,25 @@ impl Workspace {
     pub(super) fn lanes_max(tables: &[TableSpec], blocks: usize) -> usize {
         let width = tables.iter().map(TableSpec::weight_count).max().unwrap_or(0);
         width + SumsRoom::lanes_max(width, blocks)
+    }
+}
+
+/// Updates weights and state of the row of `key` by its `gradient` of step `step`.
+#[inline(always)]
+pub(super) fn step_row(
+    table: &TableSpec,
+    storage: Storage,
+    (model, key, step): (&mut [f32], Key, u64),
+    gradient: &[f32],
+    room: &mut Vec<f32>,
+) {
+    let (weights, state) = model.split_at_mut(table.weight_lanes());
+    if storage == Storage::F32 {
+        table.optimizer.update_inline(weights, state, gradient);
+    } else {
+        let random = table.rounding(key, step);
+        let stored = Stored { storage, lanes: weights, random, room };
+        table.optimizer.update_stored(stored, state, gradient);
     }
 }
 
@@ -166,24 +189,23 @@ impl Rows<'_> {
     fn run(self, storage: Storage, room: &mut Vec<f32>, mut gradients: impl RowGradients) {
         let Self { update, mut rows, occurrences, first } = self;
         let Update { table, request, admissions, .. } = *update;
-        let (weights, lanes) = (table.weight_lanes(), table.model_lanes());
+        let lanes = table.model_lanes();
         refill(room, table.weight_count());
         for (index, occurrence) in occurrences.iter_mut().enumerate() {
             rows.prefetch(index + ROWS_AHEAD);
             if admissions.is_some_and(|admissions| admissions.refused(first + index)) {
                 continue;
             }
+            if update.loans.get(first + index).is_some_and(|loan| *loan != Loan::None) {
+                // Its use is one like any other.
+                *occurrence = Occurrence { examples: 1, ..Occurrence::default() };
+                continue;
+            }
             let (gradient, seen) = gradients.of(first + index);
             *occurrence = seen;
             let (model, history) = rows.row(index).split_at_mut(lanes);
-            let (weights, state) = model.split_at_mut(weights);
-            if storage == Storage::F32 {
-                table.optimizer.update_inline(weights, state, gradient);
-            } else {
-                let random = table.rounding(request.distinct[first + index], update.step);
-                let stored = Stored { storage, lanes: weights, random, room };
-                table.optimizer.update_stored(stored, state, gradient);
-            }
+            let row = (model, request.distinct[first + index], update.step);
+            step_row(table, storage, row, gradient, room);
             if admissions.is_some() {
                 let was = History::read(history);
                 admission::trained(was, update.step, occurrence).write(history);

@@ -45,6 +45,7 @@ pub(super) struct TableRows<'a> {
     /// Weights of a row, and how the slab keeps them.
     width: usize,
     storage: Storage,
+    row_lanes: usize,
 }
 
 impl<'a> TableRows<'a> {
@@ -70,6 +71,7 @@ impl<'a> TableRows<'a> {
             places: Vec::new(),
             width,
             storage,
+            row_lanes: slab.row_lanes(),
         }
     }
 
@@ -95,6 +97,11 @@ impl<'a> TableRows<'a> {
             return bags.len();
         }
         bags.iter().map(|asked| self.askers.counts[*asked as usize] as usize).sum()
+    }
+
+    /// Lanes of a row in the slab.
+    pub(super) fn row_lanes(&self) -> usize {
+        self.row_lanes
     }
 
     /// Number of rows.

@@ -4,6 +4,8 @@
 //! Keys travel as far ahead as the planner knows them, so that waiting for another rank is waiting
 //! for the slowest one to read, and nothing else.
 //!
+//! Once a batch is whole, it also decides which rows are lent for it ([`Lending`]).
+//!
 //! Rank 0 also says with what it asks that a checkpoint comes before a batch, where that is due by
 //! the clock: all ranks hear it at the same place. A rank whose part of a mini-batch is malformed
 //! says that in the place of what it would ask: all end before this mini-batch, as one rank would.
@@ -22,6 +24,7 @@ use stepwell_fabric::collective::{AllToAll, Collective as _};
 use stepwell_fabric::{Error as FabricError, Fabric, Message, Reader};
 
 use super::Counters;
+use super::lend::Lending;
 use super::word::Word;
 use crate::batch::{Item, Mark, MiniBatch, Shared};
 use crate::{Error, Result, talk};
@@ -36,6 +39,8 @@ pub(super) struct AskStage {
     /// When a checkpoint is due by the clock, which rank 0 alone looks at.
     timer: Option<Timer>,
     counters: Arc<Counters>,
+    /// What is lent of the rows here.
+    lending: Lending,
     /// Whether a checkpoint comes before the batch at hand.
     keeps: bool,
     /// Mini-batches of the batch at hand that were not asked for yet.
@@ -88,16 +93,17 @@ impl Timer {
 impl AskStage {
     pub(super) fn new(
         fabric: Fabric,
-        tables: Vec<TableSpec>,
+        lending: Lending,
         (timer, counters): (Option<Timer>, Arc<Counters>),
         (input, output): (Receiver<Item>, Sender<Item>),
     ) -> Self {
         Self {
             fabric,
-            tables,
             grouper: Grouper::default(),
             timer,
             counters,
+            tables: lending.tables().to_vec(),
+            lending,
             keeps: false,
             fresh: VecDeque::new(),
             asked: VecDeque::new(),
@@ -126,7 +132,9 @@ impl AskStage {
             return Ok(true);
         }
         if !self.whole.is_empty() {
-            self.outgoing = Some(Item::Batch(std::mem::take(&mut self.whole)));
+            let mut batch = std::mem::take(&mut self.whole);
+            self.lending.lend(&mut batch);
+            self.outgoing = Some(Item::Batch(batch));
             return Ok(true);
         }
         if let Some(failed) = &mut self.failed {

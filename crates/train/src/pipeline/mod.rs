@@ -19,6 +19,7 @@
 mod ask;
 mod batch;
 mod fill;
+mod lend;
 mod save;
 mod shared_pass;
 mod train;
@@ -40,6 +41,7 @@ use stepwell_fabric::Fabric;
 pub(crate) use self::ask::ASKS;
 use self::ask::{AskStage, Timer};
 use self::batch::{BatchEnds, BatchStage, Cut};
+use self::lend::Lending;
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
 use crate::metrics::Metrics;
@@ -232,12 +234,12 @@ fn wire(
     if let Some(fabric) = fabric.clone() {
         fabric.wakes(events);
         let (own, shared) = bounded(events, BATCHES_QUEUED);
-        let tables = parts.trainer.model().tables().to_vec();
+        let lending = Lending::of(config, parts.trainer.model(), fabric.rank());
         let ends = (shared, std::mem::replace(&mut feed, own));
         let timer = every.filter(|_| fabric.rank() == 0);
         let timer = timer.map(|seconds| Timer::new(Arc::clone(&rhythm.clock), seconds));
         let counters = Arc::clone(&parts.counters);
-        ask = Some(AskStage::new(fabric, tables, (timer, counters), ends));
+        ask = Some(AskStage::new(fabric, lending, (timer, counters), ends));
     }
     let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: rows.ends.spares };
     let recorder = reading.recorder;

@@ -127,7 +127,8 @@ pub(super) fn build(
         let rows = trainer.model().features().ids_by_table();
         let rows: Vec<usize> = rows.into_iter().map(|ids| ids as usize * examples).collect();
         fabric.keep_at_most(Exchange::of(config, trainer.model()).kept() as usize);
-        trainer.share(fabric.clone(), &rows, stop.clone())?;
+        let borrowed = Exchange::borrowed_rows(config, trainer.model());
+        trainer.share(fabric.clone(), (&rows, borrowed.as_deref()), stop.clone())?;
     }
     if let Some(checkpoint) = from {
         let wrong = |why| Error::Resume { path: checkpoint.path.clone(), why };

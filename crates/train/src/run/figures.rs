@@ -65,6 +65,7 @@ fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> O
         bytes_sent: sent.bytes,
         keys_asked,
         weights_asked,
+        rows_borrowed: outcome.trainer.rows_borrowed(),
         dense_parameters: outcome.trainer.model().graph().parameter_count() as u64,
     })
 }

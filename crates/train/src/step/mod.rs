@@ -26,8 +26,8 @@ use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{
-    Blocks, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Guests, Laps, Purpose,
-    Shape, Witness, WorkingRows, Workspaces,
+    Blocks, Borrowed, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Guests, Laps,
+    Purpose, Shape, Witness, WorkingRows, Workspaces,
 };
 use stepwell_fabric::Fabric;
 use stepwell_nn::tree_sum_values;
@@ -128,26 +128,33 @@ impl Trainer {
     }
 
     /// Shares its steps with the other ranks of `fabric`; `rows` are the most of each table that a
-    /// mini-batch has here. Whoever asks to `stop` asks all ranks.
+    /// mini-batch has here, and those that may be borrowed, where any are. Whoever asks to `stop`
+    /// asks all ranks.
     ///
     /// # Errors
     /// When the system has no memory for them.
     pub(crate) fn share(
         &mut self,
         fabric: Fabric,
-        rows: &[usize],
+        (rows, borrowed): (&[usize], Option<&[usize]>),
         stop: StopRequest,
     ) -> Result<()> {
-        let guests = Guests::new(self.embeddings.tables(), rows);
-        let guests = guests.map_err(|error| {
+        let no_memory = |error: std::io::Error| {
             Error::Config(format!(
                 "no memory for rows of other ranks: {error}; lower data.mini_batch"
             ))
-        })?;
+        };
+        let tables = self.embeddings.tables();
+        let guests = Guests::new(tables, rows).map_err(no_memory)?;
+        let borrowed = borrowed.map(|rows| Borrowed::new(tables, rows));
+        let borrowed = borrowed.transpose().map_err(no_memory)?;
+        if borrowed.is_some() {
+            self.embeddings.lend();
+        }
         // A short mini-batch may give a rank more blocks than a full one does, never more than
         // this.
         self.gradients.truncate(self.blocks.div_ceil(fabric.size()));
-        self.sharing = Some(Sharing::new(fabric, guests, stop));
+        self.sharing = Some(Sharing::new(fabric, (guests, borrowed), stop));
         Ok(())
     }
 

@@ -98,8 +98,8 @@ pub(crate) struct Scored {
 
 impl Scored {
     /// Hears, as rank `own_rank`, `messages`, one of each rank, that are about `blocks`, those of
-    /// all. Gives the sums of
-    /// gradients by subtree, with the first block of each, where they are of so many `lanes`.
+    /// all. Gives the sums of gradients by subtree, with the first block of each, where they are of
+    /// so many `lanes`.
     ///
     /// # Errors
     /// Names the rank whose message makes no sense.

@@ -7,16 +7,20 @@
 //!  update   row gradients of all ranks, in the one tree ─► rows; dense parameters        own rows
 //! ```
 //!
+//! A row that is lent is read and updated by who has it, when its blocks are computed: no other
+//! rank has gradients of it.
+//!
 //! Between these it waits for the other ranks, who do the same: a poll never does. Dense gradients
 //! are reduced and scattered, then gathered. Sums over blocks meet in the tree that one rank sums
 //! by, so the model has its bits ([`stepwell_nn::tree_sum_of_subtrees`]).
 
 use std::sync::Arc;
 
+use stepwell_base::owner::owner;
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Gradients, Group, Guests, Part, Purpose};
+use stepwell_engine::{Borrowed, Gradients, Group, Guests, Part, Purpose};
 use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
-use stepwell_fabric::{Fabric, Message};
+use stepwell_fabric::{Fabric, Malformed, Message};
 
 use super::dense::{DenseUpdate, Summed};
 use super::said::{Said, Scored, lanes_of, row_sums};
@@ -28,6 +32,8 @@ use crate::{Result, talk};
 pub(super) struct Sharing {
     pub(super) fabric: Fabric,
     guests: Guests,
+    /// Rows that others lend, where they do.
+    borrowed: Option<Borrowed>,
     /// Asks all ranks to end.
     pub(super) stop: StopRequest,
     phase: Phase,
@@ -80,8 +86,13 @@ pub(crate) enum Moved {
 }
 
 impl Sharing {
-    pub(super) fn new(fabric: Fabric, guests: Guests, stop: StopRequest) -> Self {
-        Self { fabric, guests, stop, phase: Phase::Begin, scored: Scored::default() }
+    pub(super) fn new(
+        fabric: Fabric,
+        (guests, borrowed): (Guests, Option<Borrowed>),
+        stop: StopRequest,
+    ) -> Self {
+        let (phase, scored) = (Phase::Begin, Scored::default());
+        Self { fabric, guests, borrowed, stop, phase, scored }
     }
 
     /// Gives memory of messages back.
@@ -185,8 +196,11 @@ impl Trainer {
     ) -> Result<Phase> {
         let trains = mini.purpose == Purpose::Train;
         let blocks = mini.cargo.shared.own_blocks();
+        let Sharing { guests, borrowed, .. } = sharing;
+        let borrowed = borrowed.as_mut().filter(|_| trains);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
-        sharing.guests.take(answers, parts, routes)?;
+        let lent = borrowed.map(|borrowed| (borrowed, self.embeddings.tables()));
+        guests.take(answers, parts, routes, lent)?;
         let mut parts = std::mem::take(parts);
         if trains {
             parts.iter_mut().for_each(Part::sort_bags);
@@ -201,8 +215,9 @@ impl Trainer {
                 + self.embeddings.sums_bytes_max(rows, rank, blocks)
         });
         let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo, trains };
-        // Looked at once: all ranks hear the same, and end after the same step.
-        let ends = sharing.stop.is_made();
+        // Looked at once: all ranks hear the same, and end after the same step. What is lent has to
+        // be back by then.
+        let ends = sharing.stop.is_made() && !mini.cargo.shared.lends_on;
         for (to, message) in messages.iter_mut().enumerate() {
             said.put(message, to, ends);
         }
@@ -214,10 +229,23 @@ impl Trainer {
                 d_first_order: &self.d_logits,
                 labels: &mini.cargo.labels,
             };
-            let routes = &mini.cargo.shared.routes;
-            self.embeddings.sum_for_owners(&rows, (gradients, blocks), routes, &mut messages);
+            let laps = RowLaps(&self.profile);
+            let own = (gradients, blocks);
+            if let Some(borrowed) = sharing.borrowed.as_ref() {
+                self.embeddings.update_borrowed((&rows, mini.number), own, borrowed, &laps);
+            }
+            let owners = (&mini.cargo.shared.routes[..], sharing.borrowed.as_ref());
+            self.embeddings.sum_for_owners(&rows, own, owners, &mut messages);
         }
         drop(rows);
+        if let Some(borrowed) = sharing.borrowed.as_mut().filter(|_| trains) {
+            borrowed.given_back(&parts);
+            if let Some(key) = borrowed.any().filter(|_| !mini.cargo.shared.lends_on) {
+                let owner = owner(key, sharing.fabric.size());
+                let why = Malformed::Wrong("it does not ask for a row back that it lent");
+                return Err(stepwell_fabric::Error::malformed(owner, why).into());
+            }
+        }
         mini.cargo.shared.parts = parts;
         let said = AllToAll::start(&sharing.fabric, talk::SAID, messages)?;
         Ok(Phase::Said(Awaited::new(said)))
@@ -270,6 +298,12 @@ impl Trainer {
         let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
         let dense = || dense.run(parameters.values_mut(), state);
         Ok(pool.install(|| rayon::join(rows, dense)).0?)
+    }
+
+    /// Rows that other ranks lent to this one so far.
+    pub(crate) fn rows_borrowed(&self) -> u64 {
+        let sharing = self.sharing.as_ref();
+        sharing.and_then(|sharing| sharing.borrowed.as_ref()).map_or(0, Borrowed::count)
     }
 
     /// What all ranks scored last.

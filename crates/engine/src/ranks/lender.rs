@@ -1,0 +1,257 @@
+//! Which rows an owner lends, to whom, and for how long.
+//!
+//! A row that one rank alone asks for in several mini-batches, one after the other, need not travel
+//! in each of them: it goes to that rank whole, which updates it until somebody else is to have it,
+//! or nobody is in what is left of the batch, and then gives it back. All other rows stay with
+//! their owner. So every row takes the way that costs fewer bytes, and at the end of a
+//! batch every owner has all of its rows.
+//!
+//! ```text
+//! mini-batches of a batch     0        1        2        3        4        5
+//! asked for by rank           2        2                 2        1, 2     2
+//! loan                        begins   runs              ends
+//! travels                     row ──►                    row ◄──  weights there, gradients back
+//! ```
+//!
+//! Who asks for what in a whole batch its owner alone knows, and it alone has to: it says with its
+//! answers which rows change hands.
+//!
+//! Source: working sets of HPS, Algorithm 1, whose ranks fetch all rows of a batch and exchange the
+//! gradients of those that several have. Such rows are summed by their owner here, who tells those
+//! that need them again: for two ranks the bytes are equal, for more they are fewer.
+
+use hashbrown::HashMap;
+use stepwell_base::Key;
+
+use crate::{Part, TableSpec};
+
+/// How a row of a mini-batch is lent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Loan {
+    /// Its owner reads and updates it.
+    #[default]
+    None,
+    /// It goes to who asks for it.
+    Begins,
+    /// Who asks for it has it.
+    Runs,
+    /// Who asks for it has it, and gives it back once it is updated.
+    Ends,
+}
+
+/// Whether lending a row costs fewer bytes than `uses` times its weights there and its gradient
+/// back.
+fn pays(table: &TableSpec, uses: u32) -> bool {
+    uses > 1 && uses as usize * table.weight_count() > table.row_lanes()
+}
+
+/// Whether rows of `table` are lent: where they come to exist and cease to, their owner looks at
+/// them in every mini-batch.
+fn lends(table: &TableSpec) -> bool {
+    table.life.is_none()
+}
+
+/// One rank's uses of a row that follow one another.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The rank; none where it is the owner, or several are, or it has no room.
+    by: Option<u16>,
+    /// Mini-batches, from the one at hand on.
+    uses: u32,
+}
+
+/// Decides what the rank lends that it is of.
+#[derive(Clone, Debug)]
+pub struct Lender {
+    rank: usize,
+    /// Rows of each table that another rank may have of this one at once.
+    room: Vec<usize>,
+    /// By key, of the table at hand: while runs are counted the one that begins here, then what is
+    /// left of a loan.
+    runs: HashMap<Key, Run>,
+    /// The run that begins with each row of each mini-batch of it. // (mini-batches) of (rows)
+    from: Vec<Vec<Run>>,
+}
+
+impl Lender {
+    /// That of rank `rank`, which lends no other rank more than so many rows of each table.
+    pub fn new(rank: usize, room: Vec<usize>) -> Self {
+        Self { rank, room, runs: HashMap::new(), from: Vec::new() }
+    }
+
+    /// The most bytes of one, where a batch asks for `keys` rows of a table.
+    pub fn bytes_max(keys: u64) -> u64 {
+        // Tables of keys grow by doubling, and are at most seven eighths full.
+        let entry = (2 * (size_of::<(Key, Run)>() + 1) * 8).div_ceil(7);
+        keys * (entry + size_of::<Run>()) as u64
+    }
+
+    /// Decides it for a batch: what all ranks ask of this one, by mini-batch and table, as
+    /// [`unite`](super::unite) made it.
+    pub fn lend(&mut self, tables: &[TableSpec], batch: &mut [&mut [Part]]) {
+        self.from.resize_with(batch.len(), Vec::new);
+        for (number, table) in tables.iter().enumerate().filter(|(_, table)| lends(table)) {
+            self.runs.clear();
+            for (place, parts) in batch.iter().enumerate().rev() {
+                self.count(place, &parts[number]);
+            }
+            self.runs.clear();
+            let ranks = batch.first().map_or(0, |parts| parts[number].askers.ends.len());
+            let mut room = vec![self.room[number]; ranks];
+            for (place, parts) in batch.iter_mut().enumerate() {
+                self.lend_in(table, (place, &mut parts[number]), &mut room);
+            }
+        }
+    }
+
+    /// Counts the runs that begin with mini-batch `place`, once those behind it are known.
+    fn count(&mut self, place: usize, part: &Part) {
+        let from = &mut self.from[place];
+        from.clear();
+        from.resize(part.request.distinct.len(), Run { by: None, uses: 0 });
+        for rank in 0..part.askers.ends.len() {
+            // What a rank asks of itself costs nothing.
+            let by = u16::try_from(rank).ok().filter(|_| rank != self.rank);
+            for row in part.asked_by(rank) {
+                let run = &mut from[*row as usize];
+                let is_first = std::mem::replace(&mut run.uses, 1) == 0;
+                run.by = by.filter(|_| is_first);
+            }
+        }
+        for (run, key) in from.iter_mut().zip(&part.request.distinct) {
+            let next = self.runs.insert(*key, *run).filter(|next| next.by == run.by);
+            run.uses += next.map_or(0, |next| next.uses);
+            self.runs.insert(*key, *run);
+        }
+    }
+
+    /// Says of each row of `part`, mini-batch `place`, how it is lent, where any is; `room` is what
+    /// each rank has left.
+    fn lend_in(
+        &mut self,
+        table: &TableSpec,
+        (place, part): (usize, &mut Part),
+        room: &mut [usize],
+    ) {
+        let mut loans = vec![Loan::None; part.request.distinct.len()];
+        let mut back = vec![0; room.len()];
+        let rows = part.request.distinct.iter().zip(&self.from[place]).zip(&mut loans);
+        for ((key, run), loan) in rows {
+            let Some(rank) = run.by.map(usize::from) else { continue };
+            if let Some(left) = self.runs.get_mut(key) {
+                left.uses -= 1;
+                *loan = Loan::Runs;
+                if left.uses == 0 {
+                    *loan = Loan::Ends;
+                    self.runs.remove(key);
+                    // Its place is free once it is back, after this mini-batch.
+                    back[rank] += 1;
+                }
+            } else if pays(table, run.uses) && room[rank] > 0 {
+                room[rank] -= 1;
+                *loan = Loan::Begins;
+                self.runs.insert(*key, Run { uses: run.uses - 1, ..*run });
+            }
+        }
+        room.iter_mut().zip(back).for_each(|(room, back)| *room += back);
+        if loans.iter().any(|loan| *loan != Loan::None) {
+            part.askers.loans = loans;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_optim::{RowOptimizer, Rule};
+
+    use super::*;
+    use crate::{Admission, Grouper, Life};
+
+    /// Mini-batches in which each rank asks for some keys.
+    fn batch(minis: &[&[&[u64]]]) -> Vec<Part> {
+        let part = |asks: &&[&[u64]]| {
+            let (mut part, mut keys) = (Part::default(), Vec::new());
+            for ask in *asks {
+                keys.extend(ask.iter().copied().map(Key));
+                part.askers.ends.push(keys.len() as u32);
+            }
+            Grouper::default().group_into(&keys, 0, &mut part.request);
+            part
+        };
+        minis.iter().map(part).collect()
+    }
+
+    /// How rank 0 lends key `key` in each mini-batch that asks for it.
+    fn loans(table: &TableSpec, room: usize, minis: &[&[&[u64]]], key: u64) -> Vec<Loan> {
+        let mut parts = batch(minis);
+        let mut of_minis: Vec<&mut [Part]> = parts.iter_mut().map(std::slice::from_mut).collect();
+        Lender::new(0, vec![room]).lend(std::slice::from_ref(table), &mut of_minis);
+        let of_part = |part: &Part| {
+            let row = part.request.distinct.iter().position(|known| *known == Key(key))?;
+            Some(part.askers.loan(row))
+        };
+        parts.iter().filter_map(of_part).collect()
+    }
+
+    fn table(rule: Rule) -> TableSpec {
+        TableSpec::new(0, "t", 4, RowOptimizer::new(rule).unwrap())
+    }
+
+    #[test]
+    fn a_row_is_lent_where_that_saves_bytes() {
+        use Loan::{Begins, Ends, None, Runs};
+        let (sgd, adagrad) = (table(Rule::sgd(0.1)), table(Rule::adagrad(0.1)));
+        // Ranks 0 to 2. Key 1 is asked for by rank 1 alone, 2 by ranks 1 and 2 in turns, 3 by the
+        // owner, 4 once, 5 twice.
+        let minis: &[&[&[u64]]] = &[
+            &[&[3], &[1, 2, 5], &[]],
+            &[&[3], &[1, 4], &[2]],
+            &[&[3], &[], &[]],
+            &[&[3], &[2, 1, 5], &[]],
+        ];
+        for table in [&sgd, &adagrad] {
+            assert_eq!(loans(table, 9, minis, 1), [Begins, Runs, Ends]);
+            assert_eq!(loans(table, 9, minis, 2), [None; 3]);
+            assert_eq!(loans(table, 9, minis, 3), [None; 4]);
+            assert_eq!(loans(table, 9, minis, 4), [None]);
+        }
+        // With its state it is as long as two weights and two gradients are.
+        assert_eq!(loans(&adagrad, 9, minis, 5), [None; 2]);
+        assert_eq!(loans(&sgd, 9, minis, 5), [Begins, Ends]);
+        // Who has no room for it asks in every mini-batch.
+        assert_eq!(loans(&sgd, 1, minis, 5), [None; 2]);
+        assert_eq!(loans(&sgd, 1, minis, 1), [Begins, Runs, Ends]);
+        assert_eq!(loans(&sgd, 0, minis, 1), [None; 3]);
+        let life = Some(Life { admission: Admission::AtOnce, expire_after: 9 });
+        assert_eq!(loans(&TableSpec { life, ..sgd }, 9, minis, 1), [None; 3]);
+    }
+
+    #[test]
+    fn a_loan_is_as_long_as_nobody_else_asks() {
+        use Loan::{Begins, Ends, None, Runs};
+        let (sgd, adagrad) = (table(Rule::sgd(0.1)), table(Rule::adagrad(0.1)));
+        let [owner, one, two, both]: [&[&[u64]]; 4] =
+            [&[&[7], &[], &[]], &[&[], &[7], &[]], &[&[], &[], &[7]], &[&[], &[7], &[7]]];
+        let (idle, with_owner): (&[&[u64]], &[&[u64]]) = (&[&[], &[], &[]], &[&[7], &[7], &[]]);
+        let minis = [one, one, idle, one, both, two, two, two, with_owner, one, owner, one, one];
+        let wanted = [Begins, Runs, Ends, None, Begins, Runs, Ends, None, None, None];
+        assert_eq!(loans(&sgd, 9, &minis, 7), [&wanted[..], &[Begins, Ends]].concat());
+        assert_eq!(loans(&adagrad, 9, &minis, 7), [&wanted[..], &[None; 2]].concat());
+        // From one rank to the next.
+        let minis = [one, one, one, two, two, two, one];
+        let wanted = [Begins, Runs, Ends, Begins, Runs, Ends, None];
+        assert_eq!(loans(&adagrad, 1, &minis, 7), wanted);
+    }
+
+    #[test]
+    fn a_place_is_lent_again_once_its_row_is_back() {
+        use Loan::{Begins, Ends, None};
+        let sgd = table(Rule::sgd(0.1));
+        let minis: &[&[&[u64]]] = &[&[&[], &[1]], &[&[], &[1, 2]], &[&[], &[2, 3]], &[&[], &[3]]];
+        // Key 1 is still there when 2 is asked for first.
+        assert_eq!(loans(&sgd, 1, minis, 1), [Begins, Ends]);
+        assert_eq!(loans(&sgd, 1, minis, 2), [None; 2]);
+        assert_eq!(loans(&sgd, 1, minis, 3), [Begins, Ends]);
+        assert_eq!(loans(&sgd, 2, minis, 2), [Begins, Ends]);
+    }
+}

@@ -1,0 +1,183 @@
+//! The row half of a step for rows that are lent: they go whole with the answer, are updated by who
+//! has them as soon as he knows his gradients, which are all that there are, and come back whole.
+
+use std::borrow::Cow;
+
+use pulp::Arch;
+use stepwell_base::rules::{Rule, Rules};
+use stepwell_base::slab::RowsMut;
+use stepwell_fabric::{Malformed, Message, Reader};
+use stepwell_optim::Storage;
+
+use super::blocks::Blocks;
+use super::sums::{RowGradients as _, Sums, TableBags};
+use super::update::{Workspace, step_row};
+use super::working::TableRows;
+use super::workspaces::refill;
+use super::{EmbeddingBags, Gradients, Laps, Moment, WorkingRows};
+use crate::ranks::{BorrowedTable, Loan, changes};
+use crate::{Borrowed, TableSpec};
+
+/// Rows that one thread updates at a time.
+const UPDATED: usize = 256;
+
+/// Rows of rank `rank` that are lent like this.
+pub(super) fn count(rows: &TableRows<'_>, rank: usize, loan: Loan) -> usize {
+    let asked = &rows.request.occurrence_rows[rows.askers.range(rank)];
+    if rows.askers.loans.is_empty() {
+        return if loan == Loan::None { asked.len() } else { 0 };
+    }
+    asked.iter().filter(|row| rows.askers.loan(**row as usize) == loan).count()
+}
+
+/// Adds to `message` which of the rows that are `asked` for change hands, and those that go. Gives
+/// those whose weights are to follow.
+pub(super) fn answer<'a>(
+    rows: &TableRows<'_>,
+    asked: &'a [u32],
+    message: &mut Message,
+) -> Cow<'a, [u32]> {
+    let loans = |row: &u32| rows.askers.loan(*row as usize);
+    let changes = |(_, row): &(u32, &u32)| matches!(loans(row), Loan::Begins | Loan::Ends);
+    let changed: Vec<u32> = match rows.askers.loans.is_empty() {
+        true => Vec::new(),
+        false => (0..).zip(asked).filter(changes).map(|(number, _)| number).collect(),
+    };
+    changes::put(message, asked.len(), &changed);
+    let begun: Vec<u32> = asked.iter().copied().filter(|row| loans(row) == Loan::Begins).collect();
+    let lanes = rows.row_lanes();
+    let places: &mut [f32] = message.room(begun.len() * lanes);
+    for (place, row) in places.chunks_exact_mut(lanes).zip(begun) {
+        place.copy_from_slice(rows.held(row as usize));
+    }
+    match rows.askers.loans.is_empty() {
+        true => asked.into(),
+        false => asked.iter().copied().filter(|row| loans(row) == Loan::None).collect(),
+    }
+}
+
+/// Reads the rows that rank `rank` gives back.
+pub(super) fn read_back<'a>(
+    (rows, table): (&TableRows<'_>, &TableSpec),
+    rank: usize,
+    reader: &mut Reader<'a>,
+) -> Result<&'a [f32], Malformed> {
+    let lanes = rows.row_lanes();
+    let back: &[f32] = reader.take_exactly(count(rows, rank, Loan::Ends) * lanes)?;
+    match back.chunks_exact(lanes).all(|row| table.owns(row)) {
+        true => Ok(back),
+        false => Err(Malformed::Wrong("it gives back rows of another table")),
+    }
+}
+
+/// Puts the rows that came `back`, by table and rank, into their slots.
+pub(super) fn take_back(rows: &mut WorkingRows<'_>, ranks: usize, back: &[&[f32]]) {
+    let rules = rows.groups.first().map_or_else(Rules::default, |group| group.rules);
+    if back.is_empty() || !rules.hold(Rule::TakeBack) {
+        return;
+    }
+    for (table, back) in rows.tables.iter_mut().zip(back.chunks(ranks)) {
+        let (lanes, askers, request) = (table.row_lanes(), table.askers, table.request);
+        for (rank, back) in back.iter().enumerate() {
+            let asked = &request.occurrence_rows[askers.range(rank)];
+            let ends = asked.iter().filter(|row| askers.loan(**row as usize) == Loan::Ends);
+            for (row, back) in ends.zip(back.chunks_exact(lanes)) {
+                table.rows_mut().row(*row as usize).copy_from_slice(back);
+            }
+        }
+    }
+}
+
+impl EmbeddingBags {
+    /// Updates the rows that are `borrowed` among `rows`, which visit here for mini-batch `number`,
+    /// by the gradients of this rank's `blocks`: no other has any.
+    pub fn update_borrowed(
+        &self,
+        (rows, number): (&WorkingRows<'_>, u32),
+        (gradients, blocks): (Gradients<'_>, Blocks),
+        borrowed: &Borrowed,
+        laps: &dyn Laps,
+    ) {
+        for (table, rows) in rows.tables.iter().enumerate() {
+            let here = borrowed.table(table);
+            if here.is_idle() {
+                continue;
+            }
+            let bags = self.bags_of((table, rows.bags), gradients, blocks);
+            let update =
+                BorrowedUpdate { embeddings: self, table: &self.tables[table], rows, bags, laps };
+            update.show(here, number);
+            let slots = here.slots(here.rows());
+            let mut held = here.slab().hold(&slots);
+            update.share(held.rows_mut(), here.rows());
+        }
+    }
+}
+
+/// What the update of the borrowed rows of one table reads.
+struct BorrowedUpdate<'a> {
+    embeddings: &'a EmbeddingBags,
+    table: &'a TableSpec,
+    rows: &'a TableRows<'a>,
+    bags: TableBags<'a>,
+    laps: &'a dyn Laps,
+}
+
+impl BorrowedUpdate<'_> {
+    /// Shows the rows that this mini-batch reads here to the witness.
+    fn show(&self, here: &BorrowedTable, number: u32) {
+        let Some(witness) = &self.embeddings.witness else { return };
+        let at = Moment { steps: self.embeddings.steps, number, evaluates: false };
+        let mut weights = vec![0.0; self.table.weight_count()];
+        let state = self.table.weight_lanes()..self.table.model_lanes();
+        let ran = |row: &u32| here.loan(*row) != Loan::Begins;
+        let rows: Vec<u32> = here.rows().iter().copied().filter(ran).collect();
+        let slots = here.slots(&rows);
+        let held = here.slab().hold(&slots);
+        for (place, row) in rows.iter().enumerate() {
+            let key = self.rows.request.distinct[*row as usize];
+            self.table.weights(held.row(place)).copy_to(&mut weights);
+            witness.read(at, self.table.id, key, &weights, &held.row(place)[state.clone()]);
+        }
+    }
+
+    /// Updates `rows`, which have these `numbers` in the request.
+    fn share(&self, rows: RowsMut<'_>, numbers: &[u32]) {
+        if numbers.len() > UPDATED {
+            let (left, right) = rows.split_at(numbers.len() / 2);
+            let (before, after) = numbers.split_at(numbers.len() / 2);
+            rayon::join(|| self.share(left, before), || self.share(right, after));
+            return;
+        }
+        let begin = self.laps.now();
+        let lanes: usize = numbers.iter().map(|row| self.bags.bags.of(*row as usize).len()).sum();
+        let lanes =
+            lanes * self.table.weight_count() + 2 * numbers.len() * self.table.model_lanes();
+        match self.rows.request.is_weighed() {
+            true => self.update::<true>(rows, numbers),
+            false => self.update::<false>(rows, numbers),
+        }
+        self.laps.over(begin, (lanes * size_of::<f32>()) as u64);
+    }
+
+    fn update<const WEIGHED: bool>(&self, mut rows: RowsMut<'_>, numbers: &[u32]) {
+        let Self { embeddings, table, .. } = *self;
+        let mut workspace = embeddings.workspaces.take(Workspace::default);
+        let (width, lanes, storage) = (table.weight_count(), table.model_lanes(), table.storage);
+        Arch::new().dispatch(|| {
+            let Workspace { sums, weights } = &mut workspace;
+            refill(weights, width);
+            let mut gradients = Sums::<WEIGHED>::new(&self.bags, (table.dim, width), sums);
+            for (place, number) in numbers.iter().enumerate() {
+                let (gradient, _) = gradients.of(*number as usize);
+                let key = self.rows.request.distinct[*number as usize];
+                let model = (&mut rows.row(place)[..lanes], key, embeddings.steps + 1);
+                match storage {
+                    Storage::F32 => step_row(table, Storage::F32, model, gradient, weights),
+                    other => step_row(table, other, model, gradient, weights),
+                }
+            }
+        });
+        embeddings.workspaces.put_back(workspace);
+    }
+}

@@ -1,0 +1,46 @@
+//! What a rank lends of the rows that it owns, once it knows what all ask of it in a whole batch.
+
+use stepwell_engine::{Lender, Purpose, TableSpec};
+use stepwell_settings::Config;
+
+use crate::batch::MiniBatch;
+use crate::exchange::Exchange;
+use crate::models::Model;
+
+/// Decides it, batch by batch.
+pub(super) struct Lending {
+    tables: Vec<TableSpec>,
+    /// None where nothing is lent.
+    lender: Option<Lender>,
+    /// The last step that a table may come to: the run ends there, wherever in a batch that is.
+    last_step: u64,
+}
+
+impl Lending {
+    /// That of rank `rank`, as `config` has it.
+    pub(super) fn of(config: &Config, model: &Model, rank: usize) -> Self {
+        let tables = model.tables().to_vec();
+        let last_step = tables.iter().map(TableSpec::steps_max).min().unwrap_or(u64::MAX);
+        let room = Exchange::lent_to_each(config, model);
+        Self { tables, lender: room.map(|room| Lender::new(rank, room)), last_step }
+    }
+
+    /// The tables of the model.
+    pub(super) fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+
+    /// Lends rows for `batch`, which all ranks cut alike: within it and no longer.
+    pub(super) fn lend(&mut self, batch: &mut [MiniBatch]) {
+        let Some(last) = batch.last() else { return };
+        let trains = last.purpose == Purpose::Train;
+        let Some(lender) = &mut self.lender else { return };
+        if !trains || last.cargo.after.step >= self.last_step {
+            return;
+        }
+        let mut parts: Vec<_> = batch.iter_mut().map(|mini| &mut mini.parts[..]).collect();
+        lender.lend(&self.tables, &mut parts);
+        let others = batch.len() - 1;
+        batch[..others].iter_mut().for_each(|mini| mini.cargo.shared.lends_on = true);
+    }
+}
