@@ -10,12 +10,15 @@ use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{Checkpoint, Placement};
 use stepwell_fabric::{Fabric, Post};
+use stepwell_settings::ExchangeKind;
 use stepwell_ssd::Compaction;
 use stepwell_train::{Machine, Ranks, Report, RowsAtStart, Silence, Surroundings, train};
 
 use crate::case::Case;
 use crate::conductor::{Conducted, Conductor};
+use crate::dice::Dice;
 use crate::finding::{Finding, compare};
+use crate::oracle::Oracle;
 use crate::places::Simulated;
 use crate::shape::Shape;
 use crate::vault::Vault;
@@ -42,6 +45,10 @@ pub struct RanksTally {
     pub checkpoints: u64,
     /// Runs that went on from a checkpoint.
     pub resumed: u64,
+    /// Rows that ranks lent each other, of runs that came to their end.
+    pub lent: u64,
+    /// Runs that lent some.
+    pub lending: u64,
 }
 
 /// A process of several ranks.
@@ -59,6 +66,20 @@ pub struct Ranked<'a> {
     pub world: &'a MemDisk,
     /// What they go on from.
     pub from: Option<Checkpoint>,
+}
+
+impl Shape {
+    /// Draws how rows travel between ranks, with dice of its own, so that all else of a schedule is
+    /// what it was before.
+    pub fn exchange_by(&mut self, seed: u64, oracle: &Oracle) {
+        let mut dice = Dice::new(seed, "exchange");
+        if self.config.staleness == 0 && !dice.once_in(4) {
+            self.config.ranks.exchange = ExchangeKind::WorkingSet;
+            self.config.data.batch = self.config.data.mini_batch * dice.pick(&[2, 4, 8, 32]);
+            // What is known of a longer batch takes more of the same memory.
+            self.give(self.slots.clone(), oracle);
+        }
+    }
 }
 
 /// How a process of several ranks ended.
@@ -159,6 +180,9 @@ impl Case {
     ) -> Result<(), Finding> {
         let uses = reports.iter().map(|report| report.tiers.host.uses).sum();
         judge_heard(reports)?;
+        let lent = reports.iter().filter_map(|report| report.ranks);
+        let lent = lent.map(|ranks| ranks.rows_borrowed).sum::<u64>();
+        (tally.lent, tally.lending) = (tally.lent + lent, tally.lending + u64::from(lent > 0));
         for report in reports {
             tally.evictions += report.tiers.host.evictions;
             tally.refilled += report.tiers.host.refilled;
@@ -178,6 +202,8 @@ impl Case {
         rules: Rules,
     ) -> Result<Report, String> {
         let rank = ranks.fabric.rank();
+        let mut config = shape.config.clone();
+        config.ranks.count = ranks.fabric.size();
         let driver = Conducted { conductor: Arc::clone(&conductor), rank };
         let machine = Machine {
             clock,
@@ -205,7 +231,7 @@ impl Case {
             on_plan: Arc::new(|_| {}),
             on_note: Arc::new(|_| {}),
         };
-        let outcome = train(&shape.config, &around);
+        let outcome = train(&config, &around);
         conductor.leaves(rank);
         outcome.map_err(|error| format!("rank {rank}: {error}"))
     }

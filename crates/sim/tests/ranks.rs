@@ -6,7 +6,8 @@
 
 use stepwell_base::rules::Rules;
 use stepwell_disk::MemDisk;
-use stepwell_sim::{Case, Dice, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools};
+use stepwell_settings::{Config, OptimizerKind, TableConfig};
+use stepwell_sim::{Case, Dice, Job, Length, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools};
 
 /// Jobs, and schedules of each.
 const JOBS: u64 = 60;
@@ -31,6 +32,8 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
             shape.keep_some(&mut dice);
             shape.keep_at_times(&mut dice);
         }
+        // One that goes on may have another.
+        shape.exchange_by(seed + stops as u64, case.oracle());
         let stop_after = turns.filter(|_| stops < STOPS_MAX).map(|turns| dice.below(turns));
         let world = &world;
         let process = Ranked { shape: &shape, ranks, seed, stop_after, world, from: from.clone() };
@@ -66,7 +69,30 @@ fn ranks_train_the_same_model_whatever_the_network_does() {
     println!("{tally:?}");
     assert!(tally.stopped > JOBS / 4 && tally.resumed > JOBS / 6, "{tally:?}");
     assert!(tally.checkpoints > JOBS, "{tally:?}");
+    assert!(tally.lending > JOBS / 20, "{tally:?}");
     assert!(tally.runs > JOBS && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
+}
+
+/// Jobs all of whose rows may be lent, and are where a rank needs one twice.
+#[test]
+fn rows_that_ranks_lend_each_other_are_what_they_would_be() {
+    let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
+    let long = std::env::var_os("STEPWELL_LONG").is_some();
+    for number in 0..if long { JOBS_LONG } else { JOBS } / 3 {
+        let mut job = Job::draw(number, Length { steps: (30, 40), ..Length::SHORT });
+        (job.config.staleness, job.config.life) = (0, Config::default().life);
+        job.config.rows.kind = OptimizerKind::Sgd;
+        for table in &mut job.config.tables {
+            let of = TableConfig::named(&table.name);
+            *table = TableConfig { dim: table.dim, place: table.place, dram: table.dram, ..of };
+        }
+        let case = Case::prepare(job, true, &pools).unwrap();
+        let first = number * SCHEDULES_PER_JOB;
+        (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
+    }
+    println!("{tally:?}");
+    assert!(tally.lent > 1000 && tally.lending > JOBS / 3, "{tally:?}");
+    assert!(tally.stopped > JOBS / 12 && tally.resumed > JOBS / 20, "{tally:?}");
 }
 
 #[test]

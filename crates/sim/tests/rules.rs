@@ -5,7 +5,10 @@
 #![expect(clippy::print_stdout, reason = "a test says what it met")]
 
 use stepwell_base::rules::{Rule, Rules};
-use stepwell_sim::{SCHEDULES_PER_JOB, Tally, pools, run_job};
+use stepwell_disk::MemDisk;
+use stepwell_sim::{
+    Case, Dice, Finding, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, Tally, pools, run_job,
+};
 
 /// Jobs in which a hazard must show.
 const JOBS_MAX: u64 = 20;
@@ -97,4 +100,35 @@ fn h14_a_table_whose_rows_may_leave_does_not_say_that_it_has_no_room() {
 #[test]
 fn h15_a_row_that_came_up_early_is_old_once_a_newer_one_goes_down() {
     breaks(Rule::ForgetHarvested, &["wrong row", "wrong model", "wrong checkpoint"]);
+}
+
+/// Two ranks that train `case` and lend each other rows; none where they cannot.
+fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<Finding> {
+    let mut shape = Shape::draw(&mut Dice::new(seed, "ranks"), &case.job().config, case.oracle());
+    shape.exchange_by(seed, case.oracle());
+    if case.job().config.model.blocks < 2 || case.oracle().full.is_some() {
+        return None;
+    }
+    let (world, shape) = (&MemDisk::new(), &shape);
+    let process = Ranked { shape, ranks: 2, seed, stop_after: None, world, from: None };
+    case.with_ranks(process, rules, tally).err()
+}
+
+#[test]
+fn h16_a_row_that_was_lent_and_is_not_taken_back_misses_updates() {
+    let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
+    for job in 0..JOBS_MAX {
+        let case = Case::of(job * SCHEDULES_PER_JOB, &pools).unwrap();
+        for seed in job * SCHEDULES_PER_JOB..job * SCHEDULES_PER_JOB + 4 {
+            let right = lend(&case, seed, Rules::default(), &mut tally);
+            assert!(right.is_none(), "with all rules: {right:?}");
+            let found = lend(&case, seed, Rules::without(Rule::TakeBack), &mut tally);
+            let Some(found) = found else { continue };
+            let runs = tally.runs / 2;
+            println!("without {:?}, after {runs} runs, seed {seed}: {found}", Rule::TakeBack);
+            assert!(["wrong model", "wrong checkpoint"].contains(&found.checker()), "{found}");
+            return;
+        }
+    }
+    panic!("without {:?} nothing is found: {tally:?}", Rule::TakeBack);
 }

@@ -147,9 +147,22 @@ fn a_stopped_run_without_checkpoints_says_that_nothing_is_kept() {
 
 #[test]
 fn the_checkpoint_of_a_stop_is_that_of_a_run_that_never_stopped() {
+    never_stopped(&[]);
+}
+
+/// Rows that ranks lend each other are back by then.
+#[test]
+fn the_checkpoint_of_a_stop_of_ranks_is_too() {
+    let lends = ["--ranks.exchange", "working_set", "--set", "data.batch=512"];
+    never_stopped(&[&["--ranks", "3"], &lends[..]].concat());
+}
+
+/// Stops a run of `more`, and compares what it kept with a checkpoint of one rank that goes on.
+fn never_stopped(more: &[&str]) {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 6000);
-    let args = train(&data, &["--checkpoint", "saved", "--checkpoint.every", "5", "--report", "r"]);
+    let keeps = ["--checkpoint", "saved", "--checkpoint.every", "5", "--report", "r"];
+    let args = [train(&data, &keeps), more.to_vec()].concat();
     let mut child = start(&shop, &args);
     until(&mut child, &shop.path("saved/step-000000000010"));
     signal(&child, "INT");
@@ -167,6 +180,9 @@ fn the_checkpoint_of_a_stop_is_that_of_a_run_that_never_stopped() {
     let (saved, other) = (shop.report("saved.json"), shop.report("other.json"));
     for field in ["model_digest", "rows", "eval"] {
         assert_eq!(saved[field], other[field], "{step}: {field}");
+    }
+    if !more.is_empty() {
+        return;
     }
     let dense = |name: &str| fs::read(shop.path(&format!("{name}/{step}/dense.bin"))).unwrap();
     assert!(dense("saved") == dense("other"), "{step}");

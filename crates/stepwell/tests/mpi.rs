@@ -64,6 +64,14 @@ fn processes_train_the_model_of_one() {
     for ranks in ["2", "4"] {
         assert_eq!(digest(&shop, ranks, &data, &["--data.epochs", "2"]), oracle, "{ranks}");
     }
+    // With rows that they lend each other.
+    let lends = ["--ranks.exchange", "working_set", "--set", "data.batch=1024"];
+    let lends = [&lends[..], &["--data.epochs", "2"]].concat();
+    assert_eq!(digest(&shop, "3", &data, &lends), oracle);
+    let report = read_json(&shop.path("report.json"));
+    let lent = report["by_rank"].as_array().unwrap().iter();
+    let lent = lent.map(|rank| rank["ranks"]["rows_borrowed"].as_u64().unwrap());
+    assert!(lent.sum::<u64>() > 0, "{report}");
     // A checkpoint of two processes, and four that go on from it.
     let keeps = ["--checkpoint", "saved", "--tiers.ssd", "rows"];
     digest(&shop, "2", &data, &[&keeps[..], &["--data.epochs", "1"]].concat());

@@ -136,6 +136,49 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     assert!(refused(&["--ranks.timeout", "0"]).contains("ranks.timeout is 0: give 1 to 86400"));
     let one = refused(&["--ranks", "2", "--checkpoint", "both", "--tiers.ssd", "both"]);
     assert!(one.contains("are both") && one.contains("name two directories"), "{one}");
+    let unknown = refused(&["--ranks", "2", "--ranks.exchange", "hps"]);
+    assert!(unknown.contains("ranks.exchange = hps: give one of owner, working_set"), "{unknown}");
+    let lends = ["--ranks", "2", "--ranks.exchange", "working_set"];
+    let late = refused(&[&lends[..], &["--pipeline.staleness", "2"]].concat());
+    assert!(late.contains("give staleness 0, or ranks.exchange = owner"), "{late}");
+}
+
+#[test]
+fn rows_are_lent_where_that_is_asked_for() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 3000);
+    let with = |more: &[&str]| {
+        let args = ["--data", &data, "--report", "report.json", "--set", "data.eval_fraction=0.1"];
+        let output = shop.command(&train(&[&args[..], more].concat())).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let report = shop.report("report.json");
+        let by_rank = report["by_rank"].as_array().map_or(&[][..], Vec::as_slice);
+        let lent = by_rank.iter().map(|rank| rank["ranks"]["rows_borrowed"].as_u64().unwrap());
+        (report["model_digest"].clone(), lent.sum::<u64>(), said)
+    };
+    let (oracle, ..) = with(&[]);
+    let lends = ["--ranks.exchange", "working_set"];
+    for (ranks, batch, note) in [
+        ("1", "data.batch=1024", "ranks.exchange has no effect, because one rank has no others"),
+        ("2", "data.batch=64", "ranks.exchange has no effect, because a batch is one mini-batch"),
+        ("2", "data.batch=1024", ""),
+        ("5", "data.batch=1024", ""),
+    ] {
+        let more = ["--ranks", ranks, "--set", batch];
+        let (digest, lent, said) = with(&[&lends[..], &more].concat());
+        assert_eq!(digest, oracle, "{more:?}");
+        assert_eq!(lent > 0, note.is_empty(), "{more:?}: {lent} rows");
+        assert!(said.contains(note), "{more:?}: {said}");
+        assert_eq!(said.contains("ranks.exchange"), !note.is_empty(), "{more:?}: {said}");
+    }
+    // What it takes is in the plan.
+    let plan = |exchange: &str| {
+        let more = ["--ranks", "2", "--set", "data.batch=1024", "--ranks.exchange", exchange];
+        shop.ok(&[&["plan"], &SMALL[..], &["--data", &data], &more].concat())
+    };
+    assert!(plan("working_set").contains("rows that other ranks lend"));
+    assert!(!plan("owner").contains("rows that other ranks lend"));
 }
 
 /// The digest of a run that goes through, once the runs before it went on as far as they did.
@@ -173,8 +216,12 @@ fn killed_ranks_go_on_with_others_and_leave_no_rows() {
     let data = shop.examples("data.tsv", 3000);
     let oracle = digest(&shop, &data, &[]);
     let more = ["--checkpoint", "saved", "--checkpoint.every", "5", "--tiers.ssd", "rows"];
-    for (number, ranks) in ["4", "2", "3"].into_iter().enumerate() {
-        let args = ["--data", &data, "--data.epochs", "3", "--resume=auto", "--ranks", ranks];
+    // One way for rows to travel goes on from the other.
+    let turns = [["4", "working_set"], ["2", "owner"], ["3", "working_set"]];
+    for (number, [ranks, exchange]) in turns.into_iter().enumerate() {
+        let how = ["--ranks", ranks, "--ranks.exchange", exchange, "--set", "data.batch=512"];
+        let args = ["--data", &data, "--data.epochs", "3", "--resume=auto"];
+        let args = [&args[..], &how].concat();
         let mut child = shop.command(&train(&[&args[..], &more].concat()));
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let kept = || {
@@ -214,7 +261,9 @@ fn kills_at_any_moment_leave_the_same_model() {
         let ranks = (1 + dice.next_u64() % 8).to_string();
         let keeps = ["--checkpoint", &saved, "--checkpoint.every", "4", "--tiers.ssd", &rows];
         let goes_on = ["--resume=auto", "--ranks", &ranks, "--report", "ended.json"];
-        let args = [&["--data", &data, "--data.epochs", "3"][..], &keeps, &goes_on].concat();
+        let exchange = ["owner", "working_set"][(dice.next_u64() % 2) as usize];
+        let how = ["--ranks.exchange", exchange, "--set", "data.batch=256"];
+        let args = [&["--data", &data, "--data.epochs", "3"][..], &keeps, &goes_on, &how].concat();
         let mut child = shop.command(&train(&args));
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(20 + dice.next_u64() % 700));

@@ -16,7 +16,7 @@ use stepwell_data::{
 };
 use stepwell_engine::{Placement, Pooling};
 use stepwell_settings::{
-    FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RanksConfig, TableConfig,
+    ExchangeKind, FeatureConfig, ModelKind, OptimizerKind, PlaceKind, RanksConfig, TableConfig,
 };
 use stepwell_train::{Config, Report, Surroundings, train};
 
@@ -150,6 +150,17 @@ fn exact(data: &Path, lookaheads: &[usize]) {
         let ranked = RanksConfig { count: ranks, ..Config::default().ranks };
         let config = Config { ranks: ranked, threads: 1, ..small(data, 2) };
         agrees(&run(&config), &oracle, &format!("{ranks} ranks"));
+    }
+    // Tables whose rows come and go are not lent, beside others that are.
+    let at_once = |config: Config| Config { staleness: 0, ..config };
+    let oracle_of_lent = run(&at_once(config.clone()));
+    for ranks in [2, 3] {
+        let mut config = Config { threads: 1, ..at_once(small(data, 2)) };
+        (config.ranks.count, config.ranks.exchange) = (ranks, ExchangeKind::WorkingSet);
+        config.data.batch = 8 * config.data.mini_batch;
+        let report = run(&config);
+        agrees(&report, &oracle_of_lent, &format!("{ranks} ranks that lend"));
+        assert!(report.by_rank.iter().any(|of| of.ranks.unwrap().rows_borrowed > 0));
     }
     for lookahead in lookaheads {
         let mut config = small(data, *lookahead);
