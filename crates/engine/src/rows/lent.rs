@@ -181,3 +181,70 @@ impl BorrowedUpdate<'_> {
         embeddings.workspaces.put_back(workspace);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stepwell_base::slab::Slab;
+    use stepwell_base::{Key, SlotIndex};
+    use stepwell_optim::{RowOptimizer, Rule};
+
+    use super::*;
+    use crate::{Grouper, Part};
+
+    /// Rows of weight and state, of a table that shares its store.
+    fn table() -> TableSpec {
+        let adagrad = RowOptimizer::new(Rule::adagrad(0.1)).unwrap();
+        TableSpec { shared: true, ..TableSpec::new(0, "shared", 1, adagrad) }
+    }
+
+    /// What ranks 0 and 1 ask for: the latter has four rows, of which it is lent one, has one, and
+    /// gives one back.
+    fn asked() -> Part {
+        let mut part = Part::default();
+        let keys = [7, 1, 2, 3, 4].map(Key);
+        Grouper::default().group_into(&keys, 0, &mut part.request);
+        part.askers.ends = vec![1, 5];
+        part.askers.loans = vec![Loan::None, Loan::Begins, Loan::Runs, Loan::None, Loan::Ends];
+        part.rows.slots = (0..5).map(SlotIndex).collect();
+        part
+    }
+
+    #[test]
+    fn an_answer_has_whole_rows_that_go_and_nothing_of_those_that_are_away() {
+        let (table, mut part) = (table(), asked());
+        let mut slab = Slab::new(5, table.row_lanes()).unwrap();
+        let numbers = slab.lanes_mut().iter_mut().zip(0u16..);
+        numbers.for_each(|(lane, number)| *lane = f32::from(number));
+        let rows = TableRows::new(&mut part, &slab, &table);
+        let counts =
+            [Loan::None, Loan::Begins, Loan::Runs, Loan::Ends].map(|of| count(&rows, 1, of));
+        assert_eq!((counts, count(&rows, 0, Loan::None)), ([1, 1, 1, 1], 1));
+        let mut message = Message::new();
+        let asked = &rows.request.occurrence_rows[rows.askers.range(1)];
+        assert_eq!(answer(&rows, asked, &mut message)[..], [3], "weights of one follow");
+        let mut reader = message.reader();
+        let changed = changes::read(&mut reader, 4).unwrap();
+        assert_eq!(changed, [true, false, false, true]);
+        assert_eq!(reader.take::<f32>().unwrap(), [3.0, 4.0, 5.0]);
+        assert_eq!(reader.end(), Ok(()));
+    }
+
+    #[test]
+    fn rows_that_come_back_are_whole_and_of_their_table() {
+        let (table, mut part) = (table(), asked());
+        let slab = Slab::new(5, table.row_lanes()).unwrap();
+        let rows = TableRows::new(&mut part, &slab, &table);
+        let read = |lanes: &[f32]| {
+            let mut message = Message::new();
+            message.put(lanes);
+            read_back((&rows, &table), 1, &mut message.reader()).map(<[f32]>::to_vec)
+        };
+        let mut row = vec![0.0; table.row_lanes()];
+        table.initial_row(Key(4), &mut row);
+        assert_eq!(read(&row), Ok(row.clone()));
+        assert!(read(&row[1..]).is_err() && read(&[&row[..], &row].concat()).is_err());
+        let last = row.len() - 1;
+        row[last] = 0.0;
+        assert!(matches!(read(&row), Err(Malformed::Wrong(_))), "of another table");
+    }
+}
