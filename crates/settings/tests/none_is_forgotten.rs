@@ -181,23 +181,9 @@ fn all(config: &Config) -> Value {
 
 /// `part` with another value of a setting, and its text; one that is right by itself.
 fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static str) {
-    let texts = [
-        "7",
-        "0.7",
-        "0.0625",
-        "true",
-        "sgd",
-        "lr",
-        "bf16",
-        "sieve",
-        "9,8",
-        "memory",
-        "mean",
-        "C3",
-        "I3",
-        "working_set",
-        "elsewhere",
-    ];
+    let short =
+        ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "memory", "mean", "C3"];
+    let texts = short.into_iter().chain(["I3", "working_set", "elsewhere"]);
     let change = |text: &'static str| {
         let mut other = part.clone();
         setting.set(&mut other, text).ok()?;

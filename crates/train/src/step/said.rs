@@ -41,6 +41,35 @@ pub(super) fn row_sums(
     Ok(reader)
 }
 
+/// What a rank says of the end of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EndWord {
+    /// Somebody asked it to stop.
+    pub(super) asks: bool,
+    /// Rows may be lent beyond this step: it cannot be the last.
+    pub(super) lends_on: bool,
+}
+
+impl EndWord {
+    fn word(self) -> u64 {
+        u64::from(self.asks) | u64::from(self.lends_on) << 1
+    }
+
+    fn read(reader: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
+        let word = reader.take_exactly::<u64>(1)?[0];
+        match word {
+            0..4 => Ok(Self { asks: word & 1 > 0, lends_on: word & 2 > 0 }),
+            _ => Err(Malformed::Wrong("it does not say whether the run may end")),
+        }
+    }
+
+    /// What two ranks say together.
+    fn and(self, other: Self) -> Self {
+        let (asks, lends_on) = (self.asks | other.asks, self.lends_on | other.lends_on);
+        Self { asks, lends_on }
+    }
+}
+
 /// What a rank says of its examples.
 pub(super) struct Said<'a> {
     /// By block.
@@ -60,10 +89,9 @@ impl Said<'_> {
         16 * sections + 16 * blocks.count() + measured + sums
     }
 
-    /// Adds what rank `to` is told to `message`, and whether this is to be the last step of all
-    /// ranks.
-    pub(super) fn put(&self, message: &mut Message, to: usize, ends: bool) {
-        message.put(&[u64::from(ends)]);
+    /// Adds what rank `to` is told to `message`, with whether this may be the last step of all.
+    pub(super) fn put(&self, message: &mut Message, to: usize, end: EndWord) {
+        message.put(&[end.word()]);
         let sums: &mut [f64] = message.room(2 * self.scores.len());
         for (sums, scores) in sums.chunks_exact_mut(2).zip(self.scores) {
             sums.copy_from_slice(&[scores.loss, scores.probability]);
@@ -92,7 +120,7 @@ pub(crate) struct Scored {
     pub(crate) labels: Vec<f32>,
     /// As [`Examples::truth`].
     pub(crate) truth: Vec<f32>,
-    /// Whether some rank asks that this be the last step.
+    /// Whether some rank asks that this be the last step, and all rows are with their owners.
     pub(crate) ends: bool,
 }
 
@@ -112,12 +140,12 @@ impl Scored {
         self.logits.clear();
         self.labels.clear();
         self.truth.clear();
-        self.ends = false;
+        let mut end = EndWord::default();
         let (mut subtrees, mut losses, mut probabilities) = (Vec::new(), Vec::new(), Vec::new());
         for (rank, message) in messages.iter().enumerate() {
             let wrong = |why: Malformed| Error::malformed(rank, why);
             let (own, mut reader) = (blocks.of_rank(rank, messages.len()), message.reader());
-            self.ends |= reader.take_exactly::<u64>(1).map_err(wrong)? == [1];
+            end = end.and(EndWord::read(&mut reader).map_err(wrong)?);
             let sums: &[f64] = reader.take_exactly(2 * own.count()).map_err(wrong)?;
             losses.extend(sums.iter().step_by(2));
             probabilities.extend(sums.iter().skip(1).step_by(2));
@@ -134,6 +162,7 @@ impl Scored {
         }
         let (loss, probability) = (tree_sum_values(&losses), tree_sum_values(&probabilities));
         self.sums = Scores { loss, probability };
+        self.ends = end.asks && !end.lends_on;
         Ok(subtrees)
     }
 

@@ -23,7 +23,7 @@ use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
 
 use super::dense::{DenseUpdate, Summed};
-use super::said::{Said, Scored, lanes_of, row_sums};
+use super::said::{EndWord, Said, Scored, lanes_of, row_sums};
 use super::{RowLaps, Trainer};
 use crate::batch::{MiniBatch, Shared};
 use crate::{Result, talk};
@@ -32,8 +32,9 @@ use crate::{Result, talk};
 pub(super) struct Sharing {
     pub(super) fabric: Fabric,
     guests: Guests,
-    /// Rows that others lend, where they do.
+    /// Rows that others lend, where they do, and whether they may go on to the next mini-batch.
     borrowed: Option<Borrowed>,
+    lends_on: bool,
     /// Asks all ranks to end.
     pub(super) stop: StopRequest,
     phase: Phase,
@@ -92,7 +93,18 @@ impl Sharing {
         stop: StopRequest,
     ) -> Self {
         let (phase, scored) = (Phase::Begin, Scored::default());
-        Self { fabric, guests, borrowed, stop, phase, scored }
+        Self { fabric, guests, borrowed, lends_on: false, stop, phase, scored }
+    }
+
+    /// Refuses an owner that did not ask for a row back by the end of a batch. A batch that ends
+    /// here alone, where data cannot be read, is the last one, and the run says why.
+    fn all_are_back(&self) -> Result<()> {
+        let left = self.borrowed.as_ref().filter(|_| !self.lends_on).and_then(Borrowed::any);
+        left.map_or(Ok(()), |key| {
+            let why = Malformed::Wrong("it does not ask for a row back that it lent");
+            let owner = owner(key, self.fabric.size());
+            Err(stepwell_fabric::Error::malformed(owner, why).into())
+        })
     }
 
     /// Gives memory of messages back.
@@ -196,6 +208,7 @@ impl Trainer {
     ) -> Result<Phase> {
         let trains = mini.purpose == Purpose::Train;
         let blocks = mini.cargo.shared.own_blocks();
+        sharing.all_are_back()?;
         let Sharing { guests, borrowed, .. } = sharing;
         let borrowed = borrowed.as_mut().filter(|_| trains);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
@@ -215,11 +228,10 @@ impl Trainer {
                 + self.embeddings.sums_bytes_max(rows, rank, blocks)
         });
         let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo, trains };
-        // Looked at once: all ranks hear the same, and end after the same step. What is lent has to
-        // be back by then.
-        let ends = sharing.stop.is_made() && !mini.cargo.shared.lends_on;
+        // Looked at once: all ranks hear the same, and end after the same step.
+        let end = EndWord { asks: sharing.stop.is_made(), lends_on: mini.cargo.shared.lends_on };
         for (to, message) in messages.iter_mut().enumerate() {
-            said.put(message, to, ends);
+            said.put(message, to, end);
         }
         if trains {
             self.put_dense(&mut messages, blocks);
@@ -240,12 +252,8 @@ impl Trainer {
         drop(rows);
         if let Some(borrowed) = sharing.borrowed.as_mut().filter(|_| trains) {
             borrowed.given_back(&parts);
-            if let Some(key) = borrowed.any().filter(|_| !mini.cargo.shared.lends_on) {
-                let owner = owner(key, sharing.fabric.size());
-                let why = Malformed::Wrong("it does not ask for a row back that it lent");
-                return Err(stepwell_fabric::Error::malformed(owner, why).into());
-            }
         }
+        sharing.lends_on = end.lends_on;
         mini.cargo.shared.parts = parts;
         let said = AllToAll::start(&sharing.fabric, talk::SAID, messages)?;
         Ok(Phase::Said(Awaited::new(said)))
