@@ -51,6 +51,23 @@ pub struct RanksTally {
     pub lending: u64,
 }
 
+impl RanksTally {
+    /// What both came to.
+    pub fn join(self, other: Self) -> Self {
+        Self {
+            runs: self.runs + other.runs,
+            turns: self.turns + other.turns,
+            evictions: self.evictions + other.evictions,
+            refilled: self.refilled + other.refilled,
+            stopped: self.stopped + other.stopped,
+            checkpoints: self.checkpoints + other.checkpoints,
+            resumed: self.resumed + other.resumed,
+            lent: self.lent + other.lent,
+            lending: self.lending + other.lending,
+        }
+    }
+}
+
 /// A process of several ranks.
 #[derive(Debug)]
 pub struct Ranked<'a> {

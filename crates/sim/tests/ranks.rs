@@ -4,15 +4,27 @@
 //!
 //! `STEPWELL_SIM_SEED=n` replays one schedule.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where something is wrong")]
+#![expect(clippy::print_stdout, reason = "a test says what it met")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use stepwell_base::rules::Rules;
 use stepwell_disk::MemDisk;
 use stepwell_settings::{Config, OptimizerKind, TableConfig};
-use stepwell_sim::{Case, Dice, Job, Length, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools};
+use stepwell_sim::{
+    Case, Dice, Job, Length, Pools, Ranked, RanksTally, SCHEDULES_PER_JOB, Shape, pools,
+};
 
-/// Jobs, and schedules of each.
-const JOBS: u64 = 60;
-const JOBS_LONG: u64 = 600;
+/// Jobs, and schedules of each: with those of one rank (`schedules.rs`) they come to 20,000 runs.
+const JOBS: u64 = 240;
+const JOBS_LONG: u64 = 2400;
 const SCHEDULES: u64 = 4;
+/// Runs that the jobs come to at least.
+const RUNS_MIN: u64 = 900;
+/// Jobs whose rows may all be lent.
+const LENDING: u64 = 20;
+const LENDING_LONG: u64 = 200;
 /// How often a run is stopped and goes on.
 const STOPS_MAX: usize = 2;
 
@@ -53,32 +65,51 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
     }
 }
 
+/// So many jobs on all cores, of which `job` makes the case of each number.
+fn run_all(jobs: u64, job: impl Fn(u64, &Pools) -> Case + Sync) -> RanksTally {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= jobs {
+                return tally;
+            }
+            let (case, first) = (job(number, &pools), number * SCHEDULES_PER_JOB);
+            (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let tally = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let tallies = threads.into_iter().map(|thread| thread.join().unwrap());
+        tallies.fold(RanksTally::default(), RanksTally::join)
+    });
+    println!("{tally:?}");
+    tally
+}
+
 #[test]
 fn ranks_train_the_same_model_whatever_the_network_does() {
-    let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
     if let Ok(seed) = std::env::var("STEPWELL_SIM_SEED") {
         let seed = seed.parse().unwrap();
-        return run(&Case::of(seed, &pools).unwrap(), seed, &mut tally);
+        let case = Case::of(seed, &pools().unwrap()).unwrap();
+        return run(&case, seed, &mut RanksTally::default());
     }
     let long = std::env::var_os("STEPWELL_LONG").is_some();
-    for job in 0..if long { JOBS_LONG } else { JOBS } {
-        let first = job * SCHEDULES_PER_JOB;
-        let case = Case::of(first, &pools).unwrap();
-        (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
-    }
-    println!("{tally:?}");
+    let jobs = if long { JOBS_LONG } else { JOBS };
+    let tally = run_all(jobs, |job, pools| Case::of(job * SCHEDULES_PER_JOB, pools).unwrap());
     assert!(tally.stopped > JOBS / 4 && tally.resumed > JOBS / 6, "{tally:?}");
     assert!(tally.checkpoints > JOBS, "{tally:?}");
     assert!(tally.lending > JOBS / 20, "{tally:?}");
-    assert!(tally.runs > JOBS && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
+    assert!(tally.runs > RUNS_MIN && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
 }
 
 /// Jobs all of whose rows may be lent, and are where a rank needs one twice.
 #[test]
 fn rows_that_ranks_lend_each_other_are_what_they_would_be() {
-    let (pools, mut tally) = (pools().unwrap(), RanksTally::default());
     let long = std::env::var_os("STEPWELL_LONG").is_some();
-    for number in 0..if long { JOBS_LONG } else { JOBS } / 3 {
+    let tally = run_all(if long { LENDING_LONG } else { LENDING }, |number, pools| {
         let mut job = Job::draw(number, Length { steps: (30, 40), ..Length::SHORT });
         (job.config.staleness, job.config.life) = (0, Config::default().life);
         job.config.rows.kind = OptimizerKind::Sgd;
@@ -86,13 +117,10 @@ fn rows_that_ranks_lend_each_other_are_what_they_would_be() {
             let of = TableConfig::named(&table.name);
             *table = TableConfig { dim: table.dim, place: table.place, dram: table.dram, ..of };
         }
-        let case = Case::prepare(job, true, &pools).unwrap();
-        let first = number * SCHEDULES_PER_JOB;
-        (first..first + SCHEDULES).for_each(|seed| run(&case, seed, &mut tally));
-    }
-    println!("{tally:?}");
-    assert!(tally.lent > 1000 && tally.lending > JOBS / 3, "{tally:?}");
-    assert!(tally.stopped > JOBS / 12 && tally.resumed > JOBS / 20, "{tally:?}");
+        Case::prepare(job, true, pools).unwrap()
+    });
+    assert!(tally.lent > 1000 && tally.lending > LENDING, "{tally:?}");
+    assert!(tally.stopped > LENDING / 4 && tally.resumed > LENDING / 6, "{tally:?}");
 }
 
 #[test]

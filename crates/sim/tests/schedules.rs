@@ -14,7 +14,7 @@ use stepwell_sim::{Case, Dice, SCHEDULES_PER_JOB, Shape, Tally, pools, search};
 
 /// Seeds that always run; each is a schedule without faults and half as often one with some.
 const SEEDS: u64 = 12_000;
-const SEEDS_LONG: u64 = 65_000;
+const SEEDS_LONG: u64 = 86_000;
 /// Runs under a schedule of their own that these come to.
 const RUNS_MIN: u64 = 20_000;
 
