@@ -25,17 +25,23 @@ impl FromStr for Network {
             let (rate, unit) = value(rate.strip_suffix("/s").unwrap_or(rate), &RATES)?;
             let (latency, of_second) = value(latency.trim(), &TIMES)?;
             let (bytes_per_second, latency_seconds) = (rate * unit / 8.0, latency / of_second);
-            let is_rate = bytes_per_second > 0.0 && bytes_per_second.is_finite();
-            is_rate.then_some(Self { bytes_per_second, latency_seconds })
+            let is_rate = RATE.contains(&(8.0 * bytes_per_second));
+            let is_link = is_rate && latency_seconds <= LATENCY_MAX;
+            is_link.then_some(Self { bytes_per_second, latency_seconds })
         };
         read().ok_or_else(|| {
             format!(
-                "{text}: write the rate of a link and its latency, such as 25Gbit,5us \
-                 (bit, kbit, Mbit or Gbit; ns, us, ms or s)"
+                "'{text}': write the rate of a link and its latency, such as 25Gbit,5us (bit, \
+                 kbit, Mbit or Gbit, from 1 kbit to 1,000,000 Gbit; ns, us, ms or s, at most 60 s)"
             )
         })
     }
 }
+
+/// Bits per second of links that there are.
+const RATE: std::ops::RangeInclusive<f64> = 1e3..=1e15;
+/// Seconds.
+const LATENCY_MAX: f64 = 60.0;
 
 /// A number, not negative, and its unit, one of `units`.
 fn value(text: &str, units: &[(&str, f64)]) -> Option<(f64, f64)> {
@@ -58,12 +64,16 @@ mod tests {
         assert_eq!(read("25Gbit,5us"), (25e9, 5e-6));
         assert_eq!(read(" 100 Mbit/s, 1.5 ms "), (1e8, 1.5e-3));
         assert_eq!(read("8kbit,200ns"), (8e3, 2e-7));
-        assert_eq!(read("9bit/s,0s"), (9.0, 0.0));
+        assert_eq!(read("9000bit/s,0s"), (9e3, 0.0));
     }
 
     #[test]
     fn anything_else_is_one_line_that_says_how() {
         let wrong = [
+            "1e-9bit,5us",
+            "999bit,5us",
+            "1Gbit,61s",
+            "1e300Gbit,5us",
             "",
             "25Gbit",
             "5us",

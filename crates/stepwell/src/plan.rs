@@ -74,14 +74,17 @@ fn put_forecast(page: &mut Page, forecast: &Forecast, known: &Known) {
     let ranks = forecast.ranks;
     if ranks > 1 {
         let sent = forecast.sent;
-        put!(page, "what a rank sends the others, in bytes for each example of all {ranks} ranks:");
+        put!(
+            page,
+            "what the link of rank 0 carries each way, in bytes for an example of any rank:"
+        );
         let keys = format!("{:.0} distinct ones in its part of a mini-batch", forecast.keys);
         for (name, bytes, why) in [
             ("keys", sent.ask, keys.as_str()),
             ("weights", sent.answer, "of rows that others ask for"),
             ("gradients and scores", sent.said, "summed over its blocks"),
             ("dense gradients", sent.summed, "summed over all ranks"),
-            ("all", sent.sum(), "what a link carries each way"),
+            ("all", sent.sum(), "of other ranks nearly as much"),
         ] {
             put!(page, "  {name:<22}{bytes:>12.1}  {why}");
         }
@@ -103,6 +106,8 @@ fn put_forecast(page: &mut Page, forecast: &Forecast, known: &Known) {
     }
 }
 
+/// A profile whose run took so much longer than its work was made beside other work.
+const SLACK_MUCH: f64 = 1.5;
 /// Microseconds of a second.
 const MICROS: f64 = 1e6;
 
@@ -110,9 +115,16 @@ fn put_predicted(page: &mut Page, what: &str, predicted: &Predicted) {
     let Predicted { examples_per_second, bound, processor_seconds, slack, parts } = predicted;
     put!(page, "{what} {examples_per_second:.0} examples/s, bound by {bound}; for an example:");
     for part in parts {
-        let why = if part.in_step { "one after the other" } else { "" };
+        let why = if part.in_step { "part of a step" } else { "" };
         let line = format!("  {:<22}{:>12.3} us  {why}", part.name, part.seconds * MICROS);
         put!(page, "{}", line.trim_end());
+    }
+    if *slack > SLACK_MUCH {
+        put!(
+            page,
+            "  the profile's run took {slack:.1} times as long as its work explains: make the \
+             profile on a machine that does nothing else"
+        );
     }
     if *processor_seconds > 0.0 {
         let all = processor_seconds * MICROS;

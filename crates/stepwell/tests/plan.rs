@@ -58,7 +58,9 @@ fn bytes_of_a_network_are_those_that_a_run_sends() {
 fn without_a_profile_the_page_says_how_to_make_one() {
     let shop = workshop();
     let page = shop.ok(&args("plan", &[&["--ranks", "2"][..], &NETWORK].concat()));
-    for line in ["what a link carries each way", "the network alone allows", "--report FILE"] {
+    for line in
+        ["what the link of rank 0 carries each way", "the network alone allows", "--report FILE"]
+    {
         assert!(page.contains(line), "{line}: {page}");
     }
     let plain = shop.ok(&args("plan", &["--ranks", "2"]));
@@ -143,6 +145,6 @@ fn profiles_and_networks_of_no_use_are_one_line() {
     assert!(refused(&[]).contains("by_rank has 2 ranks: make a profile of one"));
     let network =
         |text: &str, ranks: &str| shop.fails(&args("plan", &["--network", text, "--ranks", ranks]));
-    assert!(network("25Gbit", "2").contains("--network 25Gbit: write the rate of a link and"));
+    assert!(network("25Gbit", "2").contains("--network '25Gbit': write the rate of a link and"));
     assert!(network("25Gbit,5us", "1").contains("give --ranks 2 or more"));
 }

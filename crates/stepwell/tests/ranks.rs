@@ -70,61 +70,6 @@ fn a_file_has_ranks_as_a_number_or_as_a_table() {
 }
 
 #[test]
-fn a_bad_line_is_one_message_whoever_reads_it() {
-    let shop = Workshop::new();
-    let data = shop.examples("data.tsv", 2000);
-    let mut text = std::fs::read_to_string(&data).unwrap();
-    text.insert_str(text.match_indices('\n').nth(1499).unwrap().0 + 1, "bad\n");
-    std::fs::write(&data, text).unwrap();
-    let one = shop.fails(&train(&["--data", &data]));
-    assert!(one.contains("line 1501"), "{one}");
-    assert_eq!(shop.fails(&train(&["--data", &data, "--ranks", "3"])), one);
-    let skips = ["--data", &data, "--data.skip_max", "1", "--report"];
-    shop.ok(&[&train(&skips)[..], &["one.json"]].concat());
-    shop.ok(&[&train(&skips)[..], &["three.json", "--ranks", "3"]].concat());
-    let (one, three) = (shop.report("one.json"), shop.report("three.json"));
-    for field in ["model_digest", "skipped_lines", "examples"] {
-        assert_eq!(three[field], one[field], "{field}");
-    }
-}
-
-#[test]
-fn a_bad_line_that_one_rank_has_ends_all_where_one_rank_would_end() {
-    let shop = Workshop::new();
-    let (first, second) = (shop.examples("first.tsv", 1500), shop.examples("second.tsv", 400));
-    let data = ["--data", &first[..], "--data", &second, "--data.epochs", "2", "--report"];
-    let whole = std::fs::read_to_string(&second).unwrap();
-    // The first 23 mini-batches of 64 and 28 examples more are of the first file: of three ranks
-    // these lines are of the second, the third, the first, and of the second in a later mini-batch.
-    for (number, line) in [0, 20, 40, 200].into_iter().enumerate() {
-        let mut text = whole.clone();
-        let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
-        text.replace_range(start..=start, "x");
-        std::fs::write(&second, text).unwrap();
-        let said = ["1", "3"].map(|ranks| {
-            let saved = format!("saved-{number}-{ranks}");
-            let more = ["report.json", "--ranks", ranks, "--checkpoint", &saved];
-            let said = shop.fails(&train(&[&data[..], &more].concat()));
-            assert!(said.contains(&format!("second.tsv: line {},", line + 1)), "{said}");
-            assert!(shop.ok(&["inspect", &saved]).contains("step 23"), "{saved}");
-            said.replace(&saved, "saved")
-        });
-        assert_eq!(said[0], said[1], "line {line}");
-        let digest = |more: &[&str]| {
-            let more = [&["more.json", "--data.skip_max", "1"], more].concat();
-            shop.ok(&train(&[&data[..], &more].concat()));
-            shop.report("more.json")["model_digest"].clone()
-        };
-        let oracle = digest(&[]);
-        for (kept_by, ranks) in [("3", "2"), ("1", "3")] {
-            let saved = format!("saved-{number}-{kept_by}");
-            let more = ["--ranks", ranks, "--checkpoint", &saved, "--resume"];
-            assert_eq!(digest(&more), oracle, "line {line}, kept by {kept_by}");
-        }
-    }
-}
-
-#[test]
 fn what_ranks_cannot_do_is_refused_at_once() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 500);

@@ -146,6 +146,8 @@ pub(crate) enum Mark {
         error: Box<Error>,
         /// Whether a checkpoint is to be there of what was trained before.
         keeps: bool,
+        /// File and line, where it is a line that is wrong.
+        place: Option<(u32, u64)>,
     },
 }
 

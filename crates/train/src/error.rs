@@ -10,6 +10,9 @@ pub enum Error {
     /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] stepwell_data::DataError),
+    /// The data cannot be read, as the rank says that found it first; all ranks end with it.
+    #[error("{0}")]
+    DataOfRanks(String),
     /// Rows or checkpoints cannot be read or written, or do not fit.
     #[error(transparent)]
     Engine(#[from] stepwell_engine::Error),

@@ -42,6 +42,32 @@ impl Shared {
 }
 
 impl Sources {
+    /// Refuses several streams of data that cannot be shared out.
+    ///
+    /// # Errors
+    /// Says what to do; a file that cannot be read.
+    pub fn check_streams(&self, streams: usize) -> Result<(), DataError> {
+        if streams < 2 {
+            return Ok(());
+        }
+        if self.wanted.is_some() {
+            return Err(DataError::Options(format!(
+                "data.cache cannot be made with data.streams = {streams}: pack the data by \
+                 `stepwell convert`, or leave data.cache out"
+            )));
+        }
+        let eval_input = self.eval_input.as_deref();
+        for input in std::iter::once(&*self.input).chain(eval_input) {
+            if !self.can_share(input)? {
+                return Err(DataError::Options(format!(
+                    "data.streams = {streams} and lines that may be malformed: give \
+                     data.skip_max = 0, or pack the data by `stepwell convert`"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Shares the passes out, where it is known which line belongs to which mini-batch: of packed
     /// data, of the built-in stream, and of text where no malformed line is skipped, whose lines
     /// are counted. Other data every reader parses as a whole.
@@ -50,26 +76,13 @@ impl Sources {
     /// A file that cannot be read, several streams of data that cannot be shared out, and
     /// [`DataError::Stopped`].
     pub fn shared(mut self, sharing: Sharing, stop: &StopRequest) -> Result<Self, DataError> {
-        let streams = sharing.streams;
-        if streams > 1 && self.wanted.is_some() {
-            return Err(DataError::Options(format!(
-                "data.cache cannot be made with data.streams = {streams}: pack the data by \
-                 `stepwell convert`, or leave data.cache out"
-            )));
-        }
+        self.check_streams(sharing.streams)?;
         let counted = self.lines.take();
         let input = self.lines_to_share(&self.input, counted, stop)?;
         let eval_input = match self.eval_input.as_deref() {
             Some(eval_input) => self.lines_to_share(eval_input, None, stop)?,
             None => None,
         };
-        let counted = input.is_some() && (self.eval_input.is_none() || eval_input.is_some());
-        if streams > 1 && !counted {
-            return Err(DataError::Options(format!(
-                "data.streams = {streams} and lines that may be malformed: give data.skip_max = 0, \
-                 or pack the data by `stepwell convert`"
-            )));
-        }
         self.shared = Some(Shared { sharing, input, eval_input });
         Ok(self)
     }
@@ -80,7 +93,13 @@ impl Sources {
         counted: Option<Vec<u64>>,
         stop: &StopRequest,
     ) -> Result<SharedLines, DataError> {
-        let shares = match input {
+        let of_each = || counted.map_or_else(|| lines(input, stop), Ok);
+        self.can_share(input)?.then(of_each).transpose().map(|lines| lines.map(Arc::from))
+    }
+
+    /// Whether it is known of each line of `input` that it is an example.
+    fn can_share(&self, input: &Input) -> Result<bool, DataError> {
+        Ok(match input {
             Input::Stream(_) => true,
             Input::Cache(cache) => cache.malformed_around(Position::default()) == (0, 0),
             Input::Files(_) if self.options.skip_max == 0 => true,
@@ -91,8 +110,6 @@ impl Sources {
                 }
                 packed
             }
-        };
-        let of_each = || counted.map_or_else(|| lines(input, stop), Ok);
-        shares.then(of_each).transpose().map(|lines| lines.map(Arc::from))
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! What a run of several ranks will need of a network, and how fast it will be.
 //!
-//! Bytes follow from the settings and from how many keys of the data are distinct ([`traffic`]).
-//! Speed follows from what a run of one rank cost on a machine ([`profile`], [`costs`]).
+//! Bytes follow from the settings and from how many keys of the data are distinct (`traffic`).
+//! Speed follows from what a run of one rank cost on a machine (`profile`, `costs`).
 
 mod costs;
 mod keys;

@@ -13,6 +13,11 @@ use crate::{Error, Result};
 pub const MAKE: &str = "stepwell train --ranks 1 --report FILE";
 /// A run of fewer steps is mostly its beginning.
 const STEPS_MIN: u64 = 20;
+/// No run trains as many, nor as long.
+const EXAMPLES_MAX: u64 = 1 << 50;
+const SECONDS_MAX: f64 = 1e9;
+/// Stages that every run has.
+const STAGES: [&str; 7] = ["read", "parse", "batch", "plan", "pull", "train", "write"];
 /// Settings that what a step costs follows from: those that begin so,
 const COSTLY: [&str; 8] = [
     "model.",
@@ -91,6 +96,9 @@ impl Profile {
             ));
         }
         let (evaluated, trained) = (self.evaluated(), self.examples);
+        if !(1..EXAMPLES_MAX).contains(&trained) {
+            return Err(format!("examples is {trained}: make a profile anew"));
+        }
         if evaluated > trained {
             return Err(format!(
                 "eval_by_epoch has {evaluated} examples, more than the {trained} that were trained \
@@ -104,12 +112,22 @@ impl Profile {
         let of_kernels = self.profile.iter().map(|of| of.seconds);
         let whole = [self.processor.seconds, self.compute_seconds, self.train_seconds];
         let mut parts = of_stages.chain(of_kernels);
-        if whole.into_iter().any(|seconds| seconds <= 0.0) || parts.any(|seconds| seconds < 0.0) {
-            return Err(
-                "train_seconds, processor.seconds, compute_seconds and those of stages and \
-                        kernels are not all above 0: make a profile anew"
-                    .to_owned(),
-            );
+        let (most, is_time) = (SECONDS_MAX, |seconds: f64| (0.0..=SECONDS_MAX).contains(&seconds));
+        if whole.into_iter().any(|seconds| seconds <= 0.0 || !is_time(seconds)) {
+            return Err(format!(
+                "train_seconds, processor.seconds and compute_seconds are not all above 0 and at \
+                 most {most}: make a profile anew"
+            ));
+        }
+        if parts.any(|seconds| !is_time(seconds)) {
+            return Err(format!(
+                "seconds of stages and kernels are not all from 0 to {most}: make a profile anew"
+            ));
+        }
+        for name in STAGES {
+            if !self.stages.iter().any(|stage| stage.name == name) {
+                return Err(format!("stages has no '{name}': make a profile anew"));
+            }
         }
         Ok(())
     }
@@ -167,11 +185,15 @@ mod tests {
 
     use super::*;
 
+    fn stage(name: &str) -> Value {
+        json!({ "name": name, "busy_seconds": 1.0, "wait_seconds": 0.0, "cpu_seconds": 0.5 })
+    }
+
     fn report() -> Value {
         json!({
             "interrupted": false, "examples": 1000, "steps": 20, "eval_by_epoch": [],
             "processor": { "cores": 2, "seconds": 20.0 }, "compute_seconds": 10.0,
-            "train_seconds": 12.0, "stages": [], "profile": [],
+            "train_seconds": 12.0, "stages": STAGES.map(stage), "profile": [],
             "config": { "model.kind": "lr", "optim.rows.lr": 0.1, "data.epochs": 3 },
         })
     }
@@ -201,9 +223,8 @@ mod tests {
     fn what_tells_nothing_is_refused_by_field() {
         let zero = json!({ "cores": 2, "seconds": 0.0 });
         let none = json!({ "cores": 0, "seconds": 1.0 });
-        let stage = json!({
-            "name": "read", "busy_seconds": -1.0, "wait_seconds": 0.0, "cpu_seconds": 0.0,
-        });
+        let mut wrong = stage("read");
+        wrong["busy_seconds"] = json!(-1.0);
         for (field, value, answer) in [
             ("interrupted", json!(true), "interrupted is true: let a run"),
             ("by_rank", json!([{}, {}]), "by_rank has 2 ranks: make a profile of one"),
@@ -217,7 +238,11 @@ mod tests {
                 "train_seconds, processor.seconds, compute_seconds and",
             ),
             ("compute_seconds", json!("x"), "invalid type"),
-            ("stages", json!([stage]), "are not all above 0"),
+            ("compute_seconds", json!(1e300), "compute_seconds are not all above 0 and at most"),
+            ("stages", json!([wrong]), "seconds of stages and kernels are not all from 0 to"),
+            ("stages", json!([]), "stages has no 'read'"),
+            ("examples", json!(0), "examples is 0: make a profile anew"),
+            ("examples", json!(u64::MAX), "examples is 18446744073709551615"),
             ("config", json!({ "model.kind": "dcn" }), "model.kind = dcn, and this plan lr"),
             ("config", json!({}), "model.kind = none, and this plan lr"),
             (

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
-use stepwell_data::DataError;
 use stepwell_engine::{Grouper, TableSpec, put_ask, unite};
 use stepwell_fabric::collective::{AllToAll, Collective as _};
 use stepwell_fabric::{Error as FabricError, Fabric, Message, Reader};
@@ -45,13 +44,16 @@ pub(super) struct AskStage {
     keeps: bool,
     /// Mini-batches of the batch at hand that were not asked for yet.
     fresh: VecDeque<MiniBatch>,
-    asked: VecDeque<(MiniBatch, AllToAll)>,
+    /// What is asked for; none where this rank says that it fails.
+    asked: VecDeque<(Option<MiniBatch>, AllToAll)>,
     /// Those of the batch at hand that are whole.
     whole: Vec<MiniBatch>,
     /// What comes after the batch at hand.
     next: Option<Item>,
     /// Why no rank goes further than the batch at hand.
     failed: Option<Failed>,
+    /// What this rank said of its data.
+    own: Option<String>,
     outgoing: Option<Item>,
     /// Nothing more is taken.
     over: bool,
@@ -61,7 +63,7 @@ pub(super) struct AskStage {
 
 /// Why the run ends here, and whether it keeps what was trained before.
 struct Failed {
-    error: Box<Error>,
+    why: String,
     keeps: bool,
 }
 
@@ -110,6 +112,7 @@ impl AskStage {
             whole: Vec::new(),
             next: None,
             failed: None,
+            own: None,
             outgoing: None,
             over: false,
             input,
@@ -142,8 +145,9 @@ impl AskStage {
                 self.outgoing = Some(Item::Checkpoint);
                 return Ok(true);
             }
-            let Some(Failed { error, keeps }) = self.failed.take() else { return Ok(false) };
-            self.outgoing = Some(Item::Mark(Mark::Failed { error, keeps }));
+            let Some(Failed { why, keeps }) = self.failed.take() else { return Ok(false) };
+            let error = Box::new(Error::DataOfRanks(why));
+            self.outgoing = Some(Item::Mark(Mark::Failed { error, keeps, place: None }));
             self.over = true;
             return Ok(true);
         }
@@ -152,7 +156,9 @@ impl AskStage {
         }
         match self.next.take() {
             Some(Item::Batch(batch)) => self.fresh = batch.into(),
-            Some(Item::Mark(Mark::Failed { error, keeps })) => self.fail(error, keeps)?,
+            Some(Item::Mark(Mark::Failed { error, keeps, place })) => {
+                self.fail(&error, keeps, place)?;
+            }
             Some(other) => self.outgoing = Some(other),
             None => match self.input.try_recv() {
                 Received::Item(item) => self.next = Some(item),
@@ -163,19 +169,15 @@ impl AskStage {
         Ok(true)
     }
 
-    /// The data goes no further here. What is malformed nobody else need have seen: it is said in
-    /// the place of what would be asked. Data that cannot be read is this rank's own trouble.
-    fn fail(&mut self, error: Box<Error>, keeps: bool) -> Result<()> {
-        let of_all = matches!(*error, Error::Data(DataError::Malformed { .. }));
-        if of_all {
-            let word = Word::Fails { keeps, why: error.to_string() };
-            for rank in (0..self.fabric.size()).filter(|rank| *rank != self.fabric.rank()) {
-                let mut message = self.fabric.message();
-                word.put(&mut message);
-                self.fabric.send(rank, talk::ASK, message)?;
-            }
-        }
-        self.failed = Some(Failed { error, keeps: keeps && of_all });
+    /// The data goes no further here, where the next mini-batch would be: that is said in the place
+    /// of what would be asked, since nobody else need have seen it. Others may say so, too.
+    fn fail(&mut self, error: &Error, keeps: bool, place: Option<(u32, u64)>) -> Result<()> {
+        let word = Word::Fails { keeps, place, why: error.to_string() };
+        let mut messages: Vec<_> = (0..self.fabric.size()).map(|_| self.fabric.message()).collect();
+        messages.iter_mut().for_each(|message| word.put(message));
+        self.own = Some(error.to_string());
+        let exchange = AllToAll::start(&self.fabric, talk::ASK, messages)?;
+        self.asked.push_back((None, exchange));
         Ok(())
     }
 
@@ -186,7 +188,7 @@ impl AskStage {
             && let Some(mut mini) = self.fresh.pop_front()
         {
             let exchange = self.ask_for(&mut mini)?;
-            self.asked.push_back((mini, exchange));
+            self.asked.push_back((Some(mini), exchange));
             any = true;
         }
         Ok(any)
@@ -220,16 +222,17 @@ impl AskStage {
         let mut any = false;
         while let Some((_, exchange)) = self.asked.front_mut()
             && let Some(messages) = exchange.poll(&self.fabric)?
-            && let Some((mut mini, _)) = self.asked.pop_front()
+            && let Some((mini, _)) = self.asked.pop_front()
         {
             let mut readers: Vec<_> = messages.iter().map(Message::reader).collect();
-            if !self.hear(&mut readers)? {
+            let all_ask = self.hear(&mut readers)?;
+            let Some(mut mini) = mini.filter(|_| all_ask) else {
                 // What all trained before goes its way, and nothing that comes behind it.
                 self.fresh.clear();
                 self.asked.clear();
                 self.next = None;
                 return Ok(true);
-            }
+            };
             unite(&mut self.grouper, &self.tables, readers, &mut mini.parts)?;
             messages.into_iter().for_each(|message| self.fabric.keep(message));
             self.whole.push(mini);
@@ -240,22 +243,28 @@ impl AskStage {
 }
 
 impl AskStage {
-    /// Hears what all have for the next mini-batch: whether all ask.
+    /// Hears what all have for the next mini-batch: whether all ask. Of several ranks that fail the
+    /// one counts whose line is the first, for one rank would have met it first.
     fn hear(&mut self, readers: &mut [Reader<'_>]) -> Result<bool> {
-        let mut keeps_before = false;
+        let (mut keeps_before, mut first) = (false, None);
         for (rank, reader) in readers.iter_mut().enumerate() {
             let wrong = |why| FabricError::malformed(rank, why);
             match Word::read(reader).map_err(wrong)? {
                 Word::Asks { after_checkpoint } => keeps_before |= after_checkpoint,
-                Word::Fails { keeps, why } => {
-                    let error = Box::new(FabricError::Failed { rank, why }.into());
-                    self.failed = Some(Failed { error, keeps });
-                    return Ok(false);
+                Word::Fails { keeps, place, why } => {
+                    let order = place.unwrap_or((u32::MAX, u64::MAX));
+                    if first.as_ref().is_none_or(|(other, _, _)| order < *other) {
+                        first = Some((order, keeps, why));
+                    }
                 }
             }
         }
-        self.keeps |= keeps_before;
-        Ok(true)
+        let Some((_, keeps, why)) = first else {
+            self.keeps |= keeps_before;
+            return Ok(true);
+        };
+        self.failed = Some(Failed { why, keeps });
+        Ok(false)
     }
 }
 
@@ -267,8 +276,24 @@ impl Stage for AskStage {
     }
 
     fn poll(&mut self) -> Result<Progress> {
-        // Where all rest, this stage is the one that hears that another rank has failed.
-        self.fabric.check()?;
+        let told = self.advance();
+        // Where others end for reasons of their own this rank has said what it found.
+        match (told, self.own.take()) {
+            (Err(Error::Fabric(_)), Some(why)) => Err(Error::DataOfRanks(why)),
+            (told, own) => {
+                self.own = own;
+                told
+            }
+        }
+    }
+}
+
+impl AskStage {
+    fn advance(&mut self) -> Result<Progress> {
+        if self.failed.is_none() {
+            // Where all rest, this stage is the one that hears that another rank has failed.
+            self.fabric.check()?;
+        }
         let mut any = self.unite()?;
         any |= self.ask()?;
         any |= self.turn()?;

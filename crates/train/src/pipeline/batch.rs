@@ -4,8 +4,8 @@
 //! batch holds whole mini-batches; it ends early where a checkpoint is due, so that a checkpoint
 //! falls between two batches and the size of batches never shows in the model.
 //!
-//! Where the data fails, all whole mini-batches before that place go their way, and a mark behind
-//! them says why the run ends there.
+//! Where the data fails, all mini-batches that are whole before the chunk with that place go their
+//! way, and a mark behind them says why the run ends there.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -58,6 +58,8 @@ pub(super) struct BatchStage {
     mini: Option<MiniBatch>,
     /// Examples that it has, those of other ranks among them.
     filled: usize,
+    /// The file of the last chunk.
+    file: u32,
     /// Where a shared pass is.
     shared: Option<SharedPass>,
     batch: Vec<MiniBatch>,
@@ -116,6 +118,7 @@ impl BatchStage {
             chunk: None,
             mini: None,
             filled: 0,
+            file: 0,
             shared: None,
             batch: Vec::new(),
             grouper: Grouper::default(),
@@ -168,7 +171,11 @@ impl BatchStage {
         if keeps && self.cut.rank.is_none() {
             self.outgoing.push_back(Item::Checkpoint);
         }
-        self.outgoing.push_back(Item::Mark(Mark::Failed { error: Box::new(error), keeps }));
+        let place = match &error {
+            Error::Data(DataError::Malformed { line, .. }) => Some((self.file, *line)),
+            _ => None,
+        };
+        self.outgoing.push_back(Item::Mark(Mark::Failed { error: Box::new(error), keeps, place }));
     }
 
     fn take(&mut self, parsed: Parsed) -> Result<()> {
@@ -187,6 +194,7 @@ impl BatchStage {
             }
             Parsed::Chunk(mut chunk) => {
                 let Some(pass) = &self.pass else { return Ok(()) };
+                self.file = chunk.file;
                 // Whoever reads the lines behind the pass counts those that are malformed.
                 let malformed = lines_within(&chunk, &chunk.malformed, pass.end);
                 chunk.malformed.truncate(malformed);

@@ -14,6 +14,8 @@ pub(super) enum Word {
     Fails {
         /// Whether a checkpoint is written of what was trained before.
         keeps: bool,
+        /// File and line, where it is a line that is wrong.
+        place: Option<(u32, u64)>,
         /// Its reason.
         why: String,
     },
@@ -29,8 +31,10 @@ impl Word {
         match self {
             Self::Asks { after_checkpoint: false } => message.put(&[ASKS]),
             Self::Asks { after_checkpoint: true } => message.put(&[ASKS_AFTER_CHECKPOINT]),
-            Self::Fails { keeps, why } => {
+            Self::Fails { keeps, place, why } => {
                 message.put(&[if *keeps { FAILS_AND_KEEPS } else { FAILS }]);
+                let words = place.map(|(file, line)| [u64::from(file), line]);
+                message.put::<u64>(words.as_ref().map_or(&[], |words| &words[..]));
                 message.put(why.as_bytes());
             }
         }
@@ -43,8 +47,13 @@ impl Word {
                 Self::Asks { after_checkpoint: word == ASKS_AFTER_CHECKPOINT }
             }
             FAILS | FAILS_AND_KEEPS => {
+                let place = match reader.take::<u64>()? {
+                    [] => None,
+                    [file, line] => Some((*file as u32, *line)),
+                    _ => return Err(Malformed::Wrong("it fails at no place")),
+                };
                 let why = String::from_utf8_lossy(reader.take()?).into_owned();
-                Self::Fails { keeps: word == FAILS_AND_KEEPS, why }
+                Self::Fails { keeps: word == FAILS_AND_KEEPS, place, why }
             }
             _ => return Err(Malformed::Wrong("it neither asks nor fails")),
         })
@@ -57,9 +66,10 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_were_put() {
-        let fails = |keeps| Word::Fails { keeps, why: "days.tsv:7: no label".to_owned() };
+        let why = "days.tsv:7: no label";
+        let fails = |keeps, place| Word::Fails { keeps, place, why: why.to_owned() };
         let asks = |after_checkpoint| Word::Asks { after_checkpoint };
-        for word in [asks(false), asks(true), fails(false), fails(true)] {
+        for word in [asks(false), asks(true), fails(false, None), fails(true, Some((3, 7)))] {
             let mut message = Message::new();
             word.put(&mut message);
             let mut reader = message.reader();

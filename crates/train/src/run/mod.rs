@@ -206,6 +206,7 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let checked = config.check().and_then(|()| config.check_ranks(ranks::COUNT));
     checked.map_err(Error::Config)?;
     let sources = sources(config, &StopRequest::new())?;
+    sources.check_streams(config.data.streams)?;
     let model = build::model(config, &sources)?;
     let capacity = capacity(config, &sources, &model, None)?;
     build::check_files(config, None, capacity.tiers.groups.len())?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Scratch, name_of_rank};
 use stepwell_fabric::collective::{Barrier, Gather};
-use stepwell_fabric::{Fabric, Malformed, threads};
+use stepwell_fabric::{Error as FabricError, Fabric, Malformed, threads};
 use stepwell_settings::{Config, RanksConfig};
 
 use super::{RowsAtStart, Surroundings, run};
@@ -125,12 +125,23 @@ fn run_rank_with(
 ) -> Result<Report> {
     let tells = Tells(fabric);
     let report = run(config, around).and_then(finish);
-    let report = report.inspect_err(|error| fabric.fail(&error.to_string()))?;
+    let report = report.inspect_err(|error| tell(fabric, error))?;
     // Nobody ends while others still poll for what it might send.
     fabric.wait(Barrier::start(talk::END))?;
     fabric.end();
     drop(tells);
     Ok(report)
+}
+
+/// Tells the other ranks how this one failed, unless they have heard it already.
+fn tell(fabric: &Fabric, error: &Error) {
+    match error {
+        // All have it from the rank that failed.
+        Error::Fabric(FabricError::Failed { .. }) => {}
+        // All find the same at the same place, so that each can say it as it is.
+        Error::DataOfRanks(_) if fabric.wait(Barrier::start(talk::END)).is_ok() => fabric.end(),
+        other => fabric.fail(&other.to_string()),
+    }
 }
 
 /// Tells the other ranks of a panic, who would wait for ever.
