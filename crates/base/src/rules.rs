@@ -18,6 +18,8 @@ pub enum Rule {
     CopyBeforeFill,
     /// H4: a row's value is read when its step is computed, not when it was planned.
     ReadLate,
+    /// H5: a row that a step updates is sent for the next step after that.
+    UpdateBeforeSend,
     /// H6: rows are written in the order in which they left.
     WriteInOrder,
     /// H7: a row begins as a function of (seed, table, key).
@@ -44,11 +46,12 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
         Self::ReadLate,
+        Self::UpdateBeforeSend,
         Self::WriteInOrder,
         Self::BeginByKey,
         Self::TouchAtRetire,

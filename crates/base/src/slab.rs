@@ -122,6 +122,19 @@ impl Slab {
         held
     }
 
+    /// Adds to `free`, for each of `slots`, whether nobody holds its row just now.
+    ///
+    /// # Panics
+    /// When a slot is out of range.
+    pub fn which_are_free(&self, slots: &[SlotIndex], free: &mut Vec<bool>) {
+        let states = self.states();
+        free.extend(slots.iter().enumerate().map(|(number, slot)| {
+            ask_ahead(&states, slots, number);
+            assert!(slot.at() < self.slots, "slot {} of {}", slot.0, self.slots);
+            states[slot.at() / WORD_SLOTS] & bit_of(*slot) == 0
+        }));
+    }
+
     /// Asks the processor to fetch the row of `slot`, which will be held soon.
     #[inline]
     pub fn prefetch(&self, slot: SlotIndex) {

@@ -55,8 +55,8 @@ pub use pull::{Pull, Puller};
 pub use ranks::{Askers, Borrowed, Guests, Lender, Routes, put_ask, unite};
 pub use request::{Bags, Field, Grouper, Pooling, Request};
 pub use rows::{
-    Blocks, Columns, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape, Witness,
-    WorkingRows, Workspaces,
+    Blocks, Columns, EarlyRows, EmbeddingBags, Gradients, Laps, Moment, NoLaps, Pooled, Shape,
+    Witness, WorkingRows, Workspaces,
 };
 pub use scratch::{
     DirectoryLock, Scratch, SetAside, file_error, name_of_rank, refuse_checkpoint, refuse_store,

@@ -48,4 +48,10 @@ pub trait Carrier: Send + Sync + Debug {
     /// others may still be as patient as before. Where no rank can go without a word, there is
     /// nothing to do.
     fn be_patient(&self, _seconds: f64, _all_know: bool) {}
+
+    /// Whether parcels take time of their own: what is sent before it is needed travels while ranks
+    /// compute. Not where carrying one is a copy that the sender makes.
+    fn takes_time(&self) -> bool {
+        true
+    }
 }

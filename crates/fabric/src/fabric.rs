@@ -77,6 +77,11 @@ impl Fabric {
         Sent { messages, bytes }
     }
 
+    /// Whether messages travel while ranks compute: see [`Carrier::takes_time`].
+    pub fn takes_time(&self) -> bool {
+        self.carrier.takes_time()
+    }
+
     /// The same end, its parcels carried by what `wrap` makes of its carrier.
     pub fn carried_by(self, wrap: impl FnOnce(Arc<dyn Carrier>) -> Arc<dyn Carrier>) -> Self {
         Self { carrier: wrap(self.carrier), ..self }

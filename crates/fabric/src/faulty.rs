@@ -60,4 +60,8 @@ impl Carrier for FaultyCarrier {
     fn be_patient(&self, seconds: f64, all_know: bool) {
         self.inner.be_patient(seconds, all_know);
     }
+
+    fn takes_time(&self) -> bool {
+        self.inner.takes_time()
+    }
 }

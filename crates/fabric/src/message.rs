@@ -120,7 +120,7 @@ pub enum Malformed {
 }
 
 /// Reads a message, section by section.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Reader<'a> {
     words: &'a [u64],
     section: usize,

@@ -41,4 +41,8 @@ impl Carrier for Threads {
         inbox.deliver(self.from, parcel);
         Ok(back)
     }
+
+    fn takes_time(&self) -> bool {
+        false
+    }
 }

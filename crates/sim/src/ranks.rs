@@ -49,6 +49,8 @@ pub struct RanksTally {
     pub lent: u64,
     /// Runs that lent some.
     pub lending: u64,
+    /// Rows that were sent before the step that needs them, of these runs.
+    pub early: u64,
 }
 
 impl RanksTally {
@@ -64,6 +66,7 @@ impl RanksTally {
             resumed: self.resumed + other.resumed,
             lent: self.lent + other.lent,
             lending: self.lending + other.lending,
+            early: self.early + other.early,
         }
     }
 }
@@ -197,8 +200,9 @@ impl Case {
     ) -> Result<(), Finding> {
         let uses = reports.iter().map(|report| report.tiers.host.uses).sum();
         judge_heard(reports)?;
-        let lent = reports.iter().filter_map(|report| report.ranks);
-        let lent = lent.map(|ranks| ranks.rows_borrowed).sum::<u64>();
+        let exchanged: Vec<_> = reports.iter().filter_map(|report| report.ranks).collect();
+        let lent: u64 = exchanged.iter().map(|ranks| ranks.rows_borrowed).sum();
+        tally.early += exchanged.iter().map(|ranks| ranks.rows_early).sum::<u64>();
         (tally.lent, tally.lending) = (tally.lent + lent, tally.lending + u64::from(lent > 0));
         for report in reports {
             tally.evictions += report.tiers.host.evictions;

@@ -101,7 +101,7 @@ fn ranks_train_the_same_model_whatever_the_network_does() {
     let tally = run_all(jobs, |job, pools| Case::of(job * SCHEDULES_PER_JOB, pools).unwrap());
     assert!(tally.stopped > JOBS / 4 && tally.resumed > JOBS / 6, "{tally:?}");
     assert!(tally.checkpoints > JOBS, "{tally:?}");
-    assert!(tally.lending > JOBS / 20, "{tally:?}");
+    assert!(tally.lending > JOBS / 20 && tally.early > 100 * JOBS, "{tally:?}");
     assert!(tally.runs > RUNS_MIN && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
 }
 

@@ -66,14 +66,17 @@ impl Exchange {
         let said = |examples: usize| examples as u64 * SCORED;
         // A neighbour may be as far ahead as it is allowed to, and this rank as far behind.
         let asks = ASKS as u64 * (of(own, &|_| ASKED) + 2 * of(all, &|_| ASKED));
-        // A row that is lent goes and comes whole, in the place of weights or sums; a bit says so.
+        // A row that is lent goes and comes whole, in the place of weights or sums; a bit says so,
+        // or that it went before.
         let lent = |bytes: u64, table: &TableSpec| match borrowed {
             Some(_) => bytes.max(table.row_bytes() as u64) + 1,
-            None => bytes,
+            None => bytes + 1,
         };
         let answer = |table: &TableSpec| lent(weights(table), table);
         let sums = |table: &TableSpec| lent(sums(table), table);
-        let answers = of(all, &answer) + of(own, &answer);
+        // What goes ahead of its step is there beside the answers of the step before.
+        let ahead = if config.staleness == 0 { 2 } else { 1 };
+        let answers = ahead * (of(all, &answer) + of(own, &answer));
         let sums = of(own, &sums) + of(all, &sums);
         // Rank 0 alone is told of examples, by all.
         let rest = said(own) + said(all) + 2 * (subtrees + 1) * dense;

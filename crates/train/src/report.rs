@@ -140,6 +140,9 @@ pub struct Exchanged {
     /// Rows that others lent to it, each for a part of a batch; none where `ranks.exchange` is
     /// `owner`.
     pub rows_borrowed: u64,
+    /// Rows that it sent to others before the step that needed them.
+    #[serde(default)]
+    pub rows_early: u64,
     /// Parameters of the dense part, which every rank has.
     pub dense_parameters: u64,
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!            requester                          owner
 //!   ask      keys of a mini-batch, ahead ─────► plans the union
-//!   answer   pools, forward, backward ◄──────── weights, once the step before is over
+//!   early    keeps them ◄────────────────────── weights for the next step that this one leaves alone
+//!   answer   pools, forward, backward ◄──────── the others, once the step before is over
 //!   said     scores, gradients by subtree ────► combines those of its rows, of its lanes
 //!   summed   dense gradients of its lanes: every rank to every rank
 //! ```
@@ -12,6 +13,9 @@
 
 use stepwell_fabric::Tag;
 
+/// Weights of rows for the next step, for who asked for them: each rank to each, where it has some,
+/// before it says so with what is said.
+pub(crate) const EARLY: Tag = Tag(14);
 /// Keys of a mini-batch for their owners: all-to-all.
 pub(crate) const ASK: Tag = Tag(1);
 /// Weights of rows for who asked for them, and rows that are lent to him: all-to-all.

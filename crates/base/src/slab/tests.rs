@@ -43,6 +43,21 @@ fn a_slot_is_held_once() {
 }
 
 #[test]
+fn what_nobody_holds_is_known() {
+    let slab = Slab::new(70, 1).unwrap();
+    let (held, asked) = (slots(&[0, 63, 64]), slots(&[64, 1, 0, 69]));
+    let of = |slab: &Slab| {
+        let mut free = Vec::new();
+        slab.which_are_free(&asked, &mut free);
+        free
+    };
+    let guard = slab.hold(&held);
+    assert_eq!(of(&slab), [false, true, false, true]);
+    drop(guard);
+    assert_eq!(of(&slab), [true; 4]);
+}
+
+#[test]
 fn threads_write_disjoint_parts() {
     let slab = Slab::new(64, 4).unwrap();
     let list = slots(&(0..64).rev().collect::<Vec<_>>());

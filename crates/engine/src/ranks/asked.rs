@@ -18,6 +18,8 @@ pub struct Askers {
     pub(crate) counts: Vec<u32>,
     /// How each row is lent; empty where none is. // (rows)
     pub(crate) loans: Vec<Loan>,
+    /// Which rows were sent before their step; empty where none was. // (rows)
+    pub(crate) early: Vec<bool>,
 }
 
 impl Askers {
@@ -33,11 +35,18 @@ impl Askers {
         self.loans.get(row).copied().unwrap_or_default()
     }
 
+    /// Whether row `row` was sent before its step.
+    #[inline]
+    pub(crate) fn is_early(&self, row: usize) -> bool {
+        self.early.get(row).copied().unwrap_or_default()
+    }
+
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.ends.clear();
         self.counts.clear();
         self.loans.clear();
+        self.early.clear();
     }
 }
 

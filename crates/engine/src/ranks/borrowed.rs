@@ -5,8 +5,8 @@ use stepwell_base::slab::{RowsMut, Slab};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_fabric::{Malformed, Message, Reader};
 
-use super::changes;
 use super::lender::Loan;
+use super::marked;
 use crate::{Part, Request, Routes, TableSpec};
 
 /// Whole rows of others, by table.
@@ -116,7 +116,7 @@ impl BorrowedTable {
         reader: &mut Reader<'_>,
         (asked, request): (&[u32], &Request),
     ) -> Result<u64, Malformed> {
-        let changes = changes::read(reader, asked.len())?;
+        let changes = marked::read(reader, asked.len())?;
         let mut begun = Vec::new();
         for (number, row) in asked.iter().enumerate() {
             let changes = changes.get(number).is_some_and(|changes| *changes);
@@ -232,7 +232,7 @@ mod tests {
     /// What owners say of a mini-batch: the numbers of the rows that change hands, and lanes.
     fn answer(count: usize, changed: &[u32], rows: &[f32], weights: &[f32]) -> Message {
         let mut message = Message::new();
-        changes::put(&mut message, count, changed);
+        marked::put(&mut message, count, changed);
         message.put(rows);
         message.put(weights);
         message
@@ -266,7 +266,7 @@ mod tests {
         fn take(&mut self, message: Message) -> Result<Vec<f32>, Error> {
             let messages = [answer(0, &[], &[], &[]), message];
             let lent = Some((&mut self.borrowed, std::slice::from_ref(&self.table)));
-            self.guests.take(&messages, &mut self.parts, &self.routes, lent)?;
+            self.guests.take((&messages, &[]), &mut self.parts, &self.routes, lent)?;
             let held = self.guests.slab(0).hold(&self.parts[0].rows.slots);
             Ok((0..held.len()).map(|row| held.row(row)[0]).collect())
         }
@@ -291,6 +291,19 @@ mod tests {
         // Its place is another's.
         let read = asks.take(answer(3, &[2], &[6.0, 0.5], &[1.0, 2.0])).unwrap();
         assert_eq!((read, asks.borrowed.count()), (vec![1.0, 2.0, 6.0], 2));
+    }
+
+    #[test]
+    fn a_row_that_is_lent_never_comes_early() {
+        let mut asks = Asks::new(3, 1);
+        let mut early = Message::new();
+        marked::put(&mut early, 3, &[1]);
+        early.put(&[1.5f32]);
+        let messages = [answer(0, &[], &[], &[]), answer(3, &[1], &[5.0, 0.5], &[1.0, 9.0])];
+        let lent = Some((&mut asks.borrowed, std::slice::from_ref(&asks.table)));
+        let came = (&messages[..], &[None, Some(early)][..]);
+        let error = asks.guests.take(came, &mut asks.parts, &asks.routes, lent).unwrap_err();
+        assert!(matches!(error, Error::Malformed { rank: 1, .. }), "{error}");
     }
 
     #[test]

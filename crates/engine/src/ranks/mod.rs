@@ -21,9 +21,10 @@
 
 mod asked;
 mod borrowed;
-pub(crate) mod changes;
+
 mod guests;
 mod lender;
+pub(crate) mod marked;
 mod routes;
 
 pub use self::asked::{Askers, put_ask, unite};

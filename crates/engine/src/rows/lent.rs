@@ -15,7 +15,7 @@ use super::update::{Workspace, step_row};
 use super::working::TableRows;
 use super::workspaces::refill;
 use super::{EmbeddingBags, Gradients, Laps, Moment, WorkingRows};
-use crate::ranks::{BorrowedTable, Loan, changes};
+use crate::ranks::{BorrowedTable, Loan, marked};
 use crate::{Borrowed, TableSpec};
 
 /// Rows that one thread updates at a time.
@@ -43,7 +43,7 @@ pub(super) fn answer<'a>(
         true => Vec::new(),
         false => (0..).zip(asked).filter(changes).map(|(number, _)| number).collect(),
     };
-    changes::put(message, asked.len(), &changed);
+    marked::put(message, asked.len(), &changed);
     let begun: Vec<u32> = asked.iter().copied().filter(|row| loans(row) == Loan::Begins).collect();
     let lanes = rows.row_lanes();
     let places: &mut [f32] = message.room(begun.len() * lanes);
@@ -223,7 +223,7 @@ mod tests {
         let asked = &rows.request.occurrence_rows[rows.askers.range(1)];
         assert_eq!(answer(&rows, asked, &mut message)[..], [3], "weights of one follow");
         let mut reader = message.reader();
-        let changed = changes::read(&mut reader, 4).unwrap();
+        let changed = marked::read(&mut reader, 4).unwrap();
         assert_eq!(changed, [true, false, false, true]);
         assert_eq!(reader.take::<f32>().unwrap(), [3.0, 4.0, 5.0]);
         assert_eq!(reader.end(), Ok(()));

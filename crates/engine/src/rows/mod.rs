@@ -13,6 +13,7 @@
 mod admission;
 mod blocks;
 mod combine;
+mod early;
 mod gather;
 mod lent;
 mod shared;
@@ -31,6 +32,7 @@ use stepwell_base::owner::{owner, shards_of};
 
 use self::admission::Admissions;
 pub use self::blocks::Blocks;
+pub use self::early::EarlyRows;
 pub use self::gather::Pooled;
 use self::sketch::Sketch;
 use self::stale::StaleRows;

@@ -12,12 +12,24 @@ use super::combine::{self, Partials, RankSums, RowsSummed};
 use super::sums::{Sums, TableBags};
 use super::update::{RowsOf, Update, Workspace};
 use super::working::TableRows;
-use super::{EmbeddingBags, Gradients, Laps, WorkingRows, lent};
+use super::{EmbeddingBags, Gradients, Laps, WorkingRows, early, lent};
 use crate::ranks::Loan;
 use crate::{Borrowed, Group, Guests, Part, Routes, TableSpec};
 
 /// Rows that one thread copies at a time.
 const ANSWERED: usize = 512;
+
+/// Adds the weights of the rows that are `asked` for to `message`.
+pub(super) fn put_weights(rows: &TableRows<'_>, asked: &[u32], message: &mut Message) {
+    let width = rows.width();
+    let weights: &mut [f32] = message.room(asked.len() * width);
+    let pieces = weights.par_chunks_mut(ANSWERED * width).zip(asked.par_chunks(ANSWERED));
+    pieces.for_each(|(weights, asked)| {
+        for (place, row) in weights.chunks_exact_mut(width).zip(asked) {
+            rows.weights(*row as usize).copy_to(place);
+        }
+    });
+}
 
 impl EmbeddingBags {
     /// Adds to each rank's message the weights of the rows that it asked for, as this step reads
@@ -31,15 +43,7 @@ impl EmbeddingBags {
                     true => lent::answer(rows, asked, message),
                     false => asked.into(),
                 };
-                let width = rows.width();
-                let weights: &mut [f32] = message.room(asked.len() * width);
-                let pieces =
-                    weights.par_chunks_mut(ANSWERED * width).zip(asked.par_chunks(ANSWERED));
-                pieces.for_each(|(weights, asked)| {
-                    for (place, row) in weights.chunks_exact_mut(width).zip(asked) {
-                        rows.weights(*row as usize).copy_to(place);
-                    }
-                });
+                put_weights(rows, &early::late(rows, asked), message);
             }
         });
     }

@@ -60,6 +60,11 @@ impl StaleRows {
         Self { steps: VecDeque::new(), found: None, staleness, widths }
     }
 
+    /// Steps that a read does not see.
+    pub(super) fn staleness(&self) -> usize {
+        self.staleness
+    }
+
     /// The most bytes for mini-batches of `rows` rows of `width` weights.
     pub(super) fn bytes_max(staleness: u64, rows: u64, width: u64) -> u64 {
         let entry = (size_of::<(Key, u32)>() as u64 + 1) * 16 / 7;

@@ -77,6 +77,8 @@ pub(super) struct TrainStage {
     best: Meter,
     /// The unit at hand and how many of its mini-batches are done.
     unit: Option<(Unit<Examples>, usize)>,
+    /// What follows it, where that was looked at.
+    next: Option<Ready<Examples, Mark>>,
     /// A pause that waits for rows on their way down.
     pause: Option<Pause>,
     input: Receiver<Ready<Examples, Mark>>,
@@ -156,6 +158,7 @@ impl TrainStage {
             eval: Meter::new(exact_scores),
             best: Meter::new(exact_scores),
             unit: None,
+            next: None,
             pause: None,
             input: ends.input,
             retired: ends.retired,
@@ -163,9 +166,12 @@ impl TrainStage {
         }
     }
 
-    /// Trains on `mini` as far as it goes without waiting for other ranks.
-    fn run_mini(&mut self, mini: &mut MiniBatch) -> Result<Moved> {
-        let Some(trainer) = &mut self.trainer else { return Ok(Moved::ToTheEnd) };
+    /// Trains on the first of `minis` as far as it goes without waiting for other ranks.
+    fn run_mini(&mut self, minis: &mut [MiniBatch]) -> Result<Moved> {
+        let (Some(trainer), Some((mini, others))) = (&mut self.trainer, minis.split_first_mut())
+        else {
+            return Ok(Moved::ToTheEnd);
+        };
         if !trainer.is_shared() {
             let sums = trainer.run(mini, &self.groups);
             let Examples { labels, truth, .. } = &mini.cargo;
@@ -177,10 +183,15 @@ impl TrainStage {
             }
             return outcome.map(|()| Moved::ToTheEnd);
         }
-        let moved = trainer.poll_shared(mini, &self.groups)?;
+        let looks_ahead = !self.in_step && trainer.sends_early();
+        let next = match others.first_mut().filter(|_| looks_ahead) {
+            None if looks_ahead => look_ahead(&mut self.next, &self.input),
+            next => next,
+        };
+        let moved = trainer.poll_shared((mini, next), &self.groups)?;
         if moved == Moved::ToTheEnd {
             let scored = trainer.take_scored();
-            let Scored { sums, logits, labels, truth, ends } = &scored;
+            let Scored { sums, logits, labels, truth, ends, .. } = &scored;
             let done = Done::of(mini, *sums);
             self.measure(&done, (logits, labels, truth))?;
             if *ends {
@@ -324,6 +335,22 @@ impl TrainStage {
     }
 }
 
+/// The mini-batch that is `next`, or comes next of `input`, where it is ready.
+fn look_ahead<'a>(
+    next: &'a mut Option<Ready<Examples, Mark>>,
+    input: &Receiver<Ready<Examples, Mark>>,
+) -> Option<&'a mut MiniBatch> {
+    if next.is_none()
+        && let Received::Item(ready) = input.try_recv()
+    {
+        *next = Some(ready);
+    }
+    match next {
+        Some(Ready::Unit(unit)) => unit.minis.first_mut(),
+        _ => None,
+    }
+}
+
 fn progress(moved: bool) -> Progress {
     if moved { Progress::Progressed } else { Progress::Blocked }
 }
@@ -342,7 +369,7 @@ impl Stage for TrainStage {
         }
         let (mut unit, done) = match self.unit.take() {
             Some(at_hand) => at_hand,
-            None => match self.input.try_recv() {
+            None => match self.next.take().map_or_else(|| self.input.try_recv(), Received::Item) {
                 Received::Item(Ready::Unit(unit)) => (unit, 0),
                 Received::Item(Ready::Checkpoint(pause)) => {
                     return Ok(progress(self.pass_pause(pause)?));
@@ -359,7 +386,7 @@ impl Stage for TrainStage {
             self.give_back(Retired::Unit(unit));
             return Ok(Progress::Progressed);
         }
-        let moved = self.run_mini(&mut unit.minis[done])?;
+        let moved = self.run_mini(&mut unit.minis[done..])?;
         self.in_step = moved != Moved::ToTheEnd;
         if self.in_step {
             self.unit = Some((unit, done));

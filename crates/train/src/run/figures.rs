@@ -66,6 +66,7 @@ fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> O
         keys_asked,
         weights_asked,
         rows_borrowed: outcome.trainer.rows_borrowed(),
+        rows_early: outcome.trainer.rows_early(),
         dense_parameters: outcome.trainer.model().graph().parameter_count() as u64,
     })
 }

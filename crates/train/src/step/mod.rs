@@ -11,6 +11,7 @@
 //! engine's ([`EmbeddingBags`]).
 
 mod dense;
+mod early;
 mod parameters;
 mod pass;
 mod pool;

@@ -41,32 +41,40 @@ pub(super) fn row_sums(
     Ok(reader)
 }
 
-/// What a rank says of the end of the run.
+/// What a rank says of what follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EndWord {
+pub(super) struct NextWord {
     /// Somebody asked it to stop.
     pub(super) asks: bool,
     /// Rows may be lent beyond this step: it cannot be the last.
     pub(super) lends_on: bool,
+    /// It has sent rows for the next step.
+    pub(super) is_ahead: bool,
 }
 
-impl EndWord {
+impl NextWord {
     fn word(self) -> u64 {
-        u64::from(self.asks) | u64::from(self.lends_on) << 1
+        u64::from(self.asks) | u64::from(self.lends_on) << 1 | u64::from(self.is_ahead) << 2
     }
 
     fn read(reader: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
         let word = reader.take_exactly::<u64>(1)?[0];
         match word {
-            0..4 => Ok(Self { asks: word & 1 > 0, lends_on: word & 2 > 0 }),
-            _ => Err(Malformed::Wrong("it does not say whether the run may end")),
+            0..8 => {
+                let [asks, lends_on, is_ahead] = [1, 2, 4].map(|bit| word & bit > 0);
+                Ok(Self { asks, lends_on, is_ahead })
+            }
+            _ => Err(Malformed::Wrong("it does not say what follows")),
         }
     }
 
     /// What two ranks say together.
     fn and(self, other: Self) -> Self {
-        let (asks, lends_on) = (self.asks | other.asks, self.lends_on | other.lends_on);
-        Self { asks, lends_on }
+        Self {
+            asks: self.asks | other.asks,
+            lends_on: self.lends_on | other.lends_on,
+            is_ahead: self.is_ahead | other.is_ahead,
+        }
     }
 }
 
@@ -90,7 +98,7 @@ impl Said<'_> {
     }
 
     /// Adds what rank `to` is told to `message`, with whether this may be the last step of all.
-    pub(super) fn put(&self, message: &mut Message, to: usize, end: EndWord) {
+    pub(super) fn put(&self, message: &mut Message, to: usize, end: NextWord) {
         message.put(&[end.word()]);
         let sums: &mut [f64] = message.room(2 * self.scores.len());
         for (sums, scores) in sums.chunks_exact_mut(2).zip(self.scores) {
@@ -120,6 +128,8 @@ pub(crate) struct Scored {
     pub(crate) labels: Vec<f32>,
     /// As [`Examples::truth`].
     pub(crate) truth: Vec<f32>,
+    /// Whether each rank has sent rows for the next step. // (ranks)
+    pub(super) ahead: Vec<bool>,
     /// Whether some rank asks that this be the last step, and all rows are with their owners.
     pub(crate) ends: bool,
 }
@@ -140,12 +150,15 @@ impl Scored {
         self.logits.clear();
         self.labels.clear();
         self.truth.clear();
-        let mut end = EndWord::default();
+        self.ahead.clear();
+        let mut end = NextWord::default();
         let (mut subtrees, mut losses, mut probabilities) = (Vec::new(), Vec::new(), Vec::new());
         for (rank, message) in messages.iter().enumerate() {
             let wrong = |why: Malformed| Error::malformed(rank, why);
             let (own, mut reader) = (blocks.of_rank(rank, messages.len()), message.reader());
-            end = end.and(EndWord::read(&mut reader).map_err(wrong)?);
+            let word = NextWord::read(&mut reader).map_err(wrong)?;
+            self.ahead.push(word.is_ahead);
+            end = end.and(word);
             let sums: &[f64] = reader.take_exactly(2 * own.count()).map_err(wrong)?;
             losses.extend(sums.iter().step_by(2));
             probabilities.extend(sums.iter().skip(1).step_by(2));

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  answer   rows that all ranks ask of this one, as they are now                         own rows
+//!  early    those of the next step that this one leaves alone                             own rows
 //!  compute  answers ─► visiting rows ─► x ─► loss ─► gradients ─► sums by subtree      own blocks
 //!  sum      dense gradients of all ranks, in the one tree                               own lanes
 //!  update   row gradients of all ranks, in the one tree ─► rows; dense parameters        own rows
@@ -23,7 +24,8 @@ use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
 
 use super::dense::{DenseUpdate, Summed};
-use super::said::{EndWord, Said, Scored, lanes_of, row_sums};
+use super::early::Early;
+use super::said::{NextWord, Said, Scored, lanes_of, row_sums};
 use super::{RowLaps, Trainer};
 use crate::batch::{MiniBatch, Shared};
 use crate::{Result, talk};
@@ -35,6 +37,7 @@ pub(super) struct Sharing {
     /// Rows that others lend, where they do, and whether they may go on to the next mini-batch.
     borrowed: Option<Borrowed>,
     lends_on: bool,
+    early: Early,
     /// Asks all ranks to end.
     pub(super) stop: StopRequest,
     phase: Phase,
@@ -92,8 +95,8 @@ impl Sharing {
         (guests, borrowed): (Guests, Option<Borrowed>),
         stop: StopRequest,
     ) -> Self {
-        let (phase, scored) = (Phase::Begin, Scored::default());
-        Self { fabric, guests, borrowed, lends_on: false, stop, phase, scored }
+        let (phase, early, scored) = (Phase::Begin, Early::default(), Scored::default());
+        Self { fabric, guests, borrowed, lends_on: false, early, stop, phase, scored }
     }
 
     /// Refuses an owner that did not ask for a row back by the end of a batch. A batch that ends
@@ -120,20 +123,20 @@ impl Sharing {
 
 impl Trainer {
     /// Does what can be done now for `mini`, until it is scored and, where that is its purpose,
-    /// trained.
+    /// trained. The `next` one is looked at where it begins, if it is at hand.
     ///
     /// # Errors
     /// When another rank is gone, or sends what makes no sense.
     pub(crate) fn poll_shared(
         &mut self,
-        mini: &mut MiniBatch,
+        (mini, next): (&mut MiniBatch, Option<&mut MiniBatch>),
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
         let Some(mut sharing) = self.sharing.take() else {
             unreachable!("a step is shared once there are ranks")
         };
         let phase = std::mem::replace(&mut sharing.phase, Phase::Begin);
-        let moved = self.poll_phase(&mut sharing, phase, mini, groups);
+        let moved = self.poll_phase(&mut sharing, phase, (mini, next), groups);
         self.sharing = Some(sharing);
         moved
     }
@@ -142,13 +145,16 @@ impl Trainer {
         &mut self,
         sharing: &mut Sharing,
         phase: Phase,
-        mini: &mut MiniBatch,
+        (mini, next): (&mut MiniBatch, Option<&mut MiniBatch>),
         groups: &[Arc<Group>],
     ) -> Result<Moved> {
         // All work is done where the threads that compute are: one would be idle beside this one.
         let pool = Arc::clone(&self.pool);
         sharing.phase = match phase {
-            Phase::Begin => Phase::Answers(pool.install(|| self.answer(sharing, mini, groups))?),
+            Phase::Begin => {
+                let answers = pool.install(|| self.answer(sharing, (mini, next), groups))?;
+                Phase::Answers(answers)
+            }
             Phase::Answers(mut answers) => {
                 if !answers.poll(&sharing.fabric)? {
                     sharing.phase = Phase::Answers(answers);
@@ -185,18 +191,21 @@ impl Trainer {
         Ok(Moved::On)
     }
 
-    /// Sends the rows that others ask for as they are now.
+    /// Sends the rows that others ask for as they are now, and those for the `next` mini-batch that
+    /// this one leaves alone.
     fn answer(
         &mut self,
-        sharing: &Sharing,
-        mini: &mut MiniBatch,
+        sharing: &mut Sharing,
+        (mini, next): (&mut MiniBatch, Option<&mut MiniBatch>),
         groups: &[Arc<Group>],
     ) -> Result<Awaited> {
         let trains = mini.purpose == Purpose::Train;
         let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains);
         let mut messages = sharing.messages(|rank| self.embeddings.answer_bytes(&rows, rank));
         self.embeddings.answer(&rows, &mut messages);
-        Ok(Awaited::new(AllToAll::start(&sharing.fabric, talk::ANSWER, messages)?))
+        let answers = AllToAll::start(&sharing.fabric, talk::ANSWER, messages)?;
+        sharing.early.send(&sharing.fabric, &self.embeddings, (rows, next), groups)?;
+        Ok(Awaited::new(answers))
     }
 
     /// Computes this rank's blocks, and sends what others need of them.
@@ -209,11 +218,12 @@ impl Trainer {
         let trains = mini.purpose == Purpose::Train;
         let blocks = mini.cargo.shared.own_blocks();
         sharing.all_are_back()?;
-        let Sharing { guests, borrowed, .. } = sharing;
+        let Sharing { fabric, guests, borrowed, early, .. } = sharing;
         let borrowed = borrowed.as_mut().filter(|_| trains);
         let Shared { parts, routes, .. } = &mut mini.cargo.shared;
         let lent = borrowed.map(|borrowed| (borrowed, self.embeddings.tables()));
-        guests.take(answers, parts, routes, lent)?;
+        guests.take((answers, early.came()), parts, routes, lent)?;
+        early.taken(fabric);
         let mut parts = std::mem::take(parts);
         if trains {
             parts.iter_mut().for_each(Part::sort_bags);
@@ -229,9 +239,10 @@ impl Trainer {
         });
         let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo, trains };
         // Looked at once: all ranks hear the same, and end after the same step.
-        let end = EndWord { asks: sharing.stop.is_made(), lends_on: mini.cargo.shared.lends_on };
+        let (asks, lends_on) = (sharing.stop.is_made(), mini.cargo.shared.lends_on);
+        let follows = NextWord { asks, lends_on, is_ahead: sharing.early.is_ahead() };
         for (to, message) in messages.iter_mut().enumerate() {
-            said.put(message, to, end);
+            said.put(message, to, follows);
         }
         if trains {
             self.put_dense(&mut messages, blocks);
@@ -253,7 +264,7 @@ impl Trainer {
         if let Some(borrowed) = sharing.borrowed.as_mut().filter(|_| trains) {
             borrowed.given_back(&parts);
         }
-        sharing.lends_on = end.lends_on;
+        sharing.lends_on = lends_on;
         mini.cargo.shared.parts = parts;
         let said = AllToAll::start(&sharing.fabric, talk::SAID, messages)?;
         Ok(Phase::Said(Awaited::new(said)))
@@ -272,6 +283,7 @@ impl Trainer {
         let own = lanes_of(self.parameters.values().len(), (fabric.rank(), fabric.size()));
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
         let subtrees = sharing.scored.hear((said, fabric.rank()), blocks, lanes)?;
+        sharing.early.receive(fabric, &sharing.scored.ahead)?;
         if lanes.is_none() {
             return Ok(None);
         }
@@ -306,6 +318,17 @@ impl Trainer {
         let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
         let dense = || dense.run(parameters.values_mut(), state);
         Ok(pool.install(|| rayon::join(rows, dense)).0?)
+    }
+
+    /// Whether rows travel for a step before it begins.
+    pub(crate) fn sends_early(&self) -> bool {
+        let takes_time = |sharing: &Sharing| sharing.fabric.takes_time();
+        self.sharing.as_ref().is_some_and(takes_time) && self.embeddings.sends_early()
+    }
+
+    /// Rows that it sent to other ranks before their step so far.
+    pub(crate) fn rows_early(&self) -> u64 {
+        self.sharing.as_ref().map_or(0, |sharing| sharing.early.sent())
     }
 
     /// Rows that other ranks lent to this one so far.

@@ -1,21 +1,21 @@
-//! Which of the rows that a rank asked for change hands: a bit each, or their numbers where that is
-//! shorter.
+//! Which of the rows that a rank asked for something is said of: a bit each, or their numbers where
+//! that is shorter.
 
 use stepwell_fabric::{Malformed, Message, Reader};
 
-const WRONG: Malformed = Malformed::Wrong("it does not say of each row whether it is lent");
+const WRONG: Malformed = Malformed::Wrong("it does not say which of the rows it means");
 
-/// Adds to `message` which of `count` rows change hands: those with the numbers `changed`, which
+/// Adds to `message` which of `count` rows are meant: those with the numbers `marked`, which
 /// ascend.
-pub(crate) fn put(message: &mut Message, count: usize, changed: &[u32]) {
-    if size_of_val(changed) < count.div_ceil(8) {
-        return message.put(changed);
+pub(crate) fn put(message: &mut Message, count: usize, marked: &[u32]) {
+    if size_of_val(marked) < count.div_ceil(8) {
+        return message.put(marked);
     }
     let bits: &mut [u8] = message.room(count.div_ceil(8));
-    changed.iter().for_each(|row| bits[*row as usize / 8] |= 1 << (row % 8));
+    marked.iter().for_each(|row| bits[*row as usize / 8] |= 1 << (row % 8));
 }
 
-/// Reads what [`put`] added: whether each of `count` rows changes hands; nothing where none does.
+/// Reads what [`put`] added: whether each of `count` rows is meant; nothing where none is.
 pub(crate) fn read(reader: &mut Reader<'_>, count: usize) -> Result<Vec<bool>, Malformed> {
     let bytes: &[u8] = reader.take()?;
     if bytes.len() == count.div_ceil(8) {
@@ -26,11 +26,11 @@ pub(crate) fn read(reader: &mut Reader<'_>, count: usize) -> Result<Vec<bool>, M
     if numbers.is_empty() {
         return Ok(Vec::new());
     }
-    let mut changes = vec![false; count];
+    let mut marked = vec![false; count];
     for number in numbers {
-        *changes.get_mut(*number as usize).ok_or(WRONG)? = true;
+        *marked.get_mut(*number as usize).ok_or(WRONG)? = true;
     }
-    Ok(changes)
+    Ok(marked)
 }
 
 #[cfg(test)]
