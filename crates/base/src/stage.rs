@@ -53,6 +53,12 @@ pub trait Stage: Send {
     fn wait(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
+
+    /// Whether its thread lets others go first where there are fewer processors than threads: right
+    /// for what works ahead, so that computing is not held up by what it does not wait for.
+    fn gives_way(&self) -> bool {
+        true
+    }
 }
 
 /// A stage among others.
@@ -71,6 +77,10 @@ impl<S: Stage + ?Sized> Stage for Box<S> {
 
     fn wait(&mut self) -> Result<(), S::Error> {
         (**self).wait()
+    }
+
+    fn gives_way(&self) -> bool {
+        (**self).gives_way()
     }
 }
 
@@ -101,6 +111,10 @@ impl<S: Stage, E: From<S::Error>> Stage for Among<S, E> {
 
     fn wait(&mut self) -> Result<(), E> {
         Ok(self.stage.wait()?)
+    }
+
+    fn gives_way(&self) -> bool {
+        self.stage.gives_way()
     }
 }
 
@@ -145,7 +159,7 @@ impl<E: Send> Driver<E> for Threads {
                 let thread = std::thread::Builder::new().name(name.to_owned());
                 // Without a thread the stage is dropped, its queues close, and the others end.
                 let handle = thread
-                    .spawn_scoped(scope, move || drive(stage, rhythm))
+                    .spawn_scoped(scope, move || drive_here(stage, rhythm))
                     .inspect_err(|_| rhythm.events.stop());
                 (name, handle)
             };
@@ -228,6 +242,24 @@ impl Drop for StopUnlessDone<'_> {
     }
 }
 
+/// How much less a thread counts that gives way, in the system's levels: with 10 it has a tenth of a
+/// processor that another thread could use, and all of one that is idle.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// [`drive`]s `stage` on a thread of its own, the calling one.
+///
+/// # Errors
+/// The stage's own error; the pipeline is stopped then.
+pub fn drive_here<E>(stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes, E> {
+    // It concerns the calling thread alone there. Where it is refused, all are equal.
+    #[cfg(target_os = "linux")]
+    if stage.gives_way() {
+        let _refused = rustix::process::nice(NICE);
+    }
+    drive(stage, rhythm)
+}
+
 /// Polls `stage` until it is done, fails, or the pipeline stops; the stage is dropped before this
 /// returns, so that its queues close.
 ///
@@ -271,109 +303,4 @@ fn lap(rhythm: &Rhythm, mark: &mut f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::SystemClock;
-    use crate::queue::{Received, Receiver, Refused, Sender, bounded};
-
-    struct Count(u32, Sender<u32>);
-    struct Sum(u32, Receiver<u32>, Sender<u32>);
-
-    impl Stage for Count {
-        type Error = String;
-        fn name(&self) -> &'static str {
-            "count"
-        }
-        fn poll(&mut self) -> Result<Progress, String> {
-            if self.0 == 0 {
-                return Ok(Progress::Done);
-            }
-            match self.1.try_send(self.0) {
-                Ok(()) => self.0 -= 1,
-                Err(Refused::Full(_)) => return Ok(Progress::Blocked),
-                Err(Refused::Closed(_)) => return Ok(Progress::Done),
-            }
-            Ok(Progress::Progressed)
-        }
-    }
-
-    impl Stage for Sum {
-        type Error = String;
-        fn name(&self) -> &'static str {
-            "sum"
-        }
-        fn poll(&mut self) -> Result<Progress, String> {
-            match self.1.try_recv() {
-                Received::Item(7) => Err("seven".to_owned()),
-                Received::Item(n) => {
-                    self.0 += n;
-                    Ok(Progress::Progressed)
-                }
-                Received::Empty => Ok(Progress::Blocked),
-                Received::Closed => {
-                    self.2.try_send(self.0).map_err(|_| "closed".to_owned())?;
-                    Ok(Progress::Done)
-                }
-            }
-        }
-    }
-
-    fn run(from: u32) -> (Vec<Ended<String>>, Received<u32>) {
-        let events = Events::new();
-        let clock = Arc::new(SystemClock::new());
-        let rhythm = Rhythm { events: Arc::clone(&events), clock, pace: Arc::new(FullSpeed) };
-        let (numbers, source) = bounded(&events, 2);
-        let (total, result) = bounded(&events, 1);
-        let stages: Vec<BoxedStage<String>> =
-            vec![Box::new(Count(from, numbers)), Box::new(Sum(0, source, total))];
-        (Threads.drive(stages, &rhythm), result.try_recv())
-    }
-
-    #[test]
-    fn stages_run_to_their_end() {
-        let (ended, total) = run(6);
-        assert_eq!(ended.iter().map(|stage| stage.name).collect::<Vec<_>>(), ["count", "sum"]);
-        assert!(ended.iter().all(|stage| stage.outcome.is_ok()));
-        assert_eq!(total, Received::Item(21));
-    }
-
-    #[test]
-    fn one_failure_ends_the_pipeline() {
-        let (ended, total) = run(1000);
-        assert!(ended[0].outcome.is_ok());
-        // 1000 counts down to 7 only after 993 items; the failing stage takes the other with it.
-        assert!(matches!(&ended[1].outcome, Err(Stop::Failed(why)) if why == "seven"));
-        assert_eq!(total, Received::Closed);
-    }
-
-    /// Blocked at first, then takes a second of a clock that it moves by itself.
-    struct Slow(Arc<crate::clock::ManualClock>, Arc<Events>, u32);
-
-    impl Stage for Slow {
-        type Error = String;
-        fn name(&self) -> &'static str {
-            "slow"
-        }
-        fn poll(&mut self) -> Result<Progress, String> {
-            self.2 += 1;
-            self.0.advance(f64::from(self.2));
-            self.1.notify();
-            Ok([Progress::Blocked, Progress::Progressed, Progress::Done][self.2 as usize - 1])
-        }
-    }
-
-    #[test]
-    fn time_is_told_apart_into_work_and_waiting() {
-        let (events, clock) = (Events::new(), Arc::new(crate::clock::ManualClock::default()));
-        clock.advance(100.0);
-        let of_rhythm: Arc<dyn Clock> = Arc::<crate::clock::ManualClock>::clone(&clock);
-        let pace = Arc::new(FullSpeed);
-        let rhythm = Rhythm { events: Arc::clone(&events), clock: of_rhythm, pace };
-        let times = drive(Box::new(Slow(clock, Arc::clone(&events), 0)), &rhythm).unwrap();
-        let expected =
-            StageTimes { wait_seconds: 1.0, busy_seconds: 2.0, ..StageTimes::new("slow") };
-        assert_eq!(times, expected);
-        // Three events of its own, and one as it ended, for whoever waits for its queues to close.
-        assert_eq!((events.count(), events.is_stopped()), (4, false));
-    }
-}
+mod tests;

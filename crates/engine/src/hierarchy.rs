@@ -296,7 +296,7 @@ fn start(
     let spawn = |stage: BoxedStage<Error>| {
         let (name, rhythm) = (stage.name(), rhythm.clone());
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let started = thread.spawn(move || stage::drive(stage, &rhythm));
+        let started = thread.spawn(move || stage::drive_here(stage, &rhythm));
         // Without a thread the stage is dropped, its queues close, and the others end.
         started.map_err(|source| {
             events.stop();

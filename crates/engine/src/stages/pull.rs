@@ -153,6 +153,11 @@ impl<C: Cargo, M: Send> Stage for PullStage<C, M> {
         "pull"
     }
 
+    /// A read that is asked for late is late.
+    fn gives_way(&self) -> bool {
+        false
+    }
+
     fn poll(&mut self) -> Result<Progress> {
         let mut any = false;
         if let Some(next) = self.ready.take() {

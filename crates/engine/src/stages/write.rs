@@ -37,6 +37,11 @@ impl Stage for WriteStage {
         "write"
     }
 
+    /// A read that is asked for late is late.
+    fn gives_way(&self) -> bool {
+        false
+    }
+
     fn poll(&mut self) -> Result<Progress> {
         match self.input.try_recv() {
             Received::Item(down) => self.write(down).map(|()| Progress::Progressed),

@@ -20,6 +20,7 @@ mod ask;
 mod batch;
 mod fill;
 mod lend;
+mod measured;
 mod save;
 mod shared_pass;
 mod train;
@@ -50,8 +51,8 @@ use crate::step::Trainer;
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
 
+pub use self::measured::Measured;
 pub(crate) use self::save::Saver;
-pub use self::train::Measured;
 
 /// One reading of a part of the data, to train on or to evaluate.
 pub(crate) type Pass = stepwell_data::Pass<Purpose>;

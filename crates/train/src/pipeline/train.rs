@@ -10,38 +10,16 @@ use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Received, Receiver, Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_base::stop::StopRequest;
-use stepwell_engine::{Cargo as _, Group, Pause, Purpose, Ready, Retired, Unit};
+use stepwell_engine::{Group, Pause, Purpose, Ready, Retired, Unit};
 use stepwell_fabric::Fabric;
 
+use super::measured::{Done, Measured};
 use super::save::{Saver, Written};
 use super::{Counters, Handoff, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
-use crate::metrics::{Meter, Metrics};
-use crate::step::{Moved, Scored, Scores, Trainer};
+use crate::metrics::Meter;
+use crate::step::{Moved, Scored, Trainer};
 use crate::{Error, Result};
-
-/// What was measured.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
-    /// Examples trained on by this process.
-    pub examples: u64,
-    /// Steps of the model, those before a resume included.
-    pub steps: u64,
-    /// Each epoch's training examples, scored before they were trained on.
-    pub progressive: Vec<Metrics>,
-    /// Each epoch's evaluation.
-    pub eval: Vec<Metrics>,
-    /// What the true probabilities reach on the last evaluation, where they are known.
-    pub best: Option<Metrics>,
-    /// Step of the last checkpoint written.
-    pub saved: Option<u64>,
-    /// The clock's time when the last step was over.
-    pub trained_at: f64,
-    /// The last step that histories of rows can name, where the run came there.
-    pub last_step: Option<u64>,
-    /// Whether the stages before had no more, and nobody had asked to stop.
-    pub through: bool,
-}
 
 /// What the stage leaves behind.
 pub(super) struct Trained {
@@ -84,32 +62,6 @@ pub(super) struct TrainStage {
     input: Receiver<Ready<Examples, Mark>>,
     retired: Sender<Retired<Examples>>,
     finished: Handoff<Trained>,
-}
-
-/// A mini-batch that is over.
-struct Done {
-    purpose: Purpose,
-    /// Where the data goes on.
-    after: RunPosition,
-    examples: usize,
-    sums: Scores,
-}
-
-impl Done {
-    fn of(mini: &MiniBatch, sums: Scores) -> Self {
-        let examples = mini.cargo.examples();
-        Self { purpose: mini.purpose, after: mini.cargo.after, examples, sums }
-    }
-
-    /// Adds it to `meter`; another rank may be the one that has the scores of its examples.
-    fn add_to(&self, meter: &mut Meter, scores: &[f32], labels: &[f32]) {
-        let Scores { loss, probability } = self.sums;
-        if labels.len() == self.examples {
-            meter.add(scores, labels, loss, probability);
-        } else {
-            meter.add_sums(self.examples as u64, loss, probability);
-        }
-    }
 }
 
 /// Who is told, and how time and scores are kept.
@@ -360,6 +312,10 @@ impl Stage for TrainStage {
 
     fn name(&self) -> &'static str {
         "train"
+    }
+
+    fn gives_way(&self) -> bool {
+        false
     }
 
     fn poll(&mut self) -> Result<Progress> {
