@@ -140,8 +140,7 @@ fn threads_that_give_way_count_less_and_others_as_before() {
         let stage = Nice { gives_way, level: Arc::clone(&level) };
         let ended = Threads.drive(vec![Box::new(stage) as BoxedStage<()>], &rhythm());
         assert!(ended[0].outcome.is_ok());
-        let level = *level.lock().unwrap();
-        level
+        Arc::into_inner(level).unwrap().into_inner().unwrap()
     };
     assert_eq!(level(false), own);
     assert_eq!(level(true), (own + NICE).min(19));
