@@ -242,8 +242,8 @@ impl Drop for StopUnlessDone<'_> {
     }
 }
 
-/// How much less a thread counts that gives way, in the system's levels: with 10 it has a tenth of a
-/// processor that another thread could use, and all of one that is idle.
+/// How much less a thread counts that gives way, in the system's levels: with 10 it has a tenth of
+/// a processor that another thread could use, and all of one that is idle.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 

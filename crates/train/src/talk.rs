@@ -3,7 +3,7 @@
 //! ```text
 //!            requester                          owner
 //!   ask      keys of a mini-batch, ahead ─────► plans the union
-//!   early    keeps them ◄────────────────────── weights for the next step that this one leaves alone
+//!   early    keeps them ◄────────────────────── weights for the next step, if this leaves them
 //!   answer   pools, forward, backward ◄──────── the others, once the step before is over
 //!   said     scores, gradients by subtree ────► combines those of its rows, of its lanes
 //!   summed   dense gradients of its lanes: every rank to every rank

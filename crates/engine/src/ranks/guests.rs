@@ -39,8 +39,8 @@ impl Guests {
         &self.slabs[table]
     }
 
-    /// Takes what the owners answered, one message of each, for what `parts` ask for; what some sent
-    /// before; and what they lend, where rows of `tables` may be borrowed.
+    /// Takes what the owners answered, one message of each, for what `parts` ask for; what some
+    /// sent before; and what they lend, where rows of `tables` may be borrowed.
     ///
     /// # Errors
     /// Names the rank whose message makes no sense.

@@ -33,8 +33,8 @@ pub(super) fn late<'a>(rows: &TableRows<'_>, asked: Cow<'a, [u32]>) -> Cow<'a, [
     asked.iter().copied().filter(|row| !rows.askers.is_early(*row as usize)).collect()
 }
 
-/// Finds which rows of `part` may go early: those of `slab` that nobody holds, but for what is lent.
-/// Gives how many.
+/// Finds which rows of `part` may go early: those of `slab` that nobody holds, but for what is
+/// lent. Gives how many.
 fn find(part: &mut Part, slab: &Slab) -> usize {
     let askers = &mut part.askers;
     slab.which_are_free(&part.rows.slots, &mut askers.early);
