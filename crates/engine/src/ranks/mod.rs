@@ -21,7 +21,6 @@
 
 mod asked;
 mod borrowed;
-
 mod guests;
 mod lender;
 pub(crate) mod marked;
