@@ -30,6 +30,8 @@ pub(crate) enum Job {
     Train(TrainArgs),
     /// Score data with the model of a checkpoint
     Eval(EvalArgs),
+    /// Write the probability that a checkpoint's model gives to each example
+    Predict(PredictArgs),
     /// Show what a checkpoint holds
     Inspect(InspectArgs),
     /// Write the built-in click stream to a file
@@ -214,18 +216,15 @@ pub(crate) enum Resume {
     Auto,
 }
 
-/// `stepwell eval`.
+/// A model and what it scores.
 #[derive(Debug, Args)]
-pub(crate) struct EvalArgs {
+pub(crate) struct ScoreArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
-    /// Data to score: a file or glob (default: the evaluation part of the training data)
+    /// Data to score: a file or glob, such as the model was trained on
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Vec<String>,
-    /// Write every figure to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
     /// Any setting by its key
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -235,6 +234,31 @@ pub(crate) struct EvalArgs {
     /// Settings of the machine, given by their key as a flag.
     #[arg(skip)]
     pub(crate) by_key: Vec<(String, String)>,
+}
+
+/// `stepwell eval`.
+#[derive(Debug, Args)]
+#[command(after_help = "Without --data it scores the evaluation part of the training data.")]
+pub(crate) struct EvalArgs {
+    #[command(flatten)]
+    pub(crate) score: ScoreArgs,
+    /// Write every figure to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Compute the model's digest, too, which reads every row
+    #[arg(long)]
+    pub(crate) digest: bool,
+}
+
+/// `stepwell predict`.
+#[derive(Debug, Args)]
+#[command(mut_arg("data", |data| data.required(true)))]
+pub(crate) struct PredictArgs {
+    #[command(flatten)]
+    pub(crate) score: ScoreArgs,
+    /// File of scores, in CSV; - for standard output
+    #[arg(long, default_value = "-", value_name = "FILE.csv")]
+    pub(crate) out: PathBuf,
 }
 
 /// `stepwell inspect`.
@@ -312,7 +336,8 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     let command = Cli::command()
         .mut_subcommand("train", |command| with_flags(command, &of_parts, |_| true))
         .mut_subcommand("plan", |command| with_flags(command, &of_parts, |_| true))
-        .mut_subcommand("eval", |command| with_flags(command, &of_parts, of_machine));
+        .mut_subcommand("eval", |command| with_flags(command, &of_parts, of_machine))
+        .mut_subcommand("predict", |command| with_flags(command, &of_parts, of_machine));
     let parsed = command.try_get_matches().and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         Ok((matches, cli))
@@ -336,7 +361,12 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
         (Job::Plan(args), Some(matches)) => {
             args.settings.by_key = by_key(matches, &of_parts, |_| true);
         }
-        (Job::Eval(args), Some(matches)) => args.by_key = by_key(matches, &of_parts, of_machine),
+        (
+            Job::Eval(EvalArgs { score, .. }) | Job::Predict(PredictArgs { score, .. }),
+            Some(matches),
+        ) => {
+            score.by_key = by_key(matches, &of_parts, of_machine);
+        }
         _ => {}
     }
     Ok(cli)

@@ -13,8 +13,10 @@ mod inspect;
 mod launched;
 mod outputs;
 mod plan;
+mod predict;
 mod progress;
 mod say;
+mod score;
 mod signals;
 mod store;
 mod synth;
@@ -43,6 +45,7 @@ fn run(job: Job) -> Result<(), Failure> {
     match job {
         Job::Train(args) => train::run(&args),
         Job::Eval(args) => eval::run(&args),
+        Job::Predict(args) => predict::run(&args),
         Job::Inspect(args) => inspect::run(&args),
         Job::Synth(args) => synth::run(&args),
         Job::Convert(args) => convert::run(&args),

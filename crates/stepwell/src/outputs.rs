@@ -143,7 +143,7 @@ impl Output {
     }
 
     /// Gives the file its name.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         let Some((unfinished, target)) = &self.moves else { return Ok(()) };
         fs::rename(unfinished, target)?;
         self.moves = None;

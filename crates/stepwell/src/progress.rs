@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use stepwell_base::counted;
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
 use stepwell_train::{Metrics, Observer, Snapshot};
@@ -18,13 +19,33 @@ const LINE_SECONDS: u64 = 5;
 /// Told by the training thread, shows people.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
+    mini_batch: u64,
     state: Mutex<State>,
 }
 
 struct State {
-    began: Option<Instant>,
-    last_line: Instant,
-    last_bar: Instant,
+    /// When a training part or an evaluation was first heard of, and how far it was then.
+    began: Option<Part>,
+    /// Examples that were trained on before this process was.
+    before: Option<u64>,
+    shown: Instant,
+}
+
+/// A training part or an evaluation.
+#[derive(Clone, Copy)]
+struct Part {
+    purpose: Purpose,
+    at: Instant,
+    examples: u64,
+}
+
+impl Part {
+    /// Examples a second since it was heard of; none with its first mini-batch alone.
+    fn rate(&self, examples: u64) -> Option<f64> {
+        let seconds = self.at.elapsed().as_secs_f64();
+        (examples > self.examples && seconds > 0.0)
+            .then(|| (examples - self.examples) as f64 / seconds)
+    }
 }
 
 impl Progress {
@@ -32,8 +53,9 @@ impl Progress {
     pub(crate) fn new(config: &Config) -> Self {
         let known = config.data.paths.is_empty();
         let bar = std::io::stderr().is_terminal().then(|| make_bar(config, known));
-        let now = Instant::now();
-        Self { bar, state: Mutex::new(State { began: None, last_line: now, last_bar: now }) }
+        let mini_batch = config.data.mini_batch as u64;
+        let state = State { began: None, before: None, shown: Instant::now() };
+        Self { bar, mini_batch, state: Mutex::new(state) }
     }
 
     /// Takes the bar away.
@@ -66,12 +88,16 @@ fn bar_of(total: Option<u64>) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn describe(snapshot: &Snapshot, seconds: f64) -> String {
-    let rate = snapshot.examples as f64 / seconds.max(1e-9);
+fn describe(snapshot: &Snapshot, rate: Option<f64>) -> String {
+    let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
+    let rate = format!("{rate} examples/s");
+    if snapshot.purpose == Purpose::Evaluate {
+        return format!("{rate}, {} scored", counted(snapshot.evaluated, "example"));
+    }
     let loss = snapshot.logloss.map_or_else(String::new, |loss| format!(", log loss {loss:.4}"));
     let (hits, misses) = (snapshot.hits as f64, snapshot.misses as f64);
     let hit = 100.0 * hits / (hits + misses).max(1.0);
-    format!("{rate:.0} examples/s{loss}, {hit:.1} % hits, {} rows from disk", snapshot.refilled)
+    format!("{rate}{loss}, {hit:.1} % hits, {} rows from disk", snapshot.refilled)
 }
 
 /// Counts examples while they go by: a bar on a terminal, plain lines otherwise.
@@ -116,20 +142,34 @@ impl Counting {
 impl Observer for Progress {
     fn progress(&self, snapshot: &Snapshot) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = *state.began.get_or_insert_with(Instant::now);
-        if snapshot.purpose == Purpose::Evaluate {
+        let (purpose, at) = (snapshot.purpose, Instant::now());
+        let examples = match purpose {
+            Purpose::Train => snapshot.examples,
+            Purpose::Evaluate => snapshot.evaluated,
+        };
+        let part = state.began.filter(|part| part.purpose == purpose);
+        let part = part.unwrap_or(Part { purpose, at, examples });
+        state.began = Some(part);
+        // Steps before a resume had whole mini-batches, but for the last of an epoch.
+        let of_steps = snapshot.step * self.mini_batch;
+        let before = *state.before.get_or_insert(of_steps.saturating_sub(snapshot.examples));
+        let every = match &self.bar {
+            Some(_) => Duration::from_millis(100),
+            None => Duration::from_secs(LINE_SECONDS),
+        };
+        if state.shown.elapsed() < every {
             return;
         }
-        let seconds = began.elapsed().as_secs_f64();
-        if let Some(bar) = &self.bar {
-            if state.last_bar.elapsed() > Duration::from_millis(100) {
-                state.last_bar = Instant::now();
-                bar.set_position(snapshot.examples);
-                bar.set_message(describe(snapshot, seconds));
+        state.shown = at;
+        let described = describe(snapshot, part.rate(examples));
+        match (&self.bar, purpose) {
+            (Some(bar), _) => {
+                let done = before + snapshot.examples;
+                bar.set_position(bar.length().map_or(done, |length| done.min(length)));
+                bar.set_message(described);
             }
-        } else if state.last_line.elapsed() > Duration::from_secs(LINE_SECONDS) {
-            state.last_line = Instant::now();
-            say!("{} examples, {}", snapshot.examples, describe(snapshot, seconds));
+            (None, Purpose::Train) => say!("{examples} examples, {described}"),
+            (None, Purpose::Evaluate) => say!("evaluating: {described}"),
         }
     }
 

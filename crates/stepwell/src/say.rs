@@ -15,6 +15,15 @@ use crate::failure::Failure;
 /// Whether standard output has failed.
 static UNHEARD: AtomicBool = AtomicBool::new(false);
 
+/// Whether standard output is for results alone.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// Says what is said about the run on standard error from now on: the results of this command go
+/// to standard output.
+pub(crate) fn aside() {
+    ASIDE.store(true, Ordering::Relaxed);
+}
+
 /// A line about a run, as `println!` takes it.
 macro_rules! say {
     ($($text:tt)*) => { $crate::say::line(format_args!($($text)*)) };
@@ -24,6 +33,9 @@ pub(crate) use say;
 /// Says a line, unless standard output has failed before; that it has is said once, but not where
 /// the reader has simply seen enough.
 pub(crate) fn line(text: Arguments<'_>) {
+    if ASIDE.load(Ordering::Relaxed) {
+        return error(text);
+    }
     if UNHEARD.load(Ordering::Relaxed) {
         return;
     }

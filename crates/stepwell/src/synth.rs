@@ -32,7 +32,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
         vocab_scale: args.vocab_scale,
         ..SynthOptions::default()
     };
-    let output = Output::begin(&args.out).map_err(|error| format!("{path}: {error}"))?;
+    let mut output = Output::begin(&args.out).map_err(|error| format!("{path}: {error}"))?;
     let out = Stoppable { out: &output.file, stop: signals.stop() };
     let written = write(&options, packing, BufWriter::with_capacity(1 << 20, out));
     if signals.stop().is_made() {

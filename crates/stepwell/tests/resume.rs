@@ -94,7 +94,7 @@ fn evaluation_and_inspection_work_from_a_checkpoint() {
     args.extend(TINY);
     shop.ok(&args);
     let trained = shop.report("trained.json");
-    shop.ok(&["eval", "saved", "--report", "eval.json"]);
+    shop.ok(&["eval", "saved", "--digest", "--report", "eval.json"]);
     let evaluated = shop.report("eval.json");
     assert_eq!(evaluated["eval"], trained["eval"]);
     assert_eq!(evaluated["model_digest"], trained["model_digest"]);

@@ -27,7 +27,7 @@ pub use batch::RunPosition;
 pub use capacity::{Capacity, slab_bytes};
 pub use error::{Error, Result};
 pub use machine::{Checkpoints, Files, Machine, Places, Ranks, RowPlaces, Sizes};
-pub use metrics::{Meter, Metrics};
+pub use metrics::{Meter, Metrics, probability};
 pub use models::kernels;
 pub use pipeline::{Measured, Observer, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};

@@ -1,7 +1,7 @@
 //! How good the scores are: AUC, log loss, normalised entropy, calibration.
 
 use serde::Serialize;
-use stepwell_nn::Auc;
+use stepwell_nn::{Auc, outcome};
 
 /// The figures of one pass over examples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -72,6 +72,11 @@ impl Meter {
         self.add(probabilities, labels, loss, sum);
     }
 
+    /// Examples so far.
+    pub fn examples(&self) -> u64 {
+        self.examples
+    }
+
     /// Mean log loss so far.
     pub fn logloss(&self) -> Option<f64> {
         (self.examples > 0).then(|| self.loss_sum / self.examples as f64)
@@ -97,6 +102,11 @@ impl Meter {
         (self.loss_sum, self.probability_sum) = (0.0, 0.0);
         metrics
     }
+}
+
+/// The probability of a positive label that a model means by a logit.
+pub fn probability(logit: f32) -> f32 {
+    outcome(f64::from(logit), 0.0).probability as f32
 }
 
 fn entropy(rate: f64) -> f64 {

@@ -68,6 +68,8 @@ pub struct Snapshot {
     pub purpose: Purpose,
     /// Examples trained on by this process.
     pub examples: u64,
+    /// Examples scored so far of the evaluation at hand.
+    pub evaluated: u64,
     /// Steps of the model.
     pub step: u64,
     /// Mean log loss of this epoch's training examples before they were trained on.
@@ -88,6 +90,10 @@ pub struct Snapshot {
 pub trait Observer: Send + Sync {
     /// After every mini-batch.
     fn progress(&self, _snapshot: &Snapshot) {}
+
+    /// After every mini-batch of an evaluation: the logits of its examples, in the order of the
+    /// data. [`probability`](crate::probability) says what they mean.
+    fn scored(&self, _logits: &[f32]) {}
 
     /// After the training part of an epoch.
     fn epoch_trained(&self, _metrics: &Metrics) {}

@@ -184,6 +184,7 @@ impl TrainStage {
                 }
             }
             Purpose::Evaluate => {
+                self.observer.scored(scores);
                 done.add_to(&mut self.eval, scores, labels);
                 let known = truth.iter().zip(labels).filter(|(truth, _)| !truth.is_nan());
                 let (truth, labels): (Vec<f32>, Vec<f32>) = known.unzip();
@@ -202,6 +203,7 @@ impl TrainStage {
             pages_read,
             purpose,
             examples: self.measured.examples,
+            evaluated: self.eval.examples(),
             step: self.measured.steps,
             logloss: self.progressive.logloss(),
         });

@@ -1,0 +1,195 @@
+//! `stepwell predict`.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufWriter, Stdout, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stepwell_base::mend;
+use stepwell_base::stop::StopRequest;
+use stepwell_engine::Checkpoint;
+use stepwell_train::{Capacity, Observer, Report, Snapshot, Surroundings, probability};
+
+use crate::cli::PredictArgs;
+use crate::failure::Failure;
+use crate::outputs::{self, Output};
+use crate::progress::Progress;
+use crate::say::{self, say};
+use crate::score::{Scoring, with_newest};
+use crate::signals::Signals;
+
+/// Bytes of scores that are written at once.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// What a file of scores may not end in: it is text, as it is.
+const OTHERS: [&str; 8] = ["gz", "zst", "zstd", "xz", "bz2", "zip", "parquet", "json"];
+
+/// Scores data with the model of a checkpoint, and writes the scores.
+pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
+    let signals = Signals::heed()?;
+    let out = (args.out != Path::new("-")).then_some(args.out.as_path());
+    check_name(out)?;
+    say::aside();
+    // What went to standard output cannot be taken back, and is not said twice.
+    let begun = Cell::new(false);
+    let report = with_newest(&args.score.checkpoint, |checkpoint| {
+        if out.is_none() && begun.get() {
+            return Err(Failure::from("a part of the scores was written".to_owned()));
+        }
+        let outcome = predict(args, (checkpoint, out), &signals);
+        begun.set(true);
+        outcome
+    })?;
+    let (scores, seconds) = (report.eval.examples, report.wall_seconds);
+    let rate = scores as f64 / seconds.max(f64::MIN_POSITIVE);
+    say!("{scores} scores in {seconds:.1} s, {rate:.0} a second");
+    Ok(())
+}
+
+fn check_name(out: Option<&Path>) -> Result<(), String> {
+    let end = out.and_then(Path::extension).map(|end| end.to_string_lossy().to_lowercase());
+    match (out, end) {
+        (Some(out), Some(end)) if OTHERS.contains(&&*end) => {
+            let out = out.display();
+            Err(format!("--out {out}: scores are written as plain CSV: name it .csv, or - to pipe"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn predict(
+    args: &PredictArgs,
+    (checkpoint, out): (&Checkpoint, Option<&Path>),
+    signals: &Signals,
+) -> Result<Report, Failure> {
+    let mut scoring = Scoring::of(&args.score, checkpoint)?;
+    if scoring.chose("data.skip_max") {
+        return Err(Failure::from(
+            "data.skip_max: every line is to have its score, so that malformed ones cannot be \
+             skipped; mend or remove them"
+                .to_owned(),
+        ));
+    }
+    scoring.config.data.skip_max = 0;
+    outputs::check(&[("--out", out)], &scoring.inputs())?;
+    scoring.announce("scoring with");
+    let around = scoring.surroundings(signals);
+    let scores = Arc::new(Scores {
+        progress: Arc::clone(&scoring.progress),
+        stop: around.stop.clone(),
+        file: Mutex::new(ScoreFile::begin(out)?),
+    });
+    let observer = Arc::<Scores>::clone(&scores);
+    let on_plan = Arc::new(|_: &Capacity| {});
+    let outcome = scoring.run(&Surroundings { observer, on_plan, ..around }, signals);
+    let mut file = scores.file.lock().unwrap_or_else(PoisonError::into_inner);
+    match file.failed.take() {
+        // It stopped for that.
+        Some(why) => Err(file.cannot_write(why)),
+        None => outcome.and_then(|report| file.finish().map(|()| report)),
+    }
+}
+
+/// Writes scores as they come, and shows how far it is.
+struct Scores {
+    progress: Arc<Progress>,
+    /// Made where scores cannot be written.
+    stop: StopRequest,
+    file: Mutex<ScoreFile>,
+}
+
+impl Observer for Scores {
+    fn progress(&self, snapshot: &Snapshot) {
+        self.progress.progress(snapshot);
+    }
+
+    fn scored(&self, logits: &[f32]) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.failed.is_none()
+            && let Err(why) = file.put(logits)
+        {
+            file.failed = Some(why);
+            self.stop.make();
+        }
+    }
+}
+
+/// Scores as a file, or as what somebody reads.
+struct ScoreFile {
+    to: BufWriter<Target>,
+    /// Why no more is written.
+    failed: Option<io::Error>,
+}
+
+enum Target {
+    Said(Stdout),
+    Kept(Output, String),
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Said(out) => out.write(bytes),
+            Self::Kept(Output { file, .. }, _) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Said(out) => out.flush(),
+            Self::Kept(Output { file, .. }, _) => File::flush(file),
+        }
+    }
+}
+
+impl ScoreFile {
+    /// Begins the file `out`, with its header.
+    fn begin(out: Option<&Path>) -> Result<Self, Failure> {
+        let target = match out {
+            None => Target::Said(io::stdout()),
+            Some(path) => {
+                let name = path.display().to_string();
+                let made = Output::begin(path);
+                Target::Kept(made.map_err(|error| cannot_write(&name, &error))?, name)
+            }
+        };
+        let mut file = Self { to: BufWriter::with_capacity(BUFFER_BYTES, target), failed: None };
+        file.failed = file.to.write_all(b"score\n").err();
+        Ok(file)
+    }
+
+    /// Adds the scores of a mini-batch: the shortest numbers that are read as the same bits.
+    fn put(&mut self, logits: &[f32]) -> io::Result<()> {
+        let mut text = zmij::Buffer::new();
+        for logit in logits {
+            self.to.write_all(text.format(probability(*logit)).as_bytes())?;
+            self.to.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file its name, once all is in it.
+    fn finish(&mut self) -> Result<(), Failure> {
+        if let Err(why) = self.to.flush() {
+            return Err(self.cannot_write(why));
+        }
+        match self.to.get_mut() {
+            Target::Said(_) => Ok(()),
+            Target::Kept(output, name) => {
+                output.finish().map_err(|error| cannot_write(name, &error).into())
+            }
+        }
+    }
+
+    fn cannot_write(&self, why: io::Error) -> Failure {
+        match self.to.get_ref() {
+            Target::Said(_) => say::written(Err(why)).err().unwrap_or(Failure::Unheard),
+            Target::Kept(_, name) => cannot_write(name, &why).into(),
+        }
+    }
+}
+
+fn cannot_write(name: &str, why: &io::Error) -> String {
+    format!("cannot write {name}: {why}{}", mend(why))
+}

@@ -1,0 +1,159 @@
+//! What `eval` and `predict` have in common: a checkpoint's model scores data.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stepwell_disk::FileDisk;
+use stepwell_engine::{Checkpoint, Placement, list};
+use stepwell_settings::{self as settings, Config};
+use stepwell_train::{Error as TrainError, Report, RunState, Surroundings};
+
+use crate::cli::ScoreArgs;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::say::{self, say};
+use crate::signals::Signals;
+use crate::train::{data_files, give, set_all, surroundings};
+
+/// How often the newest of several checkpoints is looked for, while a run replaces them.
+const TRIES: usize = 5;
+
+/// Settings of training alone; a key that ends in a point stands for all that begin with it.
+const IDLE: [&str; 7] =
+    ["data.epochs", "data.cache", "tiers.ssd", "tiers.space", "checkpoint.", "ranks", "ranks."];
+
+/// Does `work` with the checkpoint in `path`, or with the newest in it: again where it was removed
+/// meanwhile, as a run does with old ones.
+pub(crate) fn with_newest<T>(
+    path: &Path,
+    work: impl Fn(&Checkpoint) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let newest = || list(&FileDisk::open(path).ok()?).ok()?.pop().map(|(_, path)| path);
+    for _ in 0..TRIES {
+        let before = newest();
+        let opened = Checkpoint::open(path).map_err(|error| Failure::from(error.to_string()));
+        let outcome = opened.and_then(|checkpoint| work(&checkpoint));
+        if outcome.is_ok() || before.is_none_or(|before| before.exists()) {
+            return outcome;
+        }
+    }
+    Err(Failure::from(format!(
+        "a run removed the newest checkpoint of {} while it was being read, {TRIES} times; name \
+         one that stays, or raise checkpoint.keep",
+        path.display()
+    )))
+}
+
+/// Data about to be scored.
+pub(crate) struct Scoring<'a> {
+    checkpoint: &'a Checkpoint,
+    repaired: bool,
+    chosen: Vec<String>,
+    pub(crate) config: Config,
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl<'a> Scoring<'a> {
+    /// The settings of the run that wrote `checkpoint`, changed as `args` say.
+    pub(crate) fn of(args: &ScoreArgs, checkpoint: &'a Checkpoint) -> Result<Self, Failure> {
+        let state = RunState::read(checkpoint).map_err(|error| error.to_string())?;
+        let mut config = settings::from_json(&state.config)?;
+        if !args.data.is_empty() {
+            config.data.paths.clone_from(&args.data);
+            config.data.eval_paths.clone_from(&args.data);
+        }
+        set_all(&mut config, &args.set)?;
+        for (key, value) in &args.by_key {
+            give(&mut config, key, value)?;
+        }
+        let chosen = chosen(args);
+        note_idle(&chosen, &config);
+        // Nothing is kept, so nothing that lies in a directory is in its way.
+        (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
+        state.check_model(&config, checkpoint).map_err(|error| error.to_string())?;
+        let progress = Arc::new(Progress::new(&config));
+        Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
+    }
+
+    /// Whether somebody chose the setting of that key.
+    pub(crate) fn chose(&self, key: &str) -> bool {
+        self.chosen.iter().any(|chosen| chosen == key)
+    }
+
+    /// Refuses to score the data that a model was trained on unasked.
+    pub(crate) fn has_evaluation(&self) -> Result<(), String> {
+        let data = &self.config.data;
+        if !data.eval_paths.is_empty() || data.eval_fraction > 0.0 {
+            return Ok(());
+        }
+        Err(format!(
+            "checkpoint {} was trained on all of its data, without an evaluation part; name data \
+             to score with --data",
+            self.checkpoint.path.display()
+        ))
+    }
+
+    /// What is read.
+    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
+        data_files(&self.config).chain([self.checkpoint.path.clone()]).collect()
+    }
+
+    /// Says what is about to be done.
+    pub(crate) fn announce(&self, doing: &str) {
+        let Checkpoint { path, step, .. } = self.checkpoint;
+        say!("{doing} {} after step {step}", path.display());
+    }
+
+    pub(crate) fn surroundings(&self, signals: &Signals) -> Surroundings {
+        let progress = Arc::clone(&self.progress);
+        Surroundings {
+            repaired_rows: self.repaired,
+            digest: false,
+            ..surroundings(&self.config, Placement::Fresh, progress, signals.stop())
+        }
+    }
+
+    /// Scores all of it.
+    pub(crate) fn run(&self, around: &Surroundings, signals: &Signals) -> Result<Report, Failure> {
+        let report = stepwell_train::evaluate(&self.config, around, self.checkpoint);
+        self.progress.finish();
+        match report {
+            Err(TrainError::Interrupted) => {
+                let line = "interrupted: a part of the data was not scored";
+                Err(signals.interrupted(line.to_owned()))
+            }
+            other => Ok(other.map_err(|error| error.to_string())?),
+        }
+    }
+}
+
+/// The keys that somebody chose.
+fn chosen(args: &ScoreArgs) -> Vec<String> {
+    let pairs = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim().to_owned()));
+    pairs.chain(args.by_key.iter().map(|(key, _)| key.clone())).collect()
+}
+
+/// Says which of the keys that were `chosen` change nothing where nothing is trained.
+fn note_idle(chosen: &[String], config: &Config) {
+    let of_training = |key: &String| {
+        IDLE.iter().any(|idle| key == idle || (idle.ends_with('.') && key.starts_with(idle)))
+    };
+    let (idle, other): (Vec<_>, Vec<_>) = chosen.iter().cloned().partition(of_training);
+    for key in idle {
+        say::note(format_args!("{key} has no effect, because nothing is trained or kept"));
+    }
+    settings::idle_notes(&other, config).iter().for_each(say::note);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_idle_are_settings() {
+        for idle in IDLE {
+            let known = settings::SETTINGS.iter().any(|setting| setting.key.starts_with(idle));
+            assert!(known, "{idle}");
+        }
+    }
+}
