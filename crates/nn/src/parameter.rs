@@ -33,13 +33,16 @@ pub struct ParameterSpec {
     pub shape: Vec<usize>,
     /// Place in the flat vector.
     pub range: Range<usize>,
-    /// It begins uniform in [-range, range).
+    /// It begins uniform in [-range, range), or at 0.
     pub init_range: f64,
 }
 
 impl ParameterSpec {
     /// Writes the values with which the parameter begins: a function of seed and name alone.
     pub(crate) fn init<T: Scalar>(&self, seed: u64, values: &mut [T]) {
+        if self.init_range == 0.0 {
+            return values.fill(T::from_f64(0.0));
+        }
         let mut stream = Stream::named(seed, format!("dense/{}", self.name).as_bytes());
         let range = self.init_range as f32;
         values

@@ -39,5 +39,6 @@ pub(crate) fn check_positive(
     setting: &'static str,
     value: f64,
 ) -> Result<(), OptimError> {
-    check(optimizer, setting, value, "above 0", value > 0.0)
+    // Steps are taken in f32.
+    check(optimizer, setting, value, "above 0 (in f32, from 1e-45 on)", value as f32 > 0.0)
 }

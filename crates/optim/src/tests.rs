@@ -292,5 +292,5 @@ fn senseless_settings_are_refused() {
         assert!(DenseOptimizer::new(rule).is_err());
     }
     let message = RowOptimizer::new(Rule::sgd(-2.0)).unwrap_err().to_string();
-    assert_eq!(message, "sgd: lr is -2: give a number above 0");
+    assert_eq!(message, "sgd: lr is -2: give a number above 0 (in f32, from 1e-45 on)");
 }

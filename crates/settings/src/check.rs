@@ -89,6 +89,25 @@ pub(crate) fn learning_rate(lr: f64) -> Outcome {
     right(lr as f32 > 0.0 && lr <= LR_MAX, Plain(lr), give)
 }
 
+/// What may be left out.
+pub(crate) fn optional<T>(value: Option<T>, check: fn(T) -> Outcome) -> Outcome {
+    value.map_or(Ok(()), check)
+}
+
+pub(crate) fn eps(eps: f64) -> Outcome {
+    let is_right = eps as f32 > 0.0 && eps <= 1.0;
+    right(is_right, Plain(eps), format_args!("a number above 0 (in f32, from 1e-45 on), at most 1"))
+}
+
+pub(crate) fn initial(sum: f64) -> Outcome {
+    right((0.0..=1e6).contains(&sum), Plain(sum), format_args!("a number from 0 to 1e6"))
+}
+
+pub(crate) fn beta(part: f64) -> Outcome {
+    let is_right = (0.0..1.0).contains(&part) && (part as f32) < 1.0;
+    right(is_right, Plain(part), format_args!("a number from 0 to below 1 (in f32)"))
+}
+
 /// As one writes it, not in all of its digits.
 struct Plain(f64);
 

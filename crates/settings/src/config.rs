@@ -208,13 +208,28 @@ impl OptimizerKind {
     }
 }
 
-/// An optimizer and its rate.
+/// An optimizer; what is not said is as is usual with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptimizerConfig {
     /// Which one.
     pub kind: OptimizerKind,
     /// Learning rate.
     pub lr: f64,
+    /// What is added to the root that steps are divided by, of Adagrad and Adam.
+    pub eps: Option<f64>,
+    /// What the sum of squares begins with, of Adagrad.
+    pub initial: Option<f64>,
+    /// What is kept of the mean of gradients in a step, of Adam.
+    pub beta1: Option<f64>,
+    /// What is kept of the mean of their squares, of Adam.
+    pub beta2: Option<f64>,
+}
+
+impl OptimizerConfig {
+    /// One of this kind and rate, all else as is usual.
+    pub const fn new(kind: OptimizerKind, lr: f64) -> Self {
+        Self { kind, lr, eps: None, initial: None, beta1: None, beta2: None }
+    }
 }
 
 /// Where and when checkpoints are written.
@@ -255,7 +270,7 @@ impl Config {
 
     /// What the table's defaults are written over: nobody ever sees it.
     fn blank() -> Self {
-        let optimizer = OptimizerConfig { kind: OptimizerKind::Sgd, lr: 0.0 };
+        let optimizer = OptimizerConfig::new(OptimizerKind::Sgd, 0.0);
         Self {
             seed: 0,
             threads: 0,

@@ -1,5 +1,6 @@
 //! What people give a setting.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
 /// What a setting is given: a text, or a list where it comes as one.
@@ -20,16 +21,29 @@ impl Given<'_> {
         }
     }
 
-    /// Several values.
-    pub(crate) fn list(&self) -> Vec<String> {
+    /// Several values: `a,b`, or as a file has them, `["a", "b"]`, where they may have commas.
+    pub(crate) fn list(&self) -> Result<Vec<String>, String> {
         match self {
+            Self::Text(text) if is_quoted_list(text) => as_in_a_file(text),
             Self::Text(text) => {
                 let parts = text.split(',').map(str::trim);
-                parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+                Ok(parts.filter(|part| !part.is_empty()).map(str::to_owned).collect())
             }
-            Self::List(parts) => parts.to_vec(),
+            Self::List(parts) => Ok(parts.to_vec()),
         }
     }
+}
+
+/// Whether brackets are those of a list, and not of a glob such as `[ab]`.
+fn is_quoted_list(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.is_some_and(|inner| inner.trim().is_empty() || inner.contains(['"', '\'']))
+}
+
+fn as_in_a_file(text: &str) -> Result<Vec<String>, String> {
+    let file: Result<BTreeMap<String, Vec<String>>, _> = toml::from_str(&format!("list = {text}"));
+    let list = file.ok().and_then(|mut file| file.remove("list"));
+    list.ok_or_else(|| r#"write a list as a file has it, such as ["a.tsv", "b.tsv"]"#.to_owned())
 }
 
 impl Display for Given<'_> {
@@ -38,5 +52,24 @@ impl Display for Given<'_> {
             Self::Text(text) => f.write_str(text),
             Self::List(parts) => write!(f, "[{}]", parts.join(", ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_come_with_commas_or_as_files_have_them() {
+        let list = |text| Given::Text(text).list();
+        let texts = |texts: &[&str]| Ok(texts.iter().map(|text| (*text).to_owned()).collect());
+        assert_eq!(list("a, b,,c"), texts(&["a", "b", "c"]));
+        assert_eq!(list(r#"["a,b.tsv", 'c']"#), texts(&["a,b.tsv", "c"]));
+        assert_eq!(list("[]"), texts(&[]));
+        assert_eq!(list("[ab].tsv"), texts(&["[ab].tsv"]));
+        assert_eq!(list("day_[0-9]"), texts(&["day_[0-9]"]));
+        assert!(list(r#"["a"#).is_ok(), "no list");
+        assert!(list(r#"["a", b]"#).unwrap_err().contains("as a file has it"));
+        assert!(list(r#"["a", 1]"#).is_err());
     }
 }

@@ -41,4 +41,4 @@ pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 pub use page::page;
 pub use setting::{Kept, Setting};
 pub use table::SETTINGS;
-pub use typed::read_model;
+pub use typed::{as_given, read_model};

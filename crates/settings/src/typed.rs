@@ -156,7 +156,7 @@ impl Typed for Vec<String> {
     }
 
     fn read(given: Given<'_>) -> Result<Self, String> {
-        Ok(given.list())
+        given.list()
     }
 
     fn show(&self) -> Value {
@@ -182,7 +182,7 @@ impl Typed for Vec<usize> {
             }
             given => given,
         };
-        let parts = given.list();
+        let parts = given.list()?;
         let widths: Result<_, String> =
             parts.iter().map(|one| usize::read(Given::Text(one))).collect();
         widths.map_err(|why| format!("{why} for each layer, such as 512,256; none for no layer"))
@@ -238,6 +238,14 @@ fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         format!("give one of {}", names.join(", "))
     })
+}
+
+/// What people call `text`, by which checkpoints name the value of a setting.
+pub fn as_given(text: &str) -> &str {
+    let models = ModelKind::ALL.iter().map(|kind| (kind.text(), kind.name()));
+    let optimizers = OptimizerKind::ALL.iter().map(|kind| (kind.text(), kind.name()));
+    let found = models.chain(optimizers).find(|(known, _)| known == text);
+    found.map_or(text, |(_, name)| name)
 }
 
 /// The model of this name.

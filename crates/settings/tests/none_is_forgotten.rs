@@ -27,8 +27,8 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         staleness,
         life,
         storage,
-        rows: OptimizerConfig { kind: rows_kind, lr: rows_lr },
-        dense: OptimizerConfig { kind: dense_kind, lr: dense_lr },
+        rows,
+        dense,
         checkpoint,
     } = config;
     assert!(tables.is_empty() && features.is_empty(), "they have lists of their own");
@@ -44,13 +44,41 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("pipeline.horizon", json!(horizon)),
         ("pipeline.staleness", json!(staleness)),
         ("rows.storage", json!(storage.name())),
-        ("optim.rows.kind", json!(rows_kind.name())),
-        ("optim.rows.lr", json!(rows_lr)),
-        ("optim.dense.kind", json!(dense_kind.name())),
-        ("optim.dense.lr", json!(dense_lr)),
     ];
-    let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(life)];
+    let rows = of_optimizer(
+        rows,
+        [
+            "optim.rows.kind",
+            "optim.rows.lr",
+            "optim.rows.eps",
+            "optim.rows.initial",
+            "optim.rows.beta1",
+            "optim.rows.beta2",
+        ],
+    );
+    let dense = of_optimizer(
+        dense,
+        [
+            "optim.dense.kind",
+            "optim.dense.lr",
+            "optim.dense.eps",
+            "optim.dense.initial",
+            "optim.dense.beta1",
+            "optim.dense.beta2",
+        ],
+    );
+    let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(life), rows, dense];
     own.into_iter().chain(parts.concat()).chain(of_checkpoint(checkpoint)).collect()
+}
+
+fn of_optimizer(
+    optimizer: &OptimizerConfig,
+    keys: [&'static str; 6],
+) -> Vec<(&'static str, Value)> {
+    let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = optimizer;
+    let values =
+        [json!(kind.name()), json!(lr), json!(eps), json!(initial), json!(beta1), json!(beta2)];
+    keys.into_iter().zip(values).collect()
 }
 
 fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {

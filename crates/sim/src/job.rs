@@ -133,8 +133,8 @@ fn model(config: &mut Config, dice: &mut Dice) {
     config.model.blocks = dice.pick(&[1, 2, 3, 8]);
     config.model.init_range = 0.1;
     let kinds = [OptimizerKind::Sgd, OptimizerKind::Adagrad, OptimizerKind::Adam];
-    config.rows = OptimizerConfig { kind: dice.pick(&kinds), lr: 0.05 };
-    config.dense = OptimizerConfig { kind: dice.pick(&kinds), lr: 0.01 };
+    config.rows = OptimizerConfig::new(dice.pick(&kinds), 0.05);
+    config.dense = OptimizerConfig::new(dice.pick(&kinds), 0.01);
 }
 
 pub(crate) fn life(dice: &mut Dice) -> LifeConfig {

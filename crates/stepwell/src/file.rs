@@ -6,15 +6,28 @@ use std::path::Path;
 
 use stepwell_settings::{Config, Given, look_up};
 use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
+use toml::de::{DeInteger, DeString, DeTable, DeValue};
 
 /// Reads the settings of `path` into `config`; the keys that it sets.
 ///
 /// # Errors
 /// One line with file, line, key and the mend.
 pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, String> {
-    let text = stepwell_data::read_text(path).map_err(|error| error.to_string())?;
-    apply(&path.display().to_string(), &text, config)
+    let name = path.display().to_string();
+    let hint = |error: String| match path.extension().is_some_and(|end| end == "toml") {
+        true => error,
+        false => format!("{error}; settings are read from it: if it is data, write --data {name}"),
+    };
+    let text = stepwell_data::read_text(path).map_err(|error| error.to_string());
+    let text = text.map_err(|error| if path.is_file() { hint(error) } else { error })?;
+    DeTable::parse(&text).map_err(|error| hint(no_toml(&name, &text, &error)))?;
+    apply(&name, &text, config)
+}
+
+/// Where and why `text` is no TOML.
+fn no_toml(name: &str, text: &str, error: &toml::de::Error) -> String {
+    let line = line_of(text, error.span().map_or(0, |span| span.start));
+    format!("{name}:{line}: {}", error.message())
 }
 
 /// Reads the settings of `text`, which came from `name`, into `config`; the keys that it sets.
@@ -23,8 +36,7 @@ pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, Stri
 /// As [`read`].
 pub(crate) fn apply(name: &str, text: &str, config: &mut Config) -> Result<Vec<String>, String> {
     let at_line = |at: usize, why: &str| format!("{name}:{}: {why}", line_of(text, at));
-    let table = DeTable::parse(text)
-        .map_err(|error| at_line(error.span().map_or(0, |span| span.start), error.message()))?;
+    let table = DeTable::parse(text).map_err(|error| no_toml(name, text, &error))?;
     let mut keys = Vec::new();
     for Found { key, at, value } in flat(table.get_ref()) {
         let is_setting = matches!(value, Ok(Value::One(_) | Value::List(_)));
@@ -170,13 +182,21 @@ fn value_of(value: &DeValue<'_>) -> Result<Value, String> {
 fn text_of(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
-        DeValue::Integer(number) => Ok(number.as_str().to_owned()),
+        DeValue::Integer(number) => Ok(decimal(number)),
         DeValue::Float(number) => Ok(number.as_str().to_owned()),
         DeValue::Boolean(flag) => Ok(flag.to_string()),
         DeValue::Datetime(_) | DeValue::Table(_) | DeValue::Array(_) => {
             Err("give a number, a text in quotes, or a list of them".to_owned())
         }
     }
+}
+
+/// A whole number in decimal digits, however the file has it.
+fn decimal(number: &DeInteger<'_>) -> String {
+    let digits = number.as_str();
+    // What fits no number is refused later, as it stands.
+    let other = (number.radix() != 10).then(|| u128::from_str_radix(digits, number.radix()));
+    other.and_then(Result::ok).map_or_else(|| digits.to_owned(), |value| value.to_string())
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -190,6 +210,26 @@ mod tests {
     fn apply_text(text: &str) -> Result<Config, String> {
         let mut config = Config::default();
         apply("run.toml", text, &mut config).map(|_| config)
+    }
+
+    #[test]
+    fn numbers_of_any_base_are_what_they_say() {
+        for (text, seed) in [("0x10", 16), ("0o17", 15), ("0b101", 5), ("1_000", 1000), ("7", 7)] {
+            assert_eq!(apply_text(&format!("seed = {text}")).unwrap().seed, seed, "{text}");
+        }
+        assert!(apply_text("seed = 0x1_0000_0000_0000_0000").unwrap_err().contains("seed = "));
+    }
+
+    #[test]
+    fn data_in_the_place_of_settings_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clicks.tsv");
+        for bytes in [&b"1\t2\n"[..], &[0x28, 0xB5, 0x2F, 0xFD, 0xFF]] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = read(&path, &mut Config::default()).unwrap_err();
+            assert!(error.contains("--data"), "{error}");
+            assert_eq!(error.lines().count(), 1);
+        }
     }
 
     #[test]

@@ -184,6 +184,12 @@ impl Observer for Progress {
         }
     }
 
+    fn digesting(&self) {
+        if let Some(bar) = &self.bar {
+            bar.set_message("computing the digest of the model");
+        }
+    }
+
     fn cached(&self, examples: u64, path: &Path) {
         self.line(&format!("data cache of {examples} examples in {}", path.display()));
     }

@@ -263,7 +263,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String>
     let mut chosen = Vec::new();
     match &args.config {
         Some(path) => chosen = file::read(path, &mut config)?,
-        None if args.data.is_empty() => {
+        None if !names_data(args) => {
             file::apply("default.toml", EMBEDDED, &mut config)?;
         }
         None => {}
@@ -291,6 +291,13 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String>
     chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
     adapt_horizon(&mut config, &chosen);
     Ok((config, chosen))
+}
+
+/// Whether the data is chosen, by its flag or by its key.
+fn names_data(args: &ConfigArgs) -> bool {
+    let is_key =
+        |pair: &String| pair.split('=').next().is_some_and(|key| key.trim() == "data.paths");
+    !args.data.is_empty() || args.set.iter().any(is_key)
 }
 
 /// A horizon that is not among the keys that were `chosen` is as many mini-batches, in whole

@@ -69,7 +69,7 @@ fn a_checkpoint_of_step_0_is_the_model_before_the_first_step() {
     let last = whole["steps"].as_u64().unwrap();
     assert_eq!(steps(&shop, "saved"), [0, last]);
     let first = "saved/step-000000000000";
-    shop.ok(&["eval", first, "--report", "first.json"]);
+    shop.ok(&["eval", first, "--digest", "--report", "first.json"]);
     let before = shop.report("first.json");
     assert_eq!((&before["rows"], &before["steps"]), (&0.into(), &0.into()));
     assert!(before["eval"]["auc"].as_f64() < whole["eval"]["auc"].as_f64());
@@ -121,7 +121,10 @@ fn settings_that_change_nothing_are_told_where_they_were_given() {
     assert!(said.contains("tiers.ssd has no effect, because"), "{said}");
     let given = ["--tiers.space", "2", "--set", "data.eval_fraction=0.3"];
     let said = notes(&[&["eval", "saved", "--data", &data][..], &given].concat());
-    assert!(said.contains("tiers.space has no effect, because an evaluation trains"), "{said}");
+    assert!(
+        said.contains("tiers.space has no effect, because nothing is trained or kept"),
+        "{said}"
+    );
     let named = "data.eval_fraction has no effect, because data.eval_paths names the data";
     assert!(said.contains(named) && said.lines().count() == 2, "{said}");
 }

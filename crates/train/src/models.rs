@@ -20,7 +20,7 @@ use stepwell_nn::{
     Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
     GraphError, InputShape, Linear, Precision, Source, bf16_kernel,
 };
-use stepwell_optim::{RowOptimizer, Rule};
+use stepwell_optim::{Adagrad, Adam, RowOptimizer, Rule};
 use stepwell_settings::{
     Config, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PlaceKind, TableConfig,
 };
@@ -188,10 +188,19 @@ fn table_of(
 
 /// The rule that an optimizer follows.
 pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
-    match config.kind {
-        OptimizerKind::Sgd => Rule::sgd(config.lr),
-        OptimizerKind::Adagrad => Rule::adagrad(config.lr),
-        OptimizerKind::Adam => Rule::adam(config.lr),
+    let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = *config;
+    match kind {
+        OptimizerKind::Sgd => Rule::sgd(lr),
+        OptimizerKind::Adagrad => {
+            let usual = Adagrad::new(lr);
+            let (eps, initial) = (eps.unwrap_or(usual.eps), initial.unwrap_or(usual.initial));
+            Rule::Adagrad(Adagrad { lr, eps, initial })
+        }
+        OptimizerKind::Adam => {
+            let usual = Adam::new(lr);
+            let (beta1, beta2) = (beta1.unwrap_or(usual.beta1), beta2.unwrap_or(usual.beta2));
+            Rule::Adam(Adam { lr, beta1, beta2, eps: eps.unwrap_or(usual.eps) })
+        }
     }
 }
 
@@ -254,7 +263,12 @@ fn sum(
     dims: &[usize],
 ) -> Built<()> {
     let dense = input.embedding..input.columns();
-    let linear = builder.add("linear", layer(dense.len(), 1, false), &[Source::Columns(dense)])?;
+    let (linear, source) = (layer(dense.len(), 1, false), [Source::Columns(dense)]);
+    let linear = match model.kind {
+        // A convex loss needs no random start, which a short training would not forget.
+        ModelKind::Lr => builder.add_at_zero("linear", linear, &source)?,
+        _ => builder.add("linear", linear, &source)?,
+    };
     let mut logit = vec![Source::FirstOrder, Source::Node(linear)];
     if model.kind != ModelKind::Lr {
         let (columns, source) = (input.columns(), Source::Columns(0..input.columns()));

@@ -28,6 +28,8 @@ pub struct Report {
     pub skipped_lines: u64,
     /// Seconds from opening the data to the last example, evaluation and checkpoints included.
     pub wall_seconds: f64,
+    /// Seconds after that which the digest of the model took; 0 where nobody asked for it.
+    pub digest_seconds: f64,
     /// Seconds from opening the data to the last step of training.
     pub train_seconds: f64,
     /// `examples / train_seconds`.

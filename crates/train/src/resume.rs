@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
-use stepwell_settings::{Config, model_settings};
+use stepwell_settings::{Config, as_given, model_settings};
 
 use crate::batch::RunPosition;
 use crate::{Error, Result};
@@ -92,10 +92,13 @@ impl RunState {
         let wrong = |why: String| Err(Error::Resume { path: checkpoint.path.clone(), why });
         if let Some((key, was, is)) = self.differs(&now.model) {
             return wrong(format!(
-                "was trained with {key} = {was}, this run has {is}; a resumed run must keep it"
+                "was trained with {key} = {}, this run has {}; a resumed run must keep it",
+                as_given(&was),
+                as_given(is)
             ));
         }
         if let Some((key, was)) = self.model.iter().find(|(k, _)| lacks(&now.model, k)) {
+            let was = as_given(was);
             return wrong(format!("was trained with {key} = {was}, which this run does not have"));
         }
         if let Some(why) = changed(&self.files, &now.files) {
@@ -124,8 +127,9 @@ impl RunState {
             Some((key, was, is)) => Err(Error::Resume {
                 path: checkpoint.path.clone(),
                 why: format!(
-                    "was trained with {key} = {was}; an evaluation keeps it, {is} would be \
-                     another model"
+                    "was trained with {key} = {}; who scores keeps it, {} would be another model",
+                    as_given(&was),
+                    as_given(is)
                 ),
             }),
         }

@@ -52,6 +52,8 @@ struct Draft<T> {
     layer: Box<dyn Layer<T>>,
     sources: Vec<Source>,
     columns: usize,
+    /// Whether its parameters begin at zero.
+    at_zero: bool,
 }
 
 impl<T: Scalar> GraphBuilder<T> {
@@ -82,8 +84,23 @@ impl<T: Scalar> GraphBuilder<T> {
             return Err(shape(problem.to_owned()));
         }
         let (name, layer, sources) = (name.to_owned(), Box::new(layer), sources.to_vec());
-        self.nodes.push(Draft { name, layer, sources, columns });
+        self.nodes.push(Draft { name, layer, sources, columns, at_zero: false });
         Ok(NodeId(self.nodes.len() - 1))
+    }
+
+    /// As [`GraphBuilder::add`]; the node's parameters begin at zero.
+    ///
+    /// # Errors
+    /// Those of `add`.
+    pub fn add_at_zero(
+        &mut self,
+        name: &str,
+        layer: impl Layer<T> + 'static,
+        sources: &[Source],
+    ) -> Result<NodeId, GraphError> {
+        let id = self.add(name, layer, sources)?;
+        self.nodes[id.0].at_zero = true;
+        Ok(id)
     }
 
     fn width(&self, layer: &str, source: &Source) -> Result<usize, GraphError> {
@@ -176,7 +193,8 @@ impl<T: Scalar> Draft<T> {
             let range = start..start + parameter.lanes();
             start = range.end;
             let name = format!("{}/{}", self.name, parameter.name);
-            let (shape, init_range) = (parameter.shape, parameter.init_range);
+            let shape = parameter.shape;
+            let init_range = if self.at_zero { 0.0 } else { parameter.init_range };
             ParameterSpec { name, shape, range, init_range }
         };
         self.layer.parameters().into_iter().map(place).collect()

@@ -87,15 +87,21 @@ impl TableConfig {
         }
     }
 
+    /// Its optimizer, where `rows` have theirs: what is said of that one counts for no other.
+    fn optimizer(&self, rows: &OptimizerConfig) -> OptimizerConfig {
+        let (kind, lr) = (self.optimizer.unwrap_or(rows.kind), self.lr.unwrap_or(rows.lr));
+        match kind == rows.kind {
+            true => OptimizerConfig { lr, ..rows.clone() },
+            false => OptimizerConfig::new(kind, lr),
+        }
+    }
+
     /// What holds for its rows in a run of `config`.
     pub fn rules(&self, config: &Config) -> TableRules {
         let (rows, life) = (&config.rows, &config.life);
         TableRules {
             dim: self.dim.unwrap_or(config.model.dim),
-            optimizer: OptimizerConfig {
-                kind: self.optimizer.unwrap_or(rows.kind),
-                lr: self.lr.unwrap_or(rows.lr),
-            },
+            optimizer: self.optimizer(rows),
             storage: self.storage.unwrap_or(config.storage),
             init_range: self.init_range.unwrap_or(config.model.init_range),
             life: LifeConfig {

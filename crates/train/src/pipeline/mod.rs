@@ -101,6 +101,9 @@ pub trait Observer: Send + Sync {
     /// After an evaluation; `best` is what the true probabilities reach.
     fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {}
 
+    /// Before the digest of the model is computed, which reads all rows.
+    fn digesting(&self) {}
+
     /// After a checkpoint was completed.
     fn saved(&self, _step: u64, _path: &Path) {}
 

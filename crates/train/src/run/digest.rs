@@ -30,6 +30,7 @@ pub(super) fn digest(
     if !around.digest || stopped {
         return Ok(None);
     }
+    around.observer.digesting();
     let visit = |go_on: &mut dyn FnMut() -> stepwell_ssd::Result<()>| {
         let mut digest = ModelDigest::default();
         for (group, planner) in groups.iter().zip(planners) {

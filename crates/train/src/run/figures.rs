@@ -32,6 +32,7 @@ pub(super) fn assemble(
         steps: measured.steps,
         skipped_lines: counters.skipped(),
         wall_seconds: 0.0,
+        digest_seconds: 0.0,
         train_seconds: measured.trained_at,
         examples_per_second: 0.0,
         eval: measured.eval.last().cloned().unwrap_or_default(),

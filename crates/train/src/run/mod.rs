@@ -270,16 +270,18 @@ fn finish(
     if let Some(last) = outcome.measured.last_step {
         return Err(Error::LastStep { step: last, last });
     }
-    let wall_seconds = clock.seconds() - begin;
+    let ended = clock.seconds();
     let stopped = around.stop.is_made();
     let digest = digest(around, &groups, &outcome.planners)?;
+    let digest_seconds = if around.digest { clock.seconds() - ended } else { 0.0 };
     let precision = config.model.precision;
     let digest = digest.as_ref();
     let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
     report.tiers.disk.set_aside = place.aside();
     report.processor = Processor::of(seconds);
     report.interrupted = stopped || (around.digest && digest.is_none());
-    report.wall_seconds = wall_seconds;
+    report.wall_seconds = ended - begin;
+    report.digest_seconds = digest_seconds;
     report.train_seconds = report.train_seconds.max(f64::MIN_POSITIVE) - begin;
     report.examples_per_second = report.examples as f64 / report.train_seconds;
     report.peak_rss_bytes = report::peak_rss_bytes();

@@ -1,0 +1,93 @@
+//! Settings as people give them: in files, by flags and by `--set`.
+
+mod common;
+
+use std::fs;
+
+use self::common::{Workshop, args};
+
+#[test]
+fn lists_are_given_as_files_have_them_and_may_have_commas() {
+    let shop = Workshop::new();
+    let (plain, odd) = (shop.examples("a.tsv", 500), shop.path("b,c.tsv"));
+    fs::copy(&plain, &odd).unwrap();
+    let both = format!("data.paths=[{plain:?}, {odd:?}]");
+    shop.ok(&args(&[], &["--set", &both]));
+    let listed = shop.report("report.json");
+    shop.ok(&args(&[&plain, odd.to_str().unwrap()], &[]));
+    assert_eq!(shop.report("report.json")["model_digest"], listed["model_digest"]);
+    assert_eq!(listed["examples"], 900);
+    let error = shop.fails(&args(&[], &["--set", "data.paths=['a.tsv', b]"]));
+    assert!(error.contains("write a list as a file has it"), "{error}");
+}
+
+#[test]
+fn data_by_its_flag_and_by_its_key_train_one_model() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 500);
+    let by_key = format!("data.paths={data}");
+    let small = ["--set", "model.hidden=8", "--set", "tiers.index=8MiB"];
+    let digest = |given: [&str; 2]| {
+        shop.ok(&[&["train", "--report", "report.json"][..], &given, &small].concat());
+        let report = shop.report("report.json");
+        (report["model_digest"].clone(), report["config"].clone())
+    };
+    assert_eq!(digest(["--data", &data]), digest(["--set", &by_key]));
+}
+
+#[test]
+fn data_that_is_given_as_settings_is_told_how_it_is_given() {
+    let shop = Workshop::new();
+    shop.examples("data.tsv.zst", 100);
+    shop.examples("data.tsv", 100);
+    for file in ["data.tsv", "data.tsv.zst"] {
+        let error = shop.fails(&["train", file]);
+        assert!(error.ends_with(&format!("write --data {file}")), "{error}");
+    }
+    // A file of settings, whatever its name is, says its own.
+    fs::write(shop.path("run.conf"), "[data]\nepoch = 1\n").unwrap();
+    let error = shop.fails(&["train", "run.conf"]);
+    assert!(error.contains("run.conf:2") && !error.contains("--data"), "{error}");
+}
+
+#[test]
+fn optimizers_take_all_of_their_settings_and_keep_them() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 1500);
+    let digest = |more: &[&str]| {
+        shop.ok(&args(&[&data], more));
+        shop.report("report.json")["model_digest"].clone()
+    };
+    let usual = digest(&[]);
+    // What is usual, said aloud, is the same model.
+    assert_eq!(digest(&["--optim.rows.eps", "1e-10", "--optim.rows.initial", "0"]), usual);
+    assert_eq!(digest(&["--optim.dense.beta1", "0.9", "--optim.dense.eps", "1e-8"]), usual);
+    for (key, value) in [
+        ("optim.rows.eps", "0.5"),
+        ("optim.rows.initial", "0.1"),
+        ("optim.dense.beta1", "0.5"),
+        ("optim.dense.beta2", "0.9"),
+        ("optim.dense.eps", "0.01"),
+    ] {
+        assert_ne!(digest(&[&format!("--{key}"), value]), usual, "{key}");
+    }
+    let initial = ["--optim.rows.initial", "0.1", "--checkpoint", "saved"];
+    shop.ok(&args(&[&data], &initial));
+    let saved = shop.ok(&["inspect", "saved", "--json"]);
+    assert!(saved.contains("0.1"), "{saved}");
+    let error = shop.fails(&args(&[&data], &["--checkpoint", "saved", "--resume"]));
+    assert!(error.contains("optim.rows.initial = 0.1"), "{error}");
+    for (key, value, part) in [
+        ("optim.rows.eps", "0", "above 0"),
+        ("optim.rows.eps", "1e-50", "above 0 (in f32"),
+        ("optim.rows.initial", "-1", "from 0"),
+        ("optim.dense.beta1", "1", "below 1"),
+        ("optim.dense.beta2", "0.99999999999", "below 1"),
+    ] {
+        let error = shop.fails(&args(&[&data], &[&format!("--{key}"), value]));
+        assert!(error.contains(key) && error.contains(part), "{error}");
+    }
+    let output = shop.run(&args(&[&data], &["--optim.rows.beta1", "0.5"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("optim.rows.beta1 has no effect, because adam alone"), "{said}");
+}
