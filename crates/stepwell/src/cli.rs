@@ -32,6 +32,8 @@ pub(crate) enum Job {
     Eval(EvalArgs),
     /// Write the probability that a checkpoint's model gives to each example
     Predict(PredictArgs),
+    /// Write the rows and the dense part of a checkpoint as tensors that others read
+    Export(ExportArgs),
     /// Show what a checkpoint holds
     Inspect(InspectArgs),
     /// Write the built-in click stream to a file
@@ -259,6 +261,23 @@ pub(crate) struct PredictArgs {
     /// File of scores, in CSV; - for standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
+}
+
+/// `stepwell export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// A checkpoint, or a directory of checkpoints
+    #[arg(value_name = "CHECKPOINT")]
+    pub(crate) checkpoint: PathBuf,
+    /// Directory to make: dense.safetensors, and table-NAME.safetensors for each table
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: PathBuf,
+    /// Optimizer state and history, too
+    #[arg(long)]
+    pub(crate) state: bool,
+    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    #[arg(long)]
+    pub(crate) repaired: bool,
 }
 
 /// `stepwell inspect`.

@@ -93,7 +93,7 @@ fn convert(
     let decoder = Decoder::new(input, options.schema);
     let threads = args.threads.unwrap_or_else(cores);
     let total = matches!(input, Input::Stream(_)).then_some(args.examples);
-    let (mut skips, mut progress) = (Skips::new(args.skip_max), Counting::new(total));
+    let (mut skips, mut progress) = (Skips::new(args.skip_max), Counting::new("examples", total));
     let outcome = std::thread::scope(|scope| {
         let chunks = match start(scope, threads, source, &decoder) {
             Ok(chunks) => chunks,

@@ -1,20 +1,18 @@
 //! `stepwell inspect`.
 
 use std::cmp::Ordering;
-use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
-use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, Rows, Saved, TableSpec};
 use stepwell_optim::Storage;
-use stepwell_ssd::{Manifest, Stats, StoreOptions, View};
+use stepwell_ssd::{Manifest, Stats};
 use stepwell_train::RunState;
 
 use crate::cli::InspectArgs;
 use crate::failure::Failure;
 use crate::say::{Page, put};
+use crate::snapshots::{lanes, open};
 
 /// Shows what a checkpoint holds.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
@@ -111,18 +109,6 @@ impl Held {
     }
 }
 
-/// A snapshot, opened.
-fn open(path: &Path) -> Result<(View, Manifest), String> {
-    let message = |error: stepwell_ssd::Error| error.to_string();
-    let disk = FileDisk::open(path).map_err(|error| error.to_string())?;
-    let manifest = Manifest::load(&disk).map_err(message)?;
-    let options = StoreOptions {
-        index_bytes_max: u64::MAX,
-        ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
-    };
-    Ok((View::open(Arc::new(disk), options).map_err(message)?, manifest))
-}
-
 /// What a table's snapshots hold, one of each rank. `existing` says which rows are the table's,
 /// where it shares the store, and which of them exist, and after which step; without it all of them
 /// do.
@@ -184,11 +170,6 @@ fn table(
         "shared_key_probability": (held.rows as f64).powi(2) / 2f64.powi(65),
         "top": longest.into_json(),
     }))
-}
-
-fn lanes(row: &[u8]) -> Vec<f32> {
-    let (lanes, _) = row.as_chunks::<4>();
-    lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 /// Length of the weights at the front of a row.

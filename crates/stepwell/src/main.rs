@@ -7,6 +7,7 @@ mod cache_sim;
 mod cli;
 mod convert;
 mod eval;
+mod export;
 mod failure;
 mod file;
 mod inspect;
@@ -18,6 +19,7 @@ mod progress;
 mod say;
 mod score;
 mod signals;
+mod snapshots;
 mod store;
 mod synth;
 mod table;
@@ -46,6 +48,7 @@ fn run(job: Job) -> Result<(), Failure> {
         Job::Train(args) => train::run(&args),
         Job::Eval(args) => eval::run(&args),
         Job::Predict(args) => predict::run(&args),
+        Job::Export(args) => export::run(&args),
         Job::Inspect(args) => inspect::run(&args),
         Job::Synth(args) => synth::run(&args),
         Job::Convert(args) => convert::run(&args),

@@ -100,33 +100,34 @@ fn describe(snapshot: &Snapshot, rate: Option<f64>) -> String {
     format!("{rate}{loss}, {hit:.1} % hits, {} rows from disk", snapshot.refilled)
 }
 
-/// Counts examples while they go by: a bar on a terminal, plain lines otherwise.
+/// Counts examples or rows while they go by: a bar on a terminal, plain lines otherwise.
 pub(crate) struct Counting {
+    what: &'static str,
     bar: Option<ProgressBar>,
     began: Instant,
     shown: Instant,
 }
 
 impl Counting {
-    /// Of `total` examples, where that is known.
-    pub(crate) fn new(total: Option<u64>) -> Self {
+    /// Of `total` of `what`, where that is known.
+    pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| bar_of(total));
         let now = Instant::now();
-        Self { bar, began: now, shown: now }
+        Self { what, bar, began: now, shown: now }
     }
 
     /// So many are done.
-    pub(crate) fn at(&mut self, examples: u64) {
-        let rate = || examples as f64 / self.began.elapsed().as_secs_f64().max(1e-9);
+    pub(crate) fn at(&mut self, done: u64) {
+        let rate = || done as f64 / self.began.elapsed().as_secs_f64().max(1e-9);
         let since = self.shown.elapsed();
         if let Some(bar) = &self.bar {
             if since > Duration::from_millis(100) {
-                bar.set_position(examples);
-                bar.set_message(format!("{:.0} examples/s", rate()));
+                bar.set_position(done);
+                bar.set_message(format!("{:.0} {}/s", rate(), self.what));
                 self.shown = Instant::now();
             }
         } else if since > Duration::from_secs(LINE_SECONDS) {
-            say!("{examples} examples, {:.0} examples/s", rate());
+            say!("{done} {}, {:.0} {}/s", self.what, rate(), self.what);
             self.shown = Instant::now();
         }
     }

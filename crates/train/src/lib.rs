@@ -33,7 +33,11 @@ pub use pipeline::{Measured, Observer, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use report::{Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes};
 pub use resume::RunState;
-pub use run::{RowsAtStart, Surroundings, evaluate, forecast, plan, synth_options, tables, train};
+pub use run::{
+    RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
+    train,
+};
 pub use steps::{StepInput, StepSeconds, Steps};
 pub use stepwell_engine::room::memory_bytes;
+pub use stepwell_nn::ParameterSpec;
 pub use stepwell_settings::Config;

@@ -18,6 +18,7 @@ use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{CacheMaking, DataError, Schema, Sources};
 use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Purpose, TableSpec, Times};
+use stepwell_nn::ParameterSpec;
 use stepwell_settings::{Config, RanksConfig};
 use stepwell_ssd::Error as StoreError;
 
@@ -219,6 +220,14 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
 /// Settings from which no model can be built.
 pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
     Ok(Model::build(config, Schema::CRITEO)?.tables().to_vec())
+}
+
+/// The dense parameters of the model that `config` names, and where each lies in the flat vector.
+///
+/// # Errors
+/// Settings from which no model can be built.
+pub fn dense_parameters(config: &Config) -> Result<Vec<ParameterSpec>> {
+    Ok(Model::build(config, Schema::CRITEO)?.graph().parameters().to_vec())
 }
 
 /// What a pipeline reads, from where on, and the cache that it makes of it.
