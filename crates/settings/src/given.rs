@@ -41,7 +41,8 @@ fn is_quoted_list(text: &str) -> bool {
 }
 
 fn as_in_a_file(text: &str) -> Result<Vec<String>, String> {
-    let file: Result<BTreeMap<String, Vec<String>>, _> = toml::from_str(&format!("list = {text}"));
+    let file: Result<BTreeMap<String, Vec<String>>, _> =
+        ::toml::from_str(&format!("list = {text}"));
     let list = file.ok().and_then(|mut file| file.remove("list"));
     list.ok_or_else(|| r#"write a list as a file has it, such as ["a.tsv", "b.tsv"]"#.to_owned())
 }

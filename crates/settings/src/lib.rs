@@ -22,6 +22,7 @@ mod named;
 mod page;
 mod setting;
 mod table;
+mod toml;
 mod typed;
 
 #[cfg(test)]
@@ -41,4 +42,5 @@ pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 pub use page::page;
 pub use setting::{Kept, Setting};
 pub use table::SETTINGS;
+pub use toml::to_toml;
 pub use typed::{as_given, read_model};

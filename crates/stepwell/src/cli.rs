@@ -42,8 +42,8 @@ pub(crate) enum Job {
     Convert(ConvertArgs),
     /// Print the capacity plan of a training run without running it
     Plan(PlanArgs),
-    /// List all settings with their meaning and default
-    Config,
+    /// List all settings with their meaning and value, or write a file that says them all
+    Config(ConfigListArgs),
     /// Check stores of rows, remove what was set aside, or salvage what is left of a damaged one
     Store(StoreArgs),
     /// Measure a part against what the machine can do
@@ -160,6 +160,16 @@ pub(crate) struct ConfigArgs {
     /// Settings given by their key as a flag.
     #[arg(skip)]
     pub(crate) by_key: Vec<(String, String)>,
+}
+
+/// `stepwell config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigListArgs {
+    #[command(flatten)]
+    pub(crate) settings: ConfigArgs,
+    /// Write a file of settings, which `train` takes
+    #[arg(long)]
+    pub(crate) toml: bool,
 }
 
 /// `stepwell plan`.
@@ -354,6 +364,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     let of_parts = keys_of_parts(std::env::args_os());
     let command = Cli::command()
         .mut_subcommand("train", |command| with_flags(command, &of_parts, |_| true))
+        .mut_subcommand("config", |command| with_flags(command, &of_parts, |_| true))
         .mut_subcommand("plan", |command| with_flags(command, &of_parts, |_| true))
         .mut_subcommand("eval", |command| with_flags(command, &of_parts, of_machine))
         .mut_subcommand("predict", |command| with_flags(command, &of_parts, of_machine));
@@ -375,6 +386,9 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     let given = matches.subcommand().map(|(_, matches)| matches);
     match (&mut cli.job, given) {
         (Job::Train(args), Some(matches)) => {
+            args.settings.by_key = by_key(matches, &of_parts, |_| true);
+        }
+        (Job::Config(args), Some(matches)) => {
             args.settings.by_key = by_key(matches, &of_parts, |_| true);
         }
         (Job::Plan(args), Some(matches)) => {

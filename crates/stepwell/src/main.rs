@@ -27,7 +27,7 @@ mod train;
 
 use std::process::ExitCode;
 
-use cli::Job;
+use cli::{ConfigListArgs, Job};
 use failure::Failure;
 
 /// Keeps the memory of finished batches for the next ones instead of returning it to the system,
@@ -56,6 +56,16 @@ fn run(job: Job) -> Result<(), Failure> {
         Job::Store(args) => store::run(&args),
         Job::Bench(args) => bench::run(&args),
         Job::CacheSim(args) => cache_sim::run(&args),
-        Job::Config => table::settings().say(),
+        Job::Config(args) => config(&args),
+    }
+}
+
+/// `stepwell config`.
+fn config(args: &ConfigListArgs) -> Result<(), Failure> {
+    let (config, chosen) = train::resolve(&args.settings, None)?;
+    train::check(&config, &chosen)?;
+    match args.toml {
+        true => say::whole(&stepwell_settings::to_toml(&config)),
+        false => table::settings(&config).say(),
     }
 }

@@ -139,22 +139,33 @@ fn row(to: &mut Page, name: &str, value: &str) {
     put!(to, "{name:<16}{value}");
 }
 
-/// All settings with their meaning and default.
-pub(crate) fn settings() -> Page {
+/// All settings with their meaning and value; those that tables and features may have, with their
+/// default.
+pub(crate) fn settings(config: &Config) -> Page {
     let mut page = Page::default();
-    put_settings(&mut page, "", SETTINGS, &Config::default());
-    put_settings(&mut page, "tables.NAME.", TABLE_SETTINGS, &TableConfig::default());
-    put_settings(&mut page, "features.N.", FEATURE_SETTINGS, &FeatureConfig::default());
+    put_settings(&mut page, "", SETTINGS, config);
+    for table in &config.tables {
+        put_settings(&mut page, &format!("tables.{}.", table.name), TABLE_SETTINGS, table);
+    }
+    for (feature, number) in config.features.iter().zip(1..) {
+        put_settings(&mut page, &format!("features.{number}."), FEATURE_SETTINGS, feature);
+    }
+    if config.tables.is_empty() {
+        put_settings(&mut page, "tables.NAME.", TABLE_SETTINGS, &TableConfig::default());
+    }
+    if config.features.is_empty() {
+        put_settings(&mut page, "features.N.", FEATURE_SETTINGS, &FeatureConfig::default());
+    }
     page
 }
 
-fn put_settings<T>(page: &mut Page, prefix: &str, settings: &[Setting<T>], begun: &T) {
+fn put_settings<T>(page: &mut Page, prefix: &str, settings: &[Setting<T>], part: &T) {
     for setting in settings {
         let key = format!("{prefix}{}", setting.key);
-        let default = match (setting.get(begun), setting.default_name) {
+        let value = match (setting.get(part), setting.default_name) {
             (Value::Null, Some(name)) => name.replace('`', ""),
             (value, _) => value.to_string(),
         };
-        put!(page, "{key:<30}{} [{default}]", setting.help);
+        put!(page, "{key:<30}{} [{value}]", setting.help);
     }
 }

@@ -257,16 +257,26 @@ fn note_idle(args: &TrainArgs, config: &Config, chosen: &[String]) {
     }
 }
 
-/// Puts the settings together; the keys that somebody chose come with them.
+/// Puts the settings of a run together; the keys that somebody chose come with them.
 pub(crate) fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
+    let example = (!names_data(args)).then_some(EMBEDDED);
+    resolve(args, example)
+}
+
+/// Puts settings together, upon those of `example` where no file is named; the keys that somebody
+/// chose come with them.
+pub(crate) fn resolve(
+    args: &ConfigArgs,
+    example: Option<&str>,
+) -> Result<(Config, Vec<String>), String> {
     let mut config = Config::default();
     let mut chosen = Vec::new();
-    match &args.config {
-        Some(path) => chosen = file::read(path, &mut config)?,
-        None if !names_data(args) => {
-            file::apply("default.toml", EMBEDDED, &mut config)?;
+    match (&args.config, example) {
+        (Some(path), _) => chosen = file::read(path, &mut config)?,
+        (None, Some(example)) => {
+            file::apply("default.toml", example, &mut config)?;
         }
-        None => {}
+        (None, None) => {}
     }
     if let Some(preset) = &args.preset
         && !PRESETS.contains(&preset.as_str())

@@ -91,3 +91,41 @@ fn optimizers_take_all_of_their_settings_and_keep_them() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("optim.rows.beta1 has no effect, because adam alone"), "{said}");
 }
+
+#[test]
+fn settings_are_written_as_a_file_that_says_the_same() {
+    let shop = Workshop::new();
+    let data = shop.examples("odd, \"name\".tsv", 300);
+    let given = [
+        "--data",
+        &data,
+        "--model.hidden=",
+        "--tiers.dram=3MiB",
+        "--optim.rows.eps=1e-9",
+        "--tables.a.lr=0.5",
+        "--features.1.columns=C1,C3-C4",
+        "--features.1.table=a",
+        "--tiers.policy=sven",
+    ];
+    let written = shop.ok(&[&["config", "--toml"][..], &given].concat());
+    fs::write(shop.path("run.toml"), &written).unwrap();
+    assert_eq!(shop.ok(&["config", "--toml", "run.toml"]), written);
+    assert!(written.contains("lr = 0.5") && written.contains("# cache =\n"), "{written}");
+    assert!(written.lines().all(|line| line.len() <= 100 || line.starts_with("paths = ")));
+    let report = |args: &[&str]| {
+        shop.ok(&[&["train", "--report", "report.json", "--tiers.index=8MiB"][..], args].concat());
+        let report = shop.report("report.json");
+        (report["model_digest"].clone(), report["config"].clone())
+    };
+    assert_eq!(report(&given), report(&["run.toml"]));
+    // What is listed is what was resolved, and without anything the defaults.
+    let listed = shop.ok(&["config", "run.toml"]);
+    assert!(listed.contains("[\"sven\"]") && listed.contains("tables.a.lr "), "{listed}");
+    let defaults = shop.ok(&["config"]);
+    assert!(defaults.contains("[\"s3-fifo\"]") && defaults.contains("tables.NAME.lr "));
+    let whole = shop.ok(&["config", "--toml"]);
+    fs::write(shop.path("all.toml"), whole).unwrap();
+    assert_eq!(shop.ok(&["config", "all.toml"]), defaults);
+    assert!(shop.fails(&["config", "none.toml"]).contains("none.toml"));
+    assert!(shop.fails(&["config", "--model.dim=0"]).contains("model.dim"));
+}

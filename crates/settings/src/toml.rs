@@ -1,0 +1,80 @@
+//! Settings as a file has them.
+
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
+use crate::setting::Setting;
+use crate::table::SETTINGS;
+
+/// A file that says all settings of `config`, each below what it means. Those that have no value
+/// stand there as a comment; of named tables and features there is what is said of them.
+pub fn to_toml(config: &Config) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for setting in SETTINGS {
+        let (of, name) = setting.key.rsplit_once('.').unwrap_or(("", setting.key));
+        if of != section {
+            text += &format!("\n[{of}]\n");
+            section = of;
+        }
+        for line in wrapped(setting.help) {
+            text += &format!("# {line}\n");
+        }
+        text += &match literal(&setting.get(config)) {
+            Some(value) => format!("{name} = {value}\n"),
+            None => format!("# {name} =\n"),
+        };
+    }
+    for table in &config.tables {
+        text += &format!("\n[tables.{}]\n", table.name);
+        put_given(&mut text, TABLE_SETTINGS, table);
+    }
+    for feature in &config.features {
+        text += "\n[[features]]\n";
+        put_given(&mut text, FEATURE_SETTINGS, feature);
+    }
+    text
+}
+
+/// The settings of a table or a feature that have a value.
+fn put_given<T>(text: &mut String, settings: &[Setting<T>], part: &T) {
+    for setting in settings {
+        if let Some(value) = literal(&setting.get(part)) {
+            *text += &format!("{} = {value}\n", setting.key);
+        }
+    }
+}
+
+/// A value as a file has it; none for none.
+fn literal(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Null => return None,
+        Value::String(text) => ::toml::Value::from(text.as_str()).to_string(),
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().filter_map(literal).collect();
+            format!("[{}]", values.join(", "))
+        }
+        other => other.to_string(),
+    })
+}
+
+/// Columns of a line of help.
+const COLUMNS: usize = 96;
+
+/// Lines of whole words.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            word.clone_into(line);
+        } else if line.len() + 1 + word.len() <= COLUMNS {
+            *line += &format!(" {word}");
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
