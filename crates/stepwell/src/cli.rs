@@ -198,6 +198,9 @@ pub(crate) struct TrainArgs {
     /// Write every figure of the run to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Write how it goes to this file, as lines of JSON; a run that is resumed adds to it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Option<PathBuf>,
     /// Put the limits that `stepwell bench cpu --json FILE` measured on this machine beside the
     /// report's kernels and layers
     #[arg(long, value_name = "FILE", requires = "report")]

@@ -6,6 +6,7 @@ mod bench;
 mod cache_sim;
 mod cli;
 mod convert;
+mod curves;
 mod eval;
 mod export;
 mod failure;

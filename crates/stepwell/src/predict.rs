@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stepwell_base::mend;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Capacity, Observer, Report, Snapshot, Surroundings, probability};
+use stepwell_train::{Capacity, Observer, Observers, Report, Surroundings, probability};
 
 use crate::cli::PredictArgs;
 use crate::failure::Failure;
 use crate::outputs::{self, Output};
-use crate::progress::Progress;
 use crate::say::{self, say};
 use crate::score::{Scoring, with_newest};
 use crate::signals::Signals;
@@ -75,12 +74,10 @@ fn predict(
     outputs::check(&[("--out", out)], &scoring.inputs())?;
     scoring.announce("scoring with");
     let around = scoring.surroundings(signals);
-    let scores = Arc::new(Scores {
-        progress: Arc::clone(&scoring.progress),
-        stop: around.stop.clone(),
-        file: Mutex::new(ScoreFile::begin(out)?),
-    });
-    let observer = Arc::<Scores>::clone(&scores);
+    let scores =
+        Arc::new(Scores { stop: around.stop.clone(), file: Mutex::new(ScoreFile::begin(out)?) });
+    let told = Arc::<Scores>::clone(&scores);
+    let observer = Arc::new(Observers(vec![Arc::clone(&around.observer), told]));
     let on_plan = Arc::new(|_: &Capacity| {});
     let outcome = scoring.run(&Surroundings { observer, on_plan, ..around }, signals);
     let mut file = scores.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,19 +88,14 @@ fn predict(
     }
 }
 
-/// Writes scores as they come, and shows how far it is.
+/// Writes scores as they come.
 struct Scores {
-    progress: Arc<Progress>,
     /// Made where scores cannot be written.
     stop: StopRequest,
     file: Mutex<ScoreFile>,
 }
 
 impl Observer for Scores {
-    fn progress(&self, snapshot: &Snapshot) {
-        self.progress.progress(snapshot);
-    }
-
     fn scored(&self, logits: &[f32]) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.failed.is_none()

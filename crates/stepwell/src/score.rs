@@ -50,7 +50,7 @@ pub(crate) struct Scoring<'a> {
     repaired: bool,
     chosen: Vec<String>,
     pub(crate) config: Config,
-    pub(crate) progress: Arc<Progress>,
+    progress: Arc<Progress>,
 }
 
 impl<'a> Scoring<'a> {

@@ -9,10 +9,12 @@ use stepwell_bench::Limits;
 use stepwell_engine::Placement;
 use stepwell_settings::{self as settings, Config};
 use stepwell_train::{
-    Error as TrainError, Machine, Ranks, Report, RowsAtStart, Silence, Surroundings,
+    Error as TrainError, Machine, Observer, Observers, Ranks, Report, RowsAtStart, Silence,
+    Surroundings,
 };
 
 use crate::cli::{ConfigArgs, Resume, TrainArgs};
+use crate::curves::Curves;
 use crate::failure::Failure;
 use crate::launched::{self, Ended};
 use crate::progress::Progress;
@@ -47,9 +49,12 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
     let (mut config, chosen) = config(&args.settings)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size))?;
-    outputs::check(&[("--report", args.report.as_deref())], &read_by(args, &config))?;
-    if let (Some(report), Some(cache)) = (&args.report, &config.data.cache) {
-        outputs::check_apart(("--report", report), ("data.cache", cache))?;
+    let outputs = [("--report", args.report.as_deref()), ("--metrics", args.metrics.as_deref())];
+    outputs::check(&outputs, &read_by(args, &config))?;
+    for (flag, path) in outputs {
+        if let (Some(path), Some(cache)) = (path, &config.data.cache) {
+            outputs::check_apart((flag, path), ("data.cache", cache))?;
+        }
     }
     check(&config, &chosen)?;
     note_idle(args, &config, &chosen);
@@ -106,7 +111,12 @@ pub(crate) fn lead(
     let progress = Arc::new(Progress::new(&config));
     // Launched ranks end after the same step, which they agree upon.
     let stop = ranks.as_ref().map_or_else(|| signals.stop(), |_| StopRequest::new());
+    let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::<Progress>::clone(&progress)];
+    if let Some(path) = &args.metrics {
+        observers.push(Arc::new(Curves::new(path, args.resume.is_some())));
+    }
     let around = Surroundings {
+        observer: Arc::new(Observers(observers)),
         repaired_rows: args.repaired,
         machine: Machine { ranks, ..Machine::default() },
         ..surroundings(&config, placement(args), Arc::clone(&progress), stop)

@@ -114,6 +114,43 @@ pub trait Observer: Send + Sync {
     fn cache_given_up(&self, _why: &str) {}
 }
 
+/// Several who are told, in this order.
+pub struct Observers(pub Vec<Arc<dyn Observer>>);
+
+impl Observer for Observers {
+    fn progress(&self, snapshot: &Snapshot) {
+        self.0.iter().for_each(|one| one.progress(snapshot));
+    }
+
+    fn scored(&self, logits: &[f32]) {
+        self.0.iter().for_each(|one| one.scored(logits));
+    }
+
+    fn epoch_trained(&self, metrics: &Metrics) {
+        self.0.iter().for_each(|one| one.epoch_trained(metrics));
+    }
+
+    fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
+        self.0.iter().for_each(|one| one.evaluated(metrics, best));
+    }
+
+    fn digesting(&self) {
+        self.0.iter().for_each(|one| one.digesting());
+    }
+
+    fn saved(&self, step: u64, path: &Path) {
+        self.0.iter().for_each(|one| one.saved(step, path));
+    }
+
+    fn cached(&self, examples: u64, path: &Path) {
+        self.0.iter().for_each(|one| one.cached(examples, path));
+    }
+
+    fn cache_given_up(&self, why: &str) {
+        self.0.iter().for_each(|one| one.cache_given_up(why));
+    }
+}
+
 /// Nobody.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence;
