@@ -54,8 +54,8 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// Whether its thread lets others go first where there are fewer processors than threads: right
-    /// for what works ahead, so that computing is not held up by what it does not wait for.
+    /// Whether its thread, when it wakes up, lets others finish their turn first: right for what
+    /// works ahead, so that computing is not held up by what it does not wait for.
     fn gives_way(&self) -> bool {
         true
     }
@@ -242,20 +242,13 @@ impl Drop for StopUnlessDone<'_> {
     }
 }
 
-/// How much less a thread counts that gives way, in the system's levels: with 10 it has a tenth of
-/// a processor that another thread could use, and all of one that is idle.
-#[cfg(target_os = "linux")]
-const NICE: i32 = 10;
-
 /// [`drive`]s `stage` on a thread of its own, the calling one.
 ///
 /// # Errors
 /// The stage's own error; the pipeline is stopped then.
 pub fn drive_here<E>(stage: BoxedStage<E>, rhythm: &Rhythm) -> Result<StageTimes, E> {
-    // It concerns the calling thread alone there. Where it is refused, all are equal.
-    #[cfg(target_os = "linux")]
     if stage.gives_way() {
-        let _refused = rustix::process::nice(NICE);
+        yielding::give_way();
     }
     drive(stage, rhythm)
 }
@@ -304,3 +297,4 @@ fn lap(rhythm: &Rhythm, mark: &mut f64) -> f64 {
 
 #[cfg(test)]
 mod tests;
+mod yielding;

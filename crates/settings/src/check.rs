@@ -52,7 +52,7 @@ pub(crate) const MINUTES_MAX: f64 = 366.0 * 24.0 * 60.0;
 /// Fewest bytes of a sketch.
 const SKETCH_MIN: u64 = 64;
 
-type Outcome = Result<(), String>;
+pub(crate) type Outcome = Result<(), String>;
 
 /// Refuses `value` where it is not right, with what to give.
 pub(crate) fn right(is_right: bool, value: impl Display, give: Arguments<'_>) -> Outcome {
@@ -89,27 +89,8 @@ pub(crate) fn learning_rate(lr: f64) -> Outcome {
     right(lr as f32 > 0.0 && lr <= LR_MAX, Plain(lr), give)
 }
 
-/// What may be left out.
-pub(crate) fn optional<T>(value: Option<T>, check: fn(T) -> Outcome) -> Outcome {
-    value.map_or(Ok(()), check)
-}
-
-pub(crate) fn eps(eps: f64) -> Outcome {
-    let is_right = eps as f32 > 0.0 && eps <= 1.0;
-    right(is_right, Plain(eps), format_args!("a number above 0 (in f32, from 1e-45 on), at most 1"))
-}
-
-pub(crate) fn initial(sum: f64) -> Outcome {
-    right((0.0..=1e6).contains(&sum), Plain(sum), format_args!("a number from 0 to 1e6"))
-}
-
-pub(crate) fn beta(part: f64) -> Outcome {
-    let is_right = (0.0..1.0).contains(&part) && (part as f32) < 1.0;
-    right(is_right, Plain(part), format_args!("a number from 0 to below 1 (in f32)"))
-}
-
 /// As one writes it, not in all of its digits.
-struct Plain(f64);
+pub(crate) struct Plain(pub(crate) f64);
 
 impl Display for Plain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,8 +1,6 @@
 //! When a setting changes nothing in a run, and why.
 
-use crate::config::{
-    Config, FeatureConfig, ModelKind, OptimizerConfig, OptimizerKind, TableConfig,
-};
+use crate::config::{Config, FeatureConfig, ModelKind, TableConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
@@ -77,18 +75,6 @@ pub(crate) fn outside_dcn(config: &Config) -> Option<&'static str> {
 
 pub(crate) fn outside_dlrm(config: &Config) -> Option<&'static str> {
     (config.model.kind != ModelKind::Dlrm).then_some("dlrm alone has a bottom part")
-}
-
-pub(crate) fn in_sgd(optimizer: &OptimizerConfig) -> Option<&'static str> {
-    (optimizer.kind == OptimizerKind::Sgd).then_some("sgd divides by no root")
-}
-
-pub(crate) fn outside_adagrad(optimizer: &OptimizerConfig) -> Option<&'static str> {
-    (optimizer.kind != OptimizerKind::Adagrad).then_some("adagrad alone has sums of squares")
-}
-
-pub(crate) fn outside_adam(optimizer: &OptimizerConfig) -> Option<&'static str> {
-    (optimizer.kind != OptimizerKind::Adam).then_some("adam alone keeps such means")
 }
 
 pub(crate) fn with_a_life(config: &Config) -> Option<&'static str> {

@@ -19,6 +19,7 @@ mod idle;
 mod json;
 mod kept;
 mod named;
+mod optimizer;
 mod page;
 mod setting;
 mod table;

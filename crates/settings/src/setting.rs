@@ -49,7 +49,7 @@ pub struct Setting<T = Config> {
 macro_rules! setting {
     ($key:literal, $($rest:tt)+) => { setting!(Config: $key, $($rest)+) };
     (
-        $part:ident: $key:literal, $($field:ident).+ = $default:expr, $kept:ident, $help:literal
+        $part:ident: $key:literal, $($field:ident).+ = $default:expr, $kept:ident, $help:expr
         $(,)?
     ) => {
         Setting::<$part> {

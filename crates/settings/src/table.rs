@@ -5,9 +5,10 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
-use crate::check::{self, optional, right};
+use crate::check::{self, right};
 use crate::config::{Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::idle;
+use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
@@ -297,42 +298,10 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!("optim.rows.lr", rows.lr = 0.02, Always, "learning rate of rows")
         .check(|config| check::learning_rate(config.rows.lr)),
-    setting!(
-        "optim.rows.eps",
-        rows.eps = None,
-        BeyondDefault,
-        "what adagrad and adam add to the root that a step of rows is divided by"
-    )
-    .default_name("1e-10 of adagrad, 1e-8 of adam")
-    .check(|config| optional(config.rows.eps, check::eps))
-    .idle(|config| idle::in_sgd(&config.rows)),
-    setting!(
-        "optim.rows.initial",
-        rows.initial = None,
-        BeyondDefault,
-        "what the sums of squares of adagrad begin with"
-    )
-    .default_name("0")
-    .check(|config| optional(config.rows.initial, check::initial))
-    .idle(|config| idle::outside_adagrad(&config.rows)),
-    setting!(
-        "optim.rows.beta1",
-        rows.beta1 = None,
-        BeyondDefault,
-        "what adam keeps of the mean of gradients in a step"
-    )
-    .default_name("0.9")
-    .check(|config| optional(config.rows.beta1, check::beta))
-    .idle(|config| idle::outside_adam(&config.rows)),
-    setting!(
-        "optim.rows.beta2",
-        rows.beta2 = None,
-        BeyondDefault,
-        "what adam keeps of the mean of squares of gradients in a step"
-    )
-    .default_name("0.999")
-    .check(|config| optional(config.rows.beta2, check::beta))
-    .idle(|config| idle::outside_adam(&config.rows)),
+    of_optimizer!("optim.rows.eps", rows.eps),
+    of_optimizer!("optim.rows.initial", rows.initial),
+    of_optimizer!("optim.rows.beta1", rows.beta1),
+    of_optimizer!("optim.rows.beta2", rows.beta2),
     setting!(
         "optim.dense.kind",
         dense.kind = OptimizerKind::Adam,
@@ -341,42 +310,10 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting!("optim.dense.lr", dense.lr = 0.001, Always, "learning rate of dense parameters")
         .check(|config| check::learning_rate(config.dense.lr)),
-    setting!(
-        "optim.dense.eps",
-        dense.eps = None,
-        BeyondDefault,
-        "what adagrad and adam add to the root that a step of dense parameters is divided by"
-    )
-    .default_name("1e-10 of adagrad, 1e-8 of adam")
-    .check(|config| optional(config.dense.eps, check::eps))
-    .idle(|config| idle::in_sgd(&config.dense)),
-    setting!(
-        "optim.dense.initial",
-        dense.initial = None,
-        BeyondDefault,
-        "what the sums of squares of adagrad begin with"
-    )
-    .default_name("0")
-    .check(|config| optional(config.dense.initial, check::initial))
-    .idle(|config| idle::outside_adagrad(&config.dense)),
-    setting!(
-        "optim.dense.beta1",
-        dense.beta1 = None,
-        BeyondDefault,
-        "what adam keeps of the mean of gradients in a step"
-    )
-    .default_name("0.9")
-    .check(|config| optional(config.dense.beta1, check::beta))
-    .idle(|config| idle::outside_adam(&config.dense)),
-    setting!(
-        "optim.dense.beta2",
-        dense.beta2 = None,
-        BeyondDefault,
-        "what adam keeps of the mean of squares of gradients in a step"
-    )
-    .default_name("0.999")
-    .check(|config| optional(config.dense.beta2, check::beta))
-    .idle(|config| idle::outside_adam(&config.dense)),
+    of_optimizer!("optim.dense.eps", dense.eps),
+    of_optimizer!("optim.dense.initial", dense.initial),
+    of_optimizer!("optim.dense.beta1", dense.beta1),
+    of_optimizer!("optim.dense.beta2", dense.beta2),
     setting!(
         "checkpoint.dir",
         checkpoint.dir = None,

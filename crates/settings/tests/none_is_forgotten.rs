@@ -45,40 +45,19 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ("pipeline.staleness", json!(staleness)),
         ("rows.storage", json!(storage.name())),
     ];
-    let rows = of_optimizer(
-        rows,
-        [
-            "optim.rows.kind",
-            "optim.rows.lr",
-            "optim.rows.eps",
-            "optim.rows.initial",
-            "optim.rows.beta1",
-            "optim.rows.beta2",
-        ],
-    );
-    let dense = of_optimizer(
-        dense,
-        [
-            "optim.dense.kind",
-            "optim.dense.lr",
-            "optim.dense.eps",
-            "optim.dense.initial",
-            "optim.dense.beta1",
-            "optim.dense.beta2",
-        ],
-    );
+    let (rows, dense) = (of_optimizer("optim.rows", rows), of_optimizer("optim.dense", dense));
     let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(life), rows, dense];
     own.into_iter().chain(parts.concat()).chain(of_checkpoint(checkpoint)).collect()
 }
 
-fn of_optimizer(
-    optimizer: &OptimizerConfig,
-    keys: [&'static str; 6],
-) -> Vec<(&'static str, Value)> {
+fn of_optimizer(part: &str, optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
     let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = optimizer;
-    let values =
-        [json!(kind.name()), json!(lr), json!(eps), json!(initial), json!(beta1), json!(beta2)];
-    keys.into_iter().zip(values).collect()
+    let values = [json!(lr), json!(eps), json!(initial), json!(beta1), json!(beta2)];
+    let keys = SETTINGS.iter().map(|setting| setting.key);
+    let keys = keys.filter(|key| key.strip_prefix(part).is_some_and(|rest| rest.starts_with('.')));
+    let names = ["kind", "lr", "eps", "initial", "beta1", "beta2"];
+    assert!(keys.clone().eq(names.map(|name| format!("{part}.{name}"))));
+    keys.zip([json!(kind.name())].into_iter().chain(values)).collect()
 }
 
 fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {

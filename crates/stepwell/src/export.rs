@@ -48,6 +48,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is done with the row of a key.
+type Visit<'a> = dyn FnMut(Key, &[f32]) -> Result<(), String> + 'a;
+
 struct Export<'a> {
     checkpoint: &'a Checkpoint,
     state: bool,
@@ -71,7 +74,7 @@ impl Export<'_> {
         let sections = self.checkpoint.dense.sections.iter();
         let sections = sections.filter(|(_, values)| values.len() == count);
         let sections: Vec<_> = sections.take(if self.state { usize::MAX } else { 1 }).collect();
-        if !sections.first().is_some_and(|(name, _)| name == "parameters") {
+        if sections.first().is_none_or(|(name, _)| name != "parameters") {
             let path = self.checkpoint.path.display();
             return Err(format!("{path}: its dense part is not that of its settings"));
         }
@@ -137,7 +140,7 @@ impl Export<'_> {
     fn each_row(
         &self,
         (number, spec): (usize, &TableSpec),
-        visit: &mut dyn FnMut(Key, &[f32]) -> Result<(), String>,
+        visit: &mut Visit<'_>,
     ) -> Result<(), String> {
         let (mut failed, mut seen) = (None, 0);
         for rows in self.checkpoint.rows_of(number).map_err(|error| error.to_string())? {

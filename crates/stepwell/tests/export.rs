@@ -1,5 +1,7 @@
 //! `stepwell export`: tensors that others read.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 mod common;
 
 use std::collections::HashMap;
@@ -116,6 +118,9 @@ fn state_and_history_come_where_they_are_asked_for() {
     assert!((longest - expected).abs() < 1e-6, "{longest}, {expected}");
 }
 
+/// Keys and the bits of their rows.
+type Rows = Vec<(u64, Vec<u32>)>;
+
 #[test]
 fn several_tables_and_ranks_are_one_model() {
     let shop = Workshop::new();
@@ -128,7 +133,7 @@ fn several_tables_and_ranks_are_one_model() {
     ];
     let set: Vec<String> = tables.iter().map(|(key, value)| format!("--{key}={value}")).collect();
     let set: Vec<&str> = set.iter().map(String::as_str).collect();
-    let mut rows: Vec<Vec<Vec<(u64, Vec<u32>)>>> = Vec::new();
+    let mut rows: Vec<[Rows; 2]> = Vec::new();
     for ranks in ["1", "3"] {
         let more = ["--ranks", ranks, "--threads", "1", "--checkpoint", "saved", "--force"];
         shop.ok(&args(&[&data], &[&set[..], &more].concat()));
@@ -137,11 +142,11 @@ fn several_tables_and_ranks_are_one_model() {
             let file = format!("out/table-{name}.safetensors");
             let bits = tensor(&shop, &file, "embedding").0;
             let bits = bits.chunks(4).map(|row| row.iter().map(|lane| lane.to_bits()).collect());
-            let mut rows: Vec<(u64, Vec<u32>)> = keys(&shop, &file).into_iter().zip(bits).collect();
+            let mut rows: Rows = keys(&shop, &file).into_iter().zip(bits).collect();
             rows.sort();
             rows
         };
-        rows.push(vec![of_table("users"), of_table("embedding")]);
+        rows.push([of_table("users"), of_table("embedding")]);
         fs::remove_dir_all(shop.path("out")).unwrap();
     }
     assert!(rows[0] == rows[1] && rows[0].iter().all(|table| table.len() > 100));

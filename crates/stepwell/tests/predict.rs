@@ -1,5 +1,7 @@
 //! `stepwell predict`: a score for each example, in their order.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 mod common;
 
 use std::fs;

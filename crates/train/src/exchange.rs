@@ -75,8 +75,9 @@ impl Exchange {
         let answer = |table: &TableSpec| lent(weights(table), table);
         let sums = |table: &TableSpec| lent(sums(table), table);
         // What goes ahead of its step is there beside the answers of the step before.
-        let ahead = if config.staleness == 0 { 2 } else { 1 };
-        let answers = ahead * (of(all, &answer) + of(own, &answer));
+        let goes_early = |table: &TableSpec| config.staleness == 0 && table.life.is_none();
+        let answers = |table: &TableSpec| answer(table) * (1 + u64::from(goes_early(table)));
+        let answers = of(all, &answers) + of(own, &answers);
         let sums = of(own, &sums) + of(all, &sums);
         // Rank 0 alone is told of examples, by all.
         let rest = said(own) + said(all) + 2 * (subtrees + 1) * dense;
@@ -90,7 +91,10 @@ impl Exchange {
             guests: Guests::bytes_max(model.tables(), &rows),
             // Memory for a message may have an eighth more.
             messages: (asks + answers + sums + rest) / 8 * 9,
-            scratch: of(all, &|_| 12) + of(own, &|_| 5) + Grouper::bytes_max(of(all, &|_| 1)),
+            // With what tells rows apart that go early.
+            scratch: of(all, &|_| 12 + 17)
+                + of(own, &|_| 5 + 9)
+                + Grouper::bytes_max(of(all, &|_| 1)),
         }
     }
 

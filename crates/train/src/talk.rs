@@ -13,13 +13,13 @@
 
 use stepwell_fabric::Tag;
 
-/// Weights of rows for the next step, for who asked for them: each rank to each, where it has some,
-/// before it says so with what is said.
-pub(crate) const EARLY: Tag = Tag(14);
 /// Keys of a mini-batch for their owners: all-to-all.
 pub(crate) const ASK: Tag = Tag(1);
 /// Weights of rows for who asked for them, and rows that are lent to him: all-to-all.
 pub(crate) const ANSWER: Tag = Tag(2);
+/// Weights of rows for the next step, for who asked for them: each rank to each to which it has
+/// some to send. They go before `SAID`, which tells that they went.
+pub(crate) const EARLY: Tag = Tag(14);
 /// Losses, sums of dense gradients for who sums these lanes, sums of rows' gradients for their
 /// owners, with rows that go back; for rank 0 scores and labels, too: all-to-all.
 pub(crate) const SAID: Tag = Tag(3);

@@ -106,23 +106,23 @@ fn time_is_told_apart_into_work_and_waiting() {
     assert_eq!((events.count(), events.is_stopped()), (4, false));
 }
 
-/// Says how nice its thread is, and is done.
+/// Says whether its thread lets others go first, and is done.
 #[cfg(target_os = "linux")]
-struct Nice {
+struct Asked {
     gives_way: bool,
-    level: Arc<std::sync::Mutex<i32>>,
+    found: Arc<std::sync::Mutex<Option<bool>>>,
 }
 
 #[cfg(target_os = "linux")]
-impl Stage for Nice {
+impl Stage for Asked {
     type Error = ();
 
     fn name(&self) -> &'static str {
-        "nice"
+        "asked"
     }
 
     fn poll(&mut self) -> Result<Progress, ()> {
-        *self.level.lock().unwrap() = rustix::process::getpriority_process(None).unwrap();
+        *self.found.lock().unwrap() = Some(yielding::gives_way());
         Ok(Progress::Done)
     }
 
@@ -133,16 +133,15 @@ impl Stage for Nice {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn threads_that_give_way_count_less_and_others_as_before() {
-    let own = rustix::process::getpriority_process(None).unwrap();
-    let level = |gives_way| {
-        let level = Arc::default();
-        let stage = Nice { gives_way, level: Arc::clone(&level) };
+fn threads_that_give_way_do_and_others_are_as_before() {
+    let own = yielding::gives_way();
+    let found = |gives_way| {
+        let found = Arc::default();
+        let stage = Asked { gives_way, found: Arc::clone(&found) };
         let ended = Threads.drive(vec![Box::new(stage) as BoxedStage<()>], &rhythm());
         assert!(ended[0].outcome.is_ok());
-        Arc::into_inner(level).unwrap().into_inner().unwrap()
+        Arc::into_inner(found).unwrap().into_inner().unwrap()
     };
-    assert_eq!(level(false), own);
-    assert_eq!(level(true), (own + NICE).min(19));
-    assert_eq!(rustix::process::getpriority_process(None).unwrap(), own);
+    assert_eq!((found(false), found(true)), (Some(own), Some(true)));
+    assert_eq!(yielding::gives_way(), own);
 }

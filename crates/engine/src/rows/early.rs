@@ -98,7 +98,8 @@ impl EmbeddingBags {
         for (number, (part, table)) in next.iter_mut().zip(&self.tables).enumerate() {
             part.askers.early.clear();
             if table.life.is_none() {
-                let group = groups.iter().find(|group| group.members().contains(&number))?;
+                let group = groups.iter().find(|group| group.members().contains(&number));
+                let Some(group) = group else { unreachable!("every table lies in a group") };
                 count += find(part, &group.slab);
             }
         }

@@ -37,7 +37,7 @@ impl Stage for WriteStage {
         "write"
     }
 
-    /// A read that is asked for late is late.
+    /// Rows come up into buffers that others leave when they are written.
     fn gives_way(&self) -> bool {
         false
     }

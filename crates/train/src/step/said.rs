@@ -97,9 +97,9 @@ impl Said<'_> {
         16 * sections + 16 * blocks.count() + measured + sums
     }
 
-    /// Adds what rank `to` is told to `message`, with whether this may be the last step of all.
-    pub(super) fn put(&self, message: &mut Message, to: usize, end: NextWord) {
-        message.put(&[end.word()]);
+    /// Adds what rank `to` is told to `message`, with what is to be known of the `next` step.
+    pub(super) fn put(&self, message: &mut Message, to: usize, next: NextWord) {
+        message.put(&[next.word()]);
         let sums: &mut [f64] = message.room(2 * self.scores.len());
         for (sums, scores) in sums.chunks_exact_mut(2).zip(self.scores) {
             sums.copy_from_slice(&[scores.loss, scores.probability]);

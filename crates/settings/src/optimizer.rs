@@ -1,0 +1,85 @@
+//! What may be said of an optimizer beside its kind and rate. What is not said is as is usual.
+
+use crate::check::{Outcome, Plain, right};
+use crate::config::{OptimizerConfig, OptimizerKind};
+
+/// One such setting.
+pub(crate) struct Tuning {
+    pub(crate) help: &'static str,
+    /// What is usual.
+    pub(crate) usual: &'static str,
+    check: fn(f64) -> Outcome,
+    /// The kinds that have it, and what to say of the others.
+    kinds: &'static [OptimizerKind],
+    others: &'static str,
+}
+
+impl Tuning {
+    pub(crate) fn check(&self, value: Option<f64>) -> Outcome {
+        value.map_or(Ok(()), self.check)
+    }
+
+    /// Why it changes nothing with this optimizer.
+    pub(crate) fn idle(&self, optimizer: &OptimizerConfig) -> Option<&'static str> {
+        (!self.kinds.contains(&optimizer.kind)).then_some(self.others)
+    }
+}
+
+/// By the name of their field.
+#[expect(non_upper_case_globals, reason = "they are found by the names of fields")]
+pub(crate) mod tunings {
+    use super::{OptimizerKind, Tuning, beta_of, eps_of, initial_of};
+
+    pub(crate) const eps: Tuning = Tuning {
+        help: "what adagrad and adam add to the root that a step is divided by",
+        usual: "1e-10 of adagrad, 1e-8 of adam",
+        check: eps_of,
+        kinds: &[OptimizerKind::Adagrad, OptimizerKind::Adam],
+        others: "sgd divides by no root",
+    };
+    pub(crate) const initial: Tuning = Tuning {
+        help: "what the sums of squares of adagrad begin with",
+        usual: "0",
+        check: initial_of,
+        kinds: &[OptimizerKind::Adagrad],
+        others: "adagrad alone has sums of squares",
+    };
+    pub(crate) const beta1: Tuning = Tuning {
+        help: "what adam keeps of the mean of gradients in a step",
+        usual: "0.9",
+        check: beta_of,
+        kinds: &[OptimizerKind::Adam],
+        others: "adam alone keeps such means",
+    };
+    pub(crate) const beta2: Tuning = Tuning {
+        help: "what adam keeps of the mean of squares of gradients in a step",
+        usual: "0.999",
+        ..beta1
+    };
+}
+
+/// An entry of the table of settings: its key, and where it lies.
+macro_rules! of_optimizer {
+    ($key:literal, $part:ident.$field:ident) => {
+        setting!($key, $part.$field = None, BeyondDefault, crate::optimizer::tunings::$field.help)
+            .default_name(crate::optimizer::tunings::$field.usual)
+            .check(|config| crate::optimizer::tunings::$field.check(config.$part.$field))
+            .idle(|config| crate::optimizer::tunings::$field.idle(&config.$part))
+    };
+}
+pub(crate) use of_optimizer;
+
+fn eps_of(value: f64) -> Outcome {
+    let is_right = value as f32 > 0.0 && value <= 1.0;
+    let give = format_args!("a number above 0 (in f32, from 1e-45 on), at most 1");
+    right(is_right, Plain(value), give)
+}
+
+fn initial_of(sum: f64) -> Outcome {
+    right((0.0..=1e6).contains(&sum), Plain(sum), format_args!("a number from 0 to 1e6"))
+}
+
+fn beta_of(part: f64) -> Outcome {
+    let is_right = (0.0..1.0).contains(&part) && (part as f32) < 1.0;
+    right(is_right, Plain(part), format_args!("a number from 0 to below 1 (in f32)"))
+}
