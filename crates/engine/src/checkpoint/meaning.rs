@@ -216,10 +216,10 @@ mod tests {
         (round, storage, rule, life): (u64, Storage, u64, u64),
     ) -> TableSpec {
         let wide = (round % 2) as usize;
-        // Any bits at all, but for a sign and what is no number.
+        // Any bits at all, but for a sign, what is no number, and what is 0 in f32.
         let mut positive = || loop {
             let value = f64::from_bits(dice.next_u64() >> 1);
-            if value.is_finite() && value > 0.0 {
+            if value.is_finite() && value as f32 > 0.0 {
                 return value;
             }
         };
