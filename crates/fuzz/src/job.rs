@@ -317,7 +317,7 @@ impl<'a> Job<'a> {
     /// Evaluates the last checkpoint as the run did, or on all data where it did not.
     fn evaluate(&mut self, course: &Course<'_>, saved: &str) -> Result<()> {
         let report = format!("evaluation-{}.json", course.number);
-        let mut call = Call::new(&["eval", saved, "--report", &report]);
+        let mut call = Call::new(&["eval", saved, "--digest", "--report", &report]);
         let own = self.said.evaluated > 0;
         if !own {
             let flags = self.files.plain_flags();

@@ -175,7 +175,7 @@ fn never_stopped(more: &[&str]) {
     shop.ok(&other);
     for report in ["saved", "other"] {
         let path = format!("{report}/{step}");
-        shop.ok(&["eval", &path, "--report", &format!("{report}.json")]);
+        shop.ok(&["eval", &path, "--digest", "--report", &format!("{report}.json")]);
     }
     let (saved, other) = (shop.report("saved.json"), shop.report("other.json"));
     for field in ["model_digest", "rows", "eval"] {
