@@ -34,10 +34,11 @@ impl Given<'_> {
     }
 }
 
-/// Whether brackets are those of a list, and not of a glob such as `[ab]`.
+/// Whether it is meant as a list with brackets; those of a glob such as `[ab]` have no commas or
+/// quotation marks.
 fn is_quoted_list(text: &str) -> bool {
-    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    inner.is_some_and(|inner| inner.trim().is_empty() || inner.contains(['"', '\'']))
+    let whole = text.ends_with(']') && (text.contains(',') || text[1..].trim() == "]");
+    text.starts_with('[') && (whole || text.contains(['"', '\'']))
 }
 
 fn as_in_a_file(text: &str) -> Result<Vec<String>, String> {
@@ -69,7 +70,8 @@ mod tests {
         assert_eq!(list("[]"), texts(&[]));
         assert_eq!(list("[ab].tsv"), texts(&["[ab].tsv"]));
         assert_eq!(list("day_[0-9]"), texts(&["day_[0-9]"]));
-        assert!(list(r#"["a"#).is_ok(), "no list");
+        assert!(list(r#"["a"#).is_err());
+        assert!(list("[1,2]").is_err());
         assert!(list(r#"["a", b]"#).unwrap_err().contains("as a file has it"));
         assert!(list(r#"["a", 1]"#).is_err());
     }

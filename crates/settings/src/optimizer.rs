@@ -45,14 +45,14 @@ pub(crate) mod tunings {
         others: "adagrad alone has sums of squares",
     };
     pub(crate) const beta1: Tuning = Tuning {
-        help: "what adam keeps of the mean of gradients in a step",
+        help: "decay of adam's first moment, the mean of gradients",
         usual: "0.9",
         check: beta_of,
         kinds: &[OptimizerKind::Adam],
-        others: "adam alone keeps such means",
+        others: "adam alone has moments",
     };
     pub(crate) const beta2: Tuning = Tuning {
-        help: "what adam keeps of the mean of squares of gradients in a step",
+        help: "decay of adam's second moment, the mean of their squares",
         usual: "0.999",
         ..beta1
     };

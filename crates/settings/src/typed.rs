@@ -45,7 +45,7 @@ macro_rules! numbers {
             }
 
             fn read(given: Given<'_>) -> Result<Self, String> {
-                let plain = given.text()?.replace('_', "");
+                let plain = decimal(given.text()?.replace('_', ""));
                 let mend: fn(&str) -> &'static str = $mend;
                 plain.parse().map_err(|_| format!("give {}", mend(&plain)))
             }
@@ -67,6 +67,15 @@ numbers! {
     u64, "whole number", whole;
     usize, "whole number", whole;
     f64, "number", |_| "a number";
+}
+
+/// A whole number in decimal digits; all else as it is.
+fn decimal(text: String) -> String {
+    let bases = [("0x", 16), ("0o", 8), ("0b", 2)];
+    let found = bases
+        .into_iter()
+        .find_map(|(prefix, base)| u64::from_str_radix(text.strip_prefix(prefix)?, base).ok());
+    found.map_or(text, |value| value.to_string())
 }
 
 /// What to give in the place of `text`, which is no u64.

@@ -44,7 +44,7 @@ pub(crate) enum Job {
     Convert(ConvertArgs),
     /// Print the capacity plan of a training run without running it
     Plan(PlanArgs),
-    /// List all settings with their meaning and value, or write a file that says them all
+    /// List all settings with their meaning and value, or write them all as a settings file
     Config(ConfigListArgs),
     /// Check stores of rows, remove what was set aside, or salvage what is left of a damaged one
     Store(StoreArgs),

@@ -4,7 +4,7 @@
 //! written at once and whole, so that who follows the file sees no half of one. Where no more can
 //! be written, that is said once and the run goes on.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use stepwell_engine::Purpose;
 use stepwell_train::{Metrics, Observer, Snapshot};
 
+use crate::outputs::open_special;
 use crate::say;
 
 /// Least time between two lines about training.
@@ -77,7 +78,9 @@ impl Curves {
             // What an evaluation counts is not what was trained on.
             line.extend(figures.into_iter().filter(|(name, _)| name != "examples"));
         }
+        let is_special = || fs::metadata(&self.path).is_ok_and(|about| !about.is_file());
         let open = || match self.goes_on {
+            _ if is_special() => open_special(&self.path),
             true => File::options().create(true).append(true).open(&self.path),
             false => File::create(&self.path),
         };

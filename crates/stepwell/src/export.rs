@@ -27,6 +27,9 @@ use crate::snapshots::{lanes, open};
 /// Rows between two looks at whether somebody asked to stop.
 const ROWS_BETWEEN: u64 = 4096;
 
+/// Sections of the dense part that have a value for each parameter; others are counts, or of rows.
+const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
+
 /// Writes what a checkpoint holds as tensors.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
@@ -70,9 +73,9 @@ impl Export<'_> {
         let config = settings::from_json(&state.config)?;
         let parameters = dense_parameters(&config).map_err(|error| error.to_string())?;
         let count = parameters.last().map_or(0, |last| last.range.end);
-        // What is no vector over the parameters is the count of steps, or of rows.
         let sections = self.checkpoint.dense.sections.iter();
-        let sections = sections.filter(|(_, values)| values.len() == count);
+        let sections = sections
+            .filter(|(name, values)| VECTORS.contains(&name.as_str()) && values.len() == count);
         let sections: Vec<_> = sections.take(if self.state { usize::MAX } else { 1 }).collect();
         if sections.first().is_none_or(|(name, _)| name != "parameters") {
             let path = self.checkpoint.path.display();

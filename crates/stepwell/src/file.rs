@@ -16,7 +16,7 @@ pub(crate) fn read(path: &Path, config: &mut Config) -> Result<Vec<String>, Stri
     let name = path.display().to_string();
     let hint = |error: String| match path.extension().is_some_and(|end| end == "toml") {
         true => error,
-        false => format!("{error}; settings are read from it: if it is data, write --data {name}"),
+        false => format!("{error}; it was read as settings: if it is data, write --data {name}"),
     };
     let text = stepwell_data::read_text(path).map_err(|error| error.to_string());
     let text = text.map_err(|error| if path.is_file() { hint(error) } else { error })?;
@@ -182,7 +182,7 @@ fn value_of(value: &DeValue<'_>) -> Result<Value, String> {
 fn text_of(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
-        DeValue::Integer(number) => Ok(decimal(number)),
+        DeValue::Integer(number) => Ok(as_written(number)),
         DeValue::Float(number) => Ok(number.as_str().to_owned()),
         DeValue::Boolean(flag) => Ok(flag.to_string()),
         DeValue::Datetime(_) | DeValue::Table(_) | DeValue::Array(_) => {
@@ -191,12 +191,15 @@ fn text_of(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// A whole number in decimal digits, however the file has it.
-fn decimal(number: &DeInteger<'_>) -> String {
-    let digits = number.as_str();
-    // What fits no number is refused later, as it stands.
-    let other = (number.radix() != 10).then(|| u128::from_str_radix(digits, number.radix()));
-    other.and_then(Result::ok).map_or_else(|| digits.to_owned(), |value| value.to_string())
+/// A whole number as the file has it.
+fn as_written(number: &DeInteger<'_>) -> String {
+    let prefix = match number.radix() {
+        16 => "0x",
+        8 => "0o",
+        2 => "0b",
+        _ => "",
+    };
+    format!("{prefix}{}", number.as_str())
 }
 
 fn line_of(text: &str, at: usize) -> usize {

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -130,8 +130,7 @@ impl Output {
     pub(crate) fn begin(path: &Path) -> io::Result<Self> {
         let there = fs::metadata(path).ok();
         if there.as_ref().is_some_and(|about| !about.is_file()) {
-            let file = File::options().write(true).open(path)?;
-            return Ok(Self { file, moves: None });
+            return Ok(Self { file: open_special(path)?, moves: None });
         }
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (unfinished, file) = create_beside(&target)?;
@@ -158,6 +157,21 @@ impl Drop for Output {
             let _ = fs::remove_file(unfinished);
         }
     }
+}
+
+/// Opens a device or a pipe, which is written as it is; one that nobody reads is refused, for
+/// opening it would wait.
+pub(crate) fn open_special(path: &Path) -> io::Result<File> {
+    if fs::metadata(path)?.file_type().is_fifo() {
+        let tried = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+        tried.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENXIO) => {
+                io::Error::other("it is a pipe that nobody reads; start its reader first")
+            }
+            _ => error,
+        })?;
+    }
+    File::options().write(true).open(path)
 }
 
 /// A new file beside `target`, under a name that no file had.

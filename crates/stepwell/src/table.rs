@@ -63,9 +63,7 @@ pub(crate) fn report(report: &Report) -> Page {
     put_stages(to, report);
     let peak = report.peak_rss_bytes.map_or_else(|| "-".to_owned(), |b| ByteCount(b).to_string());
     row(to, "peak memory", &format!("{peak} of {} planned", ByteCount(report.budget_bytes)));
-    if let Some(digest) = &report.model_digest {
-        row(to, "model digest", &format!("{digest} ({})", report.kernels));
-    }
+    put_digest(to, report);
     page
 }
 
@@ -73,7 +71,14 @@ pub(crate) fn report(report: &Report) -> Page {
 pub(crate) fn metrics(report: &Report) -> Page {
     let mut page = Page::default();
     put_metrics(&mut page, report);
+    put_digest(&mut page, report);
     page
+}
+
+fn put_digest(to: &mut Page, report: &Report) {
+    if let Some(digest) = &report.model_digest {
+        row(to, "model digest", &format!("{digest} ({})", report.kernels));
+    }
 }
 
 fn put_metrics(to: &mut Page, report: &Report) {

@@ -17,8 +17,11 @@ fn lists_are_given_as_files_have_them_and_may_have_commas() {
     shop.ok(&args(&[&plain, odd.to_str().unwrap()], &[]));
     assert_eq!(shop.report("report.json")["model_digest"], listed["model_digest"]);
     assert_eq!(listed["examples"], 900);
-    let error = shop.fails(&args(&[], &["--set", "data.paths=['a.tsv', b]"]));
-    assert!(error.contains("write a list as a file has it"), "{error}");
+    for wrong in ["['a.tsv', b]", "['a.tsv'", "[1, 2]"] {
+        let error = shop.fails(&args(&[], &["--set", &format!("data.paths={wrong}")]));
+        assert!(error.contains("write a list as a file has it"), "{error}");
+    }
+    assert!(shop.ok(&["config", "--set", "seed=0x10"]).contains("built-in stream [16]"));
 }
 
 #[test]

@@ -127,6 +127,28 @@ fn what_cannot_be_scored_or_written_is_one_line_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Opening it would wait, and no signal would end that.
+#[test]
+fn a_pipe_that_nobody_reads_is_refused() {
+    let shop = Workshop::new();
+    let data = trained(&shop);
+    let made = std::process::Command::new("mkfifo").arg(shop.path("pipe")).status().unwrap();
+    assert!(made.success());
+    let output = shop.run(&["predict", "saved", "--data", &data, "--out", "pipe"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("it is a pipe that nobody reads; start its reader first"), "{said}");
+    let output = shop.run(&args(&[&data], &["--metrics", "pipe"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("the run goes on"), "{said}");
+    let reader = shop.path("pipe");
+    let reader = std::thread::spawn(move || fs::read_to_string(reader).unwrap());
+    let expected = shop.ok(&["predict", "saved", "--data", &data]);
+    // The reader may not be there yet.
+    let again = || shop.run(&["predict", "saved", "--data", &data, "--out", "pipe"]);
+    assert!((0..100).any(|_| again().status.success()));
+    assert!(reader.join().unwrap() == expected);
+}
+
 #[test]
 fn whoever_reads_a_few_scores_ends_it() {
     let shop = Workshop::new();
