@@ -20,9 +20,7 @@ use stepwell_base::{ByteCount, Key, Namespace, TableId};
 use stepwell_engine::{
     Bags, Columns, Field, Moment, Pooled, Purpose, Session, Shape, Tiers, Witness,
 };
-use stepwell_nn::{
-    Activation, Add, GraphBuilder, InputShape, Linear, Source, binary_cross_entropy,
-};
+use stepwell_nn::binary_cross_entropy;
 use stepwell_settings::{ModelKind, OptimizerKind};
 use stepwell_train::{Config, Machine, Surroundings, tables, train};
 
@@ -71,7 +69,7 @@ fn job(mut config: Config, data: &Path) -> Config {
     config.data.mini_batch = MINI_BATCH;
     config.data.eval_fraction = 0.5;
     config.rows.kind = OptimizerKind::Adam;
-    // A bias that moves by no more than the least of numbers is lost in any sum.
+    // What moves by no more than the least of numbers is lost in any sum.
     (config.dense.kind, config.dense.lr) = (OptimizerKind::Sgd, 1e-45);
     config
 }
@@ -84,17 +82,6 @@ fn by_pipeline(config: &Config) -> BTreeMap<Key, u32> {
     let report = train(config, &around).unwrap();
     assert_eq!(report.steps, STEPS as u64);
     std::mem::take(&mut *witness.0.lock().unwrap())
-}
-
-/// The bias of `lr` as it begins.
-fn bias(seed: u64) -> f32 {
-    let mut builder = GraphBuilder::new(InputShape { embedding: 0, dense: DENSE });
-    let (inputs, activation) = (DENSE, Activation::Identity);
-    let layer = Linear { inputs, outputs: 1, bias: true, activation };
-    let linear = builder.add("linear", layer, &[Source::Columns(0..DENSE)]).unwrap();
-    builder.add("logit", Add, &[Source::FirstOrder, Source::Node(linear)]).unwrap();
-    let parameters = builder.build().unwrap().initial_parameters(seed);
-    *parameters.last().unwrap()
 }
 
 fn bags(examples: &[(f32, Vec<u64>)]) -> Bags {
@@ -119,7 +106,7 @@ fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32
     let columns = Columns { of_fields: vec![vec![Field::sum(0); FIELDS]], count: 0 };
     let shape = Shape { blocks: config.model.blocks, ..Shape::default() };
     let mut session = Session::open(tables(config).unwrap(), columns, shape, tiers).unwrap();
-    let (examples, bias) = (examples(), bias(config.seed));
+    let examples = examples();
     let train = examples.chunks(MINI_BATCH).take(STEPS);
     let train = train.map(|mini| (bags(mini), mini.iter().map(|one| one.0).collect::<Vec<f32>>()));
     let mut feeds = train
@@ -141,7 +128,7 @@ fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32
             weights.insert(*left.next().unwrap(), logits[0].to_bits());
             continue;
         }
-        logits.iter_mut().for_each(|logit| *logit += bias);
+        // The dense part of `lr` begins at zero, and stays there.
         let (mut d_logits, mut probabilities) = (vec![0.0; count], vec![0.0; count]);
         let labels = turn.labels().to_vec();
         binary_cross_entropy(&logits, &labels, count, &mut d_logits, &mut probabilities);
