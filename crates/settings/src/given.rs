@@ -37,8 +37,9 @@ impl Given<'_> {
 /// Whether it is meant as a list with brackets; those of a glob such as `[ab]` have no commas or
 /// quotation marks.
 fn is_quoted_list(text: &str) -> bool {
-    let whole = text.ends_with(']') && (text.contains(',') || text[1..].trim() == "]");
-    text.starts_with('[') && (whole || text.contains(['"', '\'']))
+    let Some(rest) = text.strip_prefix('[') else { return false };
+    let whole = rest.ends_with(']') && (rest.contains(',') || rest.trim() == "]");
+    whole || rest.contains(['"', '\''])
 }
 
 fn as_in_a_file(text: &str) -> Result<Vec<String>, String> {
