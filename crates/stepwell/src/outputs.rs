@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde::Serialize;
 use stepwell_base::mend;
 
@@ -161,17 +162,23 @@ impl Drop for Output {
 
 /// Opens a device or a pipe, which is written as it is; one that nobody reads is refused, for
 /// opening it would wait.
+///
+/// A pipe is opened once: its reader would take the end of a first opening for the end of the data.
 pub(crate) fn open_special(path: &Path) -> io::Result<File> {
-    if fs::metadata(path)?.file_type().is_fifo() {
-        let tried = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path);
-        tried.map_err(|error| match error.raw_os_error() {
-            Some(libc::ENXIO) => {
-                io::Error::other("it is a pipe that nobody reads; start its reader first")
-            }
-            _ => error,
-        })?;
+    if !fs::metadata(path)?.file_type().is_fifo() {
+        return File::options().write(true).open(path);
     }
-    File::options().write(true).open(path)
+    let opened = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => {
+            io::Error::other("it is a pipe that nobody reads; start its reader first")
+        }
+        _ => error,
+    })?;
+    // From here on a full pipe is waited for.
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 /// A new file beside `target`, under a name that no file had.
@@ -225,6 +232,25 @@ mod tests {
         drop(output);
         assert_eq!(fs::read_to_string(&target).unwrap(), "older");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_reader_of_a_pipe_gets_all_that_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        // More than a pipe holds, so that writing waits for its reader.
+        let text = "0123456789abcdef".repeat(1 << 14);
+        for _ in 0..50 {
+            let from = pipe.clone();
+            let reader = std::thread::spawn(move || fs::read_to_string(from).unwrap());
+            // Refused until the reader is there.
+            while write_text(&pipe, &text).is_err() {
+                std::thread::yield_now();
+            }
+            assert_eq!(reader.join().unwrap(), text);
+        }
     }
 
     #[test]
