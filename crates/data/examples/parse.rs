@@ -16,12 +16,12 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Outcome<()> {
     let input = match std::env::args().nth(1) {
-        Some(path) => Input::Files(resolve(&[path])?),
+        Some(path) => Input::Files(resolve(&[path])?.into()),
         None => Input::synth(&SynthOptions { vocab_scale: 100.0, ..SynthOptions::default() })?,
     };
     if let Input::Files(files) = &input {
         let start = Instant::now();
-        let lines = count_lines(files)?;
+        let lines = count_lines(&files.paths)?;
         println!("count_lines  {:>12.0} lines/s", lines as f64 / start.elapsed().as_secs_f64());
     }
     let options = ReadOptions::new(Schema::CRITEO);
@@ -54,7 +54,7 @@ fn pack(input: &Input, options: &ReadOptions, path: std::path::PathBuf) -> Outco
         "pack  {:.1} bytes a row  add {added:>9.0} rows/s  finish {synced:.2} s",
         bytes as f64 / rows
     );
-    Ok(Input::Files(vec![path]))
+    Ok(Input::Files(vec![path].into()))
 }
 
 fn measure(pass: usize, input: &Input, options: &ReadOptions) -> Outcome<()> {

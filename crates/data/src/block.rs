@@ -1,7 +1,10 @@
 //! What the sequential part of reading hands to the parallel one.
 
+use std::sync::Arc;
+
 use crate::lines::lines_in;
 use crate::packed::Seal;
+use crate::record::Head;
 use crate::share::Lines;
 
 /// Whole lines of one file, examples of a packed file, or a range of the built-in stream.
@@ -18,6 +21,8 @@ pub struct Block {
     pub bytes: Vec<u8>,
     /// What the bytes must be, in a block of a packed file.
     pub packed: Option<Seal>,
+    /// How its lines are records, where that is not the same for all files.
+    pub(crate) head: Option<Arc<Head>>,
     /// The lines that are wanted; none where all are. Where they are no lines at all, the bytes may
     /// be missing.
     pub wanted: Option<Lines>,

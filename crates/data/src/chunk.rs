@@ -28,7 +28,7 @@ pub struct Position {
 pub struct Malformed {
     /// Lines of the block before this one.
     pub offset: u32,
-    /// Number of the column, from 1.
+    /// Number of the column, from 1; 0 where it has none.
     pub column: u32,
     /// What is wrong with it.
     pub why: String,
@@ -48,6 +48,8 @@ pub struct Chunk {
     pub first_line: u64,
     /// Lines that it was made of, those that nobody wanted among them.
     pub line_count: u32,
+    /// Lines of the file before its first record, which are counted in messages alone.
+    pub header_lines: u32,
     /// 0 or 1. // (n)
     pub labels: Vec<f32>,
     /// Transformed dense features. // (n, dense)
@@ -74,6 +76,7 @@ impl Chunk {
             file: 0,
             first_line: 0,
             line_count: 0,
+            header_lines: 0,
             labels: Vec::new(),
             dense: Vec::new(),
             keys: Vec::new(),
@@ -110,6 +113,7 @@ impl Chunk {
     /// Takes the place of `block`.
     pub(crate) fn begin(&mut self, block: &Block) {
         (self.file, self.first_line, self.line_count) = (block.file, block.first_line, block.lines);
+        self.header_lines = block.head.as_ref().map_or(0, |head| head.header_lines);
     }
 
     /// Dense features of an example. // (dense)
@@ -142,6 +146,11 @@ impl Chunk {
     pub fn position_after(&self, line: u32) -> Position {
         let line = self.first_line + u64::from(line) + 1;
         Position { file: self.file, line }
+    }
+
+    /// The number of its line `line` in the file, as an editor counts it.
+    pub fn line_number(&self, line: u32) -> u64 {
+        self.first_line + u64::from(self.header_lines) + u64::from(line) + 1
     }
 
     /// Malformed lines that stood before its line `line`.

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use memchr::{memchr_iter, memrchr};
 use stepwell_base::stop::StopRequest;
 
-use crate::DataError;
+use crate::begin::{begin, without_blank_end};
 use crate::compression::{Content, broken, open};
+use crate::layout::Layout;
 use crate::lines::{BLOCK_BYTES, too_long};
+use crate::{DataError, Files};
 
 /// Lines of each file, a last one without a line end included; of a packed file its examples,
 /// which its end tells. Nothing is parsed.
@@ -25,7 +27,14 @@ pub fn lines_of_each(files: &[PathBuf]) -> Result<Vec<u64>, DataError> {
 /// # Errors
 /// Those of [`lines_of_each`], and [`DataError::Stopped`].
 pub fn lines_of_each_until(files: &[PathBuf], stop: &StopRequest) -> Result<Vec<u64>, DataError> {
-    files.iter().map(|path| lines_of(path, stop)).collect()
+    files.iter().map(|path| lines_of(path, None, stop)).collect()
+}
+
+/// Records of each of `files`, until somebody asks to `stop`: lines, but for those that name columns
+/// and for an empty one at the end.
+pub(crate) fn records_of_each(files: &Files, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
+    let layout = files.layout.as_deref();
+    files.paths.iter().map(|path| lines_of(path, layout, stop)).collect()
 }
 
 /// Lines of all files together, as [`lines_of_each`].
@@ -36,14 +45,16 @@ pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
     Ok(lines_of_each(files)?.iter().sum())
 }
 
-fn lines_of(path: &Path, stop: &StopRequest) -> Result<u64, DataError> {
+fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<u64, DataError> {
     let mut source = match open(path)? {
-        Content::Text(text) => text,
+        Content::Text(text) => begin(path, text, layout)?.1,
         Content::Packed(file) => return Ok(file.examples()),
     };
     let mut buffer = Vec::with_capacity(BLOCK_BYTES);
     // Bytes behind the last line end, which are a line where the file ends with them.
     let (mut lines, mut unended) = (0, 0);
+    // Whether the last line is empty.
+    let (mut end, mut blank) = (Vec::new(), false);
     loop {
         if stop.is_made() {
             return Err(DataError::Stopped);
@@ -53,8 +64,13 @@ fn lines_of(path: &Path, stop: &StopRequest) -> Result<u64, DataError> {
         lines += memchr_iter(b'\n', &buffer).count() as u64;
         read.map_err(|e| DataError::Read { path: path.to_owned(), line: lines, why: broken(&e) })?;
         if buffer.is_empty() {
-            return Ok(lines + u64::from(unended > 0));
+            let blank = u64::from(blank && layout.is_some());
+            return Ok(lines + u64::from(unended > 0) - blank);
         }
+        // A line end may lie on both sides of a cut.
+        end.extend_from_slice(&buffer[buffer.len().saturating_sub(3)..]);
+        end.drain(..end.len().saturating_sub(3));
+        blank = without_blank_end(&end, lines > 1) < end.len();
         unended = match memrchr(b'\n', &buffer) {
             Some(end) => buffer.len() - end - 1,
             None => unended + buffer.len(),

@@ -36,13 +36,13 @@ pub enum DataError {
         why: String,
     },
     /// A line is not an example, and no more such lines may be skipped.
-    #[error("{}: line {line}, column {column}: {why}{}", path.display(), skipped_hint(*skip_max))]
+    #[error("{}: line {line}{}: {why}{}", path.display(), at(*column), skipped_hint(*skip_max))]
     Malformed {
         /// The file.
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// Number of the column, from 1.
+        /// Number of the column, from 1; 0 where it has none.
         column: u32,
         /// What is wrong with it.
         why: String,
@@ -95,6 +95,10 @@ pub enum DataError {
         /// The system's word.
         source: std::io::Error,
     },
+}
+
+fn at(column: u32) -> String {
+    if column == 0 { String::new() } else { format!(", column {column}") }
 }
 
 fn skipped_hint(skip_max: u64) -> String {

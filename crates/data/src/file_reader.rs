@@ -2,19 +2,20 @@
 //!
 //! Invariant: a block never spans two files.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::block::Block;
 use crate::compression::{Content, open, open_packed};
+use crate::layout::Layout;
 use crate::lines::LineReader;
 use crate::packed::PackedReader;
 use crate::share::Follower;
-use crate::{DataError, ReadOptions};
+use crate::{DataError, Files, ReadOptions};
 
 /// Reads files in order.
 #[derive(Debug)]
 pub struct FileReader {
-    files: Vec<PathBuf>,
+    files: Files,
     options: ReadOptions,
     /// The file that is being read, or the next one.
     file: u32,
@@ -34,21 +35,24 @@ impl FileReader {
     /// # Errors
     /// A file that cannot be read, or that has fewer lines than `options.start` says; any packed
     /// file of the list that does not suit `options`.
-    pub(crate) fn open(files: Vec<PathBuf>, options: &ReadOptions) -> Result<Self, DataError> {
+    pub(crate) fn open(files: &Files, options: &ReadOptions) -> Result<Self, DataError> {
         let start = options.start;
-        if start.file as usize >= files.len() {
-            let why = format!("there are {} files", files.len());
+        if start.file as usize >= files.paths.len() {
+            let why = format!("there are {} files", files.paths.len());
             let path = format!("file number {}", start.file).into();
             return Err(DataError::Position { path, wanted: start.line, why });
         }
         // Now, rather than when the turn of the last one comes.
-        for path in &files {
+        for path in &files.paths {
             if let Some(packed) = open_packed(path)? {
                 packed.check(options)?;
+                packed.check_rules(files.layout.as_deref())?;
             }
         }
-        let at = Some(At::enter(&files, start.file, start.line, options)?);
-        Ok(Self { files, options: *options, file: start.file, at })
+        let mut reader =
+            Self { files: files.clone(), options: *options, file: start.file, at: None };
+        reader.at = Some(reader.enter(start.line)?);
+        Ok(reader)
     }
 
     /// Fills `block` with the next lines or examples, and asks `follower` which of them are wanted;
@@ -70,11 +74,17 @@ impl FileReader {
                 self.at = None;
                 self.file += 1;
             }
-            if self.file as usize == self.files.len() {
+            if self.file as usize == self.files.paths.len() {
                 return Ok(false);
             }
-            self.at = Some(At::enter(&self.files, self.file, 0, &self.options)?);
+            self.at = Some(self.enter(0)?);
         }
+    }
+
+    /// Opens the file at hand behind so many lines.
+    fn enter(&self, line: u64) -> Result<At, DataError> {
+        let path = &self.files.paths[self.file as usize];
+        At::open(path, (self.file, line), self.files.layout.as_deref(), &self.options)
     }
 }
 
@@ -94,16 +104,16 @@ impl At {
         }
     }
 
-    fn enter(
-        files: &[PathBuf],
-        file: u32,
-        line: u64,
+    fn open(
+        path: &Path,
+        (file, line): (u32, u64),
+        layout: Option<&Layout>,
         options: &ReadOptions,
     ) -> Result<Self, DataError> {
-        let path = &files[file as usize];
         match open(path)? {
             Content::Text(text) => {
-                LineReader::open(path, file, text, line, options.block_bytes).map(Self::Text)
+                let room = (options.block_bytes, layout);
+                LineReader::open(path, file, text, line, room).map(Self::Text)
             }
             Content::Packed(packed) => {
                 PackedReader::open(packed, file, line, options).map(Self::Packed)

@@ -10,11 +10,13 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod layout;
 mod schema;
 
 mod block;
 mod chunk;
 
+mod begin;
 mod compression;
 mod files;
 mod lines;
@@ -27,10 +29,12 @@ mod fingerprint;
 mod log1p;
 mod number;
 mod parse;
+mod record;
 mod scan;
 
 pub mod synth;
 
+mod input;
 mod reader;
 mod share;
 
@@ -44,6 +48,10 @@ pub use error::DataError;
 pub use file_reader::FileReader;
 pub use files::{empty_note, read_text, repeated_note, resolve};
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
+pub use input::{Files, Input};
+pub use layout::{
+    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Transform,
+};
 pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};
 pub use packed::{
@@ -51,7 +59,7 @@ pub use packed::{
     Seal, SourceFile,
 };
 pub use parse::parse_block;
-pub use reader::{Decoder, Input, ReadOptions, Reader, Skips, Source};
+pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
 pub use schema::Schema;
 pub use share::{Lines, PartOf, Share, Sharing, Walk};
 pub use sources::{Purposes, ReadFrom, SourceOptions, Sources};

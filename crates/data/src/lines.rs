@@ -18,13 +18,17 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use memchr::{memchr_iter, memrchr};
 
 use crate::DataError;
+use crate::begin::{self, without_blank_end};
 use crate::block::Block;
 use crate::compression::broken;
+use crate::layout::Layout;
 use crate::packed::{HEAD_BYTES, is_packed};
+use crate::record::Head;
 
 /// Bytes of a block unless the caller says otherwise; no line may be longer.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -40,6 +44,10 @@ pub(crate) struct LineReader {
     source: Option<Box<dyn Read + Send>>,
     /// Bytes read beyond the last block.
     rest: Vec<u8>,
+    /// How its lines are records; none where they are plain.
+    head: Option<Arc<Head>>,
+    /// Lines that a block has at most.
+    lines_max: usize,
 }
 
 impl std::fmt::Debug for LineReader {
@@ -62,12 +70,14 @@ impl LineReader {
         index: u32,
         source: Box<dyn Read + Send>,
         lines: u64,
-        block_bytes: usize,
+        (block_bytes, layout): (usize, Option<&Layout>),
     ) -> Result<Self, DataError> {
         assert!(block_bytes > 0, "a block has room for at least one byte");
         assert!(u32::try_from(block_bytes).is_ok(), "offsets within a block are 32 bits wide");
+        let (head, source) = begin::begin(path, source, layout)?;
+        let lines_max = layout.map_or(usize::MAX, |layout| layout.records_max(block_bytes));
         let (path, source, rest) = (path.to_owned(), Some(source), Vec::new());
-        let mut reader = Self { path, index, block_bytes, line: 0, source, rest };
+        let mut reader = Self { path, index, block_bytes, line: 0, source, rest, head, lines_max };
         reader.pass_over(lines)?;
         Ok(reader)
     }
@@ -109,6 +119,7 @@ impl LineReader {
     /// The next block; of no lines at the end.
     fn fill(&mut self, block: &mut Block) -> Result<(), DataError> {
         (block.file, block.first_line, block.packed) = (self.index, self.line, None);
+        block.head.clone_from(&self.head);
         block.bytes.clear();
         block.bytes.reserve_exact(self.block_bytes);
         block.bytes.append(&mut self.rest);
@@ -118,6 +129,7 @@ impl LineReader {
             return Err(DataError::Path { path: self.path.clone(), why });
         }
         let whole = self.whole_lines(&block.bytes)?;
+        let whole = self.few_lines(&block.bytes[..whole]);
         self.rest.extend_from_slice(&block.bytes[whole..]);
         block.bytes.truncate(whole);
         block.lines = lines_in(&block.bytes);
@@ -133,15 +145,29 @@ impl LineReader {
             Ok(read) => {
                 if read < room {
                     self.source = None;
+                    if self.head.is_some() {
+                        bytes.truncate(without_blank_end(bytes, self.line > 0));
+                    }
                 }
                 Ok(())
             }
             Err(error) => {
                 let ends = memchr_iter(b'\n', bytes).count();
-                let line = self.line + ends as u64;
+                let header = self.head.as_ref().map_or(0, |head| head.header_lines);
+                let line = self.line + u64::from(header) + ends as u64;
                 Err(DataError::Read { path: self.path.clone(), line, why: broken(&error) })
             }
         }
+    }
+
+    /// Bytes of `bytes`, which are whole lines, that a block has room for.
+    fn few_lines(&self, bytes: &[u8]) -> usize {
+        // Each takes a byte at least.
+        if bytes.len() <= self.lines_max {
+            return bytes.len();
+        }
+        let end = memchr_iter(b'\n', bytes).nth(self.lines_max - 1);
+        end.map_or(bytes.len(), |end| end + 1)
     }
 
     /// Bytes of `bytes` that are whole lines.

@@ -71,7 +71,7 @@ pub fn parse_block(block: &Block, chunk: &mut Chunk) {
 }
 
 /// Where the line begins that follows `lines` others from `at` on.
-fn line_at(body: &[u8], at: usize, lines: u32) -> usize {
+pub(crate) fn line_at(body: &[u8], at: usize, lines: u32) -> usize {
     match lines.checked_sub(1) {
         None => at,
         Some(last) => memchr_iter(b'\n', &body[at..])
@@ -118,7 +118,7 @@ impl Text<'_> {
     }
 }
 
-const UNENDED: &str =
+pub(crate) const UNENDED: &str =
     "the last line has no line end; the file may be cut short, or else add a newline";
 
 /// Examples that a block may hold: a line is one at most, and has at least its separators.
@@ -218,7 +218,7 @@ fn without_return(field: &[u8]) -> &[u8] {
 }
 
 /// Notes a malformed line; the reason is asked for only while there is room to keep it.
-fn refuse(chunk: &mut Chunk, offset: u32, why: impl FnOnce() -> (u32, String)) {
+pub(crate) fn refuse(chunk: &mut Chunk, offset: u32, why: impl FnOnce() -> (u32, String)) {
     if chunk.reasons.len() < REASONS_MAX {
         let (column, why) = why();
         chunk.reasons.push(Malformed { offset, column, why });
@@ -247,7 +247,7 @@ fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
 }
 
 /// The start of a field, readable whatever its bytes are.
-fn quoted(field: &[u8]) -> String {
+pub(crate) fn quoted(field: &[u8]) -> String {
     let start = &field[..field.len().min(QUOTED_BYTES)];
     let more = if start.len() < field.len() { "..." } else { "" };
     format!("'{}{more}'", start.escape_ascii())

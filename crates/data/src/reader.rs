@@ -27,95 +27,16 @@ use std::sync::Arc;
 use crate::block::Block;
 use crate::error::MEND_PACKED;
 use crate::file_reader::FileReader;
+use crate::layout::Layout;
 use crate::lines::BLOCK_BYTES;
 use crate::packed::CacheReader;
+use crate::record::parse_records;
 use crate::share::Follower;
-use crate::synth::{BLOCK_EXAMPLES, Synth, SynthOptions};
-use crate::{Chunk, DataCache, DataError, Position, Schema, compression, packed, parse_block};
+use crate::synth::{BLOCK_EXAMPLES, Synth};
+use crate::{Chunk, DataCache, DataError, Input, Position, Schema, packed, parse_block};
 
 /// Name of the built-in stream in messages.
 const STREAM_NAME: &str = "built-in stream";
-
-/// A source of examples, named but not opened.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// Files as [`crate::resolve`] returns them.
-    Files(Vec<PathBuf>),
-    /// The built-in stream.
-    Stream(Arc<Synth>),
-    /// Text that was parsed before, read from the cache of it: the same chunks of examples, each
-    /// of which knows where in the text it stood.
-    Cache(Arc<DataCache>),
-}
-
-impl Input {
-    /// The built-in stream of `options`.
-    ///
-    /// # Errors
-    /// Options out of range.
-    pub fn synth(options: &SynthOptions) -> Result<Self, DataError> {
-        Ok(Self::Stream(Arc::new(Synth::new(options)?)))
-    }
-
-    /// The files; none for the built-in stream, those that it was made of for a cache.
-    pub fn files(&self) -> &[PathBuf] {
-        match self {
-            Self::Files(files) => files,
-            Self::Stream(_) => &[],
-            Self::Cache(cache) => cache.files(),
-        }
-    }
-
-    /// Lines of each file, counted; of a packed file and of the stream the examples, known.
-    ///
-    /// # Errors
-    /// As [`crate::lines_of_each`].
-    pub fn lines_of_each(&self) -> Result<Vec<u64>, DataError> {
-        match self {
-            Self::Files(files) => crate::lines_of_each(files),
-            Self::Stream(stream) => Ok(vec![stream.options().examples]),
-            Self::Cache(cache) => Ok(cache.lines_of_each()),
-        }
-    }
-}
-
-impl Input {
-    /// The most bytes that this input and a [`Source`] of it take beside the blocks that go around:
-    /// decompressor and remainder of a block, the table of a packed file, or the stream's tables.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub fn source_bytes_max(&self, block_bytes: usize) -> Result<u64, DataError> {
-        let files = match self {
-            Self::Files(files) => files,
-            Self::Stream(stream) => return Ok(stream.bytes() as u64),
-            Self::Cache(cache) => return Ok(cache.bytes_max()),
-        };
-        let mut most = 0;
-        for path in files {
-            most = most.max(compression::bytes_max(path)?);
-        }
-        Ok(most + block_bytes as u64)
-    }
-
-    /// Whether some of the examples come with their true click probability.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub fn has_truth(&self) -> Result<bool, DataError> {
-        let files = match self {
-            Self::Files(files) => files,
-            Self::Stream(_) => return Ok(true),
-            Self::Cache(cache) => return Ok(cache.has_truth()),
-        };
-        for path in files {
-            if compression::open_packed(path)?.is_some_and(|file| file.has_truth()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-}
 
 /// How a source is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +93,7 @@ impl Source {
         options.schema.check()?;
         match input {
             Input::Files(files) => {
-                let reader = FileReader::open(files.clone(), options)?;
+                let reader = FileReader::open(files, options)?;
                 Ok(Self::Files(Box::new(reader)))
             }
             Input::Stream(stream) => open_stream(stream, options),
@@ -205,7 +126,8 @@ impl Source {
                 block.bytes.clear();
                 // The minimum fits, since a block's examples do.
                 (block.file, block.first_line, block.lines) = (0, *next, lines as u32);
-                (block.packed, block.wanted) = (None, follower.take(block.lines));
+                (block.packed, block.head) = (None, None);
+                block.wanted = follower.take(block.lines);
                 *next += lines;
                 Ok(lines > 0)
             }
@@ -237,6 +159,7 @@ pub struct Decoder {
     schema: Schema,
     /// Where packed blocks come from, for messages.
     files: Arc<[PathBuf]>,
+    layout: Option<Arc<Layout>>,
     stream: Option<Arc<Synth>>,
     cache: Option<Arc<DataCache>>,
 }
@@ -250,7 +173,8 @@ impl Decoder {
             Input::Stream(of) => stream = Some(Arc::clone(of)),
             Input::Cache(of) => cache = Some(Arc::clone(of)),
         }
-        Self { schema, files: input.files().into(), stream, cache }
+        let layout = input.layout().cloned();
+        Self { schema, files: input.files().into(), layout, stream, cache }
     }
 
     /// An empty chunk of the right columns.
@@ -270,7 +194,10 @@ impl Decoder {
         }
         match (&self.stream, &block.packed) {
             (Some(stream), _) => stream.fill_wanted(block, chunk),
-            (None, None) => parse_block(block, chunk),
+            (None, None) => match (&self.layout, &block.head) {
+                (Some(layout), Some(head)) => parse_records(layout, head, block, chunk),
+                _ => parse_block(block, chunk),
+            },
             (None, Some(seal)) => {
                 let first = block.first_line;
                 packed::decode(block, seal, first, chunk).map_err(|why| DataError::Damaged {
@@ -322,11 +249,11 @@ impl Skips {
         let index = left as usize;
         let (column, why) = match chunk.reasons.get(index) {
             Some(reason) => (reason.column, reason.why.clone()),
-            None => (1, "the line is not an example".to_owned()),
+            None => (0, "the line is not an example".to_owned()),
         };
         Err(DataError::Malformed {
             path: files.get(chunk.file as usize).cloned().unwrap_or_default(),
-            line: chunk.first_line + u64::from(chunk.malformed[index]) + 1,
+            line: chunk.line_number(chunk.malformed[index]),
             column,
             why,
             skip_max: self.skip_max,

@@ -5,7 +5,6 @@
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
-const TABS: u64 = ONES * b'\t' as u64;
 const LINE_ENDS: u64 = ONES * b'\n' as u64;
 const ZEROS: u64 = ONES * b'0' as u64;
 
@@ -29,34 +28,62 @@ fn last_word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A word whose lowest set bit is in the first byte of `word` that is a tab or a line end.
-///
-/// The subtraction borrows only from bytes above a hit, so the lowest hit is exact.
-#[inline]
-fn separators(word: u64) -> u64 {
-    let (tabs, ends) = (word ^ TABS, word ^ LINE_ENDS);
-    let tab = tabs.wrapping_sub(ONES) & !tabs;
-    let end = ends.wrapping_sub(ONES) & !ends;
-    (tab | end) & HIGHS
+/// What ends a field: a separator, or the end of the line.
+#[derive(Clone, Copy)]
+pub(crate) struct Separators {
+    /// The separator in every byte.
+    separator: u64,
+}
+
+impl Separators {
+    pub(crate) const TABS: Self = Self::new(b'\t');
+
+    pub(crate) const fn new(separator: u8) -> Self {
+        Self { separator: ONES * separator as u64 }
+    }
+
+    /// A word whose lowest set bit is in the first byte of `word` that ends a field.
+    ///
+    /// The subtraction borrows only from bytes above a hit, so the lowest hit is exact.
+    #[inline]
+    fn hits(self, word: u64) -> u64 {
+        let (separators, ends) = (word ^ self.separator, word ^ LINE_ENDS);
+        let separator = separators.wrapping_sub(ONES) & !separators;
+        let end = ends.wrapping_sub(ONES) & !ends;
+        (separator | end) & HIGHS
+    }
+
+    /// Bytes of `word` before the first that ends a field; 8 where it has none.
+    #[inline]
+    fn bytes_before(self, word: u64) -> usize {
+        (self.hits(word).trailing_zeros() / 8) as usize
+    }
+
+    /// Index of the first byte from `at` on that ends a field; the length of `bytes` where there is
+    /// none.
+    #[inline]
+    pub(crate) fn field_end(self, bytes: &[u8], at: usize) -> usize {
+        let mut from = at;
+        loop {
+            let skip = self.bytes_before(word_at(bytes, from));
+            if skip < 8 || from >= bytes.len() {
+                return (from + skip).min(bytes.len());
+            }
+            from += 8;
+        }
+    }
 }
 
 /// Bytes of `word` before its first tab or line end; 8 where it has none.
 #[inline]
 pub(crate) fn bytes_before_separator(word: u64) -> usize {
-    (separators(word).trailing_zeros() / 8) as usize
+    Separators::TABS.bytes_before(word)
 }
 
 /// Index of the first tab or line end from `at` on; the length of `bytes` where there is none.
 #[inline]
 pub(crate) fn field_end(bytes: &[u8], at: usize) -> usize {
-    let mut from = at;
-    loop {
-        let skip = bytes_before_separator(word_at(bytes, from));
-        if skip < 8 || from >= bytes.len() {
-            return (from + skip).min(bytes.len());
-        }
-        from += 8;
-    }
+    Separators::TABS.field_end(bytes, at)
 }
 
 /// The decimal number in the first `len` bytes of `word`, or nothing where they are not all

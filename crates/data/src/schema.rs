@@ -17,7 +17,7 @@ pub struct Schema {
 const REASONS_BYTES_MAX: usize = REASONS_MAX * 1024;
 
 /// The most columns that a line may have.
-const COLUMNS_MAX: usize = 65_536;
+pub(crate) const COLUMNS_MAX: usize = 65_536;
 
 impl Schema {
     /// The layout of the Criteo click logs: 13 integers, 26 ids.

@@ -2,18 +2,23 @@
 
 mod columns;
 mod model;
+mod names;
+mod presets;
 mod tables;
 
 use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
+use stepwell_data::Format;
 use stepwell_engine::{Admission, Life};
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
-pub(crate) use self::columns::ranges;
+pub use self::columns::{ColumnConfig, ColumnType, MissingKind, TransformKind};
 pub use self::model::{ModelConfig, ModelKind};
+pub(crate) use self::names::{expanded, ranges};
+pub use self::presets::PresetKind;
 pub(crate) use self::tables::check_name;
 pub use self::tables::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, TableRules};
 use crate::table::SETTINGS;
@@ -31,6 +36,8 @@ pub struct Config {
     pub data: DataConfig,
     /// The built-in stream, used when no data is named.
     pub synth: SynthConfig,
+    /// Columns of the data; none for those of `data.preset`.
+    pub columns: Vec<ColumnConfig>,
     /// What is trained.
     pub model: ModelConfig,
     /// Tables that are named; none for one table of all columns.
@@ -111,6 +118,18 @@ pub struct DataConfig {
     pub skip_max: u64,
     /// File that keeps what parsing the data gave; none to parse in every epoch.
     pub cache: Option<PathBuf>,
+    /// Columns of data that many people have, where no others are given.
+    pub preset: PresetKind,
+    /// How records lie in files.
+    pub format: Format,
+    /// Whether the first line of delimited text names the columns; none to look.
+    pub header: Option<bool>,
+    /// What is between fields of delimited text; none for what the format says.
+    pub separator: Option<String>,
+    /// Whether spaces around fields are no part of them.
+    pub trim: bool,
+    /// Texts that stand for a missing value, as the empty one does.
+    pub missing: Vec<String>,
 }
 
 /// The built-in click stream.
@@ -285,6 +304,12 @@ impl Config {
                 streams: 0,
                 skip_max: 0,
                 cache: None,
+                preset: PresetKind::default(),
+                format: Format::default(),
+                header: None,
+                separator: None,
+                trim: false,
+                missing: Vec::new(),
             },
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
             model: ModelConfig {
@@ -297,6 +322,7 @@ impl Config {
                 precision: Precision::default(),
                 blocks: 0,
             },
+            columns: Vec::new(),
             tables: Vec::new(),
             features: Vec::new(),
             tiers: TierConfig {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::config::{Config, FeatureConfig, TableConfig, check_name};
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig, check_name};
 use crate::given::Given;
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
@@ -20,6 +21,8 @@ pub enum Found {
     Table(String, &'static Setting<TableConfig>),
     /// A setting of the feature of this number, counted from 1, which may be the next one.
     Feature(usize, &'static Setting<FeatureConfig>),
+    /// A setting of the columns of this number, counted from 1, which may be the next ones.
+    Column(usize, &'static Setting<ColumnConfig>),
 }
 
 impl Found {
@@ -29,6 +32,7 @@ impl Found {
             Self::Run(name, _) => (*name).to_owned(),
             Self::Table(name, setting) => TableConfig::named(name).key(setting.key),
             Self::Feature(number, setting) => FeatureConfig::key(*number, setting.key),
+            Self::Column(number, setting) => ColumnConfig::key(*number, setting.key),
         }
     }
 
@@ -52,6 +56,9 @@ impl Found {
             Self::Feature(number, setting) => {
                 setting.give_as(&key, config.feature_mut(*number)?, given)
             }
+            Self::Column(number, setting) => {
+                setting.give_as(&key, config.column_mut(*number)?, given)
+            }
         }
     }
 
@@ -64,6 +71,9 @@ impl Found {
             }
             Self::Feature(number, setting) => {
                 feature(config, *number).map_or(Value::Null, |feature| setting.get(feature))
+            }
+            Self::Column(number, setting) => {
+                column(config, *number).map_or(Value::Null, |column| setting.get(column))
             }
         }
     }
@@ -82,8 +92,15 @@ impl Found {
             Self::Feature(number, setting) => {
                 feature(config, *number).map_or(Ok(()), |feature| setting.check_as(&key, feature))
             }
+            Self::Column(number, setting) => {
+                column(config, *number).map_or(Ok(()), |column| setting.check_as(&key, column))
+            }
         }
     }
+}
+
+fn column(config: &Config, number: usize) -> Option<&ColumnConfig> {
+    config.columns.get(number.checked_sub(1)?)
 }
 
 fn table<'a>(config: &'a Config, name: &str) -> Option<&'a TableConfig> {
@@ -136,6 +153,17 @@ fn of_part(key: &str) -> Result<Option<Found>, String> {
             let setting = FEATURE_SETTINGS.iter().find(|setting| setting.key == last);
             Ok(setting.map(|setting| Found::Feature(number, setting)))
         }
+        ["columns", number, last] => {
+            let number = numbered(number).ok_or_else(|| {
+                format!("{key}: columns are numbered from 1, such as columns.1.{last}")
+            })?;
+            let setting = COLUMN_SETTINGS.iter().find(|setting| setting.key == last);
+            Ok(setting.map(|setting| Found::Column(number, setting)))
+        }
+        ["columns"] => {
+            Err("columns: give a setting of columns, such as columns.1.names".to_owned())
+        }
+        ["columns", _] => Err(format!("{key}: give a setting of the columns, such as {key}.names")),
         ["tables"] => Err("tables: give a setting of a table, such as tables.NAME.dim".to_owned()),
         ["tables", _] => Err(format!("{key}: give a setting of the table, such as {key}.dim")),
         ["features"] => {
@@ -178,7 +206,15 @@ fn known(key: &str) -> Vec<String> {
         let keys = FEATURE_SETTINGS.iter().map(|setting| FeatureConfig::key(number, setting.key));
         keys.collect::<Vec<_>>()
     };
+    let of_column = |number| {
+        let keys = COLUMN_SETTINGS.iter().map(|setting| ColumnConfig::key(number, setting.key));
+        keys.collect::<Vec<_>>()
+    };
     match parts[..] {
+        ["columns", number, _] => numbered(number).map(of_column).unwrap_or_default(),
+        ["column", number, _] => {
+            of_run.chain(numbered(number).map(of_column).unwrap_or_default()).collect()
+        }
         ["tables", name, _] => of_table(name),
         ["features", number, _] => numbered(number).map(of_feature).unwrap_or_default(),
         ["table", name, _] => of_run.chain(of_table(name)).collect(),

@@ -1,6 +1,7 @@
 //! When a setting changes nothing in a run, and why.
 
-use crate::config::{Config, FeatureConfig, ModelKind, TableConfig};
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{ColumnConfig, Config, FeatureConfig, ModelKind, TableConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
@@ -21,7 +22,7 @@ pub fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
     idle.filter(is_chosen).map(note).collect()
 }
 
-/// The settings of named tables and of features by key, and why they change nothing.
+/// The settings of named tables, of features and of columns by key, and why they change nothing.
 fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
     fn why<T>(config: &Config, setting: &Setting<T>, part: &T) -> Option<&'static str> {
         setting.idle_in(part).or_else(|| (setting.idle_run)(config))
@@ -37,7 +38,12 @@ fn of_parts(config: &Config) -> Vec<(String, Option<&'static str>)> {
             (FeatureConfig::key(number, setting.key), why(config, setting, feature))
         })
     });
-    tables.chain(features).collect()
+    let columns = config.columns.iter().zip(1..).flat_map(|(column, number)| {
+        COLUMN_SETTINGS.iter().map(move |setting| {
+            (ColumnConfig::key(number, setting.key), why(config, setting, column))
+        })
+    });
+    tables.chain(features).chain(columns).collect()
 }
 
 pub(crate) fn never<T>(_: &T) -> Option<&'static str> {
@@ -55,6 +61,14 @@ pub(crate) fn in_one_mini_batch(config: &Config) -> Option<&'static str> {
 
 pub(crate) fn with_eval_paths(config: &Config) -> Option<&'static str> {
     (!config.data.eval_paths.is_empty()).then_some("data.eval_paths names the data to evaluate on")
+}
+
+pub(crate) fn with_columns(config: &Config) -> Option<&'static str> {
+    (!config.columns.is_empty()).then_some("the columns are given")
+}
+
+pub(crate) fn in_plain_columns(config: &Config) -> Option<&'static str> {
+    matches!(config.layout(), Ok(None)).then_some("the data has Criteo's plain columns")
 }
 
 pub(crate) fn on_the_stream(config: &Config) -> Option<&'static str> {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::{Config, FeatureConfig};
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{ColumnConfig, Config, FeatureConfig};
 use crate::find::{look_up, numbered};
 use crate::given::Given;
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
@@ -25,6 +26,10 @@ pub fn to_json(config: &Config) -> Value {
     for (feature, number) in config.features.iter().zip(1..) {
         let key = |of: &str| FeatureConfig::key(number, of);
         all.extend(FEATURE_SETTINGS.iter().map(|of| (key(of.key), of.get(feature))));
+    }
+    for (column, number) in config.columns.iter().zip(1..) {
+        let key = |of: &str| ColumnConfig::key(number, of);
+        all.extend(COLUMN_SETTINGS.iter().map(|of| (key(of.key), of.get(column))));
     }
     Value::Object(all)
 }
@@ -55,9 +60,10 @@ pub fn from_json(value: &Value) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The number of the feature that the key of a setting is about.
+/// The number of the feature, or of the columns, that the key of a setting is about.
 fn number_of(key: &str) -> Option<usize> {
-    numbered(key.strip_prefix("features.")?.split('.').next()?)
+    let rest = key.strip_prefix("features.").or_else(|| key.strip_prefix("columns."))?;
+    numbered(rest.split('.').next()?)
 }
 
 fn text_of(value: &Value) -> String {

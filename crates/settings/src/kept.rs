@@ -1,6 +1,7 @@
 //! Which settings make a model what it is, in the order in which digests of jobs take them.
 
-use crate::config::{Config, FeatureConfig, TableConfig};
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::table::SETTINGS;
 
@@ -15,8 +16,8 @@ const LAST: [&str; 6] = [
     "data.streams",
 ];
 
-/// Settings on which the bits of the model depend, by key; those of tables and features come after
-/// all others, and where there are none the list is that of a model without them.
+/// Settings on which the bits of the model depend, by key; those of tables, features and columns come
+/// after all others, and where there are none the list is that of a model without them.
 pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     let mut kept: Vec<(&str, String)> = SETTINGS
         .iter()
@@ -26,6 +27,7 @@ pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     let mut all: Vec<_> = kept.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     of_tables(config, &mut all);
     of_features(config, &mut all);
+    of_columns(config, &mut all);
     all
 }
 
@@ -50,6 +52,14 @@ fn of_features(config: &Config, all: &mut Vec<(String, String)>) {
     for (feature, number) in config.features.iter().zip(1..) {
         all.extend(FEATURE_SETTINGS.iter().filter_map(|setting| {
             Some((FeatureConfig::key(number, setting.key), setting.kept_in(feature)?))
+        }));
+    }
+}
+
+fn of_columns(config: &Config, all: &mut Vec<(String, String)>) {
+    for (column, number) in config.columns.iter().zip(1..) {
+        all.extend(COLUMN_SETTINGS.iter().filter_map(|setting| {
+            Some((ColumnConfig::key(number, setting.key), setting.kept_in(column)?))
         }));
     }
 }

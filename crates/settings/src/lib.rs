@@ -2,8 +2,8 @@
 //!
 //! Why       Flags, files of settings, `stepwell config`, `docs/settings.md`, reports, checkpoints
 //!           and the check of a resumed run all speak of the same settings; each learns of a new
-//!           one from its entry in [`SETTINGS`] (of named tables and features in
-//!           [`TABLE_SETTINGS`] and [`FEATURE_SETTINGS`]), so that none is forgotten anywhere.
+//!           one from its entry in [`SETTINGS`] (of named tables, features and columns in
+//!           [`TABLE_SETTINGS`], [`FEATURE_SETTINGS`] and [`COLUMN_SETTINGS`]), so that none is forgotten anywhere.
 //! How       [`Config`] is what a run reads. An entry says where its setting lies there, its key,
 //!           default, help and check, whether a resumed run must keep it ([`Kept`]), and when it
 //!           changes nothing ([`idle_notes`]); how it is read and shown follows from its type.
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod columns;
 mod config;
 mod find;
 mod given;
@@ -29,10 +30,12 @@ mod typed;
 #[cfg(test)]
 mod tests;
 
+pub use columns::COLUMN_SETTINGS;
 pub use config::{
-    CheckpointConfig, Config, DataConfig, EMBEDDING, ExchangeKind, FeatureConfig, LifeConfig,
-    ModelConfig, ModelKind, OptimizerConfig, OptimizerKind, PipelineConfig, PlaceKind, RanksConfig,
-    SynthConfig, TableConfig, TableRules, TierConfig,
+    CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, EMBEDDING, ExchangeKind,
+    FeatureConfig, LifeConfig, MissingKind, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind,
+    PipelineConfig, PlaceKind, PresetKind, RanksConfig, SynthConfig, TableConfig, TableRules,
+    TierConfig, TransformKind,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

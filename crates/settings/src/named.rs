@@ -7,7 +7,9 @@
 use stepwell_engine::Pooling;
 
 use crate::check::{self, right};
-use crate::config::{EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name, ranges};
+use crate::config::{
+    EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name, expanded, ranges,
+};
 use crate::idle;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
@@ -113,7 +115,7 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
         Always,
         "columns of ids, such as C1,C5-C9: a feature each, all alike"
     )
-    .check(|feature| feature.columns_of().map(|_| ()))
+    .check(|feature| expanded(&feature.columns).map(|_| ()))
     .text(|feature| {
         feature.columns_of().map_or_else(|_| feature.columns.text(), |columns| ranges(&columns))
     }),
@@ -141,7 +143,6 @@ pub const FEATURE_SETTINGS: &[Setting<FeatureConfig>] = &[
         Always,
         "dense column, such as I3, whose value weights the bag (empty: none)"
     )
-    .check(|feature| feature.weight_column().map(|_| ()))
     .text(|feature| feature.weight.clone().unwrap_or_else(|| "none".to_owned())),
 ];
 

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::config::{Config, FeatureConfig, TableConfig};
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::{Kept, Setting};
 use crate::table::SETTINGS;
@@ -37,6 +38,15 @@ elsewhere they are numbered from 1, and the number after the last one begins ano
 
 ";
 
+const DATA: &str = "
+## Columns of the data
+
+Without columns the data has those of `data.preset`. Each `[[columns]]` in a file is one column or
+several that are alike; elsewhere they are numbered from 1, and the number after the last one begins
+others. [Data](data.md) has examples.
+
+";
+
 const COLUMNS: &str = "\
 | key | type | default | kept | what |
 |---|---|---|---|---|
@@ -51,6 +61,8 @@ pub fn page() -> String {
         list("tables.NAME.", TABLE_SETTINGS, &TableConfig::default()),
         FEATURES.to_owned(),
         list("features.N.", FEATURE_SETTINGS, &FeatureConfig::default()),
+        DATA.to_owned(),
+        list("columns.N.", COLUMN_SETTINGS, &ColumnConfig::default()),
     ]
     .concat()
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{ColumnConfig, Config};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
@@ -30,6 +31,10 @@ pub fn to_toml(config: &Config) -> String {
         text += &format!("\n[tables.{}]\n", table.name);
         put_given(&mut text, TABLE_SETTINGS, table);
     }
+    for column in &config.columns {
+        text += "\n[[columns]]\n";
+        put_chosen(&mut text, COLUMN_SETTINGS, column);
+    }
     for feature in &config.features {
         text += "\n[[features]]\n";
         put_given(&mut text, FEATURE_SETTINGS, feature);
@@ -41,6 +46,19 @@ pub fn to_toml(config: &Config) -> String {
 fn put_given<T>(text: &mut String, settings: &[Setting<T>], part: &T) {
     for setting in settings {
         if let Some(value) = literal(&setting.get(part)) {
+            *text += &format!("{} = {value}\n", setting.key);
+        }
+    }
+}
+
+/// The settings of columns that are not as they begin.
+fn put_chosen(text: &mut String, settings: &[Setting<ColumnConfig>], column: &ColumnConfig) {
+    let begun = ColumnConfig::default();
+    for setting in settings {
+        let value = setting.get(column);
+        if (setting.key == "type" || value != setting.get(&begun))
+            && let Some(value) = literal(&value)
+        {
             *text += &format!("{} = {value}\n", setting.key);
         }
     }

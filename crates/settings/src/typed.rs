@@ -5,12 +5,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use stepwell_base::ByteCount;
 use stepwell_base::bytes::ByteCountError;
+use stepwell_data::Format;
 use stepwell_engine::Pooling;
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
-use crate::config::{ExchangeKind, ModelKind, OptimizerKind, PlaceKind};
+use crate::config::{
+    ColumnType, ExchangeKind, MissingKind, ModelKind, OptimizerKind, PlaceKind, PresetKind,
+    TransformKind,
+};
 use crate::given::Given;
 
 /// A type of settings.
@@ -184,14 +188,7 @@ impl Typed for Vec<usize> {
     }
 
     fn read(given: Given<'_>) -> Result<Self, String> {
-        let given = match given {
-            Given::Text(text) => {
-                let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-                Given::Text(inner.unwrap_or(text))
-            }
-            given => given,
-        };
-        let parts = given.list()?;
+        let parts = in_brackets(given).list()?;
         let widths: Result<_, String> =
             parts.iter().map(|one| usize::read(Given::Text(one))).collect();
         widths.map_err(|why| format!("{why} for each layer, such as 512,256; none for no layer"))
@@ -203,6 +200,37 @@ impl Typed for Vec<usize> {
 
     fn text(&self) -> String {
         format!("{self:?}")
+    }
+}
+
+/// Numbers: `0.5,1,2`, or as files have them, `[0.5, 1, 2]`.
+impl Typed for Vec<f64> {
+    fn what() -> String {
+        "list of numbers".to_owned()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        let parts = in_brackets(given).list()?;
+        parts.iter().map(|one| f64::read(Given::Text(one))).collect()
+    }
+
+    fn show(&self) -> Value {
+        json!(self)
+    }
+
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// A list of numbers, without the brackets that files put around it.
+fn in_brackets(given: Given<'_>) -> Given<'_> {
+    match given {
+        Given::Text(text) => {
+            let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            Given::Text(inner.unwrap_or(text))
+        }
+        given => given,
     }
 }
 
@@ -239,6 +267,11 @@ names! {
     PolicyKind, |policy| policy.name().to_owned();
     PlaceKind, |place| place.name().to_owned();
     Pooling, |pooling| pooling.name().to_owned();
+    PresetKind, |preset| preset.name().to_owned();
+    Format, |format| format.name().to_owned();
+    ColumnType, |kind| kind.name().to_owned();
+    TransformKind, |transform| transform.name().to_owned();
+    MissingKind, |missing| missing.name().to_owned();
 }
 
 fn named<T: Copy>(known: &[(&str, T)], given: Given<'_>) -> Result<T, String> {

@@ -87,7 +87,8 @@ fn is_kept(config: &Config) {
         assert!(!config.tables_in_use().is_empty());
         for feature in &config.features {
             assert!(config.tables_in_use().iter().any(|table| table.name == feature.table));
-            assert!(!feature.columns_of().unwrap().is_empty());
+            let layout = config.layout().unwrap();
+            assert!(!feature.columns_in(layout.as_deref()).unwrap().is_empty());
         }
     }
 }

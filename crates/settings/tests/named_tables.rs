@@ -217,7 +217,7 @@ fn what_is_wrong_alone_is_answered_with_the_mend() {
         ("tables.a.admit_after", "0", "is 0: give 1 to 255"),
         ("tables.a.admit_probability", "0", "is 0: give more than 0 and at most 1"),
         ("tables.a.dram", "0", "is 0: give at least 1"),
-        ("features.1.columns", "", "is empty: give one column of ids or more, such as C1"),
+        ("features.1.columns", "", "is empty: name one column or more"),
         (
             "features.1.columns",
             "C1, I3",

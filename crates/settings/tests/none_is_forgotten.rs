@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value, json};
 use stepwell_settings::{
-    CheckpointConfig, Config, DataConfig, FEATURE_SETTINGS, FeatureConfig, Kept, LifeConfig,
-    ModelConfig, OptimizerConfig, PipelineConfig, RanksConfig, SETTINGS, Setting, SynthConfig,
-    TABLE_SETTINGS, TableConfig, TierConfig, find, from_json, look_up, model_settings, to_json,
+    COLUMN_SETTINGS, CheckpointConfig, ColumnConfig, Config, DataConfig, FEATURE_SETTINGS,
+    FeatureConfig, Kept, LifeConfig, ModelConfig, OptimizerConfig, PipelineConfig, RanksConfig,
+    SETTINGS, Setting, SynthConfig, TABLE_SETTINGS, TableConfig, TierConfig, find, from_json,
+    look_up, model_settings, to_json,
 };
 
 /// All that a configuration has, field by field. A new field does not compile before it is here;
@@ -19,6 +20,7 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         ranks: RanksConfig { count, exchange, timeout },
         data,
         synth: SynthConfig { examples, vocab_scale },
+        columns,
         model,
         tables,
         features,
@@ -31,7 +33,8 @@ fn fields(config: &Config) -> Vec<(&'static str, Value)> {
         dense,
         checkpoint,
     } = config;
-    assert!(tables.is_empty() && features.is_empty(), "they have lists of their own");
+    let parts = tables.is_empty() && features.is_empty() && columns.is_empty();
+    assert!(parts, "they have lists of their own");
     let own = [
         ("seed", json!(seed)),
         ("threads", json!(threads)),
@@ -71,6 +74,12 @@ fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         streams,
         skip_max,
         cache,
+        preset,
+        format,
+        header,
+        separator,
+        trim,
+        missing,
     } = data;
     vec![
         ("data.paths", json!(paths)),
@@ -82,6 +91,12 @@ fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         ("data.streams", json!(streams)),
         ("data.skip_max", json!(skip_max)),
         ("data.cache", json!(cache)),
+        ("data.preset", json!(preset.name())),
+        ("data.format", json!(format.name())),
+        ("data.header", json!(header)),
+        ("data.separator", json!(separator)),
+        ("data.trim", json!(trim)),
+        ("data.missing", json!(missing)),
     ]
 }
 
@@ -181,6 +196,45 @@ fn of_feature(feature: &FeatureConfig) -> Vec<(&'static str, Value)> {
     ]
 }
 
+fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
+    let ColumnConfig {
+        names,
+        kind,
+        of,
+        positive,
+        transform,
+        mean,
+        deviation,
+        low,
+        high,
+        fill,
+        indicator,
+        namespace,
+        buckets,
+        separator,
+        ids,
+        missing,
+    } = column;
+    vec![
+        ("names", json!(names)),
+        ("type", json!(kind.name())),
+        ("of", json!(of)),
+        ("positive", json!(positive)),
+        ("transform", json!(transform.name())),
+        ("mean", json!(mean)),
+        ("deviation", json!(deviation)),
+        ("low", json!(low)),
+        ("high", json!(high)),
+        ("fill", json!(fill)),
+        ("indicator", json!(indicator)),
+        ("namespace", json!(namespace)),
+        ("buckets", json!(buckets)),
+        ("separator", json!(separator)),
+        ("ids", json!(ids)),
+        ("missing", json!(missing.name())),
+    ]
+}
+
 fn all(config: &Config) -> Value {
     let pairs = fields(config).into_iter().map(|(key, value)| (key.to_owned(), value));
     Value::Object(pairs.collect::<Map<_, _>>())
@@ -190,7 +244,8 @@ fn all(config: &Config) -> Value {
 fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static str) {
     let short =
         ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "memory", "mean", "C3"];
-    let texts = short.into_iter().chain(["I3", "working_set", "elsewhere"]);
+    let names = ["I3", "working_set", "elsewhere", "adult", "csv", "label", "log1p", "none"];
+    let texts = short.into_iter().chain(names);
     let change = |text: &'static str| {
         let mut other = part.clone();
         setting.set(&mut other, text).ok()?;
@@ -329,6 +384,11 @@ fn covers<T: Clone + PartialEq>(
 fn no_setting_of_a_table_or_feature_is_forgotten() {
     covers(TABLE_SETTINGS, &TableConfig::default(), of_table);
     covers(FEATURE_SETTINGS, &FeatureConfig::default(), of_feature);
+    covers(
+        COLUMN_SETTINGS,
+        &ColumnConfig { names: vec!["a".to_owned()], ..Default::default() },
+        of_column,
+    );
 }
 
 /// A configuration with two tables, of which one is in memory, and two features.
@@ -381,14 +441,16 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
     let refused = |key: &str| look_up(key).unwrap().set(&mut Config::default(), "?").unwrap_err();
     let of_tables = TABLE_SETTINGS.iter().map(|of| ("tables.a", of.key, of.help, of.what()));
     let of_features = FEATURE_SETTINGS.iter().map(|of| ("features.1", of.key, of.help, of.what()));
+    let of_columns = COLUMN_SETTINGS.iter().map(|of| ("columns.1", of.key, of.help, of.what()));
     let mut count = 0;
-    for (part, key, help, _) in of_tables.chain(of_features).filter(|of| of.3 == "name") {
+    let all = of_tables.chain(of_features).chain(of_columns);
+    for (part, key, help, _) in all.filter(|of| of.3 == "name") {
         let refusal = refused(&format!("{part}.{key}"));
         let (_, names) = refusal.split_once("give one of ").unwrap();
         for name in names.split(", ") {
-            assert!(help.split([' ', ',', ':']).any(|word| word == name), "{key}: {name}");
+            assert!(help.split([' ', ',', ':', '(']).any(|word| word == name), "{key}: {name}");
             count += 1;
         }
     }
-    assert_eq!(count, 3 + 3 + 2 + 4);
+    assert_eq!(count, 3 + 3 + 2 + 4 + 5 + 3 + 2);
 }

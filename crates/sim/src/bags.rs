@@ -109,7 +109,7 @@ fn add(chunk: &mut Chunk, (slots, bound): (&[Bags], Bound), example: u64, dice: 
 
 /// Writes the examples into a packed file of blocks of `block_bytes`.
 pub(crate) fn write(chunk: &Chunk, block_bytes: usize, path: &Path) -> Result<(), DataError> {
-    let options = PackedOptions { schema: chunk.schema, block_bytes };
+    let options = PackedOptions { block_bytes, ..PackedOptions::new(chunk.schema) };
     let mut writer = PackedWriter::new(path, &options)?;
     writer.add(chunk)?;
     writer.finish().map(|_| ())

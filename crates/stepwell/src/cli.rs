@@ -147,7 +147,8 @@ pub(crate) struct ConfigArgs {
     /// Training data: a file or glob; plain, gzip, zstd, or packed (may be given several times)
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Vec<String>,
-    /// Layout of the data: criteo
+    /// Columns of the data: criteo, adult, avazu or movielens; others are given in a file, which
+    /// `stepwell schema` writes
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
     /// lr, wide_deep, deepfm, dcn or dlrm

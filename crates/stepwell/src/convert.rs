@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
 
 fn input(args: &ConvertArgs) -> Result<Input, DataError> {
     if !args.synth {
-        return resolve(&args.inputs).map(Input::Files);
+        return resolve(&args.inputs).map(|paths| Input::Files(paths.into()));
     }
     Input::synth(&SynthOptions {
         seed: args.seed,

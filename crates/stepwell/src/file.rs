@@ -51,6 +51,7 @@ fn set(key: &str, value: Result<Value, String>, config: &mut Config) -> Result<(
     match value? {
         Value::Table(name) => config.table_mut(&name).map(|_| ()),
         Value::Feature(number) => config.feature_mut(number).map(|_| ()),
+        Value::Columns(number) => config.column_mut(number).map(|_| ()),
         Value::One(text) => {
             let setting = look_up(key)?;
             setting.set(config, &text)?;
@@ -81,20 +82,24 @@ enum Value {
     Table(String),
     /// The feature of this number is there.
     Feature(usize),
+    /// The columns of this number are there.
+    Columns(usize),
 }
 
-/// All that a file says: settings of the run, then tables and features, each in its order.
+/// All that a file says: settings of the run, then tables, columns and features, each in its order.
 fn flat(table: &DeTable<'_>) -> Vec<Found> {
     let mut found = Vec::new();
-    let (mut tables, mut features) = (Vec::new(), Vec::new());
+    let (mut tables, mut features, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     for (key, value) in in_order(table) {
         match key.get_ref().as_ref() {
             "tables" => flatten_tables(key, value, &mut tables),
-            "features" => flatten_features(key, value, &mut features),
+            "features" => flatten_numbered(FEATURES, key, value, &mut features),
+            "columns" => flatten_numbered(COLUMNS, key, value, &mut columns),
             name => flatten(name, key, value, &mut found),
         }
     }
     found.extend(tables);
+    found.extend(columns);
     found.extend(features);
     found
 }
@@ -149,21 +154,45 @@ fn flatten_tables(key: &Name<'_>, value: &Spanned<DeValue<'_>>, found: &mut Vec<
     }
 }
 
-fn flatten_features(key: &Name<'_>, value: &Spanned<DeValue<'_>>, found: &mut Vec<Found>) {
-    let write = "features: write [[features]] for each, and below it columns = [\"C1\"]";
+/// What a file has several of without names, and how each is begun there.
+#[derive(Clone, Copy)]
+struct Numbered {
+    name: &'static str,
+    begun: fn(usize) -> Value,
+    write: &'static str,
+}
+
+const FEATURES: Numbered = Numbered {
+    name: "features",
+    begun: Value::Feature,
+    write: "features: write [[features]] for each, and below it columns = [\"C1\"]",
+};
+
+const COLUMNS: Numbered = Numbered {
+    name: "columns",
+    begun: Value::Columns,
+    write: "columns: write [[columns]] for each, and below it names = [\"age\"]",
+};
+
+fn flatten_numbered(
+    of: Numbered,
+    key: &Name<'_>,
+    value: &Spanned<DeValue<'_>>,
+    found: &mut Vec<Found>,
+) {
     let at = key.span().start;
-    let features = match value.get_ref() {
-        DeValue::Array(features) => features.iter().collect(),
+    let parts = match value.get_ref() {
+        DeValue::Array(parts) => parts.iter().collect(),
         _ => vec![value],
     };
-    for (feature, number) in features.into_iter().zip(1..) {
-        let (key, at) = (format!("features.{number}"), feature.span().start.max(at));
-        match (feature.get_ref(), value.get_ref()) {
+    for (part, number) in parts.into_iter().zip(1..) {
+        let (key, at) = (format!("{}.{number}", of.name), part.span().start.max(at));
+        match (part.get_ref(), value.get_ref()) {
             (DeValue::Table(settings), DeValue::Array(_)) => {
-                found.push(Found { key: key.clone(), at, value: Ok(Value::Feature(number)) });
+                found.push(Found { key: key.clone(), at, value: Ok((of.begun)(number)) });
                 flatten_all(&key, settings, found);
             }
-            _ => found.push(Found { key, at, value: Err(write.to_owned()) }),
+            _ => found.push(Found { key, at, value: Err(of.write.to_owned()) }),
         }
     }
 }

@@ -25,9 +25,6 @@ use crate::{file, outputs, plan, table};
 /// The job of `stepwell train` without arguments.
 const EMBEDDED: &str = include_str!("../default.toml");
 
-/// Layouts of data that have a name.
-const PRESETS: [&str; 1] = ["criteo"];
-
 /// Trains, alone or as one of the ranks that were launched.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
     if let Some(fabric) = launched::join()? {
@@ -288,10 +285,8 @@ pub(crate) fn resolve(
         }
         (None, None) => {}
     }
-    if let Some(preset) = &args.preset
-        && !PRESETS.contains(&preset.as_str())
-    {
-        return Err(format!("unknown preset '{preset}'; there is {}", PRESETS.join(", ")));
+    if let Some(preset) = &args.preset {
+        settings::find("data.preset")?.set(&mut config, preset)?;
     }
     if !args.data.is_empty() {
         config.data.paths.clone_from(&args.data);

@@ -123,7 +123,11 @@ impl Capacity {
 
     fn add_reading(&self, budget: &mut Budget, wanted: &Wanted<'_>) -> Result<()> {
         let threads = wanted.config.threads;
-        let chunk = wanted.schema.chunk_bytes_max(self.block_bytes) as u64;
+        let layout = wanted.inputs.into_iter().flatten().find_map(Input::layout);
+        let chunk = match layout {
+            Some(layout) => layout.chunk_bytes_max(self.block_bytes),
+            None => wanted.schema.chunk_bytes_max(self.block_bytes),
+        } as u64;
         // One of each stream that is read, but for the one that comes.
         let streams = streams_read(wanted.config);
         let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use stepwell_base::Key;
-use stepwell_data::{Chunk, ReadOptions, Schema};
+use stepwell_data::{Chunk, Layout, ReadOptions, Schema};
 use stepwell_engine::{Columns, DEFAULT_TABLE, Field, Pooling};
 use stepwell_settings::Config;
 
@@ -49,6 +49,8 @@ pub(crate) struct Features {
     /// Names of the tables, in the order in which features name them.
     tables: Vec<String>,
     schema: Schema,
+    /// Names of the id columns, for messages.
+    names: Vec<String>,
 }
 
 impl Features {
@@ -57,8 +59,10 @@ impl Features {
     /// # Errors
     /// Names the feature and the mend.
     pub(crate) fn of(config: &Config, schema: Schema) -> Result<Self> {
+        let layout = config.layout().map_err(Error::Config)?;
+        let layout = layout.as_deref();
         if config.features.is_empty() {
-            return Ok(Self::all_columns(schema));
+            return Ok(Self::all_columns(schema, layout));
         }
         let mut tables: Vec<String> = Vec::new();
         let mut features = Vec::new();
@@ -68,12 +72,12 @@ impl Features {
                 tables.push(of.table.clone());
                 tables.len() - 1
             });
-            let weight = of.weight_column().map_err(|why| wrong(format!("weight {why}")))?;
+            let weight = of.weight_in(layout).map_err(|why| wrong(format!("weight {why}")))?;
             if weight.is_some_and(|column| column >= schema.dense) {
                 let (name, most) = (of.weight.as_deref().unwrap_or_default(), schema.dense);
                 return Err(wrong(format!("weight is {name}: the data has I1 to I{most}")));
             }
-            for column in of.columns_of().map_err(|why| wrong(format!("columns {why}")))? {
+            for column in of.columns_in(layout).map_err(|why| wrong(format!("columns {why}")))? {
                 if column >= schema.id_columns {
                     let (name, most) = (column + 1, schema.id_columns);
                     return Err(wrong(format!("columns name C{name}: the data has C1 to C{most}")));
@@ -83,20 +87,24 @@ impl Features {
                 features.push(Feature { column, table, pooling, ids, weight, expected });
             }
         }
-        Ok(Self { features, tables, schema })
+        Ok(Self { features, tables, schema, names: names(schema, layout) })
     }
 
-    fn all_columns(schema: Schema) -> Self {
-        let feature = |column| Feature {
+    /// A feature for each id column, which takes as many ids as there may be.
+    fn all_columns(schema: Schema, layout: Option<&Layout>) -> Self {
+        let most = layout.map(Layout::id_names).unwrap_or_default();
+        let has_lists = most.iter().any(|(_, ids)| *ids > 1);
+        let feature = |column: usize| Feature {
             column,
             table: 0,
             pooling: Pooling::Sum,
-            ids: None,
+            ids: most.get(column).map(|(_, ids)| *ids).filter(|_| has_lists),
             weight: None,
             expected: ID,
         };
         let features = (0..schema.id_columns).map(feature).collect();
-        Self { features, tables: vec![DEFAULT_TABLE.to_owned()], schema }
+        let tables = vec![DEFAULT_TABLE.to_owned()];
+        Self { features, tables, schema, names: names(schema, layout) }
     }
 
     /// Names of the tables, by number.
@@ -229,15 +237,23 @@ impl Features {
                         .get(chunk.file as usize)
                         .map_or("data".into(), |file| file.to_string_lossy());
                     let after = chunk.position_after(chunk.lines[example]);
-                    let (number, column) = (after.line, column + 1);
+                    let (number, column) = (after.line, &self.names[*column]);
                     return Err(Error::Config(format!(
-                        "{file}: example {number} has {count} ids in column C{column}, whose \
+                        "{file}: example {number} has {count} ids in column {column}, whose \
                          feature takes ids = {most}: raise that"
                     )));
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Names of the id columns.
+fn names(schema: Schema, layout: Option<&Layout>) -> Vec<String> {
+    match layout {
+        Some(layout) => layout.id_names().into_iter().map(|(name, _)| name.to_owned()).collect(),
+        None => (1..=schema.id_columns).map(|number| format!("C{number}")).collect(),
     }
 }
 

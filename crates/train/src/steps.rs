@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::run::schema;
 use stepwell_base::clock::Clock;
-use stepwell_data::Schema;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
     Bags, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, Purpose, Ready, Retired,
@@ -67,7 +67,7 @@ impl Steps {
     /// Settings from which no model can be built, or too little memory.
     pub fn new(config: &Config, slots: usize, clock: Arc<dyn Clock>) -> Result<Self> {
         config.check().map_err(Error::Config)?;
-        let model = Model::build(config, Schema::CRITEO)?;
+        let model = Model::build(config, schema(config)?)?;
         let [table] = model.tables() else {
             return Err(Error::Config("steps alone are of models with one table".to_owned()));
         };

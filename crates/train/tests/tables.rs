@@ -190,7 +190,7 @@ fn several_tables_are_exact_on_real_data() {
     };
     let path = Path::new(&folder).join("criteo_tb_80k.tsv.zst");
     let mut reader =
-        Reader::open(Input::Files(vec![path]), &ReadOptions::new(Schema::CRITEO)).unwrap();
+        Reader::open(Input::Files(vec![path].into()), &ReadOptions::new(Schema::CRITEO)).unwrap();
     let mut chunk = Chunk::new(Schema::CRITEO);
     assert!(reader.next_chunk(&mut chunk).unwrap());
     let home = tempfile::tempdir().unwrap();

@@ -211,7 +211,8 @@ fn criteo(path: &Path) -> Result<Trace> {
     let fail = |error: stepwell_data::DataError| Error::Arguments(error.to_string());
     let files = stepwell_data::resolve(&[path]).map_err(fail)?;
     let missing: Vec<Key> = schema.namespaces().iter().map(|space| space.key_of(b"")).collect();
-    let mut reader = Reader::open(Input::Files(files), &ReadOptions::new(schema)).map_err(fail)?;
+    let mut reader =
+        Reader::open(Input::Files(files.into()), &ReadOptions::new(schema)).map_err(fail)?;
     let (mut trace, mut chunk) = (Trace::default(), reader.chunk());
     while reader.next_chunk(&mut chunk).map_err(fail)? {
         for (example, label) in chunk.labels.iter().enumerate() {

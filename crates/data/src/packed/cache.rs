@@ -15,14 +15,16 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::layout::Head;
 use super::origin::Origin;
 use super::{HEAD_BYTES, PackedFile, PackedReader, SourceFile, decode, is_packed};
 use crate::block::Block;
 use crate::compression::open_packed;
 use crate::error::MEND_CACHE;
 use crate::files::explain;
+use crate::layout::Layout;
 use crate::share::Follower;
-use crate::{Chunk, DataError, Position, ReadOptions, Schema};
+use crate::{Chunk, DataError, Files, Position, ReadOptions, Schema};
 
 /// What lies where a cache of some text is wanted.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub struct DataCache {
     origin: Origin,
     /// Examples before each file of text.
     starts: Vec<u64>,
+    /// The columns of the text; none where its lines are plain.
+    layout: Option<Arc<Layout>>,
 }
 
 impl DataCache {
@@ -70,11 +74,11 @@ impl DataCache {
     /// `files` that is packed itself.
     pub fn find(
         path: &Path,
-        files: &[PathBuf],
+        files: &Files,
         sources: &[SourceFile],
         schema: Schema,
     ) -> Result<CacheAt, DataError> {
-        for file in files {
+        for file in &files.paths {
             if open_packed(file)?.is_some() {
                 let why = "is packed already, and data.cache is for text: leave data.cache out";
                 return Err(DataError::Path { path: file.clone(), why: why.to_owned() });
@@ -82,7 +86,9 @@ impl DataCache {
         }
         let Some(mut file) = open_cache(path)? else { return Ok(CacheAt::Absent) };
         let damaged = |why| file_damaged(path, "its origin", why);
-        let origin = Origin::decode(file.table()?.origin()).map_err(damaged)?;
+        let layout = files.layout.as_deref();
+        let (rules, reading) = (layout.map(Layout::rules_name), layout.map(Layout::reading_name));
+        let origin = Origin::decode(file.table()?.origin(), reading.as_deref()).map_err(damaged)?;
         if origin.examples() != file.examples() {
             return Err(damaged(format!(
                 "{} examples where the file has {}",
@@ -90,7 +96,7 @@ impl DataCache {
                 file.examples()
             )));
         }
-        if let Some(why) = differs(&origin, sources, file.schema() == schema) {
+        if let Some(why) = differs(&origin, sources, *file.head() == Head { schema, rules }) {
             return Ok(CacheAt::Other(why));
         }
         let mut starts = Vec::with_capacity(origin.files.len());
@@ -99,12 +105,18 @@ impl DataCache {
             starts.push(before);
             before += file.examples();
         }
-        Ok(CacheAt::Whole(Self { file, files: files.to_vec(), origin, starts }))
+        let Files { paths: files, layout } = files.clone();
+        Ok(CacheAt::Whole(Self { file, files, origin, starts, layout }))
     }
 
     /// Where it lies.
     pub fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// The columns of the text; none where its lines are plain.
+    pub(crate) fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.as_ref()
     }
 
     /// The files of text.
@@ -203,8 +215,8 @@ fn file_damaged(path: &Path, place: &str, why: String) -> DataError {
 }
 
 /// Why a cache is not of `sources`, if it is not.
-fn differs(origin: &Origin, sources: &[SourceFile], same_schema: bool) -> Option<String> {
-    if !origin.same_rules || !same_schema {
+fn differs(origin: &Origin, sources: &[SourceFile], same_columns: bool) -> Option<String> {
+    if !origin.same_rules || !same_columns {
         return Some("lines were parsed in another way".to_owned());
     }
     let (was, is) = (origin.files.len(), sources.len());

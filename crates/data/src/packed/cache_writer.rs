@@ -7,7 +7,8 @@ use super::layout::ENTRY_BYTES;
 use super::origin::{CACHE_MALFORMED_MAX, Origin, SourceFile};
 use super::writer::{PackedOptions, PackedWriter};
 use crate::compression::{is_plain, open_packed};
-use crate::{Chunk, DataError, Position, Schema};
+use crate::layout::Layout;
+use crate::{Chunk, DataError, Files, Position, Schema};
 
 /// Blocks at most, where the lines of the text are not known: 128 MiB of table, 1 TB of file.
 const BLOCKS_MAX: u64 = 1 << 22;
@@ -19,7 +20,7 @@ const BLOCKS_MAX: u64 = 1 << 22;
 #[derive(Debug)]
 pub struct CacheWriter {
     path: PathBuf,
-    files: Vec<PathBuf>,
+    files: Files,
     sources: Vec<SourceFile>,
     schema: Schema,
     blocks_max: u64,
@@ -37,7 +38,7 @@ impl CacheWriter {
     /// As [`PackedWriter::new`]; a packed file that is no cache where it is written.
     pub fn new(
         path: &Path,
-        files: &[PathBuf],
+        files: &Files,
         sources: &[SourceFile],
         schema: Schema,
         blocks_max: u64,
@@ -50,13 +51,14 @@ impl CacheWriter {
                        it or name another place for data.cache";
             return Err(DataError::Path { path: unfinished, why: why.to_owned() });
         }
+        let options = PackedOptions::laid_out(schema, files.layout.as_deref());
         Ok(Self {
             path: path.to_owned(),
-            files: files.to_vec(),
+            files: files.clone(),
             sources: sources.to_vec(),
             schema,
             blocks_max,
-            writer: PackedWriter::new(path, &PackedOptions::new(schema))?,
+            writer: PackedWriter::new(path, &options)?,
             origin: Origin::unread(sources.to_vec()),
             malformed: 0,
             at: Position::default(),
@@ -131,14 +133,15 @@ impl CacheWriter {
     /// # Errors
     /// A failing disk, or a file of text that was changed while it was read.
     pub fn finish(self) -> Result<DataCache, DataError> {
-        for (path, was) in self.files.iter().zip(&self.sources) {
+        for (path, was) in self.files.paths.iter().zip(&self.sources) {
             if SourceFile::of(path)? != *was {
                 let cache = self.path.display();
                 let why = format!("was changed while it was read: {cache} is not made; run again");
                 return Err(DataError::Path { path: path.clone(), why });
             }
         }
-        self.writer.finish_with(&self.origin.encode())?;
+        let reading = self.files.layout.as_deref().map(Layout::reading_name);
+        self.writer.finish_with(&self.origin.encode(reading.as_deref()))?;
         match DataCache::find(&self.path, &self.files, &self.sources, self.schema)? {
             CacheAt::Whole(cache) => Ok(cache),
             CacheAt::Absent | CacheAt::Other(_) => {

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use stepwell_base::hash;
 
 use super::layout::{
-    ENTRY_BYTES, Fault, HEADER_BYTES, Seal, TAIL_BYTES, Tail, check_header, sums_differ,
+    ENTRY_BYTES, Fault, HEADER_BYTES, Head, Seal, TAIL_BYTES, Tail, check_header, sums_differ,
 };
 use crate::error::{MEND_CACHE, MEND_PACKED};
 use crate::files::explain;
+use crate::layout::Layout;
 use crate::{DataError, ReadOptions, Schema};
 
 /// A packed file whose header and tail are as written.
@@ -18,7 +19,7 @@ use crate::{DataError, ReadOptions, Schema};
 pub(crate) struct PackedFile {
     path: PathBuf,
     file: File,
-    schema: Schema,
+    head: Head,
     tail: Tail,
 }
 
@@ -30,8 +31,8 @@ impl PackedFile {
         if !about.is_file() {
             return Err(unfit("is packed, and can only be read as a file on a disk".to_owned()));
         }
-        let mut this =
-            Self { path: path.to_owned(), file, schema: Schema::CRITEO, tail: Tail::default() };
+        let head = Head { schema: Schema::CRITEO, rules: None };
+        let mut this = Self { path: path.to_owned(), file, head, tail: Tail::default() };
         let bytes = about.len();
         let tail_offset = bytes.checked_sub(TAIL_BYTES as u64);
         let Some(tail_offset) = tail_offset.filter(|offset| *offset >= HEADER_BYTES as u64) else {
@@ -39,7 +40,7 @@ impl PackedFile {
             return Err(this.damaged("its end".to_owned(), why));
         };
         let header: [u8; HEADER_BYTES] = this.read_array(0)?;
-        this.schema = check_header(&header).map_err(|fault| this.fault("its header", fault))?;
+        this.head = check_header(&header).map_err(|fault| this.fault("its header", fault))?;
         let tail: [u8; TAIL_BYTES] = this.read_array(tail_offset)?;
         this.tail =
             Tail::decode(&tail, &header, bytes).map_err(|fault| this.fault("its end", fault))?;
@@ -59,11 +60,34 @@ impl PackedFile {
     /// The same open file once more, which must not be read while this one is.
     pub(super) fn again(&self) -> Result<Self, DataError> {
         let file = self.file.try_clone().map_err(|error| self.failed(0, &error))?;
-        Ok(Self { path: self.path.clone(), file, schema: self.schema, tail: self.tail })
+        Ok(Self { path: self.path.clone(), file, head: self.head.clone(), tail: self.tail })
     }
 
-    pub(super) fn schema(&self) -> Schema {
-        self.schema
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Refuses a file whose records became examples by other rules than those of `layout`.
+    pub(crate) fn check_rules(&self, layout: Option<&Layout>) -> Result<(), DataError> {
+        let asked = layout.map(Layout::rules_name);
+        if self.head.rules == asked {
+            return Ok(());
+        }
+        let why = match (&self.head.rules, asked) {
+            (Some(_), None) => {
+                "its examples were made of columns that the settings do not name: give the \
+                 settings that it was packed with"
+            }
+            (None, Some(_)) => {
+                "its examples have the plain columns, and the settings name others: leave those \
+                 out, or pack the data again with these settings"
+            }
+            _ => {
+                "its examples were made of other columns, or in another way, than the settings \
+                 say: pack the data again with these settings"
+            }
+        };
+        Err(DataError::Path { path: self.path.clone(), why: why.to_owned() })
     }
 
     /// Whether some of the examples have their true click probability.
@@ -83,7 +107,7 @@ impl PackedFile {
     /// Refuses a file that `options` have no columns or no room for.
     pub(crate) fn check(&self, options: &ReadOptions) -> Result<(), DataError> {
         let unfit = |why: String| DataError::Path { path: self.path.clone(), why };
-        let (has, asked) = (self.schema, options.schema);
+        let (has, asked) = (self.head.schema, options.schema);
         if has != asked {
             return Err(unfit(format!(
                 "its examples have {} dense features and {} id columns, where {} and {} are \

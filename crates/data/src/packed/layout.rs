@@ -17,6 +17,8 @@ const MAGIC_LIKE: usize = 6;
 const FORMAT_VERSION: u32 = 1;
 /// The version of a file that also says what it was made of.
 const ORIGIN_VERSION: u32 = 2;
+/// The version of a file whose records have columns of their own, and which may say the same.
+const RULES_VERSION: u32 = 3;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
@@ -58,9 +60,14 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
     Fault::Damaged(why.into())
 }
 
-/// The header of a file of such examples, that says what it was made of or does not.
-pub(super) fn header(schema: &Schema, origin: bool) -> [u8; HEADER_BYTES] {
-    let version = if origin { ORIGIN_VERSION } else { FORMAT_VERSION };
+/// The header of a file of such examples, made by `rules` if they are not plain, that says what it
+/// was made of or does not.
+pub(super) fn header(schema: &Schema, rules: Option<&str>, origin: bool) -> [u8; HEADER_BYTES] {
+    let version = match (rules, origin) {
+        (Some(_), _) => RULES_VERSION,
+        (None, true) => ORIGIN_VERSION,
+        (None, false) => FORMAT_VERSION,
+    };
     let mut bytes = [0; HEADER_BYTES];
     put(&mut bytes, 0, &MAGIC);
     put(&mut bytes, 8, &version.to_le_bytes());
@@ -68,23 +75,31 @@ pub(super) fn header(schema: &Schema, origin: bool) -> [u8; HEADER_BYTES] {
     put(&mut bytes, 12, &(schema.dense as u32).to_le_bytes());
     put(&mut bytes, 16, &(schema.id_columns as u32).to_le_bytes());
     put(&mut bytes, KEYS_AT, KEY_HASH_NAME.as_bytes());
-    put(&mut bytes, DENSE_AT, DENSE_NAME.as_bytes());
+    put(&mut bytes, DENSE_AT, rules.unwrap_or(DENSE_NAME).as_bytes());
     let sum = hash::checksum(&bytes[..HEADER_SUM_AT]);
     put(&mut bytes, HEADER_SUM_AT, &sum.to_le_bytes());
     bytes
 }
 
-/// The schema of the file that begins with `bytes`.
-pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Schema, Fault> {
+/// What a header says of the examples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) schema: Schema,
+    /// The name of the rules by which records became examples; none where they are plain lines.
+    pub(super) rules: Option<String>,
+}
+
+/// What the file that begins with `bytes` holds.
+pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     if bytes[..8] != MAGIC {
         return Err(damaged("the first 8 bytes are not those of a packed file"));
     }
     // Another version may lie differently, so that nothing more is known of such a file.
     let version = u32_at(bytes, 8);
-    if version != FORMAT_VERSION && version != ORIGIN_VERSION {
+    if !(FORMAT_VERSION..=RULES_VERSION).contains(&version) {
         return Err(Fault::Unfit(format!(
-            "is packed in format version {version}, this build reads {FORMAT_VERSION} and \
-             {ORIGIN_VERSION}; make it again with this build's `stepwell convert`"
+            "is packed in format version {version}, this build reads {FORMAT_VERSION} to \
+             {RULES_VERSION}; make it again with this build's `stepwell convert`"
         )));
     }
     let (found, wanted) = (hash::checksum(&bytes[..HEADER_SUM_AT]), u64_at(bytes, HEADER_SUM_AT));
@@ -92,17 +107,24 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Schema, Fault> 
         return Err(damaged(sums_differ(found, wanted)));
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
-    check_name(bytes, DENSE_AT, "dense features", DENSE_NAME)?;
+    let rules = match version {
+        RULES_VERSION => Some(name_at(bytes, DENSE_AT).escape_ascii().to_string()),
+        _ => check_name(bytes, DENSE_AT, "dense features", DENSE_NAME).map(|()| None)?,
+    };
     let schema =
         Schema { dense: u32_at(bytes, 12) as usize, id_columns: u32_at(bytes, 16) as usize };
     schema.check().map_err(|error| damaged(error.to_string()))?;
-    Ok(schema)
+    Ok(Head { schema, rules })
+}
+
+/// The name that is padded with zeros at `at`.
+fn name_at(header: &[u8], at: usize) -> &[u8] {
+    header[at..at + NAME_BYTES].split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// Refuses columns that were made in another way than this build makes them.
 fn check_name(header: &[u8], at: usize, what: &str, known: &str) -> Result<(), Fault> {
-    let field = &header[at..at + NAME_BYTES];
-    let name = field.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = name_at(header, at);
     if name == known.as_bytes() {
         return Ok(());
     }

@@ -170,9 +170,10 @@ impl Origin {
         self.files.iter().map(OriginFile::examples).fold(0, u64::saturating_add)
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// Its bytes, where lines were parsed by `rules`, plain ones if there are none.
+    pub(super) fn encode(&self, rules: Option<&str>) -> Vec<u8> {
         let mut bytes = vec![0; HEAD_BYTES];
-        put(&mut bytes, 0, RULES_NAME.as_bytes());
+        put(&mut bytes, 0, rules.unwrap_or(RULES_NAME).as_bytes());
         put(&mut bytes, NAME_BYTES, &(self.files.len() as u32).to_le_bytes());
         for OriginFile { source, lines, malformed } in &self.files {
             bytes.extend(source.bytes.to_le_bytes());
@@ -187,8 +188,8 @@ impl Origin {
         bytes
     }
 
-    /// Reads what [`Origin::encode`] wrote, or says what is wrong with it.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
+    /// Reads what [`Origin::encode`] wrote, whatever its rules, or says what is wrong with it.
+    pub(super) fn decode(bytes: &[u8], wanted: Option<&str>) -> Result<Self, String> {
         let short = || format!("{} bytes are too few for what they should hold", bytes.len());
         let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(short)?;
         let rules = head[..NAME_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
@@ -218,7 +219,7 @@ impl Origin {
         if !rest.is_empty() {
             return Err(format!("{} bytes too many", rest.len()));
         }
-        Ok(Self { files, same_rules: rules == RULES_NAME.as_bytes() })
+        Ok(Self { files, same_rules: rules == wanted.unwrap_or(RULES_NAME).as_bytes() })
     }
 }
 
@@ -253,17 +254,18 @@ mod tests {
     fn what_is_written_is_read_and_all_else_refused() {
         let files = vec![file("a.tsv", 5, &[0, 4]), file("tägliche", 0, &[]), file("", 1, &[0])];
         let origin = Origin { files, same_rules: true };
-        let bytes = origin.encode();
-        assert_eq!(Origin::decode(&bytes), Ok(origin.clone()));
+        let bytes = origin.encode(None);
+        assert_eq!(Origin::decode(&bytes, None), Ok(origin.clone()));
         for cut in 0..bytes.len() {
-            assert!(Origin::decode(&bytes[..cut]).is_err(), "{cut}");
+            assert!(Origin::decode(&bytes[..cut], None).is_err(), "{cut}");
         }
-        assert!(Origin::decode(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(Origin::decode(&[&bytes[..], &[0]].concat(), None).is_err());
         let mut other = bytes.clone();
         other[0] ^= 1;
-        assert!(!Origin::decode(&other).unwrap().same_rules);
+        assert!(!Origin::decode(&other, None).unwrap().same_rules);
         let refused = |files, why: &str| {
-            let error = Origin::decode(&Origin { files, same_rules: true }.encode()).unwrap_err();
+            let bytes = Origin { files, same_rules: true }.encode(None);
+            let error = Origin::decode(&bytes, None).unwrap_err();
             assert!(error.contains(why), "{error}");
         };
         refused(vec![file("a", 5, &[5])], "of 'a' are not in order");
@@ -278,7 +280,7 @@ mod tests {
                 let at = (dice.next_u64() % bytes.len() as u64) as usize;
                 bytes[at] = [0, 1, 2, 0x7F, 0xFF][(dice.next_u64() % 5) as usize];
             }
-            if let Ok(origin) = Origin::decode(&bytes) {
+            if let Ok(origin) = Origin::decode(&bytes, None) {
                 origin.files.iter().for_each(|file| assert!(file.examples() <= file.lines));
             }
         }

@@ -123,7 +123,7 @@ fn read(bytes: &[u8]) -> Result<usize, DataError> {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("forged");
     std::fs::write(&path, bytes).unwrap();
-    let mut reader = Reader::open(Input::Files(vec![path]), &ReadOptions::new(TINY))?;
+    let mut reader = Reader::open(Input::Files(vec![path].into()), &ReadOptions::new(TINY))?;
     let (mut chunk, mut examples) = (reader.chunk(), 0);
     while reader.next_chunk(&mut chunk)? {
         examples += chunk.len();
@@ -139,7 +139,8 @@ fn tables_that_lie_are_refused() {
     let second = Seal { offset: first.offset + u64::from(first.bytes), first: 3, ..first };
     let tail = tail_of(2, 6, two.len());
     let try_it = |second: Seal, tail: Tail| {
-        read(&forged(header(&TINY, false), &two, &[first, second], tail)).map_err(|e| e.to_string())
+        read(&forged(header(&TINY, None, false), &two, &[first, second], tail))
+            .map_err(|e| e.to_string())
     };
     assert_eq!(try_it(second, tail), Ok(6));
     let says = |second: Seal, tail: Tail, why: &str| {
@@ -171,7 +172,7 @@ fn tables_that_lie_are_refused() {
 #[test]
 fn files_of_other_builds_are_told_from_damage() {
     let file = |change: &dyn Fn(&mut [u8; HEADER_BYTES])| {
-        let mut head = header(&TINY, false);
+        let mut head = header(&TINY, None, false);
         change(&mut head);
         let sum = hash::checksum(&head[..HEADER_BYTES - 8]);
         head[HEADER_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
@@ -182,7 +183,8 @@ fn files_of_other_builds_are_told_from_damage() {
         let error = file(change).unwrap_err();
         assert!(error.contains(why), "{error}");
     };
-    says("is packed in format version 3, this build reads 1 and 2", &|head| head[8] = 3);
+    says("is packed in format version 4, this build reads 1 to 3", &|head| head[8] = 4);
+    says("made of columns that the settings do not name", &|head| head[8] = 3);
     says("its end: 0 bytes of origin are not of its version", &|head| head[8] = 2);
     says("its keys were made by 'xxh4-64(namespace, NUL", &|head| head[27] = b'4');
     let of_positions = b"xxh3-64(value bytes, seed = slot)";
@@ -197,12 +199,12 @@ fn files_of_other_builds_are_told_from_damage() {
     says("an example has 1 to 65535 features", &|head| head[12..20].fill(0xFF));
     says("its header: the first 8 bytes are not those", &|head| head[0] = b's');
     assert!(
-        read(&header(&TINY, false))
+        read(&header(&TINY, None, false))
             .unwrap_err()
             .to_string()
             .contains("its end: 160 bytes are fewer")
     );
-    let short = [&header(&TINY, false)[..], &[0; TAIL_BYTES]].concat();
+    let short = [&header(&TINY, None, false)[..], &[0; TAIL_BYTES]].concat();
     assert!(read(&short).unwrap_err().to_string().contains("does not end as a packed file does"));
 }
 
@@ -222,7 +224,7 @@ fn a_writer_holds_no_more_than_it_says() {
     let mut dice = Stream::named(1, b"held by a writer");
     for schema in [TINY, Schema { dense: 0, id_columns: 1 }, Schema { dense: 9, id_columns: 0 }] {
         for keys_max in [1, 2, 9] {
-            let options = PackedOptions { schema, block_bytes: 2000 };
+            let options = PackedOptions { block_bytes: 2000, ..PackedOptions::new(schema) };
             let mut writer = PackedWriter::new(&folder.path().join("packed"), &options).unwrap();
             let (mut chunk, mut held) = (Chunk::new(schema), 0);
             for _ in 0..3000 {

@@ -9,6 +9,7 @@ use stepwell_base::hash;
 
 use super::encode::{Shape, encode};
 use super::layout::{ENTRY_BYTES, HEAD_BYTES, Seal, TAIL_BYTES, Tail, header, is_packed};
+use crate::layout::Layout;
 use crate::lines::BLOCK_BYTES;
 use crate::{Chunk, DataError, Schema};
 
@@ -16,18 +17,25 @@ use crate::{Chunk, DataError, Schema};
 const UNFINISHED: &str = ".unfinished";
 
 /// How a packed file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedOptions {
     /// Columns of the examples.
     pub schema: Schema,
     /// Bytes of a block at most; readers have room for a quarter of [`BLOCK_BYTES`] at least.
     pub block_bytes: usize,
+    /// Name of the rules by which records became examples, of a layout; none for plain lines.
+    pub rules: Option<String>,
 }
 
 impl PackedOptions {
     /// In blocks of a quarter of [`BLOCK_BYTES`], which training has room for.
     pub fn new(schema: Schema) -> Self {
-        Self { schema, block_bytes: BLOCK_BYTES / 4 }
+        Self { schema, block_bytes: BLOCK_BYTES / 4, rules: None }
+    }
+
+    /// The same, for examples of `layout` where there is one.
+    pub fn laid_out(schema: Schema, layout: Option<&Layout>) -> Self {
+        Self { rules: layout.map(Layout::rules_name), ..Self::new(schema) }
     }
 }
 
@@ -92,7 +100,7 @@ impl PackedWriter {
             path: path.to_owned(),
             unfinished,
             file,
-            options: *options,
+            options: options.clone(),
             block: Chunk::new(options.schema),
             shape: EMPTY,
             bytes: Vec::new(),
@@ -102,7 +110,7 @@ impl PackedWriter {
             failed: false,
             finished: false,
         };
-        writer.write(&header(&options.schema, false))?;
+        writer.write(&header(&options.schema, options.rules.as_deref(), false))?;
         Ok(writer)
     }
 
@@ -163,7 +171,8 @@ impl PackedWriter {
         })?;
         self.write(&table)?;
         self.write(origin)?;
-        let head = header(&self.options.schema, !origin.is_empty());
+        let rules = self.options.rules.as_deref();
+        let head = header(&self.options.schema, rules, !origin.is_empty());
         let tail: [u8; TAIL_BYTES] = self.tail.encode(&head);
         self.write(&tail)?;
         self.file.write_all_at(&head, 0).map_err(|error| self.cannot_write(error))?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{ReadFrom, SourceOptions, Sources};
 use crate::{
-    CacheAt, CacheMaking, CacheWriter, DataCache, DataError, Input, PackedWriter, Position, Schema,
-    SourceFile,
+    CacheAt, CacheMaking, CacheWriter, DataCache, DataError, Files, Input, PackedWriter, Position,
+    Schema, SourceFile,
 };
 
 /// A cache that is to be made.
@@ -36,16 +36,18 @@ pub(super) struct Found {
     pub(super) note: Option<String>,
 }
 
-/// Looks for the cache of `files`, before anything else reads them; a run also reads `others`.
+/// Looks for the cache of `input`, before anything else reads it; a run also reads `others`.
 pub(super) fn find(
     options: &SourceOptions,
-    files: &[PathBuf],
+    input: &Input,
     others: &[PathBuf],
 ) -> Result<Found, DataError> {
     let Some(path) = &options.cache else { return Ok(Found::default()) };
+    let files = input.files();
     check_place(options, path, files.iter().chain(others))?;
     let sources = files.iter().map(|file| SourceFile::of(file)).collect::<Result<Vec<_>, _>>()?;
-    let note = match DataCache::find(path, files, &sources, options.schema)? {
+    let files = Files { paths: files.to_vec(), layout: options.layout.clone() };
+    let note = match DataCache::find(path, &files, &sources, options.schema)? {
         CacheAt::Whole(cache) => {
             return Ok(Found { cache: Some(Arc::new(cache)), ..Found::default() });
         }
@@ -128,7 +130,9 @@ impl Sources {
     /// A place where it cannot be written.
     pub fn begin_cache(&self) -> Result<Option<CacheWriter>, DataError> {
         let Some(Wanted { path, sources: now, blocks, .. }) = &self.wanted else { return Ok(None) };
-        CacheWriter::new(path, self.input.files(), now, self.schema(), *blocks).map(Some)
+        let paths = self.input.files().to_vec();
+        let files = Files { paths, layout: self.options.layout.clone() };
+        CacheWriter::new(path, &files, now, self.schema(), *blocks).map(Some)
     }
 
     /// What was begun, where a run from `from` on has an epoch left that reads all of the data.

@@ -21,15 +21,17 @@ use stepwell_base::stop::StopRequest;
 use self::cache::{Found, Wanted};
 use self::share::Shared;
 use crate::{
-    Block, CacheWriter, Chunk, DataError, Decoder, Input, Pass, Passes, Position, ReadOptions,
-    Schema, Source, SynthOptions, empty_note, lines_of_each_until, repeated_note, resolve,
+    Block, CacheWriter, Chunk, DataError, Decoder, Files, Input, Layout, Pass, Passes, Position,
+    ReadOptions, Schema, Source, SynthOptions, empty_note, repeated_note, resolve,
 };
 
 /// What a run wants to read.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
-    /// Columns of the data.
+    /// Numbers of dense features and id columns.
     pub schema: Schema,
+    /// Columns of the data; none where its lines are plain.
+    pub layout: Option<Arc<Layout>>,
     /// Files or patterns; none for the built-in stream.
     pub paths: Vec<String>,
     /// The built-in stream.
@@ -99,11 +101,11 @@ impl Sources {
     pub fn find(options: SourceOptions, stop: &StopRequest) -> Result<Self, DataError> {
         let input = match options.paths.as_slice() {
             [] => Input::synth(&options.stream)?,
-            paths => Input::Files(resolve(paths)?),
+            paths => Input::Files(options.files(paths)?),
         };
         let eval_input = match options.eval_paths.as_slice() {
             [] => None,
-            paths => Some(Arc::new(Input::Files(resolve(paths)?))),
+            paths => Some(Arc::new(Input::Files(options.files(paths)?))),
         };
         let eval_files = eval_input.as_deref().map_or(&[][..], Input::files);
         let mut notes = Vec::new();
@@ -113,13 +115,13 @@ impl Sources {
         notes.extend(repeated_note(eval_files, "files to evaluate on"));
         cache::check_apart(input.files())?;
         cache::check_apart(eval_files)?;
-        let Found { cache, mut wanted, note } = cache::find(&options, input.files(), eval_files)?;
+        let Found { cache, mut wanted, note } = cache::find(&options, &input, eval_files)?;
         notes.extend(note);
         let (mut boundary, mut examples, mut counted) = (None, None, None);
         if eval_input.is_none() && options.eval_fraction > 0.0 {
             let lines = match &cache {
                 Some(cache) => cache.lines_of_each(),
-                None => lines(&input, stop)?,
+                None => input.lines_of_each_until(stop)?,
             };
             let total: u64 = lines.iter().sum();
             boundary = Some(place_of(train_part(options.eval_fraction, total), &lines));
@@ -223,18 +225,17 @@ impl Sources {
     }
 }
 
+impl SourceOptions {
+    /// The files that `patterns` name, with the columns of the data.
+    fn files(&self, patterns: &[String]) -> Result<Files, DataError> {
+        Ok(Files { paths: resolve(patterns)?, layout: self.layout.clone() })
+    }
+}
+
 impl ReadFrom {
     /// The epoch that makes a cache: the first that is read from its start.
     fn epoch_made(self) -> u64 {
         self.epoch + u64::from(self.place != Position::default())
-    }
-}
-
-/// Lines of each file: counting reads all of them.
-fn lines(input: &Input, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
-    match input {
-        Input::Files(files) => lines_of_each_until(files, stop),
-        input => input.lines_of_each(),
     }
 }
 

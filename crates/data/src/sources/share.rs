@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
 
-use super::{Sources, lines};
+use super::Sources;
 use crate::compression::open_packed;
 use crate::{DataError, Input, Position, Share, Sharing};
 
@@ -93,7 +93,7 @@ impl Sources {
         counted: Option<Vec<u64>>,
         stop: &StopRequest,
     ) -> Result<SharedLines, DataError> {
-        let of_each = || counted.map_or_else(|| lines(input, stop), Ok);
+        let of_each = || counted.map_or_else(|| input.lines_of_each_until(stop), Ok);
         self.can_share(input)?.then(of_each).transpose().map(|lines| lines.map(Arc::from))
     }
 
@@ -105,7 +105,7 @@ impl Sources {
             Input::Files(_) if self.options.skip_max == 0 => true,
             Input::Files(files) => {
                 let mut packed = true;
-                for file in files {
+                for file in &files.paths {
                     packed &= open_packed(file)?.is_some();
                 }
                 packed

@@ -103,7 +103,7 @@ proptest! {
                 (whole, found) => prop_assert!(whole.is_err() && found.is_err(), "{found:?}"),
             }
         }
-        let input = Input::Files(file.to_vec());
+        let input = Input::Files(file.to_vec().into());
         prop_assert_eq!(input.lines_of_each().is_ok(), count_lines(&file).is_ok());
         let _ = (input.source_bytes_max(1 << 20), input.has_truth());
     }

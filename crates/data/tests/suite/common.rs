@@ -64,7 +64,7 @@ pub(crate) fn read_files(
     files: &[PathBuf],
     options: &ReadOptions,
 ) -> Result<(Vec<Row>, u64), DataError> {
-    read_all(Input::Files(files.to_vec()), options)
+    read_all(Input::Files(files.to_vec().into()), options)
 }
 
 /// Options with blocks of so many bytes.

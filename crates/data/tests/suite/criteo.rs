@@ -15,7 +15,7 @@ fn the_real_sample_has_its_known_numbers() {
     let pattern = std::path::Path::new(&folder).join("criteo_tb_*.tsv.zst");
     let files = resolve(&[pattern]).unwrap();
     assert_eq!(count_lines(&files).unwrap(), 80_000);
-    let input = Input::Files(files);
+    let input = Input::Files(files.into());
     let options = ReadOptions::new(Schema::CRITEO);
     let mut reader = Reader::open(input.clone(), &options).unwrap();
     let mut chunk = reader.chunk();

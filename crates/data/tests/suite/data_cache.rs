@@ -50,13 +50,13 @@ fn sources(files: &[PathBuf]) -> Vec<SourceFile> {
 
 fn begin(path: &Path, files: &[PathBuf]) -> CacheWriter {
     let blocks = CacheWriter::blocks_max(files, None, TINY);
-    CacheWriter::new(path, files, &sources(files), TINY, blocks).unwrap()
+    CacheWriter::new(path, &files.to_vec().into(), &sources(files), TINY, blocks).unwrap()
 }
 
 /// Parses `files` into the cache at `path`.
 fn make(path: &Path, files: &[PathBuf]) -> Result<DataCache, DataError> {
     let mut writer = begin(path, files);
-    let input = Input::Files(files.to_vec());
+    let input = Input::Files(files.to_vec().into());
     let (mut source, decoder) =
         (Source::open(&input, &blocks_of(300)).unwrap(), Decoder::new(&input, TINY));
     let (mut block, mut chunk) = (Block::default(), decoder.chunk());
@@ -94,7 +94,7 @@ fn a_cache_reads_as_its_text_from_any_line_on() {
                 write(folder.path(), &format!("{file}.tsv"), text)
             })
             .collect();
-        let text = Input::Files(files.clone());
+        let text = Input::Files(files.clone().into());
         let expected = lines_of(&text, Position::default(), 300);
         let cache = cache_of(make(&path, &files).unwrap());
         assert_eq!(cache.files(), files);
@@ -127,7 +127,8 @@ fn a_cache_is_found_again_until_its_text_is_other() {
     let long = lines(0..20_000);
     let files = [write(folder.path(), "a.tsv", &long), write(folder.path(), "b.tsv", lines(0..3))];
     let find = |files: &[PathBuf]| {
-        DataCache::find(&path, files, &sources(files), TINY).map_err(|error| error.to_string())
+        DataCache::find(&path, &files.to_vec().into(), &sources(files), TINY)
+            .map_err(|error| error.to_string())
     };
     assert!(matches!(find(&files), Ok(CacheAt::Absent)));
     assert_eq!(make(&path, &files).unwrap().examples(), 20_003);
@@ -139,7 +140,7 @@ fn a_cache_is_found_again_until_its_text_is_other() {
     other(&files[..1], "there were 2 files, there are 1");
     other(&[files[1].clone(), files[0].clone()], "'b.tsv' was 'a.tsv'");
     let schema = stepwell_data::Schema { dense: 1, id_columns: 4 };
-    let found = DataCache::find(&path, &files, &sources(&files), schema).unwrap();
+    let found = DataCache::find(&path, &files.to_vec().into(), &sources(&files), schema).unwrap();
     assert!(matches!(found, CacheAt::Other(_)), "{found:?}");
     // Moved elsewhere with its times it is the same text; a change in its middle is none.
     let times = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
@@ -176,11 +177,12 @@ fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let files = well_known(folder.path());
     let kept = fixture("version-2-numbers.packed");
-    let CacheAt::Whole(cache) = DataCache::find(&kept, &files, &sources(&files), TINY).unwrap()
+    let CacheAt::Whole(cache) =
+        DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap()
     else {
         panic!("it is a cache of this text");
     };
-    let text = Input::Files(files.to_vec());
+    let text = Input::Files(files.to_vec().into());
     let all = |input: &Input| lines_of(input, Position::default(), 1 << 18);
     assert_eq!(all(&cache_of(cache)), all(&text));
     // It is a packed file, too, of the examples alone.
@@ -197,7 +199,7 @@ fn a_cache_of_other_rules_is_made_anew() {
     let files = well_known(folder.path());
     // Made when dense features were integers, and a line with any other number was malformed.
     let kept = fixture("version-2.packed");
-    let found = DataCache::find(&kept, &files, &sources(&files), TINY).unwrap();
+    let found = DataCache::find(&kept, &files.to_vec().into(), &sources(&files), TINY).unwrap();
     let CacheAt::Other(why) = found else { panic!("{found:?}") };
     assert_eq!(why, "lines were parsed in another way");
     assert_eq!(read_files(&[kept], &blocks_of(1 << 18)).unwrap().0.len(), 50);
@@ -219,7 +221,7 @@ fn no_damage_of_a_cache_passes() {
         // A new file each time: some file systems sync one that is emptied and written again.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, bytes).unwrap();
-        let found = DataCache::find(&path, &files, &sources, TINY)?;
+        let found = DataCache::find(&path, &files.to_vec().into(), &sources, TINY)?;
         let CacheAt::Whole(cache) = found else { panic!("{found:?}") };
         Ok(read_all(cache_of(cache), &ReadOptions { skip_max: 3, ..blocks_of(1 << 18) })?.0.len())
     };
@@ -228,9 +230,10 @@ fn no_damage_of_a_cache_passes() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1 << (at % 8);
         let error = outcome(&damaged).unwrap_err();
-        // The first bytes tell what a file is, and the version what its build knew.
+        // The first bytes tell what a file is, and the version what its build knew; byte 8 makes
+        // another known version of it.
         let damage = matches!(error, DataError::Damaged { .. });
-        assert_eq!(damage, !(8..12).contains(&at), "byte {at}: {error}");
+        assert_eq!(damage, !(9..12).contains(&at), "byte {at}: {error}");
         let mend = if damage { "remove it, and the next run" } else { "another build of stepwell" };
         assert!(error.to_string().contains(mend), "byte {at}: {error}");
     }
@@ -270,9 +273,10 @@ fn a_cache_takes_no_chunk_out_of_turn() {
 fn more_blocks_than_were_planned_for_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let files = [write(folder.path(), "a.tsv", lines(0..20_000))];
-    let input = Input::Files(files.to_vec());
+    let input = Input::Files(files.to_vec().into());
     let path = folder.path().join("cache");
-    let mut writer = CacheWriter::new(&path, &files, &sources(&files), TINY, 1).unwrap();
+    let mut writer =
+        CacheWriter::new(&path, &files.to_vec().into(), &sources(&files), TINY, 1).unwrap();
     let (mut source, decoder) =
         (Source::open(&input, &ReadOptions::new(TINY)).unwrap(), Decoder::new(&input, TINY));
     let (mut block, mut chunk) = (Block::default(), decoder.chunk());

@@ -114,5 +114,5 @@ fn many_malformed_lines_take_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let files = [write(folder.path(), "a", "\n".repeat(100))];
     let error = read_files(&files, &ReadOptions { skip_max: 50, ..blocks_of(4096) }).unwrap_err();
-    assert!(error.to_string().contains("a: line 51, column 1: "), "{error}");
+    assert!(error.to_string().contains("a: line 51: "), "{error}");
 }

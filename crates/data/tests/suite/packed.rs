@@ -52,7 +52,7 @@ fn pack(path: &Path, options: &PackedOptions, chunks: &[Chunk]) -> Vec<Row> {
 }
 
 fn input(path: &Path) -> Input {
-    Input::Files(vec![path.to_owned()])
+    Input::Files(vec![path.to_owned()].into())
 }
 
 #[test]
@@ -71,7 +71,8 @@ fn what_was_put_in_comes_out_from_any_example_on() {
             })
             .collect();
         let block_bytes = [350, 1000, 10_000][(dice.next_u64() % 3) as usize];
-        let rows = pack(&path, &PackedOptions { schema, block_bytes }, &chunks);
+        let rows =
+            pack(&path, &PackedOptions { block_bytes, ..PackedOptions::new(schema) }, &chunks);
         let options = roomy(schema, block_bytes);
         let (found, skipped) = read_all(input(&path), &options).unwrap();
         assert!(found == rows && skipped == 0, "round {round}");
@@ -128,7 +129,7 @@ pub(crate) fn pack_text(
     text: &[PathBuf],
     (options, packed): (&ReadOptions, &PackedOptions),
 ) -> u64 {
-    let mut reader = Reader::open(Input::Files(text.to_vec()), options).unwrap();
+    let mut reader = Reader::open(Input::Files(text.to_vec().into()), options).unwrap();
     let mut writer = PackedWriter::new(path, packed).unwrap();
     let mut chunk = reader.chunk();
     while reader.next_chunk(&mut chunk).unwrap() {
@@ -157,7 +158,7 @@ fn lists_may_mix_text_and_packed_files() {
         let files = resolve(&files).unwrap();
         let options = blocks_of(8192);
         assert!(read_files(&files, &options).unwrap().0 == whole);
-        assert_eq!(Input::Files(files.clone()).lines_of_each().unwrap(), [40, 1, 29]);
+        assert_eq!(Input::Files(files.clone().into()).lines_of_each().unwrap(), [40, 1, 29]);
         for done in 0..whole.len() {
             let rest = read_files(&files, &ReadOptions { start: whole[done].0, ..options });
             assert!(rest.unwrap().0 == whole[done + 1..], "{files:?} {done}");
@@ -200,7 +201,8 @@ fn files_that_do_not_suit_are_refused_before_the_first_block() {
     pack(&path, &PackedOptions::new(TINY), &[bags(&mut dice, TINY, 50, true)]);
     let files = [text.clone(), path.clone()];
     let refused = |options: &ReadOptions, why: &str| {
-        let error = Reader::open(Input::Files(files.to_vec()), options).unwrap_err().to_string();
+        let error =
+            Reader::open(Input::Files(files.to_vec().into()), options).unwrap_err().to_string();
         assert!(error.contains("packed: ") && error.contains(why), "{error}");
     };
     refused(
@@ -246,7 +248,7 @@ fn a_file_has_its_name_when_it_is_whole() {
     assert!(error.contains("packed: the label of example 8 is 0.5"), "{error}");
     assert!(writer.add(&chunk).unwrap_err().to_string().contains("has failed before"));
     assert!(writer.finish().unwrap_err().to_string().contains("has failed before"));
-    let small = PackedOptions { block_bytes: 100, ..options };
+    let small = PackedOptions { block_bytes: 100, ..options.clone() };
     let mut writer = PackedWriter::new(&path, &small).unwrap();
     let error = writer.add(&chunk).unwrap_err().to_string();
     assert!(error.ends_with("keys is larger than a block of 100 bytes"), "{error}");

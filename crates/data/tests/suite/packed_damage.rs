@@ -105,7 +105,7 @@ fn a_damaged_block_is_named_with_its_place_and_ends_the_reading() {
     let (mut bytes, rows) = small(&folder.path().join("small"));
     bytes[160 + 120 + 11] ^= 1;
     let path = write(folder.path(), "damaged", bytes);
-    let input = stepwell_data::Input::Files(vec![path]);
+    let input = stepwell_data::Input::Files(vec![path].into());
     let mut reader = stepwell_data::Reader::open(input, &options()).unwrap();
     let mut chunk = reader.chunk();
     assert!(reader.next_chunk(&mut chunk).unwrap());

@@ -13,6 +13,7 @@ use crate::common::*;
 /// All of `paths`, three times, the last tenth to be evaluated on.
 fn options(paths: &[PathBuf]) -> SourceOptions {
     SourceOptions {
+        layout: None,
         schema: TINY,
         paths: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         stream: SynthOptions { examples: 1000, ..SynthOptions::default() },

@@ -17,6 +17,7 @@ const PURPOSES: Purposes<char> = Purposes { train: 't', evaluate: 'e' };
 
 fn options(paths: &[PathBuf]) -> SourceOptions {
     SourceOptions {
+        layout: None,
         schema: if paths.is_empty() { Schema::CRITEO } else { TINY },
         paths: paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         stream: SynthOptions { examples: 300, ..SynthOptions::default() },

@@ -30,7 +30,8 @@ fn compression_does_not_show() {
         assert_eq!(count_lines(files).unwrap(), 100);
     }
     assert_eq!(lines_of_each(&kinds).unwrap(), [100; 6]);
-    let bytes_max = |files: &[_]| Input::Files(files.to_vec()).source_bytes_max(4096).unwrap();
+    let bytes_max =
+        |files: &[_]| Input::Files(files.to_vec().into()).source_bytes_max(4096).unwrap();
     assert_eq!(bytes_max(&kinds[..1]), 4096);
     assert!((1 << 27..1 << 28).contains(&bytes_max(&kinds)));
 }

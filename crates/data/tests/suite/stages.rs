@@ -107,7 +107,7 @@ fn pass(purpose: char, input: &Arc<Input>, lines: (u64, Option<u64>)) -> Pass<ch
 }
 
 fn text(folder: &Path, count: usize) -> (Arc<Input>, Vec<Row>) {
-    let input = Input::Files(vec![write(folder, "text", lines(0..count))]);
+    let input = Input::Files(vec![write(folder, "text", lines(0..count))].into());
     let (rows, _) = read_all(input.clone(), &ReadOptions::new(TINY)).unwrap();
     (Arc::new(input), rows)
 }
@@ -135,7 +135,7 @@ fn a_pass_reads_the_cache_that_one_before_it_made() {
     let path = folder.path().join("cache");
     let files = input.files().to_vec();
     let now = [SourceFile::of(&files[0]).unwrap()];
-    let writer = CacheWriter::new(&path, &files, &now, TINY, 100).unwrap();
+    let writer = CacheWriter::new(&path, &files.clone().into(), &now, TINY, 100).unwrap();
     let making = CacheMaking { writer, path: path.clone(), input: Arc::clone(&input), epoch: 0 };
     let again = Pass { cached: true, epoch: 1, ..pass('b', &input, (0, None)) };
     let (found, fates, errors) = run(vec![pass('a', &input, (0, None)), again], Some(making));

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Outcome, check_admission};
-use crate::config::{Config, EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name};
+use crate::columns::COLUMN_SETTINGS;
+use crate::config::{
+    ColumnConfig, Config, EMBEDDING, FeatureConfig, PlaceKind, TableConfig, check_name,
+};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 
 /// Most ids of all bags of an example, and so most features.
@@ -20,6 +23,7 @@ impl Config {
             self.check_table(table)?;
         }
         names.insert(EMBEDDING);
+        self.check_columns()?;
         self.check_features(&names)?;
         self.check_used()
     }
@@ -67,7 +71,27 @@ impl Config {
         check_admission(&table.rules(self).life, &key_of, &mend)
     }
 
+    /// Refuses columns of which no example can be made, and columns where there is no data.
+    fn check_columns(&self) -> Outcome {
+        for (column, number) in self.columns.iter().zip(1..) {
+            for setting in COLUMN_SETTINGS {
+                setting.check_as(&ColumnConfig::key(number, setting.key), column)?;
+            }
+        }
+        let layout = self.layout()?;
+        if layout.is_some() && self.data.paths.is_empty() && self.data.eval_paths.is_empty() {
+            return Err(
+                "the built-in stream has columns of its own: name data, or leave columns, \
+                        data.preset, data.trim and data.missing out"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
     fn check_features(&self, tables: &BTreeSet<&str>) -> Outcome {
+        let layout = self.layout()?;
+        let layout = layout.as_deref();
         let mut ids = 0;
         for (feature, number) in self.features.iter().zip(1..) {
             for setting in FEATURE_SETTINGS {
@@ -76,7 +100,11 @@ impl Config {
             if !tables.contains(feature.table.as_str()) {
                 return Err(no_table(number, &feature.table));
             }
-            ids += feature.columns_of()?.len() * feature.ids;
+            let key = |setting| FeatureConfig::key(number, setting);
+            let columns = feature.columns_in(layout);
+            let columns = columns.map_err(|why| format!("{} {why}", key("columns")))?;
+            feature.weight_in(layout).map_err(|why| format!("{} {why}", key("weight")))?;
+            ids += columns.len() * feature.ids;
             if ids > IDS_MAX {
                 return Err(format!(
                     "features.1 to features.{number} take {ids} ids of an example, their columns \

@@ -1,138 +1,289 @@
-//! Names of columns: `C1` and on for ids, `I1` and on for dense values, `C5-C9` for several.
+//! Columns of the data: what each is, and what becomes of it.
 
-use super::FeatureConfig;
+use std::sync::Arc;
 
-/// Most columns of ids that one feature of the settings may name, and the last that has a name.
-pub(crate) const COLUMNS_MAX: usize = 65_536;
+use stepwell_data::{
+    Column, ColumnKind, DenseRule, IdRule, Layout, LayoutOptions, ListRule, Transform,
+};
 
-impl FeatureConfig {
-    /// Its columns of ids, counted from 0, in the order in which they are named: a feature each.
-    ///
-    /// # Errors
-    /// What is wrong, and the mend; nothing of what the data has is known here.
-    pub fn columns_of(&self) -> Result<Vec<usize>, String> {
-        let mut columns = Vec::new();
-        for name in &self.columns {
-            let (first, last) = range(name)?;
-            columns.extend(first..=last);
-            if columns.len() > COLUMNS_MAX {
-                return Err(format!("has more than {COLUMNS_MAX} columns: give fewer"));
+use super::names::expanded;
+use super::{Config, PresetKind, presets};
+use crate::columns::COLUMN_SETTINGS;
+
+/// Columns of the data that are alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnConfig {
+    /// Their names, and ranges of them, such as `C5-C9`.
+    pub names: Vec<String>,
+    /// What they are.
+    pub kind: ColumnType,
+    /// Columns of the data that they are made of; empty for those of their own names.
+    pub of: Vec<String>,
+    /// Of a label: texts that count as 1, all others as 0; empty where it is 0 or 1.
+    pub positive: Vec<String>,
+    /// Of a number: the function of it that the model gets.
+    pub transform: TransformKind,
+    /// Of a number that is standardised: its mean, one for each name.
+    pub mean: Vec<f64>,
+    /// Of a number that is standardised: its standard deviation, one for each name.
+    pub deviation: Vec<f64>,
+    /// Of a number: smaller ones are this.
+    pub low: Option<f64>,
+    /// Of a number: larger ones are this.
+    pub high: Option<f64>,
+    /// Of a number: what stands for a missing one; none for a feature of 0.
+    pub fill: Option<f64>,
+    /// Of a number: whether one more feature says that it is missing.
+    pub indicator: bool,
+    /// Of an id: whose ids they are; none for the column's own.
+    pub namespace: Option<String>,
+    /// Of an id: bounds that make a number an id.
+    pub buckets: Vec<f64>,
+    /// Of a list: what is between two ids.
+    pub separator: String,
+    /// Of a list: ids that are taken; further ones are left out.
+    pub ids: usize,
+    /// Of an id: what a missing one is.
+    pub missing: MissingKind,
+}
+
+/// What a column is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColumnType {
+    /// What is to be learned.
+    Label,
+    /// A number.
+    Dense,
+    /// An id.
+    #[default]
+    Id,
+    /// A list of ids.
+    Ids,
+    /// Nothing that matters.
+    Ignored,
+}
+
+impl ColumnType {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Label, Self::Dense, Self::Id, Self::Ids, Self::Ignored];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Dense => "dense",
+            Self::Id => "id",
+            Self::Ids => "ids",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// A function of a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransformKind {
+    /// The number itself.
+    #[default]
+    None,
+    /// ln(1 + max(x, 0)).
+    Log1p,
+    /// (x - mean) / deviation.
+    Standardise,
+}
+
+impl TransformKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Log1p, Self::Standardise];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Log1p => "log1p",
+            Self::Standardise => "standardise",
+        }
+    }
+}
+
+/// What a missing id is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingKind {
+    /// An id of its own.
+    #[default]
+    Own,
+    /// No id.
+    None,
+}
+
+impl MissingKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Own, Self::None];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Every setting as its list begins it.
+impl Default for ColumnConfig {
+    fn default() -> Self {
+        let mut column = Self {
+            names: Vec::new(),
+            kind: ColumnType::default(),
+            of: Vec::new(),
+            positive: Vec::new(),
+            transform: TransformKind::default(),
+            mean: Vec::new(),
+            deviation: Vec::new(),
+            low: None,
+            high: None,
+            fill: None,
+            indicator: false,
+            namespace: None,
+            buckets: Vec::new(),
+            separator: String::new(),
+            ids: 0,
+            missing: MissingKind::default(),
+        };
+        COLUMN_SETTINGS.iter().for_each(|setting| (setting.begin)(&mut column));
+        column
+    }
+}
+
+impl ColumnConfig {
+    /// The whole key of a setting of the columns with this number, counted from 1.
+    pub(crate) fn key(number: usize, setting: &str) -> String {
+        format!("columns.{number}.{setting}")
+    }
+
+    /// Its columns, one for each name.
+    fn columns(&self) -> Result<Vec<Column>, String> {
+        let names = expanded(&self.names).map_err(|why| format!("names {why}"))?;
+        if !self.of.is_empty() && names.len() > 1 {
+            return Err("names are several, and `of` makes one column: give it one name".to_owned());
+        }
+        let of = match self.of.as_slice() {
+            [] => Vec::new(),
+            of => expanded(of).map_err(|why| format!("of {why}"))?,
+        };
+        let column = |(at, name): (usize, &String)| {
+            let kind = self.kind_of(at, names.len())?;
+            Ok(Column { name: name.clone(), of: of.clone(), kind })
+        };
+        names.iter().enumerate().map(column).collect()
+    }
+
+    /// What the column is whose name is number `at` of `count`.
+    fn kind_of(&self, at: usize, count: usize) -> Result<ColumnKind, String> {
+        Ok(match self.kind {
+            ColumnType::Ignored => ColumnKind::Ignored,
+            ColumnType::Label => ColumnKind::Label { positive: self.positive.clone() },
+            ColumnType::Dense => ColumnKind::Dense(DenseRule {
+                low: self.low,
+                high: self.high,
+                transform: self.transform_of(at, count)?,
+                fill: self.fill,
+                indicator: self.indicator,
+            }),
+            ColumnType::Id | ColumnType::Ids => ColumnKind::Id(IdRule {
+                namespace: self.namespace.clone(),
+                buckets: self.buckets.clone(),
+                list: (self.kind == ColumnType::Ids)
+                    .then(|| ListRule { separator: separator_of(&self.separator), most: self.ids }),
+                skip_missing: self.missing == MissingKind::None,
+            }),
+        })
+    }
+
+    fn transform_of(&self, at: usize, count: usize) -> Result<Transform, String> {
+        Ok(match self.transform {
+            TransformKind::None => Transform::None,
+            TransformKind::Log1p => Transform::Log1p,
+            TransformKind::Standardise => {
+                let (means, deviations) = (self.mean.len(), self.deviation.len());
+                if (means, deviations) != (count, count) {
+                    return Err(format!(
+                        "transform is standardise, with {means} numbers in mean and {deviations} \
+                         in deviation for {count} names: give one of each for each name (`stepwell \
+                         schema` computes them)"
+                    ));
+                }
+                Transform::Standardise { mean: self.mean[at], deviation: self.deviation[at] }
             }
-        }
-        match (columns.is_empty(), twice(&columns)) {
-            (true, _) => Err("is empty: give one column of ids or more, such as C1".to_owned()),
-            (_, Some(column)) => Err(format!("has C{} twice: name it once", column + 1)),
-            _ => Ok(columns),
-        }
+        })
     }
+}
 
-    /// The dense column whose value weights its bags, counted from 0.
+/// A separator, some of which have names.
+fn separator_of(text: &str) -> String {
+    match text {
+        "space" => " ",
+        "tab" => "\t",
+        other => other,
+    }
+    .to_owned()
+}
+
+impl Config {
+    /// The columns of the data, where they are not the plain ones of Criteo's click logs.
     ///
     /// # Errors
-    /// What is wrong, and the mend; nothing of what the data has is known here.
-    pub fn weight_column(&self) -> Result<Option<usize>, String> {
-        let Some(name) = &self.weight else { return Ok(None) };
-        let column = numbered(name, 'I').ok_or_else(|| {
-            format!("is {name}: give a dense column, I1 to I{COLUMNS_MAX}, or leave it out")
-        });
-        column.map(Some)
-    }
-}
-
-/// The names of these columns, as short as can be: `C1, C5-C9`, the same for the same columns.
-pub(crate) fn ranges(columns: &[usize]) -> String {
-    let runs = columns.chunk_by(|one, next| one + 1 == *next);
-    let name = |run: &[usize]| match run {
-        [] => String::new(),
-        [one] => format!("C{}", one + 1),
-        [first, .., last] => format!("C{}-C{}", first + 1, last + 1),
-    };
-    runs.map(name).collect::<Vec<_>>().join(",")
-}
-
-/// First and last column of `C3` or `C5-C9`, counted from 0.
-fn range(name: &str) -> Result<(usize, usize), String> {
-    let (first, last) = name.split_once('-').unwrap_or((name, name));
-    match (numbered(first, 'C'), numbered(last, 'C')) {
-        (Some(first), Some(last)) if first <= last => Ok((first, last)),
-        (Some(_), Some(_)) => Err(format!("has {name}, which goes down: give {last}-{first}")),
-        _ => Err(format!(
-            "has {name}: give columns of ids, C1 to C{COLUMNS_MAX}, or ranges such as C5-C9"
-        )),
-    }
-}
-
-/// The column of this name, counted from 0, where it is one with this letter.
-fn numbered(name: &str, letter: char) -> Option<usize> {
-    let digits = name.strip_prefix(letter)?;
-    let is_plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number: usize = digits.parse().ok().filter(|_| is_plain)?;
-    (1..=COLUMNS_MAX).contains(&number).then(|| number - 1)
-}
-
-/// A column that is named twice.
-fn twice(columns: &[usize]) -> Option<usize> {
-    let mut sorted = columns.to_vec();
-    sorted.sort_unstable();
-    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn columns(names: &[&str]) -> Result<Vec<usize>, String> {
-        let columns = names.iter().map(|name| (*name).to_owned()).collect();
-        FeatureConfig { columns, ..FeatureConfig::default() }.columns_of()
-    }
-
-    fn weight(name: Option<&str>) -> Result<Option<usize>, String> {
-        let weight = name.map(str::to_owned);
-        FeatureConfig { weight, ..FeatureConfig::default() }.weight_column()
-    }
-
-    #[test]
-    fn ranges_stand_for_all_columns_between() {
-        assert_eq!(columns(&["C1", "C5-C9"]), Ok(vec![0, 4, 5, 6, 7, 8]));
-        assert_eq!(columns(&["C7-C7", "C2"]), Ok(vec![6, 1]));
-        assert_eq!(columns(&["C1-C65536"]).map(|all| all.len()), Ok(65_536));
-    }
-
-    #[test]
-    fn the_same_columns_have_the_same_name() {
-        for names in [&["C1", "C5-C9", "C3"][..], &["C1", "C5", "C6-C6", "C7-C9", "C3"]] {
-            assert_eq!(ranges(&columns(names).unwrap()), "C1,C5-C9,C3");
+    /// One line with the key of what is wrong and the mend.
+    pub fn layout(&self) -> Result<Option<Arc<Layout>>, String> {
+        let preset = presets::of(self.data.preset);
+        let own = !self.columns.is_empty();
+        let is_default = self.data.preset == PresetKind::Criteo
+            && self.data.missing.is_empty()
+            && !self.data.trim;
+        if !own && is_default {
+            return Ok(None);
         }
-        assert_eq!(ranges(&columns(&["C3", "C2", "C1"]).unwrap()), "C3,C2,C1");
+        let columns = if own { &self.columns } else { &preset.columns };
+        let mut all = Vec::new();
+        for (of, number) in columns.iter().zip(1..) {
+            let of = of.columns().map_err(|why| format!("columns.{number}.{why}"))?;
+            all.extend(of);
+        }
+        let mut missing = self.data.missing.clone();
+        let mut trim = self.data.trim;
+        if !own {
+            trim |= preset.trim;
+            missing.extend(preset.missing.iter().map(|text| (*text).to_owned()));
+        }
+        let separator = match &self.data.separator {
+            None => None,
+            Some(text) => Some(one_byte(&separator_of(text))?),
+        };
+        let (format, header) = (self.data.format, self.data.header);
+        let options = LayoutOptions { format, separator, header, trim, missing };
+        Layout::new(options, all).map(|layout| Some(Arc::new(layout))).map_err(|e| e.to_string())
     }
 
-    #[test]
-    fn what_names_no_columns_is_answered_with_the_mend() {
-        let give = "give columns of ids, C1 to C65536, or ranges such as C5-C9";
-        for name in ["", "C", "C0", "C01", "C+1", "C-1", "X3", "I3", "c3", "C65537", "C1-", "-C1"] {
-            assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
+    /// The columns of this number, counted from 1; those after the last are begun.
+    ///
+    /// # Errors
+    /// Which numbers there are.
+    pub fn column_mut(&mut self, number: usize) -> Result<&mut ColumnConfig, String> {
+        let count = self.columns.len();
+        if !(1..=count + 1).contains(&number) {
+            let next = count + 1;
+            return Err(format!("columns.{number} has no one before it: give columns.{next}"));
         }
-        for name in ["C1-C2-C3", "C1-5", "C1 - C5", "C99999999999999999999999", "Cé"] {
-            assert_eq!(columns(&[name]), Err(format!("has {name}: {give}")));
+        if number > count {
+            self.columns.push(ColumnConfig::default());
         }
-        let down = "has C9-C5, which goes down: give C5-C9";
-        assert_eq!(columns(&["C9-C5"]), Err(down.to_owned()));
-        let twice = "has C6 twice: name it once";
-        assert_eq!(columns(&["C6", "C5-C9"]), Err(twice.to_owned()));
-        let empty = "is empty: give one column of ids or more, such as C1";
-        assert_eq!(columns(&[]), Err(empty.to_owned()));
-        let many = "has more than 65536 columns: give fewer";
-        assert_eq!(columns(&["C1-C65536"; 1000]), Err(many.to_owned()));
+        Ok(&mut self.columns[number - 1])
     }
+}
 
-    #[test]
-    fn a_weight_is_a_dense_column() {
-        assert_eq!(weight(None), Ok(None));
-        assert_eq!(weight(Some("I1")), Ok(Some(0)));
-        assert_eq!(weight(Some("I13")), Ok(Some(12)));
-        for name in ["", "I0", "C3", "I1-I2", "3", "I65537"] {
-            let why = format!("is {name}: give a dense column, I1 to I65536, or leave it out");
-            assert_eq!(weight(Some(name)), Err(why));
-        }
+/// The one byte that a separator of fields is.
+fn one_byte(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err(format!("data.separator is {text:?}: give one ASCII character, or tab, or space")),
     }
 }

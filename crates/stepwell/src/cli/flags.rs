@@ -23,7 +23,8 @@ pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String>
     let key = |arg: OsString| {
         let flag = arg.to_str()?.strip_prefix("--")?;
         let key = flag.split_once('=').map_or(flag, |(key, _)| key);
-        let is_of_part = key.starts_with("tables.") || key.starts_with("features.");
+        let is_of_part =
+            ["tables.", "features.", "columns."].iter().any(|part| key.starts_with(part));
         is_of_part.then(|| key.to_owned())
     };
     let mut keys: Vec<String> = Vec::new();

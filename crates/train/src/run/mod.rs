@@ -16,7 +16,7 @@ use serde_json::Value;
 use stepwell_base::queue::Events;
 use stepwell_base::stage::Rhythm;
 use stepwell_base::stop::StopRequest;
-use stepwell_data::{CacheMaking, DataError, Schema, Sources};
+use stepwell_data::{CacheMaking, DataError, Sources};
 use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Purpose, TableSpec, Times};
 use stepwell_nn::ParameterSpec;
 use stepwell_settings::{Config, RanksConfig};
@@ -26,6 +26,7 @@ use self::agree::agree;
 use self::build::{Built, build, capacity};
 use self::digest::digest;
 use self::figures::assemble;
+pub(crate) use self::reading::schema;
 pub use self::reading::synth_options;
 use self::reading::{PURPOSES, check_evaluation, share, sources};
 use crate::batch::RunPosition;
@@ -219,7 +220,7 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
 /// # Errors
 /// Settings from which no model can be built.
 pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
-    Ok(Model::build(config, Schema::CRITEO)?.tables().to_vec())
+    Ok(Model::build(config, schema(config)?)?.tables().to_vec())
 }
 
 /// The dense parameters of the model that `config` names, and where each lies in the flat vector.
@@ -227,7 +228,7 @@ pub fn tables(config: &Config) -> Result<Vec<TableSpec>> {
 /// # Errors
 /// Settings from which no model can be built.
 pub fn dense_parameters(config: &Config) -> Result<Vec<ParameterSpec>> {
-    Ok(Model::build(config, Schema::CRITEO)?.graph().parameters().to_vec())
+    Ok(Model::build(config, schema(config)?)?.graph().parameters().to_vec())
 }
 
 /// What a pipeline reads, from where on, and the cache that it makes of it.

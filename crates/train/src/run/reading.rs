@@ -9,10 +9,10 @@ use stepwell_engine::{Blocks, Purpose};
 use stepwell_fabric::Fabric;
 use stepwell_settings::Config;
 
-use crate::Result;
 use crate::batch::RunPosition;
 use crate::capacity::BLOCK_BYTES;
 use crate::features::Features;
+use crate::{Error, Result};
 
 /// What passes are for.
 pub(super) const PURPOSES: Purposes<Purpose> =
@@ -28,13 +28,20 @@ pub fn synth_options(config: &Config) -> SynthOptions {
     }
 }
 
+/// The numbers of dense features and id columns of the data of `config`.
+pub(crate) fn schema(config: &Config) -> Result<Schema> {
+    let layout = config.layout().map_err(Error::Config)?;
+    Ok(layout.map_or(Schema::CRITEO, |layout| layout.schema()))
+}
+
 /// What `config` names to read.
 pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
     let data = config.data.clone();
     let taken = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
     let taken = taken.into_iter().filter_map(|(key, place)| Some((key, place.clone()?)));
     let options = SourceOptions {
-        schema: Schema::CRITEO,
+        schema: schema(config)?,
+        layout: config.layout().map_err(Error::Config)?,
         paths: data.paths,
         stream: synth_options(config),
         eval_paths: data.eval_paths,

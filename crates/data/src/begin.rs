@@ -1,0 +1,68 @@
+//! The beginning of a text: its first line is looked at, and left out where it names the columns.
+
+use std::io::{Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use memchr::memchr;
+
+use crate::DataError;
+use crate::compression::broken;
+use crate::layout::Layout;
+use crate::lines::BLOCK_BYTES;
+use crate::record::Head;
+
+/// Bytes that are read at once until the first line has its end.
+const STEP_BYTES: u64 = 4096;
+
+/// A mark that some programs put before text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// What the first line of `text`, that of the file at `path`, says to a reader of `layout`; and the
+/// text from its first record on.
+pub(crate) fn begin(
+    path: &Path,
+    mut text: Box<dyn Read + Send>,
+    layout: Option<&Layout>,
+) -> Result<(Option<Arc<Head>>, Box<dyn Read + Send>), DataError> {
+    let Some(layout) = layout else { return Ok((None, text)) };
+    let mut start = Vec::new();
+    let end = loop {
+        let from = start.len();
+        let read = text.as_mut().take(STEP_BYTES).read_to_end(&mut start);
+        let read = read.map_err(|error| DataError::Read {
+            path: path.to_owned(),
+            line: 0,
+            why: broken(&error),
+        })?;
+        if let Some(end) = memchr(b'\n', &start[from..]) {
+            break from + end + 1;
+        }
+        // A line without an end is refused by whoever reads it.
+        if read < STEP_BYTES as usize || start.len() >= BLOCK_BYTES {
+            break start.len();
+        }
+    };
+    let line = start[..end].strip_suffix(b"\n").unwrap_or(&start[..end]);
+    let head = Head::of(layout, path, line.strip_suffix(b"\r").unwrap_or(line))?;
+    let skip = match head.header_lines {
+        0 if start.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
+        0 => 0,
+        _ => end,
+    };
+    start.drain(..skip);
+    Ok((Some(Arc::new(head)), Box::new(Cursor::new(start).chain(text))))
+}
+
+/// Bytes of `text`, the end of a file, without a last line that is empty, as some programs leave
+/// one; a file that has nothing else, whether `more` stands before it, keeps it.
+pub(crate) fn without_blank_end(text: &[u8], more: bool) -> usize {
+    for blank in [&b"\r\n"[..], b"\n"] {
+        if let Some(before) = text.strip_suffix(blank)
+            && (before.ends_with(b"\n") || (before.is_empty() && more))
+        {
+            return before.len();
+        }
+    }
+    text.len()
+}

@@ -1,0 +1,126 @@
+//! Where examples come from, named but not opened.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stepwell_base::stop::StopRequest;
+
+use crate::count::records_of_each;
+use crate::layout::Layout;
+use crate::synth::{Synth, SynthOptions};
+use crate::{DataCache, DataError, compression};
+
+/// A source of examples, named but not opened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Files.
+    Files(Files),
+    /// The built-in stream.
+    Stream(Arc<Synth>),
+    /// Text that was parsed before, read from the cache of it: the same chunks of examples, each
+    /// of which knows where in the text it stood.
+    Cache(Arc<DataCache>),
+}
+
+/// Files, and what their records are made of.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// Where they are, as [`crate::resolve`] returns them.
+    pub paths: Vec<PathBuf>,
+    /// Their columns; none for plain lines: label, numbers and ids between tabs, as many as the
+    /// reader asks for.
+    pub layout: Option<Arc<Layout>>,
+}
+
+/// Files of plain lines.
+impl From<Vec<PathBuf>> for Files {
+    fn from(paths: Vec<PathBuf>) -> Self {
+        Self { paths, layout: None }
+    }
+}
+
+impl Input {
+    /// The built-in stream of `options`.
+    ///
+    /// # Errors
+    /// Options out of range.
+    pub fn synth(options: &SynthOptions) -> Result<Self, DataError> {
+        Ok(Self::Stream(Arc::new(Synth::new(options)?)))
+    }
+
+    /// The columns of its records; none where they are plain lines.
+    pub fn layout(&self) -> Option<&Arc<Layout>> {
+        match self {
+            Self::Files(files) => files.layout.as_ref(),
+            Self::Stream(_) => None,
+            Self::Cache(cache) => cache.layout(),
+        }
+    }
+
+    /// The files; none for the built-in stream, those that it was made of for a cache.
+    pub fn files(&self) -> &[PathBuf] {
+        match self {
+            Self::Files(files) => &files.paths,
+            Self::Stream(_) => &[],
+            Self::Cache(cache) => cache.files(),
+        }
+    }
+
+    /// Records of each file, counted; of a packed file and of the stream the examples, known.
+    ///
+    /// # Errors
+    /// As [`crate::lines_of_each`].
+    pub fn lines_of_each(&self) -> Result<Vec<u64>, DataError> {
+        self.lines_of_each_until(&StopRequest::new())
+    }
+
+    /// The same, until somebody asks to `stop`.
+    ///
+    /// # Errors
+    /// Those of [`Input::lines_of_each`], and [`DataError::Stopped`].
+    pub fn lines_of_each_until(&self, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
+        match self {
+            Self::Files(files) => records_of_each(files, stop),
+            Self::Stream(stream) => Ok(vec![stream.options().examples]),
+            Self::Cache(cache) => Ok(cache.lines_of_each()),
+        }
+    }
+}
+
+impl Input {
+    /// The most bytes that this input and a [`Source`] of it take beside the blocks that go around:
+    /// decompressor and remainder of a block, the table of a packed file, or the stream's tables.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn source_bytes_max(&self, block_bytes: usize) -> Result<u64, DataError> {
+        let files = match self {
+            Self::Files(files) => &files.paths,
+            Self::Stream(stream) => return Ok(stream.bytes() as u64),
+            Self::Cache(cache) => return Ok(cache.bytes_max()),
+        };
+        let mut most = 0;
+        for path in files {
+            most = most.max(compression::bytes_max(path)?);
+        }
+        Ok(most + block_bytes as u64)
+    }
+
+    /// Whether some of the examples come with their true click probability.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn has_truth(&self) -> Result<bool, DataError> {
+        let files = match self {
+            Self::Files(files) => &files.paths,
+            Self::Stream(_) => return Ok(true),
+            Self::Cache(cache) => return Ok(cache.has_truth()),
+        };
+        for path in files {
+            if compression::open_packed(path)?.is_some_and(|file| file.has_truth()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

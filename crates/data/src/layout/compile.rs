@@ -1,0 +1,234 @@
+//! From columns as they are given to what reading needs of them.
+
+use std::collections::BTreeSet;
+
+use stepwell_base::Namespace;
+
+use super::{
+    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, Layout, LayoutOptions, Made,
+    Transform,
+};
+use crate::log1p::log1p_of_number;
+use crate::schema::COLUMNS_MAX;
+
+/// Ids that a list may have.
+const LIST_MAX: usize = 65_536;
+
+/// A layout that can be trained on.
+pub(super) fn compile(options: LayoutOptions, columns: Vec<Column>) -> Result<Layout, String> {
+    let layout = compile_parts(options, columns)?;
+    if layout.label.is_none() {
+        return Err("no column is the label: give one of them the type label".to_owned());
+    }
+    Ok(layout)
+}
+
+/// The same, which may have no label.
+pub(super) fn compile_parts(
+    options: LayoutOptions,
+    columns: Vec<Column>,
+) -> Result<Layout, String> {
+    check_options(&options)?;
+    check_names(&columns)?;
+    let mut sources = Sources::default();
+    let (mut label, mut dense, mut ids) = (None, Vec::new(), Vec::new());
+    for column in &columns {
+        let of = sources.of(column, &columns)?;
+        let wrong = |why: String| format!("column {}: {why}", column.name);
+        match &column.kind {
+            ColumnKind::Ignored => {}
+            ColumnKind::Label { positive } => {
+                if label.is_some() {
+                    return Err(wrong("is a second label: a model learns one".to_owned()));
+                }
+                let positive = positive.iter().map(|text| text.clone().into_bytes()).collect();
+                label = Some(Label { source: one(&of).map_err(wrong)?, positive });
+            }
+            ColumnKind::Dense(rule) => {
+                dense.extend(dense_of(one(&of).map_err(wrong)?, rule).map_err(wrong)?);
+            }
+            ColumnKind::Id(rule) => ids.push(ids_of(&column.name, &of, rule).map_err(wrong)?),
+        }
+    }
+    let features = dense.len() + ids.len();
+    if !(1..COLUMNS_MAX).contains(&features) {
+        let most = COLUMNS_MAX - 1;
+        return Err(format!("the columns are {features} features: give 1 to {most} of them"));
+    }
+    // Made of others, or a column of the data.
+    let own = columns.iter().filter(|column| column.of.is_empty());
+    let places = own.map(|column| sources.find(&column.name)).collect();
+    Ok(Layout { options, columns, sources: sources.names, places, label, dense, ids })
+}
+
+fn check_options(options: &LayoutOptions) -> Result<(), String> {
+    match options.separator {
+        Some(byte) if byte.is_ascii_alphanumeric() || b"\"\r\n.-+".contains(&byte) => Err(format!(
+            "the separator {:?} may be part of a field: give another one, such as , or ;",
+            char::from(byte)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_names(columns: &[Column]) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for Column { name, .. } in columns {
+        if name.is_empty() {
+            return Err("a column has no name: give it one".to_owned());
+        }
+        if !names.insert(name) {
+            return Err(format!("column {name} is there twice: give it once"));
+        }
+    }
+    if columns.len() >= COLUMNS_MAX {
+        let (count, most) = (columns.len(), COLUMNS_MAX - 1);
+        return Err(format!("{count} columns are given: give at most {most}"));
+    }
+    Ok(())
+}
+
+/// Columns of the data that something is made of, numbered as they are first named.
+#[derive(Default)]
+struct Sources {
+    names: Vec<String>,
+}
+
+impl Sources {
+    /// The number of this column, if something is made of it.
+    fn find(&self, name: &str) -> Option<u16> {
+        let found = self.names.iter().position(|known| known == name)?;
+        // There are fewer columns than numbers.
+        u16::try_from(found).ok()
+    }
+
+    /// What `column`, one of `columns`, is made of.
+    fn of(&mut self, column: &Column, columns: &[Column]) -> Result<Vec<usize>, String> {
+        if matches!(column.kind, ColumnKind::Ignored) {
+            return Ok(Vec::new());
+        }
+        if column.of.is_empty() {
+            return Ok(vec![self.number(&column.name)]);
+        }
+        for name in &column.of {
+            let known = columns.iter().find(|other| other.name == *name);
+            match known {
+                Some(other) if other.of.is_empty() => {}
+                Some(_) => {
+                    return Err(format!(
+                        "column {}: {name} is made of other columns itself: name those",
+                        column.name
+                    ));
+                }
+                None => {
+                    return Err(format!(
+                        "column {}: is made of {name}, which is no column: name one of the data, \
+                         of type ignored where it is nothing else",
+                        column.name
+                    ));
+                }
+            }
+        }
+        Ok(column.of.iter().map(|name| self.number(name)).collect())
+    }
+
+    fn number(&mut self, name: &str) -> usize {
+        let found = self.names.iter().position(|known| known == name);
+        found.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
+    }
+}
+
+/// The one source of a column that has no more.
+fn one(of: &[usize]) -> Result<usize, String> {
+    match of {
+        [source] => Ok(*source),
+        _ => Err("is made of several columns, and only ids can be: make it of one".to_owned()),
+    }
+}
+
+/// The number, and where it is asked for whether it is missing.
+fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
+    let numbers = [rule.low, rule.high, rule.fill];
+    let fits = |number: &f64| (*number as f32).is_finite();
+    if let Some(number) = numbers.iter().flatten().find(|number| !fits(number)) {
+        return Err(format!("{number} is no number of 32 bits: give a smaller one"));
+    }
+    if let (Some(low), Some(high)) = (rule.low, rule.high)
+        && low > high
+    {
+        return Err(format!("low is {low}, above high = {high}: give them the other way round"));
+    }
+    if let Transform::Standardise { mean, deviation } = rule.transform {
+        let is_right = mean.is_finite() && deviation.is_finite() && deviation > 0.0;
+        if !is_right {
+            return Err(format!(
+                "mean {mean} and deviation {deviation} standardise nothing: give numbers, and a \
+                 deviation above 0"
+            ));
+        }
+    }
+    let missing = rule.fill.map_or(0.0, |fill| transformed(rule, fill as f32));
+    let number = Dense { source, rule: rule.clone(), missing, is_indicator: false };
+    let indicator = Dense { missing: 1.0, is_indicator: true, ..number.clone() };
+    let parts = [Some(number), rule.indicator.then_some(indicator)];
+    Ok(parts.into_iter().flatten().collect())
+}
+
+/// The dense feature that `rule` makes of a number.
+#[inline]
+pub(crate) fn transformed(rule: &DenseRule, number: f32) -> f32 {
+    // Not by `max`, which may give either of two zeros.
+    let low = rule.low.map_or(number, |low| if number < low as f32 { low as f32 } else { number });
+    let number = rule.high.map_or(low, |high| if low > high as f32 { high as f32 } else { low });
+    match rule.transform {
+        Transform::None => number,
+        Transform::Log1p => log1p_of_number(number),
+        Transform::Standardise { mean, deviation } => {
+            ((f64::from(number) - mean) / deviation) as f32
+        }
+    }
+}
+
+fn ids_of(name: &str, of: &[usize], rule: &IdRule) -> Result<Ids, String> {
+    let namespace = rule.namespace.as_deref().unwrap_or(name);
+    let namespace = Namespace::new(namespace).map_err(|error| error.to_string())?;
+    let made = match (of, &rule.list, rule.buckets.as_slice()) {
+        (_, Some(_), [_, ..]) => {
+            return Err("has buckets and is a list: give one of them".to_owned());
+        }
+        ([source], Some(list), []) => {
+            if list.separator.is_empty() || list.separator.contains(['\n', '\r']) {
+                return Err("nothing separates its ids: give a separator, such as |".to_owned());
+            }
+            if !(1..=LIST_MAX).contains(&list.most) {
+                let most = list.most;
+                return Err(format!("a list has {most} ids at most: give 1 to {LIST_MAX}"));
+            }
+            let separator = list.separator.clone().into_bytes();
+            Made::List { source: *source, separator, most: list.most }
+        }
+        ([source], None, []) => Made::Text(*source),
+        ([source], None, bounds) => {
+            let bounds: Vec<f32> = bounds.iter().map(|bound| *bound as f32).collect();
+            let ascends = bounds.windows(2).all(|pair| pair[0] < pair[1]);
+            if !ascends || bounds.iter().any(|bound| !bound.is_finite()) {
+                return Err("its buckets do not ascend: give numbers in ascending order".to_owned());
+            }
+            let key = |number: usize| namespace.key_of(number.to_string().as_bytes());
+            let keys = (0..=bounds.len()).map(key).collect();
+            Made::Buckets { source: *source, bounds, keys }
+        }
+        (several, None, []) => Made::Cross(several.to_vec()),
+        (_, _, _) => {
+            return Err(
+                "is made of several columns, which are crossed: lists and buckets are made \
+                        of one"
+                    .to_owned(),
+            );
+        }
+    };
+    Ok(Ids { namespace, made, skip_missing: rule.skip_missing })
+}

@@ -1,0 +1,290 @@
+//! What a record of a data file is made of, and what becomes of it: its columns, by name.
+//!
+//! A layout says of each column what it is (the label, a number, an id, a list of ids, or nothing
+//! that matters), how it is transformed, and what stands for a missing one. It says nothing of how
+//! values lie in a file: the same layout reads delimited text, JSON lines, LibSVM and Parquet, and
+//! the same rows give the same examples.
+//!
+//! Rules, which are part of a model ([`Layout::rules_name`]):
+//! - a value is a text. Numbers of JSON and whole numbers of Parquet are the text that they are
+//!   written as in decimal digits, so that 107 and "107" are one id;
+//! - a value is missing where there is none, where it is empty, and where it is one of the texts
+//!   that the layout calls missing;
+//! - a number is rounded once, to the nearest of 32 bits;
+//! - an id's key is [`Namespace::key_of`] it, in the namespace that is named like its column unless
+//!   another is given. Of several columns crossed it is that of their texts with the byte 0x1F
+//!   between them; of a number in buckets, that of the number of bounds which are at most as large.
+
+mod compile;
+mod rules;
+
+use stepwell_base::{Key, Namespace};
+
+pub(crate) use self::compile::transformed;
+use crate::{DataError, Schema};
+
+/// How records lie in a file of text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Known by the first bytes of each file.
+    #[default]
+    Auto,
+    /// A line a record, with commas between fields, which may be quoted.
+    Csv,
+    /// The same with tabs.
+    Tsv,
+    /// A line a record: a label, then `index:value` for what is not zero; with three parts,
+    /// `field:id:value`.
+    LibSvm,
+    /// A line a record, an object of JSON.
+    JsonLines,
+    /// A file of columns.
+    Parquet,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Auto, Self::Csv, Self::Tsv, Self::LibSvm, Self::JsonLines, Self::Parquet];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::LibSvm => "libsvm",
+            Self::JsonLines => "jsonl",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+/// How files are read, whatever their columns are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LayoutOptions {
+    /// How records lie in them.
+    pub format: Format,
+    /// What is between fields of delimited text; none for what the format says.
+    pub separator: Option<u8>,
+    /// Whether the first line of delimited text names the columns; none to look.
+    pub header: Option<bool>,
+    /// Whether spaces around a field are no part of it.
+    pub trim: bool,
+    /// Texts that stand for a missing value, as the empty one does.
+    pub missing: Vec<String>,
+}
+
+/// A column of examples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Names of the columns of the data that it is made of; none for the one of its own name.
+    pub of: Vec<String>,
+    /// What it is.
+    pub kind: ColumnKind,
+}
+
+/// What a column is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ColumnKind {
+    /// Nothing that matters.
+    Ignored,
+    /// What is to be learned.
+    Label {
+        /// Texts that are a click, all others being none; empty where it is 0 or 1.
+        positive: Vec<String>,
+    },
+    /// A number.
+    Dense(DenseRule),
+    /// An id, or a list of ids.
+    Id(IdRule),
+}
+
+/// How a number becomes a dense feature: cut to its limits, then transformed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DenseRule {
+    /// Smaller ones are this.
+    pub low: Option<f64>,
+    /// Larger ones are this.
+    pub high: Option<f64>,
+    /// What the model gets of it.
+    pub transform: Transform,
+    /// The number that stands for a missing one; none for a feature of 0.
+    pub fill: Option<f64>,
+    /// Whether one more feature, behind it, is 1 where it is missing and 0 elsewhere.
+    pub indicator: bool,
+}
+
+/// A function of a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Transform {
+    /// The number itself.
+    #[default]
+    None,
+    /// ln(1 + max(x, 0)).
+    Log1p,
+    /// (x - mean) / deviation, computed in 64 bits.
+    Standardise {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation, above zero.
+        deviation: f64,
+    },
+}
+
+/// How a value becomes ids.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IdRule {
+    /// Whose ids they are; none for the column's.
+    pub namespace: Option<String>,
+    /// Bounds, in ascending order, that make a number an id: which of them it reaches.
+    pub buckets: Vec<f64>,
+    /// How a list of ids is taken apart; none for one id.
+    pub list: Option<ListRule>,
+    /// Whether a missing value has no id; otherwise it has one of its own. A missing list has none.
+    pub skip_missing: bool,
+}
+
+/// A list of ids in one value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListRule {
+    /// What is between two ids, where the list is a text.
+    pub separator: String,
+    /// Ids that are taken; those behind them are left out.
+    pub most: usize,
+}
+
+/// The columns of data, ready to make examples of records.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    options: LayoutOptions,
+    columns: Vec<Column>,
+    /// Names of the columns of the data that something is made of.
+    pub(crate) sources: Vec<String>,
+    /// Of each column of a text without names, its source.
+    pub(crate) places: Vec<Option<u16>>,
+    pub(crate) label: Option<Label>,
+    pub(crate) dense: Vec<Dense>,
+    pub(crate) ids: Vec<Ids>,
+}
+
+/// The label, ready to be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    pub(crate) source: usize,
+    pub(crate) positive: Vec<Vec<u8>>,
+}
+
+/// A dense feature, ready to be computed.
+#[derive(Clone, Debug)]
+pub(crate) struct Dense {
+    pub(crate) source: usize,
+    pub(crate) rule: DenseRule,
+    /// What it is where the number is missing.
+    pub(crate) missing: f32,
+    /// Whether it says whether the number is missing, and not the number.
+    pub(crate) is_indicator: bool,
+}
+
+/// An id column, ready to be hashed.
+#[derive(Clone, Debug)]
+pub(crate) struct Ids {
+    pub(crate) namespace: Namespace,
+    pub(crate) made: Made,
+    pub(crate) skip_missing: bool,
+}
+
+/// What ids are made of.
+#[derive(Clone, Debug)]
+pub(crate) enum Made {
+    /// A text.
+    Text(usize),
+    /// A text with several.
+    List { source: usize, separator: Vec<u8>, most: usize },
+    /// A number; bounds, and the key of each number of them.
+    Buckets { source: usize, bounds: Vec<f32>, keys: Vec<Key> },
+    /// Several texts.
+    Cross(Vec<usize>),
+}
+
+impl Layout {
+    /// Columns in their order.
+    ///
+    /// # Errors
+    /// [`DataError::Options`]: what is wrong with a column, by its name, and the mend.
+    pub fn new(options: LayoutOptions, columns: Vec<Column>) -> Result<Self, DataError> {
+        compile::compile(options, columns).map_err(DataError::Options)
+    }
+
+    /// The same without a label: data to be scored. The label of every example is 0.
+    pub fn without_label(&self) -> Self {
+        let is_other = |column: &Column| !matches!(column.kind, ColumnKind::Label { .. });
+        let columns: Vec<Column> =
+            self.columns.iter().filter(|column| is_other(column)).cloned().collect();
+        let compiled = compile::compile_parts(self.options.clone(), columns);
+        // One column fewer makes nothing wrong that was right.
+        compiled.unwrap_or_else(|_| self.clone())
+    }
+
+    /// How files are read.
+    pub fn options(&self) -> &LayoutOptions {
+        &self.options
+    }
+
+    /// The columns as they were given.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Numbers of dense features and id columns of an example.
+    pub fn schema(&self) -> Schema {
+        Schema { dense: self.dense.len(), id_columns: self.ids.len() }
+    }
+
+    /// Names of the dense features, in order; an indicator has none of its own.
+    pub fn dense_names(&self) -> Vec<Option<&str>> {
+        let mut names = Vec::with_capacity(self.dense.len());
+        for column in &self.columns {
+            if let ColumnKind::Dense(rule) = &column.kind {
+                names.push(Some(column.name.as_str()));
+                names.extend(rule.indicator.then_some(None));
+            }
+        }
+        names
+    }
+
+    /// Names of the id columns, in order, and how many ids a bag of each has at most.
+    pub fn id_names(&self) -> Vec<(&str, usize)> {
+        let of = |column: &'_ Column| match &column.kind {
+            ColumnKind::Id(rule) => rule.list.as_ref().map_or(Some(1), |list| Some(list.most)),
+            _ => None,
+        };
+        self.columns.iter().filter_map(|column| Some((column.name.as_str(), of(column)?))).collect()
+    }
+
+    /// Records that a block of `block_bytes` may have, so that its chunk takes no more memory than
+    /// that of a block of plain lines.
+    pub(crate) fn records_max(&self, block_bytes: usize) -> usize {
+        (block_bytes / self.schema().line_bytes_min()).max(1)
+    }
+
+    /// Columns that are lists: each byte of a block but separators may be an id in each of them.
+    pub(crate) fn lists(&self) -> usize {
+        self.ids.iter().filter(|ids| matches!(ids.made, Made::List { .. })).count()
+    }
+
+    /// The most bytes that a chunk made of a block of `block_bytes` takes.
+    pub fn chunk_bytes_max(&self, block_bytes: usize) -> usize {
+        let lists = self.lists() * (block_bytes / 2 + 1) * size_of::<Key>();
+        // Keys of lists are pushed one by one, which may double their room; so may all others.
+        2 * (self.schema().chunk_bytes_max(block_bytes) + lists)
+    }
+}
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Self) -> bool {
+        self.options == other.options && self.columns == other.columns
+    }
+}

@@ -1,0 +1,68 @@
+//! The name of what a layout makes of records: equal names, equal examples.
+
+use stepwell_base::hash::Digest128;
+
+use super::{Column, ColumnKind, Layout, LayoutOptions, Transform};
+
+impl Layout {
+    /// Name of the rules by which records become examples: a digest of [`Layout::rules`], 40 bytes.
+    pub fn rules_name(&self) -> String {
+        let mut digest = Digest128::new();
+        digest.update(self.rules().as_bytes());
+        format!("columns {:032x}", digest.value())
+    }
+
+    /// The same with how records lie in files: the name of what makes a text records.
+    pub(crate) fn reading_name(&self) -> String {
+        let LayoutOptions { format, separator, header, .. } = &self.options;
+        let reading = format!("format {} separator {separator:?} header {header:?}", format.name());
+        let mut digest = Digest128::new();
+        digest.update(reading.as_bytes());
+        digest.update(self.rules().as_bytes());
+        format!("records {:032x}", digest.value())
+    }
+
+    /// The rules, a line for each. It must never change for rules that stay the same: packed files
+    /// are told apart by it.
+    pub fn rules(&self) -> String {
+        let LayoutOptions { trim, missing, .. } = &self.options;
+        let mut text = format!("trim {trim} missing {missing:?}\n");
+        for column in &self.columns {
+            text += &rules_of(column);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn rules_of(column: &Column) -> String {
+    let Column { name, of, kind } = column;
+    let of = if of.is_empty() { String::new() } else { format!(" of {of:?}") };
+    let what = match kind {
+        ColumnKind::Ignored => "ignored".to_owned(),
+        ColumnKind::Label { positive } => format!("label positive {positive:?}"),
+        ColumnKind::Dense(rule) => {
+            let transform = match rule.transform {
+                Transform::None => "none".to_owned(),
+                Transform::Log1p => "log1p, libm log1pf".to_owned(),
+                Transform::Standardise { mean, deviation } => {
+                    format!("standardise mean {mean:?} deviation {deviation:?}")
+                }
+            };
+            format!(
+                "dense low {:?} high {:?} {transform} fill {:?} indicator {}",
+                rule.low, rule.high, rule.fill, rule.indicator
+            )
+        }
+        ColumnKind::Id(rule) => {
+            let list = rule.list.as_ref().map(|list| (&list.separator, list.most));
+            format!(
+                "id namespace {:?} buckets {:?} list {list:?} skip {}",
+                rule.namespace.as_deref().unwrap_or(name),
+                rule.buckets,
+                rule.skip_missing
+            )
+        }
+    };
+    format!("{name:?}{of} {what}")
+}

@@ -1,0 +1,177 @@
+//! Lines of fields with a separator between them.
+//!
+//! As RFC 4180 has it: a field may stand in double quotes, within which two of them are one. Unlike
+//! there, a line end always ends a record, so that a file can be cut into blocks anywhere between
+//! two lines. Quotes within a field that does not begin with one are part of it.
+
+use memchr::memchr;
+
+use super::{Fault, Fields, Head, Kind};
+use crate::layout::Layout;
+use crate::scan::Separators;
+
+/// Takes the line at `at` of `body` apart; says where the next one begins.
+#[inline]
+pub(super) fn split(
+    layout: &Layout,
+    head: &Head,
+    body: &[u8],
+    at: usize,
+    fields: &mut Fields,
+) -> Result<usize, Fault> {
+    let Kind::Delimited { separator, quotes } = head.kind else { unreachable!("it has fields") };
+    let (separators, trim) = (Separators::new(separator), layout.options().trim);
+    fields.clear();
+    let mut at = at;
+    for (column, place) in head.places.iter().enumerate() {
+        let start = if trim { after_spaces(body, at) } else { at };
+        let (end, next) = if quotes && body.get(start) == Some(&b'"') {
+            quoted(body, start, separator, (column, *place, fields))?
+        } else {
+            let end = separators.field_end(body, start.min(body.len()));
+            if let Some(source) = *place {
+                let stop = if body.get(end) == Some(&b'\n') {
+                    without_return(body, start, end)
+                } else {
+                    end
+                };
+                let stop = if trim { before_spaces(body, start, stop) } else { stop };
+                put(layout, fields, usize::from(source), body, start, stop);
+            }
+            (end, end + 1)
+        };
+        let last = column + 1 == head.places.len();
+        let wanted = if last { b'\n' } else { separator };
+        if body.get(end) != Some(&wanted) {
+            return Err(wrong_columns(body, at_line(body, at), head));
+        }
+        at = next;
+    }
+    Ok(at)
+}
+
+/// Gives `source` the bytes from `start` to `end`, unless they stand for a missing value.
+#[inline]
+fn put(layout: &Layout, fields: &mut Fields, source: usize, body: &[u8], start: usize, end: usize) {
+    let missing = &layout.options().missing;
+    if missing.is_empty() || !missing.iter().any(|text| text.as_bytes() == &body[start..end]) {
+        fields.put(source, start, end);
+    }
+}
+
+/// The field in quotes at `start`: where it ends, and where the next one begins.
+#[cold]
+fn quoted(
+    body: &[u8],
+    start: usize,
+    separator: u8,
+    (column, place, fields): (usize, Option<u16>, &mut Fields),
+) -> Result<(usize, usize), Fault> {
+    let column = column as u32 + 1;
+    let line_end = start + memchr(b'\n', &body[start..]).unwrap_or(body.len() - start);
+    let mut text = Vec::new();
+    let (mut at, mut escaped) = (start + 1, false);
+    let end = loop {
+        let Some(quote) = memchr(b'"', &body[at..line_end]).map(|found| at + found) else {
+            let why = "a quoted field has no end on its line; fields with line breaks cannot be \
+                       read"
+                .to_owned();
+            return Err(Fault::Record { column, why });
+        };
+        if body.get(quote + 1) != Some(&b'"') {
+            text.extend_from_slice(&body[at..quote]);
+            break quote;
+        }
+        text.extend_from_slice(&body[at..=quote]);
+        (at, escaped) = (quote + 2, true);
+    };
+    if let Some(source) = place {
+        let source = usize::from(source);
+        match escaped {
+            false => fields.put(source, start + 1, end),
+            true => fields.put_bytes(source, &text),
+        }
+    }
+    let mut after = end + 1;
+    while matches!(body.get(after), Some(b' ' | b'\r')) {
+        after += 1;
+    }
+    match body.get(after) {
+        Some(byte) if *byte == separator || *byte == b'\n' => Ok((after, after + 1)),
+        _ => {
+            let why = "a quoted field is followed by something else than the separator".to_owned();
+            Err(Fault::Record { column, why })
+        }
+    }
+}
+
+fn after_spaces(body: &[u8], at: usize) -> usize {
+    let spaces = body[at.min(body.len())..].iter().take_while(|byte| **byte == b' ').count();
+    at + spaces
+}
+
+fn before_spaces(body: &[u8], start: usize, end: usize) -> usize {
+    let spaces = body[start..end].iter().rev().take_while(|byte| **byte == b' ').count();
+    end - spaces
+}
+
+#[inline]
+fn without_return(body: &[u8], start: usize, end: usize) -> usize {
+    end - usize::from(end > start && body[end - 1] == b'\r')
+}
+
+/// Where the line begins in which `at` lies.
+fn at_line(body: &[u8], at: usize) -> usize {
+    memchr::memrchr(b'\n', &body[..at.min(body.len())]).map_or(0, |end| end + 1)
+}
+
+/// What to say of the line at `start`, which has other columns than the file.
+#[cold]
+fn wrong_columns(body: &[u8], start: usize, head: &Head) -> Fault {
+    let Kind::Delimited { separator, .. } = head.kind else { unreachable!("it has fields") };
+    let line = body[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let found = line.split(|byte| *byte == separator).count();
+    let wanted = head.places.len();
+    let (plural, name) = (if found == 1 { "" } else { "s" }, name_of(separator));
+    let hint = match head.header_lines {
+        0 => "; columns that the file has and the layout does not name are given the type ignored",
+        _ => "",
+    };
+    let why = format!(
+        "the line has {found} column{plural} with {name} between them where {wanted} are \
+         expected{hint}"
+    );
+    Fault::Record { column: found.min(wanted) as u32, why }
+}
+
+/// A separator in words.
+pub(super) fn name_of(separator: u8) -> String {
+    match separator {
+        b'\t' => "tabs".to_owned(),
+        b',' => "commas".to_owned(),
+        b' ' => "spaces".to_owned(),
+        other => format!("{:?}", char::from(other)),
+    }
+}
+
+/// The fields of a line, unquoted: for looking at one line, not for reading many.
+pub(super) fn names(line: &[u8], separator: u8) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut at = 0;
+    loop {
+        let start = after_spaces(line, at);
+        let (text, end) = if line.get(start) == Some(&b'"') {
+            let close = memchr(b'"', &line[start + 1..]).map_or(line.len(), |end| start + 1 + end);
+            let after = memchr(separator, &line[close..]).map_or(line.len(), |end| close + end);
+            (&line[start + 1..close], after)
+        } else {
+            let end = memchr(separator, &line[at..]).map_or(line.len(), |end| at + end);
+            (&line[start.min(end)..before_spaces(line, start.min(end), end)], end)
+        };
+        names.push(String::from_utf8_lossy(text).into_owned());
+        if end >= line.len() {
+            return names;
+        }
+        at = end + 1;
+    }
+}

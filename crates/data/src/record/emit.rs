@@ -1,0 +1,235 @@
+//! Values into an example: the label, dense features, keys.
+
+use super::fields::{Found, Value};
+use super::{Fault, Fields, Why, shown};
+use crate::Chunk;
+use crate::layout::Transform;
+use crate::layout::{Dense, Ids, Label, Layout, Made, transformed};
+use crate::log1p::Log1p;
+use crate::number::{number, why_no_number};
+use crate::scan::{SHORT_DIGITS, short_number, word_at};
+
+/// What is between the texts of columns that are crossed.
+const CROSSED: u8 = 0x1F;
+
+/// Makes examples of values.
+pub(crate) struct Emitter<'a> {
+    layout: &'a Layout,
+    log1p: Log1p,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(layout: &'a Layout) -> Self {
+        Self { layout, log1p: Log1p::new() }
+    }
+
+    /// Adds the example of a record in `text` to `chunk`, or nothing.
+    #[inline]
+    pub(crate) fn emit(
+        &self,
+        fields: &Fields,
+        text: &[u8],
+        chunk: &mut Chunk,
+    ) -> Result<(), Fault> {
+        let (dense, keys, bags) = (chunk.dense.len(), chunk.keys.len(), chunk.bag_ends.len());
+        let outcome = self.try_emit(fields, text, chunk);
+        if outcome.is_err() {
+            chunk.dense.truncate(dense);
+            chunk.keys.truncate(keys);
+            chunk.bag_ends.truncate(bags);
+        }
+        outcome
+    }
+
+    #[inline]
+    fn try_emit(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Result<(), Fault> {
+        let label = match &self.layout.label {
+            None => 0.0,
+            Some(label) => label_of(label, fields.found(label.source, text))?,
+        };
+        for dense in &self.layout.dense {
+            chunk.dense.push(self.dense_of(dense, fields.found(dense.source, text))?);
+        }
+        for ids in &self.layout.ids {
+            push_keys(ids, fields, text, chunk)?;
+            // Keys of a block count in 32 bits, as its bytes do.
+            chunk.bag_ends.push(chunk.keys.len() as u32);
+        }
+        chunk.labels.push(label);
+        Ok(())
+    }
+
+    #[inline]
+    fn dense_of(&self, dense: &Dense, found: Found<'_>) -> Result<f32, Fault> {
+        let fault = |why| Fault::value(dense.source, why);
+        let value = match found {
+            Found::Missing => return Ok(dense.missing),
+            Found::List => return Err(fault(Why::List)),
+            Found::One(_) if dense.is_indicator => return Ok(0.0),
+            Found::One(value) => value,
+        };
+        if let Some(short) = short_of(&value) {
+            let rule = &dense.rule;
+            if rule.transform == Transform::Log1p && rule.low.is_none() && rule.high.is_none() {
+                return Ok(self.log1p.of(short));
+            }
+            return Ok(transformed(rule, short as f32));
+        }
+        let number = number(value.bytes()).ok_or_else(|| fault(Why::NoNumber))?;
+        Ok(transformed(&dense.rule, number))
+    }
+}
+
+/// The value, if it is a whole number of few digits.
+#[inline]
+fn short_of(value: &Value<'_>) -> Option<u32> {
+    let len = value.end - value.start;
+    if len > SHORT_DIGITS {
+        return None;
+    }
+    short_number(word_at(value.text, value.start), len)
+}
+
+/// A number, of which the nearest of 32 bits is taken.
+#[inline]
+fn number_of(value: &Value<'_>) -> Option<f32> {
+    short_of(value).map(|short| short as f32).or_else(|| number(value.bytes()))
+}
+
+#[inline]
+fn label_of(label: &Label, found: Found<'_>) -> Result<f32, Fault> {
+    let fault = |why| Fault::value(label.source, why);
+    let value = match found {
+        Found::Missing => return Err(fault(Why::MissingLabel)),
+        Found::List => return Err(fault(Why::List)),
+        Found::One(value) => value.bytes(),
+    };
+    if !label.positive.is_empty() {
+        let is_positive = label.positive.iter().any(|text| text == value);
+        return Ok(f32::from(u8::from(is_positive)));
+    }
+    match value {
+        b"0" => Ok(0.0),
+        b"1" => Ok(1.0),
+        other => plain_label(other).ok_or_else(|| fault(Why::NoLabel)),
+    }
+}
+
+/// Other ways of writing 0 and 1.
+#[cold]
+fn plain_label(text: &[u8]) -> Option<f32> {
+    match text {
+        b"true" | b"True" | b"TRUE" => return Some(1.0),
+        b"false" | b"False" | b"FALSE" => return Some(0.0),
+        _ => {}
+    }
+    number(text).filter(|value| *value == 0.0 || *value == 1.0).map(|value| value + 0.0)
+}
+
+#[inline]
+fn push_keys(ids: &Ids, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Result<(), Fault> {
+    match &ids.made {
+        Made::Text(source) => match fields.found(*source, text) {
+            Found::One(value) => {
+                chunk.keys.push(ids.namespace.key_within(value.text, value.start, value.end));
+            }
+            Found::Missing => push_missing(ids, chunk),
+            Found::List => return Err(Fault::value(*source, Why::List)),
+        },
+        Made::List { source, separator, most } => {
+            push_list(ids, (*source, separator, *most), (fields, text), chunk);
+        }
+        Made::Buckets { source, bounds, keys } => match fields.found(*source, text) {
+            Found::One(value) => {
+                let number =
+                    number_of(&value).ok_or_else(|| Fault::value(*source, Why::NoNumber))?;
+                chunk.keys.push(keys[bounds.partition_point(|bound| *bound <= number)]);
+            }
+            Found::Missing => push_missing(ids, chunk),
+            Found::List => return Err(Fault::value(*source, Why::List)),
+        },
+        Made::Cross(sources) => push_cross(ids, sources, (fields, text), chunk)?,
+    }
+    Ok(())
+}
+
+#[inline]
+fn push_missing(ids: &Ids, chunk: &mut Chunk) {
+    if !ids.skip_missing {
+        chunk.keys.push(ids.namespace.key_of(b""));
+    }
+}
+
+fn push_list(
+    ids: &Ids,
+    (source, separator, most): (usize, &[u8], usize),
+    (fields, text): (&Fields, &[u8]),
+    chunk: &mut Chunk,
+) {
+    let first = chunk.keys.len();
+    let mut push = |text: &[u8], start: usize, end: usize| {
+        if start < end && chunk.keys.len() - first < most {
+            chunk.keys.push(ids.namespace.key_within(text, start, end));
+        }
+    };
+    match fields.found(source, text) {
+        Found::Missing => {}
+        Found::List => {
+            fields.list(source, text).for_each(|value| push(value.text, value.start, value.end))
+        }
+        Found::One(Value { text, start, end }) => {
+            let mut from = start;
+            for at in memchr::memmem::find_iter(&text[start..end], separator) {
+                push(text, from, start + at);
+                from = start + at + separator.len();
+            }
+            push(text, from.min(end), end);
+        }
+    }
+}
+
+fn push_cross(
+    ids: &Ids,
+    sources: &[usize],
+    (fields, text): (&Fields, &[u8]),
+    chunk: &mut Chunk,
+) -> Result<(), Fault> {
+    let mut joined = Vec::with_capacity(64);
+    let mut missing = 0;
+    for (number, source) in sources.iter().enumerate() {
+        if number > 0 {
+            joined.push(CROSSED);
+        }
+        match fields.found(*source, text) {
+            Found::One(value) => joined.extend_from_slice(value.bytes()),
+            Found::Missing => missing += 1,
+            Found::List => return Err(Fault::value(*source, Why::List)),
+        }
+    }
+    if missing == 0 || !ids.skip_missing {
+        chunk.keys.push(ids.namespace.key_of(&joined));
+    }
+    Ok(())
+}
+
+/// What to say of a value that is not what it should be.
+#[cold]
+pub(super) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) -> String {
+    let name = &layout.sources[source];
+    let text = shown(value);
+    match why {
+        Why::NoLabel => format!(
+            "{name} is {text}, and a label is 0 or 1; where it is a text, name the texts that \
+             count as 1 by `positive`"
+        ),
+        Why::MissingLabel => format!("{name} is missing, and it is the label"),
+        Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
+        Why::List => format!("{name} is a list: give its column the type ids"),
+        Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
+        Why::Twice => format!("{name} is there twice"),
+        Why::NotOne => format!(
+            "the value of id {text} of {name} is not 1: ids have no other; name a column of type \
+             dense for a number"
+        ),
+    }
+}

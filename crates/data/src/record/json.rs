@@ -1,0 +1,188 @@
+//! Lines that are objects of JSON.
+//!
+//! The library finds where values begin and end; numbers are taken as they are written, so that no
+//! digit of an id is lost.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Fault, Fields, Why};
+use crate::layout::Layout;
+
+/// Takes the object at `line` of `body` apart.
+pub(super) fn split(
+    layout: &Layout,
+    body: &[u8],
+    line: Range<usize>,
+    fields: &mut Fields,
+) -> Result<(), Fault> {
+    fields.clear();
+    let text = &body[line.clone()];
+    let mut fault = None;
+    let object = Object { layout, body, fields, next: 0, fault: &mut fault };
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let outcome = object.deserialize(&mut reader).and_then(|()| reader.end());
+    match (fault, outcome) {
+        (Some(fault), _) => Err(fault),
+        (None, Ok(())) => Ok(()),
+        (None, Err(error)) => {
+            let column = error.column() as u32;
+            let why = format!("the line is no object of JSON: {}", said(&error));
+            Err(Fault::Record { column, why })
+        }
+    }
+}
+
+/// The library's words without its place, which is that of the line alone.
+fn said(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+/// Reads one object.
+struct Object<'a, 'f> {
+    layout: &'a Layout,
+    body: &'a [u8],
+    fields: &'f mut Fields,
+    /// The source whose key is probably next: objects of a file are alike.
+    next: usize,
+    /// What is wrong with a value.
+    fault: &'f mut Option<Fault>,
+}
+
+impl<'de> DeserializeSeed<'de> for Object<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object with a value for each column")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<(), M::Error> {
+        while let Some(source) = map.next_key_seed(Key { layout: self.layout, next: self.next })? {
+            let Some(source) = source else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            self.next = source + 1;
+            let value: &RawValue = map.next_value()?;
+            if let Err(why) = self.put(source, value.get()) {
+                *self.fault = Some(Fault::value(source, why));
+                return Err(M::Error::custom("a value"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Object<'_, '_> {
+    /// Gives `source` the value that is written as `raw`.
+    fn put(&mut self, source: usize, raw: &str) -> Result<(), Why> {
+        if self.fields.has(source) {
+            return Err(Why::Twice);
+        }
+        match raw.as_bytes() {
+            [b'n', ..] => {}
+            [b'{', ..] => return Err(Why::Object),
+            [b'[', ..] => {
+                let values: Vec<&RawValue> = serde_json::from_str(raw).unwrap_or_default();
+                self.fields.begin_list(source);
+                for value in values {
+                    self.push(source, value.get())?;
+                }
+            }
+            [b'"', ..] => {
+                let text = text_of(raw);
+                if self.is_missing(&text) {
+                    return Ok(());
+                }
+                match text {
+                    Cow::Borrowed(text) => {
+                        let start = self.place(text);
+                        self.fields.put(source, start, start + text.len());
+                    }
+                    Cow::Owned(text) => self.fields.put_bytes(source, text.as_bytes()),
+                }
+            }
+            _ => {
+                let start = self.place(raw);
+                self.fields.put(source, start, start + raw.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// One value of a list.
+    fn push(&mut self, source: usize, raw: &str) -> Result<(), Why> {
+        match raw.as_bytes() {
+            [b'n', ..] => {}
+            [b'{', ..] => return Err(Why::Object),
+            [b'[', ..] => return Err(Why::List),
+            [b'"', ..] => self.fields.push_bytes(source, text_of(raw).as_bytes()),
+            _ => {
+                let start = self.place(raw);
+                self.fields.push(source, start, start + raw.len());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_missing(&self, text: &str) -> bool {
+        self.layout.options().missing.iter().any(|missing| missing == text)
+    }
+
+    /// Where a part of the body begins.
+    fn place(&self, part: &str) -> usize {
+        part.as_ptr() as usize - self.body.as_ptr() as usize
+    }
+}
+
+/// A text without its quotes and escapes.
+fn text_of(raw: &str) -> Cow<'_, str> {
+    let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(raw);
+    match inner.contains('\\') {
+        false => Cow::Borrowed(inner),
+        // It was found to be one.
+        true => Cow::Owned(serde_json::from_str(raw).unwrap_or_default()),
+    }
+}
+
+/// Reads a key: the source of that name.
+struct Key<'a> {
+    layout: &'a Layout,
+    next: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the name of a column")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        let sources = &self.layout.sources;
+        if sources.get(self.next).is_some_and(|source| source == name) {
+            return Ok(Some(self.next));
+        }
+        Ok(sources.iter().position(|source| source == name))
+    }
+}

@@ -1,0 +1,181 @@
+//! Records of text into examples, as a layout says: the part of reading that many threads share.
+//!
+//! How: a line is taken apart into the values of the columns that something is made of, which stay
+//! where they are in the text; then the label, the numbers and the keys are made of them. The first
+//! half knows how a format looks and the second what a model wants.
+//!
+//! ```text
+//!   Head: what is where in a file ──┐
+//!   line ──► delimited, json, svm ──┴──► Fields ──► emit ──► Chunk
+//! ```
+//!
+//! Failure  A malformed line never ends the parsing: the chunk says where it is, as with plain
+//! lines (`parse.rs`). Bytes of any kind are safe.
+
+mod delimited;
+mod emit;
+mod fields;
+mod head;
+mod json;
+mod svm;
+
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+
+use crate::block::Block;
+use crate::layout::Layout;
+use crate::parse::{UNENDED, line_at, quoted, refuse};
+use crate::{Chunk, Schema};
+
+pub(crate) use self::emit::Emitter;
+pub(crate) use self::fields::Fields;
+pub(crate) use self::head::{Head, Kind};
+
+/// Why a line is no example.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It is no record of its format.
+    Record {
+        /// Number of the column, from 1; 0 where nobody knows.
+        column: u32,
+        why: String,
+    },
+    /// The value of this source is not what it should be.
+    Value { source: usize, why: Why },
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    NoLabel,
+    MissingLabel,
+    NoNumber,
+    List,
+    Object,
+    Twice,
+    /// LibSVM: an id whose value is not 1.
+    NotOne,
+}
+
+impl Fault {
+    pub(crate) fn value(source: usize, why: Why) -> Self {
+        Self::Value { source, why }
+    }
+}
+
+/// Parses the wanted lines of `block`, whose file begins as `head` says, into `chunk`, whose former
+/// content goes.
+pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: &mut Chunk) {
+    chunk.clear();
+    chunk.begin(block);
+    assert_eq!(chunk.schema, layout.schema(), "a chunk has the columns of its layout");
+    make_room(chunk, block);
+    let bytes = &block.bytes;
+    let body = &bytes[..memrchr(b'\n', bytes).map_or(0, |end| end + 1)];
+    let mut parser = Parser {
+        body,
+        emitter: Emitter::new(layout),
+        fields: Fields::new(layout.sources.len()),
+        layout,
+        head,
+    };
+    let all = 0..block.lines;
+    let (mut at, mut line) = (0, 0);
+    for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
+        at = line_at(body, at, wanted.start - line);
+        (at, line) = parser.parse(at, wanted, chunk);
+        // A line without an end is the last of its block.
+        if line < wanted.end && body.len() < bytes.len() {
+            refuse(chunk, line, || (0, UNENDED.to_owned()));
+        }
+        line = wanted.end;
+    }
+}
+
+fn make_room(chunk: &mut Chunk, block: &Block) {
+    let wanted = |wanted: &Vec<Range<u32>>| wanted.iter().map(|lines| lines.len()).sum();
+    let lines: usize = block.wanted.as_ref().map_or(block.lines as usize, wanted);
+    let Schema { dense, id_columns } = chunk.schema;
+    chunk.labels.reserve_exact(lines);
+    chunk.lines.reserve_exact(lines);
+    // Malformed lines are tried, too.
+    chunk.dense.reserve_exact((lines + 1) * dense);
+    chunk.keys.reserve((lines + 1) * id_columns);
+    chunk.bag_ends.reserve_exact((lines + 1) * id_columns);
+}
+
+struct Parser<'a> {
+    body: &'a [u8],
+    emitter: Emitter<'a>,
+    fields: Fields,
+    layout: &'a Layout,
+    head: &'a Head,
+}
+
+impl Parser<'_> {
+    /// Parses `lines`, the first of which is at `at`, as far as there are any; says where what
+    /// follows is, and its number.
+    fn parse(&mut self, at: usize, lines: &Range<u32>, chunk: &mut Chunk) -> (usize, u32) {
+        let (mut at, mut line) = (at, lines.start);
+        while at < self.body.len() && line < lines.end {
+            let next = match self.head.kind {
+                Kind::Delimited { .. } => self.delimited(at, line, chunk),
+                Kind::JsonLines | Kind::LibSvm => self.line(at, line, chunk),
+            };
+            at = next;
+            line += 1;
+        }
+        (at, line)
+    }
+
+    /// Delimited text finds its line end itself.
+    fn delimited(&mut self, at: usize, line: u32, chunk: &mut Chunk) -> usize {
+        let outcome = delimited::split(self.layout, self.head, self.body, at, &mut self.fields);
+        let outcome = outcome.and_then(|next| self.emit(line, chunk).map(|()| next));
+        outcome.unwrap_or_else(|fault| {
+            let end = at + memchr(b'\n', &self.body[at..]).unwrap_or(self.body.len() - at);
+            self.refuse(at..end, line, fault, chunk);
+            end + 1
+        })
+    }
+
+    fn line(&mut self, at: usize, line: u32, chunk: &mut Chunk) -> usize {
+        let end = at + memchr(b'\n', &self.body[at..]).unwrap_or(self.body.len() - at);
+        let text = at..end - usize::from(self.body[at..end].ends_with(b"\r"));
+        let fields = &mut self.fields;
+        let outcome = match self.head.kind {
+            Kind::JsonLines => json::split(self.layout, self.body, text.clone(), fields),
+            _ => svm::split(self.layout, self.body, text.clone(), fields),
+        };
+        if let Err(fault) = outcome.and_then(|()| self.emit(line, chunk)) {
+            self.refuse(text, line, fault, chunk);
+        }
+        end + 1
+    }
+
+    #[inline]
+    fn emit(&self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
+        self.emitter.emit(&self.fields, self.body, chunk)?;
+        chunk.lines.push(line);
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&self, text: Range<usize>, line: u32, fault: Fault, chunk: &mut Chunk) {
+        refuse(chunk, line, || match fault {
+            Fault::Record { .. } if text.is_empty() => (0, "the line is empty".to_owned()),
+            Fault::Record { column, why } => (column, why),
+            Fault::Value { source, why } => {
+                let value = self.fields.bytes(source, self.body).unwrap_or_default();
+                let column = self.head.column_of(source);
+                (column, emit::explain(self.layout, source, value, why))
+            }
+        });
+    }
+}
+
+/// A value, as a message quotes it.
+fn shown(value: &[u8]) -> String {
+    quoted(value)
+}

@@ -1,0 +1,120 @@
+//! Lines of LibSVM: `1 3:1 17:0.5`, a label and what is not zero. With three parts, as LibFFM has
+//! them, `1 user:107:1 item:9:1`.
+//!
+//! The label is the column `label`; of `name:value` the column `name` has the value. Names that are
+//! no column are ids of the column `indices`, where there is one. Of `field:id:1` the column `field`
+//! has one more id. What stands behind `#` is a comment.
+
+use std::ops::Range;
+
+use memchr::memchr;
+
+use super::{Fault, Fields, Why};
+use crate::layout::Layout;
+
+/// The column of the first value of a line.
+pub(crate) const LABEL: &str = "label";
+/// The column of all names that are no column.
+pub(crate) const INDICES: &str = "indices";
+
+/// Takes the line at `line` of `body` apart.
+pub(super) fn split(
+    layout: &Layout,
+    body: &[u8],
+    line: Range<usize>,
+    fields: &mut Fields,
+) -> Result<(), Fault> {
+    fields.clear();
+    let source = |name: &[u8]| layout.sources.iter().position(|known| known.as_bytes() == name);
+    let indices = source(INDICES.as_bytes());
+    let text = &body[line.clone()];
+    let text = &text[..memchr(b'#', text).unwrap_or(text.len())];
+    let mut tokens = tokens(text, line.start);
+    let Some(label) = tokens.next() else {
+        let why = "the line has no label".to_owned();
+        return Err(Fault::Record { column: 1, why });
+    };
+    if let Some(source) = source(LABEL.as_bytes()) {
+        // -1 and +1 are how the format has it.
+        match &body[label.clone()] {
+            b"-1" => fields.put_bytes(source, b"0"),
+            b"+1" => fields.put_bytes(source, b"1"),
+            _ => fields.put(source, label.start, label.end),
+        }
+    }
+    for (number, token) in (2..).zip(tokens) {
+        let fault = |why: &str| {
+            let token = super::shown(&body[token.clone()]);
+            Fault::Record { column: number, why: format!("{token} {why}") }
+        };
+        let Some(colon) = memchr(b':', &body[token.clone()]).map(|at| token.start + at) else {
+            return Err(fault("is not `index:value`"));
+        };
+        let (name, rest) = (token.start..colon, colon + 1..token.end);
+        match memchr(b':', &body[rest.clone()]).map(|at| rest.start + at) {
+            None => match (source(&body[name.clone()]), indices) {
+                (Some(source), _) if fields.has(source) => {
+                    return Err(Fault::value(source, Why::Twice));
+                }
+                (Some(source), _) => fields.put(source, rest.start, rest.end),
+                (None, Some(indices)) => push(fields, indices, body, name, rest)?,
+                (None, None) => {}
+            },
+            Some(second) => {
+                if let Some(source) = source(&body[name]) {
+                    push(fields, source, body, rest.start..second, second + 1..rest.end)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One more id of `source`, whose value has to be 1.
+fn push(
+    fields: &mut Fields,
+    source: usize,
+    body: &[u8],
+    id: Range<usize>,
+    value: Range<usize>,
+) -> Result<(), Fault> {
+    let value = &body[value];
+    if value != b"1" && crate::number::number(value) != Some(1.0) {
+        return Err(Fault::value(source, Why::NotOne));
+    }
+    if !fields.is_list(source) {
+        fields.begin_list(source);
+    }
+    fields.push(source, id.start, id.end);
+    Ok(())
+}
+
+/// The words of a text that begins at `start`.
+fn tokens(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+        while text.get(at).is_some_and(is_space) {
+            at += 1;
+        }
+        let from = at;
+        while text.get(at).is_some_and(|byte| !is_space(byte)) {
+            at += 1;
+        }
+        (from < at).then_some(start + from..start + at)
+    })
+}
+
+/// Whether a line looks like one of this format.
+pub(super) fn looks_like(line: &[u8]) -> bool {
+    let mut words = tokens(line, 0).map(|word| &line[word]);
+    let label = words.next().is_some_and(|label| crate::number::number(label).is_some());
+    let mut some = false;
+    let all = words.take_while(|word| word[0] != b'#').all(|word| {
+        some = true;
+        let mut parts = word.split(|byte| *byte == b':');
+        let named = parts.next().is_some_and(|name| !name.is_empty());
+        named && parts.next_back().is_some_and(|value| crate::number::number(value).is_some())
+    });
+    label && some && all
+}

@@ -1,0 +1,128 @@
+//! The table of the settings of columns: `columns.N.` with the key of the entry.
+
+use crate::check::{self, Outcome};
+use crate::config::{ColumnConfig, ColumnType, MissingKind, TransformKind, expanded};
+use crate::setting::{Kept, Setting, setting};
+use crate::typed::Typed;
+
+/// All settings of columns, in the order of the documentation and of digests of jobs.
+pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
+    setting!(
+        ColumnConfig: "names",
+        names = Vec::new(),
+        Always,
+        "names of columns, such as age, or C1-C26: all alike"
+    )
+    .check(|column| expanded(&column.names).map(|_| ())),
+    setting!(ColumnConfig: "type", kind = ColumnType::Id, Always, "label, dense, id, ids or ignored"),
+    setting!(
+        ColumnConfig: "of",
+        of = Vec::new(),
+        Always,
+        "columns of the data that it is made of; several ids are crossed (empty: its own name)"
+    ),
+    setting!(
+        ColumnConfig: "positive",
+        positive = Vec::new(),
+        Always,
+        "of a label: texts that count as 1, all others as 0 (empty: it is 0 or 1)"
+    )
+    .idle(|column| others(column, &[ColumnType::Label], "the label alone has it")),
+    setting!(
+        ColumnConfig: "transform",
+        transform = TransformKind::None,
+        Always,
+        "of a number: none, log1p (ln(1 + max(x, 0))) or standardise ((x - mean) / deviation)"
+    )
+    .idle(no_number),
+    setting!(
+        ColumnConfig: "mean",
+        mean = Vec::new(),
+        Always,
+        "of a number that is standardised: its mean, one for each name"
+    )
+    .idle(not_standardised),
+    setting!(
+        ColumnConfig: "deviation",
+        deviation = Vec::new(),
+        Always,
+        "of a number that is standardised: its standard deviation, one for each name"
+    )
+    .idle(not_standardised),
+    setting!(ColumnConfig: "low", low = None, Always, "of a number: smaller ones are this")
+        .idle(no_number),
+    setting!(ColumnConfig: "high", high = None, Always, "of a number: larger ones are this")
+        .idle(no_number),
+    setting!(
+        ColumnConfig: "fill",
+        fill = None,
+        Always,
+        "of a number: what stands for a missing one (empty: the feature is 0)"
+    )
+    .idle(no_number),
+    setting!(
+        ColumnConfig: "indicator",
+        indicator = false,
+        Always,
+        "of a number: true: one more dense feature is 1 where it is missing"
+    )
+    .idle(no_number),
+    setting!(
+        ColumnConfig: "namespace",
+        namespace = None,
+        Always,
+        "of ids: whose they are; columns with one namespace share rows (empty: the column's name)"
+    )
+    .idle(no_id),
+    setting!(
+        ColumnConfig: "buckets",
+        buckets = Vec::new(),
+        Always,
+        "of an id: bounds in ascending order; the id of a number is how many it reaches"
+    )
+    .idle(no_id),
+    setting!(
+        ColumnConfig: "separator",
+        separator = "|".to_owned(),
+        Always,
+        "of a list: what is between two ids (space and tab by name)"
+    )
+    .idle(no_list),
+    setting!(
+        ColumnConfig: "ids",
+        ids = 64,
+        Always,
+        "of a list: ids that are taken; those behind them are left out"
+    )
+    .check(|column| -> Outcome { check::within(column.ids, 1..=check::IDS_MAX) })
+    .idle(no_list),
+    setting!(
+        ColumnConfig: "missing",
+        missing = MissingKind::Own,
+        Always,
+        "of an id: own (a missing one is an id of its own) or none"
+    )
+    .idle(no_id),
+];
+
+/// Why nothing comes of a setting of the types that `has` it, in another column.
+fn others(column: &ColumnConfig, has: &[ColumnType], why: &'static str) -> Option<&'static str> {
+    (!has.contains(&column.kind)).then_some(why)
+}
+
+fn no_number(column: &ColumnConfig) -> Option<&'static str> {
+    others(column, &[ColumnType::Dense], "columns of type dense alone have it")
+}
+
+fn not_standardised(column: &ColumnConfig) -> Option<&'static str> {
+    let is_standardised = column.transform == TransformKind::Standardise;
+    no_number(column).or_else(|| (!is_standardised).then_some("transform is not standardise"))
+}
+
+fn no_id(column: &ColumnConfig) -> Option<&'static str> {
+    others(column, &[ColumnType::Id, ColumnType::Ids], "columns of type id and ids alone have it")
+}
+
+fn no_list(column: &ColumnConfig) -> Option<&'static str> {
+    others(column, &[ColumnType::Ids], "columns of type ids alone have it")
+}
