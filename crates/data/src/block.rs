@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::columnar::Rows;
 use crate::lines::lines_in;
 use crate::packed::Seal;
 use crate::record::Head;
 use crate::share::Lines;
 
 /// Whole lines of one file, examples of a packed file, or a range of the built-in stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
     /// Index of the file.
     pub file: u32,
@@ -21,6 +22,8 @@ pub struct Block {
     pub bytes: Vec<u8>,
     /// What the bytes must be, in a block of a packed file.
     pub packed: Option<Seal>,
+    /// Its rows, in a block of a file of columns.
+    pub rows: Option<Rows>,
     /// How its lines are records, where that is not the same for all files.
     pub(crate) head: Option<Arc<Head>>,
     /// The lines that are wanted; none where all are. Where they are no lines at all, the bytes may

@@ -1,4 +1,4 @@
-//! What a file holds: text, gzip, zstd and packed examples are known by their first bytes, never
+//! What a file holds: text, gzip, zstd, Parquet and packed examples are known by their first bytes, never
 //! by a name.
 //!
 //! Cost: 128 KiB of input buffer. zstd adds its window, 8 MiB at the levels 1 to 19 and at most
@@ -11,6 +11,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::DataError;
+use crate::columnar::ColumnFile;
 use crate::files::{explain, open_file};
 use crate::packed::{HEAD_BYTES, PackedFile, is_packed};
 
@@ -30,6 +31,8 @@ enum Compression {
     Zstd,
     /// Not compressed, and not text.
     Packed,
+    /// Neither, either.
+    Columns,
     Unknown(&'static str),
 }
 
@@ -39,6 +42,8 @@ pub(crate) enum Content {
     Text(Box<dyn Read + Send>),
     /// Examples in columns.
     Packed(PackedFile),
+    /// Rows in columns.
+    Columns(ColumnFile),
 }
 
 /// Opens the file for reading.
@@ -50,10 +55,13 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
     if compression == Compression::Packed {
         return PackedFile::new(path, file).map(Content::Packed);
     }
+    if compression == Compression::Columns {
+        return ColumnFile::new(path, file).map(Content::Columns);
+    }
     let whole = Cursor::new(head).chain(file);
     let buffered = |whole| BufReader::with_capacity(INPUT_BYTES, whole);
     let text: Box<dyn Read + Send> = match compression {
-        Compression::None | Compression::Packed => Box::new(whole),
+        Compression::None | Compression::Packed | Compression::Columns => Box::new(whole),
         Compression::Gzip => Box::new(MultiGzDecoder::new(buffered(whole))),
         Compression::Zstd => zstd::Decoder::with_buffer(buffered(whole))
             .and_then(|mut decoder| {
@@ -74,6 +82,7 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
 pub(crate) fn is_empty(path: &Path) -> Result<bool, DataError> {
     let mut text = match open(path)? {
         Content::Packed(file) => return Ok(file.examples() == 0),
+        Content::Columns(file) => return Ok(file.rows() == 0),
         Content::Text(text) => text.take(1),
     };
     let read = text.read_to_end(&mut Vec::new());
@@ -85,8 +94,15 @@ pub(crate) fn is_empty(path: &Path) -> Result<bool, DataError> {
 pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> {
     match open(path)? {
         Content::Packed(file) => Ok(Some(file)),
-        Content::Text(_) => Ok(None),
+        Content::Text(_) | Content::Columns(_) => Ok(None),
     }
+}
+
+/// Whether it is a file of columns.
+pub(crate) fn has_columns(path: &Path) -> Result<bool, DataError> {
+    let wrong = |error| DataError::Path { path: path.to_owned(), why: explain(&error) };
+    let head = read_head(&mut open_file(path)?).map_err(wrong)?;
+    Ok(compression_of(&head) == Compression::Columns)
 }
 
 /// Whether the file is text that is not compressed; false where it cannot be read.
@@ -103,6 +119,7 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     Ok(match compression_of(&head) {
         Compression::None | Compression::Unknown(_) => 0,
         Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
+        Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
         // The window of 32 KiB and its tables.
         Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
         // The window, and one block of 128 KiB on either side of it.
@@ -154,7 +171,7 @@ fn compression_of(head: &[u8]) -> Compression {
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => Compression::Unknown("bzip2"),
         [b'P', b'K', 3, 4, ..] => Compression::Unknown("zip"),
         [0x04, 0x22, 0x4D, 0x18, ..] => Compression::Unknown("lz4"),
-        [b'P', b'A', b'R', b'1', ..] => Compression::Unknown("parquet"),
+        [b'P', b'A', b'R', b'1', ..] => Compression::Columns,
         _ => Compression::None,
     }
 }
@@ -170,6 +187,6 @@ mod tests {
         assert_eq!(compression_of(&[0x1F, 0x8B, 8]), Compression::Gzip);
         assert_eq!(compression_of(&[0x28, 0xB5, 0x2F, 0xFD]), Compression::Zstd);
         assert_eq!(compression_of(b"STEPWPAK"), Compression::Packed);
-        assert_eq!(compression_of(b"PAR1xx"), Compression::Unknown("parquet"));
+        assert_eq!(compression_of(b"PAR1xx"), Compression::Columns);
     }
 }

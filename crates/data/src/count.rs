@@ -49,6 +49,7 @@ fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<
     let mut source = match open(path)? {
         Content::Text(text) => begin(path, text, layout)?.1,
         Content::Packed(file) => return Ok(file.examples()),
+        Content::Columns(file) => return Ok(file.rows()),
     };
     let mut buffer = Vec::with_capacity(BLOCK_BYTES);
     // Bytes behind the last line end, which are a line where the file ends with them.

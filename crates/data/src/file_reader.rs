@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use crate::block::Block;
+use crate::columnar::ColumnFileReader;
 use crate::compression::{Content, open, open_packed};
 use crate::layout::Layout;
 use crate::lines::LineReader;
@@ -27,6 +28,7 @@ pub struct FileReader {
 enum At {
     Text(LineReader),
     Packed(PackedReader),
+    Columns(ColumnFileReader),
 }
 
 impl FileReader {
@@ -96,11 +98,16 @@ impl At {
     ) -> Result<bool, DataError> {
         match self {
             Self::Text(reader) => {
+                block.rows = None;
                 let more = reader.next_block(block)?;
                 block.wanted = follower.take(block.lines);
                 Ok(more)
             }
-            Self::Packed(reader) => reader.next_block(block, follower),
+            Self::Packed(reader) => {
+                block.rows = None;
+                reader.next_block(block, follower)
+            }
+            Self::Columns(reader) => reader.next_block(block, follower),
         }
     }
 
@@ -118,6 +125,17 @@ impl At {
             Content::Packed(packed) => {
                 PackedReader::open(packed, file, line, options).map(Self::Packed)
             }
+            Content::Columns(columns) => {
+                let Some(layout) = layout else { return Err(no_layout(path)) };
+                ColumnFileReader::open(columns, file, line, (layout, options)).map(Self::Columns)
+            }
         }
     }
+}
+
+/// What to say of a file of columns where nobody named columns.
+fn no_layout(path: &Path) -> DataError {
+    let why = "is a Parquet file, and the settings name no columns of it: give [[columns]], which \
+               `stepwell schema` writes, or data.format = parquet where it has those of data.preset";
+    DataError::Path { path: path.to_owned(), why: why.to_owned() }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stepwell_base::stop::StopRequest;
 
+use crate::columnar::rows_bytes_max;
 use crate::count::records_of_each;
 use crate::layout::Layout;
 use crate::synth::{Synth, SynthOptions};
@@ -104,6 +105,21 @@ impl Input {
             most = most.max(compression::bytes_max(path)?);
         }
         Ok(most + block_bytes as u64)
+    }
+
+    /// The most bytes that a block of this input takes beside its text.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn rows_bytes_max(&self, block_bytes: usize) -> Result<u64, DataError> {
+        if let Self::Files(files) = self {
+            for path in &files.paths {
+                if compression::has_columns(path)? {
+                    return Ok(rows_bytes_max(block_bytes));
+                }
+            }
+        }
+        Ok(0)
     }
 
     /// Whether some of the examples come with their true click probability.

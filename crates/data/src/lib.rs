@@ -17,6 +17,7 @@ mod block;
 mod chunk;
 
 mod begin;
+mod columnar;
 mod compression;
 mod files;
 mod lines;
@@ -43,6 +44,7 @@ mod stages;
 
 pub use block::Block;
 pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
+pub use columnar::Rows;
 pub use count::{count_lines, lines_of_each, lines_of_each_until};
 pub use error::DataError;
 pub use file_reader::FileReader;

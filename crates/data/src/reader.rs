@@ -33,7 +33,7 @@ use crate::packed::CacheReader;
 use crate::record::parse_records;
 use crate::share::Follower;
 use crate::synth::{BLOCK_EXAMPLES, Synth};
-use crate::{Chunk, DataCache, DataError, Input, Position, Schema, packed, parse_block};
+use crate::{Chunk, DataCache, DataError, Input, Position, Schema, columnar, packed, parse_block};
 
 /// Name of the built-in stream in messages.
 const STREAM_NAME: &str = "built-in stream";
@@ -126,7 +126,7 @@ impl Source {
                 block.bytes.clear();
                 // The minimum fits, since a block's examples do.
                 (block.file, block.first_line, block.lines) = (0, *next, lines as u32);
-                (block.packed, block.head) = (None, None);
+                (block.packed, block.rows, block.head) = (None, None, None);
                 block.wanted = follower.take(block.lines);
                 *next += lines;
                 Ok(lines > 0)
@@ -194,8 +194,9 @@ impl Decoder {
         }
         match (&self.stream, &block.packed) {
             (Some(stream), _) => stream.fill_wanted(block, chunk),
-            (None, None) => match (&self.layout, &block.head) {
-                (Some(layout), Some(head)) => parse_records(layout, head, block, chunk),
+            (None, None) => match (&self.layout, &block.rows, &block.head) {
+                (Some(layout), Some(rows), _) => columnar::emit(layout, block, rows, chunk),
+                (Some(layout), None, Some(head)) => parse_records(layout, head, block, chunk),
                 _ => parse_block(block, chunk),
             },
             (None, Some(seal)) => {

@@ -132,8 +132,12 @@ impl Capacity {
         let streams = streams_read(wanted.config);
         let chunks = (BLOCKS_PER_PARSER * threads + threads + streams) as u64;
         let blocks = (2 * threads + 3) as u64;
-        let bytes = blocks * self.block_bytes as u64 + chunks * chunk;
-        let (block, chunk) = (ByteCount(self.block_bytes as u64), ByteCount(chunk));
+        let mut block = self.block_bytes as u64;
+        for input in wanted.inputs.into_iter().flatten() {
+            block = block.max(self.block_bytes as u64 + input.rows_bytes_max(self.block_bytes)?);
+        }
+        let bytes = blocks * block + chunks * chunk;
+        let (block, chunk) = (ByteCount(block), ByteCount(chunk));
         budget.add(
             "reading",
             bytes,

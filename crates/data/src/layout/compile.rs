@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use stepwell_base::Namespace;
 
 use super::{
-    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, Layout, LayoutOptions, Made,
+    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, Layout, LayoutOptions, Made, Says,
     Transform,
 };
 use crate::log1p::log1p_of_number;
@@ -50,10 +50,21 @@ pub(super) fn compile_parts(
             ColumnKind::Id(rule) => ids.push(ids_of(&column.name, &of, rule).map_err(wrong)?),
         }
     }
+    if ids.is_empty() {
+        return Err(
+            "no column is an id, and a model has rows for ids: give one the type id, where \
+                    it is a number with buckets"
+                .to_owned(),
+        );
+    }
+    if dense.is_empty() {
+        let rule = DenseRule::default();
+        dense.push(Dense { source: 0, rule, missing: 1.0, says: Says::Constant });
+    }
     let features = dense.len() + ids.len();
-    if !(1..COLUMNS_MAX).contains(&features) {
+    if features >= COLUMNS_MAX {
         let most = COLUMNS_MAX - 1;
-        return Err(format!("the columns are {features} features: give 1 to {most} of them"));
+        return Err(format!("the columns are {features} features: give at most {most}"));
     }
     // Made of others, or a column of the data.
     let own = columns.iter().filter(|column| column.of.is_empty());
@@ -171,8 +182,8 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
         }
     }
     let missing = rule.fill.map_or(0.0, |fill| transformed(rule, fill as f32));
-    let number = Dense { source, rule: rule.clone(), missing, is_indicator: false };
-    let indicator = Dense { missing: 1.0, is_indicator: true, ..number.clone() };
+    let number = Dense { source, rule: rule.clone(), missing, says: Says::Number };
+    let indicator = Dense { missing: 1.0, says: Says::Missing, ..number.clone() };
     let parts = [Some(number), rule.indicator.then_some(indicator)];
     Ok(parts.into_iter().flatten().collect())
 }

@@ -11,6 +11,8 @@
 //! - a value is missing where there is none, where it is empty, and where it is one of the texts
 //!   that the layout calls missing;
 //! - a number is rounded once, to the nearest of 32 bits;
+//! - where no column is a number, examples have one dense feature all the same, which is 1, so that
+//!   every model has an intercept;
 //! - an id's key is [`Namespace::key_of`] it, in the namespace that is named like its column unless
 //!   another is given. Of several columns crossed it is that of their texts with the byte 0x1F
 //!   between them; of a number in buckets, that of the number of bounds which are at most as large.
@@ -184,8 +186,18 @@ pub(crate) struct Dense {
     pub(crate) rule: DenseRule,
     /// What it is where the number is missing.
     pub(crate) missing: f32,
-    /// Whether it says whether the number is missing, and not the number.
-    pub(crate) is_indicator: bool,
+    pub(crate) says: Says,
+}
+
+/// What a dense feature says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// The number.
+    Number,
+    /// Whether it is missing.
+    Missing,
+    /// Nothing: it is 1, so that models without numbers have an intercept.
+    Constant,
 }
 
 /// An id column, ready to be hashed.

@@ -3,14 +3,13 @@
 use super::fields::{Found, Value};
 use super::{Fault, Fields, Why, shown};
 use crate::Chunk;
-use crate::layout::Transform;
-use crate::layout::{Dense, Ids, Label, Layout, Made, transformed};
+use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::number::{number, why_no_number};
 use crate::scan::{SHORT_DIGITS, short_number, word_at};
 
 /// What is between the texts of columns that are crossed.
-const CROSSED: u8 = 0x1F;
+pub(crate) const CROSSED: u8 = 0x1F;
 
 /// Makes examples of values.
 pub(crate) struct Emitter<'a> {
@@ -63,9 +62,10 @@ impl<'a> Emitter<'a> {
     fn dense_of(&self, dense: &Dense, found: Found<'_>) -> Result<f32, Fault> {
         let fault = |why| Fault::value(dense.source, why);
         let value = match found {
+            _ if dense.says == Says::Constant => return Ok(1.0),
             Found::Missing => return Ok(dense.missing),
             Found::List => return Err(fault(Why::List)),
-            Found::One(_) if dense.is_indicator => return Ok(0.0),
+            Found::One(_) if dense.says == Says::Missing => return Ok(0.0),
             Found::One(value) => value,
         };
         if let Some(short) = short_of(&value) {
@@ -104,14 +104,20 @@ fn label_of(label: &Label, found: Found<'_>) -> Result<f32, Fault> {
         Found::List => return Err(fault(Why::List)),
         Found::One(value) => value.bytes(),
     };
+    label_of_text(label, value).ok_or_else(|| fault(Why::NoLabel))
+}
+
+/// The label that a text is, if it is one.
+#[inline]
+pub(crate) fn label_of_text(label: &Label, text: &[u8]) -> Option<f32> {
     if !label.positive.is_empty() {
-        let is_positive = label.positive.iter().any(|text| text == value);
-        return Ok(f32::from(u8::from(is_positive)));
+        let is_positive = label.positive.iter().any(|known| known == text);
+        return Some(f32::from(u8::from(is_positive)));
     }
-    match value {
-        b"0" => Ok(0.0),
-        b"1" => Ok(1.0),
-        other => plain_label(other).ok_or_else(|| fault(Why::NoLabel)),
+    match text {
+        b"0" => Some(0.0),
+        b"1" => Some(1.0),
+        other => plain_label(other),
     }
 }
 
@@ -214,7 +220,7 @@ fn push_cross(
 
 /// What to say of a value that is not what it should be.
 #[cold]
-pub(super) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) -> String {
+pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) -> String {
     let name = &layout.sources[source];
     let text = shown(value);
     match why {

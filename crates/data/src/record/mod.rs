@@ -28,7 +28,7 @@ use crate::layout::Layout;
 use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
-pub(crate) use self::emit::Emitter;
+pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text};
 pub(crate) use self::fields::Fields;
 pub(crate) use self::head::{Head, Kind};
 
@@ -169,7 +169,7 @@ impl Parser<'_> {
             Fault::Value { source, why } => {
                 let value = self.fields.bytes(source, self.body).unwrap_or_default();
                 let column = self.head.column_of(source);
-                (column, emit::explain(self.layout, source, value, why))
+                (column, explain(self.layout, source, value, why))
             }
         });
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stepwell_data::{
-    Column, ColumnKind, DenseRule, IdRule, Layout, LayoutOptions, ListRule, Transform,
+    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Transform,
 };
 
 use super::names::expanded;
@@ -236,9 +236,11 @@ impl Config {
     pub fn layout(&self) -> Result<Option<Arc<Layout>>, String> {
         let preset = presets::of(self.data.preset);
         let own = !self.columns.is_empty();
-        let is_default = self.data.preset == PresetKind::Criteo
-            && self.data.missing.is_empty()
-            && !self.data.trim;
+        let data = &self.data;
+        let is_plain = matches!(data.format, Format::Auto | Format::Tsv)
+            && (data.header, &data.separator) == (None, &None);
+        let is_default =
+            data.preset == PresetKind::Criteo && is_plain && data.missing.is_empty() && !data.trim;
         if !own && is_default {
             return Ok(None);
         }

@@ -1,0 +1,334 @@
+//! Rows into examples: first each column by itself, then all of a row together.
+
+use std::collections::BTreeMap;
+
+use stepwell_base::Key;
+
+use super::values::{Column, OfRows, Rows, Spelled, Value};
+use crate::Chunk;
+use crate::block::Block;
+use crate::layout::{Dense, Ids, Label, Layout, Made, Says, transformed};
+use crate::parse::refuse;
+use crate::record::{CROSSED, Why, explain, label_of_text};
+
+/// What is wrong with the first value of a row that is.
+type Faults = BTreeMap<usize, (usize, Why, Vec<u8>)>;
+
+/// Rows, and what of them is missing.
+struct Data<'a> {
+    rows: &'a Rows,
+    /// Texts that stand for a missing value.
+    missing: &'a [String],
+    count: usize,
+}
+
+impl Data<'_> {
+    fn is_missing(&self, text: &[u8]) -> bool {
+        self.missing.iter().any(|missing| missing.as_bytes() == text)
+    }
+}
+
+/// Makes examples of the wanted rows of `block`, whose values are `rows`, as `layout` says.
+pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chunk) {
+    chunk.clear();
+    chunk.begin(block);
+    let count = block.lines as usize;
+    let data = &Data { rows, missing: &layout.options().missing, count };
+    let mut faults = Faults::new();
+    let labels = match &layout.label {
+        None => vec![0.0; count],
+        Some(label) => labels(label, data, &mut faults),
+    };
+    let dense: Vec<Vec<f32>> =
+        layout.dense.iter().map(|dense| numbers(dense, data, &mut faults)).collect();
+    let ids: Vec<Bags> = layout.ids.iter().map(|ids| bags(ids, data, &mut faults)).collect();
+    let examples = count - faults.len();
+    chunk.labels.reserve_exact(examples);
+    chunk.lines.reserve_exact(examples);
+    chunk.dense.reserve_exact(examples * dense.len());
+    chunk.bag_ends.reserve_exact(examples * ids.len());
+    chunk.keys.reserve_exact(ids.iter().map(|bags| bags.keys.len()).sum());
+    let all = 0..block.lines;
+    for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
+        for line in wanted.clone() {
+            let row = line as usize;
+            if let Some((source, why, value)) = faults.get(&row) {
+                refuse(chunk, line, || (0, explain(layout, *source, value, *why)));
+                continue;
+            }
+            chunk.labels.push(labels[row]);
+            chunk.lines.push(line);
+            chunk.dense.extend(dense.iter().map(|column| column[row]));
+            for bags in &ids {
+                chunk.keys.extend_from_slice(bags.of(row));
+                // Rows of a block have fewer keys than 32 bits count.
+                chunk.bag_ends.push(chunk.keys.len() as u32);
+            }
+        }
+    }
+}
+
+/// Keys of a column.
+struct Bags {
+    keys: Vec<Key>,
+    /// Where those of each row end; none where each has one.
+    ends: Option<Vec<u32>>,
+}
+
+impl Bags {
+    fn of(&self, row: usize) -> &[Key] {
+        match &self.ends {
+            None => &self.keys[row..=row],
+            Some(ends) => {
+                let start = row.checked_sub(1).map_or(0, |before| ends[before]);
+                &self.keys[start as usize..ends[row] as usize]
+            }
+        }
+    }
+}
+
+/// What a row has in a column.
+enum Found<'a> {
+    Missing,
+    One(Value<'a>),
+    List(std::ops::Range<usize>),
+}
+
+/// Walks down a column.
+struct Walk<'a> {
+    column: &'a Column,
+    row: usize,
+    value: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(column: &'a Column) -> Self {
+        Self { column, row: 0, value: 0 }
+    }
+
+    fn next(&mut self) -> Found<'a> {
+        let row = self.row;
+        self.row += 1;
+        let there = match &self.column.of_rows {
+            OfRows::Each => true,
+            OfRows::Some(there) => there[row],
+            OfRows::Lists(ends) => {
+                let start = std::mem::replace(&mut self.value, ends[row] as usize);
+                return Found::List(start..self.value);
+            }
+        };
+        if !there {
+            return Found::Missing;
+        }
+        self.value += 1;
+        Found::One(self.column.values.get(self.value - 1))
+    }
+}
+
+impl Found<'_> {
+    /// The same, where a text that stands for a missing value is one.
+    fn known(self, is_text_missing: impl Fn(&[u8]) -> bool) -> Self {
+        match self {
+            Found::One(Value::Text(text)) if text.is_empty() || is_text_missing(text) => {
+                Found::Missing
+            }
+            Found::One(Value::Float(number)) if number.is_nan() => Found::Missing,
+            Found::One(Value::Double(number)) if number.is_nan() => Found::Missing,
+            other => other,
+        }
+    }
+}
+
+fn spelled(value: Value<'_>) -> Vec<u8> {
+    value.spell(&mut Spelled::default()).to_vec()
+}
+
+fn labels(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
+    let (source, mut walk) = (label.source, Walk::new(&data.rows.columns[label.source]));
+    let mut room = Spelled::default();
+    let mut of = |row: usize| {
+        let found = walk.next().known(|text| data.is_missing(text));
+        let (why, value) = match found {
+            Found::Missing => (Why::MissingLabel, Vec::new()),
+            Found::List(_) => (Why::List, Vec::new()),
+            Found::One(value) => match label_of_text(label, value.spell(&mut room)) {
+                Some(label) => return label,
+                None => (Why::NoLabel, spelled(value)),
+            },
+        };
+        faults.entry(row).or_insert((source, why, value));
+        0.0
+    };
+    (0..data.count).map(&mut of).collect()
+}
+
+fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
+    if dense.says == Says::Constant {
+        return vec![1.0; data.count];
+    }
+    let mut walk = Walk::new(&data.rows.columns[dense.source]);
+    let mut of = |row: usize| {
+        let (why, value) = match walk.next().known(|text| data.is_missing(text)) {
+            Found::Missing => return dense.missing,
+            Found::One(_) if dense.says == Says::Missing => return 0.0,
+            Found::List(_) => (Why::List, Vec::new()),
+            Found::One(value) => match value.number() {
+                Some(number) => return transformed(&dense.rule, number),
+                None => (Why::NoNumber, spelled(value)),
+            },
+        };
+        faults.entry(row).or_insert((dense.source, why, value));
+        0.0
+    };
+    (0..data.count).map(&mut of).collect()
+}
+
+fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {
+    let maker = Maker { ids, data, room: Spelled::default() };
+    match &ids.made {
+        Made::Text(source) => maker.texts(*source, faults),
+        Made::Buckets { source, bounds, keys } => maker.buckets(*source, (bounds, keys), faults),
+        Made::List { source, separator, most } => maker.lists((*source, separator, *most)),
+        Made::Cross(sources) => maker.crosses(sources, faults),
+    }
+}
+
+struct Maker<'a> {
+    ids: &'a Ids,
+    data: &'a Data<'a>,
+    room: Spelled,
+}
+
+/// Keys that are put together, row by row.
+struct Putting {
+    bags: Bags,
+    skip_missing: bool,
+}
+
+impl Putting {
+    fn new(count: usize, has_ends: bool, ids: &Ids) -> Self {
+        let ends = (has_ends || ids.skip_missing).then(|| Vec::with_capacity(count));
+        let bags = Bags { keys: Vec::with_capacity(count), ends };
+        Self { bags, skip_missing: ids.skip_missing }
+    }
+
+    fn missing(&mut self, ids: &Ids) {
+        if !self.skip_missing {
+            self.bags.keys.push(ids.namespace.key_of(b""));
+        }
+    }
+
+    fn end_row(&mut self) {
+        let end = self.bags.keys.len() as u32;
+        self.bags.ends.iter_mut().for_each(|ends| ends.push(end));
+    }
+}
+
+impl Maker<'_> {
+    fn texts(mut self, source: usize, faults: &mut Faults) -> Bags {
+        let mut walk = Walk::new(&self.data.rows.columns[source]);
+        let mut put = Putting::new(self.data.count, false, self.ids);
+        for row in 0..self.data.count {
+            match walk.next().known(|text| self.data.is_missing(text)) {
+                Found::Missing => put.missing(self.ids),
+                Found::One(value) => {
+                    let key = self.ids.namespace.key_of(value.spell(&mut self.room));
+                    put.bags.keys.push(key);
+                }
+                Found::List(_) => {
+                    faults.entry(row).or_insert((source, Why::List, Vec::new()));
+                    put.missing(self.ids);
+                }
+            }
+            put.end_row();
+        }
+        put.bags
+    }
+
+    fn buckets(self, source: usize, (bounds, keys): (&[f32], &[Key]), faults: &mut Faults) -> Bags {
+        let mut walk = Walk::new(&self.data.rows.columns[source]);
+        let mut put = Putting::new(self.data.count, false, self.ids);
+        for row in 0..self.data.count {
+            let fault = match walk.next().known(|text| self.data.is_missing(text)) {
+                Found::Missing => None,
+                Found::List(_) => Some((source, Why::List, Vec::new())),
+                Found::One(value) => match value.number() {
+                    Some(number) => {
+                        let reached = bounds.partition_point(|bound| *bound <= number);
+                        put.bags.keys.push(keys[reached]);
+                        put.end_row();
+                        continue;
+                    }
+                    None => Some((source, Why::NoNumber, spelled(value))),
+                },
+            };
+            if let Some(fault) = fault {
+                faults.entry(row).or_insert(fault);
+            }
+            put.missing(self.ids);
+            put.end_row();
+        }
+        put.bags
+    }
+
+    fn lists(mut self, (source, separator, most): (usize, &[u8], usize)) -> Bags {
+        let column = &self.data.rows.columns[source];
+        let mut walk = Walk::new(column);
+        let mut put = Putting::new(self.data.count, true, self.ids);
+        for _ in 0..self.data.count {
+            match walk.next().known(|text| self.data.is_missing(text)) {
+                Found::Missing => {}
+                Found::List(range) => {
+                    for at in range.take(most) {
+                        let value = column.values.get(at);
+                        let text = value.spell(&mut self.room);
+                        if !text.is_empty() {
+                            put.bags.keys.push(self.ids.namespace.key_of(text));
+                        }
+                    }
+                }
+                Found::One(value) => {
+                    let text = value.spell(&mut self.room);
+                    let mut from = 0;
+                    let ends = memchr::memmem::find_iter(text, separator).chain([text.len()]);
+                    let parts = ends.map(|end| {
+                        let start = std::mem::replace(&mut from, end + separator.len());
+                        &text[start.min(end)..end]
+                    });
+                    let parts = parts.filter(|part| !part.is_empty()).take(most);
+                    put.bags.keys.extend(parts.map(|part| self.ids.namespace.key_of(part)));
+                }
+            }
+            put.end_row();
+        }
+        put.bags
+    }
+
+    fn crosses(mut self, sources: &[usize], faults: &mut Faults) -> Bags {
+        let mut walks: Vec<Walk<'_>> =
+            sources.iter().map(|source| Walk::new(&self.data.rows.columns[*source])).collect();
+        let mut put = Putting::new(self.data.count, false, self.ids);
+        let mut joined = Vec::with_capacity(64);
+        for row in 0..self.data.count {
+            joined.clear();
+            let mut missing = false;
+            for (number, walk) in walks.iter_mut().enumerate() {
+                if number > 0 {
+                    joined.push(CROSSED);
+                }
+                match walk.next().known(|text| self.data.is_missing(text)) {
+                    Found::Missing => missing = true,
+                    Found::One(value) => joined.extend_from_slice(value.spell(&mut self.room)),
+                    Found::List(_) => {
+                        faults.entry(row).or_insert((sources[number], Why::List, Vec::new()));
+                    }
+                }
+            }
+            if !(missing && self.ids.skip_missing) {
+                put.bags.keys.push(self.ids.namespace.key_of(&joined));
+            }
+            put.end_row();
+        }
+        put.bags
+    }
+}

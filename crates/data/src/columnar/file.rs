@@ -1,0 +1,108 @@
+//! An open Parquet file: what its end says.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use parquet::basic::{LogicalType, Type as PhysicalType};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use crate::DataError;
+use crate::layout::Layout;
+
+/// Rows of a file whose end could be read.
+pub(crate) struct ColumnFile {
+    pub(super) path: PathBuf,
+    pub(super) reader: SerializedFileReader<File>,
+}
+
+/// A column that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its number in the file.
+    pub(super) leaf: usize,
+    /// Whether its whole numbers have no sign.
+    pub(super) unsigned: bool,
+    /// Definition level of a value that is there.
+    pub(super) defined: i16,
+    /// Whether a row has a list of values.
+    pub(super) is_list: bool,
+}
+
+impl std::fmt::Debug for ColumnFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ColumnFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl ColumnFile {
+    /// Takes an open file that begins as a Parquet one.
+    pub(crate) fn new(path: &Path, file: File) -> Result<Self, DataError> {
+        let reader = SerializedFileReader::new(file).map_err(|error| DataError::Path {
+            path: path.to_owned(),
+            why: format!("is no whole Parquet file: {error}"),
+        })?;
+        Ok(Self { path: path.to_owned(), reader })
+    }
+
+    /// Rows in the file.
+    pub(crate) fn rows(&self) -> u64 {
+        self.reader.metadata().file_metadata().num_rows().max(0).cast_unsigned()
+    }
+
+    /// The most bytes that reading takes beside blocks: all pages of the largest row group, as they
+    /// lie in the file and decompressed.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        let bytes = |group: &parquet::file::metadata::RowGroupMetaData| {
+            group.compressed_size().max(0).cast_unsigned()
+                + group.total_byte_size().max(0).cast_unsigned()
+        };
+        self.reader.metadata().row_groups().iter().map(bytes).max().unwrap_or(0)
+    }
+
+    /// Where the columns of the data are that `layout` needs, in its order.
+    pub(super) fn places(&self, layout: &Layout) -> Result<Vec<Place>, DataError> {
+        let wrong = |why: String| DataError::Path { path: self.path.clone(), why };
+        let columns = self.reader.metadata().file_metadata().schema_descr().columns();
+        let names: Vec<String> = columns.iter().map(|column| name_of(column)).collect();
+        let place = |source: &String| {
+            let mut found = (0..columns.len()).filter(|leaf| names[*leaf] == *source);
+            let Some(leaf) = found.next() else {
+                let names = names.iter().take(12).cloned().collect::<Vec<_>>().join(", ");
+                return Err(wrong(format!("has no column {source}: it has {names}")));
+            };
+            let several = found.next().is_some();
+            if several {
+                return Err(wrong(format!("has several values in column {source}, such as a map")));
+            }
+            place_of(&columns[leaf], leaf).map_err(|why| wrong(format!("column {source} {why}")))
+        };
+        layout.sources.iter().map(place).collect()
+    }
+}
+
+/// The name of a column: of a list its own, not that of its items.
+fn name_of(column: &ColumnDescriptor) -> String {
+    let parts = column.path().parts();
+    if column.max_rep_level() > 0 { parts[0].clone() } else { parts.join(".") }
+}
+
+fn place_of(column: &ColumnDescriptor, leaf: usize) -> Result<Place, String> {
+    if column.max_rep_level() > 1 {
+        return Err("has lists of lists: write it as one list".to_owned());
+    }
+    let kind = column.physical_type();
+    let decimal = matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }));
+    if decimal || matches!(kind, PhysicalType::INT96 | PhysicalType::FIXED_LEN_BYTE_ARRAY) {
+        return Err(format!(
+            "is of a type that is not read ({}): write it as a number or a text",
+            if decimal { "decimal".to_owned() } else { kind.to_string() }
+        ));
+    }
+    let unsigned = matches!(
+        column.logical_type_ref(),
+        Some(LogicalType::Integer(integer)) if !integer.is_signed
+    );
+    let (defined, is_list) = (column.max_def_level(), column.max_rep_level() > 0);
+    Ok(Place { leaf, unsigned, defined, is_list })
+}

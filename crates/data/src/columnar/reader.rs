@@ -1,0 +1,279 @@
+//! Blocks of rows, one after the other.
+
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::reader::FileReader;
+
+use super::file::{ColumnFile, Place};
+use super::values::{Column, OfRows, Rows, Values};
+use crate::block::Block;
+use crate::layout::Layout;
+use crate::share::Follower;
+use crate::{DataError, ReadOptions};
+
+/// Bytes of a value in memory, its text aside.
+const VALUE_BYTES: usize = 40;
+/// Bytes that the values of a block take, times those of a block of text.
+const VALUES_TIMES: usize = 4;
+/// The same of their texts, as long as rows are as long as they are on average in their row group.
+const TEXTS_TIMES: usize = 4;
+
+/// Bytes that the rows of a block take beside those of a block of text.
+pub(crate) fn rows_bytes_max(block_bytes: usize) -> u64 {
+    ((VALUES_TIMES + TEXTS_TIMES) * block_bytes) as u64
+}
+
+/// Reads the rows of one file as blocks.
+pub(crate) struct ColumnFileReader {
+    file: ColumnFile,
+    index: u32,
+    places: Vec<Place>,
+    /// The row group at hand, and the next one.
+    group: Option<Vec<ColumnReader>>,
+    next_group: usize,
+    /// Rows that are left of the one at hand.
+    left: u64,
+    /// Rows that lie behind.
+    behind: u64,
+    /// Rows of a block at most, whatever their size.
+    rows_max: usize,
+    block_bytes: usize,
+    /// Rows of a block of the row group at hand.
+    rows: usize,
+}
+
+impl std::fmt::Debug for ColumnFileReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ColumnFileReader")
+            .field("file", &self.file)
+            .field("behind", &self.behind)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ColumnFileReader {
+    /// Starts behind `behind` rows of `file`, which is number `index` of a list.
+    pub(crate) fn open(
+        file: ColumnFile,
+        index: u32,
+        behind: u64,
+        (layout, options): (&Layout, &ReadOptions),
+    ) -> Result<Self, DataError> {
+        let rows = file.rows();
+        if behind > rows {
+            let why = format!("the file has {rows} rows; it may have changed");
+            return Err(DataError::Position { path: file.path, wanted: behind, why });
+        }
+        let places = file.places(layout)?;
+        let block_bytes = options.block_bytes;
+        let values = VALUES_TIMES * block_bytes / VALUE_BYTES / places.len().max(1);
+        let rows_max = layout.records_max(block_bytes).min(values).max(1);
+        let mut reader = Self {
+            file,
+            index,
+            places,
+            group: None,
+            next_group: 0,
+            left: 0,
+            behind: 0,
+            rows_max,
+            block_bytes,
+            rows: 0,
+        };
+        reader.pass_over(behind)?;
+        Ok(reader)
+    }
+
+    /// Fills `block` with the next rows, and asks `follower` which of them are wanted; false at the
+    /// end.
+    pub(crate) fn next_block(
+        &mut self,
+        block: &mut Block,
+        follower: &mut Follower,
+    ) -> Result<bool, DataError> {
+        block.bytes.clear();
+        (block.packed, block.head) = (None, None);
+        if !self.enter()? {
+            (block.lines, block.rows) = (0, None);
+            return Ok(false);
+        }
+        let rows = self.left.min(self.rows as u64) as usize;
+        let mut columns = Vec::with_capacity(self.places.len());
+        let group = self.group.iter_mut().flatten();
+        for (reader, place) in group.zip(&self.places) {
+            let column =
+                read(reader, place, rows).map_err(|why| self.file.failed(self.behind, &why));
+            columns.push(column?);
+        }
+        (block.file, block.first_line, block.lines) = (self.index, self.behind, rows as u32);
+        block.rows = Some(Rows { columns });
+        block.wanted = follower.take(block.lines);
+        self.left -= rows as u64;
+        self.behind += rows as u64;
+        Ok(true)
+    }
+
+    /// Goes to the next row group that has rows, where none is left here; false at the end.
+    fn enter(&mut self) -> Result<bool, DataError> {
+        while self.left == 0 {
+            self.group = None;
+            let groups = self.file.reader.metadata().row_groups();
+            let Some(group) = groups.get(self.next_group) else { return Ok(false) };
+            self.left = group.num_rows().max(0).cast_unsigned();
+            let bytes = group.total_byte_size().max(0).cast_unsigned();
+            // As many rows as take a few blocks, on average.
+            let row = bytes / self.left.max(1);
+            let fit = TEXTS_TIMES as u64 * self.block_bytes as u64 / row.max(1);
+            self.rows = (fit as usize).clamp(1, self.rows_max);
+            if self.left > 0 {
+                let opened = self.open_group(self.next_group);
+                self.group = Some(opened.map_err(|why| self.file.failed(self.behind, &why))?);
+            }
+            self.next_group += 1;
+        }
+        Ok(true)
+    }
+
+    fn open_group(&self, number: usize) -> Result<Vec<ColumnReader>, ParquetError> {
+        let group = self.file.reader.get_row_group(number)?;
+        self.places.iter().map(|place| group.get_column_reader(place.leaf)).collect()
+    }
+
+    /// Passes over so many rows: whole row groups unread.
+    fn pass_over(&mut self, rows: u64) -> Result<(), DataError> {
+        while self.behind < rows {
+            let groups = self.file.reader.metadata().row_groups();
+            let next = groups.get(self.next_group).map_or(0, |group| group.num_rows().max(0));
+            let next = next.cast_unsigned();
+            if self.next_group < groups.len() && self.behind + next <= rows {
+                self.behind += next;
+                self.next_group += 1;
+                continue;
+            }
+            if !self.enter()? {
+                break;
+            }
+            let skip = (rows - self.behind).min(self.left);
+            for reader in self.group.iter_mut().flatten() {
+                let skipped = self::skip(reader, skip as usize);
+                skipped.map_err(|why| self.file.failed(self.behind, &why))?;
+            }
+            self.left -= skip;
+            self.behind += skip;
+        }
+        Ok(())
+    }
+}
+
+impl ColumnFile {
+    fn failed(&self, rows: u64, why: &ParquetError) -> DataError {
+        let why = format!("the file is damaged or cut short: {why}");
+        DataError::Read { path: self.path.clone(), line: rows, why }
+    }
+}
+
+fn skip(reader: &mut ColumnReader, rows: usize) -> Result<usize, ParquetError> {
+    match reader {
+        ColumnReader::BoolColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::Int32ColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::Int64ColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::Int96ColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::FloatColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::DoubleColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::ByteArrayColumnReader(reader) => reader.skip_records(rows),
+        ColumnReader::FixedLenByteArrayColumnReader(reader) => reader.skip_records(rows),
+    }
+}
+
+/// The next `rows` rows of a column.
+fn read(reader: &mut ColumnReader, place: &Place, rows: usize) -> Result<Column, ParquetError> {
+    let mut levels = Levels::default();
+    let values = match reader {
+        ColumnReader::BoolColumnReader(reader) => Values::Bool(levels.values(reader, place, rows)?),
+        ColumnReader::Int32ColumnReader(reader) => {
+            let values: Vec<i32> = levels.values(reader, place, rows)?;
+            match place.unsigned {
+                true => Values::Unsigned(
+                    values.into_iter().map(|value| value.cast_unsigned().into()).collect(),
+                ),
+                false => Values::Int(values.into_iter().map(i64::from).collect()),
+            }
+        }
+        ColumnReader::Int64ColumnReader(reader) => {
+            let values: Vec<i64> = levels.values(reader, place, rows)?;
+            match place.unsigned {
+                true => Values::Unsigned(values.into_iter().map(i64::cast_unsigned).collect()),
+                false => Values::Int(values),
+            }
+        }
+        ColumnReader::FloatColumnReader(reader) => {
+            Values::Float(levels.values(reader, place, rows)?)
+        }
+        ColumnReader::DoubleColumnReader(reader) => {
+            Values::Double(levels.values(reader, place, rows)?)
+        }
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            let values: Vec<ByteArray> = levels.values(reader, place, rows)?;
+            Values::Text(values)
+        }
+        ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_) => {
+            return Err(ParquetError::General("a type that is not read".to_owned()));
+        }
+    };
+    let of_rows = levels.of_rows(place, rows);
+    Ok(Column { values, of_rows })
+}
+
+/// Which values are there, and whose.
+#[derive(Default)]
+struct Levels {
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+}
+
+impl Levels {
+    fn values<T: DataType>(
+        &mut self,
+        reader: &mut ColumnReaderImpl<T>,
+        place: &Place,
+        rows: usize,
+    ) -> Result<Vec<T::T>, ParquetError> {
+        let mut values = Vec::with_capacity(rows);
+        let mut read = 0;
+        while read < rows {
+            let definition = (place.defined > 0).then_some(&mut self.definition);
+            let repetition = place.is_list.then_some(&mut self.repetition);
+            let (now, ..) =
+                reader.read_records(rows - read, definition, repetition, &mut values)?;
+            if now == 0 {
+                let why = format!("{read} rows where {rows} are promised");
+                return Err(ParquetError::EOF(why));
+            }
+            read += now;
+        }
+        Ok(values)
+    }
+
+    fn of_rows(&self, place: &Place, rows: usize) -> OfRows {
+        if !place.is_list {
+            let is_there = |level: &i16| *level == place.defined;
+            return match place.defined == 0 || self.definition.iter().all(is_there) {
+                true => OfRows::Each,
+                false => OfRows::Some(self.definition.iter().map(is_there).collect()),
+            };
+        }
+        let mut ends: Vec<u32> = Vec::with_capacity(rows);
+        let mut values = 0;
+        for (repetition, definition) in self.repetition.iter().zip(&self.definition) {
+            if *repetition == 0 {
+                ends.push(values);
+            }
+            values += u32::from(*definition == place.defined);
+            if let Some(end) = ends.last_mut() {
+                *end = values;
+            }
+        }
+        OfRows::Lists(ends)
+    }
+}

@@ -1,0 +1,117 @@
+//! Some rows of a file, column by column.
+
+use parquet::data_type::ByteArray;
+
+/// Values of the columns that something is made of, of some rows that follow each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// Of each source of the layout.
+    pub(super) columns: Vec<Column>,
+}
+
+/// Values of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Column {
+    pub(super) values: Values,
+    pub(super) of_rows: OfRows,
+}
+
+/// Which values are whose.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum OfRows {
+    /// Each row has one.
+    Each,
+    /// Each row for which it is said has one, the others none.
+    Some(Vec<bool>),
+    /// The values of a row end where it is said.
+    Lists(Vec<u32>),
+}
+
+/// Values, those that are missing left out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Values {
+    Bool(Vec<bool>),
+    Int(Vec<i64>),
+    Unsigned(Vec<u64>),
+    Float(Vec<f32>),
+    Double(Vec<f64>),
+    Text(Vec<ByteArray>),
+}
+
+/// One value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    Bool(bool),
+    Int(i64),
+    Unsigned(u64),
+    Float(f32),
+    Double(f64),
+    Text(&'a [u8]),
+}
+
+impl Values {
+    pub(super) fn get(&self, at: usize) -> Value<'_> {
+        match self {
+            Self::Bool(values) => Value::Bool(values[at]),
+            Self::Int(values) => Value::Int(values[at]),
+            Self::Unsigned(values) => Value::Unsigned(values[at]),
+            Self::Float(values) => Value::Float(values[at]),
+            Self::Double(values) => Value::Double(values[at]),
+            Self::Text(values) => Value::Text(values[at].data()),
+        }
+    }
+}
+
+/// Room for a number as a text.
+#[derive(Default)]
+pub(super) struct Spelled {
+    number: zmij::Buffer,
+    text: String,
+}
+
+impl Value<'_> {
+    /// The value as text has it.
+    pub(super) fn spell<'s>(&'s self, room: &'s mut Spelled) -> &'s [u8] {
+        use std::fmt::Write as _;
+        match *self {
+            Self::Text(text) => return text,
+            Self::Bool(true) => return b"true",
+            Self::Bool(false) => return b"false",
+            Self::Float(value) => return room.number.format(value).as_bytes(),
+            Self::Double(value) => return room.number.format(value).as_bytes(),
+            Self::Int(_) | Self::Unsigned(_) => {}
+        }
+        room.text.clear();
+        // Writing into a text does not fail.
+        let _ = match *self {
+            Self::Int(value) => write!(room.text, "{value}"),
+            Self::Unsigned(value) => write!(room.text, "{value}"),
+            _ => Ok(()),
+        };
+        room.text.as_bytes()
+    }
+
+    /// The nearest number of 32 bits, as of the text that says it; none for what is no finite
+    /// number.
+    pub(super) fn number(&self) -> Option<f32> {
+        let number = match *self {
+            Self::Bool(_) => return None,
+            Self::Int(value) => value as f32,
+            Self::Unsigned(value) => value as f32,
+            Self::Float(value) => value,
+            Self::Double(value) if is_between(value) => {
+                return crate::number::number(zmij::Buffer::new().format(value).as_bytes());
+            }
+            Self::Double(value) => value as f32,
+            Self::Text(text) => return crate::number::number(text),
+        };
+        number.is_finite().then_some(number)
+    }
+}
+
+/// Whether a number of 64 bits lies just between two of 32, so that the shortest text for it may
+/// round the other way.
+fn is_between(value: f64) -> bool {
+    const BITS: u32 = 52 - 23;
+    value.to_bits() & ((1 << BITS) - 1) == 1 << (BITS - 1)
+}
