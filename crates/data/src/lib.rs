@@ -35,6 +35,7 @@ mod scan;
 
 pub mod synth;
 
+mod guess;
 mod input;
 mod reader;
 mod share;
@@ -50,6 +51,7 @@ pub use error::DataError;
 pub use file_reader::FileReader;
 pub use files::{empty_note, read_text, repeated_note, resolve};
 pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
+pub use guess::{Guess, Guessed, guess};
 pub use input::{Files, Input};
 pub use layout::{
     Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Transform,

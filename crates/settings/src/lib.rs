@@ -46,5 +46,5 @@ pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 pub use page::page;
 pub use setting::{Kept, Setting};
 pub use table::SETTINGS;
-pub use toml::to_toml;
+pub use toml::{column_to_toml, to_toml};
 pub use typed::{as_given, read_model};

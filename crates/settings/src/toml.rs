@@ -32,8 +32,8 @@ pub fn to_toml(config: &Config) -> String {
         put_given(&mut text, TABLE_SETTINGS, table);
     }
     for column in &config.columns {
-        text += "\n[[columns]]\n";
-        put_chosen(&mut text, COLUMN_SETTINGS, column);
+        text += "\n";
+        text += &column_to_toml(column);
     }
     for feature in &config.features {
         text += "\n[[features]]\n";
@@ -51,17 +51,18 @@ fn put_given<T>(text: &mut String, settings: &[Setting<T>], part: &T) {
     }
 }
 
-/// The settings of columns that are not as they begin.
-fn put_chosen(text: &mut String, settings: &[Setting<ColumnConfig>], column: &ColumnConfig) {
-    let begun = ColumnConfig::default();
-    for setting in settings {
+/// Columns as a file has them: their type, and what is not as it begins.
+pub fn column_to_toml(column: &ColumnConfig) -> String {
+    let (begun, mut text) = (ColumnConfig::default(), "[[columns]]\n".to_owned());
+    for setting in COLUMN_SETTINGS {
         let value = setting.get(column);
         if (setting.key == "type" || value != setting.get(&begun))
             && let Some(value) = literal(&value)
         {
-            *text += &format!("{} = {value}\n", setting.key);
+            text += &format!("{} = {value}\n", setting.key);
         }
     }
+    text
 }
 
 /// A value as a file has it; none for none.

@@ -46,6 +46,8 @@ pub(crate) enum Job {
     Plan(PlanArgs),
     /// List all settings with their meaning and value, or write them all as a settings file
     Config(ConfigListArgs),
+    /// Guess the columns of a data file, and print a file of settings that trains on it
+    Schema(SchemaArgs),
     /// Check stores of rows, remove what was set aside, or salvage what is left of a damaged one
     Store(StoreArgs),
     /// Measure a part against what the machine can do
@@ -173,6 +175,14 @@ pub(crate) struct ConfigListArgs {
     /// Write a file of settings, which `train` takes
     #[arg(long)]
     pub(crate) toml: bool,
+}
+
+/// `stepwell schema`.
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The file: CSV, TSV, JSON lines, LibSVM or Parquet; text plain, gzip or zstd
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
 }
 
 /// `stepwell plan`.

@@ -18,6 +18,7 @@ mod plan;
 mod predict;
 mod progress;
 mod say;
+mod schema;
 mod score;
 mod signals;
 mod snapshots;
@@ -58,6 +59,7 @@ fn run(job: Job) -> Result<(), Failure> {
         Job::Bench(args) => bench::run(&args),
         Job::CacheSim(args) => cache_sim::run(&args),
         Job::Config(args) => config(&args),
+        Job::Schema(args) => schema::run(&args),
     }
 }
 

@@ -60,6 +60,22 @@ impl ColumnFile {
         self.reader.metadata().row_groups().iter().map(bytes).max().unwrap_or(0)
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Names of the columns that can be read, each once.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let columns = self.reader.metadata().file_metadata().schema_descr().columns();
+        let all: Vec<String> = columns.iter().map(|column| name_of(column)).collect();
+        let can = |(leaf, name): (usize, &String)| {
+            let once = all.iter().filter(|other| *other == name).count() == 1;
+            (once && place_of(&columns[leaf], leaf).is_ok()).then(|| name.clone())
+        };
+        all.iter().enumerate().filter_map(can).collect()
+    }
+
     /// Where the columns of the data are that `layout` needs, in its order.
     pub(super) fn places(&self, layout: &Layout) -> Result<Vec<Place>, DataError> {
         let wrong = |why: String| DataError::Path { path: self.path.clone(), why };

@@ -9,6 +9,39 @@ pub struct Rows {
     pub(super) columns: Vec<Column>,
 }
 
+impl Rows {
+    /// Of each column how long its longest list is, where it has lists, and its values as text has
+    /// them, missing ones empty.
+    pub(crate) fn texts(&self) -> Vec<(Option<usize>, Vec<String>)> {
+        self.columns.iter().map(Column::texts).collect()
+    }
+}
+
+impl Column {
+    fn texts(&self) -> (Option<usize>, Vec<String>) {
+        let mut room = Spelled::default();
+        let mut next = 0;
+        let mut text = || {
+            next += 1;
+            String::from_utf8_lossy(self.values.get(next - 1).spell(&mut room)).into_owned()
+        };
+        match &self.of_rows {
+            OfRows::Each => (None, (0..self.values.len()).map(|_| text()).collect()),
+            OfRows::Some(there) => {
+                let value = |there: &bool| if *there { text() } else { String::new() };
+                (None, there.iter().map(value).collect())
+            }
+            OfRows::Lists(ends) => {
+                let lengths = ends
+                    .iter()
+                    .scan(0, |start, end| Some((end - std::mem::replace(start, *end)) as usize));
+                let longest = lengths.max().unwrap_or(0);
+                (Some(longest), (0..self.values.len()).map(|_| text()).collect())
+            }
+        }
+    }
+}
+
 /// Values of one column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Column {
@@ -50,6 +83,17 @@ pub(super) enum Value<'a> {
 }
 
 impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bool(values) => values.len(),
+            Self::Int(values) => values.len(),
+            Self::Unsigned(values) => values.len(),
+            Self::Float(values) => values.len(),
+            Self::Double(values) => values.len(),
+            Self::Text(values) => values.len(),
+        }
+    }
+
     pub(super) fn get(&self, at: usize) -> Value<'_> {
         match self {
             Self::Bool(values) => Value::Bool(values[at]),

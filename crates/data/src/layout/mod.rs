@@ -230,6 +230,17 @@ impl Layout {
         compile::compile(options, columns).map_err(DataError::Options)
     }
 
+    /// The same, which may have no label.
+    ///
+    /// # Errors
+    /// As [`Layout::new`], in words.
+    pub(crate) fn new_unlabelled(
+        options: LayoutOptions,
+        columns: Vec<Column>,
+    ) -> Result<Self, String> {
+        compile::compile_parts(options, columns)
+    }
+
     /// The same without a label: data to be scored. The label of every example is 0.
     pub fn without_label(&self) -> Self {
         let is_other = |column: &Column| !matches!(column.kind, ColumnKind::Label { .. });

@@ -155,7 +155,7 @@ pub(super) fn name_of(separator: u8) -> String {
 }
 
 /// The fields of a line, unquoted: for looking at one line, not for reading many.
-pub(super) fn names(line: &[u8], separator: u8) -> Vec<String> {
+pub(crate) fn names(line: &[u8], separator: u8) -> Vec<String> {
     let mut names = Vec::new();
     let mut at = 0;
     loop {

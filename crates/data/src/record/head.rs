@@ -63,7 +63,7 @@ fn kind_of(layout: &Layout, line: &[u8]) -> Kind {
 }
 
 /// The kind of the file whose first line this is.
-fn kind_by_looks(line: &[u8]) -> Kind {
+pub(crate) fn kind_by_looks(line: &[u8]) -> Kind {
     let delimited = |separator| Kind::Delimited { separator, quotes: separator != b'\t' };
     if line.trim_ascii_start().starts_with(b"{") {
         return Kind::JsonLines;

@@ -28,9 +28,10 @@ use crate::layout::Layout;
 use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
+pub(crate) use self::delimited::names as fields_of_line;
 pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text};
 pub(crate) use self::fields::Fields;
-pub(crate) use self::head::{Head, Kind};
+pub(crate) use self::head::{Head, Kind, kind_by_looks};
 
 /// Why a line is no example.
 #[derive(Debug)]

@@ -1,0 +1,312 @@
+//! From values to what their column is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::sample::Sample;
+use crate::layout::Format;
+use crate::record::Kind;
+
+/// Texts that often stand for a missing value.
+const MISSING: [&str; 10] = ["?", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "\\N", "-"];
+/// Names that labels often have, the likeliest first.
+const LABELS: [&str; 12] = [
+    "label",
+    "click",
+    "clicked",
+    "is_click",
+    "target",
+    "y",
+    "conversion",
+    "converted",
+    "purchase",
+    "income",
+    "like",
+    "finish",
+];
+/// Names of moments, which are no features as they are.
+const TIMES: [&str; 6] = ["timestamp", "time", "date", "datetime", "event_time", "ts"];
+/// Names of LibSVM up to which each may be a number of its own.
+const NUMBERS_MAX: usize = 200;
+/// Ids of a record that have no field.
+const INDICES_MAX: usize = 256;
+/// Distinct values that are counted.
+const DISTINCT_MAX: usize = 10_000;
+/// Distinct whole numbers up to which they are more likely names of something than amounts.
+const FEW: usize = 12;
+
+/// What a file probably holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guess {
+    /// How records lie in it, where it has to be said.
+    pub format: Format,
+    /// Whether the first line of delimited text names the columns.
+    pub header: Option<bool>,
+    /// Whether spaces around fields are no part of them.
+    pub trim: bool,
+    /// Texts that stand for a missing value.
+    pub missing: Vec<String>,
+    /// Columns in the order of the file, with what was seen of each.
+    pub columns: Vec<(String, Guessed, String)>,
+    /// Records that were looked at.
+    pub records: usize,
+}
+
+/// What a column probably is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Guessed {
+    /// The label; texts that count as 1, none where it is 0 or 1.
+    Label(Vec<String>),
+    /// A number of amounts that span orders of magnitude.
+    Amount,
+    /// A number with this mean and this deviation.
+    Number(f64, f64),
+    /// An id.
+    Id,
+    /// A list of ids, with what is between them, and how many there may be.
+    Ids(String, usize),
+    /// Nothing that matters.
+    Ignored,
+}
+
+/// What was seen of a column.
+struct Seen {
+    values: usize,
+    missing: usize,
+    distinct: BTreeMap<String, usize>,
+    more: bool,
+    numbers: usize,
+    whole: bool,
+    sum: f64,
+    squares: f64,
+    least: f64,
+    most: f64,
+}
+
+pub(super) fn look(sample: &Sample) -> Guess {
+    if sample.kind == Kind::LibSvm {
+        return of_libsvm(sample);
+    }
+    let spaced = |values: &Vec<String>| {
+        values.iter().take(100).filter(|value| value.starts_with(' ')).count() * 2
+            > values.len().min(100)
+    };
+    let trim = sample.values.iter().any(spaced);
+    let missing = missing_of(&sample.values);
+    let seen: Vec<Seen> =
+        sample.values.iter().map(|values| see(values, &missing, sample.records)).collect();
+    let label = label_of(&sample.names, &seen);
+    let columns = sample.names.iter().enumerate().map(|(at, name)| {
+        let guessed = match Some(at) == label {
+            true => Guessed::Label(positive_of(&seen[at])),
+            false => kind_of(name, &seen[at], sample, at),
+        };
+        (name.clone(), guessed, said(&seen[at]))
+    });
+    Guess {
+        format: Format::Auto,
+        header: matches!(sample.kind, Kind::Delimited { .. }).then_some(sample.header),
+        trim,
+        missing,
+        columns: columns.collect(),
+        records: sample.records,
+    }
+}
+
+/// Names with numbers, and fields with ids; all other names are ids themselves.
+fn of_libsvm(sample: &Sample) -> Guess {
+    let column = |name: &str, guessed| (name.to_owned(), guessed, String::new());
+    let mut columns = vec![column("label", Guessed::Label(Vec::new()))];
+    let mut rest = false;
+    for (at, name) in sample.names.iter().enumerate() {
+        let values = &sample.values[at];
+        let seen = see(values, &[], values.len());
+        let all_one = seen.least >= 1.0 && seen.most <= 1.0;
+        if sample.lists[at] {
+            columns.push(column(name, Guessed::Ids("|".to_owned(), room(sample.longest[at]))));
+        } else if all_one || sample.names.len() > NUMBERS_MAX {
+            rest = true;
+        } else {
+            let guessed = kind_of("", &Seen { whole: false, ..seen }, sample, at);
+            columns.push(column(name, guessed));
+        }
+    }
+    if rest {
+        columns.push(column("indices", Guessed::Ids("|".to_owned(), INDICES_MAX)));
+    }
+    Guess {
+        format: Format::LibSvm,
+        header: None,
+        trim: false,
+        missing: Vec::new(),
+        columns,
+        records: sample.records,
+    }
+}
+
+/// Texts that stand for a missing value in some column whose other values do not look like them.
+fn missing_of(columns: &[Vec<String>]) -> Vec<String> {
+    let found: BTreeSet<&str> = columns
+        .iter()
+        .flat_map(|values| values.iter())
+        .map(|value| value.trim())
+        .filter(|value| MISSING.contains(value))
+        .collect();
+    found.into_iter().map(str::to_owned).collect()
+}
+
+fn see(values: &[String], missing: &[String], records: usize) -> Seen {
+    let mut seen = Seen {
+        values: 0,
+        missing: records.saturating_sub(values.len()),
+        distinct: BTreeMap::new(),
+        more: false,
+        numbers: 0,
+        whole: true,
+        sum: 0.0,
+        squares: 0.0,
+        least: f64::INFINITY,
+        most: f64::NEG_INFINITY,
+    };
+    for value in values.iter().map(|value| value.trim()) {
+        if value.is_empty() || missing.iter().any(|text| text == value) {
+            seen.missing += 1;
+            continue;
+        }
+        seen.values += 1;
+        let room = seen.distinct.len() < DISTINCT_MAX;
+        match seen.distinct.get_mut(value) {
+            Some(times) => *times += 1,
+            None if room => {
+                seen.distinct.insert(value.to_owned(), 1);
+            }
+            None => seen.more = true,
+        }
+        let number =
+            crate::number::number(value.as_bytes()).and_then(|_| value.parse::<f64>().ok());
+        if let Some(number) = number {
+            seen.numbers += 1;
+            seen.whole &= !value.contains(['.', 'e', 'E']);
+            seen.sum += number;
+            seen.squares += number * number;
+            (seen.least, seen.most) = (seen.least.min(number), seen.most.max(number));
+        }
+    }
+    seen
+}
+
+impl Seen {
+    fn is_number(&self) -> bool {
+        self.values > 0 && self.numbers == self.values
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.values.max(1) as f64
+    }
+
+    fn deviation(&self) -> f64 {
+        (self.squares / self.values.max(1) as f64 - self.mean().powi(2)).max(0.0).sqrt()
+    }
+}
+
+/// The column that is the label: by its name, or the first of zeros and ones.
+fn label_of(names: &[String], seen: &[Seen]) -> Option<usize> {
+    let two = |at: &usize| !seen[*at].more && seen[*at].distinct.len() == 2;
+    let named = |label: &&str| {
+        (0..names.len()).filter(two).find(|at| names[*at].eq_ignore_ascii_case(label))
+    };
+    let binary = |at: &usize| seen[*at].distinct.keys().all(|value| value == "0" || value == "1");
+    let by_name = LABELS.iter().find_map(|label| named(&label));
+    // The last column is where many put it, and the first where click logs do.
+    let first = || (0..names.len()).find(|at| two(at) && binary(at));
+    let last = || names.len().checked_sub(1).filter(two);
+    by_name.or_else(first).or_else(last)
+}
+
+/// The texts of a label that count as 1: of two, the rarer.
+fn positive_of(seen: &Seen) -> Vec<String> {
+    let plain = ["0", "1", "0.0", "1.0", "true", "false", "True", "False"];
+    if seen.distinct.keys().all(|value| plain.contains(&value.as_str())) {
+        return Vec::new();
+    }
+    let rarer = seen.distinct.iter().min_by_key(|(_, times)| **times);
+    rarer.map(|(value, _)| value.clone()).into_iter().collect()
+}
+
+fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
+    let (lower, records) = (name.to_ascii_lowercase(), sample.records);
+    if sample.lists[at] {
+        return Guessed::Ids("|".to_owned(), room(sample.longest[at]));
+    }
+    if seen.values == 0 || TIMES.contains(&lower.as_str()) {
+        return Guessed::Ignored;
+    }
+    // One value a record names the record, which tells nothing of the next one.
+    let all_differ = seen.distinct.len() == seen.values && records >= 100 && !seen.more;
+    if all_differ && (lower == "id" || !seen.is_number()) && seen.values == records {
+        return Guessed::Ignored;
+    }
+    if !seen.is_number() {
+        let values = &sample.values[at];
+        let Some(separator) = separator_of(values) else { return Guessed::Id };
+        let longest = values.iter().map(|value| value.matches(&separator).count() + 1).max();
+        return Guessed::Ids(separator, room(longest.unwrap_or(1)));
+    }
+    let is_named = lower == "id"
+        || ["_id", "id_", "-id"].iter().any(|part| lower.contains(part))
+        || name.ends_with("Id")
+        || name.ends_with("ID")
+        || lower.starts_with("cat");
+    let is_few = !seen.more && seen.distinct.len() <= FEW;
+    // Few numbers that lie far apart name something.
+    let is_sparse = seen.least > 1000.0
+        && !seen.more
+        && seen.most - seen.least > 1000.0 * seen.distinct.len() as f64;
+    if seen.whole && (is_named || is_few || is_sparse) {
+        return Guessed::Id;
+    }
+    let spans = seen.least >= 0.0 && seen.most > 20.0 * (seen.mean() + 1.0);
+    if spans || seen.deviation() <= 0.0 {
+        return Guessed::Amount;
+    }
+    Guessed::Number(rounded(seen.mean()), rounded(seen.deviation()))
+}
+
+/// Ids that a list may have, of which so many were seen: longer ones may follow.
+fn room(longest: usize) -> usize {
+    (2 * longest).next_power_of_two().clamp(4, 1024)
+}
+
+/// A number of four digits.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
+}
+
+/// What is between the ids of a list, where the values look like lists.
+fn separator_of(values: &[String]) -> Option<String> {
+    let looked: Vec<&str> = values
+        .iter()
+        .take(1000)
+        .map(|value| value.trim())
+        .filter(|value| !value.is_empty())
+        .collect();
+    ["|", ";", ","].into_iter().find_map(|separator| {
+        let lists = looked.iter().filter(|value| value.contains(separator));
+        (lists.count() * 4 > looked.len()).then(|| separator.to_owned())
+    })
+}
+
+/// What was seen, in words.
+fn said(seen: &Seen) -> String {
+    let more = if seen.more { "more than " } else { "" };
+    let mut text = format!("{more}{} distinct", seen.distinct.len());
+    if seen.missing > 0 {
+        text += &format!(", {} missing", seen.missing);
+    }
+    if seen.is_number() {
+        text += &format!(", {} to {}", seen.least, seen.most);
+    } else if let Some((value, _)) = seen.distinct.iter().max_by_key(|(_, times)| **times) {
+        let value: String = value.chars().take(24).filter(|c| !c.is_control()).collect();
+        text += &format!(", mostly {value}");
+    }
+    text
+}

@@ -1,0 +1,27 @@
+//! What the columns of a file probably are, from its first records.
+//!
+//! A guess, to be corrected by who knows the data: it looks at names, at how values look, and at how
+//! many there are. The statistics of numbers are those of the records that were looked at.
+
+mod look;
+mod sample;
+
+use std::path::Path;
+
+use crate::DataError;
+
+pub use self::look::{Guess, Guessed};
+use self::sample::Sample;
+
+/// Guesses the columns of the file at `path`.
+///
+/// # Errors
+/// A file that cannot be read, or that has no record.
+pub fn guess(path: &Path) -> Result<Guess, DataError> {
+    let sample = Sample::of(path)?;
+    if sample.records == 0 {
+        let why = "has no record to look at".to_owned();
+        return Err(DataError::Path { path: path.to_owned(), why });
+    }
+    Ok(look::look(&sample))
+}

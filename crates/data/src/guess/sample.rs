@@ -1,0 +1,249 @@
+//! The first records of a file, as texts.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::columnar::ColumnFile;
+use crate::compression::{Content, broken, open};
+use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
+use crate::record::{Kind, fields_of_line, kind_by_looks};
+use crate::share::Follower;
+use crate::{Block, DataError, ReadOptions};
+
+/// Bytes of text that are looked at.
+const SAMPLE_BYTES: u64 = 8 << 20;
+/// Records that are looked at.
+const RECORDS_MAX: usize = 50_000;
+
+/// Some records of a file.
+pub(super) struct Sample {
+    pub(super) kind: Kind,
+    /// Whether the first line names the columns, of delimited text.
+    pub(super) header: bool,
+    pub(super) names: Vec<String>,
+    /// Whether values of the column are lists by themselves.
+    pub(super) lists: Vec<bool>,
+    /// Items of the longest list of each column.
+    pub(super) longest: Vec<usize>,
+    /// Of each column the values, of lists their items one by one. // (columns) of (values)
+    pub(super) values: Vec<Vec<String>>,
+    pub(super) records: usize,
+}
+
+impl Sample {
+    pub(super) fn of(path: &Path) -> Result<Self, DataError> {
+        let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
+        match open(path)? {
+            Content::Packed(_) => Err(wrong(
+                "is packed already: its columns are hashed, and nothing is left to guess"
+                    .to_owned(),
+            )),
+            Content::Columns(file) => of_columns(file),
+            Content::Text(text) => {
+                let mut bytes = Vec::new();
+                let read = text.take(SAMPLE_BYTES).read_to_end(&mut bytes);
+                read.map_err(|error| DataError::Read {
+                    path: path.to_owned(),
+                    line: 0,
+                    why: broken(&error),
+                })?;
+                of_text(&bytes).map_err(wrong)
+            }
+        }
+    }
+}
+
+fn of_text(bytes: &[u8]) -> Result<Sample, String> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let whole = bytes.len() < SAMPLE_BYTES as usize;
+    let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    // What stands behind the last line end is no line, or a part of one.
+    let rest = lines.pop().filter(|rest| whole && !rest.is_empty());
+    lines.extend(rest);
+    let line = |line: &'_ &[u8]| line.strip_suffix(b"\r").map_or(line.len(), <[u8]>::len);
+    let lines: Vec<&[u8]> = lines.iter().map(|text| &text[..line(text)]).collect();
+    let lines: Vec<&[u8]> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    let first = lines.first().copied().unwrap_or_default();
+    match kind_by_looks(first) {
+        Kind::JsonLines => of_json(&lines),
+        Kind::LibSvm => Ok(of_svm(&lines)),
+        kind @ Kind::Delimited { separator, .. } => Ok(of_fields(kind, separator, &lines)),
+    }
+}
+
+fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Sample {
+    let first = lines.first().map(|line| fields_of_line(line, separator)).unwrap_or_default();
+    let is_number = |text: &String| crate::number::number(text.trim().as_bytes()).is_some();
+    let mut sorted = first.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let differ = sorted.len() == first.len();
+    let header = differ && !first.iter().any(|text| text.is_empty() || is_number(text));
+    // A first line of texts alone is a record where the second looks just like it.
+    let second = lines.get(1).map(|line| fields_of_line(line, separator)).unwrap_or_default();
+    let numbers = second.iter().any(is_number);
+    let header = header && (numbers || lines.len() == 1 || first.iter().all(is_name));
+    let names: Vec<String> = match header {
+        true => first,
+        false => (1..=first.len()).map(|number| format!("c{number}")).collect(),
+    };
+    let mut values = vec![Vec::new(); names.len()];
+    let records = lines.iter().skip(usize::from(header)).take(RECORDS_MAX);
+    let mut count = 0;
+    for line in records {
+        let fields = raw_fields(line, separator);
+        if fields.len() == names.len() {
+            count += 1;
+            for (values, field) in values.iter_mut().zip(fields) {
+                values.push(field);
+            }
+        }
+    }
+    let (lists, longest) = (vec![false; names.len()], vec![1; names.len()]);
+    Sample { kind, header, names, lists, longest, values, records: count }
+}
+
+/// The fields of a line, with the spaces around them where it has no quotes.
+fn raw_fields(line: &[u8], separator: u8) -> Vec<String> {
+    if separator != b'\t' && line.contains(&b'"') {
+        return fields_of_line(line, separator);
+    }
+    let fields = line.split(|byte| *byte == separator);
+    fields.map(|field| String::from_utf8_lossy(field).into_owned()).collect()
+}
+
+/// Whether a text looks like the name of a column.
+fn is_name(text: &String) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-. ".contains(&byte);
+    text.len() <= 40
+        && text.bytes().all(fits)
+        && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Names of LibSVM with their values; of fields their ids, as lists.
+fn of_svm(lines: &[&[u8]]) -> Sample {
+    let mut found: BTreeMap<String, (bool, Vec<String>)> = BTreeMap::new();
+    let mut longest: BTreeMap<String, usize> = BTreeMap::new();
+    let lines = &lines[..lines.len().min(RECORDS_MAX)];
+    for line in lines {
+        let line = String::from_utf8_lossy(line);
+        let line = line.split('#').next().unwrap_or_default();
+        let mut here: BTreeMap<&str, usize> = BTreeMap::new();
+        for word in line.split_ascii_whitespace().skip(1) {
+            let mut parts = word.split(':');
+            let (name, value, more) = (parts.next(), parts.next(), parts.next());
+            let (Some(name), Some(value)) = (name, value) else { continue };
+            *here.entry(name).or_default() += 1;
+            let entry = found.entry(name.to_owned()).or_default();
+            entry.0 |= more.is_some();
+            entry.1.push(value.to_owned());
+        }
+        for (name, times) in here {
+            let most = longest.entry(name.to_owned()).or_default();
+            *most = times.max(*most);
+        }
+    }
+    let mut sample = Sample {
+        kind: Kind::LibSvm,
+        header: false,
+        names: Vec::new(),
+        lists: Vec::new(),
+        longest: Vec::new(),
+        values: Vec::new(),
+        records: lines.len(),
+    };
+    for (name, (is_field, values)) in found {
+        sample.longest.push(longest.get(&name).copied().unwrap_or(1));
+        sample.names.push(name);
+        sample.lists.push(is_field);
+        sample.values.push(values);
+    }
+    sample
+}
+
+fn of_json(lines: &[&[u8]]) -> Result<Sample, String> {
+    let mut sample = Sample {
+        kind: Kind::JsonLines,
+        header: false,
+        names: Vec::new(),
+        lists: Vec::new(),
+        longest: Vec::new(),
+        values: Vec::new(),
+        records: 0,
+    };
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for (number, line) in lines.iter().take(RECORDS_MAX).enumerate() {
+        let object: Result<Map<String, Value>, _> = serde_json::from_slice(line);
+        let object = object
+            .map_err(|error| format!("line {}: is no object of JSON: {error}", number + 1))?;
+        for (name, value) in object {
+            let at = *places.entry(name.clone()).or_insert_with(|| {
+                sample.names.push(name);
+                sample.lists.push(false);
+                sample.longest.push(1);
+                sample.values.push(Vec::new());
+                sample.names.len() - 1
+            });
+            let values = &mut sample.values[at];
+            match value {
+                Value::Array(items) => {
+                    sample.lists[at] = true;
+                    sample.longest[at] = sample.longest[at].max(items.len());
+                    values.extend(items.iter().map(text_of));
+                }
+                value => values.push(text_of(&value)),
+            }
+        }
+        sample.records += 1;
+    }
+    Ok(sample)
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Every column that can be read, as ids: those are texts.
+fn of_columns(file: ColumnFile) -> Result<Sample, DataError> {
+    let names = file.names();
+    let id = |name: &String| Column {
+        name: name.clone(),
+        of: Vec::new(),
+        kind: ColumnKind::Id(IdRule::default()),
+    };
+    let (path, rows) = (file.path().to_owned(), file.rows());
+    let layout = Layout::new_unlabelled(LayoutOptions::default(), names.iter().map(id).collect());
+    let layout = Arc::new(layout.map_err(|why| DataError::Path { path, why })?);
+    let options = ReadOptions { block_bytes: 1 << 20, ..ReadOptions::new(layout.schema()) };
+    let mut sample = Sample {
+        kind: Kind::JsonLines,
+        header: false,
+        lists: vec![false; names.len()],
+        longest: vec![1; names.len()],
+        values: vec![Vec::new(); names.len()],
+        names,
+        records: 0,
+    };
+    let mut reader = crate::columnar::ColumnFileReader::open(file, 0, 0, (&layout, &options))?;
+    let mut block = Block::default();
+    while sample.records < RECORDS_MAX.min(rows as usize)
+        && reader.next_block(&mut block, &mut Follower::new(None, 0))?
+    {
+        for (at, column) in block.rows.iter().flat_map(crate::Rows::texts).enumerate() {
+            let (longest, values) = column;
+            sample.lists[at] |= longest.is_some();
+            sample.longest[at] = sample.longest[at].max(longest.unwrap_or(1));
+            sample.values[at].extend(values);
+        }
+        sample.records += block.lines as usize;
+    }
+    Ok(sample)
+}
