@@ -42,6 +42,7 @@ mod share;
 
 mod sources;
 mod stages;
+mod texts;
 
 pub use block::Block;
 pub use chunk::{Chunk, Malformed, Position, REASONS_MAX};
@@ -72,3 +73,4 @@ pub use stages::{
     ReadStage, Reading, Recorder, Recording, stages,
 };
 pub use synth::{Synth, SynthOptions, Zipf};
+pub use texts::Texts;

@@ -130,6 +130,8 @@ pub struct DataConfig {
     pub trim: bool,
     /// Texts that stand for a missing value, as the empty one does.
     pub missing: Vec<String>,
+    /// Whether the data has its label; without it, it can be scored alone.
+    pub labels: bool,
 }
 
 /// The built-in click stream.
@@ -310,6 +312,7 @@ impl Config {
                 separator: None,
                 trim: false,
                 missing: Vec::new(),
+                labels: false,
             },
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
             model: ModelConfig {

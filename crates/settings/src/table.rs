@@ -145,6 +145,12 @@ pub const SETTINGS: &[Setting] = &[
         "texts that stand for a missing value, such as NA, as the empty one does"
     ),
     setting!(
+        "data.labels",
+        data.labels = true,
+        Never,
+        "false: the data has no label column, so that it can be scored alone"
+    ),
+    setting!(
         "synth.examples",
         synth.examples = 4_000_000,
         WhereItCounts,

@@ -80,6 +80,7 @@ fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         separator,
         trim,
         missing,
+        labels,
     } = data;
     vec![
         ("data.paths", json!(paths)),
@@ -97,6 +98,7 @@ fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         ("data.separator", json!(separator)),
         ("data.trim", json!(trim)),
         ("data.missing", json!(missing)),
+        ("data.labels", json!(labels)),
     ]
 }
 
@@ -244,7 +246,8 @@ fn all(config: &Config) -> Value {
 fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static str) {
     let short =
         ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "memory", "mean", "C3"];
-    let names = ["I3", "working_set", "elsewhere", "adult", "csv", "label", "log1p", "none"];
+    let names =
+        ["I3", "working_set", "elsewhere", "adult", "csv", "label", "log1p", "none", "false"];
     let texts = short.into_iter().chain(names);
     let change = |text: &'static str| {
         let mut other = part.clone();

@@ -267,6 +267,12 @@ pub(crate) struct SynthArgs {
 /// `stepwell convert`.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
+    /// Settings in TOML, of which the columns count
+    #[arg(long, value_name = "CONFIG.toml", conflicts_with = "synth")]
+    pub(crate) config: Option<PathBuf>,
+    /// Columns of the data: criteo, adult, avazu or movielens
+    #[arg(long, value_name = "NAME", conflicts_with = "synth")]
+    pub(crate) preset: Option<String>,
     /// Data in the order of training: files or globs; plain, gzip, zstd, or packed
     #[arg(value_name = "INPUT", required_unless_present = "synth", conflicts_with = "synth")]
     pub(crate) inputs: Vec<PathBuf>,

@@ -7,6 +7,7 @@
 //! Bounds    Two blocks and two chunks for each thread that parses.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope};
 use std::time::Instant;
@@ -14,12 +15,14 @@ use std::time::Instant;
 use stepwell_base::ByteCount;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
-    Block, Chunk, DataError, Decoder, Input, PackedOptions, PackedWriter, ReadOptions, Schema,
-    Skips, Source, SynthOptions, empty_note, repeated_note, resolve,
+    Block, Chunk, DataError, Decoder, Files, Input, Layout, PackedOptions, PackedWriter,
+    ReadOptions, Schema, Skips, Source, SynthOptions, empty_note, repeated_note, resolve,
 };
+use stepwell_settings::{self as settings, Config};
 
 use crate::cli::ConvertArgs;
 use crate::failure::Failure;
+use crate::file;
 use crate::outputs;
 use crate::progress::Counting;
 use crate::say::say;
@@ -38,7 +41,8 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
         return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}").into());
     }
-    let input = input(args).map_err(|error| error.to_string())?;
+    let layout = layout(args)?;
+    let input = input(args, layout).map_err(|error| error.to_string())?;
     let unfinished = PackedWriter::unfinished(&args.out);
     let out = ("--out", Some(args.out.as_path()));
     // What is written beside its place must not be an input either.
@@ -68,9 +72,22 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn input(args: &ConvertArgs) -> Result<Input, DataError> {
+/// The columns of the data, where they are not plain.
+fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, String> {
+    let mut config = Config::default();
+    if let Some(path) = &args.config {
+        file::read(path, &mut config)?;
+    }
+    if let Some(preset) = &args.preset {
+        settings::find("data.preset")?.set(&mut config, preset)?;
+    }
+    config.layout()
+}
+
+fn input(args: &ConvertArgs, layout: Option<Arc<Layout>>) -> Result<Input, DataError> {
     if !args.synth {
-        return resolve(&args.inputs).map(|paths| Input::Files(paths.into()));
+        let paths = resolve(&args.inputs)?;
+        return Ok(Input::Files(Files { paths, layout }));
     }
     Input::synth(&SynthOptions {
         seed: args.seed,
@@ -87,9 +104,11 @@ fn convert(
     stop: &StopRequest,
 ) -> Result<Result<(u64, u64), String>, DataError> {
     // Packed files may be joined and packed again, whatever their bags are like.
-    let options = ReadOptions { example_keys_max: usize::MAX, ..ReadOptions::new(Schema::CRITEO) };
+    let layout = input.layout().map(Arc::as_ref);
+    let schema = layout.map_or(Schema::CRITEO, Layout::schema);
+    let options = ReadOptions { example_keys_max: usize::MAX, ..ReadOptions::new(schema) };
     let source = Source::open(input, &options)?;
-    let mut writer = PackedWriter::new(&args.out, &PackedOptions::new(options.schema))?;
+    let mut writer = PackedWriter::new(&args.out, &PackedOptions::laid_out(schema, layout))?;
     let decoder = Decoder::new(input, options.schema);
     let threads = args.threads.unwrap_or_else(cores);
     let total = matches!(input, Input::Stream(_)).then_some(args.examples);

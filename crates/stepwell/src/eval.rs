@@ -25,6 +25,12 @@ fn evaluate(
 ) -> Result<Report, Failure> {
     let scoring = Scoring::of(&args.score, checkpoint)?;
     scoring.has_evaluation()?;
+    if !scoring.config.data.labels {
+        return Err("data.labels = false: without labels there is nothing to compare with; \
+                    `stepwell predict` scores such data"
+            .to_owned()
+            .into());
+    }
     outputs::check(&[("--report", args.report.as_deref())], &scoring.inputs())?;
     scoring.announce("evaluating");
     let mut around = scoring.surroundings(signals);

@@ -1,5 +1,7 @@
 //! `stepwell predict`.
 
+mod names;
+
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -11,6 +13,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
 use stepwell_train::{Capacity, Observer, Observers, Report, Surroundings, probability};
 
+use self::names::{Names, field};
 use crate::cli::PredictArgs;
 use crate::failure::Failure;
 use crate::outputs::{self, Output};
@@ -71,19 +74,28 @@ fn predict(
         ));
     }
     scoring.config.data.skip_max = 0;
+    scoring.config.data.labels = !args.unlabelled;
+    let names = args.id.as_deref().map(|id| Names::open(&scoring.config, id)).transpose()?;
     outputs::check(&[("--out", out)], &scoring.inputs())?;
     scoring.announce("scoring with");
     let around = scoring.surroundings(signals);
-    let scores =
-        Arc::new(Scores { stop: around.stop.clone(), file: Mutex::new(ScoreFile::begin(out)?) });
+    let scores = Arc::new(Scores {
+        stop: around.stop.clone(),
+        file: Mutex::new(ScoreFile::begin(out, names)?),
+    });
     let told = Arc::<Scores>::clone(&scores);
-    let observer = Arc::new(Observers(vec![Arc::clone(&around.observer), told]));
+    let observer: Arc<dyn Observer> = match args.unlabelled {
+        // Figures of labels that are not there say nothing.
+        true => told,
+        false => Arc::new(Observers(vec![Arc::clone(&around.observer), told])),
+    };
     let on_plan = Arc::new(|_: &Capacity| {});
     let outcome = scoring.run(&Surroundings { observer, on_plan, ..around }, signals);
     let mut file = scores.file.lock().unwrap_or_else(PoisonError::into_inner);
     match file.failed.take() {
         // It stopped for that.
-        Some(why) => Err(file.cannot_write(why)),
+        Some(Failed::Writing(why)) => Err(file.cannot_write(why)),
+        Some(Failed::Names(why)) => Err(why.into()),
         None => outcome.and_then(|report| file.finish().map(|()| report)),
     }
 }
@@ -110,8 +122,24 @@ impl Observer for Scores {
 /// Scores as a file, or as what somebody reads.
 struct ScoreFile {
     to: BufWriter<Target>,
+    /// What stands before each score.
+    names: Option<Names>,
     /// Why no more is written.
-    failed: Option<io::Error>,
+    failed: Option<Failed>,
+}
+
+/// Why no more is written.
+enum Failed {
+    /// The file takes no more.
+    Writing(io::Error),
+    /// The names of records cannot be read.
+    Names(String),
+}
+
+impl From<io::Error> for Failed {
+    fn from(why: io::Error) -> Self {
+        Self::Writing(why)
+    }
 }
 
 enum Target {
@@ -137,7 +165,7 @@ impl Write for Target {
 
 impl ScoreFile {
     /// Begins the file `out`, with its header.
-    fn begin(out: Option<&Path>) -> Result<Self, Failure> {
+    fn begin(out: Option<&Path>, names: Option<Names>) -> Result<Self, Failure> {
         let target = match out {
             None => Target::Said(io::stdout()),
             Some(path) => {
@@ -146,15 +174,23 @@ impl ScoreFile {
                 Target::Kept(made.map_err(|error| cannot_write(&name, &error))?, name)
             }
         };
-        let mut file = Self { to: BufWriter::with_capacity(BUFFER_BYTES, target), failed: None };
-        file.failed = file.to.write_all(b"score\n").err();
+        let to = BufWriter::with_capacity(BUFFER_BYTES, target);
+        let mut file = Self { to, names, failed: None };
+        let name = file.names.as_ref().map(|names| field(names.column.clone()) + ",");
+        let header = format!("{}score\n", name.unwrap_or_default());
+        file.failed = file.to.write_all(header.as_bytes()).err().map(Failed::Writing);
         Ok(file)
     }
 
     /// Adds the scores of a mini-batch: the shortest numbers that are read as the same bits.
-    fn put(&mut self, logits: &[f32]) -> io::Result<()> {
+    fn put(&mut self, logits: &[f32]) -> Result<(), Failed> {
         let mut text = zmij::Buffer::new();
         for logit in logits {
+            if let Some(names) = &mut self.names {
+                let name = names.next().map_err(Failed::Names)?;
+                self.to.write_all(name.as_bytes())?;
+                self.to.write_all(b",")?;
+            }
             self.to.write_all(text.format(probability(*logit)).as_bytes())?;
             self.to.write_all(b"\n")?;
         }

@@ -64,6 +64,11 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
 
 /// Settings that make no sense are refused by the names that were `chosen`.
 pub(crate) fn check(config: &Config, chosen: &[String]) -> Result<(), String> {
+    if !config.data.labels {
+        return Err("data.labels = false: without labels there is nothing to learn; `stepwell \
+                    predict` scores such data"
+            .to_owned());
+    }
     config.check()?;
     config.check_ranks(name_of_ranks(chosen))
 }

@@ -7,6 +7,7 @@ use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
+use super::guard::guarded;
 use crate::DataError;
 use crate::layout::Layout;
 
@@ -38,10 +39,11 @@ impl std::fmt::Debug for ColumnFile {
 impl ColumnFile {
     /// Takes an open file that begins as a Parquet one.
     pub(crate) fn new(path: &Path, file: File) -> Result<Self, DataError> {
-        let reader = SerializedFileReader::new(file).map_err(|error| DataError::Path {
-            path: path.to_owned(),
-            why: format!("is no whole Parquet file: {error}"),
-        })?;
+        let reader =
+            guarded(|| SerializedFileReader::new(file)).map_err(|error| DataError::Path {
+                path: path.to_owned(),
+                why: format!("is no whole Parquet file: {error}"),
+            })?;
         Ok(Self { path: path.to_owned(), reader })
     }
 

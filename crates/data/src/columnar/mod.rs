@@ -12,6 +12,7 @@
 
 mod emit;
 mod file;
+mod guard;
 mod reader;
 mod values;
 

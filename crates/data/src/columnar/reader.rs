@@ -6,6 +6,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::FileReader;
 
 use super::file::{ColumnFile, Place};
+use super::guard::guarded;
 use super::values::{Column, OfRows, Rows, Values};
 use crate::block::Block;
 use crate::layout::Layout;
@@ -102,8 +103,8 @@ impl ColumnFileReader {
         let mut columns = Vec::with_capacity(self.places.len());
         let group = self.group.iter_mut().flatten();
         for (reader, place) in group.zip(&self.places) {
-            let column =
-                read(reader, place, rows).map_err(|why| self.file.failed(self.behind, &why));
+            let column = guarded(|| read(reader, place, rows))
+                .map_err(|why| self.file.failed(self.behind, &why));
             columns.push(column?);
         }
         (block.file, block.first_line, block.lines) = (self.index, self.behind, rows as u32);
@@ -127,7 +128,7 @@ impl ColumnFileReader {
             let fit = TEXTS_TIMES as u64 * self.block_bytes as u64 / row.max(1);
             self.rows = (fit as usize).clamp(1, self.rows_max);
             if self.left > 0 {
-                let opened = self.open_group(self.next_group);
+                let opened = guarded(|| self.open_group(self.next_group));
                 self.group = Some(opened.map_err(|why| self.file.failed(self.behind, &why))?);
             }
             self.next_group += 1;
@@ -156,7 +157,7 @@ impl ColumnFileReader {
             }
             let skip = (rows - self.behind).min(self.left);
             for reader in self.group.iter_mut().flatten() {
-                let skipped = self::skip(reader, skip as usize);
+                let skipped = guarded(|| self::skip(reader, skip as usize));
                 skipped.map_err(|why| self.file.failed(self.behind, &why))?;
             }
             self.left -= skip;

@@ -248,7 +248,13 @@ impl Tail {
             truth: u32_at(bytes, 40) != 0,
             origin_bytes: u32_at(bytes, 44),
         };
-        if (tail.origin_bytes > 0) != (u32_at(header, 8) == ORIGIN_VERSION) {
+        let has_origin = match u32_at(header, 8) {
+            FORMAT_VERSION => Some(false),
+            ORIGIN_VERSION => Some(true),
+            // It may have one.
+            _ => None,
+        };
+        if has_origin.is_some_and(|has| has != (tail.origin_bytes > 0)) {
             let found = tail.origin_bytes;
             return Err(damaged(format!("{found} bytes of origin are not of its version")));
         }

@@ -234,8 +234,8 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
         Why::Twice => format!("{name} is there twice"),
         Why::NotOne => format!(
-            "the value of id {text} of {name} is not 1: ids have no other; name a column of type \
-             dense for a number"
+            "an id of {name} has another value than 1, and ids have none; where it is a number, \
+             name a column of type dense for it"
         ),
     }
 }

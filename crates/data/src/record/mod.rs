@@ -106,6 +106,24 @@ fn make_room(chunk: &mut Chunk, block: &Block) {
     chunk.bag_ends.reserve_exact((lines + 1) * id_columns);
 }
 
+/// Takes the record at `at` of `body` apart; says where the next one begins, and whether it is one.
+pub(crate) fn fields_of(
+    layout: &Layout,
+    head: &Head,
+    body: &[u8],
+    at: usize,
+    fields: &mut Fields,
+) -> (usize, bool) {
+    let end = at + memchr(b'\n', &body[at..]).unwrap_or(body.len() - at);
+    let text = at..end - usize::from(body[at..end].ends_with(b"\r"));
+    let outcome = match head.kind {
+        Kind::Delimited { .. } => delimited::split(layout, head, body, at, fields).map(|_| ()),
+        Kind::JsonLines => json::split(layout, body, text, fields),
+        Kind::LibSvm => svm::split(layout, body, text, fields),
+    };
+    (end + 1, outcome.is_ok())
+}
+
 struct Parser<'a> {
     body: &'a [u8],
     emitter: Emitter<'a>,

@@ -57,6 +57,8 @@ pub(super) fn split(
                     return Err(Fault::value(source, Why::Twice));
                 }
                 (Some(source), _) => fields.put(source, rest.start, rest.end),
+                // A query that records belong to, which some files have.
+                (None, _) if body[name.clone()] == *b"qid" => {}
                 (None, Some(indices)) => push(fields, indices, body, name, rest)?,
                 (None, None) => {}
             },

@@ -234,16 +234,24 @@ impl Config {
     /// # Errors
     /// One line with the key of what is wrong and the mend.
     pub fn layout(&self) -> Result<Option<Arc<Layout>>, String> {
-        let preset = presets::of(self.data.preset);
-        let own = !self.columns.is_empty();
         let data = &self.data;
         let is_plain = matches!(data.format, Format::Auto | Format::Tsv)
             && (data.header, &data.separator) == (None, &None);
         let is_default =
             data.preset == PresetKind::Criteo && is_plain && data.missing.is_empty() && !data.trim;
-        if !own && is_default {
-            return Ok(None);
+        match self.columns.is_empty() && is_default && data.labels {
+            true => Ok(None),
+            false => self.named_layout().map(|layout| Some(Arc::new(layout))),
         }
+    }
+
+    /// The columns of the data with their names, plain ones, too.
+    ///
+    /// # Errors
+    /// One line with the key of what is wrong and the mend.
+    pub fn named_layout(&self) -> Result<Layout, String> {
+        let preset = presets::of(self.data.preset);
+        let own = !self.columns.is_empty();
         let columns = if own { &self.columns } else { &preset.columns };
         let mut all = Vec::new();
         for (of, number) in columns.iter().zip(1..) {
@@ -262,7 +270,8 @@ impl Config {
         };
         let (format, header) = (self.data.format, self.data.header);
         let options = LayoutOptions { format, separator, header, trim, missing };
-        Layout::new(options, all).map(|layout| Some(Arc::new(layout))).map_err(|e| e.to_string())
+        let layout = Layout::new(options, all).map_err(|error| error.to_string())?;
+        Ok(if self.data.labels { layout } else { layout.without_label() })
     }
 
     /// The columns of this number, counted from 1; those after the last are begun.

@@ -44,6 +44,12 @@ pub(crate) struct EvalArgs {
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) score: ScoreArgs,
+    /// Column of the data that names its records, to stand before the scores
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) id: Option<String>,
+    /// The data has no label column
+    #[arg(long)]
+    pub(crate) unlabelled: bool,
     /// File of scores, in CSV; - for standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
