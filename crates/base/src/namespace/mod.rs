@@ -97,7 +97,7 @@ impl Namespace {
         }
         let mut bytes = [0; HEAD + SHORT];
         bytes[..HEAD].copy_from_slice(&self.head);
-        bytes[before..before + value.len()].copy_from_slice(value);
+        put_short(&mut bytes[before..before + value.len()], value);
         Key(checksum(&bytes[..before + value.len()]))
     }
 
@@ -121,6 +121,28 @@ impl Namespace {
             }
             _ => self.key_of(&bytes[at..end]),
         }
+    }
+}
+
+/// Copies a few bytes without the call that a copy of any length is: two pieces of fixed length,
+/// which overlap.
+#[inline]
+fn put_short(to: &mut [u8], from: &[u8]) {
+    #[inline]
+    fn both_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
+        let (first, last) = (*from.first_chunk::<N>()?, *from.last_chunk::<N>()?);
+        *to.first_chunk_mut()? = first;
+        *to.last_chunk_mut()? = last;
+        Some(())
+    }
+    let put = match from.len() {
+        4..8 => both_ends::<4>(to, from),
+        8..=16 => both_ends::<8>(to, from),
+        17..=32 => both_ends::<16>(to, from),
+        _ => None,
+    };
+    if put.is_none() {
+        to.copy_from_slice(from);
     }
 }
 

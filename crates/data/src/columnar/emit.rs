@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use stepwell_base::Key;
 
-use super::values::{Column, OfRows, Rows, Spelled, Value};
+use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use crate::Chunk;
 use crate::block::Block;
-use crate::layout::{Dense, Ids, Label, Layout, Made, Says, transformed};
+use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Transform, transformed};
+use crate::log1p::Log1p;
 use crate::parse::refuse;
 use crate::record::{CROSSED, Why, explain, label_of_text};
 
@@ -60,7 +61,11 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
             chunk.lines.push(line);
             chunk.dense.extend(dense.iter().map(|column| column[row]));
             for bags in &ids {
-                chunk.keys.extend_from_slice(bags.of(row));
+                match &bags.ends {
+                    // A key is moved faster than a slice of one.
+                    None => chunk.keys.push(bags.keys[row]),
+                    Some(_) => chunk.keys.extend_from_slice(bags.of(row)),
+                }
                 // Rows of a block have fewer keys than 32 bits count.
                 chunk.bag_ends.push(chunk.keys.len() as u32);
             }
@@ -166,6 +171,10 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     if dense.says == Says::Constant {
         return vec![1.0; data.count];
     }
+    let column = &data.rows.columns[dense.source];
+    if let (Says::Number, Some(numbers)) = (dense.says, whole_numbers(dense, column)) {
+        return numbers;
+    }
     let mut walk = Walk::new(&data.rows.columns[dense.source]);
     let mut of = |row: usize| {
         let (why, value) = match walk.next().known(|text| data.is_missing(text)) {
@@ -181,6 +190,30 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
         0.0
     };
     (0..data.count).map(&mut of).collect()
+}
+
+/// The features of a column of whole numbers, of which none can be wrong.
+fn whole_numbers(dense: &Dense, column: &Column) -> Option<Vec<f32>> {
+    let Values::Int(values) = &column.values else { return None };
+    let (rule, log1p) = (&dense.rule, Log1p::new());
+    let is_plain_log =
+        rule.transform == Transform::Log1p && rule.low.is_none() && rule.high.is_none();
+    let of = |value: i64| match u32::try_from(value) {
+        Ok(small) if is_plain_log => log1p.of(small),
+        _ => transformed(rule, value as f32),
+    };
+    match &column.of_rows {
+        OfRows::Each => Some(values.iter().map(|value| of(*value)).collect()),
+        OfRows::Some(there) => {
+            let mut values = values.iter();
+            let next = |there: &bool| match there {
+                true => values.next().map_or(dense.missing, |value| of(*value)),
+                false => dense.missing,
+            };
+            Some(there.iter().map(next).collect())
+        }
+        OfRows::Lists(_) => None,
+    }
 }
 
 fn bags(ids: &Ids, data: &Data<'_>, faults: &mut Faults) -> Bags {

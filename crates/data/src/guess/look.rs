@@ -29,6 +29,49 @@ const TIMES: [&str; 6] = ["timestamp", "time", "date", "datetime", "event_time",
 const NUMBERS_MAX: usize = 200;
 /// Ids of a record that have no field.
 const INDICES_MAX: usize = 256;
+/// Words of names whose whole numbers name something.
+const NAMING: [&str; 40] = [
+    "id",
+    "ids",
+    "user",
+    "item",
+    "ad",
+    "ads",
+    "campaign",
+    "creative",
+    "cat",
+    "category",
+    "brand",
+    "device",
+    "site",
+    "app",
+    "page",
+    "shop",
+    "store",
+    "product",
+    "movie",
+    "film",
+    "song",
+    "artist",
+    "author",
+    "city",
+    "country",
+    "region",
+    "zip",
+    "code",
+    "group",
+    "type",
+    "kind",
+    "class",
+    "channel",
+    "publisher",
+    "advertiser",
+    "customer",
+    "member",
+    "session",
+    "query",
+    "slot",
+];
 /// Distinct values that are counted.
 const DISTINCT_MAX: usize = 10_000;
 /// Distinct whole numbers up to which they are more likely names of something than amounts.
@@ -251,11 +294,7 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
         let longest = values.iter().map(|value| value.matches(&separator).count() + 1).max();
         return Guessed::Ids(separator, room(longest.unwrap_or(1)));
     }
-    let is_named = lower == "id"
-        || ["_id", "id_", "-id"].iter().any(|part| lower.contains(part))
-        || name.ends_with("Id")
-        || name.ends_with("ID")
-        || lower.starts_with("cat");
+    let is_named = names_something(name);
     let is_few = !seen.more && seen.distinct.len() <= FEW;
     // Few numbers that lie far apart name something.
     let is_sparse = seen.least > 1000.0
@@ -269,6 +308,26 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
         return Guessed::Amount;
     }
     Guessed::Number(rounded(seen.mean()), rounded(seen.deviation()))
+}
+
+/// Whether a name says that its numbers name something: one of its words does, such as the second
+/// of `userId`, or it is that of a numbered category.
+fn names_something(name: &str) -> bool {
+    let mut words = vec![String::new()];
+    let mut lower = false;
+    for letter in name.chars() {
+        let begins = !letter.is_ascii_alphabetic() || (letter.is_ascii_uppercase() && lower);
+        if begins {
+            words.push(String::new());
+        }
+        lower = letter.is_ascii_lowercase();
+        if letter.is_ascii_alphabetic()
+            && let Some(word) = words.last_mut()
+        {
+            word.push(letter.to_ascii_lowercase());
+        }
+    }
+    words.iter().any(|word| NAMING.contains(&word.as_str()))
 }
 
 /// Ids that a list may have, of which so many were seen: longer ones may follow.
