@@ -14,6 +14,7 @@ mod file;
 mod inspect;
 mod launched;
 mod outputs;
+mod pages;
 mod plan;
 mod predict;
 mod progress;
@@ -28,7 +29,7 @@ mod train;
 
 use std::process::ExitCode;
 
-use cli::{ConfigListArgs, Job};
+use cli::{Cli, ConfigListArgs, Job};
 use failure::Failure;
 
 /// Keeps the memory of finished batches for the next ones instead of returning it to the system,
@@ -38,14 +39,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let ready = signals::outlive_size_bound().map_err(Failure::from);
-    match ready.and_then(|()| cli::parse()).and_then(|cli| run(cli.job)) {
+    match ready.and_then(|()| cli::parse()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ExitCode::from(failure.say(true)),
     }
 }
 
-fn run(job: Job) -> Result<(), Failure> {
-    match job {
+fn run(cli: Cli) -> Result<(), Failure> {
+    if cli.quiet {
+        say::be_quiet();
+    }
+    match cli.job {
         Job::Train(args) => train::run(&args),
         Job::Eval(args) => eval::run(&args),
         Job::Predict(args) => predict::run(&args),
@@ -58,6 +62,8 @@ fn run(job: Job) -> Result<(), Failure> {
         Job::Bench(args) => bench::run(&args),
         Job::CacheSim(args) => cache_sim::run(&args),
         Job::Config(args) => config(&args),
+        Job::Completions(args) => pages::completions(&args),
+        Job::Man(args) => pages::man(&args),
     }
 }
 

@@ -113,8 +113,33 @@ pub(crate) fn write(path: Option<&Path>, figures: &impl Serialize) -> Result<(),
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), String> {
     let fail =
         |error: io::Error| format!("cannot write {}: {error}{}", path.display(), mend(&error));
-    let mut output = Output::begin(path).map_err(fail)?;
-    output.file.write_all(text.as_bytes()).and_then(|()| output.finish()).map_err(fail)
+    put_text(path, text).map_err(fail)
+}
+
+/// Writes a text.
+///
+/// # Errors
+/// Those of the disk; what was there is as it was.
+pub(crate) fn put_text(path: &Path, text: &str) -> io::Result<()> {
+    let mut output = Output::begin(path)?;
+    output.file.write_all(text.as_bytes())?;
+    output.finish()
+}
+
+/// Refuses a directory that files cannot be made in; one that is not there is not made yet.
+pub(crate) fn check_directory(flag: &str, path: &Path) -> Result<(), String> {
+    let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
+    if path.exists() && !path.is_dir() {
+        return fail("is no directory: name another place".to_owned());
+    }
+    let tried = match fs::create_dir(path) {
+        Ok(()) => fs::remove_dir(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            create_beside(&path.join("events")).and_then(|(tried, _)| fs::remove_file(tried))
+        }
+        Err(error) => Err(error),
+    };
+    tried.or_else(|error| fail(explain(path, &error)))
 }
 
 /// A file that is being written; dropped before [`Output::finish`] it leaves nothing.

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::json;
 use stepwell_base::mend;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
@@ -29,6 +30,11 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     let out = (args.out != Path::new("-")).then_some(args.out.as_path());
     check_name(out)?;
+    if args.json && out.is_none() {
+        return Err("--json prints figures where the scores would go: name --out FILE.csv"
+            .to_owned()
+            .into());
+    }
     say::aside();
     // What went to standard output cannot be taken back, and is not said twice.
     let begun = Cell::new(false);
@@ -43,7 +49,10 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     let (scores, seconds) = (report.eval.examples, report.wall_seconds);
     let rate = scores as f64 / seconds.max(f64::MIN_POSITIVE);
     say!("{scores} scores in {seconds:.1} s, {rate:.0} a second");
-    Ok(())
+    if !args.json {
+        return Ok(());
+    }
+    say::json(&json!({ "out": args.out, "scores": scores, "seconds": seconds }))
 }
 
 fn check_name(out: Option<&Path>) -> Result<(), String> {

@@ -11,7 +11,7 @@ use stepwell_engine::Purpose;
 use stepwell_settings::Config;
 use stepwell_train::{Metrics, Observer, Snapshot};
 
-use crate::say::say;
+use crate::say::{self, say};
 
 /// Seconds between plain lines.
 const LINE_SECONDS: u64 = 5;
@@ -52,7 +52,7 @@ impl Progress {
     /// A bar where standard error is a terminal.
     pub(crate) fn new(config: &Config) -> Self {
         let known = config.data.paths.is_empty();
-        let bar = std::io::stderr().is_terminal().then(|| make_bar(config, known));
+        let bar = shows_bars().then(|| make_bar(config, known));
         let mini_batch = config.data.mini_batch as u64;
         let state = State { began: None, before: None, shown: Instant::now() };
         Self { bar, mini_batch, state: Mutex::new(state) }
@@ -71,6 +71,11 @@ impl Progress {
             None => say!("{text}"),
         }
     }
+}
+
+/// Whether somebody watches.
+fn shows_bars() -> bool {
+    std::io::stderr().is_terminal() && !say::is_quiet()
 }
 
 fn make_bar(config: &Config, known: bool) -> ProgressBar {
@@ -111,7 +116,7 @@ pub(crate) struct Counting {
 impl Counting {
     /// Of `total` of `what`, where that is known.
     pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| bar_of(total));
+        let bar = shows_bars().then(|| bar_of(total));
         let now = Instant::now();
         Self { what, bar, began: now, shown: now }
     }

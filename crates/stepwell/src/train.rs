@@ -18,7 +18,7 @@ use crate::curves::Curves;
 use crate::failure::Failure;
 use crate::launched::{self, Ended};
 use crate::progress::Progress;
-use crate::say::{self, say};
+use crate::say::{self, say, tell};
 use crate::signals::Signals;
 use crate::{file, outputs, plan, table};
 
@@ -26,7 +26,7 @@ use crate::{file, outputs, plan, table};
 const EMBEDDED: &str = include_str!("../default.toml");
 
 /// Layouts of data that have a name.
-const PRESETS: [&str; 1] = ["criteo"];
+pub(crate) const PRESETS: [&str; 1] = ["criteo"];
 
 /// Trains, alone or as one of the ranks that were launched.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), Failure> {
@@ -49,8 +49,15 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
     let (mut config, chosen) = config(&args.settings)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size))?;
-    let outputs = [("--report", args.report.as_deref()), ("--metrics", args.metrics.as_deref())];
+    let outputs = [
+        ("--report", args.report.as_deref()),
+        ("--metrics", args.metrics.as_deref()),
+        ("--html", args.html.as_deref()),
+    ];
     outputs::check(&outputs, &read_by(args, &config))?;
+    if let Some(directory) = &args.tensorboard {
+        outputs::check_directory("--tensorboard", directory)?;
+    }
     for (flag, path) in outputs {
         if let (Some(path), Some(cache)) = (path, &config.data.cache) {
             outputs::check_apart((flag, path), ("data.cache", cache))?;
@@ -107,22 +114,38 @@ pub(crate) fn lead(
     ranks: Option<Ranks>,
 ) -> Result<(), Ended> {
     let Prepared { config, limits } = prepared;
+    if args.json {
+        say::aside();
+    }
     say!("{}", headline(&config));
     let progress = Arc::new(Progress::new(&config));
     // Launched ranks end after the same step, which they agree upon.
     let stop = ranks.as_ref().map_or_else(|| signals.stop(), |_| StopRequest::new());
     let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::<Progress>::clone(&progress)];
-    if let Some(path) = &args.metrics {
-        observers.push(Arc::new(Curves::new(path, args.resume.is_some())));
-    }
-    let around = Surroundings {
-        observer: Arc::new(Observers(observers)),
+    let mut around = Surroundings {
         repaired_rows: args.repaired,
         machine: Machine { ranks, ..Machine::default() },
         ..surroundings(&config, placement(args), Arc::clone(&progress), stop)
     };
+    let curves = Curves::of(args, &config);
+    if let Some(curves) = &curves {
+        observers.push(Arc::<Curves>::clone(curves));
+        around.machine.driver = Arc::new(curves.driver());
+        let (told, on_plan) = (Arc::clone(curves), Arc::clone(&around.on_plan));
+        around.on_plan = Arc::new(move |capacity| {
+            on_plan(capacity);
+            told.planned(&capacity.budget);
+        });
+    }
+    around.observer = Arc::new(Observers(observers));
     let report = stepwell_train::train(&config, &around);
     progress.finish();
+    if let Some(curves) = &curves {
+        match &report {
+            Ok(report) => curves.ended(Ok(report)),
+            Err(error) => curves.ended(Err(&error.to_string())),
+        }
+    }
     let mut report = match report {
         Err(TrainError::Interrupted) => {
             let line = "interrupted before the first step: there is nothing to keep";
@@ -133,12 +156,19 @@ pub(crate) fn lead(
     if let Some(limits) = limits {
         limits.put_beside(&mut report.profile, &mut report.layers, config.model.precision);
     }
-    say!("{}", table::report(&report).text().trim_end());
+    tell!("{}", table::report(&report).text().trim_end());
     let keeps = config.checkpoint.dir.is_some();
     if !keeps && !report.interrupted {
         say!("no --checkpoint was given: the model ended with this run");
     }
     outputs::write(args.report.as_deref(), &report)?;
+    if args.json {
+        // Who asked for a stop wants to know how to go on, whoever reads the report.
+        match say::json(&report) {
+            Err(unheard) if !report.interrupted => return Err(unheard.into()),
+            _ => {}
+        }
+    }
     match report.interrupted {
         true => Err(signals.interrupted(ended_early(&config, &report)).into()),
         false => Ok(()),

@@ -33,6 +33,9 @@ pub(crate) struct EvalArgs {
     /// Write every figure to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Print the report as one JSON object; what is said of the run goes to standard error
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Compute the model's digest, too, which reads every row
     #[arg(long)]
     pub(crate) digest: bool,
@@ -47,6 +50,9 @@ pub(crate) struct PredictArgs {
     /// File of scores, in CSV; - for standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
+    /// Print how many scores were written as one JSON object; they go to a file then
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `stepwell export`.
@@ -61,6 +67,9 @@ pub(crate) struct ExportArgs {
     /// Optimizer state and history, too
     #[arg(long)]
     pub(crate) state: bool,
+    /// Print what was written as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Take rows that `store repair` made in place of those that the checkpoint was saved with
     #[arg(long)]
     pub(crate) repaired: bool,
