@@ -118,11 +118,14 @@ impl Export<'_> {
 
     fn table(&self, number: usize, folder: &Path) -> Result<u64, String> {
         let spec = self.checkpoint.table(number).map_err(|error| error.to_string())?;
-        let mut rows = 0;
-        self.each_row((number, &spec), &mut |_, _| {
+        let (mut rows, mut counting) = (0, Counting::new("rows counted", None));
+        let counted = self.each_row((number, &spec), &mut |_, _| {
             rows += 1;
+            counting.at(rows);
             Ok(())
-        })?;
+        });
+        counting.finish();
+        counted?;
         let parts = Parts::of(&spec, self.state);
         let path = folder.join(format!("table-{}.safetensors", spec.name));
         let fail = |error: io::Error| cannot_write(&path, &error);

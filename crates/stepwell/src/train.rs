@@ -251,7 +251,7 @@ pub(crate) fn surroundings(
     progress: Arc<Progress>,
     stop: StopRequest,
 ) -> Surroundings {
-    let ranks = config.ranks.count;
+    let (ranks, planned) = (config.ranks.count, (config.clone(), Arc::clone(&progress)));
     Surroundings {
         observer: progress,
         machine: Machine::default(),
@@ -263,6 +263,7 @@ pub(crate) fn surroundings(
         settings: settings::to_json(config),
         on_plan: Arc::new(move |capacity| {
             say!("{}", plan::page(capacity, ranks).text().trim_end());
+            planned.1.planned(&planned.0, capacity);
         }),
         on_note: Arc::new(|note| say!("{note}")),
     }

@@ -206,8 +206,8 @@ impl Curves {
 
     /// Takes a sample, unless nothing was trained since the last one.
     fn catch_up(&self, state: &mut State) {
-        let last = state.taken.as_ref().map_or(0, |(_, sample)| sample.step);
-        if state.trained_at.is_some() && state.now.step > last {
+        let last = state.taken.as_ref().map_or(0, |(_, sample)| sample.examples);
+        if state.now.examples > last {
             self.sample(state);
         }
     }
@@ -234,6 +234,8 @@ impl Observer for Curves {
         self.with(|state| {
             if snapshot.purpose == Purpose::Evaluate {
                 state.evaluating = true;
+                // A run that goes on may evaluate first.
+                state.now.step = snapshot.step;
                 return;
             }
             state.trained(snapshot, self.began.elapsed().as_secs_f64());
@@ -255,7 +257,10 @@ impl Observer for Curves {
         self.tell_now(&Event::Evaluation { metrics, best });
     }
 
-    fn saved(&self, _step: u64, path: &Path) {
-        self.tell_now(&Event::Saved(path));
+    fn saved(&self, step: u64, path: &Path) {
+        self.with(|state| {
+            state.now.step = step;
+            self.tell(state, &Event::Saved(path));
+        });
     }
 }

@@ -176,6 +176,10 @@ impl Sink for EventFile {
             Event::Saved(_) => {}
             Event::Planned(_) | Event::Ended(_) => return Ok(()),
         }
+        if scalars.0.is_empty() && !matches!(event, Event::Saved(_)) {
+            // An epoch of which nothing was left.
+            return Ok(());
+        }
         let what = match event {
             Event::Saved(path) => What::Session(SessionLog {
                 status: CHECKPOINT,

@@ -91,7 +91,7 @@ fn busy_of(stage: &str, before: &super::Sample, now: &super::Sample) -> f64 {
 
 /// Where the time of each stage went, all in all: work and waiting, stacked.
 pub(super) fn stages(shown: &Shown) -> String {
-    let title = "Stages as a whole: work and waiting";
+    let title = "Stages as a whole: work (coloured) and waiting";
     let rows: Vec<(String, [f64; 2])> = match shown.stages.as_slice() {
         [] => {
             let last = shown.samples.last();
@@ -153,7 +153,7 @@ struct Row {
 fn bars(id: &str, title: &str, rows: &[Row], most: f64) -> String {
     let mut out = head(id, title, ROW * rows.len() as f64 + 4.0);
     let figures = FIGURES * 1.5;
-    let width = WIDTH - NAMES - figures;
+    let width = WIDTH - NAMES - figures - 6.0;
     for (number, row) in rows.iter().enumerate() {
         let top = ROW * number as f64 + 4.0;
         let _ = write!(

@@ -19,7 +19,7 @@ pub(super) const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 36.0;
 /// About so many grid lines.
-const TICKS: f64 = 4.0;
+const TICKS: f64 = 5.0;
 
 /// A line, or dots where each point stands alone.
 pub(super) struct Series {
@@ -47,8 +47,10 @@ pub(super) struct Chart {
 impl Chart {
     /// A figure with its legend.
     pub(super) fn draw(&self) -> String {
-        let (x, y) =
-            (self.range(|point| point.0, None), self.range(|point| point.1, self.least_range));
+        let (x, y) = (
+            self.range(|point| point.0, Some((0.0, 0.0))),
+            self.range(|point| point.1, self.least_range),
+        );
         let mut out = format!(
             "<figure id=\"{}\"><figcaption><b>{}</b>{}</figcaption>\n",
             self.id,

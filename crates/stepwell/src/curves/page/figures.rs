@@ -53,8 +53,8 @@ pub(super) fn charts(shown: &Shown) -> Vec<Chart> {
         line("new", timed(|recent| recent.shares.map(|shares| shares[2]))),
     ];
     let memory = vec![
-        line("rows", held(|sample| sample.memory_rows() as f64)),
         line("slots", held(|sample| sample.held.slots as f64)),
+        line("rows", held(|sample| sample.memory_rows() as f64)),
     ];
     let disk = vec![line("rows", held(|sample| sample.held.disk_rows as f64))];
     let bytes = vec![line("segments", held(|sample| sample.held.disk_bytes as f64))];
@@ -104,7 +104,8 @@ pub(super) fn count(value: f64) -> String {
 }
 
 fn bytes_of(value: f64) -> String {
-    count(value) + "B"
+    let text = count(value);
+    if text.contains(' ') { text + "B" } else { text + " B" }
 }
 
 fn percent(value: f64) -> String {

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use serde_json::Value;
+use stepwell_base::counted;
 
 use super::figures::{charts, count, seconds};
 use super::{Shown, State, bars};
@@ -71,8 +72,8 @@ fn state(shown: &Shown) -> String {
         State::Failed(why) => ("failed", format!(": {}", text(why))),
     };
     let saved = shown.saved.as_ref().map_or_else(String::new, |(step, path)| {
-        let checkpoints = shown.checkpoints;
-        format!("; {checkpoints} checkpoints, the last of step {step} in {}", text(path))
+        let checkpoints = counted(shown.checkpoints, "checkpoint");
+        format!("; {checkpoints}, the last of step {step} in {}", text(path))
     });
     let at = seconds(shown.seconds);
     format!("<b class=\"{name}\">{name}</b>{rest}, step {} after {at}{saved}", shown.step)
