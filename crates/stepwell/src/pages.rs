@@ -57,6 +57,11 @@ fn name(command: &Command) -> String {
 fn page(command: &Command) -> Result<String, String> {
     let mut page = Vec::new();
     let named = command.clone().name(name(command));
-    Man::new(named).render(&mut page).map_err(|error| error.to_string())?;
+    let source = concat!("stepwell ", env!("CARGO_PKG_VERSION"));
+    Man::new(named)
+        .source(source)
+        .manual("Stepwell")
+        .render(&mut page)
+        .map_err(|error| error.to_string())?;
     Ok(String::from_utf8_lossy(&page).into_owned())
 }

@@ -293,9 +293,6 @@ fn note_idle(args: &TrainArgs, config: &Config, chosen: &[String]) {
     if args.force && config.checkpoint.dir.is_none() && config.tiers.ssd.is_none() {
         say::note("--force has no effect, because neither --checkpoint nor tiers.ssd is given");
     }
-    if args.settings.preset.is_some() && config.data.paths.is_empty() {
-        say::note("--preset has no effect, because no data is given");
-    }
 }
 
 /// Puts the settings of a run together; the keys that somebody chose come with them.
@@ -340,6 +337,12 @@ pub(crate) fn resolve(
     let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
     chosen.extend(keys.map(str::to_owned));
     chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
+    if let Some(preset) = args.preset.as_ref().filter(|_| config.data.paths.is_empty()) {
+        return Err(format!(
+            "--preset {preset} says how data is laid out, and none is given: name it with --data, \
+             or leave --preset out"
+        ));
+    }
     adapt_horizon(&mut config, &chosen);
     Ok((config, chosen))
 }

@@ -35,6 +35,9 @@ use crate::say;
 /// Least time between two samples.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Least time between two looks at the tiers, which wait for the stores' locks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// Scores of which an AUC is made; of more examples between two samples the first ones count.
 pub(crate) const SCORES_MAX: usize = 1 << 16;
 
@@ -89,6 +92,8 @@ struct State {
     sinks: Vec<Box<dyn Sink>>,
     /// Up to the last mini-batch that was trained.
     now: Sample,
+    /// When it was looked at the tiers.
+    looked: Option<Instant>,
     /// When the last sample was taken, and what it was.
     taken: Option<(Instant, Sample)>,
     /// Scores since then.
@@ -142,6 +147,7 @@ impl Curves {
         let state = State {
             sinks,
             now: Sample::default(),
+            looked: None,
             taken: None,
             scores: Meter::new(SCORES_MAX),
             loss_before: 0.0,
@@ -216,8 +222,9 @@ impl Curves {
 impl Observer for Curves {
     fn tiers(&self, look: &dyn Fn() -> Held) {
         self.with(|state| {
-            if state.is_due() {
+            if state.looked.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
                 state.now.held = look();
+                state.looked = Some(Instant::now());
             }
         });
     }

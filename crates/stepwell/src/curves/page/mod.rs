@@ -4,8 +4,8 @@
 //! without a script; a small one shows values where the mouse is. It is written anew now and then
 //! while the run goes on, and at its end, each time beside its place and moved there.
 //!
-//! Cost      [`POINTS_MAX`] samples, evaluations and bounds at most, which [`History`] thins out, so
-//!           that the page has at most [`PAGE_BYTES_MAX`] beside what settings and report say.
+//! Cost      [`POINTS_MAX`] samples and as many evaluations, which [`History`] thins out, so that
+//!           the page has 1 MiB at most beside what settings and report say, however long a run is.
 
 mod bars;
 mod chart;
@@ -26,10 +26,7 @@ use super::{Event, Moment, Sample, Sink};
 use crate::{outputs, table};
 
 /// Points of a line at most.
-pub(crate) const POINTS_MAX: usize = 512;
-
-/// Bytes of all pictures together, and of what is around them.
-pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
+const POINTS_MAX: usize = 512;
 
 /// Seconds between two versions of a page, unless writing it takes long.
 const EVERY: Duration = Duration::from_secs(10);
@@ -162,4 +159,45 @@ fn title(config: &Config) -> String {
         paths => paths.join(", "),
     };
     format!("{}, dim {}, on {data}", kind.as_str().unwrap_or_default(), config.model.dim)
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_train::Held;
+
+    use super::*;
+
+    #[test]
+    fn a_page_of_a_run_of_years_has_a_megabyte_at_most() {
+        let path = Path::new("none.html");
+        let mut page = PageFile::new(path, &Config::default());
+        page.written = Some(Instant::now());
+        let stages = ["read", "parse", "batch", "ask", "plan", "pull", "train", "write"];
+        for second in 0..200_000u64 {
+            let noise = (second.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / 1e7;
+            let now = Sample {
+                seconds: second as f64 * 1e3,
+                training_seconds: second as f64 * 1e3,
+                examples: second * 1_234_567,
+                step: second * 300,
+                loss_sum: second as f64 * 1_234_567.0 * (0.4 + noise / 100.0),
+                auc: Some(0.7 + noise / 20.0),
+                hits: second * 1000,
+                misses: second * 300 + (noise * 100.0) as u64,
+                held: Held { slots: 1 << 30, disk_rows: second * 77, disk_bytes: second << 20 },
+                busy: stages.map(|name| (name, second as f64 * (300.0 + noise))).to_vec(),
+                ..Sample::default()
+            };
+            page.shown.samples.add(now);
+            if second % 100 == 0 {
+                let metrics = Metrics { logloss: Some(0.5), auc: Some(0.8), ..Metrics::default() };
+                let best = Some(metrics.clone());
+                page.shown.evaluations.add(Evaluated { examples: second, metrics, best });
+            }
+        }
+        page.shown.settings = Value::Null;
+        let text = html::page(&page.shown);
+        assert!(text.len() < 1 << 20, "{}", text.len());
+        assert!(text.matches("<polyline").count() >= 9 && text.matches("<polygon").count() == 8);
+    }
 }
