@@ -135,7 +135,8 @@ fn a_page_that_cannot_be_written_is_told_and_the_run_goes_on() {
 /// Sizes of what was drawn, as a browser lays it out, in the place of the page's title.
 const MEASURE: &str = "<script>window.addEventListener('load', function () {
 var sizes = Array.from(document.querySelectorAll('svg'), function (svg) {
-var box = svg.getBoundingClientRect(); return Math.round(box.width) + 'x' + Math.round(box.height); });
+var box = svg.getBoundingClientRect(); 
+return Math.round(box.width) + 'x' + Math.round(box.height); });
 document.body.setAttribute('data-sizes', sizes.join(' ')); });</script></body>";
 
 #[test]

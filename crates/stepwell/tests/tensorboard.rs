@@ -22,7 +22,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 fn masked(bytes: &[u8]) -> u32 {
     let sum = crc32c(bytes);
-    ((sum >> 15) | (sum << 17)).wrapping_add(0xa282_ead8)
+    sum.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -210,6 +210,7 @@ fn events_say_what_the_report_says_and_a_resumed_run_begins_a_file() {
 }
 
 /// The events of both files, as TensorBoard's own reader has them.
+#[expect(clippy::print_stdout, reason = "a test says what it skips")]
 fn as_tensorboard_reads_it(shop: &Workshop) {
     const SCRIPT: &str = "
 import sys

@@ -66,8 +66,8 @@ pub trait Observer: Send + Sync {
     /// After every mini-batch.
     fn progress(&self, _snapshot: &Snapshot) {}
 
-    /// After every mini-batch, before [`Observer::progress`]: `look` looks at the tiers, which waits
-    /// for the stores' locks and is for now and then.
+    /// After every mini-batch, before [`Observer::progress`]: `look` looks at the tiers, which
+    /// waits for the stores' locks and is for now and then.
     fn tiers(&self, _look: &dyn Fn() -> Held) {}
 
     /// After every mini-batch that was trained: the logits of its examples before that, and their

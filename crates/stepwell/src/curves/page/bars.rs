@@ -195,7 +195,7 @@ fn head(id: &str, title: &str, height: f64) -> String {
 fn none(id: &str, title: &str) -> String {
     let title = text(title);
     format!(
-        "<figure id=\"{id}\"><figcaption><b>{title}</b></figcaption>\n<p class=\"none\">nothing was \
-         measured yet</p></figure>\n"
+        "<figure id=\"{id}\"><figcaption><b>{title}</b></figcaption>\n<p class=\"none\">nothing \
+         was measured yet</p></figure>\n"
     )
 }

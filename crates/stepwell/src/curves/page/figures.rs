@@ -1,95 +1,88 @@
 //! Which lines a page draws, and how numbers are written.
 
-use super::chart::{Chart, Series};
+use super::super::Recent;
+use super::chart::{Chart, Format, Series};
 use super::{Evaluated, Sample, Shown};
 
 /// All charts of lines.
 pub(super) fn charts(shown: &Shown) -> Vec<Chart> {
     let samples = shown.samples.points();
-    let evaluations = shown.evaluations.points();
-    let over_examples = ("examples trained on", count as fn(f64) -> String);
-    let over_time = ("time since the run began", seconds as fn(f64) -> String);
-    let line = |name, points| Series { name, points, dots: false };
-    let dots = |name, points| Series { name, points, dots: true };
-    let base = Chart {
-        id: "",
-        title: "",
-        x: over_time,
-        y: count,
-        least_range: Some((0.0, 0.0)),
-        colour: 1,
-        series: Vec::new(),
-    };
-    let recent = |of: fn(&super::super::Recent) -> Option<f64>| {
-        let pairs = samples.windows(2).map(|two| (two[1].examples, two[1].since(two[0])));
-        let known = pairs.filter_map(|(at, recent)| Some((at as f64, of(&recent)?)));
-        known.collect::<Vec<_>>()
-    };
-    let timed = |of: fn(&super::super::Recent) -> Option<f64>| {
-        let pairs = samples.windows(2).map(|two| (two[1].seconds, two[1].since(two[0])));
-        pairs.filter_map(|(at, recent)| Some((at, of(&recent)?))).collect::<Vec<_>>()
-    };
-    let evaluated = |of: fn(&Evaluated) -> Option<f64>| {
+    let [loss, auc] = quality(&samples, &shown.evaluations.points());
+    let [rate, hits] = speed(&samples);
+    let [fill, disk, bytes] = tiers(&samples);
+    vec![loss, auc, rate, hits, fill, disk, bytes]
+}
+
+/// A chart over time, from zero on.
+fn over_time(id: &'static str, title: &'static str, series: Vec<Series>) -> Chart {
+    let x = ("time since the run began", seconds as Format);
+    Chart { id, title, x, y: count, least_range: Some((0.0, 0.0)), colour: 1, series }
+}
+
+fn line(name: &'static str, points: Vec<(f64, f64)>) -> Series {
+    Series { name, points, dots: false }
+}
+
+/// Log loss and AUC, over examples.
+fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
+    let evaluated = |name, of: fn(&Evaluated) -> Option<f64>| {
         let known = evaluations.iter().filter_map(|one| Some((one.examples as f64, of(one)?)));
-        known.collect::<Vec<_>>()
+        Series { name, points: known.collect(), dots: true }
     };
-    let held = |of: fn(&Sample) -> f64| {
-        samples.iter().map(|sample| (sample.seconds, of(sample))).collect::<Vec<_>>()
-    };
-    let auc = samples.iter().filter_map(|sample| Some((sample.examples as f64, sample.auc?)));
-    let loss = vec![
-        line("training", recent(|recent| recent.logloss)),
-        dots("evaluation", evaluated(|one| one.metrics.logloss)),
-        dots("best reachable", evaluated(|one| one.best.as_ref()?.logloss)),
-    ];
-    let auc = vec![
-        line("training", auc.collect()),
-        dots("evaluation", evaluated(|one| one.metrics.auc)),
-        dots("best reachable", evaluated(|one| one.best.as_ref()?.auc)),
-    ];
-    let shares = vec![
-        line("in memory", timed(|recent| recent.shares.map(|shares| shares[0]))),
-        line("from disk", timed(|recent| recent.shares.map(|shares| shares[1]))),
-        line("new", timed(|recent| recent.shares.map(|shares| shares[2]))),
-    ];
-    let memory = vec![
-        line("slots", held(|sample| sample.held.slots as f64)),
-        line("rows", held(|sample| sample.memory_rows() as f64)),
-    ];
-    let disk = vec![line("rows", held(|sample| sample.held.disk_rows as f64))];
-    let bytes = vec![line("segments", held(|sample| sample.held.disk_bytes as f64))];
-    let rate = vec![line("examples/s", timed(|recent| recent.examples_per_second))];
-    let free = |id, title, series: Vec<Series>| Chart {
-        id,
-        title,
-        x: over_examples,
+    let chart = |id, title, series: Vec<Series>| Chart {
+        x: ("examples trained on", count),
         y: fraction,
         least_range: None,
-        series: series.into_iter().filter(|one| !one.points.is_empty()).collect(),
-        ..base
+        ..over_time(id, title, series.into_iter().filter(|one| !one.points.is_empty()).collect())
     };
-    vec![
-        free("loss", "Log loss", loss),
-        free("auc", "AUC", auc),
-        Chart { id: "rate", title: "Examples per second", series: rate, ..base },
-        Chart {
-            id: "hits",
-            title: "Where the keys of coming batches were found",
-            y: percent,
-            least_range: Some((0.0, 1.0)),
-            series: shares,
-            ..base
-        },
-        Chart { id: "fill", title: "Memory: rows and slots", series: memory, ..base },
-        Chart { id: "disk", title: "Disk: rows", colour: 3, series: disk, ..base },
-        Chart {
-            id: "bytes",
-            title: "Disk: bytes of segments",
-            y: bytes_of,
-            colour: 3,
-            series: bytes,
-            ..base
-        },
+    let losses = samples.windows(2).filter_map(|two| {
+        let loss = two[1].since(two[0]).logloss?;
+        Some((two[1].examples as f64, loss))
+    });
+    let loss = vec![
+        line("training", losses.collect()),
+        evaluated("evaluation", |one| one.metrics.logloss),
+        evaluated("best reachable", |one| one.best.as_ref()?.logloss),
+    ];
+    let areas = samples.iter().filter_map(|sample| Some((sample.examples as f64, sample.auc?)));
+    let auc = vec![
+        line("training", areas.collect()),
+        evaluated("evaluation", |one| one.metrics.auc),
+        evaluated("best reachable", |one| one.best.as_ref()?.auc),
+    ];
+    [chart("loss", "Log loss", loss), chart("auc", "AUC", auc)]
+}
+
+/// Examples a second, and which tier had the rows.
+fn speed(samples: &[&Sample]) -> [Chart; 2] {
+    let timed = |name, of: &dyn Fn(&Recent) -> Option<f64>| {
+        let pairs = samples.windows(2).map(|two| (two[1].seconds, two[1].since(two[0])));
+        line(name, pairs.filter_map(|(at, recent)| Some((at, of(&recent)?))).collect())
+    };
+    let share = |name, at: usize| timed(name, &|recent| recent.shares.map(|shares| shares[at]));
+    let rate = vec![timed("examples/s", &|recent| recent.examples_per_second)];
+    let hits = vec![share("in memory", 0), share("from disk", 1), share("new", 2)];
+    let hits = Chart {
+        y: percent,
+        least_range: Some((0.0, 1.0)),
+        ..over_time("hits", "Where the keys of coming batches were found", hits)
+    };
+    [over_time("rate", "Examples per second", rate), hits]
+}
+
+/// What the tiers held.
+fn tiers(samples: &[&Sample]) -> [Chart; 3] {
+    let held = |name, of: fn(&Sample) -> u64| {
+        line(name, samples.iter().map(|sample| (sample.seconds, of(sample) as f64)).collect())
+    };
+    let memory = vec![held("slots", |sample| sample.held.slots), held("rows", Sample::memory_rows)];
+    let disk = vec![held("rows", |sample| sample.held.disk_rows)];
+    let bytes = vec![held("segments", |sample| sample.held.disk_bytes)];
+    let bytes = over_time("bytes", "Disk: bytes of segments", bytes);
+    [
+        over_time("fill", "Memory: rows and slots", memory),
+        Chart { colour: 3, ..over_time("disk", "Disk: rows", disk) },
+        Chart { colour: 3, y: bytes_of, ..bytes },
     ]
 }
 

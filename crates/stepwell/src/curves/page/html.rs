@@ -130,7 +130,7 @@ fn table(id: &str, title: &str, rows: Vec<(String, String)>) -> String {
     });
     let open = if id == "figures" { " open=\"open\"" } else { "" };
     format!(
-        "<details id=\"{id}\"{open}><summary>{title}</summary><table><tbody>\n{rows}</tbody></table>\
-         </details>\n"
+        "<details id=\"{id}\"{open}><summary>{title}</summary><table><tbody>\n{rows}\
+         </tbody></table></details>\n"
     )
 }
