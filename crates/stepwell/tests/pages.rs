@@ -1,7 +1,5 @@
 //! `stepwell completions`, `stepwell man` and `--help`.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use std::fs;
