@@ -10,7 +10,7 @@ use serde_json::json;
 use stepwell_base::mend;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Capacity, Observer, Observers, Report, Surroundings, probability};
+use stepwell_train::{Observer, Observers, Report, Surroundings, probability};
 
 use crate::cli::PredictArgs;
 use crate::failure::Failure;
@@ -87,7 +87,7 @@ fn predict(
         Arc::new(Scores { stop: around.stop.clone(), file: Mutex::new(ScoreFile::begin(out)?) });
     let told = Arc::<Scores>::clone(&scores);
     let observer = Arc::new(Observers(vec![Arc::clone(&around.observer), told]));
-    let on_plan = Arc::new(|_: &Capacity| {});
+    let on_plan = scoring.on_plan_unsaid();
     let outcome = scoring.run(&Surroundings { observer, on_plan, ..around }, signals);
     let mut file = scores.file.lock().unwrap_or_else(PoisonError::into_inner);
     match file.failed.take() {

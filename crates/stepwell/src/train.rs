@@ -118,7 +118,7 @@ pub(crate) fn lead(
         say::aside();
     }
     say!("{}", headline(&config));
-    let progress = Arc::new(Progress::new(&config));
+    let progress = Arc::new(Progress::of_training(&config));
     // Launched ranks end after the same step, which they agree upon.
     let stop = ranks.as_ref().map_or_else(|| signals.stop(), |_| StopRequest::new());
     let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::<Progress>::clone(&progress)];

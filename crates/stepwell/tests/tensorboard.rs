@@ -161,8 +161,11 @@ fn events_say_what_the_report_says_and_a_resumed_run_begins_a_file() {
     let data = shop.examples("data.tsv", 3000);
     let common = ["--tensorboard", "events", "--checkpoint", "saved"];
     let tiny = [&common[..], &TINY].concat();
-    shop.ok(&args(&[&data], &tiny));
+    shop.ok(&args(&[&data], &[]));
+    let plain = shop.report("report.json");
+    shop.ok(&args(&[&data], &[&tiny[..], &["--html", "run.html", "--metrics", "m"]].concat()));
     let report = shop.report("report.json");
+    assert_eq!(report["model_digest"], plain["model_digest"], "curves change nothing");
     let [file] = &files(&shop)[..] else { panic!("{:?}", files(&shop)) };
     assert!(file.file_name().unwrap().to_str().unwrap().starts_with("events.out.tfevents."));
     let found = events(file);

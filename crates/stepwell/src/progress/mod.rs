@@ -39,6 +39,8 @@ const DIGESTING: &str = "computing the digest of the model";
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     mini_batch: u64,
+    /// Whether nothing is trained: then what is scored is what goes by.
+    only_scores: bool,
     waiting: Waiting,
     state: Mutex<State>,
 }
@@ -48,31 +50,45 @@ struct State {
     waits: bool,
     /// Examples that are trained on in all, where they are known.
     total: Option<u64>,
-    /// What mini-batches are for, and how fast they come.
+    /// What the last mini-batch was for.
     purpose: Option<Purpose>,
-    recent: Recent,
+    /// How fast examples are trained on, evaluations in between included, and how fast those of the
+    /// evaluation at hand are scored.
+    trained: Recent,
+    scored: Recent,
     /// Examples that were trained on before this process was.
     before: Option<u64>,
     shown: Option<Instant>,
 }
 
 impl Progress {
-    /// A bar where standard error is a terminal.
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Of a run that trains: a bar where standard error is a terminal.
+    pub(crate) fn of_training(config: &Config) -> Self {
         let lines = config.data.paths.is_empty().then_some(config.synth.examples);
-        let total = lines.map(|lines| trained_of(config, lines));
+        Self::new(config, lines.map(|lines| trained_of(config, lines)))
+    }
+
+    /// Of a run that scores alone.
+    pub(crate) fn of_scoring(config: &Config) -> Self {
+        Self { only_scores: true, ..Self::new(config, None) }
+    }
+
+    fn new(config: &Config, total: Option<u64>) -> Self {
         let bar = shows_bars().then(|| bar_of(total));
         let mini_batch = config.data.mini_batch as u64;
-        let (recent, purpose, before, shown) = (Recent::default(), None, None, None);
-        let state = State { waits: true, total, purpose, recent, before, shown };
+        let (trained, scored) = (Recent::default(), Recent::default());
+        let (purpose, before, shown) = (None, None, None);
+        let state = State { waits: true, total, purpose, trained, scored, before, shown };
         let waiting = Waiting::new(LOOKING, bar.clone());
-        Self { bar, mini_batch, waiting, state: Mutex::new(state) }
+        let only_scores = false;
+        Self { bar, mini_batch, only_scores, waiting, state: Mutex::new(state) }
     }
 
     /// The plan is made: how many lines there are is known, where they were counted.
     pub(crate) fn planned(&self, config: &Config, capacity: &Capacity) {
         let lines = Some(capacity.exact_scores).filter(|lines| *lines < usize::MAX);
-        if let Some(lines) = lines.filter(|_| config.data.eval_paths.is_empty()) {
+        let of_training = config.data.eval_paths.is_empty() && !self.only_scores;
+        if let Some(lines) = lines.filter(|_| of_training) {
             let total = trained_of(config, lines as u64);
             self.state.lock().unwrap_or_else(PoisonError::into_inner).total = Some(total);
             if let Some(bar) = &self.bar {
@@ -159,9 +175,14 @@ impl Observer for Progress {
             self.waiting.begin(None);
         }
         if state.purpose.replace(purpose) != Some(purpose) {
-            state.recent = Recent::default();
+            state.scored = Recent::default();
         }
-        state.recent.at(at, examples);
+        let recent = match purpose {
+            Purpose::Train => &mut state.trained,
+            Purpose::Evaluate => &mut state.scored,
+        };
+        recent.at(at, examples);
+        let rate = recent.rate(at, examples);
         // Steps before a resume had whole mini-batches, but for the last of an epoch.
         let of_steps = snapshot.step * self.mini_batch;
         let before = *state.before.get_or_insert(of_steps.saturating_sub(snapshot.examples));
@@ -176,13 +197,14 @@ impl Observer for Progress {
             return;
         }
         state.shown = Some(at);
-        let (done, rate) = (before + snapshot.examples, state.recent.rate(at, examples));
+        let done = before + snapshot.examples;
         let left = state.total.zip(rate).filter(|(_, rate)| *rate > 0.0);
         let left = left.map(|(total, rate)| total.saturating_sub(done) as f64 / rate);
         let described = describe(snapshot, rate, left);
         drop(state);
         match (&self.bar, purpose) {
             (Some(bar), _) => {
+                let done = if self.only_scores { examples } else { done };
                 bar.set_position(bar.length().map_or(done, |length| done.min(length)));
                 bar.set_message(described);
             }

@@ -6,6 +6,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use rustix::process::{Resource, getrlimit};
 
 use super::{FIRST_LINE, LINE_SECONDS};
 use crate::say::say;
@@ -34,8 +35,9 @@ impl Waiting {
         let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let told = Arc::clone(&shared);
         // Without a thread nothing is said, and all else goes on.
-        let thread = Builder::new().name("waiting".to_owned());
-        let thread = thread.spawn(move || told.say_now_and_then(bar.as_ref())).ok();
+        let work = move || told.say_now_and_then(bar.as_ref());
+        let spawn = || Builder::new().name("waiting".to_owned()).spawn(work).ok();
+        let thread = if is_bounded() { None } else { spawn() };
         let waiting = Self { shared, thread };
         waiting.begin(Some(what));
         waiting
@@ -46,6 +48,12 @@ impl Waiting {
         let now = Instant::now();
         self.shared.change(|state| state.now = what.map(|what| (what, now, now + FIRST_LINE)));
     }
+}
+
+/// Whether the addresses of this process are bounded: what the plan says of them knows nothing of a
+/// thread that only talks.
+fn is_bounded() -> bool {
+    [Resource::As, Resource::Data].into_iter().any(|of| getrlimit(of).current.is_some())
 }
 
 impl Shared {
