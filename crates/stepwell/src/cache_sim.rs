@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::path::Path;
 use std::str::FromStr;
 
 use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind, ReadOptions, Reads};
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     }
     let outputs = [("--json", file_of(&args.json)), ("--picture", args.picture.as_deref())];
     outputs::check(&outputs, &args.traces)?;
+    file_of(&args.json).map_or(Ok(()), refuse_trace)?;
     // Before the first is computed, which takes long, and whose figures a later error would lose.
     for trace in &args.traces {
         cache_sim::probe(trace, &options).map_err(|error| error.to_string())?;
@@ -68,6 +70,18 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     }
     outputs::write(file_of(&args.json), &all)?;
     if said_as_json { say::json(&all) } else { said }
+}
+
+/// Refuses to write figures over what may be a trace that was named behind `--json`.
+fn refuse_trace(path: &Path) -> Result<(), String> {
+    if path.is_file() && path.extension().is_none_or(|end| end != "json") {
+        return Err(format!(
+            "--json {0}: {0} is there and not named .json: where it is a trace, write --json=- \
+             before it, otherwise remove it",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 /// What reads bring, where any of it was given.

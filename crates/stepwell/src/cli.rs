@@ -12,7 +12,7 @@ mod train;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs, BenchTrainArgs,
@@ -80,7 +80,7 @@ pub(crate) struct ConfigArgs {
     #[arg(value_name = "CONFIG.toml")]
     pub(crate) config: Option<PathBuf>,
     /// Training data: a file or glob; plain, gzip, zstd, or packed (may be given several times)
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
     /// Layout of the data
     #[arg(long, value_name = "NAME")]

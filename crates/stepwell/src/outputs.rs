@@ -46,19 +46,22 @@ pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Re
 
 /// Refuses two outputs that are one file; none is tried, since another run may be writing one.
 pub(crate) fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), String> {
+    if are_one(one.1, other.1) {
+        return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
+    }
+    Ok(())
+}
+
+/// Whether two paths name one file or directory, which need not be there yet.
+pub(crate) fn are_one(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         path.canonicalize().or_else(|_| {
             let folder = folder_of(path).canonicalize()?;
             Ok(folder.join(path.file_name().unwrap_or_default()))
         })
     };
-    let places: [io::Result<PathBuf>; 2] = [one.1, other.1].map(place);
-    if let [Ok(first), Ok(second)] = places
-        && first == second
-    {
-        return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
-    }
-    Ok(())
+    let places: [io::Result<PathBuf>; 2] = [one, other].map(place);
+    matches!(places, [Ok(first), Ok(second)] if first == second)
 }
 
 /// Where `path` really is, after a try to write to it, which changes nothing.

@@ -1,6 +1,6 @@
 //! `stepwell train` and `stepwell plan`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_base::counted;
@@ -17,6 +17,7 @@ use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::curves::Curves;
 use crate::failure::Failure;
 use crate::launched::{self, Ended};
+use crate::outputs::are_one;
 use crate::progress::Progress;
 use crate::say::{self, say, tell};
 use crate::signals::Signals;
@@ -55,9 +56,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
         ("--html", args.html.as_deref()),
     ];
     outputs::check(&outputs, &read_by(args, &config))?;
-    if let Some(directory) = &args.tensorboard {
-        outputs::check_directory("--tensorboard", directory)?;
-    }
+    args.tensorboard.as_deref().map_or(Ok(()), |directory| check_events(directory, &config))?;
     for (flag, path) in outputs {
         if let (Some(path), Some(cache)) = (path, &config.data.cache) {
             outputs::check_apart((flag, path), ("data.cache", cache))?;
@@ -70,6 +69,17 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     }
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     Ok(Prepared { config, limits: limits.map_err(|error| error.to_string())? })
+}
+
+/// Refuses a directory of events that cannot be one.
+fn check_events(directory: &Path, config: &Config) -> Result<(), String> {
+    let kept = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
+    let is_own = |of: &Option<PathBuf>| of.as_ref().is_some_and(|of| are_one(directory, of));
+    if let Some((key, _)) = kept.into_iter().find(|(_, of)| is_own(of)) {
+        let directory = directory.display();
+        return Err(format!("--tensorboard {directory} is also {key}: name two directories"));
+    }
+    outputs::check_directory("--tensorboard", directory)
 }
 
 /// Settings that make no sense are refused by the names that were `chosen`.

@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -130,6 +131,31 @@ fn a_page_that_cannot_be_written_is_told_and_the_run_goes_on() {
     let text = String::from_utf8(page.stderr).unwrap();
     assert_eq!(text.matches("<!DOCTYPE html>").count(), 1);
     parse(&text);
+}
+
+#[test]
+fn a_page_of_a_run_that_goes_on_is_whole_at_any_time() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 2000);
+    let args = args(&[&data], &["--html", "run.html", "--data.epochs", "1000000"]);
+    let mut run = shop.command(&args);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Before that it is tried whether such a file can be made.
+    let text = loop {
+        let text = fs::read_to_string(shop.path("run.html")).unwrap_or_default();
+        if !text.is_empty() {
+            break text;
+        }
+        assert!(run.try_wait().unwrap().is_none(), "the run ended");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let page = parse(&text);
+    let header = page.descendants().find(|node| node.has_tag_name("header")).unwrap();
+    assert!(texts(header).contains("running"), "{}", texts(header));
+    assert!(text.contains("http-equiv=\"refresh\""), "an open browser follows");
+    assert!(texts(by_id(&page, "rate")).contains("nothing was measured yet"));
 }
 
 /// Sizes of what was drawn, as a browser lays it out, in the place of the page's title.

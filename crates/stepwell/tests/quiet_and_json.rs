@@ -120,6 +120,11 @@ fn benchmarks_print_json_or_write_it_to_a_file() {
     let data = shop.examples("data.tsv", 500);
     let traced = json(&shop, &["cache-sim", &data, "--json"]);
     assert!(traced[0]["accesses"].as_u64() > Some(500), "{traced}");
+    // A trace behind the switch is not taken for its file.
+    let error = shop.fails(&["cache-sim", "--json", &data, "other.tsv"]);
+    assert!(error.contains("write --json=- before it"), "{error}");
+    let traced = json(&shop, &["cache-sim", "--json=-", &data]);
+    assert!(traced[0]["accesses"].as_u64() > Some(500), "{traced}");
 }
 
 #[test]

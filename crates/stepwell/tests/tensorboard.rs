@@ -259,5 +259,9 @@ fn a_directory_of_events_that_cannot_be_is_refused_before_the_run() {
     assert!(error.contains("--tensorboard no/where: there is no directory no"), "{error}");
     let error = shop.fails(&args(&[&data], &["--tensorboard", &data]));
     assert!(error.contains("is no directory"), "{error}");
+    for (flag, key) in [("--checkpoint", "checkpoint.dir"), ("--tiers.ssd", "tiers.ssd")] {
+        let error = shop.fails(&args(&[&data], &["--tensorboard", "one", flag, "one"]));
+        assert!(error.contains(&format!("--tensorboard one is also {key}")), "{error}");
+    }
     assert_eq!(fs::read_dir(shop.path("")).unwrap().count(), 1, "nothing is left");
 }

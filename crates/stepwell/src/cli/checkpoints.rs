@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 /// A model and what it scores.
 #[derive(Debug, Args)]
@@ -11,7 +11,7 @@ pub(crate) struct ScoreArgs {
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
     /// Data to score: a file or glob, such as the model was trained on
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
     /// Any setting by its key
     #[arg(long = "set", value_name = "KEY=VALUE")]
