@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 use stepwell_bench::cache_sim::PolicyKind;
-use stepwell_settings::ModelKind;
+use stepwell_settings::{Config, ModelKind};
 
 use crate::train::PRESETS;
 
@@ -35,7 +35,9 @@ impl TypedValueParser for Named {
 pub(super) fn with_names(command: Command) -> Command {
     let models = || Named(ModelKind::ALL.map(ModelKind::name).to_vec());
     let of_settings = |command: Command| {
-        let command = command.mut_arg("model", |arg| arg.value_parser(models()));
+        let default = Config::default().model.kind.name();
+        let help = format!("Model to train [default: {default}]");
+        let command = command.mut_arg("model", |arg| arg.value_parser(models()).help(help));
         command.mut_arg("preset", |arg| arg.value_parser(Named(PRESETS.to_vec())))
     };
     let command = ["train", "config", "plan"]

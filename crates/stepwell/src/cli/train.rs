@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::ConfigArgs;
 
@@ -21,7 +21,10 @@ Examples:
 
 /// `stepwell train`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    group = ArgGroup::new("reported").args(["report", "json"]).multiple(true)
+)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
     pub(crate) settings: ConfigArgs,
@@ -43,7 +46,7 @@ pub(crate) struct TrainArgs {
     pub(crate) json: bool,
     /// Put the limits that `stepwell bench cpu --json FILE` measured on this machine beside the
     /// report's kernels and layers
-    #[arg(long, value_name = "FILE", requires = "report")]
+    #[arg(long, value_name = "FILE", requires = "reported")]
     pub(crate) limits: Option<PathBuf>,
     /// Go on from the newest checkpoint; with =auto, start where there is none yet
     #[arg(

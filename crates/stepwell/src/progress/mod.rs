@@ -79,7 +79,12 @@ impl Progress {
         let (trained, scored) = (Recent::default(), Recent::default());
         let (purpose, before, shown) = (None, None, None);
         let state = State { waits: true, total, purpose, trained, scored, before, shown };
-        let waiting = Waiting::new(LOOKING, bar.clone());
+        let (told, seconds) = (bar.clone(), if bar.is_some() { 1 } else { LINE_SECONDS });
+        let waiting =
+            Waiting::new(LOOKING, Duration::from_secs(seconds), move |line| match &told {
+                Some(bar) => bar.set_message(line.to_owned()),
+                None => say!("{line}"),
+            });
         let only_scores = false;
         Self { bar, mini_batch, only_scores, waiting, state: Mutex::new(state) }
     }

@@ -5,11 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use rustix::process::{Resource, getrlimit};
 
-use super::{FIRST_LINE, LINE_SECONDS};
-use crate::say::say;
+use super::FIRST_LINE;
 
 /// What is waited for, and a thread that says it.
 pub(super) struct Waiting {
@@ -29,13 +27,18 @@ struct State {
 }
 
 impl Waiting {
-    /// Begins with waiting for `what`; where there is a `bar` it says so.
-    pub(super) fn new(what: &'static str, bar: Option<ProgressBar>) -> Self {
+    /// Begins with waiting for `what`, of which `tell` is told after a second and then `every` so
+    /// often.
+    pub(super) fn new(
+        what: &'static str,
+        every: Duration,
+        tell: impl Fn(&str) + Send + 'static,
+    ) -> Self {
         let state = Mutex::new(State { now: None, over: false });
         let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let told = Arc::clone(&shared);
         // Without a thread nothing is said, and all else goes on.
-        let work = move || told.say_now_and_then(bar.as_ref());
+        let work = move || told.say_now_and_then(every, &tell);
         let spawn = || Builder::new().name("waiting".to_owned()).spawn(work).ok();
         let thread = if is_bounded() { None } else { spawn() };
         let waiting = Self { shared, thread };
@@ -62,7 +65,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn say_now_and_then(&self, bar: Option<&ProgressBar>) {
+    fn say_now_and_then(&self, every: Duration, tell: &dyn Fn(&str)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.over {
             let now = Instant::now();
@@ -70,15 +73,12 @@ impl Shared {
                 None => None,
                 Some((what, since, next)) if *next <= now => {
                     let seconds = (now - *since).as_secs();
-                    *next = now + Duration::from_secs(if bar.is_some() { 1 } else { LINE_SECONDS });
+                    *next = now + every;
                     let line = format!("{what}: {seconds} s so far");
                     let next = *next;
                     // What is said may wait for who reads it, and nobody is to wait for that.
                     drop(state);
-                    match bar {
-                        Some(bar) => bar.set_message(line),
-                        None => say!("{line}"),
-                    }
+                    tell(&line);
                     state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                     Some(next.saturating_duration_since(Instant::now()))
                 }
@@ -105,5 +105,34 @@ impl Drop for Waiting {
             // It has nothing to say any more, however it ended.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_said_and_what_does_not_is_not() {
+        let ((tell, told), begun) = (channel(), Instant::now());
+        let every = Duration::from_millis(10);
+        let waiting =
+            Waiting::new("reading", every, move |line| tell.send(line.to_owned()).unwrap());
+        waiting.begin(Some("opening"));
+        if is_bounded() {
+            return;
+        }
+        assert_eq!(told.recv().unwrap(), "opening: 1 s so far");
+        assert!(begun.elapsed() >= FIRST_LINE);
+        assert!(told.recv().unwrap().starts_with("opening: "));
+        waiting.begin(None);
+        // One may have been on its way.
+        let left = std::iter::from_fn(|| told.recv_timeout(every * 20).ok()).count();
+        assert!(left <= 2 + (begun.elapsed() - FIRST_LINE).as_millis() as usize / 10, "{left}");
+        waiting.begin(Some("computing"));
+        drop(waiting);
+        assert!(told.recv().is_err(), "nothing was said of what was over at once");
     }
 }
