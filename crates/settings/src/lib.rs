@@ -43,7 +43,7 @@ pub use idle::idle_notes;
 pub use json::{from_json, to_json};
 pub use kept::model_settings;
 pub use named::{FEATURE_SETTINGS, TABLE_SETTINGS};
-pub use page::page;
+pub use page::{default_text, page};
 pub use setting::{Kept, Setting};
 pub use table::SETTINGS;
 pub use toml::{column_to_toml, to_toml};

@@ -85,20 +85,27 @@ fn list<T>(prefix: &str, settings: &[Setting<T>], begun: &T) -> String {
     })
 }
 
-/// The default of a setting as one may write it.
+/// The default of a setting as the page has it.
 fn default_of<T>(setting: &Setting<T>, begun: &T) -> String {
-    let shown = match (setting.default_name, setting.get(begun)) {
-        (Some(name), _) => return name.to_owned(),
-        (None, Value::Null) => return String::new(),
+    match (setting.default_name, default_text(setting, begun)) {
+        (Some(name), _) => name.to_owned(),
+        (None, shown) if shown.is_empty() => shown,
+        (None, shown) => format!("`{shown}`"),
+    }
+}
+
+/// The default of a setting, which `begun` has, as one may write it; empty for none.
+pub fn default_text<T>(setting: &Setting<T>, begun: &T) -> String {
+    match (setting.default_name, setting.get(begun)) {
+        (Some(name), _) => name.replace('`', ""),
+        (None, Value::Null) => String::new(),
         (None, Value::String(name)) => name,
-        (None, Value::Array(parts)) if parts.is_empty() => return String::new(),
         (None, Value::Array(parts)) => {
             parts.iter().map(Value::to_string).collect::<Vec<_>>().join(",")
         }
         (None, Value::Number(bytes)) if setting.what() == "bytes" => unit(&bytes.to_string()),
         (None, other) => other.to_string(),
-    };
-    format!("`{shown}`")
+    }
 }
 
 /// A number of bytes with its unit, exactly.

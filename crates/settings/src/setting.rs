@@ -35,6 +35,7 @@ pub struct Setting<T = Config> {
     /// What its default is called where it depends on the machine, or is another setting.
     pub default_name: Option<&'static str>,
     pub(crate) what: fn() -> String,
+    pub(crate) names: fn() -> Vec<&'static str>,
     pub(crate) begin: fn(&mut T),
     pub(crate) read: fn(&mut T, Given<'_>) -> Result<(), String>,
     pub(crate) show: fn(&T) -> Value,
@@ -59,6 +60,7 @@ macro_rules! setting {
             kept: Kept::$kept,
             default_name: None,
             what: || crate::typed::what(&|part: &$part| &part.$($field).+),
+            names: || crate::typed::names(&|part: &$part| &part.$($field).+),
             begin: |part| part.$($field).+ = $default,
             read: |part, given| Typed::read(given).map(|value| part.$($field).+ = value),
             show: |part| part.$($field).+.show(),
@@ -136,6 +138,11 @@ impl<T> Setting<T> {
     /// What it is: a number, bytes, one of some names.
     pub fn what(&self) -> String {
         (self.what)()
+    }
+
+    /// The names of its values, where it is one of a few; otherwise none.
+    pub fn values(&self) -> Vec<&'static str> {
+        (self.names)()
     }
 
     /// Refuses the value in `part` where it is wrong whatever the others are.

@@ -22,6 +22,11 @@ pub(crate) trait Typed: Sized {
     /// What it is, for who is to give one.
     fn what() -> String;
 
+    /// The names of its values, where there are few.
+    fn names() -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Reads what was given.
     ///
     /// # Errors
@@ -39,6 +44,11 @@ pub(crate) trait Typed: Sized {
 /// What the type of a field is.
 pub(crate) fn what<C, T: Typed>(_: &dyn Fn(&C) -> &T) -> String {
     T::what()
+}
+
+/// The names of the values of a field.
+pub(crate) fn names<C, T: Typed>(_: &dyn Fn(&C) -> &T) -> Vec<&'static str> {
+    T::names()
 }
 
 macro_rules! numbers {
@@ -112,6 +122,10 @@ impl Typed for ByteCount {
 impl<T: Typed> Typed for Option<T> {
     fn what() -> String {
         T::what()
+    }
+
+    fn names() -> Vec<&'static str> {
+        T::names()
     }
 
     fn read(given: Given<'_>) -> Result<Self, String> {
@@ -240,6 +254,10 @@ macro_rules! names {
         impl Typed for $type {
             fn what() -> String {
                 "name".to_owned()
+            }
+
+            fn names() -> Vec<&'static str> {
+                Self::ALL.iter().map(|one| one.name()).collect()
             }
 
             fn read(given: Given<'_>) -> Result<Self, String> {

@@ -3,11 +3,13 @@
 mod ranks;
 mod train;
 
+use serde::Serialize;
 use stepwell_bench::ssd::{self, Figures};
 use stepwell_bench::{cpu, mem};
 use stepwell_settings::{Config, ModelKind, find, read_model};
 
 use crate::cli::{BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchSsdArgs};
+use crate::cli::{Json, file_of, is_said};
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
@@ -25,6 +27,20 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
+/// Says figures as JSON, or as the `page` that people read, after they were written to a file where
+/// one is named.
+fn say_figures(
+    json: &Json,
+    figures: &impl Serialize,
+    page: impl FnOnce() -> Page,
+) -> Result<(), Failure> {
+    if is_said(json) {
+        return say::json(figures);
+    }
+    outputs::write(file_of(json), figures)?;
+    page().say()
+}
+
 /// Measures as one of the processes that `bench ranks` launched.
 #[cfg(feature = "mpi")]
 fn run_launched(way: &str) -> Result<(), Failure> {
@@ -34,7 +50,7 @@ fn run_launched(way: &str) -> Result<(), Failure> {
 }
 
 fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
-    outputs::check(&[("--json", args.json.as_deref())], &[])?;
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let options = cpu::Options {
         rows: args.rows,
         skew: args.skew,
@@ -45,10 +61,9 @@ fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
         limits: !args.no_limits,
         config: config(&args.set, &CPU_OWN)?,
     };
-    let figures = cpu::run(&options, &mut |what| say::error(what));
+    let figures = cpu::run(&options, &mut |what| say::remark(what));
     let figures = figures.map_err(|error| error.to_string())?;
-    outputs::write(args.json.as_deref(), &figures)?;
-    show_cpu(&figures).say()
+    say_figures(&args.json, &figures, || show_cpu(&figures))
 }
 
 fn show_cpu(figures: &cpu::Figures) -> Page {
@@ -160,11 +175,10 @@ fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
         lookups: args.lookups,
         rounds: args.rounds,
     };
-    outputs::check(&[("--json", args.json.as_deref())], &[])?;
-    let figures = mem::run(&options, &mut |what| say::error(what));
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
+    let figures = mem::run(&options, &mut |what| say::remark(what));
     let figures = figures.map_err(|error| error.to_string())?;
-    outputs::write(args.json.as_deref(), &figures)?;
-    show_mem(&figures).say()
+    say_figures(&args.json, &figures, || show_mem(&figures))
 }
 
 fn show_mem(figures: &mem::Figures) -> Page {
@@ -188,7 +202,7 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
     if !args.dir.is_dir() {
         return Err(format!("{} is no directory: make it first", args.dir.display()).into());
     }
-    outputs::check(&[("--json", args.json.as_deref())], &[])?;
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let options = ssd::Options {
         directory: args.dir.clone(),
         rows: args.rows,
@@ -201,10 +215,9 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
         rounds: args.rounds,
         index_rows: args.index_rows,
     };
-    let figures = ssd::run(&options, &mut |what| say::error(what));
+    let figures = ssd::run(&options, &mut |what| say::remark(what));
     let figures = figures.map_err(|error| error.to_string())?;
-    outputs::write(args.json.as_deref(), &figures)?;
-    show(&figures).say()
+    say_figures(&args.json, &figures, || show(&figures))
 }
 
 fn show(figures: &Figures) -> Page {

@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::path::Path;
 use std::str::FromStr;
 
 use stepwell_bench::cache_sim::{self, Figures, Options, PolicyKind, ReadOptions, Reads};
 
-use crate::cli::CacheSimArgs;
+use crate::cli::{CacheSimArgs, file_of, is_said};
 use crate::failure::Failure;
 use crate::outputs;
-use crate::say::{Page, put};
+use crate::say::{self, Page, put};
 
 /// Tries policies on traces and prints a table for each.
 pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
@@ -35,16 +36,22 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     if let Some(path) = &args.picture {
         cache_sim::check_picture(path).map_err(|error| error.to_string())?;
     }
-    let outputs = [("--json", args.json.as_deref()), ("--picture", args.picture.as_deref())];
+    let outputs = [("--json", file_of(&args.json)), ("--picture", args.picture.as_deref())];
     outputs::check(&outputs, &args.traces)?;
+    file_of(&args.json).map_or(Ok(()), refuse_trace)?;
     // Before the first is computed, which takes long, and whose figures a later error would lose.
     for trace in &args.traces {
         cache_sim::probe(trace, &options).map_err(|error| error.to_string())?;
     }
-    let to_files = args.json.is_some() || args.picture.is_some();
+    let said_as_json = is_said(&args.json);
+    let to_files = file_of(&args.json).is_some() || args.picture.is_some();
     let (mut all, mut said) = (Vec::new(), Ok(()));
     for trace in &args.traces {
         let figures = cache_sim::run(trace, &options).map_err(|error| error.to_string())?;
+        if said_as_json {
+            all.push(figures);
+            continue;
+        }
         let mut page = Page::default();
         if !all.is_empty() {
             put!(page);
@@ -61,8 +68,20 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
         let picture = cache_sim::draw(&all).map_err(|error| error.to_string())?;
         outputs::write_text(path, &picture)?;
     }
-    outputs::write(args.json.as_deref(), &all)?;
-    said
+    outputs::write(file_of(&args.json), &all)?;
+    if said_as_json { say::json(&all) } else { said }
+}
+
+/// Refuses to write figures over what may be a trace that was named behind `--json`.
+fn refuse_trace(path: &Path) -> Result<(), String> {
+    if path.is_file() && path.extension().is_none_or(|end| end != "json") {
+        return Err(format!(
+            "--json {0}: {0} is there and not named .json: where it is a trace, write --json=- \
+             before it, otherwise remove it",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 /// What reads bring, where any of it was given.

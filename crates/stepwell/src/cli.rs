@@ -1,18 +1,30 @@
 //! What people type, typed: no I/O happens here.
 
 mod bench;
+mod cache_sim;
 mod checkpoints;
+mod data;
 mod flags;
+mod named;
+mod pages;
+mod store;
+mod train;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs, BenchTrainArgs,
 };
+pub(crate) use self::cache_sim::CacheSimArgs;
 pub(crate) use self::checkpoints::{EvalArgs, ExportArgs, InspectArgs, PredictArgs, ScoreArgs};
+pub(crate) use self::data::{ConvertArgs, SchemaArgs, SynthArgs};
 use self::flags::{by_key, keys_of_parts, of_machine, with_flags};
+use self::named::with_names;
+pub(crate) use self::pages::{CompletionsArgs, ManArgs};
+pub(crate) use self::store::{StoreArgs, StoreJob};
+pub(crate) use self::train::{Resume, TrainArgs};
 use crate::failure::Failure;
 use crate::{launched, say};
 
@@ -20,6 +32,9 @@ use crate::{launched, say};
 #[derive(Debug, Parser)]
 #[command(name = "stepwell", version)]
 pub(crate) struct Cli {
+    /// Say nothing but results, warnings and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
     /// What to do.
     #[command(subcommand)]
     pub(crate) job: Job,
@@ -54,90 +69,10 @@ pub(crate) enum Job {
     Bench(BenchArgs),
     /// Try eviction policies on traces of look-ups
     CacheSim(CacheSimArgs),
-}
-
-/// `stepwell cache-sim`.
-#[derive(Debug, Args)]
-pub(crate) struct CacheSimArgs {
-    /// Traces: bare keys, plain or packed with xz or zstd, or training files
-    #[arg(value_name = "TRACE", required = true)]
-    pub(crate) traces: Vec<PathBuf>,
-    /// How keys are written: i64be, i32be, u32be, criteo-tsv, or auto: packed training files and
-    /// names with .tsv are criteo-tsv, names that begin with scarab-recs i64be, with orm-busy or
-    /// web07 i32be, with w106 u32be
-    #[arg(long, default_value = "auto", value_name = "NAME")]
-    pub(crate) format: String,
-    /// Sizes of the slab: parts of the distinct keys (0.01), or slots (5000)
-    #[arg(long, default_value = "0.01,0.1", value_name = "SIZES", allow_hyphen_values = true)]
-    pub(crate) sizes: String,
-    /// Policies to try, all or some of lru-lfu, lru, lfu, s3-fifo, sieve, w-tinylfu, sven
-    #[arg(long, default_value = "all", value_name = "NAMES")]
-    pub(crate) policies: String,
-    /// Accesses of a mini-batch, whose keys are counted once and held together
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) mini_batch: usize,
-    /// Mini-batches whose keys are known ahead
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) window: usize,
-    /// Count reads of rows that left the slab, which lie on pages of so many in the order in which
-    /// they left; compaction is left out (27 where --read-unit or --harvest is given)
-    #[arg(long, value_name = "ROWS")]
-    pub(crate) rows_per_page: Option<usize>,
-    /// Count reads, each of so many neighbouring pages (1)
-    #[arg(long, value_name = "PAGES")]
-    pub(crate) read_unit: Option<usize>,
-    /// Count reads where rows beside those that are read wait for their use, if it is within
-    /// --window, so many at once (0)
-    #[arg(long, value_name = "ROWS")]
-    pub(crate) harvest: Option<usize>,
-    /// Write all figures to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Draw hit rates over sizes into this file
-    #[arg(long, value_name = "FILE.svg")]
-    pub(crate) picture: Option<PathBuf>,
-}
-
-/// `stepwell store`.
-#[derive(Debug, Args)]
-pub(crate) struct StoreArgs {
-    #[command(subcommand)]
-    pub(crate) job: StoreJob,
-}
-
-/// What to do with a store.
-#[derive(Debug, Subcommand)]
-pub(crate) enum StoreJob {
-    /// Read every byte and name all that is damaged
-    Check {
-        /// A store's directory (all of them, if it has several), or a checkpoint
-        #[arg(value_name = "DIR", required = true)]
-        directories: Vec<PathBuf>,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove what was set aside beside a store, in its directories `set-aside`: segments that no
-    /// commit names, and stores that others took the place of
-    Purge {
-        /// The store's directory (all of them, if it has several); or a directory `set-aside-N` of
-        /// stores that `train` put out of the way, which are removed
-        #[arg(value_name = "DIR", required = true)]
-        directories: Vec<PathBuf>,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Put every intact row into a new store, which no checkpoint names: to train on from it, put
-    /// it in the place of the checkpoint's rows-N and say --repaired; lost rows begin anew
-    Repair {
-        /// The damaged store's directory (all of them, if it has several), or a checkpoint
-        #[arg(value_name = "DIR", required = true)]
-        directories: Vec<PathBuf>,
-        /// Directory of the new store
-        #[arg(long, value_name = "NEW")]
-        into: PathBuf,
-    },
+    /// Print what a shell needs to complete what is typed
+    Completions(CompletionsArgs),
+    /// Print a manual page, or write all of them into a directory
+    Man(ManArgs),
 }
 
 /// Where settings come from; later ones win: file, data and model flags, --set, flags by key.
@@ -147,13 +82,13 @@ pub(crate) struct ConfigArgs {
     #[arg(value_name = "CONFIG.toml")]
     pub(crate) config: Option<PathBuf>,
     /// Training data: a file or glob; plain, gzip, zstd, or packed (may be given several times)
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
-    /// Columns of the data: criteo, adult, avazu or movielens; others are given in a file, which
-    /// `stepwell schema` writes
+    /// Columns of the data, which many people have; others are given in a file, which `stepwell
+    /// schema` writes
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// lr, wide_deep, deepfm, dcn or dlrm
+    /// Model to train
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Any setting by its key (`stepwell config` lists them)
@@ -177,14 +112,6 @@ pub(crate) struct ConfigListArgs {
     pub(crate) toml: bool,
 }
 
-/// `stepwell schema`.
-#[derive(Debug, Args)]
-pub(crate) struct SchemaArgs {
-    /// The file: CSV, TSV, JSON lines, LibSVM or Parquet; text plain, gzip or zstd
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-}
-
 /// `stepwell plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
@@ -203,103 +130,28 @@ pub(crate) struct PlanArgs {
     pub(crate) json: bool,
 }
 
-/// `stepwell train`.
-#[derive(Debug, Args)]
-pub(crate) struct TrainArgs {
-    #[command(flatten)]
-    pub(crate) settings: ConfigArgs,
-    /// Write every figure of the run to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-    /// Write how it goes to this file, as lines of JSON; a run that is resumed adds to it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) metrics: Option<PathBuf>,
-    /// Put the limits that `stepwell bench cpu --json FILE` measured on this machine beside the
-    /// report's kernels and layers
-    #[arg(long, value_name = "FILE", requires = "report")]
-    pub(crate) limits: Option<PathBuf>,
-    /// Go on from the newest checkpoint; with =auto, start where there is none yet
-    #[arg(
-        long,
-        value_name = "auto",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "always"
-    )]
-    pub(crate) resume: Option<Resume>,
-    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
-    #[arg(long, requires = "resume")]
-    pub(crate) repaired: bool,
-    /// Set existing checkpoints and rows aside instead of refusing to start
-    #[arg(long, conflicts_with = "resume")]
-    pub(crate) force: bool,
+/// Where figures go as JSON: `--json` prints them, `--json FILE` writes a file; a file named `-` is
+/// standard output.
+pub(crate) type Json = Option<Option<PathBuf>>;
+
+/// The file that figures go to.
+pub(crate) fn file_of(json: &Json) -> Option<&Path> {
+    json.as_ref()?.as_deref().filter(|path| *path != Path::new("-"))
 }
 
-/// When a run may go on from a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Resume {
-    /// It must: without a checkpoint it is refused
-    Always,
-    /// Where there is a checkpoint
-    Auto,
+/// Whether figures as JSON are what the command prints.
+pub(crate) fn is_said(json: &Json) -> bool {
+    json.is_some() && file_of(json).is_none()
 }
 
-/// `stepwell synth`.
-#[derive(Debug, Args)]
-pub(crate) struct SynthArgs {
-    /// File to write, compressed where its name ends in .gz or .zst
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: PathBuf,
-    /// Number of examples; `train` without a file draws 3,000,000 of vocabulary 40
-    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
-    pub(crate) examples: u64,
-    /// Seed
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) seed: u64,
-    /// Vocabulary, times that of a real sample
-    #[arg(long, default_value_t = 10.0, value_name = "X")]
-    pub(crate) vocab_scale: f64,
-    /// Replace the file if it exists
-    #[arg(long)]
-    pub(crate) force: bool,
-}
-
-/// `stepwell convert`.
-#[derive(Debug, Args)]
-pub(crate) struct ConvertArgs {
-    /// Settings in TOML, of which the columns count
-    #[arg(long, value_name = "CONFIG.toml", conflicts_with = "synth")]
-    pub(crate) config: Option<PathBuf>,
-    /// Columns of the data: criteo, adult, avazu or movielens
-    #[arg(long, value_name = "NAME", conflicts_with = "synth")]
-    pub(crate) preset: Option<String>,
-    /// Data in the order of training: files or globs; plain, gzip, zstd, or packed
-    #[arg(value_name = "INPUT", required_unless_present = "synth", conflicts_with = "synth")]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// Take the built-in click stream instead of files
-    #[arg(long)]
-    pub(crate) synth: bool,
-    /// Packed file to write
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: PathBuf,
-    /// Malformed lines that are skipped; one more ends the conversion
-    #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "synth")]
-    pub(crate) skip_max: u64,
-    /// Threads that parse (default: the number of cores)
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-    /// Number of examples of the stream; `train` without a file draws 3,000,000 of vocabulary 40
-    #[arg(long, default_value_t = 1_000_000, value_name = "N", conflicts_with = "inputs")]
-    pub(crate) examples: u64,
-    /// Seed of the stream
-    #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "inputs")]
-    pub(crate) seed: u64,
-    /// Vocabulary of the stream, times that of a real sample
-    #[arg(long, default_value_t = 10.0, value_name = "X", conflicts_with = "inputs")]
-    pub(crate) vocab_scale: f64,
-    /// Replace the file if it exists
-    #[arg(long)]
-    pub(crate) force: bool,
+/// All that can be typed, with flags for the settings of tables and features that have these keys.
+pub(crate) fn command(of_parts: &[String]) -> Command {
+    let all = |command| with_flags(command, of_parts, |_| true);
+    let machine = |command| with_flags(command, of_parts, of_machine);
+    let command = ["train", "config", "plan"]
+        .iter()
+        .fold(with_names(Cli::command()), |command, name| command.mut_subcommand(name, all));
+    ["eval", "predict"].iter().fold(command, |command, name| command.mut_subcommand(name, machine))
 }
 
 /// Reads the command line; ends the process where it is wrong, or asks for help alone.
@@ -308,12 +160,7 @@ pub(crate) struct ConvertArgs {
 /// Where the help cannot be written.
 pub(crate) fn parse() -> Result<Cli, Failure> {
     let of_parts = keys_of_parts(std::env::args_os());
-    let command = Cli::command()
-        .mut_subcommand("train", |command| with_flags(command, &of_parts, |_| true))
-        .mut_subcommand("config", |command| with_flags(command, &of_parts, |_| true))
-        .mut_subcommand("plan", |command| with_flags(command, &of_parts, |_| true))
-        .mut_subcommand("eval", |command| with_flags(command, &of_parts, of_machine))
-        .mut_subcommand("predict", |command| with_flags(command, &of_parts, of_machine));
+    let command = command(&of_parts);
     let parsed = command.try_get_matches().and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         Ok((matches, cli))

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope};
 use std::time::Instant;
 
+use serde_json::json;
 use stepwell_base::ByteCount;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::{
@@ -25,7 +26,7 @@ use crate::failure::Failure;
 use crate::file;
 use crate::outputs;
 use crate::progress::Counting;
-use crate::say::say;
+use crate::say::{self, say, tell};
 use crate::signals::Signals;
 
 /// Threads that parse at most.
@@ -37,6 +38,9 @@ type Parsed = Result<Box<Chunk>, DataError>;
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     // From the first file on that is tried: none is left behind.
     let signals = Signals::heed()?;
+    if args.json {
+        say::aside();
+    }
     let (path, began) = (args.out.display(), Instant::now());
     if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
         return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}").into());
@@ -65,9 +69,19 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let (examples, skipped) = converted?;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
     let rate = examples as f64 / began.elapsed().as_secs_f64().max(1e-9);
-    say!("{examples} examples in {path}, {}, {rate:.0} examples/s", ByteCount(bytes));
+    if args.json {
+        let seconds = began.elapsed().as_secs_f64();
+        return say::json(&json!({
+            "out": args.out,
+            "examples": examples,
+            "skipped_lines": skipped,
+            "bytes": bytes,
+            "seconds": seconds,
+        }));
+    }
+    tell!("{examples} examples in {path}, {}, {rate:.0} examples/s", ByteCount(bytes));
     if skipped > 0 {
-        say!("{skipped} malformed lines were skipped");
+        tell!("{skipped} malformed lines were skipped");
     }
     Ok(())
 }

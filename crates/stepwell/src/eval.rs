@@ -7,14 +7,20 @@ use crate::cli::EvalArgs;
 use crate::failure::Failure;
 use crate::score::{Scoring, with_newest};
 use crate::signals::Signals;
-use crate::{outputs, table};
+use crate::{outputs, say, table};
 
 /// Scores data with the model of a checkpoint, and says how good the scores are.
 pub(crate) fn run(args: &EvalArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
+    if args.json {
+        say::aside();
+    }
     let path = &args.score.checkpoint;
     let report = with_newest(path, |checkpoint| evaluate(args, checkpoint, &signals))?;
     outputs::write(args.report.as_deref(), &report)?;
+    if args.json {
+        return say::json(&report);
+    }
     table::metrics(&report).say()
 }
 

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use stepwell_base::stop::StopRequest;
 use stepwell_base::{Key, counted, mend};
 use stepwell_engine::{Checkpoint, TableSpec};
@@ -20,7 +21,7 @@ use self::tensors::{Kind, Tensor, TensorFile};
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
 use crate::progress::Counting;
-use crate::say::say;
+use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::snapshots::{lanes, open};
 
@@ -33,6 +34,9 @@ const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
 /// Writes what a checkpoint holds as tensors.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
+    if args.json {
+        say::aside();
+    }
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     if !args.repaired {
         checkpoint.check_rows().map_err(|error| error.to_string())?;
@@ -47,7 +51,11 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
     let rows = rows?;
     folder.finish()?;
-    say!("step {}: {} in {}", checkpoint.step, counted(rows, "row"), args.to.display());
+    if args.json {
+        let (step, to) = (checkpoint.step, &args.to);
+        return say::json(&json!({ "step": step, "rows": rows, "to": to, "state": args.state }));
+    }
+    tell!("step {}: {} in {}", checkpoint.step, counted(rows, "row"), args.to.display());
     Ok(())
 }
 
@@ -110,11 +118,14 @@ impl Export<'_> {
 
     fn table(&self, number: usize, folder: &Path) -> Result<u64, String> {
         let spec = self.checkpoint.table(number).map_err(|error| error.to_string())?;
-        let mut rows = 0;
-        self.each_row((number, &spec), &mut |_, _| {
+        let (mut rows, mut counting) = (0, Counting::new("rows counted", None));
+        let counted = self.each_row((number, &spec), &mut |_, _| {
             rows += 1;
+            counting.at(rows);
             Ok(())
-        })?;
+        });
+        counting.finish();
+        counted?;
         let parts = Parts::of(&spec, self.state);
         let path = folder.join(format!("table-{}.safetensors", spec.name));
         let fail = |error: io::Error| cannot_write(&path, &error);

@@ -14,8 +14,14 @@ use crate::failure::Failure;
 use crate::say::{Page, put};
 use crate::snapshots::{lanes, open};
 
+/// Rows that are listed at most: four times as many wait to be sorted, of 16 bytes each.
+const TOP_MAX: usize = 1 << 20;
+
 /// Shows what a checkpoint holds.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
+    if args.top > TOP_MAX {
+        return Err(format!("--top {}: give at most {TOP_MAX}", args.top).into());
+    }
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     let mut tables = Vec::new();
     let earlier = specs_of_run(&checkpoint);

@@ -14,6 +14,7 @@ mod file;
 mod inspect;
 mod launched;
 mod outputs;
+mod pages;
 mod plan;
 mod predict;
 mod progress;
@@ -29,7 +30,7 @@ mod train;
 
 use std::process::ExitCode;
 
-use cli::{ConfigListArgs, Job};
+use cli::{Cli, ConfigListArgs, Job};
 use failure::Failure;
 
 /// Keeps the memory of finished batches for the next ones instead of returning it to the system,
@@ -39,14 +40,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let ready = signals::outlive_size_bound().map_err(Failure::from);
-    match ready.and_then(|()| cli::parse()).and_then(|cli| run(cli.job)) {
+    match ready.and_then(|()| cli::parse()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ExitCode::from(failure.say(true)),
     }
 }
 
-fn run(job: Job) -> Result<(), Failure> {
-    match job {
+fn run(cli: Cli) -> Result<(), Failure> {
+    if cli.quiet {
+        say::be_quiet();
+    }
+    match cli.job {
         Job::Train(args) => train::run(&args),
         Job::Eval(args) => eval::run(&args),
         Job::Predict(args) => predict::run(&args),
@@ -60,6 +64,8 @@ fn run(job: Job) -> Result<(), Failure> {
         Job::CacheSim(args) => cache_sim::run(&args),
         Job::Config(args) => config(&args),
         Job::Schema(args) => schema::run(&args),
+        Job::Completions(args) => pages::completions(&args),
+        Job::Man(args) => pages::man(&args),
     }
 }
 

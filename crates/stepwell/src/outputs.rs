@@ -46,19 +46,22 @@ pub(crate) fn check(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) -> Re
 
 /// Refuses two outputs that are one file; none is tried, since another run may be writing one.
 pub(crate) fn check_apart(one: (&str, &Path), other: (&str, &Path)) -> Result<(), String> {
+    if are_one(one.1, other.1) {
+        return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
+    }
+    Ok(())
+}
+
+/// Whether two paths name one file or directory, which need not be there yet.
+pub(crate) fn are_one(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         path.canonicalize().or_else(|_| {
             let folder = folder_of(path).canonicalize()?;
             Ok(folder.join(path.file_name().unwrap_or_default()))
         })
     };
-    let places: [io::Result<PathBuf>; 2] = [one.1, other.1].map(place);
-    if let [Ok(first), Ok(second)] = places
-        && first == second
-    {
-        return Err(format!("{} {} is also {}: name two files", one.0, one.1.display(), other.0));
-    }
-    Ok(())
+    let places: [io::Result<PathBuf>; 2] = [one, other].map(place);
+    matches!(places, [Ok(first), Ok(second)] if first == second)
 }
 
 /// Where `path` really is, after a try to write to it, which changes nothing.
@@ -113,8 +116,33 @@ pub(crate) fn write(path: Option<&Path>, figures: &impl Serialize) -> Result<(),
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), String> {
     let fail =
         |error: io::Error| format!("cannot write {}: {error}{}", path.display(), mend(&error));
-    let mut output = Output::begin(path).map_err(fail)?;
-    output.file.write_all(text.as_bytes()).and_then(|()| output.finish()).map_err(fail)
+    put_text(path, text).map_err(fail)
+}
+
+/// Writes a text.
+///
+/// # Errors
+/// Those of the disk; what was there is as it was.
+pub(crate) fn put_text(path: &Path, text: &str) -> io::Result<()> {
+    let mut output = Output::begin(path)?;
+    output.file.write_all(text.as_bytes())?;
+    output.finish()
+}
+
+/// Refuses a directory that files cannot be made in; one that is not there is not made yet.
+pub(crate) fn check_directory(flag: &str, path: &Path) -> Result<(), String> {
+    let fail = |why: String| Err(format!("{flag} {}: {why}", path.display()));
+    if path.exists() && !path.is_dir() {
+        return fail("is no directory: name another place".to_owned());
+    }
+    let tried = match fs::create_dir(path) {
+        Ok(()) => fs::remove_dir(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            create_beside(&path.join("events")).and_then(|(tried, _)| fs::remove_file(tried))
+        }
+        Err(error) => Err(error),
+    };
+    tried.or_else(|error| fail(explain(path, &error)))
 }
 
 /// A file that is being written; dropped before [`Output::finish`] it leaves nothing.

@@ -8,10 +8,11 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::json;
 use stepwell_base::mend;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Capacity, Observer, Observers, Report, Surroundings, probability};
+use stepwell_train::{Observer, Observers, Report, Surroundings, probability};
 
 use self::names::{Names, field};
 use crate::cli::PredictArgs;
@@ -32,6 +33,11 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     let out = (args.out != Path::new("-")).then_some(args.out.as_path());
     check_name(out)?;
+    if args.json && out.is_none() {
+        return Err("--json prints figures where the scores would go: name --out FILE.csv"
+            .to_owned()
+            .into());
+    }
     say::aside();
     // What went to standard output cannot be taken back, and is not said twice.
     let begun = Cell::new(false);
@@ -46,7 +52,10 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     let (scores, seconds) = (report.eval.examples, report.wall_seconds);
     let rate = scores as f64 / seconds.max(f64::MIN_POSITIVE);
     say!("{scores} scores in {seconds:.1} s, {rate:.0} a second");
-    Ok(())
+    if !args.json {
+        return Ok(());
+    }
+    say::json(&json!({ "out": args.out, "scores": scores, "seconds": seconds }))
 }
 
 fn check_name(out: Option<&Path>) -> Result<(), String> {
@@ -89,7 +98,7 @@ fn predict(
         true => told,
         false => Arc::new(Observers(vec![Arc::clone(&around.observer), told])),
     };
-    let on_plan = Arc::new(|_: &Capacity| {});
+    let on_plan = scoring.on_plan_unsaid();
     let outcome = scoring.run(&Surroundings { observer, on_plan, ..around }, signals);
     let mut file = scores.file.lock().unwrap_or_else(PoisonError::into_inner);
     match file.failed.take() {

@@ -1,13 +1,16 @@
 //! What the program says: the one place that writes to standard output and standard error.
 //!
-//! A run says how it goes with [`line()`], and goes on where nobody can hear it. A command whose
-//! output is its job says it with [`whole`], and ends where nobody can. What goes to standard error
-//! ([`error`], [`note`]) is lost where that cannot be written, for there is nobody left to tell.
+//! A run says how it goes with [`line()`] and what came of it with [`result()`], and goes on where
+//! nobody can hear it. A command whose output is its job says it with [`whole`], and ends where
+//! nobody can. What goes to standard error ([`end`], [`warn`], [`note`], [`remark`]) is lost where
+//! that cannot be written, for there is nobody left to tell. With `--quiet` results, warnings and
+//! errors are all that is said.
 
 use std::fmt::{Arguments, Display};
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Serialize;
 use stepwell_base::mend;
 
 use crate::failure::Failure;
@@ -17,6 +20,19 @@ static UNHEARD: AtomicBool = AtomicBool::new(false);
 
 /// Whether standard output is for results alone.
 static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// Whether nothing is said but results, warnings and errors.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Says nothing but results, warnings and errors from now on.
+pub(crate) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether that is so.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Says what is said about the run on standard error from now on: the results of this command go
 /// to standard output.
@@ -30,9 +46,30 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// A line of what came of a run, as `println!` takes it.
+macro_rules! tell {
+    ($($text:tt)*) => { $crate::say::result(format_args!($($text)*)) };
+}
+pub(crate) use tell;
+
+/// Says a line about a run, unless all is to be quiet.
+pub(crate) fn line(text: Arguments<'_>) {
+    if !is_quiet() {
+        put_line(text);
+    }
+}
+
+/// Says a line of what came of a run. Where standard output is for other results, this one is said
+/// as a line about the run.
+pub(crate) fn result(text: Arguments<'_>) {
+    if !(is_quiet() && ASIDE.load(Ordering::Relaxed)) {
+        put_line(text);
+    }
+}
+
 /// Says a line, unless standard output has failed before; that it has is said once, but not where
 /// the reader has simply seen enough.
-pub(crate) fn line(text: Arguments<'_>) {
+fn put_line(text: Arguments<'_>) {
     if ASIDE.load(Ordering::Relaxed) {
         return error(text);
     }
@@ -45,7 +82,7 @@ pub(crate) fn line(text: Arguments<'_>) {
     if let Err(why) = said {
         let first = !UNHEARD.swap(true, Ordering::Relaxed);
         if first && why.kind() != ErrorKind::BrokenPipe {
-            note(format_args!("standard output cannot be written ({why}): the run goes on"));
+            warn(format_args!("standard output cannot be written ({why}): the run goes on"));
         }
     }
 }
@@ -57,6 +94,15 @@ pub(crate) fn line(text: Arguments<'_>) {
 pub(crate) fn whole(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Says figures as JSON, which are all that a command has to say.
+///
+/// # Errors
+/// Those of [`whole`].
+pub(crate) fn json(figures: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(figures).map_err(|error| error.to_string())?;
+    whole(&(text + "\n"))
 }
 
 /// What becomes of a command that has said all.
@@ -103,8 +149,14 @@ macro_rules! put {
 }
 pub(crate) use put;
 
-/// Says on standard error how far the program is, or what the two below say.
-pub(crate) fn error(text: impl Display) {
+/// Says on standard error how far the program is.
+pub(crate) fn remark(text: impl Display) {
+    if !is_quiet() {
+        error(text);
+    }
+}
+
+fn error(text: impl Display) {
     // One write, so that lines of several threads stay apart.
     let _ = stderr().write_all(format!("{text}\n").as_bytes());
 }
@@ -116,7 +168,14 @@ pub(crate) fn end(text: &str) {
 
 /// Says on standard error what is worth knowing, in one line.
 pub(crate) fn note(text: impl Display) {
-    error(format_args!("stepwell: note: {}", visible(&text.to_string())));
+    if !is_quiet() {
+        error(format_args!("stepwell: note: {}", visible(&text.to_string())));
+    }
+}
+
+/// Says on standard error what went wrong and does not end the program, in one line.
+pub(crate) fn warn(text: impl Display) {
+    error(format_args!("stepwell: warning: {}", visible(&text.to_string())));
 }
 
 /// A text with its control characters as escapes, such as `\n`.

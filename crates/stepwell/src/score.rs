@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, Placement, list};
 use stepwell_settings::{self as settings, Config};
-use stepwell_train::{Error as TrainError, Report, RunState, Surroundings};
+use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundings};
 
 use crate::cli::ScoreArgs;
 use crate::failure::Failure;
@@ -71,7 +71,7 @@ impl<'a> Scoring<'a> {
         // Nothing is kept, so nothing that lies in a directory is in its way.
         (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
         state.check_model(&config, checkpoint).map_err(|error| error.to_string())?;
-        let progress = Arc::new(Progress::new(&config));
+        let progress = Arc::new(Progress::of_scoring(&config));
         Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
     }
 
@@ -111,6 +111,12 @@ impl<'a> Scoring<'a> {
             digest: false,
             ..surroundings(&self.config, Placement::Fresh, progress, signals.stop())
         }
+    }
+
+    /// Hears the plan and says none of it.
+    pub(crate) fn on_plan_unsaid(&self) -> Arc<dyn Fn(&Capacity) + Send + Sync> {
+        let (progress, config) = (Arc::clone(&self.progress), self.config.clone());
+        Arc::new(move |capacity| progress.planned(&config, capacity))
     }
 
     /// Scores all of it.

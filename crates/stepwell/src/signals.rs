@@ -50,7 +50,7 @@ impl Signals {
             let Some(signal) = coming.forever().next() else { return };
             first.store(signal, Ordering::Release);
             if std::io::stderr().is_terminal() {
-                say::error(
+                say::remark(
                     "\nstepwell: stopping after the step at hand; once more ends it at once",
                 );
             }

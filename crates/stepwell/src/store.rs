@@ -33,7 +33,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<(), Failure> {
     match &args.job {
         StoreJob::Check { directories, json } => check(directories, *json),
         StoreJob::Purge { directories, json } => purge::run(directories, *json),
-        StoreJob::Repair { directories, into } => repair::run(directories, into),
+        StoreJob::Repair { directories, into, json } => repair::run(directories, into, *json),
     }
 }
 

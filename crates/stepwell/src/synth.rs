@@ -6,6 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::json;
 use stepwell_base::stop::StopRequest;
 use stepwell_data::SynthOptions;
 use stepwell_data::synth::write_tsv;
@@ -13,7 +14,7 @@ use stepwell_data::synth::write_tsv;
 use crate::cli::SynthArgs;
 use crate::failure::Failure;
 use crate::outputs::{self, Output};
-use crate::say::say;
+use crate::say::{self, tell};
 use crate::signals::Signals;
 
 /// Writes the built-in click stream.
@@ -40,7 +41,10 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     }
     written.map_err(|why| format!("{path}: {why}"))?;
     output.finish().map_err(|error| format!("{path}: {error}"))?;
-    say!("{} examples in {path}", args.examples);
+    if args.json {
+        return say::json(&json!({ "out": args.out, "examples": args.examples }));
+    }
+    tell!("{} examples in {path}", args.examples);
     Ok(())
 }
 

@@ -34,8 +34,22 @@ pub(crate) fn metrics_line(metrics: &Metrics) -> String {
 /// The final table of a training run.
 pub(crate) fn report(report: &Report) -> Page {
     let mut page = Page::default();
-    let to = &mut page;
-    put!(to);
+    put!(page);
+    put_rows(&mut page, &figures(report));
+    page
+}
+
+fn put_rows(page: &mut Page, rows: &Rows) {
+    rows.iter().for_each(|(name, value)| put!(page, "{name:<16}{value}"));
+}
+
+/// Rows of a table: a name, and what is to be said of it.
+type Rows = Vec<(&'static str, String)>;
+
+/// The figures of a training run that people want to know.
+pub(crate) fn figures(report: &Report) -> Rows {
+    let mut figures = Rows::new();
+    let to = &mut figures;
     row(to, "examples", &format!("{} in {:.1} s", report.examples, report.train_seconds));
     if report.skipped_lines > 0 {
         row(to, "skipped lines", &report.skipped_lines.to_string());
@@ -64,24 +78,25 @@ pub(crate) fn report(report: &Report) -> Page {
     let peak = report.peak_rss_bytes.map_or_else(|| "-".to_owned(), |b| ByteCount(b).to_string());
     row(to, "peak memory", &format!("{peak} of {} planned", ByteCount(report.budget_bytes)));
     put_digest(to, report);
-    page
+    figures
 }
 
 /// The rows of the table that an evaluation has too.
 pub(crate) fn metrics(report: &Report) -> Page {
-    let mut page = Page::default();
-    put_metrics(&mut page, report);
-    put_digest(&mut page, report);
+    let (mut page, mut rows) = (Page::default(), Rows::new());
+    put_metrics(&mut rows, report);
+    put_digest(&mut rows, report);
+    put_rows(&mut page, &rows);
     page
 }
 
-fn put_digest(to: &mut Page, report: &Report) {
+fn put_digest(to: &mut Rows, report: &Report) {
     if let Some(digest) = &report.model_digest {
         row(to, "model digest", &format!("{digest} ({})", report.kernels));
     }
 }
 
-fn put_metrics(to: &mut Page, report: &Report) {
+fn put_metrics(to: &mut Rows, report: &Report) {
     if report.progressive.examples > 0 {
         row(to, "progressive", &metrics_line(&report.progressive));
     }
@@ -93,7 +108,7 @@ fn put_metrics(to: &mut Page, report: &Report) {
     }
 }
 
-fn put_disk(to: &mut Page, report: &Report) {
+fn put_disk(to: &mut Rows, report: &Report) {
     let disk = &report.tiers.disk;
     row(
         to,
@@ -121,7 +136,7 @@ fn put_disk(to: &mut Page, report: &Report) {
 }
 
 /// What the disk holds for nobody.
-fn put_aside(to: &mut Page, report: &Report) {
+fn put_aside(to: &mut Rows, report: &Report) {
     for SetAside { directory, files, bytes } in &report.tiers.disk.set_aside {
         if *files > 0 {
             let (files, bytes) = (counted(*files, "file"), ByteCount(*bytes));
@@ -131,7 +146,7 @@ fn put_aside(to: &mut Page, report: &Report) {
     }
 }
 
-fn put_stages(to: &mut Page, report: &Report) {
+fn put_stages(to: &mut Rows, report: &Report) {
     let stages: Vec<String> = report
         .stages
         .iter()
@@ -140,8 +155,8 @@ fn put_stages(to: &mut Page, report: &Report) {
     row(to, "busy/waiting s", &stages.join(", "));
 }
 
-fn row(to: &mut Page, name: &str, value: &str) {
-    put!(to, "{name:<16}{value}");
+fn row(to: &mut Rows, name: &'static str, value: &str) {
+    to.push((name, value.to_owned()));
 }
 
 /// All settings with their meaning and value; those that tables and features may have, with their

@@ -1,6 +1,6 @@
 //! `stepwell train` and `stepwell plan`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_base::counted;
@@ -17,8 +17,9 @@ use crate::cli::{ConfigArgs, Resume, TrainArgs};
 use crate::curves::Curves;
 use crate::failure::Failure;
 use crate::launched::{self, Ended};
+use crate::outputs::are_one;
 use crate::progress::Progress;
-use crate::say::{self, say};
+use crate::say::{self, say, tell};
 use crate::signals::Signals;
 use crate::{file, outputs, plan, table};
 
@@ -46,8 +47,13 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
     let (mut config, chosen) = config(&args.settings)?;
     launched.map_or(Ok(()), |size| join(&mut config, &chosen, size))?;
-    let outputs = [("--report", args.report.as_deref()), ("--metrics", args.metrics.as_deref())];
+    let outputs = [
+        ("--report", args.report.as_deref()),
+        ("--metrics", args.metrics.as_deref()),
+        ("--html", args.html.as_deref()),
+    ];
     outputs::check(&outputs, &read_by(args, &config))?;
+    args.tensorboard.as_deref().map_or(Ok(()), |directory| check_events(directory, &config))?;
     for (flag, path) in outputs {
         if let (Some(path), Some(cache)) = (path, &config.data.cache) {
             outputs::check_apart((flag, path), ("data.cache", cache))?;
@@ -60,6 +66,17 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     }
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     Ok(Prepared { config, limits: limits.map_err(|error| error.to_string())? })
+}
+
+/// Refuses a directory of events that cannot be one.
+fn check_events(directory: &Path, config: &Config) -> Result<(), String> {
+    let kept = [("checkpoint.dir", &config.checkpoint.dir), ("tiers.ssd", &config.tiers.ssd)];
+    let is_own = |of: &Option<PathBuf>| of.as_ref().is_some_and(|of| are_one(directory, of));
+    if let Some((key, _)) = kept.into_iter().find(|(_, of)| is_own(of)) {
+        let directory = directory.display();
+        return Err(format!("--tensorboard {directory} is also {key}: name two directories"));
+    }
+    outputs::check_directory("--tensorboard", directory)
 }
 
 /// Settings that make no sense are refused by the names that were `chosen`.
@@ -109,22 +126,38 @@ pub(crate) fn lead(
     ranks: Option<Ranks>,
 ) -> Result<(), Ended> {
     let Prepared { config, limits } = prepared;
+    if args.json {
+        say::aside();
+    }
     say!("{}", headline(&config));
-    let progress = Arc::new(Progress::new(&config));
+    let progress = Arc::new(Progress::of_training(&config));
     // Launched ranks end after the same step, which they agree upon.
     let stop = ranks.as_ref().map_or_else(|| signals.stop(), |_| StopRequest::new());
     let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::<Progress>::clone(&progress)];
-    if let Some(path) = &args.metrics {
-        observers.push(Arc::new(Curves::new(path, args.resume.is_some())));
-    }
-    let around = Surroundings {
-        observer: Arc::new(Observers(observers)),
+    let mut around = Surroundings {
         repaired_rows: args.repaired,
         machine: Machine { ranks, ..Machine::default() },
         ..surroundings(&config, placement(args), Arc::clone(&progress), stop)
     };
+    let curves = Curves::of(args, &config);
+    if let Some(curves) = &curves {
+        observers.push(Arc::<Curves>::clone(curves));
+        around.machine.driver = Arc::new(curves.driver());
+        let (told, on_plan) = (Arc::clone(curves), Arc::clone(&around.on_plan));
+        around.on_plan = Arc::new(move |capacity| {
+            on_plan(capacity);
+            told.planned(&capacity.budget);
+        });
+    }
+    around.observer = Arc::new(Observers(observers));
     let report = stepwell_train::train(&config, &around);
     progress.finish();
+    if let Some(curves) = &curves {
+        match &report {
+            Ok(report) => curves.ended(Ok(report)),
+            Err(error) => curves.ended(Err(&error.to_string())),
+        }
+    }
     let mut report = match report {
         Err(TrainError::Interrupted) => {
             let line = "interrupted before the first step: there is nothing to keep";
@@ -135,12 +168,19 @@ pub(crate) fn lead(
     if let Some(limits) = limits {
         limits.put_beside(&mut report.profile, &mut report.layers, config.model.precision);
     }
-    say!("{}", table::report(&report).text().trim_end());
+    tell!("{}", table::report(&report).text().trim_end());
     let keeps = config.checkpoint.dir.is_some();
     if !keeps && !report.interrupted {
         say!("no --checkpoint was given: the model ended with this run");
     }
     outputs::write(args.report.as_deref(), &report)?;
+    if args.json {
+        // Who asked for a stop wants to know how to go on, whoever reads the report.
+        match say::json(&report) {
+            Err(unheard) if !report.interrupted => return Err(unheard.into()),
+            _ => {}
+        }
+    }
     match report.interrupted {
         true => Err(signals.interrupted(ended_early(&config, &report)).into()),
         false => Ok(()),
@@ -223,7 +263,7 @@ pub(crate) fn surroundings(
     progress: Arc<Progress>,
     stop: StopRequest,
 ) -> Surroundings {
-    let ranks = config.ranks.count;
+    let (ranks, planned) = (config.ranks.count, (config.clone(), Arc::clone(&progress)));
     Surroundings {
         observer: progress,
         machine: Machine::default(),
@@ -235,6 +275,7 @@ pub(crate) fn surroundings(
         settings: settings::to_json(config),
         on_plan: Arc::new(move |capacity| {
             say!("{}", plan::page(capacity, ranks).text().trim_end());
+            planned.1.planned(&planned.0, capacity);
         }),
         on_note: Arc::new(|note| say!("{note}")),
     }
@@ -263,9 +304,6 @@ fn note_idle(args: &TrainArgs, config: &Config, chosen: &[String]) {
     settings::idle_notes(chosen, config).iter().for_each(say::note);
     if args.force && config.checkpoint.dir.is_none() && config.tiers.ssd.is_none() {
         say::note("--force has no effect, because neither --checkpoint nor tiers.ssd is given");
-    }
-    if args.settings.preset.is_some() && config.data.paths.is_empty() {
-        say::note("--preset has no effect, because no data is given");
     }
 }
 
@@ -309,6 +347,12 @@ pub(crate) fn resolve(
     let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
     chosen.extend(keys.map(str::to_owned));
     chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
+    if let Some(preset) = args.preset.as_ref().filter(|_| config.data.paths.is_empty()) {
+        return Err(format!(
+            "--preset {preset} says how data is laid out, and none is given: name it with --data, \
+             or leave --preset out"
+        ));
+    }
     adapt_horizon(&mut config, &chosen);
     Ok((config, chosen))
 }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Stdio;
+
 use common::Workshop;
 
 #[test]
@@ -196,4 +198,33 @@ fn what_cannot_be_measured_of_ranks_is_refused() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && message.contains("do not hold the"), "{message}");
     assert!(message.contains("give more --rows and --examples"), "{message}");
+}
+
+#[test]
+fn what_a_killed_benchmark_left_is_taken_over() {
+    let shop = Workshop::new();
+    let left = shop.path("disk/stepwell-bench-ssd");
+    std::fs::create_dir_all(shop.path("disk")).unwrap();
+    let small = ["--rows", "5000", "--seconds", "0.02", "--overwrites", "1", "--rounds", "1"];
+    let args = ["bench", "ssd", "--dir", "disk", "--index-rows", "0", "--json"];
+    let args = [&args[..], &small].concat();
+    let mut killed = shop.command(&args);
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !left.join("store-0").exists() {
+        assert!(killed.try_wait().unwrap().is_none(), "it ended before it was killed");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(left.exists());
+    let figures: serde_json::Value = serde_json::from_str(&shop.ok(&args)).unwrap();
+    assert!(figures["cold_rows_per_second"].as_f64() > Some(0.0), "{figures}");
+    assert!(!left.exists(), "all is removed");
+    // What is nobody's of its kind is left alone.
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("mine"), "").unwrap();
+    let message = shop.run(&args);
+    let message = String::from_utf8_lossy(&message.stderr).into_owned();
+    assert!(message.contains("not known to be a benchmark's: remove it"), "{message}");
+    assert!(left.join("mine").exists());
 }

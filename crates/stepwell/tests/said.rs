@@ -78,6 +78,10 @@ fn a_command_whose_output_is_its_job_ends_where_nobody_reads_it() {
         &["cache-sim", &data],
         &["--help"],
         &["bench", "ssd", "--help"],
+        &["completions", "bash"],
+        &["man"],
+        &["cache-sim", &data, "--json"],
+        &["train", "--help"],
     ] {
         let output = unheard(&shop, args);
         assert!(output.status.success(), "{args:?}: {}", errors(&output));

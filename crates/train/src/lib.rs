@@ -29,7 +29,7 @@ pub use error::{Error, Result};
 pub use machine::{Checkpoints, Files, Machine, Places, Ranks, RowPlaces, Sizes};
 pub use metrics::{Meter, Metrics, probability};
 pub use models::kernels;
-pub use pipeline::{Measured, Observer, Observers, Silence, Snapshot};
+pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
 pub use report::{Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes};
 pub use resume::RunState;

@@ -21,6 +21,7 @@ use serde::Serialize;
 use stepwell_disk::{Disk, FileDisk};
 use stepwell_ssd::{Stats, Store, StoreOptions};
 
+use crate::home::Home;
 use crate::machine::Machine;
 use crate::measure::{median, over};
 use crate::{Error, Result};
@@ -151,18 +152,11 @@ pub(crate) struct Bench<'a> {
 /// Runs the benchmark; `progress` is told what comes next.
 ///
 /// # Errors
-/// When the disk refuses, there is a benchmark's directory already, or a wrong row came back.
+/// When the disk refuses, another benchmark uses the directory, or a wrong row came back.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figures> {
     check(options)?;
-    let home = options.directory.join("stepwell-bench-ssd");
-    if home.exists() {
-        let why = format!("{} is left from another run: remove it", home.display());
-        return Err(Error::Arguments(why));
-    }
-    let outcome = Bench::new(options, &home).and_then(|mut bench| bench.run(progress));
-    // What is measured is measured; a directory that stays is named by the next run.
-    let _ = std::fs::remove_dir_all(&home);
-    outcome
+    let home = Home::take(&options.directory.join("stepwell-bench-ssd"))?;
+    Bench::new(options, home.path())?.run(progress)
 }
 
 fn check(options: &Options) -> Result<()> {
@@ -203,7 +197,7 @@ fn check(options: &Options) -> Result<()> {
 
 impl<'a> Bench<'a> {
     fn new(options: &'a Options, home: &Path) -> Result<Self> {
-        let disk = Arc::new(FileDisk::create(home)?);
+        let disk = Arc::new(FileDisk::open(home)?);
         let rows = Rows::new(options.rows, options.row_bytes, options.skew);
         Ok(Self { options, disk, rows })
     }

@@ -2,8 +2,8 @@
 
 use stepwell_bench::ranks::{self, Part};
 
-use super::{config, models};
-use crate::cli::BenchRanksArgs;
+use super::{config, models, say_figures};
+use crate::cli::{BenchRanksArgs, file_of};
 use crate::failure::Failure;
 use crate::launched;
 use crate::outputs;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
         return Err(format!("{} is no directory: make it first", args.dir.display()).into());
     }
     let inputs: Vec<_> = args.data.iter().cloned().collect();
-    outputs::check(&[("--json", args.json.as_deref())], &inputs)?;
+    outputs::check(&[("--json", file_of(&args.json))], &inputs)?;
     let options = ranks::Options {
         directory: args.dir.clone(),
         data: args.data.clone(),
@@ -38,10 +38,9 @@ pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
         launcher: args.launcher.split_whitespace().map(str::to_owned).collect(),
         config: config(&args.set, &OWN)?,
     };
-    let figures = ranks::run(&options, &mut |what| say::error(what));
+    let figures = ranks::run(&options, &mut |what| say::remark(what));
     let figures = figures.map_err(|error| error.to_string())?;
-    outputs::write(args.json.as_deref(), &figures)?;
-    show(&figures, &options.parts).say()
+    say_figures(&args.json, &figures, || show(&figures, &options.parts))
 }
 
 fn parts(names: &[String]) -> Result<Vec<Part>, String> {

@@ -2,8 +2,8 @@
 
 use stepwell_bench::train::{self, StoreAge};
 
-use super::{config, models};
-use crate::cli::BenchTrainArgs;
+use super::{config, models, say_figures};
+use crate::cli::{BenchTrainArgs, file_of};
 use crate::failure::Failure;
 use crate::outputs;
 use crate::say::{self, Page, put};
@@ -21,7 +21,7 @@ pub(super) fn run(args: &BenchTrainArgs) -> Result<(), Failure> {
     if !args.dir.is_dir() {
         return Err(format!("{} is no directory: make it first", args.dir.display()).into());
     }
-    outputs::check(&[("--json", args.json.as_deref())], &[])?;
+    outputs::check(&[("--json", file_of(&args.json))], &[])?;
     let config = config(&args.set, &OWN)?;
     let options = train::Options {
         directory: args.dir.clone(),
@@ -37,10 +37,9 @@ pub(super) fn run(args: &BenchTrainArgs) -> Result<(), Failure> {
         no_plain: args.no_plain,
         config,
     };
-    let figures = train::run(&options, &mut |what| say::error(what));
+    let figures = train::run(&options, &mut |what| say::remark(what));
     let figures = figures.map_err(|error| error.to_string())?;
-    outputs::write(args.json.as_deref(), &figures)?;
-    show(&figures).say()
+    say_figures(&args.json, &figures, || show(&figures))
 }
 
 fn stores(names: &[String]) -> Result<Vec<StoreAge>, String> {

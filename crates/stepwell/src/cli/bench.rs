@@ -36,9 +36,9 @@ pub(crate) struct BenchRanksArgs {
     /// A directory on the disk in question, with room for the examples and the rows twice
     #[arg(long, default_value = ".", value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Write all figures to this file
+    /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    pub(crate) json: Option<Option<PathBuf>>,
     /// Train on this file, best a packed one (else on the built-in stream, packed)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "skew", "examples"])]
     pub(crate) data: Option<PathBuf>,
@@ -79,9 +79,9 @@ pub(crate) struct BenchTrainArgs {
     /// A directory on the disk in question, with room for the rows five times
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Write all figures to this file
+    /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    pub(crate) json: Option<Option<PathBuf>>,
     /// Rows of the store
     #[arg(long, default_value_t = 40_000_000, value_name = "N")]
     pub(crate) rows: u64,
@@ -124,9 +124,9 @@ pub(crate) struct BenchTrainArgs {
 /// `stepwell bench cpu`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchCpuArgs {
-    /// Write all figures to this file
+    /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    pub(crate) json: Option<Option<PathBuf>>,
     /// Ids of all slots
     #[arg(long, default_value_t = 2_000_000, value_name = "N")]
     pub(crate) rows: u64,
@@ -158,9 +158,9 @@ pub(crate) struct BenchCpuArgs {
 /// `stepwell bench mem`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchMemArgs {
-    /// Write all figures to this file
+    /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    pub(crate) json: Option<Option<PathBuf>>,
     /// Keys that are asked for
     #[arg(long, default_value_t = 80_000_000, value_name = "N")]
     pub(crate) keys: u64,
@@ -190,14 +190,14 @@ pub(crate) struct BenchSsdArgs {
     /// A directory on the disk in question, with room for seven times the rows
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Write all figures to this file.
+    /// Print all figures as JSON; with FILE, write them there and print the table.
     ///
     /// Among them `row_space_worst`: the most bytes that a row takes in a full segment, over those
     /// of its payload, for rows of 512 to 16384 bytes in steps of 512; and `row_space_64`, the same
     /// of rows of 64 bytes, each of which has a head of 16 and 9 in the list, so that it is 1.39
     /// by arithmetic.
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    pub(crate) json: Option<Option<PathBuf>>,
     /// Rows of the store
     #[arg(long, default_value_t = 10_000_000, value_name = "N")]
     pub(crate) rows: u64,

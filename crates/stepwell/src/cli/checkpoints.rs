@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 /// A model and what it scores.
 #[derive(Debug, Args)]
@@ -11,7 +11,7 @@ pub(crate) struct ScoreArgs {
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
     /// Data to score: a file or glob, such as the model was trained on
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
     /// Any setting by its key
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -33,6 +33,9 @@ pub(crate) struct EvalArgs {
     /// Write every figure to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Print the report as one JSON object; what is said of the run goes to standard error
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Compute the model's digest, too, which reads every row
     #[arg(long)]
     pub(crate) digest: bool,
@@ -53,6 +56,9 @@ pub(crate) struct PredictArgs {
     /// File of scores, in CSV; - for standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
+    /// Print how many scores were written as one JSON object; they go to a file then
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `stepwell export`.
@@ -67,6 +73,9 @@ pub(crate) struct ExportArgs {
     /// Optimizer state and history, too
     #[arg(long)]
     pub(crate) state: bool,
+    /// Print what was written as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Take rows that `store repair` made in place of those that the checkpoint was saved with
     #[arg(long)]
     pub(crate) repaired: bool,

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches, Command};
-use stepwell_settings::{SETTINGS, Setting};
+use stepwell_settings::{Config, SETTINGS, Setting, default_text};
+
+use super::named::Named;
 
 /// Settings that a flag of their own already covers.
 const COVERED: [&str; 3] = ["data.paths", "model.kind", "checkpoint.dir"];
@@ -46,11 +48,22 @@ pub(super) fn with_flags(
     let settings = settings.filter(|setting| wanted(setting.key));
     let command = settings.fold(command, |command, setting| {
         let shown = ["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key);
-        let command = command.arg(flag(setting.key).help(setting.help).hide_short_help(!shown));
+        let command = command.arg(flag_of(setting).hide_short_help(!shown));
         setting.short.map_or(command.clone(), |short| command.arg(short_flag(short, setting.key)))
     });
     let of_parts = of_parts.iter().filter(|key| wanted(key));
     of_parts.fold(command, |command, key| command.arg(flag(key).hide(true)))
+}
+
+/// The flag of a setting, which says its default and the names that it may have.
+fn flag_of(setting: &Setting) -> Arg {
+    let (help, default) = (setting.help, default_text(setting, &Config::default()));
+    let help = match default.as_str() {
+        "" => help.to_owned(),
+        default => format!("{help} [default: {default}]"),
+    };
+    let (flag, values) = (flag(setting.key).help(help), setting.values());
+    if values.is_empty() { flag } else { flag.value_parser(Named(values)) }
 }
 
 fn flag(key: &str) -> Arg {

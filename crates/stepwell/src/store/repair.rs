@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::json;
 use stepwell_base::counted;
 use stepwell_disk::{Disk, FileDisk, Lock};
 use stepwell_engine::Checkpoint;
@@ -12,10 +13,10 @@ use stepwell_ssd::{Salvaged, StoreOptions};
 use super::{DAMAGES_SHOWN, Named, PARTIAL, REPAIR_LOCK};
 use super::{faults, leases, name, named, open, repairing};
 use crate::failure::Failure;
-use crate::say::{Page, put, say};
+use crate::say::{self, Page, put, tell};
 
 /// Salvages the stores that the directories hold into new ones.
-pub(super) fn run(directories: &[PathBuf], into: &Path) -> Result<(), Failure> {
+pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<(), Failure> {
     let Named { checkpoint, stores } = named(directories)?;
     let _leases = leases(&stores)?;
     refuse_inside(directories, into)?;
@@ -23,7 +24,7 @@ pub(super) fn run(directories: &[PathBuf], into: &Path) -> Result<(), Failure> {
     if stores.is_empty() {
         return Err(format!("{} holds no rows", directories[0].display()).into());
     }
-    let mut lost = 0;
+    let (mut lost, mut all) = (0, Vec::new());
     let several = stores.len() > 1 || checkpoint.is_some() || is_below(directories, &stores);
     for store in stores {
         let target = match store[0].file_name() {
@@ -32,8 +33,16 @@ pub(super) fn run(directories: &[PathBuf], into: &Path) -> Result<(), Failure> {
         };
         let salvaged = salvage(&store, &target)?;
         // The work is the new store: it goes on, whoever listens.
-        say!("{}", show_salvaged(&store, &target, &salvaged).text().trim_end());
         lost += u64::from(!salvaged.is_whole());
+        if json {
+            let whole = salvaged.is_whole();
+            all.push(json!({ "from": store, "to": target, "whole": whole, "salvaged": salvaged }));
+        } else {
+            tell!("{}", show_salvaged(&store, &target, &salvaged).text().trim_end());
+        }
+    }
+    if json {
+        say::json(&all)?;
     }
     // Rows alone are salvaged: a checkpoint may have lost more.
     let faults = checkpoint.map(|path| faults(&Checkpoint::open(&path))).unwrap_or_default();

@@ -21,12 +21,12 @@ mod batch;
 mod fill;
 mod lend;
 mod measured;
+mod observer;
 mod save;
 mod shared_pass;
 mod train;
 mod word;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,13 +45,13 @@ use self::batch::{BatchEnds, BatchStage, Cut};
 use self::lend::Lending;
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
-use crate::metrics::Metrics;
 use crate::models::Model;
 use crate::step::Trainer;
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
 
 pub use self::measured::Measured;
+pub use self::observer::{Held, Observer, Observers, Silence, Snapshot};
 pub(crate) use self::save::Saver;
 
 /// One reading of a part of the data, to train on or to evaluate.
@@ -60,102 +60,6 @@ pub(crate) type Pass = stepwell_data::Pass<Purpose>;
 pub(crate) type Passes = stepwell_data::Passes<Purpose>;
 
 type Handoff<T> = Arc<Mutex<Option<T>>>;
-
-/// How far the run is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Snapshot {
-    /// What the last mini-batch was for.
-    pub purpose: Purpose,
-    /// Examples trained on by this process.
-    pub examples: u64,
-    /// Examples scored so far of the evaluation at hand.
-    pub evaluated: u64,
-    /// Steps of the model.
-    pub step: u64,
-    /// Mean log loss of this epoch's training examples before they were trained on.
-    pub logloss: Option<f64>,
-    /// Distinct keys per planned unit that were in memory.
-    pub hits: u64,
-    /// Those that were not.
-    pub misses: u64,
-    /// Rows read from the store.
-    pub refilled: u64,
-    /// Reads for them, of a page or more.
-    pub reads: u64,
-    /// Pages that these brought.
-    pub pages_read: u64,
-}
-
-/// Somebody who is told how the run goes; called from the training thread, so it must be quick.
-pub trait Observer: Send + Sync {
-    /// After every mini-batch.
-    fn progress(&self, _snapshot: &Snapshot) {}
-
-    /// After every mini-batch of an evaluation: the logits of its examples, in the order of the
-    /// data. [`probability`](crate::probability) says what they mean.
-    fn scored(&self, _logits: &[f32]) {}
-
-    /// After the training part of an epoch.
-    fn epoch_trained(&self, _metrics: &Metrics) {}
-
-    /// After an evaluation; `best` is what the true probabilities reach.
-    fn evaluated(&self, _metrics: &Metrics, _best: Option<&Metrics>) {}
-
-    /// Before the digest of the model is computed, which reads all rows.
-    fn digesting(&self) {}
-
-    /// After a checkpoint was completed.
-    fn saved(&self, _step: u64, _path: &Path) {}
-
-    /// After the cache of the data was completed; from another thread than the rest.
-    fn cached(&self, _examples: u64, _path: &Path) {}
-
-    /// After the cache of the data was given up, and why; from another thread than the rest.
-    fn cache_given_up(&self, _why: &str) {}
-}
-
-/// Several who are told, in this order.
-pub struct Observers(pub Vec<Arc<dyn Observer>>);
-
-impl Observer for Observers {
-    fn progress(&self, snapshot: &Snapshot) {
-        self.0.iter().for_each(|one| one.progress(snapshot));
-    }
-
-    fn scored(&self, logits: &[f32]) {
-        self.0.iter().for_each(|one| one.scored(logits));
-    }
-
-    fn epoch_trained(&self, metrics: &Metrics) {
-        self.0.iter().for_each(|one| one.epoch_trained(metrics));
-    }
-
-    fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
-        self.0.iter().for_each(|one| one.evaluated(metrics, best));
-    }
-
-    fn digesting(&self) {
-        self.0.iter().for_each(|one| one.digesting());
-    }
-
-    fn saved(&self, step: u64, path: &Path) {
-        self.0.iter().for_each(|one| one.saved(step, path));
-    }
-
-    fn cached(&self, examples: u64, path: &Path) {
-        self.0.iter().for_each(|one| one.cached(examples, path));
-    }
-
-    fn cache_given_up(&self, why: &str) {
-        self.0.iter().for_each(|one| one.cache_given_up(why));
-    }
-}
-
-/// Nobody.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silence;
-
-impl Observer for Silence {}
 
 /// What the run counts, beside what it measures.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use stepwell_fabric::Fabric;
 
 use super::measured::{Done, Measured};
 use super::save::{Saver, Written};
-use super::{Counters, Handoff, Observer, Snapshot};
+use super::{Counters, Handoff, Held, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
 use crate::metrics::Meter;
 use crate::step::{Moved, Scored, Trainer};
@@ -175,6 +175,9 @@ impl TrainStage {
                     return Err(Error::Diverged { step: after.step, loss, saved });
                 }
                 done.add_to(&mut self.progressive, scores, labels);
+                if labels.len() == examples {
+                    self.observer.trained(scores, labels);
+                }
                 self.measured.trained_at = self.clock.seconds();
                 let last = self.groups.iter().map(|group| group.spec().steps_max()).min();
                 if last.is_some_and(|last| self.measured.steps >= last) {
@@ -191,13 +194,25 @@ impl TrainStage {
                 self.best.add_probabilities(&truth, &labels);
             }
         }
+        self.tell(purpose);
+        Ok(())
+    }
+
+    /// Tells how far the run is, after a mini-batch.
+    fn tell(&self, purpose: Purpose) {
+        self.observer.tiers(&|| Held::of(&self.groups));
         let planned = self.counters.rows.count();
-        let refilled = self.groups.iter().map(|group| group.traffic.count().refilled).sum();
+        let moved = self.groups.iter().map(|group| group.traffic.count());
+        let (refilled, initialized) = moved.fold((0, 0), |(refilled, initialized), of| {
+            (refilled + of.refilled, initialized + of.initialized)
+        });
         let reads = self.groups.iter().map(|group| group.store.reads()).sum();
         let pages_read = self.groups.iter().map(|group| group.store.pages_read()).sum();
         self.observer.progress(&Snapshot {
             hits: planned.hits,
             misses: planned.misses,
+            evictions: planned.evictions,
+            initialized,
             refilled,
             reads,
             pages_read,
@@ -206,8 +221,8 @@ impl TrainStage {
             evaluated: self.eval.examples(),
             step: self.measured.steps,
             logloss: self.progressive.logloss(),
+            epoch_examples: self.progressive.examples(),
         });
-        Ok(())
     }
 
     fn pass_mark(&mut self, mark: Mark) -> Result<()> {

@@ -1,0 +1,77 @@
+//! What people type about files of data.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `stepwell synth`.
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    /// File to write, compressed where its name ends in .gz or .zst
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Number of examples; `train` without a file draws 3,000,000 of vocabulary 40
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) examples: u64,
+    /// Seed
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Vocabulary, times that of a real sample
+    #[arg(long, default_value_t = 10.0, value_name = "X")]
+    pub(crate) vocab_scale: f64,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print what was written as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `stepwell convert`.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// Settings in TOML, of which the columns count
+    #[arg(long, value_name = "CONFIG.toml", conflicts_with = "synth")]
+    pub(crate) config: Option<PathBuf>,
+    /// Columns of the data, which many people have
+    #[arg(long, value_name = "NAME", conflicts_with = "synth")]
+    pub(crate) preset: Option<String>,
+    /// Data in the order of training: files or globs; plain, gzip, zstd, or packed
+    #[arg(value_name = "INPUT", required_unless_present = "synth", conflicts_with = "synth")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Take the built-in click stream instead of files
+    #[arg(long)]
+    pub(crate) synth: bool,
+    /// Packed file to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Malformed lines that are skipped; one more ends the conversion
+    #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "synth")]
+    pub(crate) skip_max: u64,
+    /// Threads that parse (default: the number of cores)
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Number of examples of the stream; `train` without a file draws 3,000,000 of vocabulary 40
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", conflicts_with = "inputs")]
+    pub(crate) examples: u64,
+    /// Seed of the stream
+    #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "inputs")]
+    pub(crate) seed: u64,
+    /// Vocabulary of the stream, times that of a real sample
+    #[arg(long, default_value_t = 10.0, value_name = "X", conflicts_with = "inputs")]
+    pub(crate) vocab_scale: f64,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print what was written as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `stepwell schema`.
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The file: CSV, TSV, JSON lines, LibSVM or Parquet; text plain, gzip or zstd
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}

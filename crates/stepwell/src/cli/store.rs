@@ -1,0 +1,50 @@
+//! What `stepwell store` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `stepwell store`.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    #[command(subcommand)]
+    pub(crate) job: StoreJob,
+}
+
+/// What to do with a store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreJob {
+    /// Read every byte and name all that is damaged
+    Check {
+        /// A store's directory (all of them, if it has several), or a checkpoint
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove what was set aside beside a store, in its directories `set-aside`: segments that no
+    /// commit names, and stores that others took the place of
+    Purge {
+        /// The store's directory (all of them, if it has several); or a directory `set-aside-N` of
+        /// stores that `train` put out of the way, which are removed
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put every intact row into a new store, which no checkpoint names: to train on from it, put
+    /// it in the place of the checkpoint's rows-N and say --repaired; lost rows begin anew
+    Repair {
+        /// The damaged store's directory (all of them, if it has several), or a checkpoint
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
+        /// Directory of the new store
+        #[arg(long, value_name = "NEW")]
+        into: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}

@@ -1,0 +1,75 @@
+//! What `stepwell train` takes.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use super::ConfigArgs;
+
+/// How it is used.
+const EXAMPLES: &str = "\
+Defaults are those of a run on data; without data and settings it trains the built-in example, which
+has its own.
+
+Examples:
+  stepwell train
+      a DeepFM on a built-in stream of clicks, to see how it goes
+  stepwell train --data 'day_*.tsv.gz' --model dcn --checkpoint saved --html run.html
+      trains on files, keeps checkpoints, and draws how it went
+  stepwell train run.toml --tiers.dram 8GiB --checkpoint saved --resume=auto --quiet --json
+      goes on where it ended, with settings from a file, and prints its report for a script";
+
+/// `stepwell train`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = EXAMPLES,
+    group = ArgGroup::new("reported").args(["report", "json"]).multiple(true)
+)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) settings: ConfigArgs,
+    /// Write every figure of the run to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write how it goes to this file, as lines of JSON; a run that is resumed adds to it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Write how it goes to a new file of events in this directory, which TensorBoard reads
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tensorboard: Option<PathBuf>,
+    /// Write how it goes to this file, as one page of pictures for a browser, now and then and at
+    /// the end
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print the report as one JSON object; what is said of the run goes to standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Put the limits that `stepwell bench cpu --json FILE` measured on this machine beside the
+    /// report's kernels and layers
+    #[arg(long, value_name = "FILE", requires = "reported")]
+    pub(crate) limits: Option<PathBuf>,
+    /// Go on from the newest checkpoint; with =auto, start where there is none yet
+    #[arg(
+        long,
+        value_name = "auto",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "always"
+    )]
+    pub(crate) resume: Option<Resume>,
+    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    #[arg(long, requires = "resume")]
+    pub(crate) repaired: bool,
+    /// Set existing checkpoints and rows aside instead of refusing to start
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) force: bool,
+}
+
+/// When a run may go on from a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Resume {
+    /// It must: without a checkpoint it is refused
+    Always,
+    /// Where there is a checkpoint
+    Auto,
+}

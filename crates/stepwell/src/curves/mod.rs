@@ -1,0 +1,273 @@
+//! How a run goes, drawn while it goes: as lines of JSON for programs (`--metrics`), as events for
+//! TensorBoard (`--tensorboard`), as a page for people (`--html`).
+//!
+//! How       [`Curves`] alone is told by the run, and counts. At most every second, and at the end
+//!           of each epoch, it takes a [`Sample`] of all that was counted; that and what happens
+//!           beside it goes to each [`Sink`], which knows its format and nothing else.
+//! Failure   Where no more can be written, that is said once and the run goes on.
+//! Cost      Bounded: scores of [`SCORES_MAX`] examples (256 KiB), two samples, and what a sink
+//!           says of itself; all of it within the plan's "code and allocator".
+
+mod lines;
+mod page;
+mod sample;
+mod stages;
+mod tensorboard;
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stepwell_base::budget::Budget;
+use stepwell_engine::Purpose;
+use stepwell_settings::Config;
+use stepwell_train::{Held, Meter, Metrics, Observer, Report, Snapshot, peak_rss_bytes};
+
+use self::lines::Lines;
+use self::page::PageFile;
+pub(crate) use self::sample::{Recent, Sample};
+pub(crate) use self::stages::{StageClocks, Watched};
+use self::tensorboard::EventFile;
+use crate::cli::TrainArgs;
+use crate::say;
+
+/// Least time between two samples.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Least time between two looks at the tiers, which wait for the stores' locks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Scores of which an AUC is made; of more examples between two samples the first ones count.
+pub(crate) const SCORES_MAX: usize = 1 << 16;
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// Since it began.
+    seconds: f64,
+    /// Of the last mini-batch that was trained.
+    step: u64,
+    examples: u64,
+}
+
+/// What there is to draw.
+#[derive(Debug)]
+enum Event<'a> {
+    /// The bounds on memory are known.
+    Planned(&'a Budget),
+    /// It trains; `recent` tells of the time since the sample before, where there is one.
+    Training { now: &'a Sample, recent: Option<Recent> },
+    /// The training part of an epoch is over.
+    Epoch(&'a Metrics),
+    /// An evaluation is over; `best` is what can be reached at all.
+    Evaluation { metrics: &'a Metrics, best: Option<&'a Metrics> },
+    /// A checkpoint was written.
+    Saved(&'a Path),
+    /// The run is over: its report, or why it has none.
+    Ended(Result<&'a Report, &'a str>),
+}
+
+/// A format of curves.
+trait Sink: Send {
+    /// What it writes, for messages.
+    fn name(&self) -> String;
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// Those of the file; nothing is added any more then.
+    fn take(&mut self, at: Moment, event: &Event<'_>) -> io::Result<()>;
+}
+
+/// Told by the training thread, tells all sinks.
+pub(crate) struct Curves {
+    began: Instant,
+    clocks: Arc<StageClocks>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Those that can be written.
+    sinks: Vec<Box<dyn Sink>>,
+    /// Up to the last mini-batch that was trained.
+    now: Sample,
+    /// When it was looked at the tiers.
+    looked: Option<Instant>,
+    /// When the last sample was taken, and what it was.
+    taken: Option<(Instant, Sample)>,
+    /// Scores since then.
+    scores: Meter,
+    /// Sum of the log losses of epochs that are over.
+    loss_before: f64,
+    /// When the last mini-batch was trained, and whether others were evaluated since.
+    trained_at: Option<Instant>,
+    evaluating: bool,
+}
+
+impl State {
+    fn is_due(&self) -> bool {
+        self.taken.as_ref().is_none_or(|(at, _)| at.elapsed() >= EVERY)
+    }
+
+    fn trained(&mut self, snapshot: &Snapshot, seconds: f64) {
+        let (at, now) = (Instant::now(), &mut self.now);
+        let since = self.trained_at.replace(at).map(|before| at - before);
+        if !std::mem::take(&mut self.evaluating) {
+            now.training_seconds += since.unwrap_or_default().as_secs_f64();
+        }
+        (now.seconds, now.step, now.examples) = (seconds, snapshot.step, snapshot.examples);
+        now.logloss = snapshot.logloss;
+        let of_epoch = snapshot.logloss.unwrap_or(0.0) * snapshot.epoch_examples as f64;
+        now.loss_sum = self.loss_before + of_epoch;
+        (now.hits, now.misses, now.evictions) =
+            (snapshot.hits, snapshot.misses, snapshot.evictions);
+        (now.initialized, now.refilled) = (snapshot.initialized, snapshot.refilled);
+        (now.reads, now.pages_read) = (snapshot.reads, snapshot.pages_read);
+    }
+}
+
+impl Curves {
+    /// The curves that `args` ask for; none where they ask for none.
+    pub(crate) fn of(args: &TrainArgs, config: &Config) -> Option<Arc<Self>> {
+        let goes_on = args.resume.is_some();
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        if let Some(path) = &args.metrics {
+            sinks.push(Box::new(Lines::new(path, goes_on)));
+        }
+        if let Some(directory) = &args.tensorboard {
+            sinks.push(Box::new(EventFile::new(directory)));
+        }
+        if let Some(path) = &args.html {
+            sinks.push(Box::new(PageFile::new(path, config)));
+        }
+        if sinks.is_empty() {
+            return None;
+        }
+        let state = State {
+            sinks,
+            now: Sample::default(),
+            looked: None,
+            taken: None,
+            scores: Meter::new(SCORES_MAX),
+            loss_before: 0.0,
+            trained_at: None,
+            evaluating: false,
+        };
+        let (began, clocks) = (Instant::now(), Arc::default());
+        Some(Arc::new(Self { began, clocks, state: Mutex::new(state) }))
+    }
+
+    /// A driver that measures the stages for them.
+    pub(crate) fn driver(&self) -> Watched {
+        Watched(Arc::clone(&self.clocks))
+    }
+
+    /// The plan is made.
+    pub(crate) fn planned(&self, budget: &Budget) {
+        self.tell_now(&Event::Planned(budget));
+    }
+
+    /// The run is over: its report, or why it has none.
+    pub(crate) fn ended(&self, outcome: Result<&Report, &str>) {
+        self.with(|state| {
+            self.catch_up(state);
+            self.tell(state, &Event::Ended(outcome));
+        });
+    }
+
+    fn with(&self, work: impl FnOnce(&mut State)) {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn tell_now(&self, event: &Event<'_>) {
+        self.with(|state| self.tell(state, event));
+    }
+
+    fn tell(&self, state: &mut State, event: &Event<'_>) {
+        let at = Moment {
+            seconds: self.began.elapsed().as_secs_f64(),
+            step: state.now.step,
+            examples: state.now.examples,
+        };
+        state.sinks.retain_mut(|sink| match sink.take(at, event) {
+            Ok(()) => true,
+            Err(why) => {
+                say::warn(format_args!("cannot write {} ({why}): the run goes on", sink.name()));
+                false
+            }
+        });
+    }
+
+    /// Takes a sample, and tells of it.
+    fn sample(&self, state: &mut State) {
+        state.now.auc = state.scores.take().auc;
+        state.now.busy = self.clocks.busy();
+        state.now.peak_bytes = peak_rss_bytes();
+        let now = state.now.clone();
+        let recent = state.taken.as_ref().map(|(_, before)| now.since(before));
+        self.tell(state, &Event::Training { now: &now, recent });
+        state.taken = Some((Instant::now(), now));
+    }
+
+    /// Takes a sample, unless nothing was trained since the last one.
+    fn catch_up(&self, state: &mut State) {
+        let last = state.taken.as_ref().map_or(0, |(_, sample)| sample.examples);
+        if state.now.examples > last {
+            self.sample(state);
+        }
+    }
+}
+
+impl Observer for Curves {
+    fn tiers(&self, look: &dyn Fn() -> Held) {
+        self.with(|state| {
+            if state.looked.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+                state.now.held = look();
+                state.looked = Some(Instant::now());
+            }
+        });
+    }
+
+    fn trained(&self, logits: &[f32], labels: &[f32]) {
+        self.with(|state| {
+            let room = SCORES_MAX.saturating_sub(state.scores.examples() as usize);
+            let count = room.min(labels.len()).min(logits.len());
+            state.scores.add(&logits[..count], &labels[..count], 0.0, 0.0);
+        });
+    }
+
+    fn progress(&self, snapshot: &Snapshot) {
+        self.with(|state| {
+            if snapshot.purpose == Purpose::Evaluate {
+                state.evaluating = true;
+                // A run that goes on may evaluate first.
+                state.now.step = snapshot.step;
+                return;
+            }
+            state.trained(snapshot, self.began.elapsed().as_secs_f64());
+            if state.is_due() {
+                self.sample(state);
+            }
+        });
+    }
+
+    fn epoch_trained(&self, metrics: &Metrics) {
+        self.with(|state| {
+            self.catch_up(state);
+            state.loss_before = state.now.loss_sum;
+            self.tell(state, &Event::Epoch(metrics));
+        });
+    }
+
+    fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
+        self.tell_now(&Event::Evaluation { metrics, best });
+    }
+
+    fn saved(&self, step: u64, path: &Path) {
+        self.with(|state| {
+            state.now.step = step;
+            self.tell(state, &Event::Saved(path));
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! Curves as a page for people: `--html FILE`.
+//!
+//! One file that needs nothing beside it: tables, and pictures as inline SVG that are readable
+//! without a script; a small one shows values where the mouse is. It is written anew now and then
+//! while the run goes on, and at its end, each time beside its place and moved there.
+//!
+//! Cost      [`POINTS_MAX`] samples and as many evaluations, which [`History`] thins out, so that
+//!           the page has 1 MiB at most beside what settings and report say, however long a run is.
+
+mod bars;
+mod chart;
+mod figures;
+mod history;
+mod html;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use stepwell_settings::{self as settings, Config};
+use stepwell_train::{Metrics, StageReport};
+
+use self::history::History;
+use super::{Event, Moment, Sample, Sink};
+use crate::{outputs, table};
+
+/// Points of a line at most.
+const POINTS_MAX: usize = 512;
+
+/// Seconds between two versions of a page, unless writing it takes long.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// An evaluation, and after how many examples.
+#[derive(Clone, Debug)]
+struct Evaluated {
+    examples: u64,
+    metrics: Metrics,
+    best: Option<Metrics>,
+}
+
+/// How it stands with the run.
+#[derive(Clone, Debug, Default)]
+enum State {
+    #[default]
+    Running,
+    Ended,
+    Interrupted,
+    Failed(String),
+}
+
+/// All that a page shows.
+struct Shown {
+    title: String,
+    state: State,
+    seconds: f64,
+    step: u64,
+    samples: History<Sample>,
+    evaluations: History<Evaluated>,
+    /// Of the last checkpoint.
+    saved: Option<(u64, String)>,
+    checkpoints: u64,
+    budget: Vec<(String, u64)>,
+    /// Of the report, once there is one.
+    stages: Vec<StageReport>,
+    figures: Vec<(&'static str, String)>,
+    settings: Value,
+}
+
+/// A page, and where it lies.
+pub(super) struct PageFile {
+    path: PathBuf,
+    written: Option<Instant>,
+    shown: Shown,
+}
+
+impl PageFile {
+    pub(super) fn new(path: &Path, config: &Config) -> Self {
+        let shown = Shown {
+            title: title(config),
+            state: State::default(),
+            seconds: 0.0,
+            step: 0,
+            samples: History::new(POINTS_MAX),
+            evaluations: History::new(POINTS_MAX),
+            saved: None,
+            checkpoints: 0,
+            budget: Vec::new(),
+            stages: Vec::new(),
+            figures: Vec::new(),
+            settings: settings::to_json(config),
+        };
+        Self { path: path.to_owned(), written: None, shown }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.written = Some(Instant::now());
+        outputs::put_text(&self.path, &html::page(&self.shown))
+    }
+
+    /// Whether the page is to be written once more; what cannot be taken back, a pipe or a device,
+    /// is written at the end alone.
+    fn is_due(&self, event: &Event<'_>) -> bool {
+        let long_ago = self.written.is_none_or(|at| at.elapsed() >= EVERY);
+        let can_be_replaced = !self.path.exists() || self.path.is_file();
+        match event {
+            Event::Planned(_) => false,
+            Event::Ended(Ok(_)) => true,
+            // What is refused before its first step leaves an older page as it was.
+            Event::Ended(Err(_)) => self.shown.step > 0,
+            _ => long_ago && can_be_replaced,
+        }
+    }
+}
+
+impl Sink for PageFile {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn take(&mut self, at: Moment, event: &Event<'_>) -> io::Result<()> {
+        self.shown.take(at, event);
+        if self.is_due(event) { self.write() } else { Ok(()) }
+    }
+}
+
+impl Shown {
+    fn take(&mut self, at: Moment, event: &Event<'_>) {
+        (self.seconds, self.step) = (at.seconds, at.step);
+        match event {
+            Event::Planned(budget) => {
+                let bounds = budget.bounds().iter();
+                self.budget = bounds.map(|bound| (bound.name.clone(), bound.bytes)).collect();
+            }
+            Event::Training { now, .. } => self.samples.add((*now).clone()),
+            Event::Epoch(_) => {}
+            Event::Evaluation { metrics, best } => {
+                let (metrics, best) = ((*metrics).clone(), best.cloned());
+                self.evaluations.add(Evaluated { examples: at.examples, metrics, best });
+            }
+            Event::Saved(path) => {
+                self.checkpoints += 1;
+                self.saved = Some((at.step, path.display().to_string()));
+            }
+            Event::Ended(Ok(report)) => {
+                self.state = if report.interrupted { State::Interrupted } else { State::Ended };
+                self.stages.clone_from(&report.stages);
+                self.figures = table::figures(report);
+            }
+            Event::Ended(Err(why)) => self.state = State::Failed((*why).to_owned()),
+        }
+    }
+}
+
+fn title(config: &Config) -> String {
+    let kind = settings::find("model.kind").map(|setting| setting.get(config)).unwrap_or_default();
+    let data = match config.data.paths.as_slice() {
+        [] => "the built-in stream".to_owned(),
+        paths => paths.join(", "),
+    };
+    format!("{}, dim {}, on {data}", kind.as_str().unwrap_or_default(), config.model.dim)
+}
+
+#[cfg(test)]
+mod tests {
+    use stepwell_train::Held;
+
+    use super::*;
+
+    #[test]
+    fn a_page_of_a_run_of_years_has_a_megabyte_at_most() {
+        let path = Path::new("none.html");
+        let mut page = PageFile::new(path, &Config::default());
+        page.written = Some(Instant::now());
+        let stages = ["read", "parse", "batch", "ask", "plan", "pull", "train", "write"];
+        for second in 0..200_000u64 {
+            let noise = (second.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / 1e7;
+            let now = Sample {
+                seconds: second as f64 * 1e3,
+                training_seconds: second as f64 * 1e3,
+                examples: second * 1_234_567,
+                step: second * 300,
+                loss_sum: second as f64 * 1_234_567.0 * (0.4 + noise / 100.0),
+                auc: Some(0.7 + noise / 20.0),
+                hits: second * 1000,
+                misses: second * 300 + (noise * 100.0) as u64,
+                held: Held { slots: 1 << 30, disk_rows: second * 77, disk_bytes: second << 20 },
+                busy: stages.map(|name| (name, second as f64 * (300.0 + noise))).to_vec(),
+                ..Sample::default()
+            };
+            page.shown.samples.add(now);
+            if second % 100 == 0 {
+                let metrics = Metrics { logloss: Some(0.5), auc: Some(0.8), ..Metrics::default() };
+                let best = Some(metrics.clone());
+                page.shown.evaluations.add(Evaluated { examples: second, metrics, best });
+            }
+        }
+        page.shown.settings = Value::Null;
+        let text = html::page(&page.shown);
+        assert!(text.len() < 1 << 20, "{}", text.len());
+        assert!(text.matches("<polyline").count() >= 9 && text.matches("<polygon").count() == 8);
+    }
+}

@@ -1,0 +1,67 @@
+//! `stepwell completions` and `stepwell man`: what the definition of the command line says, for
+//! shells and as pages of the manual.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::cli::{self, CompletionsArgs, ManArgs};
+use crate::failure::Failure;
+use crate::say::tell;
+use crate::{outputs, say};
+
+/// Prints completions.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut cli::command(&[]), "stepwell", &mut script);
+    say::whole(&String::from_utf8_lossy(&script))
+}
+
+/// Prints the page of a command, or writes all pages.
+pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
+    let mut all = cli::command(&[]);
+    all.build();
+    let Some(directory) = &args.dir else {
+        let mut command = &all;
+        for name in &args.of {
+            command = command.find_subcommand(name).ok_or_else(|| {
+                format!("there is no command '{name}': give one that `stepwell --help` lists")
+            })?;
+        }
+        return say::whole(&page(command)?);
+    };
+    outputs::check_directory("--dir", directory)?;
+    let fail = |error| format!("cannot make {}: {error}", directory.display());
+    fs::create_dir_all(directory).map_err(fail)?;
+    let pages = write(&all, directory)?;
+    tell!("{pages} pages in {}", directory.display());
+    Ok(())
+}
+
+/// Writes the pages of a command and of those below it; gives how many.
+fn write(command: &Command, directory: &Path) -> Result<usize, String> {
+    let file = directory.join(format!("{}.1", name(command)));
+    outputs::write_text(&file, &page(command)?)?;
+    let below = command.get_subcommands();
+    let below = below.filter(|below| !below.is_hide_set() && below.get_name() != "help");
+    below.map(|below| write(below, directory)).try_fold(1, |all, pages| Ok(all + pages?))
+}
+
+/// `stepwell-bench-ssd`.
+fn name(command: &Command) -> String {
+    command.get_display_name().unwrap_or(command.get_name()).to_owned()
+}
+
+fn page(command: &Command) -> Result<String, String> {
+    let mut page = Vec::new();
+    let named = command.clone().name(name(command));
+    let source = concat!("stepwell ", env!("CARGO_PKG_VERSION"));
+    Man::new(named)
+        .source(source)
+        .manual("Stepwell")
+        .render(&mut page)
+        .map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}

@@ -1,0 +1,250 @@
+//! How the run goes, while it goes: a bar on a terminal, plain lines otherwise.
+
+mod counting;
+mod recent;
+mod waiting;
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use stepwell_base::counted;
+use stepwell_engine::Purpose;
+use stepwell_settings::Config;
+use stepwell_train::{Capacity, Metrics, Observer, Snapshot};
+
+pub(crate) use self::counting::Counting;
+use self::recent::Recent;
+use self::waiting::Waiting;
+
+use crate::say::{self, say};
+
+/// Seconds between plain lines.
+const LINE_SECONDS: u64 = 5;
+/// When the first one comes: what is over before that needs none.
+const FIRST_LINE: Duration = Duration::from_secs(1);
+/// Time between two looks of a bar.
+const BAR_EVERY: Duration = Duration::from_millis(100);
+
+/// What is done before the first step.
+const LOOKING: &str = "looking at the data and at what is there already";
+/// And then.
+const OPENING: &str = "making the tiers, and bringing rows back where the run goes on";
+/// What is done at the end.
+const DIGESTING: &str = "computing the digest of the model";
+
+/// Told by the training thread, shows people.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    mini_batch: u64,
+    /// Whether nothing is trained: then what is scored is what goes by.
+    only_scores: bool,
+    waiting: Waiting,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What is waited for no longer, once mini-batches come.
+    waits: bool,
+    /// Examples that are trained on in all, where they are known.
+    total: Option<u64>,
+    /// What the last mini-batch was for.
+    purpose: Option<Purpose>,
+    /// How fast examples are trained on, evaluations in between included, and how fast those of the
+    /// evaluation at hand are scored.
+    trained: Recent,
+    scored: Recent,
+    /// Examples that were trained on before this process was.
+    before: Option<u64>,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    /// Of a run that trains: a bar where standard error is a terminal.
+    pub(crate) fn of_training(config: &Config) -> Self {
+        let lines = config.data.paths.is_empty().then_some(config.synth.examples);
+        Self::new(config, lines.map(|lines| trained_of(config, lines)))
+    }
+
+    /// Of a run that scores alone.
+    pub(crate) fn of_scoring(config: &Config) -> Self {
+        Self { only_scores: true, ..Self::new(config, None) }
+    }
+
+    fn new(config: &Config, total: Option<u64>) -> Self {
+        let bar = shows_bars().then(|| bar_of(total));
+        let mini_batch = config.data.mini_batch as u64;
+        let (trained, scored) = (Recent::default(), Recent::default());
+        let (purpose, before, shown) = (None, None, None);
+        let state = State { waits: true, total, purpose, trained, scored, before, shown };
+        let (told, seconds) = (bar.clone(), if bar.is_some() { 1 } else { LINE_SECONDS });
+        let waiting =
+            Waiting::new(LOOKING, Duration::from_secs(seconds), move |line| match &told {
+                Some(bar) => bar.set_message(line.to_owned()),
+                None => say!("{line}"),
+            });
+        let only_scores = false;
+        Self { bar, mini_batch, only_scores, waiting, state: Mutex::new(state) }
+    }
+
+    /// The plan is made: how many lines there are is known, where they were counted.
+    pub(crate) fn planned(&self, config: &Config, capacity: &Capacity) {
+        let lines = Some(capacity.exact_scores).filter(|lines| *lines < usize::MAX);
+        let of_training = config.data.eval_paths.is_empty() && !self.only_scores;
+        if let Some(lines) = lines.filter(|_| of_training) {
+            let total = trained_of(config, lines as u64);
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).total = Some(total);
+            if let Some(bar) = &self.bar {
+                bar.set_style(style_of(true));
+                bar.set_length(total);
+            }
+        }
+        self.waiting.begin(Some(OPENING));
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.waiting.begin(None);
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say!("{text}")),
+            None => say!("{text}"),
+        }
+    }
+}
+
+/// Whether somebody watches.
+fn shows_bars() -> bool {
+    std::io::stderr().is_terminal() && !say::is_quiet()
+}
+
+/// How many of `lines` are trained on, in all epochs together.
+fn trained_of(config: &Config, lines: u64) -> u64 {
+    let of_epoch = lines as f64 * (1.0 - config.data.eval_fraction);
+    (of_epoch.round() as u64).saturating_mul(config.data.epochs)
+}
+
+fn bar_of(total: Option<u64>) -> ProgressBar {
+    let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
+    bar.with_style(style_of(total.is_some()))
+}
+
+fn style_of(known: bool) -> ProgressStyle {
+    let template = match known {
+        true => "{bar:30} {pos}/{len} | {msg}",
+        false => "{spinner} {pos} examples in {elapsed} | {msg}",
+    };
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// What is to be said of a mini-batch; `left` is the time that the others will take.
+fn describe(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> String {
+    let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
+    let rate = format!("{rate} examples/s");
+    if snapshot.purpose == Purpose::Evaluate {
+        return format!("{rate}, {} scored", counted(snapshot.evaluated, "example"));
+    }
+    let loss = snapshot.logloss.map_or_else(String::new, |loss| format!(", log loss {loss:.4}"));
+    let (hits, misses) = (snapshot.hits as f64, snapshot.misses as f64);
+    let hit = 100.0 * hits / (hits + misses).max(1.0);
+    let left = left.map_or_else(String::new, |left| format!(", {} left", time(left)));
+    format!("{rate}{loss}, {hit:.1} % hits, {} rows from disk{left}", snapshot.refilled)
+}
+
+/// A time as people say it.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.0} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+impl Observer for Progress {
+    fn progress(&self, snapshot: &Snapshot) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (purpose, at) = (snapshot.purpose, Instant::now());
+        let examples = match purpose {
+            Purpose::Train => snapshot.examples,
+            Purpose::Evaluate => snapshot.evaluated,
+        };
+        if std::mem::take(&mut state.waits) {
+            self.waiting.begin(None);
+        }
+        if state.purpose.replace(purpose) != Some(purpose) {
+            state.scored = Recent::default();
+        }
+        let recent = match purpose {
+            Purpose::Train => &mut state.trained,
+            Purpose::Evaluate => &mut state.scored,
+        };
+        recent.at(at, examples);
+        let rate = recent.rate(at, examples);
+        // Steps before a resume had whole mini-batches, but for the last of an epoch.
+        let of_steps = snapshot.step * self.mini_batch;
+        let before = *state.before.get_or_insert(of_steps.saturating_sub(snapshot.examples));
+        let every = match (&self.bar, state.shown) {
+            (Some(_), _) => BAR_EVERY,
+            (None, None) => FIRST_LINE,
+            (None, Some(_)) => Duration::from_secs(LINE_SECONDS),
+        };
+        // The first line comes a moment after the first mini-batch.
+        let since = *state.shown.get_or_insert(at);
+        if at - since < every {
+            return;
+        }
+        state.shown = Some(at);
+        let done = before + snapshot.examples;
+        let left = state.total.zip(rate).filter(|(_, rate)| *rate > 0.0);
+        let left = left.map(|(total, rate)| total.saturating_sub(done) as f64 / rate);
+        let described = describe(snapshot, rate, left);
+        drop(state);
+        match (&self.bar, purpose) {
+            (Some(bar), _) => {
+                let done = if self.only_scores { examples } else { done };
+                bar.set_position(bar.length().map_or(done, |length| done.min(length)));
+                bar.set_message(described);
+            }
+            (None, Purpose::Train) => say!("{examples} examples, {described}"),
+            (None, Purpose::Evaluate) => say!("evaluating: {described}"),
+        }
+    }
+
+    fn epoch_trained(&self, metrics: &Metrics) {
+        self.line(&format!("epoch trained, progressive: {}", crate::table::metrics_line(metrics)));
+    }
+
+    fn evaluated(&self, metrics: &Metrics, best: Option<&Metrics>) {
+        self.line(&format!("evaluation:                 {}", crate::table::metrics_line(metrics)));
+        if let Some(best) = best {
+            self.line(&format!("best reachable:             {}", crate::table::metrics_line(best)));
+        }
+    }
+
+    fn digesting(&self) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(DIGESTING);
+        }
+        self.waiting.begin(Some(DIGESTING));
+    }
+
+    fn cached(&self, examples: u64, path: &Path) {
+        self.line(&format!("data cache of {examples} examples in {}", path.display()));
+    }
+
+    fn cache_given_up(&self, why: &str) {
+        self.line(&format!("{why}: data.cache is given up, training goes on with the text"));
+    }
+
+    fn saved(&self, step: u64, path: &Path) {
+        self.line(&format!("checkpoint of step {step} in {}", path.display()));
+    }
+}
