@@ -18,14 +18,20 @@ const STEP_BYTES: u64 = 4096;
 /// A mark that some programs put before text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What the first line of `text`, that of the file at `path`, says to a reader of `layout`; and the
-/// text from its first record on.
+/// A text that is read from its first record on.
+pub(crate) struct Begun {
+    /// What its first line says; none where lines are plain.
+    pub(crate) head: Option<Arc<Head>>,
+    pub(crate) text: Box<dyn Read + Send>,
+}
+
+/// Looks at the first line of `text`, that of the file at `path`, for a reader of `layout`.
 pub(crate) fn begin(
     path: &Path,
     mut text: Box<dyn Read + Send>,
     layout: Option<&Layout>,
-) -> Result<(Option<Arc<Head>>, Box<dyn Read + Send>), DataError> {
-    let Some(layout) = layout else { return Ok((None, text)) };
+) -> Result<Begun, DataError> {
+    let Some(layout) = layout else { return Ok(Begun { head: None, text }) };
     let mut start = Vec::new();
     let end = loop {
         let from = start.len();
@@ -51,7 +57,8 @@ pub(crate) fn begin(
         _ => end,
     };
     start.drain(..skip);
-    Ok((Some(Arc::new(head)), Box::new(Cursor::new(start).chain(text))))
+    let text = Box::new(Cursor::new(start).chain(text));
+    Ok(Begun { head: Some(Arc::new(head)), text })
 }
 
 /// Bytes of `text`, the end of a file, without a last line that is empty, as some programs leave

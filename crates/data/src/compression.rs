@@ -1,5 +1,5 @@
-//! What a file holds: text, gzip, zstd, Parquet and packed examples are known by their first bytes, never
-//! by a name.
+//! What a file holds: text, gzip, zstd, Parquet and packed examples are known by their first bytes,
+//! never by a name.
 //!
 //! Cost: 128 KiB of input buffer. zstd adds its window, 8 MiB at the levels 1 to 19 and at most
 //! 128 MiB for files packed with `--long=27`; gzip adds 32 KiB.

@@ -30,8 +30,8 @@ pub fn lines_of_each_until(files: &[PathBuf], stop: &StopRequest) -> Result<Vec<
     files.iter().map(|path| lines_of(path, None, stop)).collect()
 }
 
-/// Records of each of `files`, until somebody asks to `stop`: lines, but for those that name columns
-/// and for an empty one at the end.
+/// Records of each of `files`, until somebody asks to `stop`: lines, but for those that name
+/// columns and for an empty one at the end.
 pub(crate) fn records_of_each(files: &Files, stop: &StopRequest) -> Result<Vec<u64>, DataError> {
     let layout = files.layout.as_deref();
     files.paths.iter().map(|path| lines_of(path, layout, stop)).collect()
@@ -47,7 +47,7 @@ pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
 
 fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<u64, DataError> {
     let mut source = match open(path)? {
-        Content::Text(text) => begin(path, text, layout)?.1,
+        Content::Text(text) => begin(path, text, layout)?.text,
         Content::Packed(file) => return Ok(file.examples()),
         Content::Columns(file) => return Ok(file.rows()),
     };

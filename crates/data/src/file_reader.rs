@@ -136,6 +136,6 @@ impl At {
 /// What to say of a file of columns where nobody named columns.
 fn no_layout(path: &Path) -> DataError {
     let why = "is a Parquet file, and the settings name no columns of it: give [[columns]], which \
-               `stepwell schema` writes, or data.format = parquet where it has those of data.preset";
+               `stepwell schema` writes, or data.format = parquet where it has data.preset's";
     DataError::Path { path: path.to_owned(), why: why.to_owned() }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use memchr::{memchr_iter, memrchr};
 
 use crate::DataError;
-use crate::begin::{self, without_blank_end};
+use crate::begin::{Begun, begin, without_blank_end};
 use crate::block::Block;
 use crate::compression::broken;
 use crate::layout::Layout;
@@ -74,7 +74,7 @@ impl LineReader {
     ) -> Result<Self, DataError> {
         assert!(block_bytes > 0, "a block has room for at least one byte");
         assert!(u32::try_from(block_bytes).is_ok(), "offsets within a block are 32 bits wide");
-        let (head, source) = begin::begin(path, source, layout)?;
+        let Begun { head, text: source } = begin(path, source, layout)?;
         let lines_max = layout.map_or(usize::MAX, |layout| layout.records_max(block_bytes));
         let (path, source, rest) = (path.to_owned(), Some(source), Vec::new());
         let mut reader = Self { path, index, block_bytes, line: 0, source, rest, head, lines_max };

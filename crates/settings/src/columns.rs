@@ -14,7 +14,12 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         "names of columns, such as age, or C1-C26: all alike"
     )
     .check(|column| expanded(&column.names).map(|_| ())),
-    setting!(ColumnConfig: "type", kind = ColumnType::Id, Always, "label, dense, id, ids or ignored"),
+    setting!(
+        ColumnConfig: "type",
+        kind = ColumnType::Id,
+        Always,
+        "label, dense, id, ids or ignored"
+    ),
     setting!(
         ColumnConfig: "of",
         of = Vec::new(),

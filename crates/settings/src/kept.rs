@@ -16,8 +16,8 @@ const LAST: [&str; 6] = [
     "data.streams",
 ];
 
-/// Settings on which the bits of the model depend, by key; those of tables, features and columns come
-/// after all others, and where there are none the list is that of a model without them.
+/// Settings on which the bits of the model depend, by key; those of tables, features and columns
+/// come after all others, and where there are none the list is that of a model without them.
 pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     let mut kept: Vec<(&str, String)> = SETTINGS
         .iter()

@@ -3,7 +3,8 @@
 //! Why       Flags, files of settings, `stepwell config`, `docs/settings.md`, reports, checkpoints
 //!           and the check of a resumed run all speak of the same settings; each learns of a new
 //!           one from its entry in [`SETTINGS`] (of named tables, features and columns in
-//!           [`TABLE_SETTINGS`], [`FEATURE_SETTINGS`] and [`COLUMN_SETTINGS`]), so that none is forgotten anywhere.
+//!           [`TABLE_SETTINGS`], [`FEATURE_SETTINGS`] and [`COLUMN_SETTINGS`]), so that none is
+//!           forgotten anywhere.
 //! How       [`Config`] is what a run reads. An entry says where its setting lies there, its key,
 //!           default, help and check, whether a resumed run must keep it ([`Kept`]), and when it
 //!           changes nothing ([`idle_notes`]); how it is read and shown follows from its type.
@@ -14,6 +15,7 @@
 mod check;
 mod columns;
 mod config;
+mod files;
 mod find;
 mod given;
 mod idle;

@@ -1,17 +1,16 @@
 //! The table of all settings.
 
 use stepwell_base::ByteCount;
-use stepwell_data::Format;
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 use crate::check::{self, right};
-use crate::config::{Config, ExchangeKind, ModelKind, OptimizerKind, PresetKind};
-use crate::idle;
+use crate::config::{Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
+use crate::{files, idle};
 
 /// All settings, in the order of the documentation.
 ///
@@ -103,53 +102,13 @@ pub const SETTINGS: &[Setting] = &[
         Never,
         "packed file that an epoch makes of text, for later epochs and runs to read (empty: none)"
     ),
-    setting!(
-        "data.preset",
-        data.preset = PresetKind::Criteo,
-        BeyondDefault,
-        "criteo, adult, avazu or movielens: columns of data that many people have"
-    )
-    .idle(idle::with_columns),
-    setting!(
-        "data.format",
-        data.format = Format::Auto,
-        Never,
-        "auto (each file as it looks), csv, tsv, libsvm, jsonl or parquet"
-    )
-    .idle(idle::in_plain_columns),
-    setting!(
-        "data.header",
-        data.header = None,
-        Never,
-        "whether the first line of delimited text names the columns: true, false (empty: it does \
-         where it has their names)"
-    )
-    .idle(idle::in_plain_columns),
-    setting!(
-        "data.separator",
-        data.separator = None,
-        Never,
-        "what is between fields of delimited text, such as ; or tab (empty: as it looks)"
-    )
-    .idle(idle::in_plain_columns),
-    setting!(
-        "data.trim",
-        data.trim = false,
-        BeyondDefault,
-        "true: spaces around fields are no part of them"
-    ),
-    setting!(
-        "data.missing",
-        data.missing = Vec::new(),
-        BeyondDefault,
-        "texts that stand for a missing value, such as NA, as the empty one does"
-    ),
-    setting!(
-        "data.labels",
-        data.labels = true,
-        Never,
-        "false: the data has no label column, so that it can be scored alone"
-    ),
+    files::PRESET,
+    files::FORMAT,
+    files::HEADER,
+    files::SEPARATOR,
+    files::TRIM,
+    files::MISSING,
+    files::LABELS,
     setting!(
         "synth.examples",
         synth.examples = 4_000_000,

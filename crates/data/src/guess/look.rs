@@ -254,11 +254,11 @@ impl Seen {
 /// The column that is the label: by its name, or the first of zeros and ones.
 fn label_of(names: &[String], seen: &[Seen]) -> Option<usize> {
     let two = |at: &usize| !seen[*at].more && seen[*at].distinct.len() == 2;
-    let named = |label: &&str| {
+    let named = |label: &str| {
         (0..names.len()).filter(two).find(|at| names[*at].eq_ignore_ascii_case(label))
     };
     let binary = |at: &usize| seen[*at].distinct.keys().all(|value| value == "0" || value == "1");
-    let by_name = LABELS.iter().find_map(|label| named(&label));
+    let by_name = LABELS.iter().find_map(|label| named(label));
     // The last column is where many put it, and the first where click logs do.
     let first = || (0..names.len()).find(|at| two(at) && binary(at));
     let last = || names.len().checked_sub(1).filter(two);

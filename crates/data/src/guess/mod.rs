@@ -1,7 +1,7 @@
 //! What the columns of a file probably are, from its first records.
 //!
-//! A guess, to be corrected by who knows the data: it looks at names, at how values look, and at how
-//! many there are. The statistics of numbers are those of the records that were looked at.
+//! A guess, to be corrected by who knows the data: it looks at names, at how values look, and at
+//! how many there are. The statistics of numbers are those of the records that were looked at.
 
 mod look;
 mod sample;

@@ -86,7 +86,7 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Sample {
     // A first line of texts alone is a record where the second looks just like it.
     let second = lines.get(1).map(|line| fields_of_line(line, separator)).unwrap_or_default();
     let numbers = second.iter().any(is_number);
-    let header = header && (numbers || lines.len() == 1 || first.iter().all(is_name));
+    let header = header && (numbers || lines.len() == 1 || first.iter().all(|name| is_name(name)));
     let names: Vec<String> = match header {
         true => first,
         false => (1..=first.len()).map(|number| format!("c{number}")).collect(),
@@ -117,7 +117,7 @@ fn raw_fields(line: &[u8], separator: u8) -> Vec<String> {
 }
 
 /// Whether a text looks like the name of a column.
-fn is_name(text: &String) -> bool {
+fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-. ".contains(&byte);
     text.len() <= 40
         && text.bytes().all(fits)

@@ -181,7 +181,7 @@ fn push_list(
     match fields.found(source, text) {
         Found::Missing => {}
         Found::List => {
-            fields.list(source, text).for_each(|value| push(value.text, value.start, value.end))
+            fields.list(source, text).for_each(|value| push(value.text, value.start, value.end));
         }
         Found::One(Value { text, start, end }) => {
             let mut from = start;

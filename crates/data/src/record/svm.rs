@@ -2,8 +2,8 @@
 //! them, `1 user:107:1 item:9:1`.
 //!
 //! The label is the column `label`; of `name:value` the column `name` has the value. Names that are
-//! no column are ids of the column `indices`, where there is one. Of `field:id:1` the column `field`
-//! has one more id. What stands behind `#` is a comment.
+//! no column are ids of the column `indices`, where there is one. Of `field:id:1` the column
+//! `field` has one more id. What stands behind `#` is a comment.
 
 use std::ops::Range;
 

@@ -21,6 +21,8 @@ mod passes;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod rows;
+#[cfg(test)]
 mod shares;
 #[cfg(test)]
 mod sources;

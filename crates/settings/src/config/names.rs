@@ -1,5 +1,5 @@
-//! Names of columns, and ranges of them: `C5-C9` for several. Plain data has `C1` and on for ids and
-//! `I1` and on for dense values; other data has the names that its layout says.
+//! Names of columns, and ranges of them: `C5-C9` for several. Plain data has `C1` and on for ids
+//! and `I1` and on for dense values; other data has the names that its layout says.
 
 use stepwell_data::Layout;
 

@@ -1,0 +1,69 @@
+//! The settings of how data lies in files.
+
+use stepwell_data::Format;
+
+use crate::config::{Config, PresetKind};
+use crate::idle;
+use crate::setting::{Kept, Setting, setting};
+use crate::typed::Typed;
+
+/// Columns that many people have.
+pub(crate) const PRESET: Setting = setting!(
+    "data.preset",
+    data.preset = PresetKind::Criteo,
+    BeyondDefault,
+    "criteo, adult, avazu or movielens: columns of data that many people have"
+)
+.idle(idle::with_columns);
+
+/// How records lie in files.
+pub(crate) const FORMAT: Setting = setting!(
+    "data.format",
+    data.format = Format::Auto,
+    Never,
+    "auto (each file as it looks), csv, tsv, libsvm, jsonl or parquet"
+)
+.idle(idle::in_plain_columns);
+
+/// Whether the first line names the columns.
+pub(crate) const HEADER: Setting = setting!(
+    "data.header",
+    data.header = None,
+    Never,
+    "whether the first line of delimited text names the columns: true, false (empty: it does \
+     where it has their names)"
+)
+.idle(idle::in_plain_columns);
+
+/// What is between fields.
+pub(crate) const SEPARATOR: Setting = setting!(
+    "data.separator",
+    data.separator = None,
+    Never,
+    "what is between fields of delimited text, such as ; or tab (empty: as it looks)"
+)
+.idle(idle::in_plain_columns);
+
+/// Whether spaces are no part of fields.
+pub(crate) const TRIM: Setting = setting!(
+    "data.trim",
+    data.trim = false,
+    BeyondDefault,
+    "true: spaces around fields are no part of them"
+);
+
+/// Texts that stand for a missing value.
+pub(crate) const MISSING: Setting = setting!(
+    "data.missing",
+    data.missing = Vec::new(),
+    BeyondDefault,
+    "texts that stand for a missing value, such as NA, as the empty one does"
+);
+
+/// Whether the data has its label.
+pub(crate) const LABELS: Setting = setting!(
+    "data.labels",
+    data.labels = true,
+    Never,
+    "false: the data has no label column, so that it can be scored alone"
+);

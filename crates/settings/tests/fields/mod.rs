@@ -1,0 +1,233 @@
+//! All that a configuration has, field by field.
+
+use serde_json::{Value, json};
+use stepwell_settings::{
+    CheckpointConfig, ColumnConfig, Config, DataConfig, FeatureConfig, LifeConfig, ModelConfig,
+    OptimizerConfig, PipelineConfig, RanksConfig, SETTINGS, SynthConfig, TableConfig, TierConfig,
+};
+
+/// All that a configuration has, field by field. A new field does not compile before it is here;
+/// and then the table must have it, too.
+pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
+    let Config {
+        seed,
+        threads,
+        ranks: RanksConfig { count, exchange, timeout },
+        data,
+        synth: SynthConfig { examples, vocab_scale },
+        columns,
+        model,
+        tables,
+        features,
+        tiers,
+        pipeline: PipelineConfig { lookahead, horizon },
+        staleness,
+        life,
+        storage,
+        rows,
+        dense,
+        checkpoint,
+    } = config;
+    let parts = tables.is_empty() && features.is_empty() && columns.is_empty();
+    assert!(parts, "they have lists of their own");
+    let own = [
+        ("seed", json!(seed)),
+        ("threads", json!(threads)),
+        ("ranks.count", json!(count)),
+        ("ranks.exchange", json!(exchange.name())),
+        ("ranks.timeout", json!(timeout)),
+        ("synth.examples", json!(examples)),
+        ("synth.vocab_scale", json!(vocab_scale)),
+        ("pipeline.lookahead", json!(lookahead)),
+        ("pipeline.horizon", json!(horizon)),
+        ("pipeline.staleness", json!(staleness)),
+        ("rows.storage", json!(storage.name())),
+    ];
+    let (rows, dense) = (of_optimizer("optim.rows", rows), of_optimizer("optim.dense", dense));
+    let parts = [of_data(data), of_model(model), of_tiers(tiers), of_life(life), rows, dense];
+    own.into_iter().chain(parts.concat()).chain(of_checkpoint(checkpoint)).collect()
+}
+
+pub(crate) fn of_optimizer(part: &str, optimizer: &OptimizerConfig) -> Vec<(&'static str, Value)> {
+    let OptimizerConfig { kind, lr, eps, initial, beta1, beta2 } = optimizer;
+    let values = [json!(lr), json!(eps), json!(initial), json!(beta1), json!(beta2)];
+    let keys = SETTINGS.iter().map(|setting| setting.key);
+    let keys = keys.filter(|key| key.strip_prefix(part).is_some_and(|rest| rest.starts_with('.')));
+    let names = ["kind", "lr", "eps", "initial", "beta1", "beta2"];
+    assert!(keys.clone().eq(names.map(|name| format!("{part}.{name}"))));
+    keys.zip([json!(kind.name())].into_iter().chain(values)).collect()
+}
+
+pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
+    let DataConfig {
+        paths,
+        epochs,
+        mini_batch,
+        batch,
+        eval_paths,
+        eval_fraction: share,
+        streams,
+        skip_max,
+        cache,
+        preset,
+        format,
+        header,
+        separator,
+        trim,
+        missing,
+        labels,
+    } = data;
+    vec![
+        ("data.paths", json!(paths)),
+        ("data.eval_paths", json!(eval_paths)),
+        ("data.eval_fraction", json!(share)),
+        ("data.epochs", json!(epochs)),
+        ("data.mini_batch", json!(mini_batch)),
+        ("data.batch", json!(batch)),
+        ("data.streams", json!(streams)),
+        ("data.skip_max", json!(skip_max)),
+        ("data.cache", json!(cache)),
+        ("data.preset", json!(preset.name())),
+        ("data.format", json!(format.name())),
+        ("data.header", json!(header)),
+        ("data.separator", json!(separator)),
+        ("data.trim", json!(trim)),
+        ("data.missing", json!(missing)),
+        ("data.labels", json!(labels)),
+    ]
+}
+
+pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
+    let ModelConfig { kind, dim, hidden, cross_layers, bottom, init_range, precision, blocks } =
+        model;
+    vec![
+        ("model.kind", json!(kind.name())),
+        ("model.dim", json!(dim)),
+        ("model.hidden", json!(hidden)),
+        ("model.cross_layers", json!(cross_layers)),
+        ("model.bottom", json!(bottom)),
+        ("model.init_range", json!(init_range)),
+        ("model.precision", json!(precision.name())),
+        ("train.blocks", json!(blocks)),
+    ]
+}
+
+pub(crate) fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
+    let TierConfig { dram, ssd, index, segment, page_cache, harvest, read_unit, space, policy } =
+        tiers;
+    vec![
+        ("tiers.dram", json!(dram.0)),
+        ("tiers.ssd", json!(ssd)),
+        ("tiers.index", json!(index.0)),
+        ("tiers.segment", json!(segment.0)),
+        ("tiers.page_cache", json!(page_cache.0)),
+        ("tiers.harvest", json!(harvest.0)),
+        ("tiers.read_unit", json!(read_unit.0)),
+        ("tiers.space", json!(space)),
+        ("tiers.policy", json!(policy.name())),
+    ]
+}
+
+pub(crate) fn of_life(life: &LifeConfig) -> Vec<(&'static str, Value)> {
+    let LifeConfig { admit_after, admit_probability, expire_after, history, sketch } = life;
+    vec![
+        ("rows.admit_after", json!(admit_after)),
+        ("rows.admit_probability", json!(admit_probability)),
+        ("rows.expire_after", json!(expire_after)),
+        ("rows.history", json!(history)),
+        ("rows.sketch", json!(sketch.0)),
+    ]
+}
+
+pub(crate) fn of_checkpoint(checkpoint: &CheckpointConfig) -> Vec<(&'static str, Value)> {
+    let CheckpointConfig { dir, every, minutes, initial, keep } = checkpoint;
+    vec![
+        ("checkpoint.dir", json!(dir)),
+        ("checkpoint.every", json!(every)),
+        ("checkpoint.minutes", json!(minutes)),
+        ("checkpoint.initial", json!(initial)),
+        ("checkpoint.keep", json!(keep)),
+    ]
+}
+
+pub(crate) fn of_table(table: &TableConfig) -> Vec<(&'static str, Value)> {
+    let TableConfig {
+        name: _,
+        dim,
+        optimizer,
+        lr,
+        storage,
+        init_range,
+        admit_after,
+        admit_probability,
+        expire_after,
+        history,
+        sketch,
+        place,
+        dram,
+    } = table;
+    vec![
+        ("dim", json!(dim)),
+        ("optimizer", json!(optimizer.map(|kind| kind.name()))),
+        ("lr", json!(lr)),
+        ("storage", json!(storage.map(|storage| storage.name()))),
+        ("init_range", json!(init_range)),
+        ("admit_after", json!(admit_after)),
+        ("admit_probability", json!(admit_probability)),
+        ("expire_after", json!(expire_after)),
+        ("history", json!(history)),
+        ("sketch", json!(sketch.map(|bytes| bytes.0))),
+        ("place", json!(place.name())),
+        ("dram", json!(dram.map(|bytes| bytes.0))),
+    ]
+}
+
+pub(crate) fn of_feature(feature: &FeatureConfig) -> Vec<(&'static str, Value)> {
+    let FeatureConfig { columns, table, pooling, ids, weight } = feature;
+    vec![
+        ("columns", json!(columns)),
+        ("table", json!(table)),
+        ("pooling", json!(pooling.name())),
+        ("ids", json!(ids)),
+        ("weight", json!(weight)),
+    ]
+}
+
+pub(crate) fn of_column(column: &ColumnConfig) -> Vec<(&'static str, Value)> {
+    let ColumnConfig {
+        names,
+        kind,
+        of,
+        positive,
+        transform,
+        mean,
+        deviation,
+        low,
+        high,
+        fill,
+        indicator,
+        namespace,
+        buckets,
+        separator,
+        ids,
+        missing,
+    } = column;
+    vec![
+        ("names", json!(names)),
+        ("type", json!(kind.name())),
+        ("of", json!(of)),
+        ("positive", json!(positive)),
+        ("transform", json!(transform.name())),
+        ("mean", json!(mean)),
+        ("deviation", json!(deviation)),
+        ("low", json!(low)),
+        ("high", json!(high)),
+        ("fill", json!(fill)),
+        ("indicator", json!(indicator)),
+        ("namespace", json!(namespace)),
+        ("buckets", json!(buckets)),
+        ("separator", json!(separator)),
+        ("ids", json!(ids)),
+        ("missing", json!(missing.name())),
+    ]
+}
