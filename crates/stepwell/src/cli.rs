@@ -11,7 +11,9 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs, BenchTrainArgs,
 };
-pub(crate) use self::checkpoints::{EvalArgs, ExportArgs, InspectArgs, PredictArgs, ScoreArgs};
+pub(crate) use self::checkpoints::{
+    DiffArgs, EvalArgs, ExportArgs, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
+};
 use self::flags::{by_key, keys_of_parts, of_machine, with_flags};
 use crate::failure::Failure;
 use crate::{launched, say};
@@ -36,6 +38,10 @@ pub(crate) enum Job {
     Predict(PredictArgs),
     /// Write the rows and the dense part of a checkpoint as tensors that others read
     Export(ExportArgs),
+    /// Make a checkpoint of tensors that were exported, edited perhaps
+    Import(ImportArgs),
+    /// Say in what two checkpoints differ
+    Diff(DiffArgs),
     /// Show what a checkpoint holds
     Inspect(InspectArgs),
     /// Write the built-in click stream to a file

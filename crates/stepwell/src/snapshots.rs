@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use stepwell_base::Key;
+use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
+use stepwell_engine::{Checkpoint, TableSpec};
 use stepwell_ssd::{Manifest, StoreOptions, View};
 
 /// A snapshot of a store, opened.
@@ -22,4 +25,52 @@ pub(crate) fn open(path: &Path) -> Result<(View, Manifest), String> {
 pub(crate) fn lanes(row: &[u8]) -> Vec<f32> {
     let (lanes, _) = row.as_chunks::<4>();
     lanes.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Rows between two looks at whether somebody asked to stop.
+const ROWS_BETWEEN: u64 = 4096;
+
+/// Visits the rows of table `number` that exist, with their keys, in no particular order.
+///
+/// # Errors
+/// The visitor's, at once; when a row cannot be read; and when somebody asks to `stop`.
+pub(crate) fn each_row(
+    checkpoint: &Checkpoint,
+    (number, spec): (usize, &TableSpec),
+    stop: &StopRequest,
+    visit: &mut dyn FnMut(Key, &[f32]) -> Result<(), String>,
+) -> Result<(), String> {
+    let (mut failed, mut seen, salt) = (None, 0, spec.salt());
+    for rows in checkpoint.rows_of(number).map_err(|error| error.to_string())? {
+        let (store, _) = open(&rows.path)?;
+        let scanned = store.scan_live(&mut |key, _used, row| {
+            seen += 1;
+            if seen % ROWS_BETWEEN == 0 && stop.is_made() {
+                return Err(stepwell_ssd::Error::Stopped);
+            }
+            let row = lanes(row);
+            if row.len() != spec.row_lanes() {
+                failed = Some(format!(
+                    "{}: its rows have {} lanes, and table '{}' has {}: it is damaged",
+                    rows.path.display(),
+                    row.len(),
+                    spec.name,
+                    spec.row_lanes()
+                ));
+                return Err(stepwell_ssd::Error::Stopped);
+            }
+            if !spec.owns(&row) || !spec.exists(&row, checkpoint.step) {
+                return Ok(());
+            }
+            visit(key.salted(salt), &row).map_err(|why| {
+                failed = Some(why);
+                stepwell_ssd::Error::Stopped
+            })
+        });
+        if let Some(why) = failed {
+            return Err(why);
+        }
+        scanned.map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
