@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+mod bars;
 mod bench;
 mod cache_sim;
 mod cli;
 mod convert;
 mod curves;
 mod diff;
+mod distribution;
 mod eval;
 mod export;
 mod failure;

@@ -46,7 +46,8 @@ fn what_comes_back_is_the_same_model_and_goes_on_alike() {
         TINY.to_vec(),
         [&TABLES[..], &["--rows.storage=bf16", "--rows.expire_after=20"]].concat(),
         [&TABLES[..], &ranks, &["--optim.rows.kind=adam", "--rows.admit_after=2"]].concat(),
-        [&ranks[..], &["--set=model.kind=lr", "--rows.storage=f16", "--optim.dense.kind=adam"]].concat(),
+        [&ranks[..], &["--set=model.kind=lr", "--rows.storage=f16", "--optim.dense.kind=adam"]]
+            .concat(),
     ];
     for case in cases {
         let every = ["--checkpoint=saved", "--checkpoint.every=10", "--checkpoint.keep=9"];
@@ -191,7 +192,11 @@ fn tensors_that_cannot_be_a_model_are_one_line_and_leave_nothing() {
         ),
         (dense, Box::new(move |t| set(t, "mlp1.bias", 1, nan)), "tensor 'mlp1.bias': NaN"),
         (dense, Box::new(|t| drop(t.remove("mlp1.bias"))), "has no tensor 'mlp1.bias'"),
-        (dense, Box::new(|t| drop(t.remove("mlp1.bias.exp_avg"))), "mlp1.bias.exp_avg': export with"),
+        (
+            dense,
+            Box::new(|t| drop(t.remove("mlp1.bias.exp_avg"))),
+            "mlp1.bias.exp_avg': export with",
+        ),
         (
             dense,
             Box::new(|t| t.get_mut("mlp1.weight").unwrap().1.reverse()),

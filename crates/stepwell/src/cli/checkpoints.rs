@@ -109,6 +109,9 @@ pub(crate) struct DiffArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Take rows that `store repair` made in place of those that a checkpoint was saved with
+    #[arg(long)]
+    pub(crate) repaired: bool,
 }
 
 /// `stepwell inspect`.

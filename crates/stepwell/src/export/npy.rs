@@ -37,11 +37,7 @@ struct Array {
 
 impl Arrays {
     /// Makes the directory, and a file in it for each tensor.
-    pub(crate) fn create(
-        folder: &Path,
-        tensors: &[Tensor],
-        about: &About<'_>,
-    ) -> io::Result<Self> {
+    pub(crate) fn create(folder: &Path, tensors: &[Tensor], about: &About<'_>) -> io::Result<Self> {
         fs::create_dir(folder)?;
         let texts = about.iter().map(|(name, text)| ((*name).to_owned(), Value::from(&**text)));
         let texts = Value::Object(texts.collect::<Map<_, _>>());

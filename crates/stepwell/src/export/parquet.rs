@@ -85,7 +85,11 @@ impl Sink for Records {
     fn put(&mut self, tensor: usize, bytes: &[u8]) -> io::Result<()> {
         self.columns[tensor].waiting.extend_from_slice(bytes);
         let is_whole = tensor + 1 == self.columns.len();
-        if is_whole && self.waiting() >= GROUP_BYTES { self.write_group().map_err(plain) } else { Ok(()) }
+        if is_whole && self.waiting() >= GROUP_BYTES {
+            self.write_group().map_err(plain)
+        } else {
+            Ok(())
+        }
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<()> {

@@ -202,7 +202,11 @@ impl Entry {
         let bytes = |kind: Kind| values.and_then(|values| values.checked_mul(kind.bytes()));
         let Some(kind) = kind else {
             // How long it is nobody knows here; what it is matters only where it is asked for.
-            return if start <= end { Ok(()) } else { Err(format!("tensor '{name}' ends before it begins")) };
+            return if start <= end {
+                Ok(())
+            } else {
+                Err(format!("tensor '{name}' ends before it begins"))
+            };
         };
         if end.checked_sub(start).is_none_or(|length| bytes(kind) != Some(length)) {
             return Err(format!(
