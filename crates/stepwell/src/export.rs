@@ -27,7 +27,7 @@ use crate::folder::{Folder, cannot_write};
 use crate::progress::Counting;
 use crate::say::say;
 use crate::signals::Signals;
-use crate::snapshots::each_row;
+use crate::snapshots::{VisitRow, each_row};
 
 /// Sections of the dense part that have a value for each parameter; others are counts, or of rows.
 pub(crate) const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
@@ -161,7 +161,7 @@ impl<'a> Export<'a> {
     fn each_row(
         &self,
         (number, spec): (usize, &TableSpec),
-        visit: &mut dyn FnMut(Key, &[f32]) -> Result<(), String>,
+        visit: &mut VisitRow<'_>,
     ) -> Result<(), String> {
         let since = self.since.unwrap_or(0);
         each_row(self.checkpoint, (number, spec), &self.stop, &mut |key, row| {

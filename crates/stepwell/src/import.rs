@@ -2,8 +2,8 @@
 //!
 //! How       What no tensor has comes from another checkpoint: settings, position in the data, what
 //!           rows mean, and what admission and stale reads need. Rows go through a store of their
-//!           own, whose snapshot is the checkpoint's, as a run writes it. The directory has its name
-//!           once all is in it.
+//!           own, whose snapshot is the checkpoint's, as a run writes it. The directory has its
+//!           name once all is in it.
 //! Bounds    The index of a store, about eleven bytes a row; its buffers; 2 MiB of rows; the dense
 //!           part.
 

@@ -30,6 +30,9 @@ pub(crate) fn lanes(row: &[u8]) -> Vec<f32> {
 /// Rows between two looks at whether somebody asked to stop.
 const ROWS_BETWEEN: u64 = 4096;
 
+/// What is done with the row of a key.
+pub(crate) type VisitRow<'a> = dyn FnMut(Key, &[f32]) -> Result<(), String> + 'a;
+
 /// Visits the rows of table `number` that exist, with their keys, in no particular order.
 ///
 /// # Errors
@@ -38,7 +41,7 @@ pub(crate) fn each_row(
     checkpoint: &Checkpoint,
     (number, spec): (usize, &TableSpec),
     stop: &StopRequest,
-    visit: &mut dyn FnMut(Key, &[f32]) -> Result<(), String>,
+    visit: &mut VisitRow<'_>,
 ) -> Result<(), String> {
     let (mut failed, mut seen, salt) = (None, 0, spec.salt());
     for rows in checkpoint.rows_of(number).map_err(|error| error.to_string())? {

@@ -1,7 +1,6 @@
 //! `stepwell export` in its formats, read by the libraries of each; and what changed since a step.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod common;
 

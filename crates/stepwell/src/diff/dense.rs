@@ -59,7 +59,7 @@ pub(super) fn compare(a: &Checkpoint, b: &Checkpoint) -> Result<Value, String> {
         let others = other.and_then(|(_, range)| values_b?.get(range.clone()));
         match (mine, others) {
             (Some(mine), Some(others)) => {
-                layers.push(Difference::of(mine, others).to_json(name, true))
+                layers.push(Difference::of(mine, others).to_json(name, true));
             }
             _ => only_a.push(name.clone()),
         }

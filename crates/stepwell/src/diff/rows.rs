@@ -1,7 +1,7 @@
 //! In what the rows of a table differ in two checkpoints.
 //!
-//! How       The rows of A come in the order of its files; some thousands at once are looked up in B.
-//!           Rows that B alone has are those of a scan of it that were not met.
+//! How       The rows of A come in the order of its files; some thousands at once are looked up in
+//!           B. Rows that B alone has are those of a scan of it that were not met.
 //! Bounds    The indexes of the table's stores in both, 8 to 11 bytes a row; 8 MiB of rows of each,
 //!           or a row; a distribution; the rows that are listed.
 //! Cost      Both are read once; of B a page for each row of A where B has them in another order.

@@ -42,8 +42,8 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
         state => format!("{}.{state}", dotted(parameter)),
     };
     let known = |name: &str| {
-        let of = |section: &&str| parameters.iter().any(|of| name_of(&of.name, section) == name);
-        VECTORS.iter().any(|section| of(&section))
+        let of = |section: &str| parameters.iter().any(|of| name_of(&of.name, section) == name);
+        VECTORS.iter().any(|section| of(section))
     };
     file.refuse_others(known)?;
     let mut sections: Vec<_> =
