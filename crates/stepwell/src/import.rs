@@ -21,7 +21,9 @@ use stepwell_disk::FileDisk;
 use stepwell_engine::{
     Checkpoint, CheckpointWriter, Group, GroupTables, Keep as _, Staging, TableSpec,
 };
+use stepwell_settings as settings;
 use stepwell_ssd::{Compaction, Manifest, Store, StoreOptions};
+use stepwell_train::RunState;
 
 use self::reader::TensorReader;
 use self::table::TableTensors;
@@ -30,6 +32,9 @@ use crate::failure::Failure;
 use crate::folder::{Folder, cannot_write};
 use crate::say::say;
 use crate::signals::Signals;
+
+/// Bytes of a segment where the settings of the run cannot be read.
+const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// Makes a checkpoint of tensors.
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
@@ -147,9 +152,11 @@ impl Import<'_> {
         let said = |error: stepwell_ssd::Error| error.to_string();
         let spec = &tables[members.tables[0]];
         let rows = members.tables.iter().map(|number| tensors[*number].rows).sum();
+        // As they were, so that a run goes on with the sizes that it had.
+        let page_bytes = self.page_bytes(members.tables[0]);
         let options = StoreOptions {
-            // Pages are as they were, so that a run goes on with the sizes that it had.
-            page_bytes: self.page_bytes(members.tables[0]),
+            page_bytes,
+            segment_bytes: self.segment_bytes(rows, (spec.row_bytes(), page_bytes)),
             index_bytes_max: u64::MAX,
             rows_hint: rows,
             compaction: Compaction::Inline,
@@ -165,6 +172,18 @@ impl Import<'_> {
         let group = group.map_err(|error| error.to_string())?;
         group.set_steps(self.like.step.min(spec.steps_max()));
         Ok(group)
+    }
+
+    /// The length of segments: that of the run, or what so many rows take where that is less, since
+    /// the room for a whole one is taken at once.
+    fn segment_bytes(&self, rows: u64, (row_bytes, page_bytes): (usize, usize)) -> u64 {
+        let config = RunState::read(self.like).map_err(|error| error.to_string());
+        let config = config.and_then(|state| settings::from_json(&state.config));
+        let of_run = config.map_or(SEGMENT_BYTES, |config| config.tiers.segment.0);
+        let row = row_bytes.max(page_bytes).next_multiple_of(4096) as u64;
+        // Heads of rows and pages, the footer, and a few pages whatever there is.
+        let enough = rows.saturating_mul(row_bytes as u64 + 64).saturating_add(8 * row + (1 << 20));
+        of_run.min(enough.next_multiple_of(4096))
     }
 
     /// The pages of a table's rows; 0 for those that the rows ask for, where they cannot be read.

@@ -1,0 +1,143 @@
+//! What commands that make directories leave where they are killed, refused or out of room.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use self::common::{Workshop, args};
+
+/// Names in the workshop that begin with a point.
+fn hidden(shop: &Workshop) -> Vec<String> {
+    let names = fs::read_dir(shop.path("")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with('.')).collect()
+}
+
+/// A checkpoint, and the tensors of it.
+fn trained(shop: &Workshop) {
+    let data = shop.examples("data.tsv", 4000);
+    shop.ok(&args(&[&data], &["--checkpoint=saved", "--rows.history=true"]));
+    shop.ok(&["export", "saved", "--to", "tensors", "--state"]);
+}
+
+/// Runs a command and kills it when it has begun a directory; whether it left that.
+fn killed(shop: &Workshop, args: &[&str]) -> bool {
+    let mut child = shop.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while hidden(shop).is_empty() && child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{args:?}");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    !hidden(shop).is_empty()
+}
+
+#[test]
+fn what_a_kill_leaves_goes_with_the_next_run_and_nothing_else_does() {
+    let shop = Workshop::new();
+    trained(&shop);
+    let export = ["export", "saved", "--to", "out"];
+    let import = ["import", "tensors", "--like", "saved", "--to", "out"];
+    for args in [&export[..], &import[..]] {
+        let was_left = (0..100).any(|_| {
+            let _ = fs::remove_dir_all(shop.path("out"));
+            killed(&shop, args)
+        });
+        assert!(was_left, "{args:?}");
+        let _ = fs::remove_dir_all(shop.path("out"));
+        shop.ok(args);
+        assert_eq!(hidden(&shop), Vec::<String>::new(), "{args:?}");
+        fs::remove_dir_all(shop.path("out")).unwrap();
+    }
+    // One that looks like it, and copies of what was left, are somebody's.
+    let was_left = (0..100).any(|_| {
+        let _ = fs::remove_dir_all(shop.path("out"));
+        killed(&shop, &export)
+    });
+    assert!(was_left);
+    let left = hidden(&shop);
+    let copy = shop.path(".out.unfinished-1-0");
+    let copied = Command::new("cp").arg("-r").arg(shop.path(&left[0])).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    fs::create_dir(shop.path(".out.unfinished-2-0")).unwrap();
+    fs::write(shop.path(".out.unfinished-2-0/mine"), "mine").unwrap();
+    let _ = fs::remove_dir_all(shop.path("out"));
+    shop.ok(&export);
+    let mut names = hidden(&shop);
+    names.sort();
+    assert_eq!(names, [".out.unfinished-1-0", ".out.unfinished-2-0"]);
+}
+
+/// Runs the program where it may have so many files open.
+fn with_files(shop: &Workshop, files: u64, args: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]);
+    command.arg(env!("CARGO_BIN_EXE_stepwell")).args(args).current_dir(shop.path(""));
+    command.env("TMPDIR", shop.path("")).output().unwrap()
+}
+
+#[test]
+fn few_open_files_are_enough_or_leave_nothing() {
+    let shop = Workshop::new();
+    trained(&shop);
+    let export = |format| ["export", "saved", "--to", "out", "--state", "--format", format];
+    let commands: [&[&str]; 5] = [
+        &export("safetensors"),
+        &export("npy"),
+        &export("parquet"),
+        &["import", "tensors", "--like", "saved", "--to", "out"],
+        &["diff", "saved", "saved"],
+    ];
+    for args in commands {
+        for files in [64, 32, 14, 12, 11, 10, 9, 8] {
+            let output = with_files(&shop, files, args);
+            let error = String::from_utf8_lossy(&output.stderr);
+            if files >= 32 {
+                assert!(output.status.success(), "{files}, {args:?}: {error}");
+            }
+            if !output.status.success() {
+                assert_eq!(error.trim_end().lines().count(), 1, "{files}, {args:?}: {error}");
+                assert!(!shop.path("out").exists() && error.contains("ulimit -n"), "{error}");
+            }
+            assert_eq!(hidden(&shop), Vec::<String>::new(), "{files}, {args:?}: {error}");
+            let _ = fs::remove_dir_all(shop.path("out"));
+        }
+    }
+}
+
+#[test]
+fn files_that_may_not_grow_end_with_one_line_and_leave_nothing() {
+    let shop = Workshop::new();
+    trained(&shop);
+    let export = |format| ["export", "saved", "--to", "out", "--state", "--format", format];
+    let import = ["import", "tensors", "--like", "saved", "--to", "out"];
+    for args in [&export("safetensors")[..], &export("npy"), &export("parquet"), &import] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 60; exec \"$0\" \"$@\""]);
+        command.arg(env!("CARGO_BIN_EXE_stepwell")).args(args).current_dir(shop.path(""));
+        let output = command.env("TMPDIR", shop.path("")).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains("(ulimit -f)"), "{args:?}: {error}");
+        assert_eq!(error.trim_end().lines().count(), 1, "{args:?}: {error}");
+        assert!(hidden(&shop).is_empty() && !shop.path("out").exists(), "{args:?}");
+    }
+}
+
+/// A small table takes little room while it is imported, too.
+#[test]
+fn an_import_takes_little_more_room_than_its_rows() {
+    let shop = Workshop::new();
+    trained(&shop);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 8000; exec \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_stepwell"));
+    command.args(["import", "tensors", "--like", "saved", "--to", "out"]);
+    let output = command.current_dir(shop.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    shop.ok(&["diff", "saved", "out"]);
+}
