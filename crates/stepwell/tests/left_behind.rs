@@ -24,17 +24,31 @@ fn trained(shop: &Workshop) {
     shop.ok(&["export", "saved", "--to", "tensors", "--state"]);
 }
 
-/// Runs a command and kills it when it has begun a directory; whether it left that.
-fn killed(shop: &Workshop, args: &[&str]) -> bool {
-    let mut child = shop.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    while hidden(shop).is_empty() && child.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{args:?}");
-        std::thread::yield_now();
+/// Entries of the first hidden directory; none where there is no such.
+fn begun(shop: &Workshop) -> Option<usize> {
+    Some(fs::read_dir(shop.path(hidden(shop).first()?)).ok()?.count())
+}
+
+/// Runs a command and kills it when it has begun a directory with so many entries; again, until
+/// it left that.
+fn leave(shop: &Workshop, args: &[&str], entries: usize) {
+    for _ in 0..100 {
+        let mut command = shop.command(args);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let since = Instant::now();
+        while begun(shop).is_none_or(|found| found < entries) && child.try_wait().unwrap().is_none()
+        {
+            assert!(since.elapsed() < Duration::from_secs(60), "{args:?}");
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let _ = fs::remove_dir_all(shop.path("out"));
+        if begun(shop).is_some_and(|found| found >= entries) {
+            return;
+        }
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    !hidden(shop).is_empty()
+    panic!("{args:?} never left anything");
 }
 
 #[test]
@@ -44,29 +58,20 @@ fn what_a_kill_leaves_goes_with_the_next_run_and_nothing_else_does() {
     let export = ["export", "saved", "--to", "out"];
     let import = ["import", "tensors", "--like", "saved", "--to", "out"];
     for args in [&export[..], &import[..]] {
-        let was_left = (0..100).any(|_| {
-            let _ = fs::remove_dir_all(shop.path("out"));
-            killed(&shop, args)
-        });
-        assert!(was_left, "{args:?}");
-        let _ = fs::remove_dir_all(shop.path("out"));
-        shop.ok(args);
-        assert_eq!(hidden(&shop), Vec::<String>::new(), "{args:?}");
-        fs::remove_dir_all(shop.path("out")).unwrap();
+        for entries in [0, 1, 2] {
+            leave(&shop, args, entries);
+            shop.ok(args);
+            assert_eq!(hidden(&shop), Vec::<String>::new(), "{args:?}");
+            fs::remove_dir_all(shop.path("out")).unwrap();
+        }
     }
     // One that looks like it, and copies of what was left, are somebody's.
-    let was_left = (0..100).any(|_| {
-        let _ = fs::remove_dir_all(shop.path("out"));
-        killed(&shop, &export)
-    });
-    assert!(was_left);
-    let left = hidden(&shop);
+    leave(&shop, &export, 2);
     let copy = shop.path(".out.unfinished-1-0");
-    let copied = Command::new("cp").arg("-r").arg(shop.path(&left[0])).arg(&copy).status();
-    assert!(copied.unwrap().success());
+    let left = shop.path(&hidden(&shop)[0]);
+    assert!(Command::new("cp").arg("-r").args([&left, &copy]).status().unwrap().success());
     fs::create_dir(shop.path(".out.unfinished-2-0")).unwrap();
     fs::write(shop.path(".out.unfinished-2-0/mine"), "mine").unwrap();
-    let _ = fs::remove_dir_all(shop.path("out"));
     shop.ok(&export);
     let mut names = hidden(&shop);
     names.sort();
