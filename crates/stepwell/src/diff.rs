@@ -17,6 +17,7 @@ use crate::bars;
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::say::{Page, put};
+use crate::snapshots::{largest_index, refuse_lack};
 
 /// Says in what two checkpoints differ; the status says whether they do.
 pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
@@ -28,6 +29,8 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
         }
     };
     let (a, b) = (open(&args.a)?, open(&args.b)?);
+    // One store of A is open at a time, and all of B that have rows of a table.
+    refuse_lack(largest_index(&a, false) + largest_index(&b, true))?;
     let whole = compare(&a, &b, args.top)?;
     let mut page = Page::default();
     if args.json {

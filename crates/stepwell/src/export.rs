@@ -27,7 +27,7 @@ use crate::folder::{Folder, cannot_write};
 use crate::progress::Counting;
 use crate::say::say;
 use crate::signals::Signals;
-use crate::snapshots::{VisitRow, each_row};
+use crate::snapshots::{VisitRow, each_row, largest_index, refuse_lack};
 
 /// Sections of the dense part that have a value for each parameter; others are counts, or of rows.
 pub(crate) const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
@@ -39,6 +39,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     if !args.repaired {
         checkpoint.check_rows().map_err(|error| error.to_string())?;
     }
+    refuse_lack(largest_index(&checkpoint, false))?;
     let export = Export::of(args, &checkpoint, signals.stop())?;
     let folder = Folder::begin(&args.to)?;
     let rows = export.write(&folder.unfinished);

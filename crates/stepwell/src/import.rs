@@ -32,6 +32,7 @@ use crate::failure::Failure;
 use crate::folder::{Folder, cannot_write};
 use crate::say::say;
 use crate::signals::Signals;
+use crate::snapshots::refuse_lack;
 
 /// Bytes of a segment where the settings of the run cannot be read.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -80,6 +81,8 @@ impl Import<'_> {
             TableTensors::open(&path, (self.like, spec), self.fresh_state)
         });
         let tensors = open.collect::<Result<Vec<_>, _>>()?;
+        let index = |tensors: &TableTensors<'_>| tensors.index_bytes();
+        refuse_lack(tensors.iter().map(index).sum())?;
         let rows = folder.join(".rows");
         let mut groups = Vec::new();
         for members in self.groups(&tables)? {

@@ -11,13 +11,14 @@ use crate::cli::InspectArgs;
 use crate::distribution::{Distribution, Top};
 use crate::failure::Failure;
 use crate::say::{Page, put};
-use crate::snapshots::{lanes, open};
+use crate::snapshots::{lanes, largest_index, open, refuse_lack};
 use crate::{bars, outputs};
 
 /// Shows what a checkpoint holds.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
     outputs::check(&[("--svg", args.svg.as_deref())], std::slice::from_ref(&checkpoint.path))?;
+    refuse_lack(largest_index(&checkpoint, false))?;
     let mut tables = Vec::new();
     let earlier = specs_of_run(&checkpoint);
     for (number, meta) in tables_of(&checkpoint).iter().enumerate() {

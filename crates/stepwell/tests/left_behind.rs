@@ -146,3 +146,32 @@ fn an_import_takes_little_more_room_than_its_rows() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     shop.ok(&["diff", "saved", "out"]);
 }
+
+/// Too little memory is told before anything begins, and never an abort.
+#[test]
+fn too_few_addresses_are_one_line() {
+    let shop = Workshop::new();
+    trained(&shop);
+    let commands: [&[&str]; 4] = [
+        &["export", "saved", "--to", "out"],
+        &["import", "tensors", "--like", "saved", "--to", "out"],
+        &["diff", "saved", "saved"],
+        &["inspect", "saved"],
+    ];
+    for args in commands {
+        for kib in [90_000, 130_000, 200_000, 300_000, 1_000_000, 4_000_000] {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("ulimit -v {kib} && exec \"$0\" \"$@\"")]);
+            command.arg(env!("CARGO_BIN_EXE_stepwell")).args(args).current_dir(shop.path(""));
+            let output = command.output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            if !output.status.success() {
+                assert_eq!(output.status.code(), Some(1), "{kib}, {args:?}: {error}");
+                assert_eq!(error.trim_end().lines().count(), 1, "{kib}, {args:?}: {error}");
+                assert!(error.contains("(ulimit -v)") && kib < 4_000_000, "{kib}: {error}");
+            }
+            assert!(hidden(&shop).is_empty(), "{kib}, {args:?}");
+            let _ = fs::remove_dir_all(shop.path("out"));
+        }
+    }
+}

@@ -15,6 +15,7 @@ use super::reader::TensorReader;
 use crate::export::Parts;
 use crate::export::tensors::{Kind, Tensor};
 use crate::progress::Counting;
+use crate::snapshots::index_bytes;
 
 /// Bytes of rows that are read and put at once, where a row is not longer.
 const BYTES_AT_ONCE: usize = 1 << 20;
@@ -60,6 +61,11 @@ impl<'a> TableTensors<'a> {
             }
         }
         Ok(Self { file, spec, tensors, rows, step: like.step, fresh_state })
+    }
+
+    /// Bytes of the index of a store of its rows.
+    pub(super) fn index_bytes(&self) -> u64 {
+        index_bytes(self.rows, self.spec.row_bytes())
     }
 
     /// Puts all rows into `store`.
