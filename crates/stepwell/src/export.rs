@@ -39,7 +39,8 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     if !args.repaired {
         checkpoint.check_rows().map_err(|error| error.to_string())?;
     }
-    refuse_lack(largest_index(&checkpoint, false))?;
+    // Of the dense part a format may take a copy.
+    refuse_lack(largest_index(&checkpoint, false) + checkpoint.dense.bytes())?;
     let export = Export::of(args, &checkpoint, signals.stop())?;
     let folder = Folder::begin(&args.to)?;
     let rows = export.write(&folder.unfinished);

@@ -82,7 +82,7 @@ impl Import<'_> {
         });
         let tensors = open.collect::<Result<Vec<_>, _>>()?;
         let index = |tensors: &TableTensors<'_>| tensors.index_bytes();
-        refuse_lack(tensors.iter().map(index).sum())?;
+        refuse_lack(tensors.iter().map(index).sum::<u64>() + dense.bytes())?;
         let rows = folder.join(".rows");
         let mut groups = Vec::new();
         for members in self.groups(&tables)? {

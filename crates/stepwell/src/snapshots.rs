@@ -13,7 +13,7 @@ use stepwell_ssd::{Manifest, StoreOptions, View};
 /// Threads that open a store, of a few rows and of many, and those of its reads.
 const THREADS: u64 = 3;
 /// Bytes of reads, of writes and of rows that wait.
-const BUFFER_BYTES: u64 = 64 << 20;
+const BUFFER_BYTES: u64 = 96 << 20;
 
 /// Bytes of the largest index of a store of a checkpoint's; where `together`, of those that all
 /// ranks have of one table group.
