@@ -62,7 +62,9 @@ fn what_comes_back_is_the_same_model_and_goes_on_alike() {
         let predicted = |of: &str| shop.ok(&["predict", of, "--data", &data]);
         assert!(predicted("back") == predicted("saved"), "{case:?}");
         shop.ok(&["inspect", "back"]);
-        let step = fs::read_dir(shop.path("back")).unwrap().next().unwrap().unwrap().path();
+        let mut inside = fs::read_dir(shop.path("back")).unwrap();
+        let step = inside.next().unwrap().unwrap().path();
+        assert!(inside.next().is_none(), "the checkpoint and nothing else");
         shop.ok(&["store", "check", step.to_str().unwrap()]);
         remove(&shop, &["tensors", "back"]);
 
@@ -145,6 +147,33 @@ fn what_was_edited_is_the_model_then() {
     for line in predicted.lines().skip(1) {
         assert!((line.parse::<f64>().unwrap() - score).abs() < 1e-6, "{line}");
     }
+}
+
+/// What 16 bits cannot say becomes one of its neighbours among what they can.
+#[test]
+fn weights_of_16_bits_are_rounded_where_they_must_be() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 500);
+    shop.ok(&args(&[&data], &["--checkpoint=saved", "--rows.storage=f16"]));
+    shop.ok(&["export", "saved", "--to", "tensors", "--state"]);
+    let table = shop.path("tensors/table-embedding.safetensors");
+    edit(&table, |tensors| {
+        let tenth = 0.1f32.to_le_bytes();
+        tensors.get_mut("embedding").unwrap().2.chunks_exact_mut(4).for_each(|four| {
+            four.copy_from_slice(&tenth);
+        });
+    });
+    shop.ok(&["import", "tensors", "--like", "saved", "--to", "back"]);
+    shop.ok(&["export", "back", "--to", "again"]);
+    let bytes = fs::read(shop.path("again/table-embedding.safetensors")).unwrap();
+    let read = SafeTensors::deserialize(&bytes).unwrap();
+    let embedding = read.tensor("embedding").unwrap();
+    let values = embedding.data().as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four));
+    let values: Vec<f32> = values.collect();
+    let (below, above) = (0.099_975_586, 0.100_036_62);
+    assert!(values.iter().all(|value| [below, above].contains(value)));
+    let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64;
+    assert!((mean - 0.1).abs() < 2e-6, "{mean}");
 }
 
 /// A change of one file of tensors and a part of the line that it is refused with.

@@ -138,6 +138,8 @@ impl Found {
             squares.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
         }
         let [distance, norm_a, norm_b] = squares.map(f64::sqrt);
+        // The same bits are no distance apart, whether they are numbers or not.
+        let distance = if same { 0.0 } else { distance };
         self.distances.add(distance);
         if !same {
             self.weights_changed += 1;
