@@ -71,6 +71,12 @@ fn short(figure: f64) -> String {
     }
 }
 
+/// A figure in so few digits that one of every bar has room below it.
+fn narrow(figure: f64) -> String {
+    let text = short(figure);
+    if text.len() > 6 { format!("{figure:.0e}") } else { text }
+}
+
 /// A bar, of eighths of a column where the terminal has `blocks`; nothing that was counted shows
 /// as nothing.
 fn bar(count: u64, most: u64, blocks: bool) -> String {
@@ -110,6 +116,8 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 fn draw_one(area: &Area<'_>, title: &str, distribution: &Value) -> Result<(), String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let bars = bars_of(distribution);
+    let edges = distribution["bars"].as_array().into_iter().flatten();
+    let edges: Vec<f64> = edges.filter_map(|bar| bar["from"].as_f64()).collect();
     let most = bars.iter().map(|bar| bar.1).max().unwrap_or(0).max(1);
     let quantile =
         |name: &str| distribution["quantiles"][name].as_f64().map_or_else(|| "-".to_owned(), short);
@@ -128,14 +136,16 @@ fn draw_one(area: &Area<'_>, title: &str, distribution: &Value) -> Result<(), St
         .build_cartesian_2d(0.0..bars.len().max(1) as f64, 0.0..most as f64 * 1.05)
         .map_err(|error| said(&error))?;
     let label = |at: &f64| {
-        let bar = (at.fract() == 0.0 && *at >= 0.0).then(|| bars.get(*at as usize)).flatten();
-        bar.map(|bar| bar.0.split(" to ").next().unwrap_or_default().to_owned()).unwrap_or_default()
+        let bar = (at.fract() == 0.0 && *at >= 0.0).then(|| edges.get(*at as usize)).flatten();
+        bar.map(|edge| narrow(*edge)).unwrap_or_default()
     };
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .max_light_lines(1)
         .x_labels(bars.len() + 1)
         .x_label_formatter(&label)
+        .y_label_formatter(&|rows| format!("{rows:.0}"))
         .x_desc("from")
         .y_desc("rows")
         .draw()
@@ -167,6 +177,7 @@ mod tests {
     fn figures_are_short() {
         let figures = [0.0, 7.0, 0.012_345, 1.5, 123.456, 1e-9, 2.5e12];
         let texts = figures.map(short);
+        assert_eq!([0.0625, 0.007_812_5, 65_536.0].map(narrow), ["6e-2", "8e-3", "65536"]);
         assert_eq!(texts, ["0", "7", "0.01235", "1.500", "123.5", "1.00e-9", "2.50e12"]);
     }
 }
