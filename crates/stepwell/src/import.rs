@@ -81,8 +81,8 @@ impl Import<'_> {
             TableTensors::open(&path, (self.like, spec), self.fresh_state)
         });
         let tensors = open.collect::<Result<Vec<_>, _>>()?;
-        let index = |tensors: &TableTensors<'_>| tensors.index_bytes();
-        refuse_lack(tensors.iter().map(index).sum::<u64>() + dense.bytes())?;
+        let index = tensors.iter().map(|tensors| tensors.index_bytes());
+        refuse_lack(index.fold(dense.bytes(), u64::saturating_add))?;
         let rows = folder.join(".rows");
         let mut groups = Vec::new();
         for members in self.groups(&tables)? {
@@ -186,7 +186,8 @@ impl Import<'_> {
         let row = row_bytes.max(page_bytes).next_multiple_of(4096) as u64;
         // Heads of rows and pages, the footer, and a few pages whatever there is.
         let enough = rows.saturating_mul(row_bytes as u64 + 64).saturating_add(8 * row + (1 << 20));
-        of_run.min(enough.next_multiple_of(4096))
+        // More than any segment has, so that rounding up finds room.
+        of_run.min(enough.min(1 << 40).next_multiple_of(4096))
     }
 
     /// The pages of a table's rows; 0 for those that the rows ask for, where they cannot be read.

@@ -78,6 +78,38 @@ fn what_a_kill_leaves_goes_with_the_next_run_and_nothing_else_does() {
     assert_eq!(names, [".out.unfinished-1-0", ".out.unfinished-2-0"]);
 }
 
+/// A signal ends a command with one line, and nothing is left.
+#[test]
+fn a_command_that_is_asked_to_stop_leaves_nothing() {
+    let shop = Workshop::new();
+    trained(&shop);
+    let export = ["export", "saved", "--to", "out", "--state", "--format", "parquet"];
+    let import = ["import", "tensors", "--like", "saved", "--to", "out"];
+    for args in [&export[..], &import[..]] {
+        let was_stopped = (0..200).any(|_| {
+            let mut command = shop.command(args);
+            let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            while begun(&shop).is_none() && !shop.path("out").exists() {
+                std::thread::yield_now();
+            }
+            let id = child.id().to_string();
+            Command::new("kill").args(["-TERM", &id]).stderr(Stdio::null()).status().unwrap();
+            let output = child.wait_with_output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(hidden(&shop).is_empty(), "{args:?}: {error}");
+            let was_stopped = output.status.code() == Some(143);
+            match was_stopped {
+                true => assert_eq!(error, "stepwell: interrupted: nothing is left of out\n"),
+                false => assert!(output.status.success(), "{args:?}: {error}"),
+            }
+            assert_eq!(shop.path("out").exists(), !was_stopped, "{args:?}");
+            let _ = fs::remove_dir_all(shop.path("out"));
+            was_stopped
+        });
+        assert!(was_stopped, "{args:?}");
+    }
+}
+
 /// Runs the program where it may have so many files open.
 fn with_files(shop: &Workshop, files: u64, args: &[&str]) -> Output {
     let mut command = Command::new("sh");
