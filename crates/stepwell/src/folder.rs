@@ -117,8 +117,24 @@ impl Drop for Folder {
         // Its descriptor may be the one that removing needs.
         self.mark = None;
         // Nothing is there once it has its name; and nobody is left to be told.
-        let _ = fs::remove_dir_all(&self.unfinished);
+        let _ = remove(&self.unfinished);
     }
+}
+
+/// Removes a directory and all in it, with one descriptor at a time: where there are no more is
+/// where something is to be removed.
+fn remove(directory: &Path) -> io::Result<()> {
+    // An entry would hold its directory open.
+    let entry = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        Ok((entry.path(), entry.file_type()?.is_dir()))
+    };
+    let entries: Vec<(PathBuf, bool)> =
+        fs::read_dir(directory)?.map(entry).collect::<io::Result<_>>()?;
+    for (path, is_directory) in entries {
+        if is_directory { remove(&path)? } else { fs::remove_file(path)? }
+    }
+    fs::remove_dir(directory)
 }
 
 /// What the mark of a directory says.

@@ -147,6 +147,32 @@ fn few_open_files_are_enough_or_leave_nothing() {
     }
 }
 
+/// However many tables there are.
+#[test]
+fn tables_take_no_open_file_each() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 500);
+    let tables = (1..=26).flat_map(|number| {
+        [
+            format!("--tables.t{number}.dim=4"),
+            format!("--features.{number}.columns=C{number}"),
+            format!("--features.{number}.table=t{number}"),
+        ]
+    });
+    let tables: Vec<String> = tables.collect();
+    let more: Vec<&str> = tables.iter().map(String::as_str).collect();
+    shop.ok(&args(&[&data], &[&["--checkpoint=saved"], &more[..]].concat()));
+    let commands: [&[&str]; 3] = [
+        &["export", "saved", "--to", "tensors", "--state"],
+        &["import", "tensors", "--like", "saved", "--to", "out"],
+        &["diff", "saved", "out"],
+    ];
+    for args in commands {
+        let output = with_files(&shop, 32, args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 #[test]
 fn files_that_may_not_grow_end_with_one_line_and_leave_nothing() {
     let shop = Workshop::new();

@@ -2,7 +2,8 @@
 //!
 //! Why       The library of that format wants the whole file in memory, and tables are larger.
 //! Bounds    The header, of 100 MB at most, as that library has it; values are read where the
-//!           caller has room for them.
+//!           caller has room for them. A file is open only while it is read, so that any number
+//!           of tables takes one descriptor.
 //! Failure   Whatever is wrong with a header is named in one line; no length that it says is
 //!           believed before it was held against the file's.
 
@@ -28,7 +29,6 @@ const ABOUT: &str = "__metadata__";
 /// A file of tensors that is being read.
 pub(super) struct TensorReader {
     path: PathBuf,
-    file: File,
     tensors: BTreeMap<String, Entry>,
     about: BTreeMap<String, String>,
     /// Where values begin.
@@ -102,7 +102,7 @@ impl TensorReader {
         file.read_exact_at(&mut header, 8).map_err(fail)?;
         let body = 8 + length;
         let (tensors, about) = decode(&header, bytes - body).map_err(damaged)?;
-        Ok(Self { path: path.to_owned(), file, tensors, about, body })
+        Ok(Self { path: path.to_owned(), tensors, about, body })
     }
 
     /// A line about this file.
@@ -156,8 +156,10 @@ impl TensorReader {
     pub(super) fn read(&self, name: &str, from: u64, to: &mut [u8]) -> Result<(), String> {
         let Some(entry) = self.tensors.get(name).filter(|_| !to.is_empty()) else { return Ok(()) };
         let at = self.body + entry.data_offsets[0] + from;
-        let read = self.file.read_exact_at(to, at);
-        read.map_err(|error| format!("cannot read {}: {error}", self.path.display()))
+        let read = File::open(&self.path).and_then(|file| file.read_exact_at(to, at));
+        read.map_err(|error| {
+            format!("cannot read {}: {error}{}", self.path.display(), mend(&error))
+        })
     }
 }
 
