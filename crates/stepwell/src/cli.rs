@@ -18,7 +18,9 @@ pub(crate) use self::bench::{
     BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs, BenchTrainArgs,
 };
 pub(crate) use self::cache_sim::CacheSimArgs;
-pub(crate) use self::checkpoints::{EvalArgs, ExportArgs, InspectArgs, PredictArgs, ScoreArgs};
+pub(crate) use self::checkpoints::{
+    DiffArgs, EvalArgs, ExportArgs, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
+};
 pub(crate) use self::data::{ConvertArgs, SchemaArgs, SynthArgs};
 use self::flags::{by_key, keys_of_parts, of_machine, with_flags};
 use self::named::with_names;
@@ -51,6 +53,10 @@ pub(crate) enum Job {
     Predict(PredictArgs),
     /// Write the rows and the dense part of a checkpoint as tensors that others read
     Export(ExportArgs),
+    /// Make a checkpoint of tensors that were exported, edited perhaps
+    Import(ImportArgs),
+    /// Say in what two checkpoints differ
+    Diff(DiffArgs),
     /// Show what a checkpoint holds
     Inspect(InspectArgs),
     /// Write the built-in click stream to a file

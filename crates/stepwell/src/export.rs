@@ -4,32 +4,34 @@
 //! rows. No more of it is in memory than buffers and the store's index. The directory has its name
 //! once all is in it.
 
-mod tensors;
+mod format;
+mod npy;
+mod parquet;
+pub(crate) mod tensors;
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use stepwell_base::stop::StopRequest;
-use stepwell_base::{Key, counted, mend};
+use stepwell_base::{Key, counted};
 use stepwell_engine::{Checkpoint, TableSpec};
 use stepwell_settings as settings;
 use stepwell_train::{ParameterSpec, RunState, dense_parameters};
 
-use self::tensors::{Kind, Tensor, TensorFile};
+pub(crate) use self::format::Format;
+use self::format::Sink;
+use self::tensors::{Kind, Tensor};
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
+use crate::folder::{Folder, cannot_write};
 use crate::progress::Counting;
 use crate::say::{self, tell};
 use crate::signals::Signals;
-use crate::snapshots::{lanes, open};
-
-/// Rows between two looks at whether somebody asked to stop.
-const ROWS_BETWEEN: u64 = 4096;
+use crate::snapshots::{VisitRow, each_row, largest_index, refuse_lack};
 
 /// Sections of the dense part that have a value for each parameter; others are counts, or of rows.
-const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
+pub(crate) const VECTORS: [&str; 4] = ["parameters", "sum", "exp_avg", "exp_avg_sq"];
 
 /// Writes what a checkpoint holds as tensors.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
@@ -41,7 +43,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     if !args.repaired {
         checkpoint.check_rows().map_err(|error| error.to_string())?;
     }
-    let export = Export { checkpoint: &checkpoint, state: args.state, stop: signals.stop() };
+    // Of the dense part a format may take a copy.
+    refuse_lack(largest_index(&checkpoint, false) + checkpoint.dense.bytes())?;
+    let export = Export::of(args, &checkpoint, signals.stop())?;
     let folder = Folder::begin(&args.to)?;
     let rows = export.write(&folder.unfinished);
     if signals.stop().is_made() {
@@ -59,19 +63,31 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is done with the row of a key.
-type Visit<'a> = dyn FnMut(Key, &[f32]) -> Result<(), String> + 'a;
-
 struct Export<'a> {
     checkpoint: &'a Checkpoint,
+    format: Format,
     state: bool,
+    /// The step after which rows were trained that are wanted.
+    since: Option<u64>,
     stop: StopRequest,
 }
 
-impl Export<'_> {
+impl<'a> Export<'a> {
+    fn of(
+        args: &ExportArgs,
+        checkpoint: &'a Checkpoint,
+        stop: StopRequest,
+    ) -> Result<Self, String> {
+        let (state, since, format) = (args.state, args.since, args.format);
+        if let Some(since) = since {
+            check_since(checkpoint, since)?;
+        }
+        Ok(Self { checkpoint, format, state, since, stop })
+    }
+
     /// Writes all of it into `folder`; gives how many rows there are.
     fn write(&self, folder: &Path) -> Result<u64, String> {
-        self.dense(&folder.join("dense.safetensors"))?;
+        self.dense(&self.format.place(folder, "dense"))?;
         let tables = 0..self.checkpoint.tables();
         tables.map(|number| self.table(number, folder)).sum()
     }
@@ -101,12 +117,10 @@ impl Export<'_> {
             .iter()
             .flat_map(|(name, _)| parameters.iter().map(|parameter| of_section(name, parameter)))
             .collect();
-        let about = [
-            ("step", self.checkpoint.step.to_string()),
-            ("config", self.checkpoint.run["config"].to_string()),
-        ];
+        let config = ("config", self.checkpoint.run["config"].to_string());
+        let about = [self.about(), vec![config]].concat();
         let fail = |error: io::Error| cannot_write(path, &error);
-        let mut file = TensorFile::create(path, &tensors, &about).map_err(fail)?;
+        let mut file = self.format.dense(path, &tensors, &about).map_err(fail)?;
         let all = sections.iter().flat_map(|(_, values)| {
             parameters.iter().map(|parameter| &values[parameter.range.clone()])
         });
@@ -114,6 +128,12 @@ impl Export<'_> {
             file.put(tensor, bytemuck::cast_slice(values)).map_err(fail)?;
         }
         file.finish().map_err(fail)
+    }
+
+    /// What is said of all tensors.
+    fn about(&self) -> Vec<(&'static str, String)> {
+        let since = self.since.map(|since| ("since", since.to_string()));
+        [("step", self.checkpoint.step.to_string())].into_iter().chain(since).collect()
     }
 
     fn table(&self, number: usize, folder: &Path) -> Result<u64, String> {
@@ -127,22 +147,22 @@ impl Export<'_> {
         counting.finish();
         counted?;
         let parts = Parts::of(&spec, self.state);
-        let path = folder.join(format!("table-{}.safetensors", spec.name));
+        let path = self.format.place(folder, &format!("table-{}", spec.name));
         let fail = |error: io::Error| cannot_write(&path, &error);
         let meta = &self.checkpoint.meta;
         let text = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
-        let about = [
-            ("step", self.checkpoint.step.to_string()),
+        let about = vec![
             ("table", meta["tables"][number].to_string()),
             ("key_hash", text("key_hash")),
             ("initial_values", text("initial_values")),
         ];
-        let mut file = TensorFile::create(&path, &parts.tensors(rows), &about).map_err(fail)?;
+        let about = [self.about(), about].concat();
+        let mut file = self.format.table(&path, &parts.tensors(rows), &about).map_err(fail)?;
         let (mut progress, mut written) = (Counting::new("rows", Some(rows)), 0);
         let outcome = self.each_row((number, &spec), &mut |key, row| {
             written += 1;
             progress.at(written);
-            parts.put(&mut file, key, row).map_err(fail)
+            parts.put(&mut *file, key, row).map_err(fail)
         });
         progress.finish();
         outcome?;
@@ -150,52 +170,54 @@ impl Export<'_> {
         Ok(rows)
     }
 
-    /// Visits the rows of a table that exist, with their keys.
+    /// Visits the rows of a table that are wanted, with their keys.
     fn each_row(
         &self,
         (number, spec): (usize, &TableSpec),
-        visit: &mut Visit<'_>,
+        visit: &mut VisitRow<'_>,
     ) -> Result<(), String> {
-        let (mut failed, mut seen) = (None, 0);
-        for rows in self.checkpoint.rows_of(number).map_err(|error| error.to_string())? {
-            let (store, _) = open(&rows.path)?;
-            let scanned = store.scan_live(&mut |key, _used, row| {
-                seen += 1;
-                if seen % ROWS_BETWEEN == 0 && self.stop.is_made() {
-                    return Err(stepwell_ssd::Error::Stopped);
-                }
-                let row = lanes(row);
-                if !spec.owns(&row) || !spec.exists(&row, self.checkpoint.step) {
-                    return Ok(());
-                }
-                visit(key.salted(spec.salt()), &row).map_err(|why| {
-                    failed = Some(why);
-                    stepwell_ssd::Error::Stopped
-                })
-            });
-            if let Some(why) = failed {
-                return Err(why);
-            }
-            scanned.map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        let since = self.since.unwrap_or(0);
+        each_row(self.checkpoint, (number, spec), &self.stop, &mut |key, row| {
+            let is_wanted = since == 0 || u64::from(spec.history(row).used) > since;
+            if is_wanted { visit(key, row) } else { Ok(()) }
+        })
     }
 }
 
+/// Refuses to tell which rows were trained after a step where no row says it, or there is no such
+/// step.
+fn check_since(checkpoint: &Checkpoint, since: u64) -> Result<(), String> {
+    if since > checkpoint.step {
+        let step = checkpoint.step;
+        return Err(format!("--since {since}: the checkpoint is of step {step}, before that"));
+    }
+    for number in 0..checkpoint.tables() {
+        let spec = checkpoint.table(number).map_err(|error| error.to_string())?;
+        if spec.life.is_none() {
+            return Err(format!(
+                "--since {since}: the rows of table '{}' do not say when they were trained: train \
+                 with rows.history = true, or export all rows",
+                spec.name
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// `mlp1/weight` as others have it: `mlp1.weight`.
-fn dotted(name: &str) -> String {
+pub(crate) fn dotted(name: &str) -> String {
     name.replace('/', ".")
 }
 
-/// What of a row is written, and where it lies.
-struct Parts<'a> {
+/// What of a row is written or read, and where it lies.
+pub(crate) struct Parts<'a> {
     spec: &'a TableSpec,
     /// Lanes behind the weights: name, lanes, what they are.
-    rest: Vec<(&'static str, usize, Kind)>,
+    pub(crate) rest: Vec<(&'static str, usize, Kind)>,
 }
 
 impl<'a> Parts<'a> {
-    fn of(spec: &'a TableSpec, state: bool) -> Self {
+    pub(crate) fn of(spec: &'a TableSpec, state: bool) -> Self {
         let rest = spec.parts();
         let rest = rest.iter().skip(1).filter(|part| state && part.name != "tag");
         let kind = |holds| if holds == "u32" { Kind::U32 } else { Kind::F32 };
@@ -203,7 +225,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The tensors of so many rows. Those of the weights have each its own.
-    fn tensors(&self, rows: u64) -> Vec<Tensor> {
+    pub(crate) fn tensors(&self, rows: u64) -> Vec<Tensor> {
         let tensor = |name: &str, kind, lanes: Option<usize>| Tensor {
             name: name.to_owned(),
             kind,
@@ -220,7 +242,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Adds a row.
-    fn put(&self, file: &mut TensorFile, key: Key, row: &[f32]) -> io::Result<()> {
+    fn put(&self, file: &mut dyn Sink, key: Key, row: &[f32]) -> io::Result<()> {
         file.put(0, &key.0.to_le_bytes())?;
         let mut weights = vec![0.0f32; self.spec.weight_count()];
         self.spec.weights(row).copy_to(&mut weights);
@@ -234,54 +256,5 @@ impl<'a> Parts<'a> {
             at += lanes;
         }
         Ok(())
-    }
-}
-
-fn cannot_write(path: &Path, why: &io::Error) -> String {
-    format!("cannot write {}: {why}{}", path.display(), mend(why))
-}
-
-/// A directory that is being filled; dropped before it is finished it leaves nothing.
-struct Folder {
-    unfinished: PathBuf,
-    target: PathBuf,
-}
-
-impl Folder {
-    /// Begins the directory that will be at `target`, where there is nothing yet.
-    fn begin(target: &Path) -> Result<Self, String> {
-        let fail = |why: &str| Err(format!("--to {}: {why}", target.display()));
-        if target.symlink_metadata().is_ok() {
-            return fail("is there already: name a directory to make");
-        }
-        let Some(name) = target.file_name() else {
-            return fail("name a directory to make");
-        };
-        let name = format!(".{}.unfinished-{}", name.to_string_lossy(), std::process::id());
-        let unfinished = target.with_file_name(name);
-        match fs::create_dir(&unfinished) {
-            Ok(()) => Ok(Self { unfinished, target: target.to_owned() }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fail("there is no directory to make it in: make that first")
-            }
-            Err(error) => fail(&format!("cannot be made: {error}{}", mend(&error))),
-        }
-    }
-
-    fn name(&self) -> String {
-        self.target.display().to_string()
-    }
-
-    /// Gives it its name.
-    fn finish(self) -> Result<(), String> {
-        fs::rename(&self.unfinished, &self.target)
-            .map_err(|error| cannot_write(&self.target, &error))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing is there once it has its name; and nobody is left to be told.
-        let _ = fs::remove_dir_all(&self.unfinished);
     }
 }

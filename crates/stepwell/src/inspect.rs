@@ -1,7 +1,5 @@
 //! `stepwell inspect`.
 
-use std::cmp::Ordering;
-
 use serde_json::{Value, json};
 use stepwell_base::{ByteCount, Key};
 use stepwell_engine::{Checkpoint, Rows, Saved, TableSpec};
@@ -10,9 +8,11 @@ use stepwell_ssd::{Manifest, Stats};
 use stepwell_train::RunState;
 
 use crate::cli::InspectArgs;
+use crate::distribution::{Distribution, Top};
 use crate::failure::Failure;
 use crate::say::{Page, put};
-use crate::snapshots::{lanes, open};
+use crate::snapshots::{lanes, largest_index, open, refuse_lack};
+use crate::{bars, outputs};
 
 /// Rows that are listed at most: four times as many wait to be sorted, of 16 bytes each.
 const TOP_MAX: usize = 1 << 20;
@@ -23,6 +23,8 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
         return Err(format!("--top {}: give at most {TOP_MAX}", args.top).into());
     }
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
+    outputs::check(&[("--svg", args.svg.as_deref())], std::slice::from_ref(&checkpoint.path))?;
+    refuse_lack(largest_index(&checkpoint, false))?;
     let mut tables = Vec::new();
     let earlier = specs_of_run(&checkpoint);
     for (number, meta) in tables_of(&checkpoint).iter().enumerate() {
@@ -52,6 +54,9 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
         "tables": tables,
         "config": checkpoint.run["config"],
     });
+    if let Some(path) = &args.svg {
+        outputs::write_text(path, &draw(&whole)?)?;
+    }
     let mut page = Page::default();
     if args.json {
         put!(page, "{whole:#}");
@@ -126,7 +131,7 @@ fn table(
 ) -> Result<Value, String> {
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let storage = storage(meta)?;
-    let (mut longest, mut held) = (Longest::new(top), Held::default());
+    let (mut longest, mut held, mut spread) = (Top::new(top), Held::default(), Spread::default());
     for snapshot in snapshots {
         let (store, manifest) = open(&snapshot.path)?;
         // The scan passes over most expired rows; who tells for certain is the row itself.
@@ -143,7 +148,9 @@ fn table(
             });
             if exists {
                 let salt = existing.map_or(0, |(spec, _)| spec.salt());
-                longest.offer(key.salted(salt), norm(&lanes, storage, weights));
+                let norm = norm(&lanes, storage, weights);
+                longest.offer(norm, key.salted(salt));
+                spread.add(norm, &lanes, existing);
                 held.rows += 1;
             }
             Ok(())
@@ -151,6 +158,8 @@ fn table(
         scanned.map_err(|error| error.to_string())?;
         held.add(&store.stats(), &manifest);
     }
+    let has_history = existing.is_some_and(|(spec, _)| spec.life.is_some());
+    let row = |(norm, key): (f64, Key)| json!({ "key": format!("{:016x}", key.0), "norm": norm });
     Ok(json!({
         "name": meta["name"],
         "id": meta["id"],
@@ -174,7 +183,8 @@ fn table(
         "segments_by_live": held.by_live,
         "expire_before": held.expire_before,
         "shared_key_probability": (held.rows as f64).powi(2) / 2f64.powi(65),
-        "top": longest.into_json(),
+        "distributions": spread.to_json(has_history),
+        "top": longest.into_items().into_iter().map(row).collect::<Vec<Value>>(),
     }))
 }
 
@@ -199,41 +209,58 @@ fn storage(meta: &Value) -> Result<Storage, String> {
     })
 }
 
-/// The rows with the longest weights.
-struct Longest {
-    most: usize,
-    rows: Vec<(f64, Key)>,
+/// How the rows of a table are distributed, where they say it.
+#[derive(Default)]
+struct Spread {
+    norms: Distribution,
+    ages: Distribution,
+    examples: Distribution,
 }
 
-impl Longest {
-    fn new(most: usize) -> Self {
-        Self { most, rows: Vec::new() }
-    }
-
-    fn offer(&mut self, key: Key, norm: f64) {
-        if self.most == 0 {
-            return;
-        }
-        self.rows.push((norm, key));
-        if self.rows.len() / 4 >= self.most {
-            self.sort();
+impl Spread {
+    fn add(&mut self, norm: f64, row: &[f32], existing: Option<(&TableSpec, u64)>) {
+        self.norms.add(norm);
+        let with_history =
+            existing.filter(|(spec, _)| spec.life.is_some() && row.len() == spec.row_lanes());
+        if let Some((spec, step)) = with_history {
+            let history = spec.history(row);
+            self.ages.add(step.saturating_sub(history.used.into()) as f64);
+            self.examples.add(history.examples.into());
         }
     }
 
-    fn sort(&mut self) {
-        let longer = |a: &(f64, Key), b: &(f64, Key)| -> Ordering {
-            b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
-        };
-        self.rows.sort_by(longer);
-        self.rows.truncate(self.most);
+    /// Ages and examples are null where rows have no history.
+    fn to_json(&self, has_history: bool) -> Value {
+        let of_history = |of: &Distribution| has_history.then(|| of.to_json());
+        json!({
+            "norms": self.norms.to_json(),
+            "ages": of_history(&self.ages),
+            "examples": of_history(&self.examples),
+        })
     }
+}
 
-    fn into_json(mut self) -> Value {
-        self.sort();
-        let row =
-            |(norm, key): &(f64, Key)| json!({ "key": format!("{:016x}", key.0), "norm": norm });
-        self.rows.iter().map(row).collect()
+/// What the distributions of a table are called, by field.
+const SPREAD: [(&str, &str); 3] = [
+    ("norms", "length of the weights"),
+    ("ages", "steps since the last use"),
+    ("examples", "examples that a row was trained on"),
+];
+
+/// All distributions that there are, with the title of each.
+fn spread_of(table: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
+    let all = SPREAD.iter().map(|(field, title)| (*title, &table["distributions"][*field]));
+    all.filter(|(_, distribution)| distribution.is_object())
+}
+
+/// Draws the distributions of all tables.
+fn draw(whole: &Value) -> Result<String, String> {
+    let mut pictures = Vec::new();
+    for table in whole["tables"].as_array().into_iter().flatten() {
+        let name = table["name"].as_str().unwrap_or_default();
+        pictures.extend(spread_of(table).map(|(title, of)| (format!("{name}, {title}"), of)));
     }
+    bars::draw(&pictures)
 }
 
 fn show(page: &mut Page, whole: &Value) {
@@ -292,6 +319,9 @@ fn show_table(page: &mut Page, table: &Value) {
         "  probability that two values share a key: {:.1e}",
         table["shared_key_probability"].as_f64().unwrap_or(0.0)
     );
+    for (title, distribution) in spread_of(table).filter(|_| table["rows"] != 0) {
+        bars::put_bars(page, title, distribution);
+    }
     put!(page, "  rows with the longest weights:");
     for row in table["top"].as_array().into_iter().flatten() {
         let norm = row["norm"].as_f64().unwrap_or(0.0);

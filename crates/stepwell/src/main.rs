@@ -2,15 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+mod bars;
 mod bench;
 mod cache_sim;
 mod cli;
 mod convert;
 mod curves;
+mod diff;
+mod distribution;
 mod eval;
 mod export;
 mod failure;
 mod file;
+mod folder;
+mod import;
 mod inspect;
 mod launched;
 mod outputs;
@@ -55,6 +60,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Job::Eval(args) => eval::run(&args),
         Job::Predict(args) => predict::run(&args),
         Job::Export(args) => export::run(&args),
+        Job::Import(args) => import::run(&args),
+        Job::Diff(args) => diff::run(&args),
         Job::Inspect(args) => inspect::run(&args),
         Job::Synth(args) => synth::run(&args),
         Job::Convert(args) => convert::run(&args),

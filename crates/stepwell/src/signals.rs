@@ -56,7 +56,13 @@ impl Signals {
             }
             stop.make();
         };
-        std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(fail)?;
+        let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+        thread.map_err(|error| {
+            format!(
+                "cannot start the thread that waits for signals: {error}; it meets the limit on \
+                 processes (ulimit -u) or on addresses (ulimit -v): raise it"
+            )
+        })?;
         Ok(signals)
     }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use crate::export::Format;
+
 /// A model and what it scores.
 #[derive(Debug, Args)]
 pub(crate) struct ScoreArgs {
@@ -67,16 +69,62 @@ pub(crate) struct ExportArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
-    /// Directory to make: dense.safetensors, and table-NAME.safetensors for each table
+    /// Directory to make: the dense part, and table-NAME for each table
     #[arg(long, value_name = "DIR")]
     pub(crate) to: PathBuf,
+    /// Format of the tensors; `import` reads safetensors
+    #[arg(long, value_enum, default_value = "safetensors", value_name = "NAME")]
+    pub(crate) format: Format,
     /// Optimizer state and history, too
     #[arg(long)]
     pub(crate) state: bool,
     /// Print what was written as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Only rows that were trained after this step, which rows with a history tell
+    #[arg(long, value_name = "STEP")]
+    pub(crate) since: Option<u64>,
     /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    #[arg(long)]
+    pub(crate) repaired: bool,
+}
+
+/// `stepwell import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Directory that `stepwell export --state` made, edited perhaps
+    #[arg(value_name = "TENSORS")]
+    pub(crate) tensors: PathBuf,
+    /// The checkpoint, or a directory of checkpoints, that has all else: settings, position in the
+    /// data, what rows mean
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub(crate) like: PathBuf,
+    /// Directory of checkpoints to make, with one in it, of the same step
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: PathBuf,
+    /// Take weights alone; optimizer state and history begin anew
+    #[arg(long)]
+    pub(crate) fresh_state: bool,
+}
+
+/// `stepwell diff`.
+#[derive(Debug, Args)]
+#[command(after_help = "The status is 0 where the models are equal, 1 where they differ or one \
+                        cannot be read, which is then said on standard error.")]
+pub(crate) struct DiffArgs {
+    /// A checkpoint, or a directory of checkpoints
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+    /// Another one
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+    /// Rows to list of each table, those that changed most first
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Take rows that `store repair` made in place of those that a checkpoint was saved with
     #[arg(long)]
     pub(crate) repaired: bool,
 }
@@ -90,6 +138,9 @@ pub(crate) struct InspectArgs {
     /// Rows to list, those with the longest weights first
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
+    /// Draw how norms, ages and counts of rows are distributed into this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

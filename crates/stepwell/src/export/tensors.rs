@@ -14,8 +14,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::format::Sink;
+
 /// Bytes that a tensor's values wait for.
-const BUFFER_BYTES: usize = 256 << 10;
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
 /// What the values of a tensor are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
             Self::U32 => "U32",
@@ -34,7 +36,7 @@ impl Kind {
         }
     }
 
-    fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::F32 | Self::U32 => 4,
             Self::U64 => 8,
@@ -52,7 +54,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.kind.bytes() * self.shape.iter().product::<u64>()
     }
 }
@@ -100,19 +102,18 @@ impl TensorFile {
             |(start, end): (u64, u64)| Place { at: body + start, end: body + end, waiting: vec![] };
         Ok(Self { file, places: ends.into_iter().map(place).collect() })
     }
+}
 
-    /// Adds values to tensor number `tensor`, as bytes.
-    pub(crate) fn put(&mut self, tensor: usize, bytes: &[u8]) -> io::Result<()> {
+impl Sink for TensorFile {
+    fn put(&mut self, tensor: usize, bytes: &[u8]) -> io::Result<()> {
         let place = &mut self.places[tensor];
         place.waiting.extend_from_slice(bytes);
         if place.waiting.len() >= BUFFER_BYTES { place.write(&self.file) } else { Ok(()) }
     }
 
-    /// Writes what waits, down to the disk.
-    ///
     /// # Panics
     /// When a tensor was given another number of values than its shape says.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
         for place in &mut self.places {
             place.write(&self.file)?;
             assert_eq!(place.at, place.end, "a tensor has the values of its shape");
@@ -153,8 +154,8 @@ mod tests {
             tensor("step", Kind::U32, &[rows]),
             tensor("none", Kind::F32, &[0, 4]),
         ];
-        let mut file =
-            TensorFile::create(&path, &tensors, &[("name", "a \"table\"".to_owned())]).unwrap();
+        let about = [("name", "a \"table\"".to_owned())];
+        let mut file = Box::new(TensorFile::create(&path, &tensors, &about).unwrap());
         for row in 0..rows {
             file.put(0, &(row << 32).to_le_bytes()).unwrap();
             file.put(1, bytemuck::bytes_of(&[row as f32, 0.5, -1.0])).unwrap();

@@ -1,0 +1,181 @@
+//! In what the rows of a table differ in two checkpoints.
+//!
+//! How       The rows of A come in the order of its files; some thousands at once are looked up in
+//!           B. Rows that B alone has are those of a scan of it that were not met.
+//! Bounds    The indexes of the table's stores in both, 8 to 11 bytes a row; 8 MiB of rows of each,
+//!           or a row; a distribution; the rows that are listed.
+//! Cost      Both are read once; of B a page for each row of A where B has them in another order.
+
+use serde_json::{Value, json};
+use stepwell_base::Key;
+use stepwell_base::stop::StopRequest;
+use stepwell_disk::FileDisk;
+use stepwell_engine::{Checkpoint, RowsView, TableSpec};
+use stepwell_ssd::{Manifest, StoreOptions};
+
+use crate::distribution::{Distribution, Top};
+use crate::snapshots::each_row;
+
+/// Bytes of rows that are looked up at once, where a row is not longer.
+const BYTES_AT_ONCE: usize = 8 << 20;
+/// Bytes of files that go through the system's page cache: look-ups come back to their pages.
+const CACHED_BYTES: u64 = 4 << 30;
+
+/// A table of a checkpoint.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    pub(super) checkpoint: &'a Checkpoint,
+    pub(super) number: usize,
+    pub(super) spec: &'a TableSpec,
+}
+
+/// A comparison under way.
+struct Comparison<'a> {
+    a: Table<'a>,
+    b: Table<'a>,
+    view: RowsView,
+    /// Rows of A that wait to be looked up.
+    keys: Vec<Key>,
+    rows: Vec<f32>, // (keys, lanes of A)
+    found: Found,
+}
+
+struct Found {
+    only_a: u64,
+    both: u64,
+    weights_changed: u64,
+    rest_changed: u64,
+    distances: Distribution,
+    top: Top<(Key, Norms)>,
+}
+
+/// The lengths of a row's weights in A and in B, as bits.
+type Norms = [u64; 2];
+
+/// All differences of the rows of two tables; `top` of them are listed.
+pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, String> {
+    let found = Found {
+        only_a: 0,
+        both: 0,
+        weights_changed: 0,
+        rest_changed: 0,
+        distances: Distribution::default(),
+        top: Top::new(top),
+    };
+    let (keys, rows) = (Vec::new(), Vec::new());
+    let mut comparison = Comparison { a, b, view: view(b)?, keys, rows, found };
+    let rows_at_once = (BYTES_AT_ONCE / a.spec.row_bytes().max(b.spec.row_bytes())).max(1);
+    let stop = StopRequest::new();
+    each_row(a.checkpoint, (a.number, a.spec), &stop, &mut |key, row| {
+        comparison.keys.push(key);
+        comparison.rows.extend_from_slice(row);
+        if comparison.keys.len() >= rows_at_once { comparison.look_up() } else { Ok(()) }
+    })?;
+    comparison.look_up()?;
+    let Comparison { found, .. } = comparison;
+    let mut rows_b = 0;
+    each_row(b.checkpoint, (b.number, b.spec), &stop, &mut |_, _| {
+        rows_b += 1;
+        Ok(())
+    })?;
+    Ok(found.into_json(a.spec, rows_b))
+}
+
+/// The rows of a table, to be looked up.
+fn view(of: Table<'_>) -> Result<RowsView, String> {
+    let said = |error: stepwell_engine::Error| error.to_string();
+    let rows = of.checkpoint.rows_of(of.number).map_err(said)?;
+    let disk = FileDisk::open(&rows[0].path).map_err(|error| error.to_string())?;
+    let manifest = Manifest::load(&disk).map_err(|error| error.to_string())?;
+    let options = StoreOptions {
+        index_bytes_max: u64::MAX,
+        cached_bytes: CACHED_BYTES,
+        ..StoreOptions::new(manifest.table, of.spec.row_bytes())
+    };
+    RowsView::open(of.checkpoint, of.number, options).map_err(said)
+}
+
+impl Comparison<'_> {
+    /// Looks the waiting rows up in B.
+    fn look_up(&mut self) -> Result<(), String> {
+        let (a, b) = (self.a.spec, self.b.spec);
+        let salted: Vec<Key> = self.keys.iter().map(|key| key.salted(b.salt())).collect();
+        let mut rows = vec![0.0f32; salted.len() * b.row_lanes()];
+        let mut found = vec![false; salted.len()];
+        let looked_up =
+            self.view.get_many(&salted, bytemuck::cast_slice_mut(&mut rows), &mut found);
+        looked_up.map_err(|error| error.to_string())?;
+        let step = self.b.checkpoint.step;
+        let of_a = self.keys.iter().zip(self.rows.chunks_exact(a.row_lanes()));
+        let of_b = found.iter().zip(rows.chunks_exact(b.row_lanes()));
+        for ((key, mine), (found, other)) in of_a.zip(of_b) {
+            if *found && b.owns(other) && b.exists(other, step) {
+                self.found.both(*key, (a, mine), (b, other));
+            } else {
+                self.found.only_a += 1;
+            }
+        }
+        self.keys.clear();
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+impl Found {
+    fn both(&mut self, key: Key, a: (&TableSpec, &[f32]), b: (&TableSpec, &[f32])) {
+        self.both += 1;
+        if a.0.weight_count() != b.0.weight_count() {
+            self.weights_changed += 1;
+            return;
+        }
+        let (weights_a, weights_b) = (a.0.weights(a.1), b.0.weights(b.1));
+        let (mut squares, mut same) = ([0.0f64; 3], true);
+        for at in 0..a.0.weight_count() {
+            let (a, b) = (weights_a.get(at), weights_b.get(at));
+            same &= a.to_bits() == b.to_bits();
+            let (a, b) = (f64::from(a), f64::from(b));
+            let parts = [(a - b).powi(2), a.powi(2), b.powi(2)];
+            squares.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        }
+        let [distance, norm_a, norm_b] = squares.map(f64::sqrt);
+        // The same bits are no distance apart, whether they are numbers or not.
+        let distance = if same { 0.0 } else { distance };
+        self.distances.add(distance);
+        if !same {
+            self.weights_changed += 1;
+            self.top.offer(distance, (key, [norm_a, norm_b].map(f64::to_bits)));
+        } else if !is_same(&a.1[a.0.weight_lanes()..], &b.1[b.0.weight_lanes()..]) {
+            self.rest_changed += 1;
+        }
+    }
+
+    fn into_json(self, spec: &TableSpec, rows_b: u64) -> Value {
+        let Self { only_a, both, weights_changed, rest_changed, distances, top } = self;
+        let only_b = rows_b.saturating_sub(both);
+        let row = |(distance, (key, norms)): (f64, (Key, Norms))| {
+            let [norm_a, norm_b] = norms.map(f64::from_bits);
+            json!({
+                "key": format!("{:016x}", key.0),
+                "distance": distance,
+                "norm_a": norm_a,
+                "norm_b": norm_b,
+            })
+        };
+        json!({
+            "name": spec.name,
+            "differ": only_a + only_b + weights_changed + rest_changed > 0,
+            "rows_only_in_a": only_a,
+            "rows_only_in_b": only_b,
+            "rows_in_both": both,
+            "rows_with_other_weights": weights_changed,
+            "rows_with_other_state": rest_changed,
+            "distances": distances.to_json(),
+            "top": top.into_items().into_iter().map(row).collect::<Vec<Value>>(),
+        })
+    }
+}
+
+/// Whether two lists have the same bits.
+fn is_same(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+}

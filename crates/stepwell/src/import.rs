@@ -1,0 +1,226 @@
+//! `stepwell import`: a checkpoint from tensors, the other way round than `stepwell export`.
+//!
+//! How       What no tensor has comes from another checkpoint: settings, position in the data, what
+//!           rows mean, and what admission and stale reads need. Rows go through a store of their
+//!           own, whose snapshot is the checkpoint's, as a run writes it. The directory has its
+//!           name once all is in it.
+//! Bounds    The index of a store, about eleven bytes a row; its buffers; 2 MiB of rows; the dense
+//!           part.
+
+mod dense;
+mod reader;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stepwell_base::counted;
+use stepwell_base::stop::StopRequest;
+use stepwell_disk::FileDisk;
+use stepwell_engine::{
+    Checkpoint, CheckpointWriter, Group, GroupTables, Keep as _, Staging, TableSpec,
+};
+use stepwell_settings as settings;
+use stepwell_ssd::{Compaction, Manifest, Store, StoreOptions};
+use stepwell_train::RunState;
+
+use self::reader::TensorReader;
+use self::table::TableTensors;
+use crate::cli::ImportArgs;
+use crate::failure::Failure;
+use crate::folder::{Folder, cannot_write};
+use crate::say::say;
+use crate::signals::Signals;
+use crate::snapshots::refuse_lack;
+
+/// Bytes of a segment where the settings of the run cannot be read.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// Makes a checkpoint of tensors.
+pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
+    let signals = Signals::heed()?;
+    let like = Checkpoint::open(&args.like).map_err(|error| error.to_string())?;
+    let folder = Folder::begin(&args.to)?;
+    let import = Import {
+        like: &like,
+        tensors: &args.tensors,
+        fresh_state: args.fresh_state,
+        stop: signals.stop(),
+    };
+    let rows = import.make(&folder.unfinished);
+    if signals.stop().is_made() {
+        let line = format!("interrupted: nothing is left of {}", folder.name());
+        return Err(signals.interrupted(line));
+    }
+    let rows = rows?;
+    folder.finish()?;
+    say!("step {}: {} in {}", like.step, counted(rows, "row"), args.to.display());
+    Ok(())
+}
+
+struct Import<'a> {
+    like: &'a Checkpoint,
+    tensors: &'a Path,
+    fresh_state: bool,
+    stop: StopRequest,
+}
+
+impl Import<'_> {
+    /// Makes the checkpoint in `folder`; gives how many rows it has.
+    fn make(&self, folder: &Path) -> Result<u64, String> {
+        let said = |error: stepwell_engine::Error| error.to_string();
+        let dense = dense::read(&self.path("dense"), self.like, self.fresh_state)?;
+        let tables: Result<Vec<TableSpec>, _> =
+            (0..self.like.tables()).map(|number| self.like.table(number)).collect();
+        let tables = tables.map_err(said)?;
+        self.refuse_others(&tables)?;
+        // All of them are looked at before the first row goes anywhere.
+        let open = tables.iter().map(|spec| {
+            let path = self.path(&format!("table-{}", spec.name));
+            TableTensors::open(&path, (self.like, spec), self.fresh_state)
+        });
+        let tensors = open.collect::<Result<Vec<_>, _>>()?;
+        let index = tensors.iter().map(|tensors| tensors.index_bytes());
+        refuse_lack(index.fold(dense.bytes(), u64::saturating_add))?;
+        let rows = folder.join(".rows");
+        let mut groups = Vec::new();
+        for members in self.groups(&tables)? {
+            let disk = FileDisk::create(&rows.join(groups.len().to_string()));
+            let disk = Arc::new(disk.map_err(|error| error.to_string())?);
+            groups.push(Arc::new(self.group((&tables, &tensors), members, disk)?));
+            if self.stop.is_made() {
+                return Ok(0);
+            }
+        }
+        let disk = Arc::new(FileDisk::open(folder).map_err(|error| error.to_string())?);
+        let mut writer = CheckpointWriter::new(disk, 1);
+        let Checkpoint { step, run, .. } = self.like;
+        writer.write(*step, run, &dense.view(), &groups).map_err(said)?;
+        drop(groups);
+        fs::remove_dir_all(&rows).map_err(|error| cannot_write(&rows, &error))?;
+        Ok(tensors.iter().map(|tensors| tensors.rows).sum())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.tensors.join(format!("{name}.safetensors"))
+    }
+
+    /// Refuses tensors of tables that are not there.
+    fn refuse_others(&self, tables: &[TableSpec]) -> Result<(), String> {
+        for entry in fs::read_dir(self.tensors).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let table = name.strip_prefix("table-").and_then(|n| n.strip_suffix(".safetensors"));
+            if table.is_some_and(|table| tables.iter().all(|spec| spec.name != table)) {
+                let (path, like) = (entry.path(), self.like.path.display());
+                return Err(format!("{}: {like} has no such table", path.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which tables share a store, as in the checkpoint that is like this one.
+    fn groups(&self, tables: &[TableSpec]) -> Result<Vec<GroupTables>, String> {
+        let mut groups: Vec<GroupTables> = Vec::new();
+        for number in 0..tables.len() {
+            let rows = self.like.rows_of(number).map_err(|error| error.to_string())?;
+            let group = rows.first().map_or(0, |rows| rows.group);
+            match groups.get_mut(group) {
+                Some(group) => group.tables.push(number),
+                None => groups.push(GroupTables::alone(number)),
+            }
+        }
+        for GroupTables { tables: members, .. } in &groups {
+            let of = |number: &usize| &tables[*number];
+            let alike = |pair: &[usize]| {
+                let (a, b) = (of(&pair[0]), of(&pair[1]));
+                a.may_share(b) && a.shared && b.shared
+            };
+            if !members.windows(2).all(alike) {
+                let path = self.like.path.display();
+                return Err(format!("{path}: tables with other rows share a store: it is damaged"));
+            }
+        }
+        Ok(groups)
+    }
+
+    /// The rows of a table group.
+    fn group(
+        &self,
+        (tables, tensors): (&[TableSpec], &[TableTensors<'_>]),
+        members: GroupTables,
+        disk: Arc<FileDisk>,
+    ) -> Result<Group, String> {
+        let said = |error: stepwell_ssd::Error| error.to_string();
+        let spec = &tables[members.tables[0]];
+        let rows = members.tables.iter().map(|number| tensors[*number].rows).sum();
+        // As they were, so that a run goes on with the sizes that it had.
+        let page_bytes = self.page_bytes(members.tables[0]);
+        let options = StoreOptions {
+            page_bytes,
+            segment_bytes: self.segment_bytes(rows, (spec.row_bytes(), page_bytes)),
+            index_bytes_max: u64::MAX,
+            rows_hint: rows,
+            compaction: Compaction::Inline,
+            stop: self.stop.clone(),
+            ..StoreOptions::new(spec.id.0, spec.row_bytes())
+        };
+        let store = Store::create(disk, options).map_err(said)?;
+        for number in &members.tables {
+            tensors[*number].put_into(&store, &self.stop)?;
+        }
+        let staging = Staging::new(spec.row_lanes(), 1, 1);
+        let group = Group::of((tables, members), 1, Arc::new(store), staging);
+        let group = group.map_err(|error| error.to_string())?;
+        group.set_steps(self.like.step.min(spec.steps_max()));
+        Ok(group)
+    }
+
+    /// The length of segments: that of the run, or what so many rows take where that is less, since
+    /// the room for a whole one is taken at once.
+    fn segment_bytes(&self, rows: u64, (row_bytes, page_bytes): (usize, usize)) -> u64 {
+        let config = RunState::read(self.like).map_err(|error| error.to_string());
+        let config = config.and_then(|state| settings::from_json(&state.config));
+        let of_run = config.map_or(SEGMENT_BYTES, |config| config.tiers.segment.0);
+        let row = row_bytes.max(page_bytes).next_multiple_of(4096) as u64;
+        // Heads of rows and pages, the footer, and a few pages whatever there is.
+        let enough = rows.saturating_mul(row_bytes as u64 + 64).saturating_add(8 * row + (1 << 20));
+        // More than any segment has, so that rounding up finds room.
+        of_run.min(enough.min(1 << 40).next_multiple_of(4096))
+    }
+
+    /// The pages of a table's rows; 0 for those that the rows ask for, where they cannot be read.
+    fn page_bytes(&self, table: usize) -> usize {
+        let rows = self.like.rows_of(table).ok().and_then(|rows| rows.first());
+        let disk = rows.and_then(|rows| FileDisk::open(&rows.path).ok());
+        let manifest = disk.and_then(|disk| Manifest::load(&disk).ok());
+        manifest.map_or(0, |manifest| manifest.page_bytes as usize)
+    }
+}
+
+/// Refuses tensors of another step than that of the checkpoint that is `like` this one, with other
+/// keys, or of some of the rows; who edits them may have lost what they say of themselves.
+fn check_about(file: &TensorReader, like: &Checkpoint) -> Result<(), String> {
+    if let Some(since) = file.about("since") {
+        return Err(file.wrong(format_args!(
+            "has only the rows that were trained after step {since}: export without --since"
+        )));
+    }
+    if let Some(step) = file.about("step").filter(|step| *step != like.step.to_string()) {
+        return Err(file.wrong(format_args!(
+            "was exported from step {step}, and --like {} is of step {}: name the one that it was \
+             exported from",
+            like.path.display(),
+            like.step
+        )));
+    }
+    for field in ["key_hash", "initial_values"] {
+        let ours = like.meta[field].as_str();
+        if file.about(field).is_some_and(|theirs| Some(theirs) != ours) {
+            let ours = ours.unwrap_or_default();
+            return Err(file.wrong(format_args!("its {field} is not '{ours}', as of --like")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The dense part of a checkpoint, from tensors.
+
+use std::path::Path;
+
+use stepwell_engine::{Checkpoint, Dense};
+use stepwell_optim::Adagrad;
+use stepwell_settings::{self as settings, OptimizerConfig};
+use stepwell_train::{RunState, dense_parameters};
+
+use super::check_about;
+use super::reader::TensorReader;
+use super::table::check_value;
+use crate::export::tensors::{Kind, Tensor};
+use crate::export::{VECTORS, dotted};
+
+/// The state of adagrad, which begins as a setting says.
+const SUM: &str = "sum";
+/// Steps of the dense optimizer: where its state begins anew, they do.
+const STEP: &str = "step";
+/// What begins the names of sections of stale reads, which are of rows as they were.
+const STALE: &str = "ssp ";
+
+/// The dense part of `like`, with the values of the tensors in the file at `path`; with a fresh
+/// state those of the parameters alone.
+pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<Dense, String> {
+    let file = TensorReader::open(path)?;
+    check_about(&file, like)?;
+    let state = RunState::read(like).map_err(|error| error.to_string())?;
+    let config = settings::from_json(&state.config)?;
+    let parameters = dense_parameters(&config).map_err(|error| error.to_string())?;
+    let count = parameters.last().map_or(0, |last| last.range.end);
+    let mut dense = like.dense.clone();
+    let is_vector = |(name, values): &(String, Vec<f32>)| {
+        VECTORS.contains(&name.as_str()) && values.len() == count
+    };
+    if dense.sections.first().is_none_or(|first| first.0 != VECTORS[0] || !is_vector(first)) {
+        let path = like.path.display();
+        return Err(format!("{path}: its dense part is not that of its settings"));
+    }
+    let name_of = |parameter: &str, section: &str| match section {
+        "parameters" => dotted(parameter),
+        state => format!("{}.{state}", dotted(parameter)),
+    };
+    let known = |name: &str| {
+        let of = |section: &str| parameters.iter().any(|of| name_of(&of.name, section) == name);
+        VECTORS.iter().any(|section| of(section))
+    };
+    file.refuse_others(known)?;
+    let mut sections: Vec<_> =
+        dense.sections.iter_mut().filter(|section| is_vector(section)).collect();
+    if fresh_state {
+        let OptimizerConfig { lr, initial, .. } = config.dense;
+        let initial = initial.unwrap_or(Adagrad::new(lr).initial) as f32;
+        let begin = |name: &str| if name == SUM { initial } else { 0.0 };
+        sections.drain(1..).for_each(|(name, values)| values.fill(begin(name)));
+    }
+    for (section, values) in sections {
+        for parameter in &parameters {
+            let tensor = Tensor {
+                name: name_of(&parameter.name, section),
+                kind: Kind::F32,
+                shape: parameter.shape.iter().map(|extent| *extent as u64).collect(),
+            };
+            if section != VECTORS[0] && !file.has(&tensor.name) {
+                return Err(file.wrong(format_args!(
+                    "has no tensor '{}': export with --state, or say --fresh-state",
+                    tensor.name
+                )));
+            }
+            file.check(&tensor)?;
+            let values = &mut values[parameter.range.clone()];
+            file.read(&tensor.name, 0, bytemuck::cast_slice_mut(values))?;
+            let wrong = |why| file.wrong(format_args!("tensor '{}': {why}", tensor.name));
+            values.iter().try_for_each(|value| check_value(section, *value)).map_err(wrong)?;
+        }
+    }
+    if fresh_state {
+        dense.sections.retain(|(name, _)| !name.starts_with(STALE));
+        let steps = dense.sections.iter_mut().filter(|(name, _)| name == STEP);
+        steps.for_each(|(_, values)| values.fill(0.0));
+    }
+    Ok(dense)
+}
