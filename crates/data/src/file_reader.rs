@@ -49,6 +49,11 @@ impl FileReader {
             if let Some(packed) = open_packed(path)? {
                 packed.check(options)?;
                 packed.check_rules(files.layout.as_deref())?;
+                if files.layout.as_deref().is_some_and(Layout::splits) {
+                    let why = "is packed, and data.eval_column is a column of text: evaluate on \
+                               files of their own (data.eval_paths), or read the text";
+                    return Err(DataError::Path { path: path.clone(), why: why.to_owned() });
+                }
             }
         }
         let mut reader =

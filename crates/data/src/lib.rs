@@ -55,7 +55,8 @@ pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
 pub use guess::{Guess, Guessed, guess};
 pub use input::{Files, Input};
 pub use layout::{
-    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Transform,
+    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Part, SplitBy,
+    SplitRule, Transform,
 };
 pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};

@@ -176,6 +176,12 @@ impl Config {
     fn check_cache(&self) -> Outcome {
         let data = &self.data;
         let Some(cache) = data.cache.as_ref().map(|path| path.display()) else { return Ok(()) };
+        if data.eval_column.is_some() && data.eval_paths.is_empty() {
+            return Err(format!(
+                "data.cache = {cache} keeps no column to split by: leave data.cache or \
+                 data.eval_column out"
+            ));
+        }
         if data.paths.is_empty() {
             return Err(format!(
                 "data.cache = {cache} is for text, and the built-in stream is none: name data, or \

@@ -132,6 +132,10 @@ pub struct DataConfig {
     pub missing: Vec<String>,
     /// Whether the data has its label; without it, it can be scored alone.
     pub labels: bool,
+    /// Column that says which examples are evaluated on; none for the tail of the data.
+    pub eval_column: Option<String>,
+    /// Its values that are evaluated on; empty for a share of them by their hash.
+    pub eval_values: Vec<String>,
 }
 
 /// The built-in click stream.
@@ -313,6 +317,8 @@ impl Config {
                 trim: false,
                 missing: Vec::new(),
                 labels: false,
+                eval_column: None,
+                eval_values: Vec::new(),
             },
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
             model: ModelConfig {

@@ -67,3 +67,22 @@ pub(crate) const LABELS: Setting = setting!(
     Never,
     "false: the data has no label column, so that it can be scored alone"
 );
+
+/// The column by which data is split.
+pub(crate) const EVAL_COLUMN: Setting = setting!(
+    "data.eval_column",
+    data.eval_column = None,
+    BeyondDefault,
+    "column that says which examples are evaluated on, in the place of the tail: those with \
+     data.eval_values, or the share data.eval_fraction of its values by their hash (empty: none)"
+)
+.idle(idle::with_eval_paths);
+
+/// Its values that are evaluated on.
+pub(crate) const EVAL_VALUES: Setting = setting!(
+    "data.eval_values",
+    data.eval_values = Vec::new(),
+    BeyondDefault,
+    "values of data.eval_column that are evaluated on (empty: a share of all)"
+)
+.idle(idle::without_eval_column);

@@ -63,6 +63,10 @@ pub(crate) fn with_eval_paths(config: &Config) -> Option<&'static str> {
     (!config.data.eval_paths.is_empty()).then_some("data.eval_paths names the data to evaluate on")
 }
 
+pub(crate) fn without_eval_column(config: &Config) -> Option<&'static str> {
+    config.data.eval_column.is_none().then_some("no data.eval_column is given")
+}
+
 pub(crate) fn with_columns(config: &Config) -> Option<&'static str> {
     (!config.columns.is_empty()).then_some("the columns are given")
 }

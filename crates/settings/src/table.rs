@@ -109,6 +109,8 @@ pub const SETTINGS: &[Setting] = &[
     files::TRIM,
     files::MISSING,
     files::LABELS,
+    files::EVAL_COLUMN,
+    files::EVAL_VALUES,
     setting!(
         "synth.examples",
         synth.examples = 4_000_000,

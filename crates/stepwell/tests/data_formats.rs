@@ -160,6 +160,43 @@ fn every_format_trains_one_model_however_it_is_read() {
 }
 
 #[test]
+fn what_is_evaluated_on_may_be_told_by_a_column() {
+    let (shop, files) = shop();
+    for split in [
+        &["--set", "data.eval_column=user"][..],
+        &["--set", "data.eval_column=user", "--set", "data.eval_values=3,17,41"],
+    ] {
+        let expected = train(&shop, files[0], split);
+        let examples = |report: &Value| {
+            let of = |part: &str| report[part].as_array().unwrap()[0]["examples"].as_u64().unwrap();
+            (of("progressive_by_epoch"), of("eval_by_epoch"))
+        };
+        let (trained, evaluated) = examples(&expected);
+        assert!(trained + evaluated == 1500 && evaluated > 20, "{trained} {evaluated}");
+        for file in &files[1..] {
+            same(&train(&shop, file, split), &expected, file);
+        }
+        let ranks = train(&shop, files[0], &[split, &["--ranks", "3"]].concat());
+        same(&ranks, &expected, "three ranks");
+        let saved = ["--checkpoint", "split", "--set", "checkpoint.every=7"];
+        train(&shop, files[0], &[split, &saved, &["--set", "data.epochs=1"]].concat());
+        let resumed = train(&shop, files[0], &[split, &saved, &["--resume"]].concat());
+        assert_eq!(resumed["model_digest"], expected["model_digest"]);
+        let other = ["train", "run.toml", "--data", files[0], "--checkpoint", "split", "--resume"];
+        let error = shop.fails(&other);
+        assert!(error.contains("data.eval_column"), "{error}");
+        fs::remove_dir_all(shop.path("split")).unwrap();
+    }
+    let run = |more: &[&str]| {
+        let split = ["train", "run.toml", "--data", files[0], "--set", "data.eval_column=user"];
+        shop.fails(&[&split[..], more].concat())
+    };
+    assert!(run(&["--data.cache", "c"]).contains("leave data.cache or data.eval_column out"));
+    let streams = run(&["--set", "data.streams=2"]);
+    assert!(streams.contains("data.streams"), "{streams}");
+}
+
+#[test]
 fn a_file_of_ones_own_becomes_scores() {
     let shop = Workshop::new();
     let rows = rows(3000);

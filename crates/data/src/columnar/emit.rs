@@ -7,7 +7,7 @@ use stepwell_base::Key;
 use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
 use crate::Chunk;
 use crate::block::Block;
-use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Transform, transformed};
+use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Split, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::parse::refuse;
 use crate::record::{CROSSED, Why, explain, label_of_text};
@@ -36,6 +36,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     let count = block.lines as usize;
     let data = &Data { rows, missing: &layout.options().missing, count };
     let mut faults = Faults::new();
+    let others = layout.split.as_ref().map(|split| unwanted(split, data));
     let labels = match &layout.label {
         None => vec![0.0; count],
         Some(label) => labels(label, data, &mut faults),
@@ -43,7 +44,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     let dense: Vec<Vec<f32>> =
         layout.dense.iter().map(|dense| numbers(dense, data, &mut faults)).collect();
     let ids: Vec<Bags> = layout.ids.iter().map(|ids| bags(ids, data, &mut faults)).collect();
-    let examples = count - faults.len();
+    let examples = count - faults.len().min(count);
     chunk.labels.reserve_exact(examples);
     chunk.lines.reserve_exact(examples);
     chunk.dense.reserve_exact(examples * dense.len());
@@ -53,6 +54,9 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
         for line in wanted.clone() {
             let row = line as usize;
+            if others.as_ref().is_some_and(|others| others[row]) {
+                continue;
+            }
             if let Some((source, why, value)) = faults.get(&row) {
                 refuse(chunk, line, || (0, explain(layout, *source, value, *why)));
                 continue;
@@ -71,6 +75,17 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
             }
         }
     }
+}
+
+/// Whether each row is of another part than the one that is wanted.
+fn unwanted(split: &Split, data: &Data<'_>) -> Vec<bool> {
+    let mut walk = Walk::new(&data.rows.columns[split.source]);
+    let mut room = Spelled::default();
+    let mut of = |_| match walk.next().known(|text| data.is_missing(text)) {
+        Found::One(value) => !split.wants(value.spell(&mut room)),
+        Found::Missing | Found::List(_) => !split.wants(b""),
+    };
+    (0..data.count).map(&mut of).collect()
 }
 
 /// Keys of a column.

@@ -6,7 +6,7 @@ use stepwell_base::Namespace;
 
 use super::{
     Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, Layout, LayoutOptions, Made, Says,
-    Transform,
+    Split, SplitRule, Transform,
 };
 use crate::log1p::log1p_of_number;
 use crate::schema::COLUMNS_MAX;
@@ -66,10 +66,26 @@ pub(super) fn compile_parts(
         let most = COLUMNS_MAX - 1;
         return Err(format!("the columns are {features} features: give at most {most}"));
     }
+    let split = match &options.split {
+        None => None,
+        Some(rule) => Some(split_of(rule, &mut sources, &columns)?),
+    };
     // Made of others, or a column of the data.
     let own = columns.iter().filter(|column| column.of.is_empty());
     let places = own.map(|column| sources.find(&column.name)).collect();
-    Ok(Layout { options, columns, sources: sources.names, places, label, dense, ids })
+    Ok(Layout { options, columns, sources: sources.names, places, label, dense, ids, split })
+}
+
+fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Result<Split, String> {
+    let name = &rule.column;
+    let is_own = |column: &Column| column.name == *name && column.of.is_empty();
+    if !columns.iter().any(is_own) {
+        return Err(format!(
+            "the data is split by {name}, which is no column of it: give it one, of type ignored \
+             where it is nothing else"
+        ));
+    }
+    Split::new(rule, sources.number(name))
 }
 
 fn check_options(options: &LayoutOptions) -> Result<(), String> {

@@ -19,10 +19,13 @@
 
 mod compile;
 mod rules;
+mod split;
 
 use stepwell_base::{Key, Namespace};
 
 pub(crate) use self::compile::transformed;
+pub(crate) use self::split::Split;
+pub use self::split::{Part, SplitBy, SplitRule};
 use crate::{DataError, Schema};
 
 /// How records lie in a file of text.
@@ -75,6 +78,8 @@ pub struct LayoutOptions {
     pub trim: bool,
     /// Texts that stand for a missing value, as the empty one does.
     pub missing: Vec<String>,
+    /// Which examples are evaluated on, where a column says so.
+    pub split: Option<SplitRule>,
 }
 
 /// A column of examples.
@@ -170,6 +175,7 @@ pub struct Layout {
     pub(crate) label: Option<Label>,
     pub(crate) dense: Vec<Dense>,
     pub(crate) ids: Vec<Ids>,
+    pub(crate) split: Option<Split>,
 }
 
 /// The label, ready to be read.
@@ -249,6 +255,20 @@ impl Layout {
         let compiled = compile::compile_parts(self.options.clone(), columns);
         // One column fewer makes nothing wrong that was right.
         compiled.unwrap_or_else(|_| self.clone())
+    }
+
+    /// The same, of which one part of the data is wanted; of a layout that splits it.
+    pub fn of_part(&self, part: Part) -> Self {
+        let mut layout = self.clone();
+        if let Some(split) = &mut layout.split {
+            split.part = Some(part);
+        }
+        layout
+    }
+
+    /// Whether a column says which examples are evaluated on.
+    pub fn splits(&self) -> bool {
+        self.split.is_some()
     }
 
     /// How files are read.

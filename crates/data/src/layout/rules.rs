@@ -19,6 +19,9 @@ impl Layout {
         let mut digest = Digest128::new();
         digest.update(reading.as_bytes());
         digest.update(self.rules().as_bytes());
+        if let Some(split) = &self.options().split {
+            digest.update(format!("split {split:?}").as_bytes());
+        }
         format!("records {:032x}", digest.value())
     }
 

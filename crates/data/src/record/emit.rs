@@ -22,14 +22,20 @@ impl<'a> Emitter<'a> {
         Self { layout, log1p: Log1p::new() }
     }
 
-    /// Adds the example of a record in `text` to `chunk`, or nothing.
+    /// Adds the example of a record in `text` to `chunk`, or nothing; whether it did.
     #[inline]
     pub(crate) fn emit(
         &self,
         fields: &Fields,
         text: &[u8],
         chunk: &mut Chunk,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
+        if let Some(split) = &self.layout.split {
+            let value = fields.bytes(split.source, text).unwrap_or_default();
+            if !split.wants(value) {
+                return Ok(false);
+            }
+        }
         let (dense, keys, bags) = (chunk.dense.len(), chunk.keys.len(), chunk.bag_ends.len());
         let outcome = self.try_emit(fields, text, chunk);
         if outcome.is_err() {
@@ -37,7 +43,7 @@ impl<'a> Emitter<'a> {
             chunk.keys.truncate(keys);
             chunk.bag_ends.truncate(bags);
         }
-        outcome
+        outcome.map(|()| true)
     }
 
     #[inline]

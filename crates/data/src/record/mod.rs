@@ -175,8 +175,9 @@ impl Parser<'_> {
 
     #[inline]
     fn emit(&self, line: u32, chunk: &mut Chunk) -> Result<(), Fault> {
-        self.emitter.emit(&self.fields, self.body, chunk)?;
-        chunk.lines.push(line);
+        if self.emitter.emit(&self.fields, self.body, chunk)? {
+            chunk.lines.push(line);
+        }
         Ok(())
     }
 

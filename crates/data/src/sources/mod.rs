@@ -21,8 +21,8 @@ use stepwell_base::stop::StopRequest;
 use self::cache::{Found, Wanted};
 use self::share::Shared;
 use crate::{
-    Block, CacheWriter, Chunk, DataError, Decoder, Files, Input, Layout, Pass, Passes, Position,
-    ReadOptions, Schema, Source, SynthOptions, empty_note, repeated_note, resolve,
+    Block, CacheWriter, Chunk, DataError, Decoder, Files, Input, Layout, Part, Pass, Passes,
+    Position, ReadOptions, Schema, Source, SynthOptions, empty_note, repeated_note, resolve,
 };
 
 /// What a run wants to read.
@@ -101,11 +101,16 @@ impl Sources {
     pub fn find(options: SourceOptions, stop: &StopRequest) -> Result<Self, DataError> {
         let input = match options.paths.as_slice() {
             [] => Input::synth(&options.stream)?,
-            paths => Input::Files(options.files(paths)?),
+            paths => Input::Files(options.files(paths, Part::Train)?),
         };
+        let is_split = options.layout.as_deref().is_some_and(Layout::splits);
         let eval_input = match options.eval_paths.as_slice() {
+            // Other examples of the same files.
+            [] if is_split => {
+                Some(Arc::new(Input::Files(options.files(&options.paths, Part::Evaluate)?)))
+            }
             [] => None,
-            paths => Some(Arc::new(Input::Files(options.files(paths)?))),
+            paths => Some(Arc::new(Input::Files(options.files(paths, Part::Evaluate)?))),
         };
         let eval_files = eval_input.as_deref().map_or(&[][..], Input::files);
         let mut notes = Vec::new();
@@ -226,9 +231,13 @@ impl Sources {
 }
 
 impl SourceOptions {
-    /// The files that `patterns` name, with the columns of the data.
-    fn files(&self, patterns: &[String]) -> Result<Files, DataError> {
-        Ok(Files { paths: resolve(patterns)?, layout: self.layout.clone() })
+    /// The files that `patterns` name, with the columns of the data, and what of them is wanted.
+    fn files(&self, patterns: &[String], part: Part) -> Result<Files, DataError> {
+        let layout = match &self.layout {
+            Some(layout) if layout.splits() => Some(Arc::new(layout.of_part(part))),
+            layout => layout.clone(),
+        };
+        Ok(Files { paths: resolve(patterns)?, layout })
     }
 }
 

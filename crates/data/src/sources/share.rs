@@ -6,7 +6,7 @@ use stepwell_base::stop::StopRequest;
 
 use super::Sources;
 use crate::compression::open_packed;
-use crate::{DataError, Input, Position, Share, Sharing};
+use crate::{DataError, Input, Layout, Position, Share, Sharing};
 
 /// What is shared of the data of a run.
 #[derive(Clone, Debug)]
@@ -102,6 +102,8 @@ impl Sources {
         Ok(match input {
             Input::Stream(_) => true,
             Input::Cache(cache) => cache.malformed_around(Position::default()) == (0, 0),
+            // Which records are of the other part is known when they are parsed.
+            Input::Files(files) if files.layout.as_deref().is_some_and(Layout::splits) => false,
             Input::Files(_) if self.options.skip_max == 0 => true,
             Input::Files(files) => {
                 let mut packed = true;

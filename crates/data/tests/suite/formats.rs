@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use stepwell_base::Key;
 use stepwell_data::{
     Column, ColumnKind, DataError, DenseRule, Files, Format, IdRule, Input, Layout, LayoutOptions,
-    ListRule, Position, ReadOptions, Transform, log1p_of_number,
+    ListRule, Part, Position, ReadOptions, SplitBy, SplitRule, Transform, log1p_of_number,
 };
 
 use crate::common::*;
@@ -70,6 +70,44 @@ fn examples_are_what_the_rules_say() {
         ];
         assert_eq!(*bags, expected, "{record:?}");
     }
+}
+
+#[test]
+fn a_column_splits_the_data_alike_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = records(300);
+    let by = |by: SplitBy, part: Part| {
+        move |options: LayoutOptions| {
+            let split = Some(SplitRule { column: "user".to_owned(), by: by.clone() });
+            let whole = Layout::new(LayoutOptions { split, ..options }, columns()).unwrap();
+            Arc::new(whole.of_part(part))
+        }
+    };
+    let values = || SplitBy::Values(vec![(1i64 << 40).to_string(), ((1i64 << 40) + 7).to_string()]);
+    let mut whole = None;
+    for (number, (path, layout)) in every_format(folder.path(), &records).iter().enumerate() {
+        let all = read(path, layout, &options_of(layout, 900)).unwrap().0;
+        let whole = whole.get_or_insert_with(|| all.clone());
+        for split in [values(), SplitBy::Share(0.3)] {
+            let parts = [Part::Train, Part::Evaluate].map(|part| {
+                let layout = by(split.clone(), part)(layout.options().clone());
+                read(path, &layout, &options_of(&layout, 900)).unwrap().0
+            });
+            let [train, evaluate] = &parts;
+            let users = |rows: &[Row]| -> std::collections::BTreeSet<u64> {
+                rows.iter().map(|row| row.3[0][0]).collect()
+            };
+            assert!(users(train).is_disjoint(&users(evaluate)), "file {number}");
+            assert!(!evaluate.is_empty() && train.len() > evaluate.len());
+            let mut together = parts.concat();
+            together.sort_by_key(|row| row.0);
+            assert!(together == *whole, "file {number}");
+        }
+    }
+    let split = SplitRule { column: "nobody".to_owned(), by: values() };
+    let options = LayoutOptions { split: Some(split), ..Default::default() };
+    let error = Layout::new(options, columns()).unwrap_err().to_string();
+    assert!(error.contains("nobody, which is no column"), "{error}");
 }
 
 #[test]
@@ -201,7 +239,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = write(folder.path(), "any", &bytes);
         let missing = vec!["x".to_owned()];
-        let layout = layout(LayoutOptions { format, header, trim, missing, separator: None });
+        let layout = layout(LayoutOptions { format, header, trim, missing, ..Default::default() });
         let read = |block_bytes| {
             let options = options_of(&layout, block_bytes);
             read(&path, &layout, &ReadOptions { skip_max: u64::MAX, ..options })

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use stepwell_data::{
-    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Transform,
+    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, SplitBy,
+    SplitRule, Transform,
 };
 
 use super::names::expanded;
@@ -239,7 +240,7 @@ impl Config {
             && (data.header, &data.separator) == (None, &None);
         let is_default =
             data.preset == PresetKind::Criteo && is_plain && data.missing.is_empty() && !data.trim;
-        match self.columns.is_empty() && is_default && data.labels {
+        match self.columns.is_empty() && is_default && data.labels && data.eval_column.is_none() {
             true => Ok(None),
             false => self.named_layout().map(|layout| Some(Arc::new(layout))),
         }
@@ -269,9 +270,21 @@ impl Config {
             Some(text) => Some(one_byte(&separator_of(text))?),
         };
         let (format, header) = (self.data.format, self.data.header);
-        let options = LayoutOptions { format, separator, header, trim, missing };
+        let options =
+            LayoutOptions { format, separator, header, trim, missing, split: self.split() };
         let layout = Layout::new(options, all).map_err(|error| error.to_string())?;
         Ok(if self.data.labels { layout } else { layout.without_label() })
+    }
+
+    /// By which column the data is split; files to evaluate on are a split by themselves.
+    fn split(&self) -> Option<SplitRule> {
+        let data = &self.data;
+        let column = data.eval_column.clone().filter(|_| data.eval_paths.is_empty())?;
+        let by = match data.eval_values.as_slice() {
+            [] => SplitBy::Share(data.eval_fraction),
+            values => SplitBy::Values(values.to_vec()),
+        };
+        Some(SplitRule { column, by })
     }
 
     /// The columns of this number, counted from 1; those after the last are begun.

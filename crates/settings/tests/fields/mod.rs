@@ -76,6 +76,8 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         trim,
         missing,
         labels,
+        eval_column,
+        eval_values,
     } = data;
     vec![
         ("data.paths", json!(paths)),
@@ -94,6 +96,8 @@ pub(crate) fn of_data(data: &DataConfig) -> Vec<(&'static str, Value)> {
         ("data.trim", json!(trim)),
         ("data.missing", json!(missing)),
         ("data.labels", json!(labels)),
+        ("data.eval_column", json!(eval_column)),
+        ("data.eval_values", json!(eval_values)),
     ]
 }
 
