@@ -144,8 +144,8 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     assert!(file.contains("checkpoint.dir = train.tsv is no directory"), "{file}");
     let lines = error(&["--set", "seed=1\n2"]);
     assert!(lines.contains("seed = 1\\n2: give a whole number"), "{lines}");
-    let preset = error(&["--preset", "avazu"]);
-    assert!(preset.contains("criteo"), "{preset}");
+    let preset = error(&["--preset", "ctr"]);
+    assert!(preset.contains("give one of criteo, adult"), "{preset}");
     std::fs::write(shop.path("run.toml"), "seed = 1\n[tiers]\ndramm = '1MiB'\n").unwrap();
     let file = shop.fails(&["train", "run.toml"]);
     assert!(file.contains("run.toml:3") && file.contains("tiers.dram"), "{file}");

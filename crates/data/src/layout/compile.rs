@@ -81,8 +81,8 @@ fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Resu
     let is_own = |column: &Column| column.name == *name && column.of.is_empty();
     if !columns.iter().any(is_own) {
         return Err(format!(
-            "the data is split by {name}, which is no column of it: give it one, of type ignored \
-             where it is nothing else"
+            "data.eval_column is {name}, which is no column of the data: give it one, of type \
+             ignored where it is nothing else"
         ));
     }
     Split::new(rule, sources.number(name))
