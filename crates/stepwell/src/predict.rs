@@ -1,32 +1,29 @@
 //! `stepwell predict`.
 
+mod file;
 mod names;
+mod records;
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{self, BufWriter, Stdout, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
-use stepwell_base::mend;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Observer, Observers, Report, Surroundings, probability};
+use stepwell_train::{Observer, Observers, Report, Surroundings};
 
-use self::names::{Names, field};
+use self::file::{Failed, ScoreFile};
+use self::names::Names;
 use crate::cli::PredictArgs;
 use crate::failure::Failure;
-use crate::outputs::{self, Output};
+use crate::outputs;
 use crate::say::{self, say};
 use crate::score::{Scoring, with_newest};
 use crate::signals::Signals;
 
-/// Bytes of scores that are written at once.
-const BUFFER_BYTES: usize = 256 << 10;
-
 /// What a file of scores may not end in: it is text, as it is.
-const OTHERS: [&str; 8] = ["gz", "zst", "zstd", "xz", "bz2", "zip", "parquet", "json"];
+const OTHERS: [&str; 8] = ["gz", "zst", "zstd", "xz", "bz2", "zip", "json", "npy"];
 
 /// Scores data with the model of a checkpoint, and writes the scores.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
@@ -63,7 +60,9 @@ fn check_name(out: Option<&Path>) -> Result<(), String> {
     match (out, end) {
         (Some(out), Some(end)) if OTHERS.contains(&&*end) => {
             let out = out.display();
-            Err(format!("--out {out}: scores are written as plain CSV: name it .csv, or - to pipe"))
+            Err(format!(
+                "--out {out}: scores are written as plain CSV or as Parquet: name it .csv or .parquet, or - to pipe"
+            ))
         }
         _ => Ok(()),
     }
@@ -126,107 +125,4 @@ impl Observer for Scores {
             self.stop.make();
         }
     }
-}
-
-/// Scores as a file, or as what somebody reads.
-struct ScoreFile {
-    to: BufWriter<Target>,
-    /// What stands before each score.
-    names: Option<Names>,
-    /// Why no more is written.
-    failed: Option<Failed>,
-}
-
-/// Why no more is written.
-enum Failed {
-    /// The file takes no more.
-    Writing(io::Error),
-    /// The names of records cannot be read.
-    Names(String),
-}
-
-impl From<io::Error> for Failed {
-    fn from(why: io::Error) -> Self {
-        Self::Writing(why)
-    }
-}
-
-enum Target {
-    Said(Stdout),
-    Kept(Output, String),
-}
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Said(out) => out.write(bytes),
-            Self::Kept(Output { file, .. }, _) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Said(out) => out.flush(),
-            Self::Kept(Output { file, .. }, _) => File::flush(file),
-        }
-    }
-}
-
-impl ScoreFile {
-    /// Begins the file `out`, with its header.
-    fn begin(out: Option<&Path>, names: Option<Names>) -> Result<Self, Failure> {
-        let target = match out {
-            None => Target::Said(io::stdout()),
-            Some(path) => {
-                let name = path.display().to_string();
-                let made = Output::begin(path);
-                Target::Kept(made.map_err(|error| cannot_write(&name, &error))?, name)
-            }
-        };
-        let to = BufWriter::with_capacity(BUFFER_BYTES, target);
-        let mut file = Self { to, names, failed: None };
-        let name = file.names.as_ref().map(|names| field(names.column.clone()) + ",");
-        let header = format!("{}score\n", name.unwrap_or_default());
-        file.failed = file.to.write_all(header.as_bytes()).err().map(Failed::Writing);
-        Ok(file)
-    }
-
-    /// Adds the scores of a mini-batch: the shortest numbers that are read as the same bits.
-    fn put(&mut self, logits: &[f32]) -> Result<(), Failed> {
-        let mut text = zmij::Buffer::new();
-        for logit in logits {
-            if let Some(names) = &mut self.names {
-                let name = names.next().map_err(Failed::Names)?;
-                self.to.write_all(name.as_bytes())?;
-                self.to.write_all(b",")?;
-            }
-            self.to.write_all(text.format(probability(*logit)).as_bytes())?;
-            self.to.write_all(b"\n")?;
-        }
-        Ok(())
-    }
-
-    /// Gives the file its name, once all is in it.
-    fn finish(&mut self) -> Result<(), Failure> {
-        if let Err(why) = self.to.flush() {
-            return Err(self.cannot_write(why));
-        }
-        match self.to.get_mut() {
-            Target::Said(_) => Ok(()),
-            Target::Kept(output, name) => {
-                output.finish().map_err(|error| cannot_write(name, &error).into())
-            }
-        }
-    }
-
-    fn cannot_write(&self, why: io::Error) -> Failure {
-        match self.to.get_ref() {
-            Target::Said(_) => say::written(Err(why)).err().unwrap_or(Failure::Unheard),
-            Target::Kept(_, name) => cannot_write(name, &why).into(),
-        }
-    }
-}
-
-fn cannot_write(name: &str, why: &io::Error) -> String {
-    format!("cannot write {name}: {why}{}", mend(why))
 }

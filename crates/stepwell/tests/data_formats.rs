@@ -248,6 +248,10 @@ fn a_file_of_ones_own_becomes_scores() {
         "data.header=",
     ]);
     assert_eq!(labelled, scores);
+    // As Parquet they are data again.
+    shop.ok(&[&args[..], &["--out", "scores.parquet"]].concat());
+    let guessed = shop.ok(&["schema", "scores.parquet"]);
+    assert!(guessed.contains("500 records") && guessed.contains("[\"score\"]"), "{guessed}");
     let eval = shop.fails(&["eval", "saved", "--data", "new.csv", "--set", "data.labels=false"]);
     assert!(eval.contains("stepwell predict"), "{eval}");
 }

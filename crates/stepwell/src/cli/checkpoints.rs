@@ -55,7 +55,7 @@ pub(crate) struct PredictArgs {
     /// The data has no label column
     #[arg(long)]
     pub(crate) unlabelled: bool,
-    /// File of scores, in CSV; - for standard output
+    /// File of scores, in CSV, or in Parquet where it is named so; - for standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
     /// Print how many scores were written as one JSON object; they go to a file then

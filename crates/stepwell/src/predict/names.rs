@@ -23,7 +23,7 @@ impl Names {
         Ok(Self { texts, column: column.to_owned(), ahead: VecDeque::new() })
     }
 
-    /// The name of the next record, as a field of CSV.
+    /// The name of the next record.
     pub(super) fn next(&mut self) -> Result<String, String> {
         while self.ahead.is_empty() {
             let mut texts = Vec::new();
@@ -34,7 +34,7 @@ impl Names {
             }
             self.ahead.extend(texts);
         }
-        Ok(field(self.ahead.pop_front().unwrap_or_default()))
+        Ok(self.ahead.pop_front().unwrap_or_default())
     }
 }
 
