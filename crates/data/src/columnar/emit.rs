@@ -273,8 +273,36 @@ impl Putting {
 }
 
 impl Maker<'_> {
+    /// Keys of a column of texts that was read page by page, each made once as far as it is known.
+    fn segments(&self, column: &Column) -> Option<Bags> {
+        let Values::Segments(segments) = &column.values else { return None };
+        if self.ids.skip_missing {
+            return None;
+        }
+        let namespace = &self.ids.namespace;
+        let is_missing = |text: &[u8]| self.data.is_missing(text);
+        let mut keys = segments.iter().flat_map(|segment| {
+            let key = |number: &u32| segment.texts.key(*number, namespace, is_missing);
+            segment.numbers.iter().map(key)
+        });
+        let keys: Vec<Key> = match &column.of_rows {
+            OfRows::Each => keys.collect(),
+            OfRows::Some(there) => {
+                let missing = namespace.key_of(b"");
+                let mut next = |there: &bool| if *there { keys.next() } else { None };
+                there.iter().map(|there| next(there).unwrap_or(missing)).collect()
+            }
+            OfRows::Lists(_) => return None,
+        };
+        Some(Bags { keys, ends: None })
+    }
+
     fn texts(mut self, source: usize, faults: &mut Faults) -> Bags {
-        let mut walk = Walk::new(&self.data.rows.columns[source]);
+        let column = &self.data.rows.columns[source];
+        if let Some(bags) = self.segments(column) {
+            return bags;
+        }
+        let mut walk = Walk::new(column);
         let mut put = Putting::new(self.data.count, false, self.ids);
         for row in 0..self.data.count {
             match walk.next().known(|text| self.data.is_missing(text)) {

@@ -53,11 +53,12 @@ impl ColumnFile {
     }
 
     /// The most bytes that reading takes beside blocks: all pages of the largest row group, as they
-    /// lie in the file and decompressed.
+    /// lie in the file and decompressed, and four times as much again for the texts of dictionaries,
+    /// each of which has 5 bytes there at least, and here a place and a key.
     pub(crate) fn bytes_max(&self) -> u64 {
         let bytes = |group: &parquet::file::metadata::RowGroupMetaData| {
             group.compressed_size().max(0).cast_unsigned()
-                + group.total_byte_size().max(0).cast_unsigned()
+                + group.total_byte_size().max(0).cast_unsigned().saturating_mul(5)
         };
         self.reader.metadata().row_groups().iter().map(bytes).max().unwrap_or(0)
     }

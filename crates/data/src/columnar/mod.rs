@@ -13,7 +13,9 @@
 mod emit;
 mod file;
 mod guard;
+mod hybrid;
 mod reader;
+mod texts;
 mod values;
 
 pub(crate) use self::emit::emit;

@@ -7,6 +7,7 @@ use parquet::file::reader::FileReader;
 
 use super::file::{ColumnFile, Place};
 use super::guard::guarded;
+use super::texts::TextReader;
 use super::values::{Column, OfRows, Rows, Values};
 use crate::block::Block;
 use crate::layout::Layout;
@@ -25,13 +26,21 @@ pub(crate) fn rows_bytes_max(block_bytes: usize) -> u64 {
     ((VALUES_TIMES + TEXTS_TIMES) * block_bytes) as u64
 }
 
+/// How a column is read.
+enum Reading {
+    /// By the library.
+    Library(Box<ColumnReader>),
+    /// Page by page.
+    Texts(TextReader),
+}
+
 /// Reads the rows of one file as blocks.
 pub(crate) struct ColumnFileReader {
     file: ColumnFile,
     index: u32,
     places: Vec<Place>,
     /// The row group at hand, and the next one.
-    group: Option<Vec<ColumnReader>>,
+    group: Option<Vec<Reading>>,
     next_group: usize,
     /// Rows that are left of the one at hand.
     left: u64,
@@ -136,9 +145,19 @@ impl ColumnFileReader {
         Ok(true)
     }
 
-    fn open_group(&self, number: usize) -> Result<Vec<ColumnReader>, ParquetError> {
+    fn open_group(&self, number: usize) -> Result<Vec<Reading>, ParquetError> {
         let group = self.file.reader.get_row_group(number)?;
-        self.places.iter().map(|place| group.get_column_reader(place.leaf)).collect()
+        let open = |place: &Place| {
+            let chunk = group.metadata().column(place.leaf);
+            Ok(match TextReader::suits(place, chunk) {
+                true => {
+                    let pages = group.get_column_page_reader(place.leaf)?;
+                    Reading::Texts(TextReader::new(pages, place))
+                }
+                false => Reading::Library(Box::new(group.get_column_reader(place.leaf)?)),
+            })
+        };
+        self.places.iter().map(open).collect()
     }
 
     /// Passes over so many rows: whole row groups unread.
@@ -174,7 +193,11 @@ impl ColumnFile {
     }
 }
 
-fn skip(reader: &mut ColumnReader, rows: usize) -> Result<usize, ParquetError> {
+fn skip(reading: &mut Reading, rows: usize) -> Result<usize, ParquetError> {
+    let reader = match reading {
+        Reading::Library(reader) => &mut **reader,
+        Reading::Texts(texts) => return texts.skip(rows),
+    };
     match reader {
         ColumnReader::BoolColumnReader(reader) => reader.skip_records(rows),
         ColumnReader::Int32ColumnReader(reader) => reader.skip_records(rows),
@@ -188,7 +211,15 @@ fn skip(reader: &mut ColumnReader, rows: usize) -> Result<usize, ParquetError> {
 }
 
 /// The next `rows` rows of a column.
-fn read(reader: &mut ColumnReader, place: &Place, rows: usize) -> Result<Column, ParquetError> {
+fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, ParquetError> {
+    let reader = match reading {
+        Reading::Library(reader) => &mut **reader,
+        Reading::Texts(texts) => {
+            let (segments, there) = texts.read(rows)?;
+            let of_rows = there.map_or(OfRows::Each, OfRows::Some);
+            return Ok(Column { values: Values::Segments(segments), of_rows });
+        }
+    };
     let mut levels = Levels::default();
     let values = match reader {
         ColumnReader::BoolColumnReader(reader) => Values::Bool(levels.values(reader, place, rows)?),

@@ -2,6 +2,8 @@
 
 use parquet::data_type::ByteArray;
 
+use super::texts::Segment;
+
 /// Values of the columns that something is made of, of some rows that follow each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
@@ -69,6 +71,8 @@ pub(super) enum Values {
     Float(Vec<f32>),
     Double(Vec<f64>),
     Text(Vec<ByteArray>),
+    /// The same, of a column whose pages were read here.
+    Segments(Vec<Segment>),
 }
 
 /// One value.
@@ -91,6 +95,7 @@ impl Values {
             Self::Float(values) => values.len(),
             Self::Double(values) => values.len(),
             Self::Text(values) => values.len(),
+            Self::Segments(segments) => segments.iter().map(|of| of.numbers.len()).sum(),
         }
     }
 
@@ -102,8 +107,22 @@ impl Values {
             Self::Float(values) => Value::Float(values[at]),
             Self::Double(values) => Value::Double(values[at]),
             Self::Text(values) => Value::Text(values[at].data()),
+            Self::Segments(segments) => Value::Text(text_of(segments, at)),
         }
     }
+}
+
+/// Value number `at` of all segments, of which there are few.
+fn text_of(segments: &[Segment], at: usize) -> &[u8] {
+    let mut at = at;
+    for segment in segments {
+        match segment.numbers.get(at) {
+            Some(number) => return segment.texts.text(*number),
+            None => at -= segment.numbers.len(),
+        }
+    }
+    // Values are asked for by number, of those that there are.
+    unreachable!("a value beyond the last one")
 }
 
 /// Room for a number as a text.

@@ -264,10 +264,12 @@ proptest! {
     fn a_damaged_parquet_file_is_read_or_refused(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
+        kind in 0usize..4,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.parquet");
-        parquet(&path, &records(60), 25);
+        let kinds = [Pages::First, Pages::Second, Pages::Plain, Pages::Full];
+        parquet(&path, &records(60), 25, kinds[kind]);
         let mut bytes = std::fs::read(&path).unwrap();
         for (at, byte) in changes {
             let at = at.index(bytes.len());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use stepwell_base::random::Stream;
@@ -138,8 +138,17 @@ pub(crate) fn json(records: &[Record]) -> String {
     records.iter().map(line).collect()
 }
 
+/// How the pages of a Parquet file are.
+#[derive(Clone, Copy)]
+pub(crate) enum Pages {
+    First,
+    Second,
+    Plain,
+    Full,
+}
+
 /// A Parquet file of row groups of so many rows.
-pub(crate) fn parquet(path: &Path, records: &[Record], group: usize) {
+pub(crate) fn parquet(path: &Path, records: &[Record], group: usize, kind: Pages) {
     let schema = "message rows {
         required int32 click (INTEGER(8, true));
         optional double price;
@@ -150,7 +159,15 @@ pub(crate) fn parquet(path: &Path, records: &[Record], group: usize) {
     }";
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let file = std::fs::File::create(path).unwrap();
-    let properties = WriterProperties::builder().set_data_page_row_count_limit(50).build();
+    let properties = WriterProperties::builder().set_data_page_row_count_limit(50);
+    // Pages of both versions, with dictionaries, without them, and with one that is too small.
+    let properties = match kind {
+        Pages::First => properties,
+        Pages::Second => properties.set_writer_version(WriterVersion::PARQUET_2_0),
+        Pages::Plain => properties.set_dictionary_enabled(false),
+        Pages::Full => properties.set_dictionary_page_size_limit(40).set_write_batch_size(20),
+    };
+    let properties = properties.build();
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).unwrap();
     for records in records.chunks(group) {
         let mut rows = writer.next_row_group().unwrap();
@@ -231,9 +248,13 @@ pub(crate) fn every_format(folder: &Path, records: &[Record]) -> Vec<(PathBuf, A
         std::iter::once(header).chain(rows).collect()
     };
     let columns = folder.join("rows.parquet");
-    parquet(&columns, records, 170);
+    parquet(&columns, records, 170, Pages::First);
     let one = folder.join("one.parquet");
-    parquet(&one, records, 1 << 20);
+    parquet(&one, records, 1 << 20, Pages::Second);
+    let plain = folder.join("plain.parquet");
+    parquet(&plain, records, 211, Pages::Plain);
+    let full = folder.join("full.parquet");
+    parquet(&full, records, 400, Pages::Full);
     vec![
         (write(folder, "a.csv", &csv), Arc::clone(&auto)),
         (write(folder, "a.csv.gz", gzip(&csv)), of(Format::Csv)),
@@ -248,5 +269,7 @@ pub(crate) fn every_format(folder: &Path, records: &[Record]) -> Vec<(PathBuf, A
         (write(folder, "a.jsonl.gz", gzip(json(records))), of(Format::JsonLines)),
         (columns, Arc::clone(&auto)),
         (one, of(Format::Parquet)),
+        (plain, Arc::clone(&auto)),
+        (full, Arc::clone(&auto)),
     ]
 }

@@ -1,0 +1,281 @@
+//! Columns of texts, page by page.
+//!
+//! Why: an id that comes often stands once in the dictionary of its column, and its key need be made
+//! once. The library's reader hands out each text by itself instead.
+//!
+//! How: a page names texts of its dictionary by number, or has them one behind the other; both are a
+//! list of texts and numbers of them. A list remembers the keys that were made of its texts.
+//!
+//! For columns without lists, whose pages have those two encodings; all others go the library's way.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parquet::basic::Encoding;
+use parquet::column::page::{Page, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use stepwell_base::{Key, Namespace};
+
+use super::file::Place;
+use super::hybrid::{Broken, Hybrid};
+
+/// Texts of a page.
+pub(super) struct Texts {
+    page: Arc<Page>,
+    /// Where each begins and ends in the page.
+    spans: Vec<(u32, u32)>,
+    /// Keys of them in one namespace, zero where none was made yet.
+    keys: OnceLock<(Namespace, Vec<AtomicU64>)>,
+    /// Whether a text may be asked for several times.
+    is_dictionary: bool,
+}
+
+/// Some values of a column, which are all of one list of texts.
+#[derive(Clone)]
+pub(super) struct Segment {
+    pub(super) texts: Arc<Texts>,
+    pub(super) numbers: Vec<u32>,
+}
+
+impl Texts {
+    /// The texts of a page that has `count` of them from byte `at` on.
+    fn new(page: Arc<Page>, at: usize, count: usize) -> Result<Self, ParquetError> {
+        let bytes = page.buffer();
+        let mut spans = Vec::with_capacity(count.min(bytes.len() / 4 + 1));
+        let mut at = at;
+        for _ in 0..count {
+            let head = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+            let start = at + 4;
+            let end = head.map(|head| start + u32::from_le_bytes(*head) as usize);
+            let Some(end) = end.filter(|end| *end <= bytes.len()) else { return Err(broken()) };
+            // Pages have fewer bytes than 2^31.
+            spans.push((start as u32, end as u32));
+            at = end;
+        }
+        let is_dictionary = page.is_dictionary_page();
+        Ok(Self { page, spans, keys: OnceLock::new(), is_dictionary })
+    }
+
+    pub(super) fn text(&self, number: u32) -> &[u8] {
+        let (start, end) = self.spans[number as usize];
+        &self.page.buffer()[start as usize..end as usize]
+    }
+
+    /// The key of a text in `namespace`, the empty one's where it is `missing`.
+    #[inline]
+    pub(super) fn key(
+        &self,
+        number: u32,
+        namespace: &Namespace,
+        missing: impl Fn(&[u8]) -> bool,
+    ) -> Key {
+        let make = || {
+            let text = self.text(number);
+            namespace.key_of(if missing(text) { b"" } else { text })
+        };
+        if !self.is_dictionary {
+            return make();
+        }
+        let none = || (namespace.clone(), self.spans.iter().map(|_| AtomicU64::new(0)).collect());
+        let (of, keys) = self.keys.get_or_init(none);
+        if of.name() != namespace.name() {
+            return make();
+        }
+        // A key is what it is, whoever makes it first; one that is zero is made each time.
+        let known = &keys[number as usize];
+        match known.load(Ordering::Relaxed) {
+            0 => {
+                let key = make();
+                known.store(key.0, Ordering::Relaxed);
+                key
+            }
+            key => Key(key),
+        }
+    }
+}
+
+impl std::fmt::Debug for Segment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Segment").field("numbers", &self.numbers).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Segment {
+    fn eq(&self, other: &Self) -> bool {
+        let texts = |of: &Self| -> Vec<Vec<u8>> {
+            of.numbers.iter().map(|number| of.texts.text(*number).to_vec()).collect()
+        };
+        texts(self) == texts(other)
+    }
+}
+
+fn broken() -> ParquetError {
+    ParquetError::General("a page of texts is not as its encoding says".to_owned())
+}
+
+impl From<Broken> for ParquetError {
+    fn from(_: Broken) -> Self {
+        broken()
+    }
+}
+
+/// Reads such a column.
+pub(super) struct TextReader {
+    pages: Box<dyn PageReader>,
+    /// Whether values may be missing.
+    optional: bool,
+    dictionary: Option<Arc<Texts>>,
+    page: Option<AtPage>,
+}
+
+/// A page that is being read.
+struct AtPage {
+    /// Rows that are left.
+    left: usize,
+    /// Which of them have a value; none where all do.
+    defined: Option<(Arc<Page>, Hybrid)>,
+    values: PageValues,
+}
+
+enum PageValues {
+    /// Numbers of texts of the dictionary.
+    Numbers(Arc<Page>, Hybrid, Arc<Texts>),
+    /// Texts, the next of which has this number.
+    Texts(Arc<Texts>, u32),
+}
+
+impl TextReader {
+    /// Whether the column, whose chunk is `chunk`, can be read so.
+    pub(super) fn suits(place: &Place, chunk: &ColumnChunkMetaData) -> bool {
+        let known =
+            [Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY, Encoding::PLAIN_DICTIONARY];
+        !place.is_list
+            && place.defined <= 1
+            && chunk.column_type() == parquet::basic::Type::BYTE_ARRAY
+            && chunk.encodings().all(|encoding| known.contains(&encoding))
+    }
+
+    pub(super) fn new(pages: Box<dyn PageReader>, place: &Place) -> Self {
+        Self { pages, optional: place.defined > 0, dictionary: None, page: None }
+    }
+
+    /// The next `rows` rows: their values, and which of them have one where some have none.
+    pub(super) fn read(
+        &mut self,
+        rows: usize,
+    ) -> Result<(Vec<Segment>, Option<Vec<bool>>), ParquetError> {
+        let (mut segments, mut there): (Vec<Segment>, _) = (Vec::new(), Vec::new());
+        let mut levels = Vec::new();
+        let mut read = 0;
+        while read < rows {
+            let page = self.page()?;
+            let now = page.left.min(rows - read);
+            let mut values = now;
+            if let Some((bytes, defined)) = &mut page.defined {
+                levels.clear();
+                defined.read(bytes.buffer(), now, &mut levels)?;
+                values = levels.iter().filter(|level| **level == 1).count();
+                there.extend(levels.iter().map(|level| *level == 1));
+            }
+            segments.push(page.values.take(values)?);
+            page.left -= now;
+            read += now;
+        }
+        let some = there.iter().any(|there| !there);
+        Ok((segments, some.then_some(there)))
+    }
+
+    /// Passes over `rows` rows.
+    pub(super) fn skip(&mut self, rows: usize) -> Result<usize, ParquetError> {
+        self.read(rows).map(|_| rows)
+    }
+
+    /// The page at hand, or the next one that has rows.
+    fn page(&mut self) -> Result<&mut AtPage, ParquetError> {
+        while self.page.as_ref().is_none_or(|page| page.left == 0) {
+            let Some(page) = self.pages.get_next_page()? else {
+                return Err(ParquetError::EOF("fewer rows than are promised".to_owned()));
+            };
+            match &page {
+                Page::DictionaryPage { num_values, .. } => {
+                    let count = *num_values as usize;
+                    self.dictionary = Some(Arc::new(Texts::new(Arc::new(page), 0, count)?));
+                }
+                _ => self.page = Some(self.enter(Arc::new(page))?),
+            }
+        }
+        self.page.as_mut().ok_or_else(broken)
+    }
+
+    fn enter(&self, page: Arc<Page>) -> Result<AtPage, ParquetError> {
+        let bytes = page.buffer();
+        let left = page.num_values() as usize;
+        // Where definition levels lie, and where values begin.
+        let (levels, at) = match &*page {
+            Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
+                let start = *rep_levels_byte_len as usize;
+                let end = start + *def_levels_byte_len as usize;
+                (start..end, end)
+            }
+            _ if self.optional => {
+                let head = bytes.first_chunk::<4>().ok_or_else(broken)?;
+                let end = 4 + u32::from_le_bytes(*head) as usize;
+                (4..end, end)
+            }
+            _ => (0..0, 0),
+        };
+        if at > bytes.len() {
+            return Err(broken());
+        }
+        let defined = match self.optional {
+            true => Some(Hybrid::new(1, levels.start, levels.end)?),
+            false => None,
+        };
+        let values = match page.encoding() {
+            Encoding::PLAIN => {
+                let mut count = left;
+                if let Some(levels) = &defined {
+                    let mut all = Vec::new();
+                    levels.clone().read(bytes, left, &mut all)?;
+                    count = all.iter().filter(|level| **level == 1).count();
+                }
+                PageValues::Texts(Arc::new(Texts::new(Arc::clone(&page), at, count)?), 0)
+            }
+            _ => {
+                let dictionary = self.dictionary.clone().ok_or_else(broken)?;
+                // A page without values need not say how wide they are.
+                let width = bytes.get(at).copied().unwrap_or(0);
+                let start = (at + 1).min(bytes.len());
+                let numbers = Hybrid::new(width.into(), start, bytes.len())?;
+                PageValues::Numbers(Arc::clone(&page), numbers, dictionary)
+            }
+        };
+        Ok(AtPage { left, defined: defined.map(|levels| (page, levels)), values })
+    }
+}
+
+impl PageValues {
+    fn take(&mut self, count: usize) -> Result<Segment, ParquetError> {
+        match self {
+            Self::Numbers(page, numbers, texts) => {
+                let mut taken = Vec::with_capacity(count);
+                numbers.read(page.buffer(), count, &mut taken)?;
+                let known = texts.spans.len();
+                if taken.iter().any(|number| *number as usize >= known) {
+                    return Err(broken());
+                }
+                Ok(Segment { texts: Arc::clone(texts), numbers: taken })
+            }
+            Self::Texts(texts, next) => {
+                let end = *next as usize + count;
+                if end > texts.spans.len() {
+                    return Err(broken());
+                }
+                let numbers = (*next..end as u32).collect();
+                *next = end as u32;
+                Ok(Segment { texts: Arc::clone(texts), numbers })
+            }
+        }
+    }
+}
