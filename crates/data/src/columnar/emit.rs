@@ -281,14 +281,15 @@ impl Maker<'_> {
         }
         let namespace = &self.ids.namespace;
         let is_missing = |text: &[u8]| self.data.is_missing(text);
-        let mut keys = segments.iter().flat_map(|segment| {
-            let key = |number: &u32| segment.texts.key(*number, namespace, is_missing);
-            segment.numbers.iter().map(key)
-        });
-        let keys: Vec<Key> = match &column.of_rows {
-            OfRows::Each => keys.collect(),
+        let mut keys = Vec::with_capacity(self.data.count);
+        for segment in segments {
+            segment.append_keys(namespace, is_missing, &mut keys);
+        }
+        let keys = match &column.of_rows {
+            OfRows::Each => keys,
             OfRows::Some(there) => {
                 let missing = namespace.key_of(b"");
+                let mut keys = keys.into_iter();
                 let mut next = |there: &bool| if *there { keys.next() } else { None };
                 there.iter().map(|there| next(there).unwrap_or(missing)).collect()
             }

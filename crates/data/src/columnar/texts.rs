@@ -62,36 +62,44 @@ impl Texts {
         &self.page.buffer()[start as usize..end as usize]
     }
 
-    /// The key of a text in `namespace`, the empty one's where it is `missing`.
-    #[inline]
-    pub(super) fn key(
+    /// The keys of its texts in `namespace` that are known; none where they are those of another
+    /// one, or where each text is asked for once.
+    fn known(&self, namespace: &Namespace) -> Option<&[AtomicU64]> {
+        let none = || (namespace.clone(), self.spans.iter().map(|_| AtomicU64::new(0)).collect());
+        let (of, keys) = self.is_dictionary.then(|| self.keys.get_or_init(none))?;
+        (of.name() == namespace.name()).then_some(keys)
+    }
+}
+
+impl Segment {
+    /// Appends the keys of its values in `namespace` to `keys`, the empty text's for one that is
+    /// `missing`.
+    pub(super) fn append_keys(
         &self,
-        number: u32,
         namespace: &Namespace,
         missing: impl Fn(&[u8]) -> bool,
-    ) -> Key {
-        let make = || {
-            let text = self.text(number);
+        keys: &mut Vec<Key>,
+    ) {
+        let make = |number: u32| {
+            let text = self.texts.text(number);
             namespace.key_of(if missing(text) { b"" } else { text })
         };
-        if !self.is_dictionary {
-            return make();
-        }
-        let none = || (namespace.clone(), self.spans.iter().map(|_| AtomicU64::new(0)).collect());
-        let (of, keys) = self.keys.get_or_init(none);
-        if of.name() != namespace.name() {
-            return make();
-        }
-        // A key is what it is, whoever makes it first; one that is zero is made each time.
-        let known = &keys[number as usize];
-        match known.load(Ordering::Relaxed) {
-            0 => {
-                let key = make();
-                known.store(key.0, Ordering::Relaxed);
-                key
+        let Some(known) = self.texts.known(namespace) else {
+            keys.extend(self.numbers.iter().map(|number| make(*number)));
+            return;
+        };
+        keys.extend(self.numbers.iter().map(|number| {
+            // A key is what it is, whoever makes it first; one that is zero is made each time.
+            let known = &known[*number as usize];
+            match known.load(Ordering::Relaxed) {
+                0 => {
+                    let key = make(*number);
+                    known.store(key.0, Ordering::Relaxed);
+                    key
+                }
+                key => Key(key),
             }
-            key => Key(key),
-        }
+        }));
     }
 }
 
