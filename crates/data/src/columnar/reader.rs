@@ -160,7 +160,9 @@ impl ColumnFileReader {
             for reader in self.group.iter_mut().flatten() {
                 let skipped = guarded(|| match self::skip(reader, skip as usize)? {
                     rows if rows as u64 == skip => Ok(()),
-                    rows => Err(ParquetError::EOF(format!("{rows} rows where {skip} are promised"))),
+                    rows => {
+                        Err(ParquetError::EOF(format!("{rows} rows where {skip} are promised")))
+                    }
                 });
                 skipped.map_err(|why| self.file.failed(self.behind, &why))?;
             }
@@ -173,7 +175,8 @@ impl ColumnFileReader {
 
 /// Rows whose lists have no more ids than those of a block of text, which bounds its chunk.
 fn rows_of_lists(layout: &Layout, block_bytes: usize) -> usize {
-    let most: usize = layout.id_names().iter().map(|(_, most)| most).filter(|most| **most > 1).sum();
+    let most: usize =
+        layout.id_names().iter().map(|(_, most)| most).filter(|most| **most > 1).sum();
     match (layout.lists(), most) {
         (0, _) | (_, 0) => usize::MAX,
         (lists, most) => lists * (block_bytes / 2 + 1) / most,

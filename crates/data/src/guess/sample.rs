@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::begin::{UTF16, is_utf16};
 use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
-use crate::begin::{UTF16, is_utf16};
 use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, said};
 use crate::share::Follower;
 use crate::{Block, DataError, ReadOptions};

@@ -190,7 +190,9 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
 
 /// What to say of a number of the settings that is none of 32 bits.
 fn no_f32(what: &str, number: f64) -> String {
-    format!("{what} is {number:?}, no finite number of 32 bits: give one, at most 3.4e38 either way")
+    format!(
+        "{what} is {number:?}, no finite number of 32 bits: give one, at most 3.4e38 either way"
+    )
 }
 
 /// The dense feature that `rule` makes of a number.

@@ -106,16 +106,14 @@ impl Object<'_, '_> {
                     self.push(source, value.get())?;
                 }
             }
-            [b'"', ..] => {
-                match text_of(raw)? {
-                    text if self.layout.is_missing(text.as_bytes()) => self.put_missing(source),
-                    Cow::Borrowed(text) => {
-                        let start = self.place(text);
-                        self.fields.put(source, start, start + text.len());
-                    }
-                    Cow::Owned(text) => self.fields.put_bytes(source, text.as_bytes()),
+            [b'"', ..] => match text_of(raw)? {
+                text if self.layout.is_missing(text.as_bytes()) => self.put_missing(source),
+                Cow::Borrowed(text) => {
+                    let start = self.place(text);
+                    self.fields.put(source, start, start + text.len());
                 }
-            }
+                Cow::Owned(text) => self.fields.put_bytes(source, text.as_bytes()),
+            },
             number if self.layout.is_missing(number) => self.put_missing(source),
             _ => {
                 let start = self.place(raw);

@@ -29,10 +29,10 @@ use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
-pub(crate) use self::json::said;
 pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text};
 pub(crate) use self::fields::Fields;
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
+pub(crate) use self::json::said;
 
 /// Why a line is no example.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ fn records(count: u64) -> Vec<Record> {
     (0..count).map(|_| record()).collect()
 }
 
-fn column(name: &str, kind: ColumnKind) -> Column {
+pub(crate) fn column(name: &str, kind: ColumnKind) -> Column {
     Column { name: name.to_owned(), of: Vec::new(), kind }
 }
 
@@ -195,12 +195,12 @@ fn parquet(path: &Path, records: &[Record], group: usize) {
     writer.close().unwrap();
 }
 
-fn options_of(layout: &Layout, block_bytes: usize) -> ReadOptions {
+pub(crate) fn options_of(layout: &Layout, block_bytes: usize) -> ReadOptions {
     let example_keys_max = usize::MAX;
     ReadOptions { block_bytes, example_keys_max, ..ReadOptions::new(layout.schema()) }
 }
 
-fn read(
+pub(crate) fn read(
     path: &Path,
     layout: &Arc<Layout>,
     options: &ReadOptions,
@@ -426,7 +426,7 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 1500,
+        cases: cases(1500),
         failure_persistence: None,
         ..Default::default()
     })]
