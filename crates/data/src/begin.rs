@@ -18,6 +18,15 @@ const STEP_BYTES: u64 = 4096;
 /// A mark that some programs put before text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
+/// What to say of a text in UTF-16.
+pub(crate) const UTF16: &str =
+    "is text in UTF-16, and text is read in UTF-8: write it so, for example with `iconv -f utf-16`";
+
+/// Whether a text begins as one in UTF-16 does.
+pub(crate) fn is_utf16(text: &[u8]) -> bool {
+    text.starts_with(b"\xFF\xFE") || text.starts_with(b"\xFE\xFF")
+}
+
 /// A text that is read from its first record on.
 pub(crate) struct Begun {
     /// What its first line says; none where lines are plain.
@@ -49,6 +58,9 @@ pub(crate) fn begin(
             break start.len();
         }
     };
+    if is_utf16(&start) {
+        return Err(DataError::Path { path: path.to_owned(), why: UTF16.to_owned() });
+    }
     let line = start[..end].strip_suffix(b"\n").unwrap_or(&start[..end]);
     let head = Head::of(layout, path, line.strip_suffix(b"\r").unwrap_or(line))?;
     let skip = match head.header_lines {

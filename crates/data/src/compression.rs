@@ -34,6 +34,8 @@ enum Compression {
     /// Neither, either.
     Columns,
     Unknown(&'static str),
+    /// No compression, but a format that is not read.
+    Foreign(&'static str),
 }
 
 /// An open file.
@@ -71,6 +73,12 @@ pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
             .map_err(|e| wrong(explain(&e)))?,
         Compression::Unknown(name) => {
             let why = format!("is packed with {name}; plain text, gzip and zstd can be read");
+            return Err(wrong(why));
+        }
+        Compression::Foreign(name) => {
+            let why = format!(
+                "is a file of {name}; CSV, TSV, LibSVM, JSON lines and Parquet can be read"
+            );
             return Err(wrong(why));
         }
     };
@@ -117,7 +125,7 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let mut file = open_file(path)?;
     let head = read_head(&mut file).map_err(wrong)?;
     Ok(match compression_of(&head) {
-        Compression::None | Compression::Unknown(_) => 0,
+        Compression::None | Compression::Unknown(_) | Compression::Foreign(_) => 0,
         Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
         Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
         // The window of 32 KiB and its tables.
@@ -172,6 +180,9 @@ fn compression_of(head: &[u8]) -> Compression {
         [b'P', b'K', 3, 4, ..] => Compression::Unknown("zip"),
         [0x04, 0x22, 0x4D, 0x18, ..] => Compression::Unknown("lz4"),
         [b'P', b'A', b'R', b'1', ..] => Compression::Columns,
+        [b'A', b'R', b'R', b'O', b'W', b'1', 0, ..] => Compression::Foreign("Arrow"),
+        [b'O', b'b', b'j', 1, ..] => Compression::Foreign("Avro"),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Compression::Foreign("NumPy"),
         _ => Compression::None,
     }
 }

@@ -7,7 +7,8 @@ use memchr::{memchr_iter, memrchr};
 use stepwell_base::stop::StopRequest;
 
 use crate::begin::{begin, without_blank_end};
-use crate::compression::{Content, broken, open};
+use crate::compression::{Content, broken};
+use crate::file_reader::open_as;
 use crate::layout::Layout;
 use crate::lines::{BLOCK_BYTES, too_long};
 use crate::{DataError, Files};
@@ -46,7 +47,7 @@ pub fn count_lines(files: &[PathBuf]) -> Result<u64, DataError> {
 }
 
 fn lines_of(path: &Path, layout: Option<&Layout>, stop: &StopRequest) -> Result<u64, DataError> {
-    let mut source = match open(path)? {
+    let mut source = match open_as(path, layout)? {
         Content::Text(text) => begin(path, text, layout)?.text,
         Content::Packed(file) => return Ok(file.examples()),
         Content::Columns(file) => return Ok(file.rows()),

@@ -2,12 +2,14 @@
 //!
 //! Invariant: a block never spans two files.
 
+use std::io::Read;
 use std::path::Path;
 
+use crate::begin::{Begun, begin};
 use crate::block::Block;
 use crate::columnar::ColumnFileReader;
 use crate::compression::{Content, open, open_packed};
-use crate::layout::Layout;
+use crate::layout::{Format, Layout};
 use crate::lines::LineReader;
 use crate::packed::PackedReader;
 use crate::share::Follower;
@@ -47,15 +49,17 @@ impl FileReader {
         // Now, rather than when the turn of the last one comes.
         for path in &files.paths {
             if let Some(packed) = open_packed(path)? {
-                packed.check(options)?;
+                // Other columns are rarely as many.
                 packed.check_rules(files.layout.as_deref())?;
                 if files.layout.as_deref().is_some_and(Layout::splits) {
                     let why = "is packed, and data.eval_column is a column of text: evaluate on \
                                files of their own (data.eval_paths), or read the text";
                     return Err(DataError::Path { path: path.clone(), why: why.to_owned() });
                 }
+                packed.check(options)?;
             }
         }
+        check_records(files)?;
         let mut reader =
             Self { files: files.clone(), options: *options, file: start.file, at: None };
         reader.at = Some(reader.enter(start.line)?);
@@ -122,7 +126,7 @@ impl At {
         layout: Option<&Layout>,
         options: &ReadOptions,
     ) -> Result<Self, DataError> {
-        match open(path)? {
+        match open_as(path, layout)? {
             Content::Text(text) => {
                 let room = (options.block_bytes, layout);
                 LineReader::open(path, file, text, line, room).map(Self::Text)
@@ -136,6 +140,41 @@ impl At {
             }
         }
     }
+}
+
+/// Opens a file, which has to be of the format that `layout` names.
+pub(crate) fn open_as(path: &Path, layout: Option<&Layout>) -> Result<Content, DataError> {
+    let content = open(path)?;
+    let format = layout.map_or(Format::Auto, |layout| layout.options().format);
+    let (is, mend) = match (&content, format) {
+        (Content::Text(_), Format::Parquet) => ("is no Parquet file", "auto"),
+        (Content::Columns(_), format) if !matches!(format, Format::Auto | Format::Parquet) => {
+            ("is a Parquet file", "parquet, or auto")
+        }
+        _ => return Ok(content),
+    };
+    let why = format!("{is}, and data.format is {}: give {mend}", format.name());
+    Err(DataError::Path { path: path.to_owned(), why })
+}
+
+/// Refuses files that have the names of columns and nothing else.
+fn check_records(files: &Files) -> Result<(), DataError> {
+    let Some(layout) = files.layout.as_deref() else { return Ok(()) };
+    let mut bare = None;
+    for path in &files.paths {
+        let Content::Text(text) = open(path)? else { return Ok(()) };
+        let Begun { head, mut text } = begin(path, text, Some(layout))?;
+        // What cannot be read further on is an error when its turn comes.
+        let more = text.as_mut().take(1).read_to_end(&mut Vec::new()).map_or(1, |read| read);
+        if more > 0 {
+            return Ok(());
+        }
+        let has_header = head.is_some_and(|head| head.header_lines > 0);
+        bare = bare.or_else(|| has_header.then_some(path));
+    }
+    let Some(path) = bare else { return Ok(()) };
+    let why = "has a line of names, and no record below it".to_owned();
+    Err(DataError::Path { path: path.clone(), why })
 }
 
 /// What to say of a file of columns where nobody named columns.

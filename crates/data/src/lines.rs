@@ -130,6 +130,7 @@ impl LineReader {
         }
         let whole = self.whole_lines(&block.bytes)?;
         let whole = self.few_lines(&block.bytes[..whole]);
+        let whole = self.before_blank(&block.bytes[..whole]);
         self.rest.extend_from_slice(&block.bytes[whole..]);
         block.bytes.truncate(whole);
         block.lines = lines_in(&block.bytes);
@@ -168,6 +169,19 @@ impl LineReader {
         }
         let end = memchr_iter(b'\n', bytes).nth(self.lines_max - 1);
         end.map_or(bytes.len(), |end| end + 1)
+    }
+
+    /// Bytes of `bytes`, which are whole lines, without an empty one at their end as long as nobody
+    /// knows whether the file ends there, too: it waits for the next block.
+    fn before_blank(&self, bytes: &[u8]) -> usize {
+        match (&self.head, &self.source) {
+            // Nothing else is in the block: there is no room to wait in.
+            (Some(_), Some(_)) => match without_blank_end(bytes, self.line > 0) {
+                0 => bytes.len(),
+                before => before,
+            },
+            _ => bytes.len(),
+        }
     }
 
     /// Bytes of `bytes` that are whole lines.

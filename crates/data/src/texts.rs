@@ -6,6 +6,9 @@ use crate::record::{Fields, Kind, fields_of};
 use crate::share::Follower;
 use crate::{Block, DataError, Files, ReadOptions};
 
+/// What to say of a file without the column.
+const NO_COLUMN: &str = "has no such column: name one that the file names, or that the settings do";
+
 /// Reads one column of files, in order.
 #[derive(Debug)]
 pub struct Texts {
@@ -58,7 +61,7 @@ impl Texts {
         let path = || self.files.paths.get(block.file as usize).cloned().unwrap_or_default();
         let is_named = head.header_lines > 0 || !matches!(head.kind, Kind::Delimited { .. });
         if !is_named && !self.known {
-            return Err(DataError::Path { path: path(), why: "has no such column".to_owned() });
+            return Err(DataError::Path { path: path(), why: NO_COLUMN.to_owned() });
         }
         let mut fields = Fields::new(layout.sources.len());
         let mut at = 0;
@@ -68,6 +71,10 @@ impl Texts {
                 let line = block.first_line + u64::from(line) + u64::from(head.header_lines) + 1;
                 let why = format!("line {line} is no record with such a column");
                 return Err(DataError::Path { path: path(), why });
+            }
+            // Whoever is not named by the settings has to be in the data.
+            if !self.known && (block.first_line, line) == (0, 0) && !fields.has(0) {
+                return Err(DataError::Path { path: path(), why: NO_COLUMN.to_owned() });
             }
             let text = fields.bytes(0, &block.bytes).unwrap_or_default();
             texts.push(String::from_utf8_lossy(text).into_owned());

@@ -163,14 +163,18 @@ fn of_part(key: &str) -> Result<Option<Found>, String> {
         ["columns"] => {
             Err("columns: give a setting of columns, such as columns.1.names".to_owned())
         }
-        ["columns", _] => Err(format!("{key}: give a setting of the columns, such as {key}.names")),
+        ["columns", number] => {
+            let number = numbered(number).unwrap_or(1);
+            Err(format!("{key}: give a setting of the columns, such as columns.{number}.names"))
+        }
         ["tables"] => Err("tables: give a setting of a table, such as tables.NAME.dim".to_owned()),
         ["tables", _] => Err(format!("{key}: give a setting of the table, such as {key}.dim")),
         ["features"] => {
             Err("features: give a setting of a feature, such as features.1.columns".to_owned())
         }
-        ["features", _] => {
-            Err(format!("{key}: give a setting of the feature, such as {key}.columns"))
+        ["features", number] => {
+            let number = numbered(number).unwrap_or(1);
+            Err(format!("{key}: give a setting of the feature, such as features.{number}.columns"))
         }
         _ => Ok(None),
     }

@@ -31,6 +31,12 @@ pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     all
 }
 
+/// What a setting of the whole run is by default, as checkpoints name it, by its key.
+pub fn usual_text(key: &str) -> Option<String> {
+    let setting = SETTINGS.iter().find(|setting| setting.key == key)?;
+    Some((setting.text)(&Config::default()))
+}
+
 /// Tables as all settings together have them: what says no other than the default is no other
 /// model.
 fn of_tables(config: &Config, all: &mut Vec<(String, String)>) {

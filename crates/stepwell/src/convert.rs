@@ -94,6 +94,11 @@ fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, String> {
     }
     if let Some(preset) = &args.preset {
         settings::find("data.preset")?.set(&mut config, preset)?;
+        if !config.columns.is_empty() {
+            return Err(format!(
+                "--preset {preset} says what the columns are, and so does --config: give one of them"
+            ));
+        }
     }
     config.layout()
 }

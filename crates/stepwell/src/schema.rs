@@ -30,8 +30,9 @@ fn text(path: &Path, guess: &Guess) -> String {
     let name = path.display().to_string();
     let looked = guess.records;
     let mut text = format!(
-        "# Guessed from the first {looked} records of {name}: correct what is wrong. Each column \
-         has a\n# type: label, dense (a number), id, ids (a list of them) or ignored.\n\n[data]\n"
+        "# Guessed from the first {looked} records of {}: correct what is wrong. Each column \
+         has a\n# type: label, dense (a number), id, ids (a list of them) or ignored.\n\n[data]\n",
+        shown(&name)
     );
     text += &format!("paths = [{}]\n", quoted(&name));
     if guess.format != Format::Auto {
@@ -53,7 +54,7 @@ fn text(path: &Path, guess: &Guess) -> String {
     for alike in grouped(guess) {
         text += "\n";
         for (name, note) in &alike.notes {
-            text += &format!("# {name}: {note}\n");
+            text += &format!("# {}: {}\n", shown(name), shown(note));
         }
         text += &settings::column_to_toml(&alike.config);
     }
@@ -115,6 +116,15 @@ fn config_of(name: &str, guessed: &Guessed) -> ColumnConfig {
         }
         Guessed::Ignored => of(ColumnType::Ignored),
     }
+}
+
+/// A text within a comment, which a line break would end.
+fn shown(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 /// A text as a file of settings has it.

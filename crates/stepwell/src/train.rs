@@ -330,6 +330,7 @@ pub(crate) fn resolve(
     }
     if let Some(preset) = &args.preset {
         settings::find("data.preset")?.set(&mut config, preset)?;
+        chosen.push("data.preset".to_owned());
     }
     if !args.data.is_empty() {
         config.data.paths.clone_from(&args.data);

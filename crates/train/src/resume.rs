@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
-use stepwell_settings::{Config, as_given, model_settings};
+use stepwell_settings::{Config, as_given, model_settings, usual_text};
 
 use crate::batch::RunPosition;
 use crate::{Error, Result};
@@ -143,10 +143,12 @@ impl RunState {
             let in_order = [&self.model, &defaults];
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
             let was = was.map(|(_, was)| was.clone());
-            // Tables and features that are not named are not there.
-            let is_named = key.starts_with("tables.") || key.starts_with("features.");
-            let was = was.or_else(|| is_named.then(|| "nothing".to_owned()));
-            let was = was.filter(|was| was != is)?;
+            // Settings that are only named beyond their default were as that is.
+            let by_default = || usual_text(key).filter(|text| !text.is_empty());
+            let was = was.or_else(by_default);
+            // Tables, features and columns that are not named are not there.
+            let was = was.unwrap_or_else(|| "nothing".to_owned());
+            let was = Some(was).filter(|was| was != is)?;
             Some((key.as_str(), was, is.as_str()))
         })
     }

@@ -23,12 +23,6 @@ struct Data<'a> {
     count: usize,
 }
 
-impl Data<'_> {
-    fn is_missing(&self, text: &[u8]) -> bool {
-        self.missing.iter().any(|missing| missing.as_bytes() == text)
-    }
-}
-
 /// Makes examples of the wanted rows of `block`, whose values are `rows`, as `layout` says.
 pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chunk) {
     chunk.clear();
@@ -81,7 +75,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
 fn unwanted(split: &Split, data: &Data<'_>) -> Vec<bool> {
     let mut walk = Walk::new(&data.rows.columns[split.source]);
     let mut room = Spelled::default();
-    let mut of = |_| match walk.next().known(|text| data.is_missing(text)) {
+    let mut of = |_| match walk.next().known(data.missing) {
         Found::One(value) => !split.wants(value.spell(&mut room)),
         Found::Missing | Found::List(_) => !split.wants(b""),
     };
@@ -146,14 +140,21 @@ impl<'a> Walk<'a> {
 }
 
 impl Found<'_> {
-    /// The same, where a text that stands for a missing value is one.
-    fn known(self, is_text_missing: impl Fn(&[u8]) -> bool) -> Self {
+    /// The same, where what is spelled as one of `missing` is missing.
+    fn known(self, missing: &[String]) -> Self {
         match self {
-            Found::One(Value::Text(text)) if text.is_empty() || is_text_missing(text) => {
-                Found::Missing
-            }
+            Found::One(Value::Text([])) => Found::Missing,
             Found::One(Value::Float(number)) if number.is_nan() => Found::Missing,
             Found::One(Value::Double(number)) if number.is_nan() => Found::Missing,
+            // A number, too: -1 may stand for a missing one in every format.
+            Found::One(value) if !missing.is_empty() => {
+                let mut room = Spelled::default();
+                let text = value.spell(&mut room);
+                match missing.iter().any(|missing| missing.as_bytes() == text) {
+                    true => Found::Missing,
+                    false => Found::One(value),
+                }
+            }
             other => other,
         }
     }
@@ -167,7 +168,7 @@ fn labels(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let (source, mut walk) = (label.source, Walk::new(&data.rows.columns[label.source]));
     let mut room = Spelled::default();
     let mut of = |row: usize| {
-        let found = walk.next().known(|text| data.is_missing(text));
+        let found = walk.next().known(data.missing);
         let (why, value) = match found {
             Found::Missing => (Why::MissingLabel, Vec::new()),
             Found::List(_) => (Why::List, Vec::new()),
@@ -187,12 +188,16 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
         return vec![1.0; data.count];
     }
     let column = &data.rows.columns[dense.source];
-    if let (Says::Number, Some(numbers)) = (dense.says, whole_numbers(dense, column)) {
+    if dense.says == Says::Number
+        && data.missing.is_empty()
+        && data.missing.is_empty()
+        && let Some(numbers) = whole_numbers(dense, column)
+    {
         return numbers;
     }
     let mut walk = Walk::new(&data.rows.columns[dense.source]);
     let mut of = |row: usize| {
-        let (why, value) = match walk.next().known(|text| data.is_missing(text)) {
+        let (why, value) = match walk.next().known(data.missing) {
             Found::Missing => return dense.missing,
             Found::One(_) if dense.says == Says::Missing => return 0.0,
             Found::List(_) => (Why::List, Vec::new()),
@@ -280,7 +285,8 @@ impl Maker<'_> {
             return None;
         }
         let namespace = &self.ids.namespace;
-        let is_missing = |text: &[u8]| self.data.is_missing(text);
+        let missing = self.data.missing;
+        let is_missing = |text: &[u8]| missing.iter().any(|missing| missing.as_bytes() == text);
         let mut keys = Vec::with_capacity(self.data.count);
         for segment in segments {
             segment.append_keys(namespace, is_missing, &mut keys);
@@ -306,7 +312,7 @@ impl Maker<'_> {
         let mut walk = Walk::new(column);
         let mut put = Putting::new(self.data.count, false, self.ids);
         for row in 0..self.data.count {
-            match walk.next().known(|text| self.data.is_missing(text)) {
+            match walk.next().known(self.data.missing) {
                 Found::Missing => put.missing(self.ids),
                 Found::One(value) => {
                     let key = self.ids.namespace.key_of(value.spell(&mut self.room));
@@ -326,7 +332,7 @@ impl Maker<'_> {
         let mut walk = Walk::new(&self.data.rows.columns[source]);
         let mut put = Putting::new(self.data.count, false, self.ids);
         for row in 0..self.data.count {
-            let fault = match walk.next().known(|text| self.data.is_missing(text)) {
+            let fault = match walk.next().known(self.data.missing) {
                 Found::Missing => None,
                 Found::List(_) => Some((source, Why::List, Vec::new())),
                 Found::One(value) => match value.number() {
@@ -353,7 +359,7 @@ impl Maker<'_> {
         let mut walk = Walk::new(column);
         let mut put = Putting::new(self.data.count, true, self.ids);
         for _ in 0..self.data.count {
-            match walk.next().known(|text| self.data.is_missing(text)) {
+            match walk.next().known(self.data.missing) {
                 Found::Missing => {}
                 Found::List(range) => {
                     for at in range.take(most) {
@@ -393,7 +399,7 @@ impl Maker<'_> {
                 if number > 0 {
                     joined.push(CROSSED);
                 }
-                match walk.next().known(|text| self.data.is_missing(text)) {
+                match walk.next().known(self.data.missing) {
                     Found::Missing => missing = true,
                     Found::One(value) => joined.extend_from_slice(value.spell(&mut self.room)),
                     Found::List(_) => {

@@ -44,6 +44,13 @@ impl ColumnFile {
                 path: path.to_owned(),
                 why: format!("is no whole Parquet file: {error}"),
             })?;
+        let metadata = reader.metadata();
+        let rows = metadata.file_metadata().num_rows();
+        let groups = metadata.row_groups().iter().map(|group| group.num_rows().max(0));
+        if groups.fold(0, i64::saturating_add) != rows {
+            let why = "is no whole Parquet file: its row groups have not the rows that it says";
+            return Err(DataError::Path { path: path.to_owned(), why: why.to_owned() });
+        }
         Ok(Self { path: path.to_owned(), reader })
     }
 

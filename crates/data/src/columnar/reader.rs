@@ -78,7 +78,8 @@ impl ColumnFileReader {
         let places = file.places(layout)?;
         let block_bytes = options.block_bytes;
         let values = VALUES_TIMES * block_bytes / VALUE_BYTES / places.len().max(1);
-        let rows_max = layout.records_max(block_bytes).min(values).max(1);
+        let rows_max = layout.records_max(block_bytes).min(values);
+        let rows_max = rows_max.min(rows_of_lists(layout, block_bytes)).max(1);
         let mut reader = Self {
             file,
             index,
@@ -176,13 +177,28 @@ impl ColumnFileReader {
             }
             let skip = (rows - self.behind).min(self.left);
             for reader in self.group.iter_mut().flatten() {
-                let skipped = guarded(|| self::skip(reader, skip as usize));
+                let skipped = guarded(|| match self::skip(reader, skip as usize)? {
+                    rows if rows as u64 == skip => Ok(()),
+                    rows => {
+                        Err(ParquetError::EOF(format!("{rows} rows where {skip} are promised")))
+                    }
+                });
                 skipped.map_err(|why| self.file.failed(self.behind, &why))?;
             }
             self.left -= skip;
             self.behind += skip;
         }
         Ok(())
+    }
+}
+
+/// Rows whose lists have no more ids than those of a block of text, which bounds its chunk.
+fn rows_of_lists(layout: &Layout, block_bytes: usize) -> usize {
+    let most: usize =
+        layout.id_names().iter().map(|(_, most)| most).filter(|most| **most > 1).sum();
+    match (layout.lists(), most) {
+        (0, _) | (_, 0) => usize::MAX,
+        (lists, most) => lists * (block_bytes / 2 + 1) / most,
     }
 }
 
@@ -254,7 +270,11 @@ fn read(reading: &mut Reading, place: &Place, rows: usize) -> Result<Column, Par
         }
     };
     let of_rows = levels.of_rows(place, rows);
-    Ok(Column { values, of_rows })
+    let column = Column { values, of_rows };
+    match column.is_whole(rows) {
+        true => Ok(column),
+        false => Err(ParquetError::General("values that are no rows'".to_owned())),
+    }
 }
 
 /// Which values are there, and whose.

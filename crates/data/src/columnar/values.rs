@@ -20,6 +20,16 @@ impl Rows {
 }
 
 impl Column {
+    /// Whether it is of so many rows, and has the values that it says: damaged files may have others.
+    pub(super) fn is_whole(&self, rows: usize) -> bool {
+        let (of, values) = match &self.of_rows {
+            OfRows::Each => (self.values.len(), self.values.len()),
+            OfRows::Some(there) => (there.len(), there.iter().filter(|there| **there).count()),
+            OfRows::Lists(ends) => (ends.len(), ends.last().map_or(0, |end| *end as usize)),
+        };
+        (of, values) == (rows, self.values.len())
+    }
+
     fn texts(&self) -> (Option<usize>, Vec<String>) {
         let mut room = Spelled::default();
         let mut next = 0;

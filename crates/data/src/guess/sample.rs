@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::begin::{UTF16, is_utf16};
 use crate::columnar::ColumnFile;
 use crate::compression::{Content, broken, open};
 use crate::layout::{Column, ColumnKind, IdRule, Layout, LayoutOptions};
-use crate::record::{Kind, fields_of_line, kind_by_looks};
+use crate::record::{Kind, fields_of_line, kind_by_looks, name_of, said};
 use crate::share::Follower;
 use crate::{Block, DataError, ReadOptions};
 
@@ -51,6 +52,9 @@ impl Sample {
                     line: 0,
                     why: broken(&error),
                 })?;
+                if is_utf16(&bytes) {
+                    return Err(wrong(UTF16.to_owned()));
+                }
                 of_text(&bytes).map_err(wrong)
             }
         }
@@ -66,27 +70,34 @@ fn of_text(bytes: &[u8]) -> Result<Sample, String> {
     lines.extend(rest);
     let line = |line: &'_ &[u8]| line.strip_suffix(b"\r").map_or(line.len(), <[u8]>::len);
     let lines: Vec<&[u8]> = lines.iter().map(|text| &text[..line(text)]).collect();
-    let lines: Vec<&[u8]> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    let all = lines;
+    let lines: Vec<&[u8]> = all.iter().copied().filter(|line| !line.is_empty()).collect();
     let first = lines.first().copied().unwrap_or_default();
     match kind_by_looks(first) {
-        Kind::JsonLines => of_json(&lines),
+        Kind::JsonLines => of_json(&all),
         Kind::LibSvm => Ok(of_svm(&lines)),
-        kind @ Kind::Delimited { separator, .. } => Ok(of_fields(kind, separator, &lines)),
+        kind @ Kind::Delimited { separator, .. } => of_fields(kind, separator, &lines),
     }
 }
 
-fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Sample {
+fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, String> {
     let first = lines.first().map(|line| fields_of_line(line, separator)).unwrap_or_default();
     let is_number = |text: &String| crate::number::number(text.trim().as_bytes()).is_some();
     let mut sorted = first.clone();
     sorted.sort_unstable();
+    let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone());
     sorted.dedup();
     let differ = sorted.len() == first.len();
-    let header = differ && !first.iter().any(|text| text.is_empty() || is_number(text));
+    let header = !first.iter().any(|text| text.is_empty() || is_number(text));
     // A first line of texts alone is a record where the second looks just like it.
     let second = lines.get(1).map(|line| fields_of_line(line, separator)).unwrap_or_default();
     let numbers = second.iter().any(is_number);
-    let header = header && (numbers || lines.len() == 1 || first.iter().all(|name| is_name(name)));
+    let is_named = header && numbers && first.iter().all(|name| is_name(name));
+    if let Some(name) = twice.filter(|_| is_named) {
+        return Err(format!("its first line names {name:?} twice: give each column its own name"));
+    }
+    let header =
+        header && differ && (numbers || lines.len() == 1 || first.iter().all(|name| is_name(name)));
     let names: Vec<String> = match header {
         true => first,
         false => (1..=first.len()).map(|number| format!("c{number}")).collect(),
@@ -104,7 +115,14 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Sample {
         }
     }
     let (lists, longest) = (vec![false; names.len()], vec![1; names.len()]);
-    Sample { kind, header, names, lists, longest, values, records: count }
+    if count == 0 && lines.len() > usize::from(header) {
+        return Err(format!(
+            "has no line with as many columns as its first, which has {} with {} between them",
+            names.len(),
+            name_of(separator)
+        ));
+    }
+    Ok(Sample { kind, header, names, lists, longest, values, records: count })
 }
 
 /// The fields of a line, with the spaces around them where it has no quotes.
@@ -176,10 +194,13 @@ fn of_json(lines: &[&[u8]]) -> Result<Sample, String> {
         records: 0,
     };
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for (number, line) in lines.iter().take(RECORDS_MAX).enumerate() {
+    let records = lines.iter().zip(1..).filter(|(line, _)| !line.is_empty());
+    for (line, number) in records.take(RECORDS_MAX) {
         let object: Result<Map<String, Value>, _> = serde_json::from_slice(line);
-        let object = object
-            .map_err(|error| format!("line {}: is no object of JSON: {error}", number + 1))?;
+        let object = object.map_err(|error| {
+            let (column, why) = (error.column(), said(&error));
+            format!("line {number}, column {column}: the line is no object of JSON: {why}")
+        })?;
         for (name, value) in object {
             let at = *places.entry(name.clone()).or_insert_with(|| {
                 sample.names.push(name);

@@ -181,7 +181,7 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
     let numbers = [rule.low, rule.high, rule.fill];
     let fits = |number: &f64| (*number as f32).is_finite();
     if let Some(number) = numbers.iter().flatten().find(|number| !fits(number)) {
-        return Err(format!("{number} is no number of 32 bits: give a smaller one"));
+        return Err(no_f32("low, high or fill", *number));
     }
     if let (Some(low), Some(high)) = (rule.low, rule.high)
         && low > high
@@ -202,6 +202,13 @@ fn dense_of(source: usize, rule: &DenseRule) -> Result<Vec<Dense>, String> {
     let indicator = Dense { missing: 1.0, says: Says::Missing, ..number.clone() };
     let parts = [Some(number), rule.indicator.then_some(indicator)];
     Ok(parts.into_iter().flatten().collect())
+}
+
+/// What to say of a number of the settings that is none of 32 bits.
+fn no_f32(what: &str, number: f64) -> String {
+    format!(
+        "{what} is {number:?}, no finite number of 32 bits: give one, at most 3.4e38 either way"
+    )
 }
 
 /// The dense feature that `rule` makes of a number.
@@ -239,9 +246,19 @@ fn ids_of(name: &str, of: &[usize], rule: &IdRule) -> Result<Ids, String> {
         }
         ([source], None, []) => Made::Text(*source),
         ([source], None, bounds) => {
+            if let Some(bound) = bounds.iter().find(|bound| !(**bound as f32).is_finite()) {
+                return Err(no_f32("a bucket", *bound));
+            }
+            let are_one = |pair: &&[f64]| pair[0] < pair[1] && pair[0] as f32 == pair[1] as f32;
+            if let Some(pair) = bounds.windows(2).find(are_one) {
+                return Err(format!(
+                    "its buckets {:?} and {:?} are one number of 32 bits: leave one out",
+                    pair[0], pair[1]
+                ));
+            }
             let bounds: Vec<f32> = bounds.iter().map(|bound| *bound as f32).collect();
             let ascends = bounds.windows(2).all(|pair| pair[0] < pair[1]);
-            if !ascends || bounds.iter().any(|bound| !bound.is_finite()) {
+            if !ascends {
                 return Err("its buckets do not ascend: give numbers in ascending order".to_owned());
             }
             let key = |number: usize| namespace.key_of(number.to_string().as_bytes());

@@ -281,6 +281,12 @@ impl Layout {
         &self.columns
     }
 
+    /// Whether a text stands for a missing value, as the empty one does.
+    #[inline]
+    pub(crate) fn is_missing(&self, text: &[u8]) -> bool {
+        self.options.missing.iter().any(|missing| missing.as_bytes() == text)
+    }
+
     /// Numbers of dense features and id columns of an example.
     pub fn schema(&self) -> Schema {
         Schema { dense: self.dense.len(), id_columns: self.ids.len() }

@@ -26,7 +26,7 @@ pub(super) fn split(
     for (column, place) in head.places.iter().enumerate() {
         let start = if trim { after_spaces(body, at) } else { at };
         let (end, next) = if quotes && body.get(start) == Some(&b'"') {
-            quoted(body, start, separator, (column, *place, fields))?
+            quoted(layout, (body, start), separator, (column, *place, fields))?
         } else {
             let end = separators.field_end(body, start.min(body.len()));
             if let Some(source) = *place {
@@ -53,8 +53,7 @@ pub(super) fn split(
 /// Gives `source` the bytes from `start` to `end`, unless they stand for a missing value.
 #[inline]
 fn put(layout: &Layout, fields: &mut Fields, source: usize, body: &[u8], start: usize, end: usize) {
-    let missing = &layout.options().missing;
-    if missing.is_empty() || !missing.iter().any(|text| text.as_bytes() == &body[start..end]) {
+    if !layout.is_missing(&body[start..end]) {
         fields.put(source, start, end);
     }
 }
@@ -62,8 +61,8 @@ fn put(layout: &Layout, fields: &mut Fields, source: usize, body: &[u8], start: 
 /// The field in quotes at `start`: where it ends, and where the next one begins.
 #[cold]
 fn quoted(
-    body: &[u8],
-    start: usize,
+    layout: &Layout,
+    (body, start): (&[u8], usize),
     separator: u8,
     (column, place, fields): (usize, Option<u16>, &mut Fields),
 ) -> Result<(usize, usize), Fault> {
@@ -88,7 +87,8 @@ fn quoted(
     if let Some(source) = place {
         let source = usize::from(source);
         match escaped {
-            false => fields.put(source, start + 1, end),
+            false => put(layout, fields, source, body, start + 1, end),
+            true if layout.is_missing(&text) => {}
             true => fields.put_bytes(source, &text),
         }
     }
@@ -128,9 +128,12 @@ fn at_line(body: &[u8], at: usize) -> usize {
 /// What to say of the line at `start`, which has other columns than the file.
 #[cold]
 fn wrong_columns(body: &[u8], start: usize, head: &Head) -> Fault {
-    let Kind::Delimited { separator, .. } = head.kind else { unreachable!("it has fields") };
+    let Kind::Delimited { separator, quotes } = head.kind else { unreachable!("it has fields") };
     let line = body[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let found = line.split(|byte| *byte == separator).count();
+    let found = match quotes {
+        true => names(line, separator).len(),
+        false => line.split(|byte| *byte == separator).count(),
+    };
     let wanted = head.places.len();
     let (plural, name) = (if found == 1 { "" } else { "s" }, name_of(separator));
     let hint = match head.header_lines {
@@ -145,7 +148,7 @@ fn wrong_columns(body: &[u8], start: usize, head: &Head) -> Fault {
 }
 
 /// A separator in words.
-pub(super) fn name_of(separator: u8) -> String {
+pub(crate) fn name_of(separator: u8) -> String {
     match separator {
         b'\t' => "tabs".to_owned(),
         b',' => "commas".to_owned(),
@@ -161,17 +164,31 @@ pub(crate) fn names(line: &[u8], separator: u8) -> Vec<String> {
     loop {
         let start = after_spaces(line, at);
         let (text, end) = if line.get(start) == Some(&b'"') {
-            let close = memchr(b'"', &line[start + 1..]).map_or(line.len(), |end| start + 1 + end);
-            let after = memchr(separator, &line[close..]).map_or(line.len(), |end| close + end);
-            (&line[start + 1..close], after)
+            let (text, close) = without_quotes(line, start);
+            (text, memchr(separator, &line[close..]).map_or(line.len(), |end| close + end))
         } else {
             let end = memchr(separator, &line[at..]).map_or(line.len(), |end| at + end);
-            (&line[start.min(end)..before_spaces(line, start.min(end), end)], end)
+            let text = &line[start.min(end)..before_spaces(line, start.min(end), end)];
+            (String::from_utf8_lossy(text).into_owned(), end)
         };
-        names.push(String::from_utf8_lossy(text).into_owned());
+        names.push(text);
         if end >= line.len() {
             return names;
         }
         at = end + 1;
+    }
+}
+
+/// The text in the quotes that begin at `start`, and where it ends.
+fn without_quotes(line: &[u8], start: usize) -> (String, usize) {
+    let (mut text, mut at) = (Vec::new(), start + 1);
+    loop {
+        let close = memchr(b'"', &line[at..]).map_or(line.len(), |end| at + end);
+        text.extend_from_slice(&line[at..close]);
+        if line.get(close + 1) != Some(&b'"') {
+            return (String::from_utf8_lossy(&text).into_owned(), close);
+        }
+        text.push(b'"');
+        at = close + 2;
     }
 }

@@ -241,7 +241,11 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
         Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
         Why::List => format!("{name} is a list: give its column the type ids"),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),
-        Why::Twice => format!("{name} is there twice"),
+        Why::Nested => format!("{name} has a list within its list: write one list of ids"),
+        Why::NoText => {
+            format!("{name} has an escape that stands for no character, such as half a pair")
+        }
+        Why::Twice => format!("{name} is there twice: give it once"),
         Why::NotOne => format!(
             "an id of {name} has another value than 1, and ids have none; where it is a number, \
              name a column of type dense for it"

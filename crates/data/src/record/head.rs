@@ -65,7 +65,7 @@ fn kind_of(layout: &Layout, line: &[u8]) -> Kind {
 /// The kind of the file whose first line this is.
 pub(crate) fn kind_by_looks(line: &[u8]) -> Kind {
     let delimited = |separator| Kind::Delimited { separator, quotes: separator != b'\t' };
-    if line.trim_ascii_start().starts_with(b"{") {
+    if line.trim_ascii_start().starts_with(b"{") || is_list(line) {
         return Kind::JsonLines;
     }
     if svm::looks_like(line.trim_ascii_end()) {
@@ -73,6 +73,12 @@ pub(crate) fn kind_by_looks(line: &[u8]) -> Kind {
     }
     let found = [b'\t', b',', b';', b'|'].into_iter().find(|byte| line.contains(byte));
     delimited(found.unwrap_or(b','))
+}
+
+/// Whether a list of objects of JSON begins here, which is answered by whoever reads objects.
+fn is_list(line: &[u8]) -> bool {
+    let inner = line.trim_ascii().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    inner.is_some_and(|inner| inner.is_empty() || inner.starts_with(b"{"))
 }
 
 /// Where the columns of `layout` are in a text whose first line has `names`; none where that line

@@ -30,14 +30,19 @@ pub(super) fn split(
         (None, Ok(())) => Ok(()),
         (None, Err(error)) => {
             let column = error.column() as u32;
-            let why = format!("the line is no object of JSON: {}", said(&error));
+            let why = match text.trim_ascii_start().starts_with(b"[") {
+                true => "the line is a list of JSON: write each record as an object on a line of \
+                         its own, with nothing around or between them"
+                    .to_owned(),
+                false => format!("the line is no object of JSON: {}", said(&error)),
+            };
             Err(Fault::Record { column, why })
         }
     }
 }
 
 /// The library's words without its place, which is that of the line alone.
-fn said(error: &serde_json::Error) -> String {
+pub(crate) fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
@@ -92,7 +97,7 @@ impl Object<'_, '_> {
             return Err(Why::Twice);
         }
         match raw.as_bytes() {
-            [b'n', ..] => {}
+            [b'n', ..] => self.put_missing(source),
             [b'{', ..] => return Err(Why::Object),
             [b'[', ..] => {
                 let values: Vec<&RawValue> = serde_json::from_str(raw).unwrap_or_default();
@@ -101,19 +106,15 @@ impl Object<'_, '_> {
                     self.push(source, value.get())?;
                 }
             }
-            [b'"', ..] => {
-                let text = text_of(raw);
-                if self.is_missing(&text) {
-                    return Ok(());
+            [b'"', ..] => match text_of(raw)? {
+                text if self.layout.is_missing(text.as_bytes()) => self.put_missing(source),
+                Cow::Borrowed(text) => {
+                    let start = self.place(text);
+                    self.fields.put(source, start, start + text.len());
                 }
-                match text {
-                    Cow::Borrowed(text) => {
-                        let start = self.place(text);
-                        self.fields.put(source, start, start + text.len());
-                    }
-                    Cow::Owned(text) => self.fields.put_bytes(source, text.as_bytes()),
-                }
-            }
+                Cow::Owned(text) => self.fields.put_bytes(source, text.as_bytes()),
+            },
+            number if self.layout.is_missing(number) => self.put_missing(source),
             _ => {
                 let start = self.place(raw);
                 self.fields.put(source, start, start + raw.len());
@@ -127,8 +128,8 @@ impl Object<'_, '_> {
         match raw.as_bytes() {
             [b'n', ..] => {}
             [b'{', ..] => return Err(Why::Object),
-            [b'[', ..] => return Err(Why::List),
-            [b'"', ..] => self.fields.push_bytes(source, text_of(raw).as_bytes()),
+            [b'[', ..] => return Err(Why::Nested),
+            [b'"', ..] => self.fields.push_bytes(source, text_of(raw)?.as_bytes()),
             _ => {
                 let start = self.place(raw);
                 self.fields.push(source, start, start + raw.len());
@@ -137,8 +138,9 @@ impl Object<'_, '_> {
         Ok(())
     }
 
-    fn is_missing(&self, text: &str) -> bool {
-        self.layout.options().missing.iter().any(|missing| missing == text)
+    /// It is named, so that it cannot be named again, and has no value.
+    fn put_missing(&mut self, source: usize) {
+        self.fields.put(source, 0, 0);
     }
 
     /// Where a part of the body begins.
@@ -148,12 +150,12 @@ impl Object<'_, '_> {
 }
 
 /// A text without its quotes and escapes.
-fn text_of(raw: &str) -> Cow<'_, str> {
+fn text_of(raw: &str) -> Result<Cow<'_, str>, Why> {
     let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(raw);
     match inner.contains('\\') {
-        false => Cow::Borrowed(inner),
-        // It was found to be one.
-        true => Cow::Owned(serde_json::from_str(raw).unwrap_or_default()),
+        false => Ok(Cow::Borrowed(inner)),
+        // Escapes were found to be ones, and may still name no character.
+        true => serde_json::from_str(raw).map(Cow::Owned).map_err(|_| Why::NoText),
     }
 }
 

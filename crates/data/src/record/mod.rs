@@ -28,10 +28,11 @@ use crate::layout::Layout;
 use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
-pub(crate) use self::delimited::names as fields_of_line;
+pub(crate) use self::delimited::{name_of, names as fields_of_line};
 pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text};
 pub(crate) use self::fields::Fields;
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
+pub(crate) use self::json::said;
 
 /// Why a line is no example.
 #[derive(Debug)]
@@ -54,6 +55,10 @@ pub(crate) enum Why {
     NoNumber,
     List,
     Object,
+    /// A list within a list.
+    Nested,
+    /// Its escapes stand for no text.
+    NoText,
     Twice,
     /// LibSVM: an id whose value is not 1.
     NotOne,

@@ -30,19 +30,15 @@ pub(super) fn split(
     let text = &body[line.clone()];
     let text = &text[..memchr(b'#', text).unwrap_or(text.len())];
     let mut tokens = tokens(text, line.start);
-    let Some(label) = tokens.next() else {
-        let why = "the line has no label".to_owned();
-        return Err(Fault::Record { column: 1, why });
-    };
-    if let Some(source) = source(LABEL.as_bytes()) {
-        // -1 and +1 are how the format has it.
-        match &body[label.clone()] {
-            b"-1" => fields.put_bytes(source, b"0"),
-            b"+1" => fields.put_bytes(source, b"1"),
-            _ => fields.put(source, label.start, label.end),
-        }
+    let label = tokens.next();
+    // Records that nobody has labelled may begin with their first value.
+    let is_value = |word: &Range<usize>| memchr(b':', &body[word.clone()]).is_some();
+    let first = label.clone().filter(|word| layout.label.is_none() && is_value(word));
+    if first.is_none() {
+        put_label(layout, body, label, source(LABEL.as_bytes()), fields)?;
     }
-    for (number, token) in (2..).zip(tokens) {
+    let number = if first.is_some() { 1 } else { 2 };
+    for (number, token) in (number..).zip(first.into_iter().chain(tokens)) {
         let fault = |why: &str| {
             let token = super::shown(&body[token.clone()]);
             Fault::Record { column: number, why: format!("{token} {why}") }
@@ -51,10 +47,16 @@ pub(super) fn split(
             return Err(fault("is not `index:value`"));
         };
         let (name, rest) = (token.start..colon, colon + 1..token.end);
+        if name.is_empty() || rest.is_empty() {
+            return Err(fault("is not `index:value`"));
+        }
         match memchr(b':', &body[rest.clone()]).map(|at| rest.start + at) {
             None => match (source(&body[name.clone()]), indices) {
                 (Some(source), _) if fields.has(source) => {
                     return Err(Fault::value(source, Why::Twice));
+                }
+                (Some(source), _) if layout.is_missing(&body[rest.clone()]) => {
+                    fields.put(source, rest.start, rest.start);
                 }
                 (Some(source), _) => fields.put(source, rest.start, rest.end),
                 // A query that records belong to, which some files have.
@@ -63,11 +65,43 @@ pub(super) fn split(
                 (None, None) => {}
             },
             Some(second) => {
+                if second == rest.start || memchr(b':', &body[second + 1..rest.end]).is_some() {
+                    return Err(fault("is not `field:id:value`"));
+                }
                 if let Some(source) = source(&body[name]) {
                     push(fields, source, body, rest.start..second, second + 1..rest.end)?;
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Gives `source` the label, the word at `label`.
+fn put_label(
+    layout: &Layout,
+    body: &[u8],
+    label: Option<Range<usize>>,
+    source: Option<usize>,
+    fields: &mut Fields,
+) -> Result<(), Fault> {
+    let fault = |why: &str| Err(Fault::Record { column: 1, why: why.to_owned() });
+    let Some(label) = label else { return fault("the line has no label") };
+    let Some(source) = source else {
+        return match layout.label {
+            None => Ok(()),
+            Some(_) => fault(
+                "the first value of a line of LibSVM is the column label: give the column of type \
+                 label that name",
+            ),
+        };
+    };
+    // -1 and +1 are how the format has it.
+    match &body[label.clone()] {
+        b"-1" => fields.put_bytes(source, b"0"),
+        b"+1" => fields.put_bytes(source, b"1"),
+        text if layout.is_missing(text) => fields.put(source, label.start, label.start),
+        _ => fields.put(source, label.start, label.end),
     }
     Ok(())
 }
@@ -84,8 +118,11 @@ fn push(
     if value != b"1" && crate::number::number(value) != Some(1.0) {
         return Err(Fault::value(source, Why::NotOne));
     }
-    if !fields.is_list(source) {
-        fields.begin_list(source);
+    match (fields.is_list(source), fields.has(source)) {
+        (true, _) => {}
+        // A value of its own, which a list would hide.
+        (false, true) => return Err(Fault::value(source, Why::Twice)),
+        (false, false) => fields.begin_list(source),
     }
     fields.push(source, id.start, id.end);
     Ok(())

@@ -65,7 +65,7 @@ fn files() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 600,
+        cases: cases(600),
         failure_persistence: None,
         ..Default::default()
     })]

@@ -71,3 +71,8 @@ pub(crate) fn read_files(
 pub(crate) fn blocks_of(block_bytes: usize) -> ReadOptions {
     ReadOptions { block_bytes, ..ReadOptions::new(TINY) }
 }
+
+/// Cases of a property: so many, or fifty times as many where `STEPWELL_LONG` is set.
+pub(crate) fn cases(usual: u32) -> u32 {
+    if std::env::var_os("STEPWELL_LONG").is_some() { 50 * usual } else { usual }
+}

@@ -224,7 +224,7 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 1500,
+        cases: cases(1500),
         failure_persistence: None,
         ..Default::default()
     })]

@@ -9,6 +9,8 @@ mod criteo;
 #[cfg(test)]
 mod data_cache;
 #[cfg(test)]
+mod dresses;
+#[cfg(test)]
 mod formats;
 #[cfg(test)]
 mod malformed;

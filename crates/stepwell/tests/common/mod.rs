@@ -7,6 +7,8 @@
     reason = "each test file uses its part, and ends where something is not as it should be"
 )]
 
+pub(crate) mod bad;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
