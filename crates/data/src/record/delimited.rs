@@ -10,6 +10,13 @@ use super::{Fault, Fields, Head, Kind};
 use crate::layout::Layout;
 use crate::scan::Separators;
 
+/// Whether every field of `body` is what stands between two separators: nothing is in quotes, is cut
+/// off, or stands for a missing value. Most texts are so, and read faster for it.
+pub(super) fn is_plain(layout: &Layout, body: &[u8]) -> bool {
+    let options = layout.options();
+    !options.trim && options.missing.is_empty() && memchr(b'"', body).is_none()
+}
+
 /// Takes the line at `at` of `body` apart; says where the next one begins.
 #[inline]
 pub(super) fn split(
@@ -19,8 +26,23 @@ pub(super) fn split(
     at: usize,
     fields: &mut Fields,
 ) -> Result<usize, Fault> {
+    match fields.is_plain {
+        true => split_as::<true>(layout, head, body, at, fields),
+        false => split_as::<false>(layout, head, body, at, fields),
+    }
+}
+
+#[inline]
+fn split_as<const PLAIN: bool>(
+    layout: &Layout,
+    head: &Head,
+    body: &[u8],
+    at: usize,
+    fields: &mut Fields,
+) -> Result<usize, Fault> {
     let Kind::Delimited { separator, quotes } = head.kind else { unreachable!("it has fields") };
-    let (separators, trim) = (Separators::new(separator), layout.options().trim);
+    let (separators, trim) = (Separators::new(separator), !PLAIN && layout.options().trim);
+    let quotes = !PLAIN && quotes;
     fields.clear();
     let mut at = at;
     for (column, place) in head.places.iter().enumerate() {
@@ -36,7 +58,10 @@ pub(super) fn split(
                     end
                 };
                 let stop = if trim { before_spaces(body, start, stop) } else { stop };
-                put(layout, fields, usize::from(source), body, start, stop);
+                match PLAIN {
+                    true => fields.put(usize::from(source), start, stop),
+                    false => put(layout, fields, usize::from(source), body, start, stop),
+                }
             }
             (end, end + 1)
         };

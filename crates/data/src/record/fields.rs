@@ -8,6 +8,8 @@ pub(crate) struct Fields {
     scratch: Vec<u8>,
     /// Values that are in lists, one list behind the other or mixed.
     items: Vec<Item>,
+    /// Whether fields of delimited text are what stands between two separators.
+    pub(super) is_plain: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +64,12 @@ const NOTHING: Span = Span { start: 0, end: 0, place: Place::Missing };
 impl Fields {
     /// Of so many sources.
     pub(crate) fn new(sources: usize) -> Self {
-        Self { spans: vec![NOTHING; sources], scratch: Vec::new(), items: Vec::new() }
+        Self {
+            spans: vec![NOTHING; sources],
+            scratch: Vec::new(),
+            items: Vec::new(),
+            is_plain: false,
+        }
     }
 
     /// Forgets all values.

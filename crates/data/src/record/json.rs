@@ -182,9 +182,10 @@ impl Visitor<'_> for Key<'_> {
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
         let sources = &self.layout.sources;
-        if sources.get(self.next).is_some_and(|source| source == name) {
-            return Ok(Some(self.next));
-        }
-        Ok(sources.iter().position(|source| source == name))
+        // Those that are left out are passed over.
+        let next = self.next.min(sources.len());
+        let found = sources[next..].iter().position(|source| source == name);
+        let before = || sources[..next].iter().position(|source| source == name);
+        Ok(found.map(|ahead| next + ahead).or_else(before))
     }
 }

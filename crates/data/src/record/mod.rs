@@ -79,13 +79,9 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
     make_room(chunk, block);
     let bytes = &block.bytes;
     let body = &bytes[..memrchr(b'\n', bytes).map_or(0, |end| end + 1)];
-    let mut parser = Parser {
-        body,
-        emitter: Emitter::new(layout),
-        fields: Fields::new(layout.sources.len()),
-        layout,
-        head,
-    };
+    let mut fields = Fields::new(layout.sources.len());
+    fields.is_plain = delimited::is_plain(layout, body);
+    let mut parser = Parser { body, emitter: Emitter::new(layout), fields, layout, head };
     let all = 0..block.lines;
     let (mut at, mut line) = (0, 0);
     for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
