@@ -12,19 +12,22 @@ use serde_json::value::RawValue;
 use super::{Fault, Fields, Why};
 use crate::layout::Layout;
 
-/// Takes the object at `line` of `body` apart.
+/// Takes the object at `line` of `body` apart, which is `text` where all of it is one: then no part
+/// is looked at again to know that.
 pub(super) fn split(
     layout: &Layout,
-    body: &[u8],
+    (body, text): (&[u8], Option<&str>),
     line: Range<usize>,
     fields: &mut Fields,
 ) -> Result<(), Fault> {
     fields.clear();
-    let text = &body[line.clone()];
     let mut fault = None;
     let object = Object { layout, body, fields, next: 0, fault: &mut fault };
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let outcome = object.deserialize(&mut reader).and_then(|()| reader.end());
+    let outcome = match text.and_then(|text| text.get(line.clone())) {
+        Some(text) => read(object, serde_json::Deserializer::from_str(text)),
+        None => read(object, serde_json::Deserializer::from_slice(&body[line.clone()])),
+    };
+    let text = &body[line];
     match (fault, outcome) {
         (Some(fault), _) => Err(fault),
         (None, Ok(())) => Ok(()),
@@ -39,6 +42,14 @@ pub(super) fn split(
             Err(Fault::Record { column, why })
         }
     }
+}
+
+/// Reads all that there is as one object.
+fn read<'de, R: serde_json::de::Read<'de>>(
+    object: Object<'_, '_>,
+    mut reader: serde_json::Deserializer<R>,
+) -> Result<(), serde_json::Error> {
+    object.deserialize(&mut reader).and_then(|()| reader.end())
 }
 
 /// The library's words without its place, which is that of the line alone.

@@ -81,7 +81,9 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
     let body = &bytes[..memrchr(b'\n', bytes).map_or(0, |end| end + 1)];
     let mut fields = Fields::new(layout.sources.len());
     fields.is_plain = delimited::is_plain(layout, body);
-    let mut parser = Parser { body, emitter: Emitter::new(layout), fields, layout, head };
+    let is_json = head.kind == Kind::JsonLines;
+    let text = if is_json { std::str::from_utf8(body).ok() } else { None };
+    let mut parser = Parser { body, text, emitter: Emitter::new(layout), fields, layout, head };
     let all = 0..block.lines;
     let (mut at, mut line) = (0, 0);
     for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
@@ -119,7 +121,7 @@ pub(crate) fn fields_of(
     let text = at..end - usize::from(body[at..end].ends_with(b"\r"));
     let outcome = match head.kind {
         Kind::Delimited { .. } => delimited::split(layout, head, body, at, fields).map(|_| ()),
-        Kind::JsonLines => json::split(layout, body, text, fields),
+        Kind::JsonLines => json::split(layout, (body, None), text, fields),
         Kind::LibSvm => svm::split(layout, body, text, fields),
     };
     (end + 1, outcome.is_ok())
@@ -127,6 +129,8 @@ pub(crate) fn fields_of(
 
 struct Parser<'a> {
     body: &'a [u8],
+    /// The same as a text, where it is one and somebody wants to know.
+    text: Option<&'a str>,
     emitter: Emitter<'a>,
     fields: Fields,
     layout: &'a Layout,
@@ -165,7 +169,9 @@ impl Parser<'_> {
         let text = at..end - usize::from(self.body[at..end].ends_with(b"\r"));
         let fields = &mut self.fields;
         let outcome = match self.head.kind {
-            Kind::JsonLines => json::split(self.layout, self.body, text.clone(), fields),
+            Kind::JsonLines => {
+                json::split(self.layout, (self.body, self.text), text.clone(), fields)
+            }
             _ => svm::split(self.layout, self.body, text.clone(), fields),
         };
         if let Err(fault) = outcome.and_then(|()| self.emit(line, chunk)) {
