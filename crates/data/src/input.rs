@@ -89,7 +89,8 @@ impl Input {
 }
 
 impl Input {
-    /// The most bytes that this input and a [`Source`] of it take beside the blocks that go around:
+    /// The most bytes that this input and a [`crate::Source`] of it take beside blocks that go
+    /// around:
     /// decompressor and remainder of a block, the table of a packed file, or the stream's tables.
     ///
     /// # Errors

@@ -300,26 +300,7 @@ impl Config {
             seed: 0,
             threads: 0,
             ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
-            data: DataConfig {
-                paths: Vec::new(),
-                eval_paths: Vec::new(),
-                eval_fraction: 0.0,
-                epochs: 0,
-                mini_batch: 0,
-                batch: 0,
-                streams: 0,
-                skip_max: 0,
-                cache: None,
-                preset: PresetKind::default(),
-                format: Format::default(),
-                header: None,
-                separator: None,
-                trim: false,
-                missing: Vec::new(),
-                labels: false,
-                eval_column: None,
-                eval_values: Vec::new(),
-            },
+            data: DataConfig::blank(),
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
             model: ModelConfig {
                 kind: ModelKind::Lr,
@@ -364,6 +345,32 @@ impl Config {
                 initial: false,
                 keep: 0,
             },
+        }
+    }
+}
+
+impl DataConfig {
+    /// Its part of [`Config::blank`].
+    fn blank() -> Self {
+        Self {
+            paths: Vec::new(),
+            eval_paths: Vec::new(),
+            eval_fraction: 0.0,
+            epochs: 0,
+            mini_batch: 0,
+            batch: 0,
+            streams: 0,
+            skip_max: 0,
+            cache: None,
+            preset: PresetKind::default(),
+            format: Format::default(),
+            header: None,
+            separator: None,
+            trim: false,
+            missing: Vec::new(),
+            labels: false,
+            eval_column: None,
+            eval_values: Vec::new(),
         }
     }
 }

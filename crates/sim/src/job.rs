@@ -39,7 +39,7 @@ pub enum Examples {
     /// As lines, one id a slot.
     Lines(String),
     /// With bags of any number of ids, from vocabularies that slots may share.
-    Bags(Chunk),
+    Bags(Box<Chunk>),
 }
 
 /// How much a job learns.
@@ -96,7 +96,7 @@ impl Job {
         // Malformed lines are of text alone.
         if config.data.skip_max == 0 && of_bags.once_in(3) {
             let chunks = bags::draw(examples, bound, &mut of_bags);
-            files = chunks.into_iter().map(Examples::Bags).collect();
+            files = chunks.into_iter().map(|chunk| Examples::Bags(Box::new(chunk))).collect();
         }
         let ids = ids_max(&files);
         // The rows of a bag move together: with as many, a step that is right for one diverges.

@@ -61,7 +61,8 @@ fn check_name(out: Option<&Path>) -> Result<(), String> {
         (Some(out), Some(end)) if OTHERS.contains(&&*end) => {
             let out = out.display();
             Err(format!(
-                "--out {out}: scores are written as plain CSV or as Parquet: name it .csv or .parquet, or - to pipe"
+                "--out {out}: scores are written as plain CSV or as Parquet: name it .csv or \
+                 .parquet, or - to pipe"
             ))
         }
         _ => Ok(()),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use stepwell_base::Key;
 
 use super::values::{Column, OfRows, Rows, Spelled, Value, Values};
+use super::walk::{Found, Walk};
 use crate::Chunk;
 use crate::block::Block;
 use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Split, Transform, transformed};
@@ -97,65 +98,6 @@ impl Bags {
                 let start = row.checked_sub(1).map_or(0, |before| ends[before]);
                 &self.keys[start as usize..ends[row] as usize]
             }
-        }
-    }
-}
-
-/// What a row has in a column.
-enum Found<'a> {
-    Missing,
-    One(Value<'a>),
-    List(std::ops::Range<usize>),
-}
-
-/// Walks down a column.
-struct Walk<'a> {
-    column: &'a Column,
-    row: usize,
-    value: usize,
-}
-
-impl<'a> Walk<'a> {
-    fn new(column: &'a Column) -> Self {
-        Self { column, row: 0, value: 0 }
-    }
-
-    fn next(&mut self) -> Found<'a> {
-        let row = self.row;
-        self.row += 1;
-        let there = match &self.column.of_rows {
-            OfRows::Each => true,
-            OfRows::Some(there) => there[row],
-            OfRows::Lists(ends) => {
-                let start = std::mem::replace(&mut self.value, ends[row] as usize);
-                return Found::List(start..self.value);
-            }
-        };
-        if !there {
-            return Found::Missing;
-        }
-        self.value += 1;
-        Found::One(self.column.values.get(self.value - 1))
-    }
-}
-
-impl Found<'_> {
-    /// The same, where what is spelled as one of `missing` is missing.
-    fn known(self, missing: &[String]) -> Self {
-        match self {
-            Found::One(Value::Text([])) => Found::Missing,
-            Found::One(Value::Float(number)) if number.is_nan() => Found::Missing,
-            Found::One(Value::Double(number)) if number.is_nan() => Found::Missing,
-            // A number, too: -1 may stand for a missing one in every format.
-            Found::One(value) if !missing.is_empty() => {
-                let mut room = Spelled::default();
-                let text = value.spell(&mut room);
-                match missing.iter().any(|missing| missing.as_bytes() == text) {
-                    true => Found::Missing,
-                    false => Found::One(value),
-                }
-            }
-            other => other,
         }
     }
 }

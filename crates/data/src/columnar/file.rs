@@ -60,7 +60,7 @@ impl ColumnFile {
     }
 
     /// The most bytes that reading takes beside blocks: all pages of the largest row group, as they
-    /// lie in the file and decompressed, and four times as much again for the texts of dictionaries,
+    /// lie in the file and decompressed, and four times as much again for texts of dictionaries,
     /// each of which has 5 bytes there at least, and here a place and a key.
     pub(crate) fn bytes_max(&self) -> u64 {
         let bytes = |group: &parquet::file::metadata::RowGroupMetaData| {

@@ -29,7 +29,7 @@ enum Run {
 pub(super) struct Broken;
 
 impl Hybrid {
-    /// Numbers of `width` bits, in the bytes from `at` to `end` of those that it will be asked with.
+    /// Numbers of `width` bits, in bytes `at` to `end` of those that it will be asked with.
     pub(super) fn new(width: u32, at: usize, end: usize) -> Result<Self, Broken> {
         if width > 32 || at > end {
             return Err(Broken);

@@ -17,6 +17,7 @@ mod hybrid;
 mod reader;
 mod texts;
 mod values;
+mod walk;
 
 pub(crate) use self::emit::emit;
 pub(crate) use self::file::ColumnFile;

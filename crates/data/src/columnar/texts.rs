@@ -1,12 +1,13 @@
 //! Columns of texts, page by page.
 //!
-//! Why: an id that comes often stands once in the dictionary of its column, and its key need be made
-//! once. The library's reader hands out each text by itself instead.
+//! Why: an id that comes often stands once in the dictionary of its column, and its key need be
+//! made once. The library's reader hands out each text by itself instead.
 //!
-//! How: a page names texts of its dictionary by number, or has them one behind the other; both are a
-//! list of texts and numbers of them. A list remembers the keys that were made of its texts.
+//! How: a page names texts of its dictionary by number, or has them one behind the other; both are
+//! a list of texts and numbers of them. A list remembers the keys that were made of its texts.
 //!
-//! For columns without lists, whose pages have those two encodings; all others go the library's way.
+//! For columns without lists, whose pages have those two encodings; all others go the library's
+//! way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

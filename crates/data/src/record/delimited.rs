@@ -10,8 +10,8 @@ use super::{Fault, Fields, Head, Kind};
 use crate::layout::Layout;
 use crate::scan::Separators;
 
-/// Whether every field of `body` is what stands between two separators: nothing is in quotes, is cut
-/// off, or stands for a missing value. Most texts are so, and read faster for it.
+/// Whether every field of `body` is what stands between two separators: nothing is in quotes, is
+/// cut off, or stands for a missing value. Most texts are so, and read faster for it.
 pub(super) fn is_plain(layout: &Layout, body: &[u8]) -> bool {
     let options = layout.options();
     !options.trim && options.missing.is_empty() && memchr(b'"', body).is_none()
