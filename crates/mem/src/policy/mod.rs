@@ -12,9 +12,9 @@
 //! - a detached row leaves because its known use is farthest: `admit` of another key is all that
 //!   the policy hears.
 //!
-//! Memory: six bits of state and three spare bytes in each slot's record ([`Records`]) cost
-//! nothing more, and lie where planning looks anyway. What a policy keeps beyond them, lists
-//! foremost, is in [`PolicyKind::bytes_for`].
+//! - **Memory.** Six bits of state and three spare bytes in each slot's record ([`Records`]) cost
+//!   nothing more, and lie where planning looks anyway. What a policy keeps beyond them, lists
+//!   foremost, is in [`PolicyKind::bytes_for`].
 //!
 //! What it does not do: it knows no bytes and no pins, and it keeps no keys. What it remembers of
 //! keys that left (ghosts, sketches) are tags of 32 bits or fewer, which may collide: a collision

@@ -12,10 +12,9 @@
 //! What is rounded    the two operands of a product, to the nearest bf16, ties to even, for each
 //!                    product; weights once for many. Sums are f32; so is all that lies in memory
 //!                    between products: parameters, gradients, optimizer state, activations.
-//! Bits               a kernel gives the same bits for the same operands, whatever thread computes.
-//!                    Two kernels differ in the order of their sums (and AMX takes numbers below
-//!                    2^-126 for zero), so bits depend on the kernel as those of f32 do on the
-//!                    instruction set. [`bf16_kernel`] names it.
+//! - **Bits.** a kernel gives the same bits for the same operands, whatever thread computes. Two
+//!   kernels differ in the order of their sums (and AMX takes numbers below 2^-126 for zero), so
+//!   bits depend on the kernel as those of f32 do on the instruction set. [`bf16_kernel`] names it.
 //!
 //! Invariants
 //! M1 every element that a kernel reaches lies in the slice it was given with; checked here by the
