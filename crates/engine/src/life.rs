@@ -21,7 +21,7 @@
 pub struct Life {
     /// When a key that has no row gets one.
     pub admission: Admission,
-    /// Steps without use after which a row is no more; 0 for never.
+    /// Steps without use after which a row is removed; 0 for never.
     pub expire_after: u64,
 }
 
