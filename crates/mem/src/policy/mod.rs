@@ -23,10 +23,10 @@
 //! All policies agree on this: a row that was never trained on since it came leaves before any
 //! that was. The first `touch` after `admit` is the use that the row came for, not a second one.
 //!
-//! Invariants
-//! - a slot that is attached comes out of `victim` exactly once, unless it is detached before;
-//! - a detached slot never does;
-//! - equal calls give equal victims.
+//! - **Invariants.**
+//!   - A slot that is attached comes out of `victim` exactly once, unless it is detached before;
+//!   - a detached slot never does;
+//!   - equal calls give equal victims.
 
 mod ghost;
 mod kind;
