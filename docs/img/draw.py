@@ -179,7 +179,8 @@ def terminal(recording):
     moves = [line for line in lines if BAR.match(line)]
     stay = [line for line in lines if line and not re.match(r"[█░▏▎▍▌▋▊▉]", line) and "so far" not in line]
     begin = next(at for at, line in enumerate(stay) if line.startswith("examples "))
-    head, end = stay[:begin], stay[begin:]
+    trained = next(at for at, line in enumerate(stay) if line.startswith("epoch trained"))
+    head, end = stay[:trained], stay[trained:begin] + [""] + stay[begin:]
     frames = [moves[at * (len(moves) - 1) // 15] for at in range(16)]
     size, step, width, seconds = 12, 17, 1010, 8
     shown = ["$ stepwell train"] + head + [None] + end
