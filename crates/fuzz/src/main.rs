@@ -9,8 +9,8 @@
 //! - **Failure.** A finding ends the run with status 1: its seed and the last command are printed,
 //!   and the folder of the case stays, with a script of all commands in it.
 //!
-//! It is a crate of its own, beside `xtask`, since it compresses data and reads options, and `xtask` is
-//! built before every check.
+//! It is a crate of its own, beside `xtask`, since it compresses data and reads options, and
+//! `xtask` is built before every check.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]

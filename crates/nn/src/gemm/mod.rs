@@ -9,8 +9,8 @@
 //!                                    └─ portable     rounded operands through the library
 //! ```
 //!
-//! - **What is rounded.** The two operands of a product, to the nearest bf16, ties to even, for each
-//!   product; weights once for many. Sums are f32; so is all that lies in memory between products:
+//! - **What is rounded.** The two operands of a product, to the nearest bf16, ties to even, for
+//!   each product; weights once for many. Sums are f32; so is all that lies in memory between products:
 //!   parameters, gradients, optimizer state, activations.
 //! - **Bits.** A kernel gives the same bits for the same operands, whatever thread computes. Two
 //!   kernels differ in the order of their sums (and AMX takes numbers below 2^-126 for zero), so
