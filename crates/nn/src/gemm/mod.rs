@@ -10,8 +10,8 @@
 //! ```
 //!
 //! - **What is rounded.** The two operands of a product, to the nearest bf16, ties to even, for
-//!   each product; weights once for many. Sums are f32; so is all that lies in memory between products:
-//!   parameters, gradients, optimizer state, activations.
+//!   each product; weights once for many. Sums are f32; so is all that lies in memory between
+//!   products: parameters, gradients, optimizer state, activations.
 //! - **Bits.** A kernel gives the same bits for the same operands, whatever thread computes. Two
 //!   kernels differ in the order of their sums (and AMX takes numbers below 2^-126 for zero), so
 //!   bits depend on the kernel as those of f32 do on the instruction set. [`bf16_kernel`] names it.
