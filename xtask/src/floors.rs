@@ -1,10 +1,10 @@
 //! The check of the floors: imports among the workspace's crates go down, never up or sideways.
 //!
-//! How       The table below gives every crate its floor; `cargo metadata` gives the edges. An edge
-//!           is right where it ends on a lower floor. Two exceptions stand in [`fault`]: on the
-//!           ground `optim` may use `base`, and tests may use the fakes of `disk` from beside it.
-//! Failure   Every wrong edge is printed, and so is a crate that is not in the table or a row of
-//!           the table without a crate.
+//! - **How.** The table below gives every crate its floor; `cargo metadata` gives the edges. An
+//!   edge is right where it ends on a lower floor. Two exceptions stand in [`fault`]: on the ground
+//!   `optim` may use `base`, and tests may use the fakes of `disk` from beside it.
+//! - **Failure.** Every wrong edge is printed, and so is a crate that is not in the table or a row
+//!   of the table without a crate.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! The workshop: `cargo xtask <command>` runs the project's checks.
 //!
-//! Why       One command decides whether a change is good, on every machine in the same way.
-//! How       `ci` is a list of steps; each step is a command of its own as well. A step either
-//!           starts a tool (`run`) or reads the repository itself (`floors`, `tidy`).
-//! Failure   The first step that fails ends the run with status 1 and its name on the last line.
+//! - **Why.** One command decides whether a change is good, on every machine in the same way.
+//! - **How.** `ci` is a list of steps; each step is a command of its own as well. A step either
+//!   starts a tool (`run`) or reads the repository itself (`floors`, `tidy`).
+//! - **Failure.** The first step that fails ends the run with status 1 and its name on the last
+//!   line.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]

@@ -1,8 +1,8 @@
 //! Rust source as far as `tidy` needs it: code without comments and literals, and its functions.
 //!
-//! Why       Words and braces in comments, strings and characters must not count.
-//! How       [`code`] blanks comments and the insides of literals and keeps every line end, so that
-//!           positions stay true; [`functions`] finds `fn name` in the rest and matches braces.
+//! - **Why.** Words and braces in comments, strings and characters must not count.
+//! - **How.** [`code`] blanks comments and the insides of literals and keeps every line end, so
+//!   that positions stay true; [`functions`] finds `fn name` in the rest and matches braces.
 
 /// A function and the lines it takes, from `fn` to its closing brace.
 #[derive(Debug, PartialEq, Eq)]

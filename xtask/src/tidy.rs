@@ -1,8 +1,8 @@
 //! The check of the sources' shape: sizes, widths, forbidden words, the heads of the crates.
 //!
-//! How       Files over [`FILE_LINES_MAX`] lines, wide lines and forbidden words fail at once.
-//!           Files over [`FILE_LINES_GOAL`] and functions over [`FUNCTION_LINES_GOAL`] lines are
-//!           counted against `xtask/tidy.toml`: a ratchet, whose numbers may only fall.
+//! - **How.** Files over [`FILE_LINES_MAX`] lines, wide lines and forbidden words fail at once.
+//!   Files over [`FILE_LINES_GOAL`] and functions over [`FUNCTION_LINES_GOAL`] lines are counted
+//!   against `xtask/tidy.toml`: a ratchet, whose numbers may only fall.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! The rows that are asked for, one sequence for each shard.
 //!
-//! How       Keys are drawn by frequency and cut into batches without repetitions, as mini-batches
-//!           have them. Every engine gets these keys in this order; those that know no batches
-//!           take one key after another. The limit gets the slots of the keys that are present.
+//! - **How.** Keys are drawn by frequency and cut into batches without repetitions, as mini-batches
+//!   have them. Every engine gets these keys in this order; those that know no batches take one key
+//!   after another. The limit gets the slots of the keys that are present.
 
 use std::collections::HashSet;
 

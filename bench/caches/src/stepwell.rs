@@ -1,9 +1,9 @@
 //! Ours, and the limit: a cache's metadata and a slab, and a bare loop over the same slab.
 //!
-//! How       As `stepwell bench mem` has it: keys are found batch by batch, the slots of those
-//!           present are held and read while the rows further on are asked for. The bare loop
-//!           reads the same rows in the same order, its slots known. Counting uses, as a training
-//!           step does, is measured by itself: pins, and the policy told of every row.
+//! - **How.** As `stepwell bench mem` has it: keys are found batch by batch, the slots of those
+//!   present are held and read while the rows further on are asked for. The bare loop reads the
+//!   same rows in the same order, its slots known. Counting uses, as a training step does, is
+//!   measured by itself: pins, and the policy told of every row.
 
 use stepwell_base::prefetch::prefetch_row;
 use stepwell_base::slab::Slab;

@@ -1,9 +1,9 @@
 //! What every engine is given: keys, rows, and which of them are in memory.
 //!
-//! How       Row number i, from 1, is the i-th most frequent and has the key finalize(i), a
-//!           bijection: keys are distinct and in no order. Its 256 bytes begin with the key, the
-//!           others are drawn from it, so a row read is checked without a copy of it. Rows fall
-//!           into two shards by a hash; of each the most frequent that fit are in memory.
+//! - **How.** Row number i, from 1, is the i-th most frequent and has the key finalize(i), a
+//!   bijection: keys are distinct and in no order. Its 256 bytes begin with the key, the others are
+//!   drawn from it, so a row read is checked without a copy of it. Rows fall into two shards by a
+//!   hash; of each the most frequent that fit are in memory.
 
 use std::ops::Add;
 

@@ -1,11 +1,11 @@
 //! What a piece of work cost this process: time, CPU time, bytes to and from the disk, memory.
 //!
-//! How       Wall time from the monotonic clock, CPU time from the process's CPU clock (user and
-//!           system of all threads, as getrusage has it), bytes from `/proc/self/io`: what the
-//!           block layer was asked for, at the time it was asked (for buffered writes, when pages
-//!           became dirty). The memory's peak is the system's own mark (`VmHWM`), put back when the
-//!           work begins; pages of the page cache are not in it.
-//! Failure   Linux alone: a missing `/proc/self/io` is an error that says so.
+//! - **How.** Wall time from the monotonic clock, CPU time from the process's CPU clock (user and
+//!   system of all threads, as getrusage has it), bytes from `/proc/self/io`: what the block layer
+//!   was asked for, at the time it was asked (for buffered writes, when pages became dirty). The
+//!   memory's peak is the system's own mark (`VmHWM`), put back when the work begins; pages of the
+//!   page cache are not in it.
+//! - **Failure.** Linux alone: a missing `/proc/self/io` is an error that says so.
 
 use std::num::NonZero;
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! One engine through all phases: load, cold reads, update.
 //!
-//! How       Load and update write a shuffle of the rows in batches of 8192, and make them durable
-//!           at the same moments for every engine; their clock stops when the engine has settled.
-//!           Reads draw batches of uniform keys, in each of the engine's ways: threads, batches of
-//!           each in flight. Each way is warmed up for a time that does not count. The page cache
-//!           is dropped before each phase and each way.
-//! Invariants  Every row read has the right length and first word; after the update, samples of
-//!           updated and of other rows are read back too. A wrong row ends the run.
+//! - **How.** Load and update write a shuffle of the rows in batches of 8192, and make them durable
+//!   at the same moments for every engine; their clock stops when the engine has settled. Reads
+//!   draw batches of uniform keys, in each of the engine's ways: threads, batches of each in
+//!   flight. Each way is warmed up for a time that does not count. The page cache is dropped before
+//!   each phase and each way.
+//! - **Invariants.** Every row read has the right length and first word; after the update, samples
+//!   of updated and of other rows are read back too. A wrong row ends the run.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! All figures of a run: as tables for people, as JSON for programs.
 //!
-//! How       One table a phase. Reads are those of the engine's best way, and what its other ways
-//!           gave stands under the table. In each figure ours is set against the best of the
-//!           others, whichever that is: factors are turned so that above 1 is better for us, rates
-//!           divided ours by theirs, costs theirs by ours.
+//! - **How.** One table a phase. Reads are those of the engine's best way, and what its other ways
+//!   gave stands under the table. In each figure ours is set against the best of the others,
+//!   whichever that is: factors are turned so that above 1 is better for us, rates divided ours by
+//!   theirs, costs theirs by ours.
 
 use serde::Serialize;
 

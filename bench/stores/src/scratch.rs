@@ -1,6 +1,7 @@
 //! A directory of one engine's files, removed with them when it is dropped.
 //!
-//! Failure   A directory that is already there is refused: what is in it is not ours to remove.
+//! - **Failure.** A directory that is already there is refused: what is in it is not ours to
+//!   remove.
 
 use std::path::{Path, PathBuf};
 

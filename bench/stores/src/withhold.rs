@@ -1,12 +1,12 @@
 //! Keeps an engine's files out of the page cache, for engines that cannot read around it.
 //!
-//! How       Where this process stands in a cgroup of version 2 whose children may have their
-//!           memory bounded, it enters a child bounded to what is left of the engine's memory until
-//!           the guard is dropped; what was allocated before stays charged where it was; pages
-//!           cached by others before do not count, so the cache is dropped first.
-//!           Elsewhere a thread asks the system every [`SWEEP`] to forget the files' pages
-//!           (POSIX_FADV_DONTNEED): what is read twice within that time may still come from memory.
-//! Failure   Nothing here fails a run: what could not be done is said in a note.
+//! - **How.** Where this process stands in a cgroup of version 2 whose children may have their
+//!   memory bounded, it enters a child bounded to what is left of the engine's memory until the
+//!   guard is dropped; what was allocated before stays charged where it was; pages cached by others
+//!   before do not count, so the cache is dropped first. Elsewhere a thread asks the system every
+//!   [`SWEEP`] to forget the files' pages (POSIX_FADV_DONTNEED): what is read twice within that
+//!   time may still come from memory.
+//! - **Failure.** Nothing here fails a run: what could not be done is said in a note.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

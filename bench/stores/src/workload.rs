@@ -1,10 +1,10 @@
 //! What every engine is given: keys, rows and the orders they come in.
 //!
-//! How       Row number i has the key mix64(i) and random bytes drawn from (key, generation), so
-//!           any row read back is checked without keeping a copy. Loading is generation 0,
-//!           updating generation 1. Orders are shuffles of the row numbers, a new one per phase:
-//!           rows that were written together are not overwritten together.
-//! Cost      4 bytes of memory a row for an order; about 30 ns to draw a row of 256 bytes.
+//! - **How.** Row number i has the key mix64(i) and random bytes drawn from (key, generation), so
+//!   any row read back is checked without keeping a copy. Loading is generation 0, updating
+//!   generation 1. Orders are shuffles of the row numbers, a new one per phase: rows that were
+//!   written together are not overwritten together.
+//! - **Cost.** 4 bytes of memory a row for an order; about 30 ns to draw a row of 256 bytes.
 
 /// A key as the engines see it: big-endian, so that comparing bytes compares numbers.
 pub(crate) type Key = [u8; KEY_BYTES];

@@ -1,18 +1,19 @@
 //! Slices of zeros in memory of their own, in huge pages where the system has them.
 //!
-//! Why: planning and look-ups jump about in tables of hundreds of megabytes. With pages of 4 KiB
-//! each jump misses the processor's list of pages too, and walks tables that are themselves not in
-//! its caches; with pages of 2 MiB they are. The allocator does not ask for those.
+//! - **Why.** Planning and look-ups jump about in tables of hundreds of megabytes. With pages of 4
+//!   KiB each jump misses the processor's list of pages too, and walks tables that are themselves
+//!   not in its caches; with pages of 2 MiB they are. The allocator does not ask for those.
 //!
 //! What products of matrices read again and again gains too, if less: see the decision on rows in
 //! memory.
 //!
-//! How: a mapping, which the system fills with zeros page by page as they are touched. One that has
-//! room for a huge page begins at one.
+//! - **How.** A mapping, which the system fills with zeros page by page as they are touched. One
+//!   that has room for a huge page begins at one.
 //!
-//! Invariants  elements are plain data that may be zeros, so nothing is dropped or initialized.
-//! Failure     too little memory ends the program, as it does for every other allocation.
-//! Cost        whole pages, small ones or huge ones; what was never touched takes no memory.
+//! - **Invariants.** elements are plain data that may be zeros, so nothing is dropped or
+//!   initialized.
+//! - **Failure.** too little memory ends the program, as it does for every other allocation.
+//! - **Cost.** whole pages, small ones or huge ones; what was never touched takes no memory.
 
 #![expect(unsafe_code, reason = "a mapping of bytes is lent as a slice of plain structs")]
 

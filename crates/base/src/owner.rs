@@ -1,17 +1,18 @@
 //! Which part of a table's keys a key is in, for ranks and stores that have a table between them.
 //!
-//! Why       Who has a key is asked by everybody, today and when the number of ranks is another
-//!           one. So it is a published function of the key alone, and its bits serve nothing else:
-//!           were they those by which a table in memory chooses places, the keys of one rank would
-//!           leave most of its places empty.
-//! How       A key is in one of 256 key shards, by a hash that nothing else is taken from. Owners
-//!           have neighbouring shards, as many each as goes: for another number of owners, whole
-//!           shards move, and a store or a checkpoint is split by them.
-//! Claims    XXH3-64 of the 8 bytes of a key shares neither rounds nor constants with the finalizer
-//!           of SplitMix64, by which tables scatter keys (`hash::mix`, `scatter`), policies tag
-//!           them and sketches count them: `tests/owner.rs`, and tests beside each of those tables,
-//!           fill them with the keys of one owner and find them as even as with any keys.
-//! Bounds    256 owners. They differ by one shard at most: of three, one has 86 shards and two 85.
+//! - **Why.** Who has a key is asked by everybody, today and when the number of ranks is another
+//!   one. So it is a published function of the key alone, and its bits serve nothing else: were
+//!   they those by which a table in memory chooses places, the keys of one rank would leave most of
+//!   its places empty.
+//! - **How.** A key is in one of 256 key shards, by a hash that nothing else is taken from. Owners
+//!   have neighbouring shards, as many each as goes: for another number of owners, whole shards
+//!   move, and a store or a checkpoint is split by them.
+//! - **Claims.** XXH3-64 of the 8 bytes of a key shares neither rounds nor constants with the
+//!   finalizer of SplitMix64, by which tables scatter keys (`hash::mix`, `scatter`), policies tag
+//!   them and sketches count them: `tests/owner.rs`, and tests beside each of those tables, fill
+//!   them with the keys of one owner and find them as even as with any keys.
+//! - **Bounds.** 256 owners. They differ by one shard at most: of three, one has 86 shards and two
+//!   85.
 
 pub mod conformance;
 

@@ -1,10 +1,10 @@
 //! Bounded queues between stages, and the count of events that wakes whoever waits.
 //!
-//! Why: a stage is a state machine that never blocks inside a queue, so that one thread per stage
-//! and a simulated scheduler can drive the same code. It tries, and where nothing moved it waits
-//! for the pipeline's one [`Events`], which count every change of every queue.
+//! - **Why.** A stage is a state machine that never blocks inside a queue, so that one thread per
+//!   stage and a simulated scheduler can drive the same code. It tries, and where nothing moved it
+//!   waits for the pipeline's one [`Events`], which count every change of every queue.
 //!
-//! Bounds: a queue holds at most its capacity in items; whoever builds it counts their bytes.
+//! - **Bounds.** A queue holds at most its capacity in items; whoever builds it counts their bytes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,12 +1,13 @@
 //! Random numbers that reach the model: SplitMix64, addressed by name instead of by order.
 //!
-//! Why: a row's initial value is a function of (seed, table, key) and of nothing else, so that no
-//! order of creation, no tier and no number of threads shows in the model. A generator with state
-//! shared between rows cannot give that.
+//! - **Why.** A row's initial value is a function of (seed, table, key) and of nothing else, so
+//!   that no order of creation, no tier and no number of threads shows in the model. A generator
+//!   with state shared between rows cannot give that.
 //!
-//! How: a stream is named by hashing what it belongs to; its i-th number is SplitMix64's output
-//! number i for that starting state (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-//! Generators", OOPSLA 2014), so any number of a stream is reached without the ones before it.
+//! - **How.** A stream is named by hashing what it belongs to; its i-th number is SplitMix64's
+//!   output number i for that starting state (Steele, Lea, Flood, "Fast Splittable Pseudorandom
+//!   Number Generators", OOPSLA 2014), so any number of a stream is reached without the ones before
+//!   it.
 //!
 //! [`drawn`] alone is not of that kind, and nothing of it may reach the model.
 

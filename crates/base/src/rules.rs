@@ -1,10 +1,10 @@
 //! The rules that keep rows right, each of which a test can switch off.
 //!
-//! Why: a test that has never failed shows little. For each hazard there is a test that runs the
-//! pipeline without the rule that excludes it, and must see a wrong row, a dead pipeline or a
-//! broken invariant. In production all rules hold; where one is asked for, that is one test of a
-//! bit for each batch, never for each row. What breaks a rule lies in the simulation, or in a part
-//! of its own that only tests put in the place of the right one.
+//! - **Why.** A test that has never failed shows little. For each hazard there is a test that runs
+//!   the pipeline without the rule that excludes it, and must see a wrong row, a dead pipeline or a
+//!   broken invariant. In production all rules hold; where one is asked for, that is one test of a
+//!   bit for each batch, never for each row. What breaks a rule lies in the simulation, or in a
+//!   part of its own that only tests put in the place of the right one.
 
 /// A rule, and the hazard that it excludes (numbered as in `ARCHITECTURE.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

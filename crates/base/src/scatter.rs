@@ -1,18 +1,18 @@
 //! How tables in memory scatter keys: a bijection of 64 bits that only this process knows.
 //!
-//! Why       Keys come from data, and data from anybody. With a function that all know, some dozens
-//!           of chosen keys fill the buckets of one another: an index is full while it is empty, or
-//!           a look-up walks past all of them.
-//! How       The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), in which both
-//!           multipliers, and a number that is xored first, are drawn once for each table.
-//!           Every step can be undone, so a table may keep a part of the value in place of the key.
-//! Claims    No value of it reaches a file, a row or a decision: with every secret a table gives
-//!           the same answers. For two keys that are chosen without knowing the secret, the top n
-//!           bits agree with a probability of at most 2^(1-n), over the secrets: those bits are of
-//!           an odd multiplier's product (Dietzfelbinger et al., "A reliable randomized algorithm
-//!           for the closest-pair problem", 1997). It is no cipher: who sees values, or times many
-//!           look-ups, may work the secret out.
-//! Cost      That of `hash::mix`: two products, three shifts.
+//! - **Why.** Keys come from data, and data from anybody. With a function that all know, some
+//!   dozens of chosen keys fill the buckets of one another: an index is full while it is empty, or
+//!   a look-up walks past all of them.
+//! - **How.** The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), in which both
+//!   multipliers, and a number that is xored first, are drawn once for each table. Every step can
+//!   be undone, so a table may keep a part of the value in place of the key.
+//! - **Claims.** No value of it reaches a file, a row or a decision: with every secret a table
+//!   gives the same answers. For two keys that are chosen without knowing the secret, the top n
+//!   bits agree with a probability of at most 2^(1-n), over the secrets: those bits are of an odd
+//!   multiplier's product (Dietzfelbinger et al., "A reliable randomized algorithm for the
+//!   closest-pair problem", 1997). It is no cipher: who sees values, or times many look-ups, may
+//!   work the secret out.
+//! - **Cost.** That of `hash::mix`: two products, three shifts.
 
 use crate::Key;
 use crate::random::{self, Stream};

@@ -1,13 +1,14 @@
 //! Memory of fixed-size rows that several threads use at once, each its own rows.
 //!
-//! Why: the rows of a table group lie in one mapping of many gigabytes. While one batch trains on
-//! its rows, the rows of later batches are copied in and out. No lock may guard the whole while
-//! rows are used, and a lock object per row would cost more than the row's bookkeeping.
+//! - **Why.** The rows of a table group lie in one mapping of many gigabytes. While one batch
+//!   trains on its rows, the rows of later batches are copied in and out. No lock may guard the
+//!   whole while rows are used, and a lock object per row would cost more than the row's
+//!   bookkeeping.
 //!
-//! How: one bit of state per slot. [`Slab::hold`] marks every slot of a list as held and panics
-//! where one is held already, by another thread or twice in the list; the guard gives access to
-//! exactly those rows and marks them free when it goes. The planner's pins make a clash impossible;
-//! the bit asserts it, in release too.
+//! - **How.** One bit of state per slot. [`Slab::hold`] marks every slot of a list as held and
+//!   panics where one is held already, by another thread or twice in the list; the guard gives
+//!   access to exactly those rows and marks them free when it goes. The planner's pins make a clash
+//!   impossible; the bit asserts it, in release too.
 //!
 //! ```text
 //! slot        0        1        2        3
@@ -15,10 +16,10 @@
 //! rows   [ lanes ][ lanes ][ lanes ][ lanes ]       f32, `row_lanes` each, no padding
 //! ```
 //!
-//! Invariants  a row's memory is reachable only through the one guard that holds its slot.
-//! Cost        one bit per slot; of 4 M rows, holding one took 2.4 ns and releasing it 1.9, where
-//!             an atomic change of each word took 4.3 for holding alone.
-//! Shared      the bits, under one lock that is taken once to hold a list and once to release it.
+//! - **Invariants.** a row's memory is reachable only through the one guard that holds its slot.
+//! - **Cost.** one bit per slot; of 4 M rows, holding one took 2.4 ns and releasing it 1.9, where
+//!   an atomic change of each word took 4.3 for holding alone.
+//! - **Shared.** the bits, under one lock that is taken once to hold a list and once to release it.
 
 #![expect(unsafe_code, reason = "rows of one mapping are lent to several threads at once")]
 

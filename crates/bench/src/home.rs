@@ -1,8 +1,8 @@
 //! The directory that a benchmark makes for itself, and takes over from one that was killed.
 //!
-//! How       A lock file lies in it, locked while the benchmark lives. A directory whose lock is
-//!           free was left by a benchmark that was killed: its content is removed. One without a
-//!           lock file is somebody else's and never touched.
+//! - **How.** A lock file lies in it, locked while the benchmark lives. A directory whose lock is
+//!   free was left by a benchmark that was killed: its content is removed. One without a lock file
+//!   is somebody else's and never touched.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;

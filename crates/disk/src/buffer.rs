@@ -1,12 +1,13 @@
 //! Memory that direct reads and writes accept.
 //!
-//! Why       A direct transfer goes between the device and the caller's memory; address, offset
-//!           and length must lie on the device's blocks. The standard allocator promises no such
-//!           address for bytes.
-//! How       One allocation aligned to [`BLOCK_BYTES`], its length rounded up to a multiple.
-//! Invariants  B1 `start` is aligned to [`BLOCK_BYTES`] and points at `bytes` bytes that this
-//!           buffer alone owns, all written at least once; it dangles where `bytes` is 0.
-//! Cost      The memory is written once, with zeros, when the buffer is made.
+//! - **Why.** A direct transfer goes between the device and the caller's memory; address, offset
+//!   and length must lie on the device's blocks. The standard allocator promises no such address
+//!   for bytes.
+//! - **How.** One allocation aligned to [`BLOCK_BYTES`], its length rounded up to a multiple.
+//! - **Invariants.**
+//!   - B1 `start` is aligned to [`BLOCK_BYTES`] and points at `bytes` bytes that this buffer alone
+//!     owns, all written at least once; it dangles where `bytes` is 0.
+//! - **Cost.** The memory is written once, with zeros, when the buffer is made.
 
 #![expect(unsafe_code, reason = "memory of an alignment that no safe type of bytes has")]
 

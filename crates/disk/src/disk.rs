@@ -1,26 +1,25 @@
 //! Directories of files and what is asked of them.
 //!
-//! Why       A store must be tested on a disk that fills up, fails and loses power; and its reads
-//!           must be able to go through another engine without a change above.
-//! How       A [`Disk`] is one directory. [`File::read_at`] and [`File::write_at`] are for single
-//!           places and wait; many reads and writes at once go through a [`Queue`], which takes
-//!           files of any directory of the same world. A *direct* file passes the system's cache
-//!           by: it is read and written in whole blocks of [`BLOCK_BYTES`], from and to a
-//!           [`Buffer`](crate::Buffer).
+//! - **Why.** A store must be tested on a disk that fills up, fails and loses power; and its reads
+//!   must be able to go through another engine without a change above.
+//! - **How.** A [`Disk`] is one directory. [`File::read_at`] and [`File::write_at`] are for single
+//!   places and wait; many reads and writes at once go through a [`Queue`], which takes files of
+//!   any directory of the same world. A *direct* file passes the system's cache by: it is read and
+//!   written in whole blocks of [`BLOCK_BYTES`], from and to a [`Buffer`](crate::Buffer).
 //!
-//! Durability  What was written survives a crash once [`File::sync`] returned; a new name, that of
-//!           a file or of a directory, survives once [`Disk::sync_directory`] or a [`Disk::rename`]
-//!           in the directory that it is in returned. Before that, all, parts or none of it may
-//!           survive, and whatever lies below a directory whose name is lost is lost with it. This
-//!           holds for direct files too. [`Disk::create_directory`] has synced all that it made.
-//! Locks     are advice among programs: [`Disk::lock`] says who has a directory in use and keeps
-//!           nobody from its files. They end with their holder, also where its process is killed.
-//! Names     Files are called by their name in the directory, directories by their path.
-//! Not here  Appending, permissions, making links: nothing above needs them.
-//! Failure   Every error names operation, path and place. A short read is an error. An operation
-//!           that failed may have done a part of its work.
-//! Bounds    Buffers are the caller's; a queue states its own bounds. Any number of [`File`]s may
-//!           be held: how many of them the system has open at once is a matter of the disk's.
+//! - **Durability.** What was written survives a crash once [`File::sync`] returned; a new name,
+//!   that of a file or of a directory, survives once [`Disk::sync_directory`] or a [`Disk::rename`]
+//!   in the directory that it is in returned. Before that, all, parts or none of it may survive,
+//!   and whatever lies below a directory whose name is lost is lost with it. This holds for direct
+//!   files too. [`Disk::create_directory`] has synced all that it made.
+//! - **Locks.** are advice among programs: [`Disk::lock`] says who has a directory in use and keeps
+//!   nobody from its files. They end with their holder, also where its process is killed.
+//! - **Names.** Files are called by their name in the directory, directories by their path.
+//! - **Not here.** Appending, permissions, making links: nothing above needs them.
+//! - **Failure.** Every error names operation, path and place. A short read is an error. An
+//!   operation that failed may have done a part of its work.
+//! - **Bounds.** Buffers are the caller's; a queue states its own bounds. Any number of [`File`]s
+//!   may be held: how many of them the system has open at once is a matter of the disk's.
 
 use std::fmt;
 use std::io;

@@ -1,11 +1,12 @@
 //! How far a read or write has come that the system may do in parts.
 //!
-//! How       Each attempt begins at `from` and the system says how many bytes it moved. A short
-//!           attempt is followed by one for the rest, which begins on a whole step: a direct file
-//!           admits no other place. An attempt that reaches no further than the one before it
-//!           found the end of the file (or a device that takes no more).
-//! Invariants  `from` is a multiple of `step` and only grows; `from <= reached < bytes` until done.
-//! Bounds    Refusals that go away by themselves are met [`RETRIES_MAX`] times in a row.
+//! - **How.** Each attempt begins at `from` and the system says how many bytes it moved. A short
+//!   attempt is followed by one for the rest, which begins on a whole step: a direct file admits no
+//!   other place. An attempt that reaches no further than the one before it found the end of the
+//!   file (or a device that takes no more).
+//! - **Invariants.** `from` is a multiple of `step` and only grows; `from <= reached < bytes` until
+//!   done.
+//! - **Bounds.** Refusals that go away by themselves are met [`RETRIES_MAX`] times in a row.
 
 use std::io;
 

@@ -1,10 +1,10 @@
 //! Reads and writes under way.
 //!
-//! Why       A device answers many reads at once in the time of one. A caller that waits for each
-//!           gets a small part of what the device can do.
-//! How       A [`Queue`] takes operations, each with a token of the caller's choice, and hands
-//!           them back as they finish, in any order. Bytes that were read lie in the queue's own
-//!           memory and are lent to the caller for the time of one call.
+//! - **Why.** A device answers many reads at once in the time of one. A caller that waits for each
+//!   gets a small part of what the device can do.
+//! - **How.** A [`Queue`] takes operations, each with a token of the caller's choice, and hands
+//!   them back as they finish, in any order. Bytes that were read lie in the queue's own memory and
+//!   are lent to the caller for the time of one call.
 //!
 //! ```text
 //!   queue.read(7, &file, offset, bytes)     true: it is under way    false: no room now
@@ -12,16 +12,15 @@
 //!   queue.complete(wait, &mut |done| …)     done.token, done.outcome: the bytes, or the error
 //! ```
 //!
-//! Order     None is kept between operations under way, not even of one place: who wants one after
-//!           the other starts it when the other was handed back. What is under way is started at
-//!           the latest by the next [`Queue::complete`].
-//! Failure   An operation that fails does so alone, in its [`Done`]. An error of the queue itself
-//!           (the system takes no more) leaves what is under way where it is.
-//!           Dropping a queue waits for what the system has of it and forgets the rest.
-//! Bounds    `depth` operations and `read_bytes` bytes of reads; `read` and `write` say false
-//!           beyond, where no gap among the reads under way is large enough, or where too many
-//!           files are in use to open another. With nothing under way, any admitted operation has
-//!           room.
+//! - **Order.** None is kept between operations under way, not even of one place: who wants one
+//!   after the other starts it when the other was handed back. What is under way is started at the
+//!   latest by the next [`Queue::complete`].
+//! - **Failure.** An operation that fails does so alone, in its [`Done`]. An error of the queue
+//!   itself (the system takes no more) leaves what is under way where it is. Dropping a queue waits
+//!   for what the system has of it and forgets the rest.
+//! - **Bounds.** `depth` operations and `read_bytes` bytes of reads; `read` and `write` say false
+//!   beyond, where no gap among the reads under way is large enough, or where too many files are in
+//!   use to open another. With nothing under way, any admitted operation has room.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Buffers for reads, used again and again.
 //!
-//! How       A read takes a buffer of its length and gives it back; buffers given back lie ready
-//!           by length.
-//! Bounds    Lent and ready buffers together hold at most `bytes_max`: ready ones of other lengths
-//!           are freed where a new one would break that.
+//! - **How.** A read takes a buffer of its length and gives it back; buffers given back lie ready
+//!   by length.
+//! - **Bounds.** Lent and ready buffers together hold at most `bytes_max`: ready ones of other
+//!   lengths are freed where a new one would break that.
 
 use std::collections::BTreeMap;
 

@@ -1,17 +1,16 @@
 //! What is known of coming mini-batches: for each key, the next mini-batch that uses it.
 //!
-//! Why       The row whose next use is farthest should leave first (Belady). Keys are known a
-//!           horizon ahead, long before rows are held.
-//! How       Mini-batches are numbered in order, and so are their keys: each has a position. For
-//!           each position that waits, `next` says which mini-batch has the same key next. A table
-//!           of lines of eight words finds the latest position of a key: a word is half of the
-//!           key's hash above a position, and counts as vacant once that position was planned. So
-//!           nothing is ever taken out.
-//! Failure   None: it may forget a key whose line is full, of which there are many where nobody saw
-//!           to it that there is room, and take one key for another (once in 2^32). A row then
-//!           leaves sooner or later than is best. Lines go by a published function, so that this is
-//!           the same in every run.
-//! Cost      10 to 18 bytes for a key of a waiting mini-batch; one line of memory is touched.
+//! - **Why.** The row whose next use is farthest should leave first (Belady). Keys are known a
+//!   horizon ahead, long before rows are held.
+//! - **How.** Mini-batches are numbered in order, and so are their keys: each has a position. For
+//!   each position that waits, `next` says which mini-batch has the same key next. A table of lines
+//!   of eight words finds the latest position of a key: a word is half of the key's hash above a
+//!   position, and counts as vacant once that position was planned. So nothing is ever taken out.
+//! - **Failure.** None: it may forget a key whose line is full, of which there are many where
+//!   nobody saw to it that there is room, and take one key for another (once in 2^32). A row then
+//!   leaves sooner or later than is best. Lines go by a published function, so that this is the
+//!   same in every run.
+//! - **Cost.** 10 to 18 bytes for a key of a waiting mini-batch; one line of memory is touched.
 
 use std::collections::VecDeque;
 

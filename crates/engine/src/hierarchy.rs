@@ -5,10 +5,10 @@
 //!   feed ──► plan ──► pull ──► ready ──► (gather, apply) ──► retire ──► plan
 //! ```
 //!
-//! How       The stages run on threads of their own, or are polled by the caller's while it waits:
-//!           the rows are the same. One unit at a time is out; those behind it come up meanwhile.
-//! Bounds    At most `horizon + 1` mini-batches are fed and not retired.
-//! Failure   The first error of a stage is what the next call returns; after it nothing moves.
+//! - **How.** The stages run on threads of their own, or are polled by the caller's while it waits:
+//!   the rows are the same. One unit at a time is out; those behind it come up meanwhile.
+//! - **Bounds.** At most `horizon + 1` mini-batches are fed and not retired.
+//! - **Failure.** The first error of a stage is what the next call returns; after it nothing moves.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -8,10 +8,11 @@
 //!                                       (metadata)      └─────► staging ──► write_back ──► store
 //! ```
 //!
-//! Threads: while mini-batches are in flight, who plans alone touches the metadata; who pulls alone
-//! fills and empties slots; who trains alone reads and changes pinned, filled rows; who writes back
-//! alone puts rows into the store. Before the first one ([`Group::preload`]), and where nothing is
-//! in flight (checkpoints, [`Group::digest`]), any one thread may touch all of it.
+//! - **Threads.** While mini-batches are in flight, who plans alone touches the metadata; who pulls
+//!   alone fills and empties slots; who trains alone reads and changes pinned, filled rows; who
+//!   writes back alone puts rows into the store. Before the first one ([`Group::preload`]), and
+//!   where nothing is in flight (checkpoints, [`Group::digest`]), any one thread may touch all of
+//!   it.
 
 #![forbid(unsafe_code)]
 

@@ -13,15 +13,15 @@
 //! and the step alone, wherever the row lies, so no tier shows in it; that the store drops such
 //! rows when it merges segments only saves space.
 //!
-//! Bounds    Steps up to [`History::STEPS_MAX`]: a later one would be another one's number. Whoever
-//!           trains ends before it ([`TableSpec::steps_max`](crate::TableSpec::steps_max)).
+//! - **Bounds.** Steps up to [`History::STEPS_MAX`]: a later one would be another one's number.
+//!   Whoever trains ends before it ([`TableSpec::steps_max`](crate::TableSpec::steps_max)).
 
 /// The rules of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
     /// When a key that has no row gets one.
     pub admission: Admission,
-    /// Steps without use after which a row is no more; 0 for never.
+    /// Steps without use after which a row is removed; 0 for never.
     pub expire_after: u64,
 }
 

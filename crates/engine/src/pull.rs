@@ -16,8 +16,8 @@
 //! That is as right as one after the other: what a unit fills is pinned from then on, so no later
 //! unit's victim is among it, and what was not in staging when the unit began is in the store.
 //!
-//! Cost: one copy per row down, one per row up.
-//! Bounds: [`PIECES`] look-ups of [`PIECE_BYTES`] of rows are under way at a time.
+//! - **Cost.** One copy per row down, one per row up.
+//! - **Bounds.** [`PIECES`] look-ups of [`PIECE_BYTES`] of rows are under way at a time.
 
 use std::collections::VecDeque;
 use std::ops::Range;

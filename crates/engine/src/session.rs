@@ -7,12 +7,12 @@
 //!
 //! `examples/factors.rs` is a whole program.
 //!
-//! How       A [`Hierarchy`] whose stages have threads of their own, and [`EmbeddingBags`] on top.
-//!           Mini-batches that are fed ahead are planned and pulled while earlier ones are trained.
-//!           The rows are, bit for bit, those that any other order of events would give.
-//! Failure   The first error ends the session: every later call gives one, too.
-//! Bounds    [`Tiers::memory`] bytes of rows, shared out by the bytes that an example touches if it
-//!           has one id in each field; [`Tiers::lookahead`] + 2 mini-batches.
+//! - **How.** A [`Hierarchy`] whose stages have threads of their own, and [`EmbeddingBags`] on top.
+//!   Mini-batches that are fed ahead are planned and pulled while earlier ones are trained. The
+//!   rows are, bit for bit, those that any other order of events would give.
+//! - **Failure.** The first error ends the session: every later call gives one, too.
+//! - **Bounds.** [`Tiers::memory`] bytes of rows, shared out by the bytes that an example touches
+//!   if it has one id in each field; [`Tiers::lookahead`] + 2 mini-batches.
 
 use std::ops::Range;
 use std::path::PathBuf;

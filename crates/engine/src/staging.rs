@@ -1,20 +1,20 @@
 //! Rows on their way down: copied out of their slots, not yet readable in the store.
 //!
-//! Why: a slot is reused at once, the disk is slower. Until the store has a row, whoever needs it
-//! again is served from here and never re-reads an older version below (hazard "refill reads below
-//! before the write-back is visible").
+//! - **Why.** A slot is reused at once, the disk is slower. Until the store has a row, whoever
+//!   needs it again is served from here and never re-reads an older version below (hazard "refill
+//!   reads below before the write-back is visible").
 //!
-//! How: rows go down in chunks of fixed size from a bounded pool. `stage` makes a chunk's rows
-//! visible here; the write-back puts them into the store, and only then `landed` makes them
-//! invisible here. So a row that is missing here is in the store, if it exists at all. A key that
-//! goes down twice is visible in its newest chunk.
+//! - **How.** Rows go down in chunks of fixed size from a bounded pool. `stage` makes a chunk's
+//!   rows visible here; the write-back puts them into the store, and only then `landed` makes them
+//!   invisible here. So a row that is missing here is in the store, if it exists at all. A key that
+//!   goes down twice is visible in its newest chunk.
 //!
 //! ```text
 //!   take ──► (puller copies rows in) ──► stage ──► (write-back: store.put) ──► landed ──► pool
 //!                                         └───────── forward ─────────┘
 //! ```
 //!
-//! Bounds: `chunks` buffers of `chunk_rows` rows, and one map entry per staged row.
+//! - **Bounds.** `chunks` buffers of `chunk_rows` rows, and one map entry per staged row.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,16 +1,16 @@
 //! A network that is slower than this machine: parcels of another carrier, held back.
 //!
-//! Why       What ranks do while they wait for a network is measured on one machine, too.
-//! How       Each rank has one link for all that it sends, as a network card is: a parcel leaves it
-//!           when all before it have, and its bytes have passed at the network's rate. It arrives a
-//!           latency later, when a thread hands it to the carrier within. What comes in is held up
-//!           by nothing else, and an empty parcel takes the latency alone.
-//! Order     All that a rank sends leaves in one order.
-//! Failure   What the carrier within refuses is said by the next call.
-//! Bounds    [`SLOW_MAX`] parcels are under way, and one more is refused.
-//! Cost      A parcel is late by what the system takes to wake a thread: some tens of microseconds,
-//!           which do not add up, as the link keeps its own time. The last end of the fabric that
-//!           is dropped waits for what is under way.
+//! - **Why.** What ranks do while they wait for a network is measured on one machine, too.
+//! - **How.** Each rank has one link for all that it sends, as a network card is: a parcel leaves
+//!   it when all before it have, and its bytes have passed at the network's rate. It arrives a
+//!   latency later, when a thread hands it to the carrier within. What comes in is held up by
+//!   nothing else, and an empty parcel takes the latency alone.
+//! - **Order.** All that a rank sends leaves in one order.
+//! - **Failure.** What the carrier within refuses is said by the next call.
+//! - **Bounds.** [`SLOW_MAX`] parcels are under way, and one more is refused.
+//! - **Cost.** A parcel is late by what the system takes to wake a thread: some tens of
+//!   microseconds, which do not add up, as the link keeps its own time. The last end of the fabric
+//!   that is dropped waits for what is under way.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,10 +1,10 @@
 //! A case as it runs: the reference, its variants, and what is looked at afterwards.
 //!
-//! How       The reference has everything in memory and does one thing at a time. Every variant
-//!           must give its model. A variant is one process, or several of which all but the last
-//!           are ended by signals; each goes on from the newest checkpoint on another machine.
-//! Memory    A machine that is to have barely enough asks the program how much that is: it is
-//!           refused with a number, and started again with that number.
+//! - **How.** The reference has everything in memory and does one thing at a time. Every variant
+//!   must give its model. A variant is one process, or several of which all but the last are ended
+//!   by signals; each goes on from the newest checkpoint on another machine.
+//! - **Memory.** A machine that is to have barely enough asks the program how much that is: it is
+//!   refused with a number, and started again with that number.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,15 +1,16 @@
 //! The fuzzer of whole runs: drawn data, models and machines, killed and resumed, one model.
 //!
-//! Why       Stepwell promises that the model depends on seed, settings and data alone. Tests show
-//!           it for settings that somebody thought of; this shows it for settings that nobody did.
-//! How       A seed is a case (`draw`): data, a model, and variants of the machine. A reference
-//!           with everything in memory says what the model is, the data say what it must count
-//!           (`job`); every variant, ended by signals and resumed on other machines, must give it
-//!           (`check`). The program is the real one, from outside (`process`).
-//! Failure   A finding ends the run with status 1: its seed and the last command are printed, and
-//!           the folder of the case stays, with a script of all commands in it.
-//! A crate   of its own, beside `xtask`, since it compresses data and reads options, and `xtask`
-//!           is built before every check.
+//! - **Why.** Stepwell promises that the model depends on seed, settings and data alone. Tests show
+//!   it for settings that somebody thought of; this shows it for settings that nobody did.
+//! - **How.** A seed is a case (`draw`): data, a model, and variants of the machine. A reference
+//!   with everything in memory says what the model is, the data say what it must count (`job`);
+//!   every variant, ended by signals and resumed on other machines, must give it (`check`). The
+//!   program is the real one, from outside (`process`).
+//! - **Failure.** A finding ends the run with status 1: its seed and the last command are printed,
+//!   and the folder of the case stays, with a script of all commands in it.
+//!
+//! It is a crate of its own, beside `xtask`, since it compresses data and reads options, and
+//! `xtask` is built before every check.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]

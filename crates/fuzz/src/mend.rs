@@ -1,10 +1,10 @@
 //! What a machine is given: as little as it can do with, found out by asking.
 //!
-//! How       A run whose memory does not suffice says how much would. It is started again with
-//!           that, until it says no more. What was said for one machine is where the next of the
-//!           case begins.
-//! Failure   A refusal that asks for no more than was given, or that no rule for machines states,
-//!           is a finding: the reference ran with the same data and model.
+//! - **How.** A run whose memory does not suffice says how much would. It is started again with
+//!   that, until it says no more. What was said for one machine is where the next of the case
+//!   begins.
+//! - **Failure.** A refusal that asks for no more than was given, or that no rule for machines
+//!   states, is a finding: the reference ran with the same data and model.
 
 use crate::draw::{Index, Machine, Memory};
 use crate::fault::{Fault, Result, found};

@@ -1,8 +1,8 @@
 //! Processes: started in a case's folder, ended by signals, never waited for without a limit.
 //!
-//! How       Each process leads a group of its own, so that a program that is a script is ended
-//!           with what it started. Signals are sent by `kill` of the shell, since this crate has no
-//!           unsafe code. Everything that is run is also written down as a script that runs it.
+//! - **How.** Each process leads a group of its own, so that a program that is a script is ended
+//!   with what it started. Signals are sent by `kill` of the shell, since this crate has no unsafe
+//!   code. Everything that is run is also written down as a script that runs it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

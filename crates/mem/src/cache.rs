@@ -10,9 +10,10 @@
 //!                      └──────── pin ───────────────┴─────────┘
 //! ```
 //!
-//! Invariants  I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
-//!             I9: every slot can be pinned; the index has room for a key in each.
-//! Cost        [`crate::metadata_bytes`]: 16 bytes of record a slot, 7.1 of index, the policy's.
+//! - **Invariants.**
+//!   - I4: a pinned slot is neither in the policy nor a known use, so no victim is pinned.
+//!   - I9: every slot can be pinned; the index has room for a key in each.
+//! - **Cost.** [`crate::metadata_bytes`]: 16 bytes of record a slot, 7.1 of index, the policy's.
 
 use stepwell_base::scatter::Scatter;
 use stepwell_base::{Key, SlotIndex};

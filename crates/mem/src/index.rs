@@ -3,25 +3,27 @@
 //! Why not a general hash map: its bytes must be known before the run and never change. A map
 //! with tombstones doubles when it is full of them, which a slab under eviction always is.
 //!
-//! How       A bucket is one cache line of ten entries, each a slot and 16 bits of the scattered
-//!           key, the *tag*; the key itself lies beside the slot and is read only where the tag
-//!           fits. Keys are scattered by a secret of the index, so that nobody can choose some that
-//!           meet in their buckets; whether and where a key is found does not depend on it. A key
-//!           goes to its second bucket only where its first is full, which then counts it: a
-//!           look-up goes on to the second only where there is such a key. Where both are full,
-//!           entries make way to their own other buckets (Pagh and Rodler, "Cuckoo hashing",
-//!           2001), and where that does not end, which keys that were not made for it never met,
-//!           a key goes to `overflow`. Removing leaves a vacancy, no tombstone.
-//! Invariants  I1 a key is in one of its two buckets or in the overflow, once. I2 `elsewhere` of a
-//!             bucket is the number of keys whose first bucket it is and that are not in it.
-//! Growth      Only as many buckets are used as there are keys for: while few rows are here, few
-//!           lines are touched. When they are full, twice as many are used, in the same memory,
-//!           until all are, and every key finds its place anew.
-//! Cost        7.1 bytes a slot at 90 % full; a look-up reads one line, one in ten reads two, and
-//!             that of the key whose tag fits: one in 6,000 in vain. Growing inserts each key once
-//!             more, or twice.
-//! Bounds      The memory of all buckets is taken at the start; the overflow has room for one slot
-//!             in 512, and for 64.
+//! - **How.** A bucket is one cache line of ten entries, each a slot and 16 bits of the scattered
+//!   key, the *tag*; the key itself lies beside the slot and is read only where the tag fits. Keys
+//!   are scattered by a secret of the index, so that nobody can choose some that meet in their
+//!   buckets; whether and where a key is found does not depend on it. A key goes to its second
+//!   bucket only where its first is full, which then counts it: a look-up goes on to the second
+//!   only where there is such a key. Where both are full, entries make way to their own other
+//!   buckets (Pagh and Rodler, "Cuckoo hashing", 2001), and where that does not end, which keys
+//!   that were not made for it never met, a key goes to `overflow`. Removing leaves a vacancy, no
+//!   tombstone.
+//! - **Invariants.**
+//!   - I1 a key is in one of its two buckets or in the overflow, once.
+//!   - I2 `elsewhere` of a bucket is the number of keys whose first bucket it is and that are not
+//!     in it.
+//! - **Growth.** Only as many buckets are used as there are keys for: while few rows are here, few
+//!   lines are touched. When they are full, twice as many are used, in the same memory, until all
+//!   are, and every key finds its place anew.
+//! - **Cost.** 7.1 bytes a slot at 90 % full; a look-up reads one line, one in ten reads two, and
+//!   that of the key whose tag fits: one in 6,000 in vain. Growing inserts each key once more, or
+//!   twice.
+//! - **Bounds.** The memory of all buckets is taken at the start; the overflow has room for one
+//!   slot in 512, and for 64.
 
 use bytemuck::Zeroable;
 use stepwell_base::huge::HugeSlice;

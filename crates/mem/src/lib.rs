@@ -4,8 +4,8 @@
 //! [`stepwell_base::slab`]: the index from key to slot, pins, dirty bits, next known uses, and the
 //! order in which unpinned rows leave. One thread, the planner's, owns it; no locks.
 //!
-//! Source: HPS paper, section 5 and appendix D (cache policy); the horizon is Stepwell's own; each
-//! of the other policies names its paper.
+//! - **Source.** HPS paper, section 5 and appendix D (cache policy); the horizon is Stepwell's own;
+//!   each of the other policies names its paper.
 
 #![forbid(unsafe_code)]
 

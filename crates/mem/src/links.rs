@@ -12,7 +12,7 @@
 //! A link is stored XOR its own node, so that zeroed memory is a node alone and slots that were
 //! never used cost no resident memory.
 //!
-//! Cost: 8 bytes a slot.
+//! - **Cost.** 8 bytes a slot.
 
 use bytemuck::Zeroable;
 use stepwell_base::SlotIndex;

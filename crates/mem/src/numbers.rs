@@ -1,8 +1,8 @@
 //! A set of numbers below a bound, for finding the next one without looking at each.
 //!
-//! How       A tree of bits: one a number at the bottom, and above it one for each word of 64 that
-//!           has any.
-//! Cost      An eighth of a byte a number; every operation takes a step a level, six at most.
+//! - **How.** A tree of bits: one a number at the bottom, and above it one for each word of 64 that
+//!   has any.
+//! - **Cost.** An eighth of a byte a number; every operation takes a step a level, six at most.
 
 use std::ops::RangeFrom;
 

@@ -8,8 +8,8 @@
 //! State and spare bytes are the policy's: it may keep what it likes there, in the state what
 //! belongs to the row and in the spare bytes anything. The cache never changes them.
 //!
-//! Invariants  zeros are a slot that was never used, so fresh memory is.
-//! Cost        16 bytes a slot; a record never crosses a cache line, which holds four.
+//! - **Invariants.** zeros are a slot that was never used, so fresh memory is.
+//! - **Cost.** 16 bytes a slot; a record never crosses a cache line, which holds four.
 
 use bytemuck::Zeroable;
 use stepwell_base::huge::HugeSlice;

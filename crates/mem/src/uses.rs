@@ -4,14 +4,14 @@
 //! known window). Batches are numbered in order; the horizon bounds how many are known at once, so
 //! a ring of lists is enough, and 16 bits of a record say the batch.
 //!
-//! How: a row is noted in the list of its batch when it is unpinned. Nobody takes it out: a note
-//! counts as long as its slot is unpinned and used next by that batch. When the batch is planned,
-//! all of its rows are pinned, and the list goes whole.
+//! - **How.** A row is noted in the list of its batch when it is unpinned. Nobody takes it out: a
+//!   note counts as long as its slot is unpinned and used next by that batch. When the batch is
+//!   planned, all of its rows are pinned, and the list goes whole.
 //!
-//! Invariants  `attached` of a list is the number of slots whose notes in it count.
-//! Bounds      A list has as many notes as it has rows, or twice as many where its rows were pinned
-//!             and unpinned meanwhile; a row is noted once between two plans of the planner.
-//! Cost        4 bytes a row with a known use, up to 8 while the list grows.
+//! - **Invariants.** `attached` of a list is the number of slots whose notes in it count.
+//! - **Bounds.** A list has as many notes as it has rows, or twice as many where its rows were
+//!   pinned and unpinned meanwhile; a row is noted once between two plans of the planner.
+//! - **Cost.** 4 bytes a row with a known use, up to 8 while the list grows.
 
 use stepwell_base::SlotIndex;
 

@@ -6,7 +6,7 @@
 //! Two scores in one bin count as a tie, so the error is at most half the tied pairs, which is
 //! reported beside the value.
 //!
-//! Bounds: 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
+//! - **Bounds.** 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
 
 /// Scores that are kept one by one at most.
 const EXACT_SCORES_MAX: usize = 4 << 20;

@@ -1,11 +1,11 @@
 //! Weights of a row in 32 or in 16 bits.
 //!
-//! Why       Out of core, a row's bytes are what memory, disk and the way between them are filled
-//!           with. The arithmetic stays in f32: 16 bits are how weights lie, not how they change.
-//!           An update is often smaller than half the distance to the next 16-bit number; rounding
-//!           to the nearest would lose it every time, so the rounding is stochastic.
-//! How       Two weights share a lane, the first in its lower half; the last half of an odd count
-//!           is zero. So a row stays a row of f32 lanes, and no tier needs to know.
+//! - **Why.** Out of core, a row's bytes are what memory, disk and the way between them are filled
+//!   with. The arithmetic stays in f32: 16 bits are how weights lie, not how they change. An update
+//!   is often smaller than half the distance to the next 16-bit number; rounding to the nearest
+//!   would lose it every time, so the rounding is stochastic.
+//! - **How.** Two weights share a lane, the first in its lower half; the last half of an odd count
+//!   is zero. So a row stays a row of f32 lanes, and no tier needs to know.
 //!
 //! ```text
 //!   f32    [ w0 ][ w1 ][ w2 ]            f16, bf16    [ w1 w0 ][ 0 w2 ]
@@ -18,11 +18,11 @@
 //! a stream that the caller names: [`Stream::of_rounding`] for a row of a table. Source: Gupta et
 //! al., "Deep Learning with Limited Numerical Precision" (ICML 2015).
 //!
-//! Invariants  A weight that the format has stays what it is, whatever the random bits. What is not
-//!           a number stays so. Beyond the largest finite number (65504 in f16) lies infinity, as
-//!           IEEE rounding has it: to stop at the largest would hide that a model diverges.
-//! Cost      2 bytes a weight instead of 4. Random bits are 32: in f16, what is expected of a
-//!           weight below 2^-14 is off by less than 2^-56.
+//! - **Invariants.** A weight that the format has stays what it is, whatever the random bits. What
+//!   is not a number stays so. Beyond the largest finite number (65504 in f16) lies infinity, as
+//!   IEEE rounding has it: to stop at the largest would hide that a model diverges.
+//! - **Cost.** 2 bytes a weight instead of 4. Random bits are 32: in f16, what is expected of a
+//!   weight below 2^-14 is off by less than 2^-56.
 
 use stepwell_base::random::Stream;
 use stepwell_base::tiles::{self, by_tiles};

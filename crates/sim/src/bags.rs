@@ -1,9 +1,9 @@
 //! Examples whose slots have any number of ids, from vocabularies that slots share.
 //!
-//! Why       A line of text has one id a slot, each slot its own vocabulary: no row is met twice in
-//!           an example then, none twice in a bag, and no bag is empty. A packed file can say that.
-//! Bounds    An example has as many keys as slots at most: readers have room for no more. Where
-//!           features bound their bags themselves, bags have any number of ids up to a bound.
+//! - **Why.** A line of text has one id a slot, each slot its own vocabulary: no row is met twice
+//!   in an example then, none twice in a bag, and no bag is empty. A packed file can say that.
+//! - **Bounds.** An example has as many keys as slots at most: readers have room for no more. Where
+//!   features bound their bags themselves, bags have any number of ids up to a bound.
 
 use std::path::Path;
 

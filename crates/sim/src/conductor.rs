@@ -1,12 +1,12 @@
 //! One scheduler for the pipelines of several ranks, and for the network between them.
 //!
-//! How       Each rank drives its stages on a thread of its own, and one thread alone moves at any
-//!           time: the conductor says which stage of which rank is polled next, or that a parcel
-//!           arrives. It begins when all ranks have come, so that a seed gives one schedule. A rank
-//!           whose pipeline is over leaves; when all have, parcels arrive as they are sent.
-//! Invariants  As [`crate::Scheduler`]'s. Where nobody can move and nothing is under way, the ranks
-//!           wait for each other for ever, and the log says who waits.
-//! Bounds    A job that takes too many turns is stopped.
+//! - **How.** Each rank drives its stages on a thread of its own, and one thread alone moves at any
+//!   time: the conductor says which stage of which rank is polled next, or that a parcel arrives.
+//!   It begins when all ranks have come, so that a seed gives one schedule. A rank whose pipeline
+//!   is over leaves; when all have, parcels arrive as they are sent.
+//! - **Invariants.** As [`crate::Scheduler`]'s. Where nobody can move and nothing is under way, the
+//!   ranks wait for each other for ever, and the log says who waits.
+//! - **Bounds.** A job that takes too many turns is stopped.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,13 +1,13 @@
 //! A driver that owns time and order: one stage is polled at a time, and a seed decides which.
 //!
-//! How       A stage that said `Blocked` is not polled again before there was an event since it
-//!           began to look, exactly as a thread would sleep. Where nobody can be polled and not
-//!           all are done, the pipeline is dead, and the log says who waits. After each turn the
-//!           clock moves by a drawn time.
-//! Invariants  What threads promise holds here too: a stage is dropped when it ends, so that its
-//!           queues close; a failure or a panic stops them all, and nobody is polled after it.
-//! Not here  Two polls at the same time. What happens inside one poll is one event.
-//! Bounds    A pipeline that takes too many turns, or moves nothing in many, is stopped.
+//! - **How.** A stage that said `Blocked` is not polled again before there was an event since it
+//!   began to look, exactly as a thread would sleep. Where nobody can be polled and not all are
+//!   done, the pipeline is dead, and the log says who waits. After each turn the clock moves by a
+//!   drawn time.
+//! - **Invariants.** What threads promise holds here too: a stage is dropped when it ends, so that
+//!   its queues close; a failure or a panic stops them all, and nobody is polled after it.
+//! - **Not here.** Two polls at the same time. What happens inside one poll is one event.
+//! - **Bounds.** A pipeline that takes too many turns, or moves nothing in many, is stopped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

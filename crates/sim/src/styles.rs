@@ -1,11 +1,11 @@
 //! Ways of choosing which stage is polled next.
 //!
-//! Why: a uniform choice rarely lets one stage run far ahead of another, and that is where
-//! hazards are. Each way makes another kind of distance likely.
+//! - **Why.** A uniform choice rarely lets one stage run far ahead of another, and that is where
+//!   hazards are. Each way makes another kind of distance likely.
 //!
-//! Source: the changing priorities follow Burckhardt and others, "A randomized scheduler with
-//! probabilistic guarantees of finding bugs" (2010): a few priority changes at random turns find
-//! every bug of small depth with a known probability.
+//! - **Source.** The changing priorities follow Burckhardt and others, "A randomized scheduler with
+//!   probabilistic guarantees of finding bugs" (2010): a few priority changes at random turns find
+//!   every bug of small depth with a known probability.
 
 use crate::dice::Dice;
 

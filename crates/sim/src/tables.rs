@@ -1,9 +1,9 @@
 //! Tables that a job names, and the features that go into them.
 //!
-//! Why       One table of all columns shares its slab with nobody, and none of its keys can be
-//!           taken for another table's.
-//! How       Tables are alike as often as not, so that some share slab and store; what may differ
-//!           within a group, rates, initial values and admission, is drawn for each.
+//! - **Why.** One table of all columns shares its slab with nobody, and none of its keys can be
+//!   taken for another table's.
+//! - **How.** Tables are alike as often as not, so that some share slab and store; what may differ
+//!   within a group, rates, initial values and admission, is drawn for each.
 
 use stepwell_engine::{DEFAULT_TABLE, Pooling};
 use stepwell_optim::Storage;

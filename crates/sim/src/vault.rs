@@ -1,11 +1,10 @@
 //! Checkpoints in the simulated world.
 //!
-//! How       A checkpoint is a snapshot of each group's store in a directory of the simulated disk,
-//!           and the dense part in memory, which no crash takes. It counts once the snapshot is
-//!           complete. Its digest is compared with the right one at once, so that a checkpoint
-//!           that was taken too early or too late is found even where nobody goes on from it:
-//!           some are read back for that, past all faults, of the others the store that they were
-//!           made from.
+//! - **How.** A checkpoint is a snapshot of each group's store in a directory of the simulated
+//!   disk, and the dense part in memory, which no crash takes. It counts once the snapshot is
+//!   complete. Its digest is compared with the right one at once, so that a checkpoint that was
+//!   taken too early or too late is found even where nobody goes on from it: some are read back for
+//!   that, past all faults, of the others the store that they were made from.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

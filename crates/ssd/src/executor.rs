@@ -1,14 +1,14 @@
 //! What the stores of a process share: threads that compact, buffers of writes, idle read queues.
 //!
-//! Why      A process has a store for every group of tables and for every rank in it. Each with
-//!          threads, buffers and rings of its own, sixteen take sixteen times as much, and use it
-//!          one after the other.
-//! How      A store has one buffer of its own, the chunk that rows are put into. All other chunks,
-//!          those on their way to the disk, are the executor's; where it has none left, a store
-//!          waits for its own writes, or writes its one chunk and uses it again. Threads take turns
-//!          among the stores that have one to compact; queues of `get_many` go back to all.
-//! Bounds   `write_bytes` of chunks under way, a chunk for each store and each merge, and
-//!          [`QUEUES_IDLE_MAX`] idle queues.
+//! - **Why.** A process has a store for every group of tables and for every rank in it. Each with
+//!   threads, buffers and rings of its own, sixteen take sixteen times as much, and use it one
+//!   after the other.
+//! - **How.** A store has one buffer of its own, the chunk that rows are put into. All other
+//!   chunks, those on their way to the disk, are the executor's; where it has none left, a store
+//!   waits for its own writes, or writes its one chunk and uses it again. Threads take turns among
+//!   the stores that have one to compact; queues of `get_many` go back to all.
+//! - **Bounds.** `write_bytes` of chunks under way, a chunk for each store and each merge, and
+//!   [`QUEUES_IDLE_MAX`] idle queues.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,13 +1,13 @@
 //! The reads of one look-up: pages sorted, neighbours merged, rows scattered as reads complete.
 //!
-//! How       Rows are sorted by (file, page); rows of a page share its read, neighbouring pages
-//!           share one read of at most [`RUN_BYTES`]; as many reads are in flight as the queue
-//!           takes, and each row goes where it is wanted when its read completes. Where other rows
-//!           are taken, too ([`harvest`](crate::harvest)), a read has a whole unit of pages.
-//! Failure   A page without its checksum, or one without a row that should be on it, is an error
-//!           that names file, offset, table and keys; the look-up fails when all its reads are
-//!           done, with the first such page in order of (file, page).
-//! Cost      One read per run of pages; 16 bytes of list per row.
+//! - **How.** Rows are sorted by (file, page); rows of a page share its read, neighbouring pages
+//!   share one read of at most [`RUN_BYTES`]; as many reads are in flight as the queue takes, and
+//!   each row goes where it is wanted when its read completes. Where other rows are taken, too
+//!   ([`harvest`](crate::harvest)), a read has a whole unit of pages.
+//! - **Failure.** A page without its checksum, or one without a row that should be on it, is an
+//!   error that names file, offset, table and keys; the look-up fails when all its reads are done,
+//!   with the first such page in order of (file, page).
+//! - **Cost.** One read per run of pages; 16 bytes of list per row.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
 //! Rows of pages that were read for others: those among them that are wanted soon.
 //!
-//! Why       A cold row costs a whole page. Rows that left memory together lie together, and tend
-//!           to be needed together again; a page that is here anyway yields them for a copy.
-//! How       Where a page was read, the keys of all its rows are shown to whoever knows what is
-//!           wanted ([`Wanted`]); what is goes onto a list with the place where it was found. It
-//!           counts once [`Reader::live`](crate::Reader::live) says that the index still names that
-//!           place: anything else is an older version. Where pages have many such rows, those
-//!           around them are read with them, as many as pay ([`ReadUnit`]).
-//! Cost      A look at each key of a page; a copy and a look into the index for each row taken.
-//! Bounds    [`ROWS_MAX`] rows on the list; what finds no room there is passed over.
+//! - **Why.** A cold row costs a whole page. Rows that left memory together lie together, and tend
+//!   to be needed together again; a page that is here anyway yields them for a copy.
+//! - **How.** Where a page was read, the keys of all its rows are shown to whoever knows what is
+//!   wanted ([`Wanted`]); what is goes onto a list with the place where it was found. It counts
+//!   once [`Reader::live`](crate::Reader::live) says that the index still names that place:
+//!   anything else is an older version. Where pages have many such rows, those around them are read
+//!   with them, as many as pay ([`ReadUnit`]).
+//! - **Cost.** A look at each key of a page; a copy and a look into the index for each row taken.
+//! - **Bounds.** [`ROWS_MAX`] rows on the list; what finds no room there is passed over.
 
 use std::fmt::Debug;
 use std::sync::Arc;

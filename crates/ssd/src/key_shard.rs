@@ -1,9 +1,8 @@
 //! Sets of key shards: the parts of a table's keys that a store has, of those that share the table.
 //!
-//! How       [`key_shard`] says which key shard a key is in, `base/src/owner.rs`. It is the
-//!           function by which ranks own keys, too: what a store holds is what its owner owns, so
-//!           that stores are split and joined as owners are. How keys lie in memory is another
-//!           matter (`index`).
+//! - **How.** [`key_shard`] says which key shard a key is in, `base/src/owner.rs`. It is the
+//!   function by which ranks own keys, too: what a store holds is what its owner owns, so that
+//!   stores are split and joined as owners are. How keys lie in memory is another matter (`index`).
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};

@@ -5,8 +5,8 @@
 //! segment, and the most stale segments are merged. `FORMAT.md` beside this crate has every byte
 //! and what a reader does with each kind of damage.
 //!
-//! Source: HPS paper, section 6 and appendix E (append, stale counters, compaction). The index,
-//! pages, checksums, commits, deletions and snapshots are Stepwell's own.
+//! - **Source.** HPS paper, section 6 and appendix E (append, stale counters, compaction). The
+//!   index, pages, checksums, commits, deletions and snapshots are Stepwell's own.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,17 @@
 //! How many pages are read together, for the sake of rows that nobody asked for yet.
 //!
-//! Why       A disk answers so many reads a second, and those of 8 KiB take little longer than
-//!           those of 4 KiB. Whether a neighbouring page is worth that depends on the rows that are
-//!           taken from it.
-//! How       A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
-//!           the part of a later read that it would have had, unless it, or another one for it, is
-//!           of no use: an older version, here already, or thrown away. Every [`PAGES_COUNTED`]
-//!           pages, the unit doubles where that is clearly more than a page costs, and halves where
-//!           it is clearly less. As long as nothing but what was asked for is read, neighbours are
-//!           expected to yield as much as those pages do beside what was asked for; one that was
-//!           wrong is undone, and tried again only after [`PATIENCE`] times as many pages.
-//! Source    The Five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the cost
-//!           of a page as measured on cloud disks, in BENCHMARKS.md, "Harvest".
+//! - **Why.** A disk answers so many reads a second, and those of 8 KiB take little longer than
+//!   those of 4 KiB. Whether a neighbouring page is worth that depends on the rows that are taken
+//!   from it.
+//! - **How.** A page more costs [`PAGE_COST`] reads of one page. A row that is taken from it saves
+//!   the part of a later read that it would have had, unless it, or another one for it, is of no
+//!   use: an older version, here already, or thrown away. Every [`PAGES_COUNTED`] pages, the unit
+//!   doubles where that is clearly more than a page costs, and halves where it is clearly less. As
+//!   long as nothing but what was asked for is read, neighbours are expected to yield as much as
+//!   those pages do beside what was asked for; one that was wrong is undone, and tried again only
+//!   after [`PATIENCE`] times as many pages.
+//! - **Source.** The Five-minute rule's trade of reads against bytes (Gray and Putzolu, 1987); the
+//!   cost of a page as measured on cloud disks, in BENCHMARKS.md, "Harvest".
 
 use crate::harvest::Wasted;
 

@@ -1,10 +1,10 @@
 //! How large segments are: they grow with the store.
 //!
-//! Why      A manifest names every segment, and so do merges and openings look at each: many
-//!          thousands are a burden, millions cannot be.
-//! How      Segments have the size that was asked for until there are [`SEGMENTS_MANY`] of them;
-//!          then new ones, those of merges too, have twice the size, and so on. What has the old
-//!          size is merged into the new one as it goes stale.
+//! - **Why.** A manifest names every segment, and so do merges and openings look at each: many
+//!   thousands are a burden, millions cannot be.
+//! - **How.** Segments have the size that was asked for until there are [`SEGMENTS_MANY`] of them;
+//!   then new ones, those of merges too, have twice the size, and so on. What has the old size is
+//!   merged into the new one as it goes stale.
 
 use crate::StoreOptions;
 use crate::options::{SEGMENT_BYTES_MAX, SPACE_HARD};

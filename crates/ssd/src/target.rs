@@ -1,13 +1,13 @@
 //! How much space a store is held to, and how far merging gets for certain.
 //!
-//! Why      Headers, lists of keys, tails and what is left over on pages and at the ends of
-//!          segments take space that no merge gives back. Who waited for less would wait for ever.
-//!          So it is counted here.
-//! How      [`Target::limit`] is what merges work towards: the setting times the bytes of live rows
-//!          as they lie on pages, and never below what full segments take. They get there, unless
-//!          segments are tiny and do not fit each other: then they end at [`Target::at_rest`], the
-//!          most that a store takes in which no merge frees anything any more. Nobody is kept
-//!          waiting below that.
+//! - **Why.** Headers, lists of keys, tails and what is left over on pages and at the ends of
+//!   segments take space that no merge gives back. Who waited for less would wait for ever. So it
+//!   is counted here.
+//! - **How.** [`Target::limit`] is what merges work towards: the setting times the bytes of live
+//!   rows as they lie on pages, and never below what full segments take. They get there, unless
+//!   segments are tiny and do not fit each other: then they end at [`Target::at_rest`], the most
+//!   that a store takes in which no merge frees anything any more. Nobody is kept waiting below
+//!   that.
 //!
 //! Why a store at rest keeps within that. With R the rows of a full segment, two segments whose
 //! live rows fit one are merged, for that frees a header at least. At rest they do not fit: at most

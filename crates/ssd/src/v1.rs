@@ -4,7 +4,7 @@
 //! sequence number: of two versions the one with the higher number counts. Footers held the same
 //! numbers, so pages alone are read. `FORMAT.md` has both.
 //!
-//! Bounds   A map of all keys: about 40 bytes each.
+//! - **Bounds.** A map of all keys: about 40 bytes each.
 
 use std::collections::HashMap;
 

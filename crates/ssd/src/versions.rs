@@ -1,8 +1,8 @@
 //! Which version of a row counts, and which deletion kills it: what `FORMAT.md` says, once.
 //!
-//! Why       Opening, checking and salvaging must agree on it.
-//! How       Footers do not list births, so it is told from the provenance of whole segments; what
-//!           that leaves open, in stores that version 2 began, the version's page tells.
+//! - **Why.** Opening, checking and salvaging must agree on it.
+//! - **How.** Footers do not list births, so it is told from the provenance of whole segments; what
+//!   that leaves open, in stores that version 2 began, the version's page tells.
 
 use crate::segment::Deletion;
 

@@ -1,26 +1,24 @@
 //! Which segments a merge takes.
 //!
-//! How      Every sealed segment has a score, what cleaning it gains over what it costs:
-//!          age * stale / (rows + live), the rule of the log-structured file system (Rosenblum,
-//!          Ousterhout, SOSP 1991, section 3.6), where the paper at hand takes whatever is more
-//!          than half stale (HPS, appendix E). The best one is taken, and with it the next best of
-//!          its generation, until their live rows fill a segment: rows that lived through as many
-//!          merges are about as cold, and they stay together. Where none of them gains anything,
-//!          small segments are merged with each other.
+//! - **How.** Every sealed segment has a score, what cleaning it gains over what it costs: age *
+//!   stale / (rows + live), the rule of the log-structured file system (Rosenblum, Ousterhout, SOSP
+//!   1991, section 3.6), where the paper at hand takes whatever is more than half stale (HPS,
+//!   appendix E). The best one is taken, and with it the next best of its generation, until their
+//!   live rows fill a segment: rows that lived through as many merges are about as cold, and they
+//!   stay together. Where none of them gains anything, small segments are merged with each other.
 //!
-//! Progress  A merge that frees nothing is never started, so merging ends. What falls strictly
-//!          with each one, as long as nobody puts, deletes or expires, is this pair, its first part
-//!          counting first:
-//!          - sealed segments of which expired rows are suspected, by the sample in their tails;
-//!          - blocks of all sealed files, and two for every row in them.
-//!          A merge of what is stale or small frees a block at least: what its victims keep is
-//!          known, but for expired rows, and live ones only grow fewer until it is done. Each
-//!          expired row that it meets leaves a deletion at most: these take one block more at most
-//!          ([`Layout`]'s pages hold far more than a deletion a row), and the row weighs two. Where
-//!          the gain is a guess from the sample, a suspected segment gives way to one that is not.
-//!          And a merge for the sake of deletions drops a stale row. Files of merged segments that
-//!          wait for a commit are not counted: no merge waits for them.
-//! Cost     A sort of the segments.
+//! - **Progress.** A merge that frees nothing is never started, so merging ends. What falls
+//!   strictly with each one, as long as nobody puts, deletes or expires, is this pair, its first
+//!   part counting first: - sealed segments of which expired rows are suspected, by the sample in
+//!   their tails; - blocks of all sealed files, and two for every row in them. A merge of what is
+//!   stale or small frees a block at least: what its victims keep is known, but for expired rows,
+//!   and live ones only grow fewer until it is done. Each expired row that it meets leaves a
+//!   deletion at most: these take one block more at most ([`Layout`]'s pages hold far more than a
+//!   deletion a row), and the row weighs two. Where the gain is a guess from the sample, a
+//!   suspected segment gives way to one that is not. And a merge for the sake of deletions drops a
+//!   stale row. Files of merged segments that wait for a commit are not counted: no merge waits for
+//!   them.
+//! - **Cost.** A sort of the segments.
 
 use crate::layout::{Counts, Layout, PAGE_ALIGN_BYTES};
 use crate::table::{Segment, Table};

@@ -34,7 +34,7 @@ use crate::{launched, say};
 #[derive(Debug, Parser)]
 #[command(name = "stepwell", version)]
 pub(crate) struct Cli {
-    /// Say nothing but results, warnings and errors
+    /// Print only results, warnings and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     /// What to do.
@@ -90,8 +90,7 @@ pub(crate) struct ConfigArgs {
     /// Training data: a file or glob; plain, gzip, zstd, or packed (may be given several times)
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
-    /// Columns of the data, which many people have; others are given in a file, which `stepwell
-    /// schema` writes
+    /// Columns of a well-known data set; for other data `stepwell schema` writes a file of settings
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
     /// Model to train

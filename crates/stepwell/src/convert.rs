@@ -1,10 +1,11 @@
 //! `stepwell convert`: parses once, so that every later run and epoch need not.
 //!
-//! How       One thread reads blocks and deals them out in turn to threads that parse; the main
-//!           thread takes the chunks back in the same turn and writes them, so that examples keep
-//!           their order without being numbered.
-//! Failure   The first error in the order of the input ends it all; nothing of the file is left.
-//! Bounds    Two blocks and two chunks for each thread that parses.
+//! - **How.** One thread reads blocks and deals them out in turn to threads that parse; the main
+//!   thread takes the chunks back in the same turn and writes them, so that examples keep their
+//!   order without being numbered.
+//! - **Failure.** The first error in the order of the input ends it all; nothing of the file is
+//!   left.
+//! - **Bounds.** Two blocks and two chunks for each thread that parses.
 
 use std::io;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Ranks that are processes: `mpirun -n 4 stepwell train ...`.
 //!
-//! How       Every process finds out by itself whether an MPI launcher started it. Rank 0 reads the
-//!           settings and spreads them, shows how the run goes, and writes the one report. What
-//!           ends the run is said once: by rank 0, in whosever words, or by rank 1 where rank 0 is
-//!           lost. All end with a status that says so.
-//! Failure   Builds that differ are refused before anything else is said, as they may not
-//!           understand each other.
+//! - **How.** Every process finds out by itself whether an MPI launcher started it. Rank 0 reads
+//!   the settings and spreads them, shows how the run goes, and writes the one report. What ends
+//!   the run is said once: by rank 0, in whosever words, or by rank 1 where rank 0 is lost. All end
+//!   with a status that says so.
+//! - **Failure.** Builds that differ are refused before anything else is said, as they may not
+//!   understand each other.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,10 +1,10 @@
 //! Ctrl-C and its like: the first asks a run to stop in good order, the second ends the process.
 //!
-//! How       The handler of a signal arms the next one, and a thread of its own, which the handler
-//!           wakes, makes the request. Signals that were ignored when the program began, as shells
-//!           and `nohup` do for what runs behind them, stay ignored.
-//! Failure   A file that would grow beyond `ulimit -f` is an error of its write, as on a full disk,
-//!           and no signal.
+//! - **How.** The handler of a signal arms the next one, and a thread of its own, which the handler
+//!   wakes, makes the request. Signals that were ignored when the program began, as shells and
+//!   `nohup` do for what runs behind them, stay ignored.
+//! - **Failure.** A file that would grow beyond `ulimit -f` is an error of its write, as on a full
+//!   disk, and no signal.
 
 use std::io::IsTerminal;
 use std::sync::Arc;

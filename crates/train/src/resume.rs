@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
-use stepwell_settings::{Config, as_given, model_settings, usual_text};
+use stepwell_settings::{Config, as_given, model_settings, unnamed_text};
 
 use crate::batch::RunPosition;
 use crate::{Error, Result};
@@ -143,12 +143,15 @@ impl RunState {
             let in_order = [&self.model, &defaults];
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
             let was = was.map(|(_, was)| was.clone());
+            let nothing = || "nothing".to_owned();
             // Settings that are only named beyond their default were as that is.
-            let by_default = || usual_text(key).filter(|text| !text.is_empty());
-            let was = was.or_else(by_default);
+            let unnamed = || unnamed_text(key);
             // Tables, features and columns that are not named are not there.
-            let was = was.unwrap_or_else(|| "nothing".to_owned());
-            let was = Some(was).filter(|was| was != is)?;
+            let parts = ["tables.", "features.", "columns."];
+            let is_part = parts.iter().any(|part| key.starts_with(part));
+            let was = was.or_else(unnamed).or_else(|| is_part.then(nothing));
+            let was = was.filter(|was| was != is)?;
+            let was = if was.is_empty() { nothing() } else { was };
             Some((key.as_str(), was, is.as_str()))
         })
     }

@@ -1,8 +1,8 @@
 //! `foyer`, its cache in memory: records with a count of references, in shards.
 //!
-//! How       Rows lie in the records themselves: a look-up gives out a counted reference to one,
-//!           so nothing is copied. Both policies here let readers share a shard's lock; LRU, its
-//!           default, takes it for itself in every look-up. Eight shards, its default.
+//! - **How.** Rows lie in the records themselves: a look-up gives out a counted reference to one,
+//!   so nothing is copied. Both policies here let readers share a shard's lock; LRU, its default,
+//!   takes it for itself in every look-up. Eight shards, its default.
 
 use foyer::{Cache, CacheBuilder, EvictionConfig, S3FifoConfig, SieveConfig};
 

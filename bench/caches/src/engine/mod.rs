@@ -1,8 +1,8 @@
 //! The caches for general use, each shared by all threads and asked for one key after another.
 //!
-//! How       [`Look`] is what a cache can do: a look-up shows the row to a closure, where it lies
-//!           or as the copy that the cache gives out. [`Peer`] is what is measured, the same loop
-//!           over every cache.
+//! - **How.** [`Look`] is what a cache can do: a look-up shows the row to a closure, where it lies
+//!   or as the copy that the cache gives out. [`Peer`] is what is measured, the same loop over
+//!   every cache.
 
 mod foyer;
 mod moka;

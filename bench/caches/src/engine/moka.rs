@@ -1,8 +1,8 @@
 //! `moka`, its sync cache: a table without locks for readers, TinyLFU or LRU.
 //!
-//! How       Room for all rows from the start, so the table never grows. A look-up gives out a
-//!           clone of the value, of an `Arc` as its documents advise or of the whole row, and
-//!           notes the use in a queue, which callers work off now and then.
+//! - **How.** Room for all rows from the start, so the table never grows. A look-up gives out a
+//!   clone of the value, of an `Arc` as its documents advise or of the whole row, and notes the use
+//!   in a queue, which callers work off now and then.
 
 use std::sync::Arc;
 

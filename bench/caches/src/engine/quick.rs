@@ -1,9 +1,9 @@
 //! `quick_cache`, its sync cache: S3-FIFO in shards, each under a lock that readers share.
 //!
-//! How       Four shards a core and 97 % of the room for hot rows, its defaults. Memory is reserved
-//!           for all rows at once: arrays that grow would be moved and lose their huge pages. A
-//!           look-up gives out a clone of the value: of an `Arc`, or of the whole row while the
-//!           shard is locked.
+//! - **How.** Four shards a core and 97 % of the room for hot rows, its defaults. Memory is
+//!   reserved for all rows at once: arrays that grow would be moved and lose their huge pages. A
+//!   look-up gives out a clone of the value: of an `Arc`, or of the whole row while the shard is
+//!   locked.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! fjall, its rows in its tree or in blob files.
 //!
-//! How       The load goes around memtable and journal: rows are collected, sorted and ingested as
-//!           files (`Keyspace::start_ingestion`, which wants them in order), and all of them are
-//!           compacted at its end. Updates go through memtable and journal, which cannot be left
-//!           out; the journal is synced at commits alone, as ours are durable at commits alone.
-//!           It has no look-up of many keys, so keys are got one by one, by many threads. Its
-//!           reads go through the page cache, which counts against its memory (`withhold`).
+//! - **How.** The load goes around memtable and journal: rows are collected, sorted and ingested as
+//!   files (`Keyspace::start_ingestion`, which wants them in order), and all of them are compacted
+//!   at its end. Updates go through memtable and journal, which cannot be left out; the journal is
+//!   synced at commits alone, as ours are durable at commits alone. It has no look-up of many keys,
+//!   so keys are got one by one, by many threads. Its reads go through the page cache, which counts
+//!   against its memory (`withhold`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

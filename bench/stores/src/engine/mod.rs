@@ -1,11 +1,11 @@
 //! The stores compared, each in its settings, behind one interface.
 //!
-//! How       A thread that reads is handed to the engine with a stream of batches ([`Queries`]):
-//!           an engine that keeps several batches of one thread in flight may do so, the others
-//!           answer one after the other. How many threads, and batches in flight, are tried for
-//!           an engine is its [`Way`]s.
-//! Failure   A row that is missing or wrong is an error: a fast answer that is not the row written
-//!           is no answer.
+//! - **How.** A thread that reads is handed to the engine with a stream of batches ([`Queries`]):
+//!   an engine that keeps several batches of one thread in flight may do so, the others answer one
+//!   after the other. How many threads, and batches in flight, are tried for an engine is its
+//!   [`Way`]s.
+//! - **Failure.** A row that is missing or wrong is an error: a fast answer that is not the row
+//!   written is no answer.
 
 mod fjall;
 mod rocks;

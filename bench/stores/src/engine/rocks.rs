@@ -1,14 +1,13 @@
 //! RocksDB in three settings: levels, sorted runs ("universal"), and rows in blob files.
 //!
-//! How       The load is a bulk load as RocksDB's FAQ and `PrepareForBulkLoad` have it: vector
-//!           memtables, which cost an append a row and are sorted when flushed; no automatic
-//!           compaction; then one manual compaction, and the store is opened anew with what it
-//!           serves and is updated with. All of that is inside the load's clock.
-//!           A commit is a flush: without a log, which ours has none of either, rows are durable
-//!           once their memtable is a file, and RocksDB syncs its files.
-//!           Batches are looked up by MultiGet with io_uring (see `read_options`); threads make up
-//!           for what it does one after the other.
-//!           Keys are big-endian, so that RocksDB's own comparison of bytes serves.
+//! - **How.** The load is a bulk load as RocksDB's FAQ and `PrepareForBulkLoad` have it: vector
+//!   memtables, which cost an append a row and are sorted when flushed; no automatic compaction;
+//!   then one manual compaction, and the store is opened anew with what it serves and is updated
+//!   with. All of that is inside the load's clock. A commit is a flush: without a log, which ours
+//!   has none of either, rows are durable once their memtable is a file, and RocksDB syncs its
+//!   files. Batches are looked up by MultiGet with io_uring (see `read_options`); threads make up
+//!   for what it does one after the other. Keys are big-endian, so that RocksDB's own comparison of
+//!   bytes serves.
 
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;

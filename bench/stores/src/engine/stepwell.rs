@@ -1,7 +1,7 @@
 //! Stepwell's row store, as the trainer has it.
 //!
-//! How       Segments of 64 MiB, direct I/O through io_uring, a compaction thread of its own; no
-//!           page is cached. The index is told how many rows to expect, as a trainer tells it.
+//! - **How.** Segments of 64 MiB, direct I/O through io_uring, a compaction thread of its own; no
+//!   page is cached. The index is told how many rows to expect, as a trainer tells it.
 
 use std::collections::VecDeque;
 use std::path::Path;

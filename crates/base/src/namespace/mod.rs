@@ -1,8 +1,8 @@
 //! Namespaces of ids, and the published function that makes a key of an id.
 //!
-//! Why       Ids of different vocabularies meet in one table. A user 107 and an item 107 are two
-//!           rows, whatever order the columns have and however many tables there are.
-//! How       The key of an id is XXH3-64, seed 0, of one string of bytes:
+//! - **Why.** Ids of different vocabularies meet in one table. A user 107 and an item 107 are two
+//!   rows, whatever order the columns have and however many tables there are.
+//! - **How.** The key of an id is XXH3-64, seed 0, of one string of bytes:
 //!
 //! ```text
 //!   [ the namespace's name ][ NUL ][ the id's bytes ]         C1\0 107
@@ -12,7 +12,7 @@
 //! vocabulary's: by default the feature's, as `C1` to `C26` in Criteo's layout, and never the
 //! position of a column, so that no key changes when columns move or share a table.
 //!
-//! Cost      3.5 ns for an id that is up to 16 bytes long with its namespace, 12 for one of 32.
+//! - **Cost.** 3.5 ns for an id that is up to 16 bytes long with its namespace, 12 for one of 32.
 
 mod short;
 

@@ -1,11 +1,10 @@
 //! XXH3-64 with seed 0 of 4 to 16 bytes: a namespace's name, NUL and an id.
 //!
-//! Why       Nearly every id with its namespace before it is that short. The library reads from
-//!           memory, and reading what has just been joined there from two pieces waits for both to
-//!           arrive: a third of the time that it takes to parse a line. Here it is joined in
-//!           registers.
-//! How       The two cases of the specification, the constants from its secret; beside the library
-//!           in the tests, for every length.
+//! - **Why.** Nearly every id with its namespace before it is that short. The library reads from
+//!   memory, and reading what has just been joined there from two pieces waits for both to arrive:
+//!   a third of the time that it takes to parse a line. Here it is joined in registers.
+//! - **How.** The two cases of the specification, the constants from its secret; beside the library
+//!   in the tests, for every length.
 
 /// Bytes of the longest and the shortest text.
 const BYTES_MAX: usize = 16;

@@ -1,12 +1,11 @@
 //! Threads that let others go first when they wake up.
 //!
-//! Why       Where there are fewer processors than threads, a stage that works ahead and wakes up
-//!           takes the place of one that computes, which all others then wait for.
-//! How       Linux's policy for batches (`SCHED_BATCH`): such a thread waits until a processor is
-//!           free or its turn comes, and has as large a part of the time as any other. A lower
-//!           priority would give all programs beside this one the part of a stage that the others
-//!           need, too.
-//! Failure   Where the system refuses it, all threads are equal.
+//! - **Why.** Where there are fewer processors than threads, a stage that works ahead and wakes up
+//!   takes the place of one that computes, which all others then wait for.
+//! - **How.** Linux's policy for batches (`SCHED_BATCH`): such a thread waits until a processor is
+//!   free or its turn comes, and has as large a part of the time as any other. A lower priority
+//!   would give all programs beside this one the part of a stage that the others need, too.
+//! - **Failure.** Where the system refuses it, all threads are equal.
 
 #![cfg_attr(
     target_os = "linux",

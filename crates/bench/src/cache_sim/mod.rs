@@ -1,25 +1,25 @@
 //! `stepwell cache-sim`: eviction policies on traces of look-ups, beside the offline optimum.
 //!
-//! How       A trace is read whole and cut into mini-batches of distinct keys; every policy then
-//!           runs over it in slabs of the asked sizes. The policies are the slab's own
-//!           ([`stepwell_mem::policy`]); with a known window, so is the cache around them.
-//!           Rows and sizes are independent and share out over all cores.
+//! - **How.** A trace is read whole and cut into mini-batches of distinct keys; every policy then
+//!   runs over it in slabs of the asked sizes. The policies are the slab's own
+//!   ([`stepwell_mem::policy`]); with a known window, so is the cache around them. Rows and sizes
+//!   are independent and share out over all cores.
 //!
 //! What counts  A look-up is one distinct key of a mini-batch: a hit where its row lies in the slab
 //!           when the mini-batch is planned. Hits of a mini-batch are pinned before its misses are
 //!           placed, as the planner does it.
 //!
-//! Optimum   Belady's MIN with demand fill: every missed key is placed, the row of the farthest
-//!           next use leaves. With bypass, a missed key whose own next use is the farthest is not
-//!           placed; no slab of a parameter server may do that, so it is only shown.
+//! - **Optimum.** Belady's MIN with demand fill: every missed key is placed, the row of the
+//!   farthest next use leaves. With bypass, a missed key whose own next use is the farthest is not
+//!   placed; no slab of a parameter server may do that, so it is only shown.
 //!
-//! Reads     Where they are asked for, the rows that leave are put onto pages, and the reads are
-//!           counted that bring them back ([`ReadOptions`]). The optimum has none: it is one of
-//!           misses, not of reads.
+//! - **Reads.** Where they are asked for, the rows that leave are put onto pages, and the reads are
+//!   counted that bring them back ([`ReadOptions`]). The optimum has none: it is one of misses, not
+//!   of reads.
 //!
-//! Failure   One line that names the file, the number and the mend.
-//! Cost      10 to 60 ns a look-up, policy and size; 40 bytes a look-up of memory.
-//! Bounds    2^31 look-ups a trace.
+//! - **Failure.** One line that names the file, the number and the mend.
+//! - **Cost.** 10 to 60 ns a look-up, policy and size; 40 bytes a look-up of memory.
+//! - **Bounds.** 2^31 look-ups a trace.
 
 mod known;
 mod optimum;

@@ -1,15 +1,15 @@
 //! The offline optimum: the row whose next use is farthest leaves (Belady's MIN).
 //!
-//! Source: Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems
-//! Journal 1966; Mattson et al. 1970 for the proof.
+//! - **Source.** Belady, "A study of replacement algorithms for a virtual-storage computer", IBM
+//!   Systems Journal 1966; Mattson et al. 1970 for the proof.
 //!
-//! How: what the slab holds is a set of next uses, and all next uses are different. A look-up hits
-//! where its own number is in the set; the victim is the set's greatest number. The set is a tree
-//! of bits, 64 to a node.
+//! - **How.** What the slab holds is a set of next uses, and all next uses are different. A look-up
+//!   hits where its own number is in the set; the victim is the set's greatest number. The set is a
+//!   tree of bits, 64 to a node.
 //!
 //! With mini-batches, its rows are pinned together: rows for it leave among the others only.
 //!
-//! Cost: 4 bytes and a bit a look-up; every operation takes one step per level, five at most.
+//! - **Cost.** 4 bytes and a bit a look-up; every operation takes one step per level, five at most.
 
 use super::sequence::Sequence;
 

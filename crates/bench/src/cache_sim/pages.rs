@@ -1,18 +1,18 @@
 //! Rows below the slab: the pages that they leave to, and the reads that bring them back.
 //!
-//! How       Rows that leave the slab are written in that order, so many to a page. A miss of a row
-//!           that was written reads the unit of neighbouring pages that it lies in; misses of a
-//!           mini-batch in the same unit share the read. A key that was never used before has no
-//!           row, and one on the page that is being filled is in memory: neither costs a read.
-//! Basket    What a read brings beside is kept where its key is known within the window and it has
-//!           no slot; its miss then costs no read, and it goes. Where the basket is full, the row
-//!           of the farthest next use is dropped.
-//! Left out  Compaction: older versions stay on their pages for ever. Writes on their way, but for
-//!           one page. Mini-batches that are planned while others train, which hold slots. Rows
-//!           that nothing changed, which a trainer does not write again.
-//! Bounds    4 bytes a row that leaves, 10 bytes a key and 4 a slot; 8 bytes and a tree's share a
-//!           row of the basket.
-//! Cost      A look at each row of a unit that is read, where there is a basket.
+//! - **How.** Rows that leave the slab are written in that order, so many to a page. A miss of a
+//!   row that was written reads the unit of neighbouring pages that it lies in; misses of a
+//!   mini-batch in the same unit share the read. A key that was never used before has no row, and
+//!   one on the page that is being filled is in memory: neither costs a read.
+//! - **Basket.** What a read brings beside is kept where its key is known within the window and it
+//!   has no slot; its miss then costs no read, and it goes. Where the basket is full, the row of
+//!   the farthest next use is dropped.
+//! - **Left out.** Compaction: older versions stay on their pages for ever. Writes on their way,
+//!   but for one page. Mini-batches that are planned while others train, which hold slots. Rows
+//!   that nothing changed, which a trainer does not write again.
+//! - **Bounds.** 4 bytes a row that leaves, 10 bytes a key and 4 a slot; 8 bytes and a tree's share
+//!   a row of the basket.
+//! - **Cost.** A look at each row of a unit that is read, where there is a basket.
 
 use std::collections::BTreeSet;
 

@@ -3,9 +3,9 @@
 //! Why SVG: it is text, so that nothing of the system is needed to write letters; every browser
 //! shows it, and it scales.
 //!
-//! How: sizes stand on a logarithmic axis, in slots over distinct keys, each with its mark. Lines
-//! end with their name; the names are moved apart where they would overlap. The optimum is black
-//! and dashed; with bypass it would lie on the same line, and is left out.
+//! - **How.** Sizes stand on a logarithmic axis, in slots over distinct keys, each with its mark.
+//!   Lines end with their name; the names are moved apart where they would overlap. The optimum is
+//!   black and dashed; with bypass it would lie on the same line, and is left out.
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! Traces of look-ups in files: bare keys, or the ids of a training file.
 //!
-//! How: bare keys are big-endian numbers without a head, as Caffeine's and cache2k's traces are,
-//! plain or packed with xz or zstd (known by their first bytes). Of a training file in Criteo's
-//! layout, the ids are read row by row, hashed with their column as the trainer does it; missing
-//! ones are left out, labels are kept for policies that weigh them.
+//! - **How.** Bare keys are big-endian numbers without a head, as Caffeine's and cache2k's traces
+//!   are, plain or packed with xz or zstd (known by their first bytes). Of a training file in
+//!   Criteo's layout, the ids are read row by row, hashed with their column as the trainer does it;
+//!   missing ones are left out, labels are kept for policies that weigh them.
 //!
-//! Failure: no such file, a name and content that tell no format, packing that is unknown or
-//! damaged, a length that is no multiple of a key's, no key at all.
+//! - **Failure.** No such file, a name and content that tell no format, packing that is unknown or
+//!   damaged, a length that is no multiple of a key's, no key at all.
 
 use std::fmt::{Display, Formatter};
 use std::fs::File;

@@ -1,11 +1,11 @@
 //! `stepwell bench ranks`: several ranks that train one model, against one rank, against memory and
 //! against a network.
 //!
-//! Exchange  Messages from every rank to every other one, over copying the same bytes in memory,
-//!           and over MPI's own exchange where there is MPI.
-//! Bytes     What ranks send each other in a step, over the least that the step needs.
-//! Memory    Two ranks of one thread over one rank of two, all rows in memory, and out of core.
-//! Network   A run on a slow network, over the longer of its computing and its sending.
+//! - **Exchange.** Messages from every rank to every other one, over copying the same bytes in
+//!   memory, and over MPI's own exchange where there is MPI.
+//! - **Bytes.** What ranks send each other in a step, over the least that the step needs.
+//! - **Memory.** Two ranks of one thread over one rank of two, all rows in memory, and out of core.
+//! - **Network.** A run on a slow network, over the longer of its computing and its sending.
 //!
 //! All runs read one packed file. What is compared runs in turns, the order changes from pair to
 //! pair, and medians count.

@@ -1,7 +1,7 @@
 //! What a full segment takes, for rows of many sizes.
 //!
-//! How       A small store of each size, made as stores are made by default: as many rows as fill
-//!           one segment, one commit; then the lengths of its files, the manifest left out.
+//! - **How.** A small store of each size, made as stores are made by default: as many rows as fill
+//!   one segment, one commit; then the lengths of its files, the manifest left out.
 
 use std::fs;
 use std::path::Path;

@@ -1,20 +1,20 @@
 //! The order in which long training would have written the rows.
 //!
-//! Why       A store that was loaded once has its rows in random order: no two rows that are wanted
-//!           together lie together. Training does not leave it so. Rows leave memory in the order
-//!           of their last use, and are written as they leave: rows that went cold together share
-//!           pages, and earlier versions of them are garbage that compaction has moved others out
-//!           of. What the disk gives then is another figure.
-//! How       Uses of an id are a Poisson process of its known frequency, drawn backwards from now.
-//!           Memory for [`SHARE`] of the rows keeps each row for the same time after a use (Che,
-//!           Tung, Wang 2002), so a use is followed by a write where the next one comes later than
-//!           that, or not at all. All rows are loaded first, in random order; then come the writes
-//!           of so long a past that they and the load together are [`WRITES_OVER_ROWS`] times the
-//!           rows. What was not used in that past lies where it was loaded.
-//! Left out  Policies that keep rows otherwise than by last use, mini-batches, and what is known
-//!           ahead.
-//! Bounds    8 bytes a write, so about as many a row, while they are drawn and sorted.
-//! Cost      About 0.2 us a row; a minute or two of putting and compacting for 40 M rows.
+//! - **Why.** A store that was loaded once has its rows in random order: no two rows that are
+//!   wanted together lie together. Training does not leave it so. Rows leave memory in the order of
+//!   their last use, and are written as they leave: rows that went cold together share pages, and
+//!   earlier versions of them are garbage that compaction has moved others out of. What the disk
+//!   gives then is another figure.
+//! - **How.** Uses of an id are a Poisson process of its known frequency, drawn backwards from now.
+//!   Memory for [`SHARE`] of the rows keeps each row for the same time after a use (Che, Tung, Wang
+//!   2002), so a use is followed by a write where the next one comes later than that, or not at
+//!   all. All rows are loaded first, in random order; then come the writes of so long a past that
+//!   they and the load together are [`WRITES_OVER_ROWS`] times the rows. What was not used in that
+//!   past lies where it was loaded.
+//! - **Left out.** Policies that keep rows otherwise than by last use, mini-batches, and what is
+//!   known ahead.
+//! - **Bounds.** 8 bytes a write, so about as many a row, while they are drawn and sorted.
+//! - **Cost.** About 0.2 us a row; a minute or two of putting and compacting for 40 M rows.
 
 use stepwell_base::random::Stream;
 

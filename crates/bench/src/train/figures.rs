@@ -1,7 +1,8 @@
 //! The figures of runs out of core.
 //!
-//! How       Time, examples, rows, reads and pages are those after the warm-up.
-//! Reads     Those of look-ups alone: what compaction reads and writes is in the time, not in them.
+//! - **How.** Time, examples, rows, reads and pages are those after the warm-up.
+//! - **Reads.** Those of look-ups alone: what compaction reads and writes is in the time, not in
+//!   them.
 
 use serde::Serialize;
 use stepwell_train::{Report, StageReport};

@@ -6,9 +6,9 @@
 //! run in memory, and that at which the raw disk could read what the run reads. The raw disk is
 //! measured before and after each run, on the store's own files.
 //!
-//! Plain     Beside each run out of core there is a plain one: the same, without what is taken from
-//!           pages that are read for others. Which of the two comes first changes from run to run,
-//!           so that a disk that grows faster or slower favours neither.
+//! - **Plain.** Beside each run out of core there is a plain one: the same, without what is taken
+//!   from pages that are read for others. Which of the two comes first changes from run to run, so
+//!   that a disk that grows faster or slower favours neither.
 
 mod aged;
 mod check;

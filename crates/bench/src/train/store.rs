@@ -1,11 +1,11 @@
 //! The store that all rows are in before a run.
 //!
-//! Why       A run is as good as its store is old: rows that were loaded lie in random order, rows
-//!           that training has written lie with those that went cold when they did.
-//! How       Each is written once and every run begins with links to its segments. All versions of
-//!           a row are the same, its initial one: a run trains the same model from either. The
-//!           thread that puts compacts, so that the same options make the same files.
-//! Bounds    [`super::aged`].
+//! - **Why.** A run is as good as its store is old: rows that were loaded lie in random order, rows
+//!   that training has written lie with those that went cold when they did.
+//! - **How.** Each is written once and every run begins with links to its segments. All versions of
+//!   a row are the same, its initial one: a run trains the same model from either. The thread that
+//!   puts compacts, so that the same options make the same files.
+//! - **Bounds.** [`super::aged`].
 
 use std::fmt::{Display, Formatter};
 use std::path::Path;

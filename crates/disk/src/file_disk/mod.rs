@@ -1,11 +1,11 @@
 //! A directory of the machine's file system.
 //!
-//! How       Single places are read and written with plain positioned system calls. Queues go
-//!           through rings of the kernel, or through a pool of threads where those are not admitted
-//!           ([`Engine`]); the pool is shared with every directory reached from here. Direct files
-//!           have `O_DIRECT`, where the file system knows it.
-//! Bounds    Any number of files may be held; [`OpenFiles`] of them are open at once. Directories
-//!           are open while they are listed or synced, locks as long as they are held.
+//! - **How.** Single places are read and written with plain positioned system calls. Queues go
+//!   through rings of the kernel, or through a pool of threads where those are not admitted
+//!   ([`Engine`]); the pool is shared with every directory reached from here. Direct files have
+//!   `O_DIRECT`, where the file system knows it.
+//! - **Bounds.** Any number of files may be held; [`OpenFiles`] of them are open at once.
+//!   Directories are open while they are listed or synced, locks as long as they are held.
 
 mod engine;
 mod file;

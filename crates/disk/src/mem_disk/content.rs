@@ -1,11 +1,11 @@
 //! The bytes of a file in memory: what was written, what is durable, and the changes between.
 //!
-//! How       Every change since the last sync is kept. A torn crash looks at each sector of
-//!           [`SECTOR_BYTES`] by itself: its durable state and the state after each change that
-//!           touched it are equally likely, whatever becomes of its neighbours. So a write may be
-//!           lost, may be there in part, and may be there while an earlier one elsewhere is lost;
-//!           one sector alone keeps its order. The length is chosen in the same way.
-//! Cost      Changes hold their bytes until the next sync.
+//! - **How.** Every change since the last sync is kept. A torn crash looks at each sector of
+//!   [`SECTOR_BYTES`] by itself: its durable state and the state after each change that touched it
+//!   are equally likely, whatever becomes of its neighbours. So a write may be lost, may be there
+//!   in part, and may be there while an earlier one elsewhere is lost; one sector alone keeps its
+//!   order. The length is chosen in the same way.
+//! - **Cost.** Changes hold their bytes until the next sync.
 
 use std::ops::Range;
 

@@ -8,9 +8,9 @@
 //!           synced file without a synced name is lost, a synced name without a synced file is
 //!           empty. With the name of a directory all below it is lost, synced or not ([`world`]).
 //!           Synced bytes never change by themselves; [`MemDisk::edit`] changes them for a test.
-//! Queues    perform operations as they are started and hand them back in a random order.
-//! Bounds    Holds every file twice, and every write until it is synced; meant for tests, where
-//!           files are small.
+//! - **Queues.** perform operations as they are started and hand them back in a random order.
+//! - **Bounds.** Holds every file twice, and every write until it is synced; meant for tests, where
+//!   files are small.
 
 mod content;
 mod file;

@@ -1,10 +1,10 @@
 //! The tree of directories of a world in memory: the names that are there, and those that are
 //! durable.
 //!
-//! How       Directories have numbers, which they keep under every name and after a crash. The
-//!           root's is [`ROOT`]; it is durable. A directory that no durable name leads to is gone
-//!           after a crash, and all below it.
-//! Cost      A directory that was removed stays in the table: its name may still be durable.
+//! - **How.** Directories have numbers, which they keep under every name and after a crash. The
+//!   root's is [`ROOT`]; it is durable. A directory that no durable name leads to is gone after a
+//!   crash, and all below it.
+//! - **Cost.** A directory that was removed stays in the table: its name may still be durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;

@@ -1,14 +1,14 @@
 //! Threads that perform the operations of queues.
 //!
-//! Why       Where the system admits no rings, several operations are under way at once only if
-//!           several threads wait for them.
-//! How       Queues push tasks into one list; a thread takes one, performs it and puts it into the
-//!           outbox of its queue. Threads start with the first queue and end when the pool is
-//!           dropped, after the tasks that are left.
-//! Shared    `list`: tasks not yet taken. An outbox: tasks finished and not yet handed back, of one
-//!           queue. Each under its own lock, neither held while a task is performed.
-//! Failure   A task that panics is handed back as failed; its thread goes on.
-//! Bounds    Those of the queues: the list holds no more than all of them have in flight.
+//! - **Why.** Where the system admits no rings, several operations are under way at once only if
+//!   several threads wait for them.
+//! - **How.** Queues push tasks into one list; a thread takes one, performs it and puts it into the
+//!   outbox of its queue. Threads start with the first queue and end when the pool is dropped,
+//!   after the tasks that are left.
+//! - **Shared.** `list`: tasks not yet taken. An outbox: tasks finished and not yet handed back, of
+//!   one queue. Each under its own lock, neither held while a task is performed.
+//! - **Failure.** A task that panics is handed back as failed; its thread goes on.
+//! - **Bounds.** Those of the queues: the list holds no more than all of them have in flight.
 
 mod queue;
 

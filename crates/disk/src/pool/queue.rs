@@ -1,8 +1,8 @@
 //! A queue whose operations the threads of a pool perform.
 //!
-//! How       Operations are collected and pushed to the pool in groups; each read has a buffer of
-//!           its own, which the queue uses again. Files whose descriptor engines may not have
-//!           are read and written at once instead, in the calling thread.
+//! - **How.** Operations are collected and pushed to the pool in groups; each read has a buffer of
+//!   its own, which the queue uses again. Files whose descriptor engines may not have are read and
+//!   written at once instead, in the calling thread.
 
 use std::path::Path;
 use std::sync::Arc;

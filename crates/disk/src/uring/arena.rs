@@ -1,10 +1,12 @@
 //! The memory into which the reads of one queue go.
 //!
-//! How       One [`Buffer`], handed out in [`Lot`]s of neighbouring blocks. While a read is under
-//!           way the system writes into its lot; the lot is kept in the read's flight until the
-//!           system has told of its end.
-//! Invariants  A1 lots do not overlap; A2 no slice of a lot exists while a read into it is under
-//!           way (its users are [`super::ring::Ring`] alone).
+//! - **How.** One [`Buffer`], handed out in [`Lot`]s of neighbouring blocks. While a read is under
+//!   way the system writes into its lot; the lot is kept in the read's flight until the system has
+//!   told of its end.
+//! - **Invariants.**
+//!   - A1 lots do not overlap;
+//!   - A2 no slice of a lot exists while a read into it is under way (its users are
+//!     [`super::ring::Ring`] alone).
 
 use std::slice;
 

@@ -1,11 +1,12 @@
 //! Which blocks of an arena are taken.
 //!
-//! How       One bit for each block, set where it is free. The first gap that is large enough is
-//!           taken; `first` remembers where free blocks begin, so that single blocks are found at
-//!           once.
-//! Invariants  E1 bits beyond the arena's blocks are never set; E2 no free block lies in a word
-//!           before `first`; E3 a block is given back only while it is taken (asserted).
-//! Cost      A bit for each block; taking n blocks looks at the words up to the gap.
+//! - **How.** One bit for each block, set where it is free. The first gap that is large enough is
+//!   taken; `first` remembers where free blocks begin, so that single blocks are found at once.
+//! - **Invariants.**
+//!   - E1 bits beyond the arena's blocks are never set;
+//!   - E2 no free block lies in a word before `first`; E3 a block is given back only while it is
+//!     taken (asserted).
+//! - **Cost.** A bit for each block; taking n blocks looks at the words up to the gap.
 
 const WORD_BITS: usize = u64::BITS as usize;
 

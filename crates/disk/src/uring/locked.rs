@@ -1,10 +1,10 @@
 //! How much memory this process registers with the system.
 //!
-//! Why       What is registered counts against the limit of locked memory (`ulimit -l`), and so do
-//!           the rings themselves, where the process has no privilege to lock more. A ring is worth
-//!           more than a registered arena: arenas must leave room for rings.
-//! How       One count for the process. Without the privilege, arenas take half of the limit.
-//! Shared    `REGISTERED_BYTES`, atomic; a [`Share`] gives back what it took.
+//! - **Why.** What is registered counts against the limit of locked memory (`ulimit -l`), and so do
+//!   the rings themselves, where the process has no privilege to lock more. A ring is worth more
+//!   than a registered arena: arenas must leave room for rings.
+//! - **How.** One count for the process. Without the privilege, arenas take half of the limit.
+//! - **Shared.** `REGISTERED_BYTES`, atomic; a [`Share`] gives back what it took.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,21 +1,21 @@
 //! A queue over a ring of the Linux kernel (`io_uring`).
 //!
-//! How       Each queue has a ring and an arena of its own. Operations go into the ring as they
-//!           are started and to the system in groups, so that many cost one system call. The arena
-//!           is registered, so that the system maps it once and not for each read. Files whose
-//!           descriptor engines may not have are read and written at once instead, in the calling
-//!           thread; so is one that finds too many files in use while nothing is under way here.
-//! Unsafe    What the system reads and writes behind the language's back is reached in `arena` and
-//!           `ring` alone; their invariants A1, A2 and R1 to R3 carry every proof here.
-//! Failure   An attempt that was short, interrupted or cancelled is followed by another
-//!           ([`crate::progress`]). Where the system admits no rings, [`probe`] says so and the
-//!           caller takes threads instead.
-//! Threads   A ring goes to another thread between calls. What a thread started and had not handed
-//!           back when it ended is cancelled by the system and started again by the next owner. A
-//!           completion for a thread that computes elsewhere comes when that thread next enters
-//!           the system, at the latest with the timer.
-//! Cost      One system call for each [`GROUP`] of operations, and one for each wait.
-//! Bounds    `depth`, at most 32,768; the arena's bytes; one flight of about 100 bytes a slot.
+//! - **How.** Each queue has a ring and an arena of its own. Operations go into the ring as they
+//!   are started and to the system in groups, so that many cost one system call. The arena is
+//!   registered, so that the system maps it once and not for each read. Files whose descriptor
+//!   engines may not have are read and written at once instead, in the calling thread; so is one
+//!   that finds too many files in use while nothing is under way here.
+//! - **Unsafe.** What the system reads and writes behind the language's back is reached in `arena`
+//!   and `ring` alone; their invariants A1, A2 and R1 to R3 carry every proof here.
+//! - **Failure.** An attempt that was short, interrupted or cancelled is followed by another
+//!   ([`crate::progress`]). Where the system admits no rings, [`probe`] says so and the caller
+//!   takes threads instead.
+//! - **Threads.** A ring goes to another thread between calls. What a thread started and had not
+//!   handed back when it ended is cancelled by the system and started again by the next owner. A
+//!   completion for a thread that computes elsewhere comes when that thread next enters the system,
+//!   at the latest with the timer.
+//! - **Cost.** One system call for each [`GROUP`] of operations, and one for each wait.
+//! - **Bounds.** `depth`, at most 32,768; the arena's bytes; one flight of about 100 bytes a slot.
 
 #![expect(unsafe_code, reason = "the system reads and writes memory while the program goes on")]
 

@@ -6,11 +6,11 @@
 //!   flights[slot] is Some from launch to land; the slot is the entry's name in both queues
 //! ```
 //!
-//! Invariants  R1 the flight of an entry lies in `flights`, and so do its descriptor, which stays
-//!           open while it is held, and its memory, from before the entry is pushed until its
-//!           completion is reaped. R2 a slot has at most one
-//!           entry in the two queues and the system together. R3 the ring is dropped only when the
-//!           system has nothing under way, or what it has is never freed.
+//! - **Invariants.**
+//!   - R1 the flight of an entry lies in `flights`, and so do its descriptor, which stays open
+//!     while it is held, and its memory, from before the entry is pushed until its completion is
+//!     reaped. R2 a slot has at most one entry in the two queues and the system together. R3 the
+//!     ring is dropped only when the system has nothing under way, or what it has is never freed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,6 +1,6 @@
 //! The dense part of a model: owned as it was read, or borrowed from where it lies.
 //!
-//! Cost      Writing it out goes by pieces of 64 KiB: no copy of a section is made.
+//! - **Cost.** Writing it out goes by pieces of 64 KiB: no copy of a section is made.
 
 use std::borrow::Cow;
 

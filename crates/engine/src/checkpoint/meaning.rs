@@ -1,13 +1,13 @@
 //! What the rows of a table mean, as `checkpoint.json` says it: all that is needed to tell a key's
 //! weights, whether it has a row or not.
 //!
-//! Why       Who serves a checkpoint, splits it or looks into it has no settings of the run that
-//!           wrote it, and a row alone does not say where its weights end.
-//! How       Each entry of `tables[]` has every field of a [`TableSpec`]. Numbers are written with
-//!           as many digits as tell them from all others of 64 bits, an f32 as the f64 that it is:
-//!           they come back with the same bits.
-//! Failure   What JSON has no number for is refused when it is written. A field that is missing, as
-//!           in checkpoints of earlier builds, or makes no sense is named.
+//! - **Why.** Who serves a checkpoint, splits it or looks into it has no settings of the run that
+//!   wrote it, and a row alone does not say where its weights end.
+//! - **How.** Each entry of `tables[]` has every field of a [`TableSpec`]. Numbers are written with
+//!   as many digits as tell them from all others of 64 bits, an f32 as the f64 that it is: they
+//!   come back with the same bits.
+//! - **Failure.** What JSON has no number for is refused when it is written. A field that is
+//!   missing, as in checkpoints of earlier builds, or makes no sense is named.
 
 use serde_json::{Map, Value, json};
 use stepwell_base::{TableId, random};

@@ -1,11 +1,11 @@
 //! Rows of a checkpoint that are looked at, and then those of the next one.
 //!
-//! How       The store gives rows; what they mean comes from the checkpoint itself, so that any key
-//!           has its weights: those of its row, or its initial ones where it has none that exists.
-//! Order     Whether a row exists depends on the step. A refresh takes over the new rows first and
-//!           then the step, a look-up asks for the step first: so a row is never judged by a later
-//!           step than its own checkpoint's, and each key's answer is that of one checkpoint or the
-//!           other while a refresh is under way.
+//! - **How.** The store gives rows; what they mean comes from the checkpoint itself, so that any
+//!   key has its weights: those of its row, or its initial ones where it has none that exists.
+//! - **Order.** Whether a row exists depends on the step. A refresh takes over the new rows first
+//!   and then the step, a look-up asks for the step first: so a row is never judged by a later step
+//!   than its own checkpoint's, and each key's answer is that of one checkpoint or the other while
+//!   a refresh is under way.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

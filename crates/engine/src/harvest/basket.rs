@@ -1,11 +1,11 @@
 //! Rows that wait for their fills.
 //!
-//! How       Rows lie in numbered places. A table of lines of eight words finds a key's place: a
-//!           word is half of the key's hash above the place; the place has the whole key. A row
-//!           whose line is full finds no room. Places with rows of one mini-batch are linked, so
-//!           that those whose use is over, or farthest, are at hand.
-//! Cost      One line of memory to find a key, two or three to put or take its row.
-//! Bounds    All memory is asked for at once, and touched as it is used.
+//! - **How.** Rows lie in numbered places. A table of lines of eight words finds a key's place: a
+//!   word is half of the key's hash above the place; the place has the whole key. A row whose line
+//!   is full finds no room. Places with rows of one mini-batch are linked, so that those whose use
+//!   is over, or farthest, are at hand.
+//! - **Cost.** One line of memory to find a key, two or three to put or take its row.
+//! - **Bounds.** All memory is asked for at once, and touched as it is used.
 
 use std::collections::BTreeMap;
 

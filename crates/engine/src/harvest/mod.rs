@@ -1,18 +1,18 @@
 //! Rows that came up beside others, before anybody asked for them.
 //!
-//! Why       A cold row costs a page of the disk; rows that left memory together lie on one, and
-//!           tend to be needed together again. The planner knows the keys of coming mini-batches,
-//!           so of each page that is read, every row that is wanted soon comes up with it.
-//! How       [`Outlook`] says which keys are wanted and when: the planner writes it, the puller's
-//!           reader looks into it. [`Basket`] has the rows until their fills come,
-//!           and [`Harvester`] goes between them.
-//! Invariants  A row in the basket is the one that the store has. It is put there only where it is
-//!           not on its way down and the index names the very place where it was found, in this
-//!           order: what is not staged when one looks, and landed before, has another place by
-//!           then. It goes when its key is staged ([`Basket::forget`], rule H15); none but the
-//!           puller's thread stages. While its key has a slot, the slot's row may be newer: nobody
-//!           looks into the basket for that, and it is staged before it leaves.
-//! Bounds    A number of bytes, which both have together.
+//! - **Why.** A cold row costs a page of the disk; rows that left memory together lie on one, and
+//!   tend to be needed together again. The planner knows the keys of coming mini-batches, so of
+//!   each page that is read, every row that is wanted soon comes up with it.
+//! - **How.** [`Outlook`] says which keys are wanted and when: the planner writes it, the puller's
+//!   reader looks into it. [`Basket`] has the rows until their fills come, and [`Harvester`] goes
+//!   between them.
+//! - **Invariants.** A row in the basket is the one that the store has. It is put there only where
+//!   it is not on its way down and the index names the very place where it was found, in this
+//!   order: what is not staged when one looks, and landed before, has another place by then. It
+//!   goes when its key is staged ([`Basket::forget`], rule H15); none but the puller's thread
+//!   stages. While its key has a slot, the slot's row may be newer: nobody looks into the basket
+//!   for that, and it is staged before it leaves.
+//! - **Bounds.** A number of bytes, which both have together.
 
 mod basket;
 mod harvester;

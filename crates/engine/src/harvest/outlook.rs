@@ -1,14 +1,13 @@
 //! Which keys will be used soon and have no slot: what one thread knows and another one asks.
 //!
-//! How       A table of lines of eight words, each a part of a key's hash and the number of the
-//!           next mini-batch that has the key. A key has one line; where that is full of later
-//!           mini-batches, it is left out. Most keys that are asked for are wanted by nobody, so
-//!           few lines are looked at: for each of as many parts of the hashes, two bytes say which
-//!           mini-batch is the last that wants a key of that part.
-//!           Lines go by a published function: somebody who chose keys that meet in a line would
-//!           gain that they are forgotten.
-//! Failure   None: it may forget a key, or take another one for it. Then a row is not brought up
-//!           beside others, or one that nobody wants is.
+//! - **How.** A table of lines of eight words, each a part of a key's hash and the number of the
+//!   next mini-batch that has the key. A key has one line; where that is full of later
+//!   mini-batches, it is left out. Most keys that are asked for are wanted by nobody, so few lines
+//!   are looked at: for each of as many parts of the hashes, two bytes say which mini-batch is the
+//!   last that wants a key of that part. Lines go by a published function: somebody who chose keys
+//!   that meet in a line would gain that they are forgotten.
+//! - **Failure.** None: it may forget a key, or take another one for it. Then a row is not brought
+//!   up beside others, or one that nobody wants is.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 

@@ -10,11 +10,11 @@
 //! retire   it was trained: rows are dirty, the policy is told, unpin  nothing is held
 //! ```
 //!
-//! Invariants
-//! - I1: a hit moves nothing, so the row is read where the previous step wrote it; a fill is
-//!   pulled after every earlier unit's victims were staged, so it sees their updates.
-//! - I4: rows are pinned once per mini-batch, from plan to retire.
-//! - I7: the policy is told at retire, once per mini-batch and key.
+//! - **Invariants.**
+//!   - I1: a hit moves nothing, so the row is read where the previous step wrote it; a fill is
+//!     pulled after every earlier unit's victims were staged, so it sees their updates.
+//!   - I4: rows are pinned once per mini-batch, from plan to retire.
+//!   - I7: the policy is told at retire, once per mini-batch and key.
 
 mod bytes;
 

@@ -16,9 +16,10 @@
 //! Who asks for what in a whole batch its owner alone knows, and it alone has to: it says with its
 //! answers which rows change hands.
 //!
-//! Source: working sets of HPS, Algorithm 1, whose ranks fetch all rows of a batch and exchange the
-//! gradients of those that several have. Such rows are summed by their owner here, who tells those
-//! that need them again: for two ranks the bytes are equal, for more they are fewer.
+//! - **Source.** Working sets of HPS, Algorithm 1, whose ranks fetch all rows of a batch and
+//!   exchange the gradients of those that several have. Such rows are summed by their owner here,
+//!   who tells those that need them again: for two ranks the bytes are equal, for more they are
+//!   fewer.
 
 use hashbrown::HashMap;
 use stepwell_base::Key;

@@ -16,8 +16,8 @@
 //! Where a batch is several mini-batches, an owner may lend a row to the one rank that needs it in
 //! several of them ([`Lender`], [`Borrowed`]): it travels once there and once back, whole.
 //!
-//! Source: all-to-all over sharded embeddings as in Sven (the thesis, chapter 6); working sets
-//! pulled from the owners as in HPS, Algorithm 1.
+//! - **Source.** All-to-all over sharded embeddings as in Sven (the thesis, chapter 6); working
+//!   sets pulled from the owners as in HPS, Algorithm 1.
 
 mod asked;
 mod borrowed;

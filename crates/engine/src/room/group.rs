@@ -1,10 +1,10 @@
 //! The memory limit of the control groups that this process is in.
 //!
-//! Why    A container has the machine's memory in /proc/meminfo and a limit of its own in its
-//!        control group; beyond that the kernel kills the process without a word.
-//! How    `/proc/self/cgroup` names the groups, `/proc/self/mountinfo` where their hierarchies are
-//!        mounted: `memory.max` in version 2, `memory.limit_in_bytes` in version 1. The limits of
-//!        all groups above hold as well, as far as they are to be seen.
+//! - **Why.** A container has the machine's memory in /proc/meminfo and a limit of its own in its
+//!   control group; beyond that the kernel kills the process without a word.
+//! - **How.** `/proc/self/cgroup` names the groups, `/proc/self/mountinfo` where their hierarchies
+//!   are mounted: `memory.max` in version 2, `memory.limit_in_bytes` in version 1. The limits of
+//!   all groups above hold as well, as far as they are to be seen.
 
 use std::fs;
 use std::path::{Path, PathBuf};

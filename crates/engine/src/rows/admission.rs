@@ -3,10 +3,10 @@
 //! All of it happens in the stage that trains, in step order, from the row itself, the step and a
 //! sketch that this stage alone touches: so no tier, lookahead or number of threads shows.
 //!
-//! How: before a step reads its rows, each is looked at. One that expired gets its initial value
-//! again. One that does not exist asks for admission; if it is refused, it is read with its
-//! initial value and not updated, so it leaves no trace. A mini-batch that only evaluates admits
-//! nobody and changes nothing.
+//! - **How.** Before a step reads its rows, each is looked at. One that expired gets its initial
+//!   value again. One that does not exist asks for admission; if it is refused, it is read with its
+//!   initial value and not updated, so it leaves no trace. A mini-batch that only evaluates admits
+//!   nobody and changes nothing.
 
 use std::ops::Range;
 

@@ -1,15 +1,15 @@
 //! Rows for the next step that the step at hand does not touch: they travel while it is computed.
 //!
-//! Why       A network is idle while ranks compute, and ranks are while it carries what they need.
-//! How       When an owner begins a step it knows what all ranks ask of the next one. Of that it
-//!           sends what the step at hand does not hold, and so does not change, at once; the rest
-//!           goes with the next answer, after the update (hazard H5). Rows wait that are lent, and
-//!           those of tables that count uses, whose values only their own step knows.
-//! Source    Overlapped and non-overlapped look-ups of neighbouring steps, as BagPipe and the
-//!           pipelines of `TorchRec` have them; here the owner tells them apart, who knows what all
-//!           ranks ask for.
-//! Cost      One bit a row that is asked for, at most, beside the weights; holding the rows of
-//!           a mini-batch a second time.
+//! - **Why.** A network is idle while ranks compute, and ranks are while it carries what they need.
+//! - **How.** When an owner begins a step it knows what all ranks ask of the next one. Of that it
+//!   sends what the step at hand does not hold, and so does not change, at once; the rest goes with
+//!   the next answer, after the update (hazard H5). Rows wait that are lent, and those of tables
+//!   that count uses, whose values only their own step knows.
+//! - **Source.** Overlapped and non-overlapped look-ups of neighbouring steps, as BagPipe and the
+//!   pipelines of `TorchRec` have them; here the owner tells them apart, who knows what all ranks
+//!   ask for.
+//! - **Cost.** One bit a row that is asked for, at most, beside the weights; holding the rows of a
+//!   mini-batch a second time.
 
 use std::borrow::Cow;
 use std::sync::Arc;

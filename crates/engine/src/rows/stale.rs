@@ -8,11 +8,11 @@
 //! Whether a row exists is decided by the step itself: one that expired, or is refused, is read
 //! with its initial value, whatever it was.
 //!
-//! How: each of the last s steps left the weights that its rows had before it. A row as after step
-//! t - 1 - s is what the oldest of these steps found that updated it, or what it is now.
+//! - **How.** Each of the last s steps left the weights that its rows had before it. A row as after
+//!   step t - 1 - s is what the oldest of these steps found that updated it, or what it is now.
 //!
-//! Cost: s look-ups a row and step, a copy of the weights of each updated row.
-//! Bounds: s mini-batches of rows; the capacity plan counts them.
+//! - **Cost.** S look-ups a row and step, a copy of the weights of each updated row.
+//! - **Bounds.** S mini-batches of rows; the capacity plan counts them.
 
 use std::collections::VecDeque;
 

@@ -4,9 +4,9 @@
 //! [`stepwell_nn::tree_sum`] over all blocks; a block without an occurrence does not take part,
 //! rather than adding a zero (invariant I2).
 //!
-//! How: two blocks meet where their numbers, written in bits, begin to differ. So a stack of sums
-//! is enough: before a block is put on it, its two upper sums meet as long as they do so further
-//! down than the upper one and the block.
+//! - **How.** Two blocks meet where their numbers, written in bits, begin to differ. So a stack of
+//!   sums is enough: before a block is put on it, its two upper sums meet as long as they do so
+//!   further down than the upper one and the block.
 //!
 //! ```text
 //! blocks 1 3 4 6 of 8     1 │ 1 3 │ (1+3) 4 │ (1+3) 4 6 │ (1+3) (4+6) │ (1+3)+(4+6)

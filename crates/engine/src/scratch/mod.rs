@@ -149,7 +149,7 @@ impl Scratch {
     }
 
     /// Does with what a run of another number of ranks left in the directory `named` (rows of ranks
-    /// that there are no more, and those of one rank where there are several) what
+    /// that no longer exist, and those of one rank where there are several) what
     /// [`Scratch::open`] does with what is in the way; what was set aside, to be told. A run that
     /// goes on leaves what somebody uses, and what bears no mark.
     ///

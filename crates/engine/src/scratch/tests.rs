@@ -184,7 +184,7 @@ fn rows_of_other_ranks_go_where_nobody_uses_them() {
     let important = left.put("rank-3/rows-1");
     fs::create_dir(rank(9)).unwrap();
     Scratch::clear_other_ranks(&left.named, 2, Placement::Resume).unwrap();
-    // Those of one rank, and of ranks that there are no more.
+    // Those of one rank, and of ranks that no longer exist.
     assert!(!left.named.join("rows-0").exists() && !rank(2).join("rows-0").exists());
     assert!(!rank(3).join("rows-0").exists() && rank(0).join("rows-0").exists());
     // What somebody uses, with its lock, and what is a user's.

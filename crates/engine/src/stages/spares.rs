@@ -4,8 +4,8 @@
 //! in one thread, and take fresh pages for the next one, in another. What a mini-batch has only
 //! from plan to retire is kept apart: it would lie idle in all those that are known ahead.
 //!
-//! Bounds: as many mini-batches, and working sets, as were ever in flight at once: a new one is
-//! made only where none is kept.
+//! - **Bounds.** As many mini-batches, and working sets, as were ever in flight at once: a new one
+//!   is made only where none is kept.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! The tiers of a model's tables: what each table group has of memory and disk, the bounds that
 //! follow, and how its slab and its store are made.
 //!
-//! Budgets   Memory is shared out by the bytes of rows that an example is expected to touch, each
-//!           with its metadata; a table that was given memory has that. The index goes by ids, the
-//!           page cache by bytes. Tables of a group have their shares together.
+//! - **Budgets.** Memory is shared out by the bytes of rows that an example is expected to touch,
+//!   each with its metadata; a table that was given memory has that. The index goes by ids, the
+//!   page cache by bytes. Tables of a group have their shares together.
 
 mod bounds;
 mod open;

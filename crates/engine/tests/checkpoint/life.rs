@@ -1,9 +1,9 @@
 //! Runs that write checkpoints, and what they were promised.
 //!
-//! How       The model after a step follows from the step alone, as that of training does. So a run
-//!           that was resumed from step 4 writes the same checkpoint of step 5 as one that never
-//!           stopped, and a checkpoint is right or is not, whoever wrote it, and however many ranks
-//!           that were.
+//! - **How.** The model after a step follows from the step alone, as that of training does. So a
+//!   run that was resumed from step 4 writes the same checkpoint of step 5 as one that never
+//!   stopped, and a checkpoint is right or is not, whoever wrote it, and however many ranks that
+//!   were.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,39 +4,37 @@
 //!  carry ──► queue of the receiver ──► talker ══ MPI ══► talker of the receiver ──► its Inbox
 //! ```
 //!
-//! Why       MPI is there on clusters, uses whatever joins their machines, and starts the
-//!           processes.
-//! How       One thread of a process, the talker, makes all calls of MPI, from the first to the
-//!           last: to MPI it is the main thread, so that `MPI_THREAD_FUNNELED` is enough. A parcel
-//!           is the words of its message and two more (`wire`). They are sent where they lie, and
-//!           the memory goes to the inbox for others. The receiver learns the length from a matched
-//!           probe and has them written where they stay. Puts into windows go as messages do;
-//!           one-sided ones may come later.
-//! Order     All parcels have one tag on one communicator of their own, where MPI keeps the order
-//!           of a pair. Each receiver takes the messages of a sender one after another.
-//! Pieces    MPI counts in 31 bits, and copies all of a piece in one call, in which the talker
-//!           hears and says nothing. So parcels go in pieces of [`Options::piece_words`]; one that
-//!           is shorter, or empty, is the last. It is the same on all ranks.
-//! Waiting   For [`SPIN`] after the last event, or [`SPIN_UNDER_WAY`] while something is under way,
-//!           the talker looks again at once, giving way to other threads; then it sleeps for
-//!           [`NAP_MIN`] to [`NAP_MAX`] between looks, and parcels wake it.
-//! Failure   Every rank tells the others four times in the time that they are patient that it is
-//!           alive. Who is not heard of for so long is lost to the inbox, unless it has ended. One
-//!           that was held up itself, as by a stop signal, does not blame the others for that time.
-//!           MPI's faults are errors, as far as MPI lets them be: some end the process. And
-//!           `mpirun` ends all ranks once one is killed, unless it is started with
-//!           `--enable-recovery`.
-//! End       The last end of the fabric that is dropped closes it. Who has not ended by then has
-//!           failed to the others. All that was sent leaves; then everybody says that it is gone,
-//!           waits for all others to say so, and finalises MPI. After a failure it waits for them
-//!           no longer than [`GRACE`]. Where not all have said it, MPI is not finalised, as that
-//!           would wait for them for ever; nor is it aborted, as others may still be saving what
-//!           they have. The launcher, who sees a process end so, ends those that are left.
-//!           Finalising has [`GRACE`], too, after which the process goes on without.
-//! Bounds    [`WAITING_MAX`] parcels wait for each receiver, and one more is refused. MPI has
-//!           [`PIECES_MAX`] pieces for each receiver and a sign of life at a time. Of each sender
-//!           one is received at a time; small ones that MPI took at once wait inside it. What is
-//!           whole is the inbox's, who counts it.
+//! - **Why.** MPI is there on clusters, uses whatever joins their machines, and starts the
+//!   processes.
+//! - **How.** One thread of a process, the talker, makes all calls of MPI, from the first to the
+//!   last: to MPI it is the main thread, so that `MPI_THREAD_FUNNELED` is enough. A parcel is the
+//!   words of its message and two more (`wire`). They are sent where they lie, and the memory goes
+//!   to the inbox for others. The receiver learns the length from a matched probe and has them
+//!   written where they stay. Puts into windows go as messages do; one-sided ones may come later.
+//! - **Order.** All parcels have one tag on one communicator of their own, where MPI keeps the
+//!   order of a pair. Each receiver takes the messages of a sender one after another.
+//! - **Pieces.** MPI counts in 31 bits, and copies all of a piece in one call, in which the talker
+//!   hears and says nothing. So parcels go in pieces of [`Options::piece_words`]; one that is
+//!   shorter, or empty, is the last. It is the same on all ranks.
+//! - **Waiting.** For [`SPIN`] after the last event, or [`SPIN_UNDER_WAY`] while something is under
+//!   way, the talker looks again at once, giving way to other threads; then it sleeps for
+//!   [`NAP_MIN`] to [`NAP_MAX`] between looks, and parcels wake it.
+//! - **Failure.** Every rank tells the others four times in the time that they are patient that it
+//!   is alive. Who is not heard of for so long is lost to the inbox, unless it has ended. One that
+//!   was held up itself, as by a stop signal, does not blame the others for that time. MPI's faults
+//!   are errors, as far as MPI lets them be: some end the process. And `mpirun` ends all ranks once
+//!   one is killed, unless it is started with `--enable-recovery`.
+//! - **End.** The last end of the fabric that is dropped closes it. Who has not ended by then has
+//!   failed to the others. All that was sent leaves; then everybody says that it is gone, waits for
+//!   all others to say so, and finalises MPI. After a failure it waits for them no longer than
+//!   [`GRACE`]. Where not all have said it, MPI is not finalised, as that would wait for them for
+//!   ever; nor is it aborted, as others may still be saving what they have. The launcher, who sees
+//!   a process end so, ends those that are left. Finalising has [`GRACE`], too, after which the
+//!   process goes on without.
+//! - **Bounds.** [`WAITING_MAX`] parcels wait for each receiver, and one more is refused. MPI has
+//!   [`PIECES_MAX`] pieces for each receiver and a sign of life at a time. Of each sender one is
+//!   received at a time; small ones that MPI took at once wait inside it. What is whole is the
+//!   inbox's, who counts it.
 
 pub mod alltoallv;
 #[expect(unsafe_code, reason = "MPI works on memory while others do other things")]

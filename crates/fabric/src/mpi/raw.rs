@@ -1,11 +1,11 @@
 //! Calls of MPI that own the memory they work on: the one place with unsafe code.
 //!
-//! Why unsafe  The safe interface of `mpi` lends memory to a call for a scope that waits at its
-//!             end. Here memory goes with a message, calls overlap without an order, and what fails
-//!             is an error: by default MPI ends the process.
-//! Rules       Memory that MPI works on is owned by a [`Sending`] or a [`Receiving`], which nobody
-//!             looks into before MPI says that it is done; dropped before that, it is leaked.
-//!             Nothing here leaves the thread that made the [`Port`].
+//! - **Why unsafe.** The safe interface of `mpi` lends memory to a call for a scope that waits at
+//!   its end. Here memory goes with a message, calls overlap without an order, and what fails is an
+//!   error: by default MPI ends the process.
+//! - **Rules.** Memory that MPI works on is owned by a [`Sending`] or a [`Receiving`], which nobody
+//!   looks into before MPI says that it is done; dropped before that, it is leaked. Nothing here
+//!   leaves the thread that made the [`Port`].
 
 use std::collections::VecDeque;
 use std::ffi::c_int;

@@ -1,8 +1,8 @@
 //! A case: everything that one seed decides, before anything runs.
 //!
-//! Why       The same seed is the same case on every machine, so that a finding can be met again.
-//! How       Draws are made in order from dice that the seed names; nothing else comes in. What is
-//!           told by the programs (how much memory is enough) is found out when the case runs.
+//! - **Why.** The same seed is the same case on every machine, so that a finding can be met again.
+//! - **How.** Draws are made in order from dice that the seed names; nothing else comes in. What is
+//!   told by the programs (how much memory is enough) is found out when the case runs.
 
 mod machine;
 mod model;

@@ -1,11 +1,11 @@
 //! A memory of rows that left: tags in the order of leaving, the oldest forgotten first.
 //!
-//! How: entries lie in the spare bytes of the slots' records, one in each, whatever row the slot
-//! holds: 16 bits of a tag and the time of its leaving. The bucket of a tag is the records of two
-//! neighbouring cache lines. Time goes on by one with each [`PERIODS`]-th part of `most` rows that
-//! leave. An entry counts as long as fewer than about `most` rows left after it; expired ones are
-//! overwritten, and in a full bucket the oldest. So no list is kept, as in S3-FIFO's own
-//! implementation.
+//! - **How.** Entries lie in the spare bytes of the slots' records, one in each, whatever row the
+//!   slot holds: 16 bits of a tag and the time of its leaving. The bucket of a tag is the records
+//!   of two neighbouring cache lines. Time goes on by one with each [`PERIODS`]-th part of `most`
+//!   rows that leave. An entry counts as long as fewer than about `most` rows left after it;
+//!   expired ones are overwritten, and in a full bucket the oldest. So no list is kept, as in
+//!   S3-FIFO's own implementation.
 //!
 //! ```text
 //! records      [ line ][ line ][ line ][ line ]      four records each
@@ -13,10 +13,10 @@
 //!                      └── 1 ─────────┘              each line is part of two
 //! ```
 //!
-//! Bounds: about `most` entries count. A bucket that overflows forgets some early. An entry that
-//! nobody overwrote for four times `most` leavings counts again, for time has 8 bits: of eight
-//! entries that see some 28 others come, that is hardly one.
-//! Cost: no bytes of its own; two neighbouring cache lines a look-up.
+//! - **Bounds.** About `most` entries count. A bucket that overflows forgets some early. An entry
+//!   that nobody overwrote for four times `most` leavings counts again, for time has 8 bits: of
+//!   eight entries that see some 28 others come, that is hardly one.
+//! - **Cost.** No bytes of its own; two neighbouring cache lines a look-up.
 
 use stepwell_base::SlotIndex;
 

@@ -1,11 +1,11 @@
 //! Least recently used: the row whose last use lies farthest back leaves first.
 //!
-//! Source: folklore; Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
+//! - **Source.** Folklore; Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
 //!
-//! How: one list in the order of attaching, and one for rows that were never trained on, whose
-//! rows leave first. A row that was detached and comes back is as recent as it can be.
+//! - **How.** One list in the order of attaching, and one for rows that were never trained on,
+//!   whose rows leave first. A row that was detached and comes back is as recent as it can be.
 //!
-//! Cost: 8 bytes of links a slot; every operation is O(1).
+//! - **Cost.** 8 bytes of links a slot; every operation is O(1).
 
 use stepwell_base::SlotIndex;
 

@@ -1,15 +1,16 @@
 //! The paper's policy: least recently used, whose victims go to least frequently used.
 //!
-//! Source: HPS paper, section 5 "Cache policy" and appendix D. "Whenever we visit a parameter, we
-//! add it into an LRU cache. For the evicted parameters from the LRU cache, we insert them into an
-//! LFU cache. The evicted parameters from the LFU cache ... flush them into SSDs."
+//! - **Source.** HPS paper, section 5 "Cache policy" and appendix D. "Whenever we visit a
+//!   parameter, we add it into an LRU cache. For the evicted parameters from the LRU cache, we
+//!   insert them into an LFU cache. The evicted parameters from the LFU cache ... flush them into
+//!   SSDs."
 //!
-//! How: both caches are lists over the slots of the one slab, so a row never moves. The LRU list
-//! holds at most its share of the slots; what falls off its old end goes to the LFU list of its
-//! frequency. Victims are the oldest row of the lowest frequency. A frequency is the number of
-//! mini-batches that used the row since it came, and stays at 255.
+//! - **How.** Both caches are lists over the slots of the one slab, so a row never moves. The LRU
+//!   list holds at most its share of the slots; what falls off its old end goes to the LFU list of
+//!   its frequency. Victims are the oldest row of the lowest frequency. A frequency is the number
+//!   of mini-batches that used the row since it came, and stays at 255.
 //!
-//! Cost: 8 bytes of links a slot; every operation is O(1).
+//! - **Cost.** 8 bytes of links a slot; every operation is O(1).
 
 use stepwell_base::SlotIndex;
 

@@ -12,9 +12,9 @@
 //! - a detached row leaves because its known use is farthest: `admit` of another key is all that
 //!   the policy hears.
 //!
-//! Memory: six bits of state and three spare bytes in each slot's record ([`Records`]) cost
-//! nothing more, and lie where planning looks anyway. What a policy keeps beyond them, lists
-//! foremost, is in [`PolicyKind::bytes_for`].
+//! - **Memory.** Six bits of state and three spare bytes in each slot's record ([`Records`]) cost
+//!   nothing more, and lie where planning looks anyway. What a policy keeps beyond them, lists
+//!   foremost, is in [`PolicyKind::bytes_for`].
 //!
 //! What it does not do: it knows no bytes and no pins, and it keeps no keys. What it remembers of
 //! keys that left (ghosts, sketches) are tags of 32 bits or fewer, which may collide: a collision
@@ -23,10 +23,10 @@
 //! All policies agree on this: a row that was never trained on since it came leaves before any
 //! that was. The first `touch` after `admit` is the use that the row came for, not a second one.
 //!
-//! Invariants
-//! - a slot that is attached comes out of `victim` exactly once, unless it is detached before;
-//! - a detached slot never does;
-//! - equal calls give equal victims.
+//! - **Invariants.**
+//!   - A slot that is attached comes out of `victim` exactly once, unless it is detached before;
+//!   - a detached slot never does;
+//!   - equal calls give equal victims.
 
 mod ghost;
 mod kind;

@@ -1,7 +1,7 @@
 //! S3-FIFO: a small queue that sorts out rows of one use, a main queue, and a memory of ghosts.
 //!
-//! Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP
-//! 2023, section 4 and algorithm 1.
+//! - **Source.** Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction",
+//!   SOSP 2023, section 4 and algorithm 1.
 //!
 //! ```text
 //!   new ──► small (10 %) ──► used twice since? ──yes──► main (90 %) ──► used since? ──no──► out
@@ -10,12 +10,12 @@
 //!                                  └──► out, its tag a ghost
 //! ```
 //!
-//! How: a use only counts, up to 3. The small queue is a ring of slots in the order in which their
-//! rows came; it gives the victim while it holds its share. The main queue is a clock: a hand goes
-//! over all slots and stops at each that may leave, which a tree of bits says, so what is pinned
-//! costs it nothing. A queue whose spared rows join it anew is such a clock, but for rows that come
-//! to it in between: the slot where one lies is not where the hand just was. So that the hand does
-//! not come by too early, a row comes to the main queue with a count of one.
+//! - **How.** A use only counts, up to 3. The small queue is a ring of slots in the order in which
+//!   their rows came; it gives the victim while it holds its share. The main queue is a clock: a
+//!   hand goes over all slots and stops at each that may leave, which a tree of bits says, so what
+//!   is pinned costs it nothing. A queue whose spared rows join it anew is such a clock, but for
+//!   rows that come to it in between: the slot where one lies is not where the hand just was. So
+//!   that the hand does not come by too early, a row comes to the main queue with a count of one.
 //!
 //! Rows keep their place in the ring while they are detached. A detached row at its old end is in
 //! use, so it belongs to main. Of a row that left from elsewhere, because its known use was the
@@ -25,9 +25,10 @@
 //! A mini-batch takes its victims first and brings its rows to the ring when it retires, so the
 //! ring has room for more than its share.
 //!
-//! Bounds: the ring has room for a quarter of the slots; ghosts are about nine tenths of them.
-//! Cost: 1.3 bytes a slot, and the record's spare bytes; every operation takes a step a level of
-//! the trees, `victim` amortised over uses.
+//! - **Bounds.** The ring has room for a quarter of the slots; ghosts are about nine tenths of
+//!   them.
+//! - **Cost.** 1.3 bytes a slot, and the record's spare bytes; every operation takes a step a level
+//!   of the trees, `victim` amortised over uses.
 
 use stepwell_base::SlotIndex;
 

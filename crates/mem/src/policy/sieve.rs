@@ -1,16 +1,17 @@
 //! SIEVE: one queue, a hand that spares what was used since it came by.
 //!
-//! Source: Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU", NSDI 2024, section 3.
+//! - **Source.** Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU", NSDI 2024,
+//!   section 3.
 //!
-//! How: rows stand in the order in which they came and never move. The hand goes from the oldest to
-//! the newest and then starts again; it takes the mark from a marked row and goes on, and takes
-//! the first row without a mark. A use marks a row.
+//! - **How.** Rows stand in the order in which they came and never move. The hand goes from the
+//!   oldest to the newest and then starts again; it takes the mark from a marked row and goes on,
+//!   and takes the first row without a mark. A use marks a row.
 //!
 //! Rows keep their place while they are detached. A detached row that the hand meets leaves the
 //! queue and stands at the newest end once it is attached again: each detaching costs the hand one
 //! step at most. Rows that were never trained on are in a list of their own.
 //!
-//! Cost: 8 bytes of links a slot; every operation is O(1), `victim` amortised over uses.
+//! - **Cost.** 8 bytes of links a slot; every operation is O(1), `victim` amortised over uses.
 
 use stepwell_base::SlotIndex;
 

@@ -1,18 +1,18 @@
 //! A count-min sketch of 4-bit counters with ageing: how often keys were used of late.
 //!
-//! Source: Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy", ACM
-//! Transactions on Storage 2017, section 3.
+//! - **Source.** Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy",
+//!   ACM Transactions on Storage 2017, section 3.
 //!
-//! How: a key has four counters, in four words; its frequency is the least of them. After ten uses
-//! a slot, all counters are halved, so that what was popular long ago is forgotten.
+//! - **How.** A key has four counters, in four words; its frequency is the least of them. After ten
+//!   uses a slot, all counters are halved, so that what was popular long ago is forgotten.
 //!
 //! ```text
 //! word of 64 bits    [ row 3: 4 counters | row 2: 4 | row 1: 4 | row 0: 4 ]    4 bits each
 //! ```
 //!
-//! Bounds: a frequency is at most 15; keys that share all four counters are one.
-//! Cost: 8 bytes a slot, four cache lines a use; the halving reads and writes all words once per
-//! ten uses a slot.
+//! - **Bounds.** A frequency is at most 15; keys that share all four counters are one.
+//! - **Cost.** 8 bytes a slot, four cache lines a use; the halving reads and writes all words once
+//!   per ten uses a slot.
 
 use stepwell_base::random::finalize;
 

@@ -1,10 +1,11 @@
 //! Sven's importance weights: uses that fade, clicks counting more; the lightest row leaves first.
 //!
-//! Source: Yang, doctoral thesis (Sven), equation 6.3: w' = (1 - β) w + β (p k + n l), with p
-//! positive and n negative examples of the row in a step. The thesis gives no values.
+//! - **Source.** Yang, doctoral thesis (Sven), equation 6.3: w' = (1 - β) w + β (p k + n l), with p
+//!   positive and n negative examples of the row in a step. The thesis gives no values.
 //!
-//! How: time is counted in uses of rows, since a policy hears of nothing else: a weight halves in
-//! [`HALF_LIFE`] uses a slot, which fixes β. The common factor β changes no order and is left out.
+//! - **How.** Time is counted in uses of rows, since a policy hears of nothing else: a weight
+//!   halves in [`HALF_LIFE`] uses a slot, which fixes β. The common factor β changes no order and
+//!   is left out.
 //!
 //! All weights fade alike, so instead of making all smaller with time, a new use is made greater:
 //! a row keeps its score, the logarithm of its weight plus the time in half-lives. Scores change
@@ -19,9 +20,10 @@
 //! When a row comes that is too heavy for the last list, `base` moves up: the lowest list is
 //! appended to the next, in constant time.
 //!
-//! Bounds: 512 lists, 64 octaves between the heaviest row and those that are no longer told apart.
-//! After 16 million half-lives time stands still.
-//! Cost: 12 bytes a slot, 8 of them links; every operation is O(1), `attach` amortised over time.
+//! - **Bounds.** 512 lists, 64 octaves between the heaviest row and those that are no longer told
+//!   apart. After 16 million half-lives time stands still.
+//! - **Cost.** 12 bytes a slot, 8 of them links; every operation is O(1), `attach` amortised over
+//!   time.
 
 use stepwell_base::SlotIndex;
 

@@ -1,7 +1,7 @@
 //! W-TinyLFU: a window of the recent, and behind it only what is used more often than its victim.
 //!
-//! Source: Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy", ACM
-//! Transactions on Storage 2017, section 4.
+//! - **Source.** Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy",
+//!   ACM Transactions on Storage 2017, section 4.
 //!
 //! ```text
 //!   new ──► window (LRU) ──► contest ──candidate wins──► probation ◄──► protected (80 % of main)
@@ -10,18 +10,18 @@
 //!                              out                     out, when it lost
 //! ```
 //!
-//! How: a sketch remembers how often keys were used of late, also those that left. The paper turns
-//! a newcomer away where main's victim is used more often. A row that a mini-batch needs is always
-//! placed, so the contest is between the window's oldest and probation's oldest when room is
-//! needed: the less frequent leaves, of equals the window's, and a winner moves to probation.
+//! - **How.** A sketch remembers how often keys were used of late, also those that left. The paper
+//!   turns a newcomer away where main's victim is used more often. A row that a mini-batch needs is
+//!   always placed, so the contest is between the window's oldest and probation's oldest when room
+//!   is needed: the less frequent leaves, of equals the window's, and a winner moves to probation.
 //!
 //! A row counts for its part also while it is detached. So a mini-batch of more new rows than the
 //! window holds widens the window for as long as it is in flight, instead of flooding main: rows
 //! come to main by a contest alone, once it was filled.
 //!
-//! Bounds: tags collide; frequencies end at 15 (see the sketch).
-//! Cost: 16 bytes a slot, 8 of them links; every operation is O(1), `victim` amortised over rows
-//! that entered the window.
+//! - **Bounds.** Tags collide; frequencies end at 15 (see the sketch).
+//! - **Cost.** 16 bytes a slot, 8 of them links; every operation is O(1), `victim` amortised over
+//!   rows that entered the window.
 
 use stepwell_base::SlotIndex;
 

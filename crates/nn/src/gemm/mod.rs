@@ -9,19 +9,19 @@
 //!                                    └─ portable     rounded operands through the library
 //! ```
 //!
-//! What is rounded    the two operands of a product, to the nearest bf16, ties to even, for each
-//!                    product; weights once for many. Sums are f32; so is all that lies in memory
-//!                    between products: parameters, gradients, optimizer state, activations.
-//! Bits               a kernel gives the same bits for the same operands, whatever thread computes.
-//!                    Two kernels differ in the order of their sums (and AMX takes numbers below
-//!                    2^-126 for zero), so bits depend on the kernel as those of f32 do on the
-//!                    instruction set. [`bf16_kernel`] names it.
+//! - **What is rounded.** The two operands of a product, to the nearest bf16, ties to even, for
+//!   each product; weights once for many. Sums are f32; so is all that lies in memory between
+//!   products: parameters, gradients, optimizer state, activations.
+//! - **Bits.** A kernel gives the same bits for the same operands, whatever thread computes. Two
+//!   kernels differ in the order of their sums (and AMX takes numbers below 2^-126 for zero), so
+//!   bits depend on the kernel as those of f32 do on the instruction set. [`bf16_kernel`] names it.
 //!
-//! Invariants
-//! M1 every element that a kernel reaches lies in the slice it was given with; checked here by the
-//!    dimensions, before the call.
-//! M2 an element's sum runs over the inner dimension in pieces of at most [`DEPTH_MAX`], in order.
-//!    The library cuts longer sums by the size of the processor's caches, which must not show.
+//! - **Invariants.**
+//!   - M1 every element that a kernel reaches lies in the slice it was given with; checked here by
+//!     the dimensions, before the call.
+//!   - M2 an element's sum runs over the inner dimension in pieces of at most [`DEPTH_MAX`], in
+//!     order. The library cuts longer sums by the size of the processor's caches, which must not
+//!     show.
 
 mod bf16;
 mod library;

@@ -1,10 +1,11 @@
 //! Going through many keys, the memory of each asked for before its turn.
 //!
-//! How       A key's shard header is asked for `2 * AHEAD` keys ahead, its buckets `AHEAD` keys
-//!           ahead, by when the header is there. What was computed on the way, buckets and tags, is
-//!           kept until the key's turn.
-//! Invariants  I1 A shard that grew between a key's asking and its turn is noticed by its number of
-//!           buckets; the key is then asked for again.
+//! - **How.** A key's shard header is asked for `2 * AHEAD` keys ahead, its buckets `AHEAD` keys
+//!   ahead, by when the header is there. What was computed on the way, buckets and tags, is kept
+//!   until the key's turn.
+//! - **Invariants.**
+//!   - I1 A shard that grew between a key's asking and its turn is noticed by its number of
+//!     buckets; the key is then asked for again.
 
 use stepwell_base::Key;
 use stepwell_base::prefetch::prefetch;

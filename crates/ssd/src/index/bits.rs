@@ -8,12 +8,13 @@
 //!                             `-------- tag, tag_bits -------'       extra_bits
 //! ```
 //!
-//! How       The 2^54 values by which a shard chooses are cut into as many runs of `width` as there
-//!           are buckets: the run is the bucket, the position in it the remainder. Bucket,
-//!           remainder and choice are the whole key; a word of zeros is a vacant slot. The more
-//!           buckets, the shorter the remainders, and the more of a place fits into the word.
-//! Invariants  I1 A tag is never zero, and no two keys have one tag in one bucket.
-//! Cost      Eight bytes a slot, and `extra_bits` bits.
+//! - **How.** The 2^54 values by which a shard chooses are cut into as many runs of `width` as
+//!   there are buckets: the run is the bucket, the position in it the remainder. Bucket, remainder
+//!   and choice are the whole key; a word of zeros is a vacant slot. The more buckets, the shorter
+//!   the remainders, and the more of a place fits into the word.
+//! - **Invariants.**
+//!   - I1 A tag is never zero, and no two keys have one tag in one bucket.
+//! - **Cost.** Eight bytes a slot, and `extra_bits` bits.
 
 use super::Place;
 use super::permute::{LOCAL_SPAN, turn, turn_back};

@@ -1,17 +1,18 @@
 //! The index: where the newest version of each row lies.
 //!
-//! How       1024 shards by ten bits of the scattered key, each a table (`shard`). Shard and bucket
-//!           say part of a key by their numbers, so that a slot keeps only the rest of it
-//!           beside its place (`bits`). All of the key is there: a match is never a guess. Keys are
-//!           scattered by a secret, so that nobody can choose some that meet in a bucket. A shard
-//!           that is full makes way within itself (`path`), then grows alone, by three tenths.
-//!           Where places outgrow their bits, a shard takes wider ones when it next must.
-//! Invariants  I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
-//! Failure   A key or a place that would break I1 is refused before anything changed.
-//! Cost      A slot has eight bytes and two or three bits: 8.8 bytes a row where the number of
-//!           rows was foretold, 8.6 to 11.2 where shards grow on their own. A look-up reads two
-//!           lines, and one of extra bits; a shard is rewritten at some 20 ns a row.
-//! Bounds    Places below 2^40.
+//! - **How.** 1024 shards by ten bits of the scattered key, each a table (`shard`). Shard and
+//!   bucket say part of a key by their numbers, so that a slot keeps only the rest of it beside its
+//!   place (`bits`). All of the key is there: a match is never a guess. Keys are scattered by a
+//!   secret, so that nobody can choose some that meet in a bucket. A shard that is full makes way
+//!   within itself (`path`), then grows alone, by three tenths. Where places outgrow their bits, a
+//!   shard takes wider ones when it next must.
+//! - **Invariants.**
+//!   - I1 The bytes of all shards, and of the one being rewritten, stay within the bound.
+//! - **Failure.** A key or a place that would break I1 is refused before anything changed.
+//! - **Cost.** A slot has eight bytes and two or three bits: 8.8 bytes a row where the number of
+//!   rows was foretold, 8.6 to 11.2 where shards grow on their own. A look-up reads two lines, and
+//!   one of extra bits; a shard is rewritten at some 20 ns a row.
+//! - **Bounds.** Places below 2^40.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
 //! An index in parts, which threads fill side by side.
 //!
-//! How       Each part is an index of its own that has the keys of some shards, a run of them, and
-//!           their share of the bytes. What a shard becomes depends on its own keys alone, as long
-//!           as no place has more bits than were foretold: so the parts make up the index that one
-//!           thread would have made.
-//! Bounds    Parts stay within their shares, so that all of them stay within the bound together,
-//!           shards being rewritten included; one of them may be full before the index would be.
-//!           Beside that each has headers of all shards: 64 KiB.
+//! - **How.** Each part is an index of its own that has the keys of some shards, a run of them, and
+//!   their share of the bytes. What a shard becomes depends on its own keys alone, as long as no
+//!   place has more bits than were foretold: so the parts make up the index that one thread would
+//!   have made.
+//! - **Bounds.** Parts stay within their shares, so that all of them stay within the bound
+//!   together, shards being rewritten included; one of them may be full before the index would be.
+//!   Beside that each has headers of all shards: 64 KiB.
 
 use std::ops::Range;
 

@@ -1,14 +1,15 @@
 //! The search for room where both buckets of a key are full: others move to their other bucket.
 //!
-//! How       Breadth first from the two buckets: each slot of a bucket leads to the other bucket of
-//!           its key. The first bucket with a vacancy ends the search, and the keys on the way to
-//!           it move one by one, from the far end, so that each moves into a slot just left.
-//! Invariants  I1 A shortest way visits no bucket twice, so no move undoes another.
-//! Bounds    The keys of [`STEPS_MAX`] buckets are asked for their other one; the steps lie on the
-//!           stack.
-//! Failure   No way within the bound: nothing has moved, and the shard must grow.
-//! Cost      At a load of 0.94 two keys of five come here and look at three buckets; at 0.97 three
-//!           of five, at seven.
+//! - **How.** Breadth first from the two buckets: each slot of a bucket leads to the other bucket
+//!   of its key. The first bucket with a vacancy ends the search, and the keys on the way to it
+//!   move one by one, from the far end, so that each moves into a slot just left.
+//! - **Invariants.**
+//!   - I1 A shortest way visits no bucket twice, so no move undoes another.
+//! - **Bounds.** The keys of [`STEPS_MAX`] buckets are asked for their other one; the steps lie on
+//!   the stack.
+//! - **Failure.** No way within the bound: nothing has moved, and the shard must grow.
+//! - **Cost.** At a load of 0.94 two keys of five come here and look at three buckets; at 0.97
+//!   three of five, at seven.
 
 use super::shard::{At, Shard};
 

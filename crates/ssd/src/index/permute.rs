@@ -1,12 +1,13 @@
 //! The bijections that choose shard and buckets: from their values the key can be made again.
 //!
-//! How       A key is scattered into 64 bits, by a secret of the index: the top ten name the shard,
-//!           the other 54 are its *local* value. The first choice of a key is its local value
-//!           itself, the second is that value *turned*: folded, times an odd constant, modulo 2^54.
-//!           All know how a value is turned, and nobody which value a key has.
-//! Invariants  I1 All maps are one to one, so two keys never share (shard, choice, value).
-//!           Nothing of this reaches the disk.
-//! Cost      A few cycles; no memory.
+//! - **How.** A key is scattered into 64 bits, by a secret of the index: the top ten name the
+//!   shard, the other 54 are its *local* value. The first choice of a key is its local value
+//!   itself, the second is that value *turned*: folded, times an odd constant, modulo 2^54. All
+//!   know how a value is turned, and nobody which value a key has.
+//! - **Invariants.**
+//!   - I1 All maps are one to one, so two keys never share (shard, choice, value). Nothing of this
+//!     reaches the disk.
+//! - **Cost.** A few cycles; no memory.
 
 use stepwell_base::scatter::inverse_of;
 

@@ -1,11 +1,12 @@
 //! A shard: a cuckoo table of buckets of eight slots, of any number of buckets.
 //!
-//! How       A key lies in one of two buckets, in any slot; a look-up reads one cache line of each.
-//!           A new key goes to the emptier one. A shard that grows, or whose places outgrow their
-//!           bits, is written anew beside itself: its owner counts the bytes of both.
-//! Invariants  I1 A key is in one slot at most.  I2 `rows` is the number of slots that are taken.
-//! Failure   None of its own: [`Shard::room`] finds none when it must grow.
-//! Cost      64 bytes a bucket, eight times the extra bits, and one line for this header.
+//! - **How.** A key lies in one of two buckets, in any slot; a look-up reads one cache line of
+//!   each. A new key goes to the emptier one. A shard that grows, or whose places outgrow their
+//!   bits, is written anew beside itself: its owner counts the bytes of both.
+//! - **Invariants.**
+//!   - I1 A key is in one slot at most.  I2 `rows` is the number of slots that are taken.
+//! - **Failure.** None of its own: [`Shard::room`] finds none when it must grow.
+//! - **Cost.** 64 bytes a bucket, eight times the extra bits, and one line for this header.
 
 use stepwell_base::prefetch::prefetch;
 

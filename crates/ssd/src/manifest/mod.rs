@@ -1,10 +1,10 @@
 //! The manifest: which segments make up the store as of its last commit.
 //!
-//! How       A JSON object in `manifest.json`. Its second line is the checksum of everything after
-//!           that line. A new one is written beside the old under another name, synced, and
-//!           renamed over it, so that there is always exactly one.
-//! Failure   A missing manifest is no store; another version, a changed byte, or numbers that
-//!           cannot be are errors, and nothing is guessed from the files that lie around.
+//! - **How.** A JSON object in `manifest.json`. Its second line is the checksum of everything after
+//!   that line. A new one is written beside the old under another name, synced, and renamed over
+//!   it, so that there is always exactly one.
+//! - **Failure.** A missing manifest is no store; another version, a changed byte, or numbers that
+//!   cannot be are errors, and nothing is guessed from the files that lie around.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,15 +1,15 @@
 //! Salvaging every intact row of a damaged store into a new one.
 //!
-//! How      What lies where is taken from each segment's footer or, where that is damaged, from
-//!          its whole pages; the version of a key that counts is found as at opening. A
-//!          row whose newest version is lost is lost: an older one is never put in its place. The
-//!          rows that are left are then put into the new store, in the order of their segments.
-//! Failure  Of a page without its checksum in a segment without its footer nobody knows which keys
-//!          it had: such pages are counted, and older versions of their rows may be salvaged. With
-//!          a footer its deletions are lost: rows that only they had deleted are back.
-//!          A run that fails half-way leaves part of the rows in the new store: its caller makes
-//!          that store where nobody takes it for the whole.
-//! Bounds   A map of all keys: about 50 bytes each.
+//! - **How.** What lies where is taken from each segment's footer or, where that is damaged, from
+//!   its whole pages; the version of a key that counts is found as at opening. A row whose newest
+//!   version is lost is lost: an older one is never put in its place. The rows that are left are
+//!   then put into the new store, in the order of their segments.
+//! - **Failure.** Of a page without its checksum in a segment without its footer nobody knows which
+//!   keys it had: such pages are counted, and older versions of their rows may be salvaged. With a
+//!   footer its deletions are lost: rows that only they had deleted are back. A run that fails
+//!   half-way leaves part of the rows in the new store: its caller makes that store where nobody
+//!   takes it for the whole.
+//! - **Bounds.** A map of all keys: about 50 bytes each.
 
 mod spots;
 

@@ -1,7 +1,7 @@
 //! What a segment's footer and tail will say, collected while its rows are written.
 //!
-//! Bounds   9 bytes for each row, 16 for each deletion, a sample of
-//!          [`SAMPLE_ROWS`] uses; and once, at the end, the footer as it will lie in the file.
+//! - **Bounds.** 9 bytes for each row, 16 for each deletion, a sample of [`SAMPLE_ROWS`] uses; and
+//!   once, at the end, the footer as it will lie in the file.
 
 use stepwell_base::{Key, hash};
 use stepwell_disk::Buffer;

@@ -1,7 +1,7 @@
 //! A file that stays open while it is held.
 //!
-//! Why       A disk closes files that are not used and opens them again by their names. Those of
-//!           a store that another process writes may lose theirs at any time.
+//! - **Why.** A disk closes files that are not used and opens them again by their names. Those of a
+//!   store that another process writes may lose theirs at any time.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -6,11 +6,11 @@
 //!                     being written, in any order   ▲ first_page
 //! ```
 //!
-//! Why: the writer writes without holding the lock under which readers look, and a row must be
-//! readable from the moment the index points at it.
-//! How      The header page is page 0 of the first chunk, so that a file is written in chunks of
-//!          one size from its first byte on.
-//! Bounds   The current chunk, and those in flight, whose number the writer bounds.
+//! - **Why.** The writer writes without holding the lock under which readers look, and a row must
+//!   be readable from the moment the index points at it.
+//! - **How.** The header page is page 0 of the first chunk, so that a file is written in chunks of
+//!   one size from its first byte on.
+//! - **Bounds.** The current chunk, and those in flight, whose number the writer bounds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

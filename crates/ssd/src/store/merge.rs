@@ -1,17 +1,17 @@
 //! A merge: the live rows of some segments go into a new one.
 //!
-//! How      Rows are copied as they are, with their births and last uses, in the order of their
-//!          segments; expired ones are left out. The index follows when all of them are in the new
-//!          file ([`settle`](super::settle)); then the merged segments are retired: readers that
-//!          found a row there before go on reading it, and the files are removed after a commit
-//!          that no longer names them.
-//!          Deletions go along while an older version of a row may still lie in a segment and the
-//!          key has no newer one, and so does one for each expired row.
-//! Failure  What cannot be read or written changes nothing, and the new file goes. A segment that
-//!          cannot be read is left alone from then on, unless a descriptor was all it wanted.
-//!          Where the index has no room for the new places, rows that moved go back, and the
-//!          segments are left alone, too.
-//! Bounds   One chunk being read, those being written, and the lists of the new segment's rows.
+//! - **How.** Rows are copied as they are, with their births and last uses, in the order of their
+//!   segments; expired ones are left out. The index follows when all of them are in the new file
+//!   ([`settle`](super::settle)); then the merged segments are retired: readers that found a row
+//!   there before go on reading it, and the files are removed after a commit that no longer names
+//!   them. Deletions go along while an older version of a row may still lie in a segment and the
+//!   key has no newer one, and so does one for each expired row.
+//! - **Failure.** What cannot be read or written changes nothing, and the new file goes. A segment
+//!   that cannot be read is left alone from then on, unless a descriptor was all it wanted. Where
+//!   the index has no room for the new places, rows that moved go back, and the segments are left
+//!   alone, too.
+//! - **Bounds.** One chunk being read, those being written, and the lists of the new segment's
+//!   rows.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -27,26 +27,25 @@
 //!          at once    being written)  writes)    └──► commit: synced, in the manifest
 //! ```
 //!
-//! Invariants
-//! - I1 The index points at the version of a key that was put last, and at none after a deletion.
-//! - I2 A place that the index names is readable: from memory under the lock, from the file
-//!   without it.
-//! - I3 Every segment's live count is the number of keys that point at it.
-//! - I4 A commit names a prefix of all rows that were put and keys that were deleted, in order.
-//! - I5 No file is removed that the last commit names.
-//! - I7 A commit names what a merge made or what it was made of, never both.
-//! - I6 A page holds two rows of one key only where it was deleted in between: the last counts.
+//! - **Invariants.**
+//!   - I1 The index points at the version of a key that was put last, and at none after a deletion.
+//!   - I2 A place that the index names is readable: from memory under the lock, from the file
+//!     without it.
+//!   - I3 Every segment's live count is the number of keys that point at it.
+//!   - I4 A commit names a prefix of all rows that were put and keys that were deleted, in order.
+//!   - I5 No file is removed that the last commit names.
+//!   - I7 A commit names what a merge made or what it was made of, never both.
+//!   - I6 A page holds two rows of one key only where it was deleted in between: the last counts.
 //!
-//! Failure   What failed before anything of a segment was written is the failure of that call: the
-//!           next one tries again. Rows whose write failed stay in memory, and the write is tried
-//!           again before the next change; a segment whose sync failed, of which nobody knows what
-//!           the disk has, is read back, checked and written anew before the next commit. A merge
-//!           that fails leaves nothing behind and its segments as they were. A failed read is the
-//!           failure of the call that wanted it; a merge leaves a segment alone from then on
-//!           that it could not read. A panic inside a change refuses writes until the store is
-//!           opened again.
-//! Cost      A row is written once when it is put and about once more when its segment is merged;
-//!           a look-up reads its page.
+//! - **Failure.** What failed before anything of a segment was written is the failure of that call:
+//!   the next one tries again. Rows whose write failed stay in memory, and the write is tried again
+//!   before the next change; a segment whose sync failed, of which nobody knows what the disk has,
+//!   is read back, checked and written anew before the next commit. A merge that fails leaves
+//!   nothing behind and its segments as they were. A failed read is the failure of the call that
+//!   wanted it; a merge leaves a segment alone from then on that it could not read. A panic inside
+//!   a change refuses writes until the store is opened again.
+//! - **Cost.** A row is written once when it is put and about once more when its segment is merged;
+//!   a look-up reads its page.
 
 mod aside;
 mod commit;

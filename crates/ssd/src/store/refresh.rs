@@ -5,21 +5,21 @@
 //! after    │ same │ same │             │ new │ new │  keys of these are read
 //! ```
 //!
-//! How       The rows of new segments go into the index in order of their numbers, as at opening
-//!           ([`versions`](crate::versions)); what is pointed at in a segment that went away gives
-//!           way to any. Then the deletions of new segments kill what they do, and keys of segments
-//!           that went away are looked for: those that nothing replaced are gone. So much is held
-//!           under the state's lock, without I/O; until the rows are those of the manifest,
-//!           everything can be taken back.
-//! Why it is right  The version that counts after is the one that counted before, if its segment
-//!           stayed, or lies in a new segment: a version that did not count before never counts
-//!           again. Deletions in segments that stayed have killed before, and can kill nothing
-//!           that came later. What a merge copied while it was deleted came no later (I1).
-//! Invariants  I1 A merged segment none of whose births is above all births before was made of
-//!           what lay there before: a row of it counts only if it is the copy of one that did, so
-//!           if its key is there.
-//!           I2 Nothing points at a segment that goes.
-//! Failure   Where the rows do not come out, or the index has no room, all is as it was.
+//! - **How.** The rows of new segments go into the index in order of their numbers, as at opening
+//!   ([`versions`](crate::versions)); what is pointed at in a segment that went away gives way to
+//!   any. Then the deletions of new segments kill what they do, and keys of segments that went away
+//!   are looked for: those that nothing replaced are gone. So much is held under the state's lock,
+//!   without I/O; until the rows are those of the manifest, everything can be taken back.
+//! - **Why it is right.** The version that counts after is the one that counted before, if its
+//!   segment stayed, or lies in a new segment: a version that did not count before never counts
+//!   again. Deletions in segments that stayed have killed before, and can kill nothing that came
+//!   later. What a merge copied while it was deleted came no later (I1).
+//! - **Invariants.**
+//!   - I1 A merged segment none of whose births is above all births before was made of what lay
+//!     there before: a row of it counts only if it is the copy of one that did, so if its key is
+//!     there.
+//!   - I2 Nothing points at a segment that goes.
+//! - **Failure.** Where the rows do not come out, or the index has no room, all is as it was.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,13 +6,14 @@
 //!                  thread 1        1 2 3 4              in order, at its own pace
 //! ```
 //!
-//! How       A thread whose next segment was read works on it; else it reads one, as long as not
-//!           too many are held; else it waits. A segment goes when all threads are done with it.
-//!           One thread reads and works in turns, on its own.
-//! Failure   The error of the first segment that has one is told, and all before it are worked on,
-//!           as one thread would: so which one that is does not depend on the threads.
-//! Invariants  I1 One of the threads can always go on: the first segment that is held is being
-//!           read, or a thread that is not done with it has it next.
+//! - **How.** A thread whose next segment was read works on it; else it reads one, as long as not
+//!   too many are held; else it waits. A segment goes when all threads are done with it. One thread
+//!   reads and works in turns, on its own.
+//! - **Failure.** The error of the first segment that has one is told, and all before it are worked
+//!   on, as one thread would: so which one that is does not depend on the threads.
+//! - **Invariants.**
+//!   - I1 One of the threads can always go on: the first segment that is held is being read, or a
+//!     thread that is not done with it has it next.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,17 +1,16 @@
 //! Making a store of some key shards out of snapshots of stores that have them.
 //!
-//! Why       A table over n stores is to lie over m, and its rows are not to be written again for
-//!           that: only links, and an index each.
-//! How       Of every source the segments that may hold keys of ours are linked under numbers of
-//!           the new store, and the manifest says of each which key shards count in it: ours that
-//!           its source had. All versions of a key are then of one line of stores, whose numbers
-//!           rise, and versions count as in any of them. A segment that several sources
-//!           have is linked once. Rows that do not count are stale from the start, and merges drop
-//!           them in time.
-//! Failure   The manifest comes last: before it there is no store, and doing it again sets aside
-//!           what lies there.
-//! Cost      A link a segment. Of each footer one byte a row, and the blocks with keys of ours; see
-//!           [`Verify`]. Then a change of the index for each row of ours.
+//! - **Why.** A table over n stores is to lie over m, and its rows are not to be written again for
+//!   that: only links, and an index each.
+//! - **How.** Of every source the segments that may hold keys of ours are linked under numbers of
+//!   the new store, and the manifest says of each which key shards count in it: ours that its
+//!   source had. All versions of a key are then of one line of stores, whose numbers rise, and
+//!   versions count as in any of them. A segment that several sources have is linked once. Rows
+//!   that do not count are stale from the start, and merges drop them in time.
+//! - **Failure.** The manifest comes last: before it there is no store, and doing it again sets
+//!   aside what lies there.
+//! - **Cost.** A link a segment. Of each footer one byte a row, and the blocks with keys of ours;
+//!   see [`Verify`]. Then a change of the index for each row of ours.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! Visiting every live row, as of one moment, beside writers and merges.
 //!
-//! How      A scan begins at one moment: which rows are live then it notes in a bit for each row of
-//!          each segment, and it holds the segments' files, which stay readable after they were
-//!          merged and removed. Of segments that are being written it copies the pages that are
-//!          not in their files. Then it reads runs of neighbouring pages with live rows, several
-//!          at a time, and hands their rows out in order of segments and rows.
+//! - **How.** A scan begins at one moment: which rows are live then it notes in a bit for each row
+//!   of each segment, and it holds the segments' files, which stay readable after they were merged
+//!   and removed. Of segments that are being written it copies the pages that are not in their
+//!   files. Then it reads runs of neighbouring pages with live rows, several at a time, and hands
+//!   their rows out in order of segments and rows.
 //!
 //! ```text
 //!  begin ─► writers wait: what is in memory ─► writers go on: lists of keys, bit by bit ─► read
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! [`pin`](super::pin) says why the bits are those of one moment.
-//! Failure  A page that cannot be read, or a visitor's error, stops the scan where it is: it goes
-//!          on there when it is asked again.
-//! Bounds   A bit for each row of the segments that are left; 2^18 rows noted, and a little more,
-//!          while it begins: writers wait beyond that; copies of pages in memory, no more than a
-//!          store's write buffers; while a list is read, that; and twice the bytes of a reader.
-//! Cost     Lists of keys, 9 bytes a row; pages with live rows, each once.
+//! - **Failure.** A page that cannot be read, or a visitor's error, stops the scan where it is: it
+//!   goes on there when it is asked again.
+//! - **Bounds.** A bit for each row of the segments that are left; 2^18 rows noted, and a little
+//!   more, while it begins: writers wait beyond that; copies of pages in memory, no more than a
+//!   store's write buffers; while a list is read, that; and twice the bytes of a reader.
+//! - **Cost.** Lists of keys, 9 bytes a row; pages with live rows, each once.
 
 use std::collections::VecDeque;
 use std::fmt;

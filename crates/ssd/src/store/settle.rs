@@ -1,9 +1,9 @@
 //! The end of a merge: what it made takes the place of what it was made of.
 //!
-//! How      Commits wait while the index is pointed at the new segment, row by row, and only where
-//!          it still points at the old place; expired rows leave it, and the old segments are
-//!          retired (I7). Look-ups and puts go on meanwhile.
-//! Failure  Where the index has no room for the new places, rows that moved go back.
+//! - **How.** Commits wait while the index is pointed at the new segment, row by row, and only
+//!   where it still points at the old place; expired rows leave it, and the old segments are
+//!   retired (I7). Look-ups and puts go on meanwhile.
+//! - **Failure.** Where the index has no room for the new places, rows that moved go back.
 
 use std::sync::Arc;
 

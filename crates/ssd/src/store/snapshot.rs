@@ -1,10 +1,10 @@
 //! Snapshots: a commit's files in another directory.
 //!
-//! How       Links are made while writers wait, which takes them some microseconds a segment. What
-//!           cannot be linked is copied after that, from files that the snapshot holds: they stay
-//!           readable when merges take them out of use, as those of a scan do, and take space until
-//!           they are copied (`bytes_pinned`).
-//! Failure   What was put into the directory by then stays there, without a manifest.
+//! - **How.** Links are made while writers wait, which takes them some microseconds a segment. What
+//!   cannot be linked is copied after that, from files that the snapshot holds: they stay readable
+//!   when merges take them out of use, as those of a scan do, and take space until they are copied
+//!   (`bytes_pinned`).
+//! - **Failure.** What was put into the directory by then stays there, without a manifest.
 
 use std::path::Path;
 use std::sync::Arc;

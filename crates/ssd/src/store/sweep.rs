@@ -1,23 +1,23 @@
 //! Getting rid of deletions: which of them nothing needs any more, and what holds the others.
 //!
-//! Why      A deletion is needed while an older version of its key lies in a segment, dead because
-//!          of it. Merges carry deletions along, for they do not know what lies elsewhere; after a
-//!          while most are needed by nothing. They would fill the store, and openings would read
-//!          all of them.
-//! How      When deletions take more than [`SHARE`] of the live rows' space and
-//!          [`StoreOptions::deletions_free`], a *sweep* takes the segments with the most of them
-//!          for their size, until their keys fill the memory that it may take; leaves out the keys
-//!          that have a version that counts; and looks for the others in the footers of all
-//!          segments. What lies nowhere is needed by nothing. Then either the segments are merged,
-//!          each alone, which drops those deletions; or, where more are needed by dead rows that
-//!          merges can drop, the segments are that hold the most of these for their size.
-//! Progress  A round of merges drops at least an eighth of the deletions that it looked at, or dead
-//!          rows for which half as many are kept; where segments that merges leave alone need so
-//!          many that it would not, there is none. A new deletion comes of an expired row alone,
-//!          which goes with it: so sweeping ends, below its bound, or at what is needed.
-//! Cost     A sweep reads all footers, 9 bytes a row. One that drops few deletions drops the rows
-//!          that hold them.
-//! Bounds   [`Sweep::keys_max`] keys, 40 bytes each.
+//! - **Why.** A deletion is needed while an older version of its key lies in a segment, dead
+//!   because of it. Merges carry deletions along, for they do not know what lies elsewhere; after a
+//!   while most are needed by nothing. They would fill the store, and openings would read all of
+//!   them.
+//! - **How.** When deletions take more than [`SHARE`] of the live rows' space and
+//!   [`StoreOptions::deletions_free`], a *sweep* takes the segments with the most of them for their
+//!   size, until their keys fill the memory that it may take; leaves out the keys that have a
+//!   version that counts; and looks for the others in the footers of all segments. What lies
+//!   nowhere is needed by nothing. Then either the segments are merged, each alone, which drops
+//!   those deletions; or, where more are needed by dead rows that merges can drop, the segments are
+//!   that hold the most of these for their size.
+//! - **Progress.** A round of merges drops at least an eighth of the deletions that it looked at,
+//!   or dead rows for which half as many are kept; where segments that merges leave alone need so
+//!   many that it would not, there is none. A new deletion comes of an expired row alone, which
+//!   goes with it: so sweeping ends, below its bound, or at what is needed.
+//! - **Cost.** A sweep reads all footers, 9 bytes a row. One that drops few deletions drops the
+//!   rows that hold them.
+//! - **Bounds.** [`Sweep::keys_max`] keys, 40 bytes each.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,19 +1,20 @@
 //! A store that is looked at, and goes on from commit to commit.
 //!
-//! Why       What is served is a checkpoint, and soon the next one; reading all keys again for
-//!           every one would cost as much as the first.
-//! How       Two manifests of one store name many of the same segments: an origin and a tail sum
-//!           say that they are. Keys are read of those that are new (`refresh`). Of another store,
-//!           or of an earlier commit, everything is.
-//! Files     Of a snapshot nothing goes while somebody has a lease on it, and its files are opened
-//!           as they are needed. Of a store's own directory, known by its lock's file, the next
-//!           commit may remove any: there the view holds all files open, from before the first of
-//!           them is read until it refreshes. It makes no links, for which it would have to write
-//!           there, and which a killed process would leave.
-//! Failure   A refresh that fails leaves the view as it was: at its commit, with all its files.
-//! Bounds    Those of a store, and in a store's own directory an open file for each segment. While
-//!           it refreshes, 20 bytes and more a row of the segments that are new and 8 a row of
-//!           those that went away; where everything is read, a second index.
+//! - **Why.** What is served is a checkpoint, and soon the next one; reading all keys again for
+//!   every one would cost as much as the first.
+//! - **How.** Two manifests of one store name many of the same segments: an origin and a tail sum
+//!   say that they are. Keys are read of those that are new (`refresh`). Of another store, or of an
+//!   earlier commit, everything is.
+//! - **Files.** Of a snapshot nothing goes while somebody has a lease on it, and its files are
+//!   opened as they are needed. Of a store's own directory, known by its lock's file, the next
+//!   commit may remove any: there the view holds all files open, from before the first of them is
+//!   read until it refreshes. It makes no links, for which it would have to write there, and which
+//!   a killed process would leave.
+//! - **Failure.** A refresh that fails leaves the view as it was: at its commit, with all its
+//!   files.
+//! - **Bounds.** Those of a store, and in a store's own directory an open file for each segment.
+//!   While it refreshes, 20 bytes and more a row of the segments that are new and 8 a row of those
+//!   that went away; where everything is read, a second index.
 
 use std::fmt;
 use std::io::ErrorKind;

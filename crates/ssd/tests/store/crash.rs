@@ -1,9 +1,9 @@
 //! Power cuts after every operation that changes the disk: what is there afterwards is a commit.
 //!
-//! How       An actor with a seed runs until the power is gone after n changes of the disk, for
-//!           every n there is. Each time the disk is what survives a crash in several ways, and the
-//!           store on it must open, hold a commit that was promised or came later, and go on; so
-//!           must it after a second cut while it goes on.
+//! - **How.** An actor with a seed runs until the power is gone after n changes of the disk, for
+//!   every n there is. Each time the disk is what survives a crash in several ways, and the store
+//!   on it must open, hold a commit that was promised or came later, and go on; so must it after a
+//!   second cut while it goes on.
 
 use std::path::Path;
 use std::sync::Arc;

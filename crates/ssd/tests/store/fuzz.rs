@@ -1,9 +1,9 @@
 //! Files that are anything but what was written: nothing panics, and no wrong row is served.
 //!
-//! How       The fixture of version 2, some of whose bytes are changed at random from a seed, is
-//!           checked, repaired and opened. Where the checksums were left alone, whatever is served
-//!           must be right. Where they were made to fit, all that is asked is that nothing panics
-//!           and nothing large is allocated.
+//! - **How.** The fixture of version 2, some of whose bytes are changed at random from a seed, is
+//!   checked, repaired and opened. Where the checksums were left alone, whatever is served must be
+//!   right. Where they were made to fit, all that is asked is that nothing panics and nothing large
+//!   is allocated.
 
 use std::path::Path;
 use std::sync::Arc;

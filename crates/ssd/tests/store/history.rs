@@ -1,10 +1,10 @@
 //! What was done to a store, and what it must hold after any part of it.
 //!
-//! Why       A crash may leave any commit since the last promised one, and puts commit by
-//!           themselves; the store then says by `next_seq` how much of the history it has.
-//! How       Puts and deletions are numbered as the store numbers them; the number of a put is the
-//!           version in its payload. Steps of expiry have no number of their own: one that was
-//!           asked for after n changes is in every commit of more than n, and may be in one of n.
+//! - **Why.** A crash may leave any commit since the last promised one, and puts commit by
+//!   themselves; the store then says by `next_seq` how much of the history it has.
+//! - **How.** Puts and deletions are numbered as the store numbers them; the number of a put is the
+//!   version in its payload. Steps of expiry have no number of their own: one that was asked for
+//!   after n changes is in every commit of more than n, and may be in one of n.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ pub(crate) enum BenchJob {
 /// `stepwell bench ranks`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchRanksArgs {
-    /// A directory on the disk in question, with room for the examples and the rows twice
+    /// A directory on the disk to be measured, with room for the examples and the rows twice
     #[arg(long, default_value = ".", value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table
@@ -76,7 +76,7 @@ pub(crate) struct BenchRanksArgs {
 /// `stepwell bench train`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchTrainArgs {
-    /// A directory on the disk in question, with room for the rows five times
+    /// A directory on the disk to be measured, with room for the rows five times
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table
@@ -187,7 +187,7 @@ pub(crate) struct BenchMemArgs {
 /// `stepwell bench ssd`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchSsdArgs {
-    /// A directory on the disk in question, with room for seven times the rows
+    /// A directory on the disk to be measured, with room for seven times the rows
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print all figures as JSON; with FILE, write them there and print the table.

@@ -18,7 +18,7 @@ pub(crate) struct ScoreArgs {
     /// Any setting by its key
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    /// Accept rows that `store repair` made in place of the checkpoint's own
     #[arg(long)]
     pub(crate) repaired: bool,
     /// Settings of the machine, given by their key as a flag.
@@ -35,7 +35,7 @@ pub(crate) struct EvalArgs {
     /// Write every figure to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Print the report as one JSON object; what is said of the run goes to standard error
+    /// Print the report as one JSON object; all else goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
     /// Compute the model's digest, too, which reads every row
@@ -49,7 +49,7 @@ pub(crate) struct EvalArgs {
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) score: ScoreArgs,
-    /// Column of the data that names its records, to stand before the scores
+    /// Column of the data whose values are written before the scores
     #[arg(long, value_name = "COLUMN")]
     pub(crate) id: Option<String>,
     /// The data has no label column
@@ -58,7 +58,7 @@ pub(crate) struct PredictArgs {
     /// File of scores, in CSV, or in Parquet where it is named so; - for standard output
     #[arg(long, default_value = "-", value_name = "FILE.csv")]
     pub(crate) out: PathBuf,
-    /// Print how many scores were written as one JSON object; they go to a file then
+    /// Print how many scores were written as one JSON object; --out has to name a file
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -84,7 +84,7 @@ pub(crate) struct ExportArgs {
     /// Only rows that were trained after this step, which rows with a history tell
     #[arg(long, value_name = "STEP")]
     pub(crate) since: Option<u64>,
-    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    /// Accept rows that `store repair` made in place of the checkpoint's own
     #[arg(long)]
     pub(crate) repaired: bool,
 }

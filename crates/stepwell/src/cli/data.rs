@@ -33,7 +33,7 @@ pub(crate) struct ConvertArgs {
     /// Settings in TOML, of which the columns count
     #[arg(long, value_name = "CONFIG.toml", conflicts_with = "synth")]
     pub(crate) config: Option<PathBuf>,
-    /// Columns of the data, which many people have
+    /// Columns of a well-known data set
     #[arg(long, value_name = "NAME", conflicts_with = "synth")]
     pub(crate) preset: Option<String>,
     /// Data in the order of training: files or globs; plain, gzip, zstd, or packed

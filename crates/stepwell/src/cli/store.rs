@@ -24,18 +24,18 @@ pub(crate) enum StoreJob {
         json: bool,
     },
     /// Remove what was set aside beside a store, in its directories `set-aside`: segments that no
-    /// commit names, and stores that others took the place of
+    /// commit names, and stores that were replaced
     Purge {
         /// The store's directory (all of them, if it has several); or a directory `set-aside-N` of
-        /// stores that `train` put out of the way, which are removed
+        /// stores that `train` moved aside, which are removed
         #[arg(value_name = "DIR", required = true)]
         directories: Vec<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Put every intact row into a new store, which no checkpoint names: to train on from it, put
-    /// it in the place of the checkpoint's rows-N and say --repaired; lost rows begin anew
+    /// Put every intact row into a new store. To train from it, put it in place of the
+    /// checkpoint's rows-N and give --repaired; lost rows begin anew
     Repair {
         /// The damaged store's directory (all of them, if it has several), or a checkpoint
         #[arg(value_name = "DIR", required = true)]

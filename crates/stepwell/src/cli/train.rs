@@ -31,24 +31,24 @@ pub(crate) struct TrainArgs {
     /// Write every figure of the run to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write how it goes to this file, as lines of JSON; a run that is resumed adds to it
+    /// Write progress to this file, as lines of JSON; a run that is resumed adds to it
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
-    /// Write how it goes to a new file of events in this directory, which TensorBoard reads
+    /// Write progress for TensorBoard, to a new file of events in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) tensorboard: Option<PathBuf>,
-    /// Write how it goes to this file, as one page of pictures for a browser, now and then and at
-    /// the end
+    /// Write progress to this file, as one page of pictures for a browser, about every ten seconds
+    /// and at the end
     #[arg(long, value_name = "FILE.html")]
     pub(crate) html: Option<PathBuf>,
-    /// Print the report as one JSON object; what is said of the run goes to standard error
+    /// Print the report as one JSON object; all else goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
     /// Put the limits that `stepwell bench cpu --json FILE` measured on this machine beside the
     /// report's kernels and layers
     #[arg(long, value_name = "FILE", requires = "reported")]
     pub(crate) limits: Option<PathBuf>,
-    /// Go on from the newest checkpoint; with =auto, start where there is none yet
+    /// Resume from the newest checkpoint; with =auto, start anew where there is none
     #[arg(
         long,
         value_name = "auto",
@@ -57,7 +57,7 @@ pub(crate) struct TrainArgs {
         default_missing_value = "always"
     )]
     pub(crate) resume: Option<Resume>,
-    /// Take rows that `store repair` made in place of those that the checkpoint was saved with
+    /// Accept rows that `store repair` made in place of the checkpoint's own
     #[arg(long, requires = "resume")]
     pub(crate) repaired: bool,
     /// Set existing checkpoints and rows aside instead of refusing to start
@@ -68,8 +68,8 @@ pub(crate) struct TrainArgs {
 /// When a run may go on from a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Resume {
-    /// It must: without a checkpoint it is refused
+    /// There must be a checkpoint
     Always,
-    /// Where there is a checkpoint
+    /// Start anew where there is no checkpoint
     Auto,
 }

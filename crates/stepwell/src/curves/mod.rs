@@ -1,12 +1,12 @@
 //! How a run goes, drawn while it goes: as lines of JSON for programs (`--metrics`), as events for
 //! TensorBoard (`--tensorboard`), as a page for people (`--html`).
 //!
-//! How       [`Curves`] alone is told by the run, and counts. At most every second, and at the end
-//!           of each epoch, it takes a [`Sample`] of all that was counted; that and what happens
-//!           beside it goes to each [`Sink`], which knows its format and nothing else.
-//! Failure   Where no more can be written, that is said once and the run goes on.
-//! Cost      Bounded: scores of [`SCORES_MAX`] examples (256 KiB), two samples, and what a sink
-//!           says of itself; all of it within the plan's "code and allocator".
+//! - **How.** [`Curves`] alone is told by the run, and counts. At most every second, and at the end
+//!   of each epoch, it takes a [`Sample`] of all that was counted; that and what happens beside it
+//!   goes to each [`Sink`], which knows its format and nothing else.
+//! - **Failure.** Where no more can be written, that is said once and the run goes on.
+//! - **Cost.** Bounded: scores of [`SCORES_MAX`] examples (256 KiB), two samples, and what a sink
+//!   says of itself; all of it within the plan's "code and allocator".
 
 mod lines;
 mod page;

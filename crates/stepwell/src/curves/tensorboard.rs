@@ -10,7 +10,7 @@
 //! file of its own, so that a run which goes on leaves the earlier one as it is; it says at which
 //! step it begins, and TensorBoard drops what the earlier one had from there on.
 //!
-//! Cost      One record at a time, of some KiB.
+//! - **Cost.** One record at a time, of some KiB.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

@@ -1,11 +1,12 @@
 //! A file of tensors, in the format of safetensors: 8 bytes with the length of a header in JSON,
 //! the header, then the tensors' bytes, one tensor after the other.
 //!
-//! Why       The library of that format takes tensors that are whole in memory, and tables are not.
-//! How       Shapes are known before the first value, so each tensor has its place, and values of
-//!           all of them are added side by side, each tensor through a buffer of its own.
-//! Source    <https://github.com/huggingface/safetensors>, whose library reads these files in the
-//!           tests.
+//! - **Why.** The library of that format takes tensors that are whole in memory, and tables are
+//!   not.
+//! - **How.** Shapes are known before the first value, so each tensor has its place, and values of
+//!   all of them are added side by side, each tensor through a buffer of its own.
+//! - **Source.** <https://github.com/huggingface/safetensors>, whose library reads these files in
+//!   the tests.
 
 use std::fs::File;
 use std::io;

@@ -10,7 +10,8 @@
 //! the clock: all ranks hear it at the same place. A rank whose part of a mini-batch is malformed
 //! says that in the place of what it would ask: all end before this mini-batch, as one rank would.
 //!
-//! Bounds: [`ASKS`] mini-batches wait for what other ranks ask; one batch is being made of them.
+//! - **Bounds.** [`ASKS`] mini-batches wait for what other ranks ask; one batch is being made of
+//!   them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

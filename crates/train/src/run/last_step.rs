@@ -1,11 +1,11 @@
 //! The last step of a run whose rows have histories.
 //!
-//! Why       A history names the step of last use in 32 bits. A step beyond would pass for an early
-//!           one, and rows would cease to exist that were just trained.
-//! How       After the last step that has a name the stage that trains asks the run to stop, as
-//!           by a signal: nothing beyond it is trained, and the checkpoint of exactly that step is
-//!           written. Then the run ends with an error that says why. A checkpoint that leaves no
-//!           step is refused at once.
+//! - **Why.** A history names the step of last use in 32 bits. A step beyond would pass for an
+//!   early one, and rows would cease to exist that were just trained.
+//! - **How.** After the last step that has a name the stage that trains asks the run to stop, as by
+//!   a signal: nothing beyond it is trained, and the checkpoint of exactly that step is written.
+//!   Then the run ends with an error that says why. A checkpoint that leaves no step is refused at
+//!   once.
 
 use stepwell_engine::{Checkpoint, History};
 use stepwell_settings::Config;

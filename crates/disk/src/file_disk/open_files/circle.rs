@@ -1,9 +1,9 @@
 //! The open files in a circle, and a hand that looks for one to close.
 //!
-//! How       A file that was used since the hand last passed is passed once more; so are files in
-//!           use. Those with unsynced writes are the last choice, since closing them takes a sync.
-//! Bounds    A seat for each file that is open at once; a file gives its seat back when it is
-//!           closed or dropped.
+//! - **How.** A file that was used since the hand last passed is passed once more; so are files in
+//!   use. Those with unsynced writes are the last choice, since closing them takes a sync.
+//! - **Bounds.** A seat for each file that is open at once; a file gives its seat back when it is
+//!   closed or dropped.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! A bounded number of open files, for any number of handles.
 //!
-//! Why       A store has a file for every segment and holds all of them; a process may have a few
-//!           hundred files open (`ulimit -n`).
-//! How       A [`Handle`] knows its file by name, device, inode and time of birth. The file is open
-//!           while it is used and as long after as the bound allows; then it is closed, and opened
-//!           again for the next use. A use of an open file takes the handle's own lock alone.
+//! - **Why.** A store has a file for every segment and holds all of them; a process may have a few
+//!   hundred files open (`ulimit -n`).
+//! - **How.** A [`Handle`] knows its file by name, device, inode and time of birth. The file is
+//!   open while it is used and as long after as the bound allows; then it is closed, and opened
+//!   again for the next use. A use of an open file takes the handle's own lock alone.
 //!
 //! ```text
 //!   handle ──► open? ──yes──► a share of the descriptor, held until the operation is done
@@ -12,22 +12,22 @@
 //!                         └─ none free: the circle closes a file that nobody used of late
 //! ```
 //!
-//! Names     A file stays usable when its name goes. So the handles that are alive are known by
-//!           their inodes: those that a name leads to are opened and stay so (they are *kept*)
-//!           before [`OpenFiles::remove`] takes it away or [`OpenFiles::rename`] gives it to
-//!           another file; those of a file that is renamed go with it. What somebody else removes,
-//!           moves or replaces is noticed when it is opened again, and is an error.
-//! Shared    `names`: held while a file is opened for a new handle, alone while a name goes. Then
-//!           `handle.state`, of which a thread waits for no second one while it holds one; then
-//!           `circle` or `living`, held for no call of the system. The circle only tries a state.
-//! Failure   Before a file with unsynced writes is closed it is synced: the system tells of a
-//!           failed write only those who have the file open. The error waits for the next sync
-//!           of the handle. Where the system has no descriptor left (`EMFILE`, `ENFILE`), files
-//!           are closed and the call is made again, for a fifth of a second.
-//! Bounds    `bound` files are open; and beyond it one for each thread or queue that finds all of
-//!           them in use, and those that are kept. A handle takes about 300 bytes.
-//! Cost      A use of an open file: a lock and a count, some tens of nanoseconds. To open one
-//!           again: close another, and four to six calls of the system, 6 µs.
+//! - **Names.** A file stays usable when its name goes. So the handles that are alive are known by
+//!   their inodes: those that a name leads to are opened and stay so (they are *kept*) before
+//!   [`OpenFiles::remove`] takes it away or [`OpenFiles::rename`] gives it to another file; those
+//!   of a file that is renamed go with it. What somebody else removes, moves or replaces is noticed
+//!   when it is opened again, and is an error.
+//! - **Shared.** `names`: held while a file is opened for a new handle, alone while a name goes.
+//!   Then `handle.state`, of which a thread waits for no second one while it holds one; then
+//!   `circle` or `living`, held for no call of the system. The circle only tries a state.
+//! - **Failure.** Before a file with unsynced writes is closed it is synced: the system tells of a
+//!   failed write only those who have the file open. The error waits for the next sync of the
+//!   handle. Where the system has no descriptor left (`EMFILE`, `ENFILE`), files are closed and the
+//!   call is made again, for a fifth of a second.
+//! - **Bounds.** `bound` files are open; and beyond it one for each thread or queue that finds all
+//!   of them in use, and those that are kept. A handle takes about 300 bytes.
+//! - **Cost.** A use of an open file: a lock and a count, some tens of nanoseconds. To open one
+//!   again: close another, and four to six calls of the system, 6 µs.
 
 mod circle;
 mod gauge;

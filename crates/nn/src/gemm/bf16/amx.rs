@@ -1,14 +1,14 @@
 //! The unit of tiles in hardware: AMX with its BF16 extension, an instruction per method.
 //!
-//! Invariants
-//! A1 tile registers are touched between the making of a [`Tiles`] and its end alone, on one
-//!    thread. The compiler keeps nothing in them (it has no type for them), so between two blocks
-//!    of assembly they hold what this file left there; the system saves them when threads switch.
-//! A2 a [`Tiles`] exists only where [`is_here`] said so: the processor has the instructions and the
-//!    system lets this process use the registers.
-//! A3 while a [`Tiles`] exists all eight registers are 16 lines of 64 bytes, so that a load reads
-//!    exactly the kibibyte of a [`Tile`], 64 bytes from line to line, and a store writes 64 bytes
-//!    of each of 16 lines.
+//! - **Invariants.**
+//!   - A1 tile registers are touched between the making of a [`Tiles`] and its end alone, on one
+//!     thread. The compiler keeps nothing in them (it has no type for them), so between two blocks
+//!     of assembly they hold what this file left there; the system saves them when threads switch.
+//!   - A2 a [`Tiles`] exists only where [`is_here`] said so: the processor has the instructions and
+//!     the system lets this process use the registers.
+//!   - A3 while a [`Tiles`] exists all eight registers are 16 lines of 64 bytes, so that a load
+//!     reads exactly the kibibyte of a [`Tile`], 64 bytes from line to line, and a store writes 64
+//!     bytes of each of 16 lines.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;

@@ -1,24 +1,25 @@
 //! Building the index from footers.
 //!
-//! How       The index is made in parts, a thread each ([`Index::part`]). Segment after segment,
-//!           each row is pointed at unless what is pointed at already is newer, or a deletion of
-//!           the same segment killed it; then the other deletions, which kill what is left
-//!           ([`versions`](crate::versions) says which of two counts and what a deletion kills).
-//!           The threads read footers ahead, too, and list each one's rows by part
-//!           ([`Relay`](super::relay::Relay)).
+//! - **How.** The index is made in parts, a thread each ([`Index::part`]). Segment after segment,
+//!   each row is pointed at unless what is pointed at already is newer, or a deletion of the same
+//!   segment killed it; then the other deletions, which kill what is left
+//!   ([`versions`](crate::versions) says which of two counts and what a deletion kills). The
+//!   threads read footers ahead, too, and list each one's rows by part
+//!   ([`Relay`](super::relay::Relay)).
 //!
 //! ```text
 //!  footers ──read──► rows by part ──► part 0, thread 0  ─┐
 //!  of some segments      │       └──► part 1, thread 1  ─┴─► the index
 //! ```
 //!
-//! Invariants  I1 Every part gets its rows in the order in which one thread would have got them,
-//!           and no place has more bits than were foretold: so places, counts and bytes are those
-//!           of one thread. Where a part is full before the index would be, one thread tries again,
-//!           and what it finds counts.
-//! Bounds    For each thread the footer of a segment and a list of its rows, and one such list
-//!           more; maps of their deletions, and [`DELETIONS_HELD`] deletions of all; those of
-//!           more segments are read a second time.
+//! - **Invariants.**
+//!   - I1 Every part gets its rows in the order in which one thread would have got them, and no
+//!     place has more bits than were foretold: so places, counts and bytes are those of one thread.
+//!     Where a part is full before the index would be, one thread tries again, and what it finds
+//!     counts.
+//! - **Bounds.** For each thread the footer of a segment and a list of its rows, and one such list
+//!   more; maps of their deletions, and [`DELETIONS_HELD`] deletions of all; those of more segments
+//!   are read a second time.
 
 mod attempt;
 

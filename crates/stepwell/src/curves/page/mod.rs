@@ -4,8 +4,8 @@
 //! without a script; a small one shows values where the mouse is. It is written anew now and then
 //! while the run goes on, and at its end, each time beside its place and moved there.
 //!
-//! Cost      [`POINTS_MAX`] samples and as many evaluations, which [`History`] thins out, so that
-//!           the page has 1 MiB at most beside what settings and report say, however long a run is.
+//! - **Cost.** [`POINTS_MAX`] samples and as many evaluations, which [`History`] thins out, so that
+//!   the page has 1 MiB at most beside what settings and report say, however long a run is.
 
 mod bars;
 mod chart;
