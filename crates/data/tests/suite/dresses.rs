@@ -236,7 +236,7 @@ proptest! {
     fn records_in_any_dress_are_the_same_examples(
         records in prop::collection::vec(record(TROUBLE, "ab0é"), 1..25),
         dress in dress(),
-        block_bytes in prop::collection::vec(600_usize..2500, 2),
+        block_bytes in prop::collection::vec(1600_usize..4000, 2),
         start in any::<prop::sample::Index>(),
     ) {
         let folder = tempfile::tempdir().unwrap();
