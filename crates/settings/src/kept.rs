@@ -3,6 +3,7 @@
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, TableConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
+use crate::setting::{Kept, Setting};
 use crate::table::SETTINGS;
 
 /// Keys whose place in the list is its end, not that of the table. Jobs are told apart by digests
@@ -31,9 +32,11 @@ pub fn model_settings(config: &Config) -> Vec<(String, String)> {
     all
 }
 
-/// What a setting of the whole run is by default, as checkpoints name it, by its key.
+/// What a setting of the whole run, of those that are named beyond their default alone, is by
+/// default, as checkpoints would name it, by its key.
 pub fn usual_text(key: &str) -> Option<String> {
-    let setting = SETTINGS.iter().find(|setting| setting.key == key)?;
+    let is_it = |setting: &&Setting| setting.key == key && setting.kept == Kept::BeyondDefault;
+    let setting = SETTINGS.iter().find(is_it)?;
     Some((setting.text)(&Config::default()))
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::{KEY_HASH_NAME, hash, random};
 use stepwell_engine::Checkpoint;
-use stepwell_settings::{Config, as_given, usual_text, model_settings};
+use stepwell_settings::{Config, as_given, model_settings, usual_text};
 
 use crate::batch::RunPosition;
 use crate::{Error, Result};
@@ -144,11 +144,13 @@ impl RunState {
             let was = in_order.iter().find_map(|known| known.iter().find(|(k, _)| k == key));
             let was = was.map(|(_, was)| was.clone());
             // Settings that are only named beyond their default were as that is.
-            let by_default = || usual_text(key).filter(|text| !text.is_empty());
-            let was = was.or_else(by_default);
+            let by_default = usual_text(key);
             // Tables, features and columns that are not named are not there.
-            let was = was.unwrap_or_else(|| "nothing".to_owned());
-            let was = Some(was).filter(|was| was != is)?;
+            let parts = ["tables.", "features.", "columns."];
+            let is_named = by_default.is_some() || parts.iter().any(|part| key.starts_with(part));
+            let by_default = by_default.filter(|text| !text.is_empty());
+            let nothing = || is_named.then(|| "nothing".to_owned());
+            let was = was.or(by_default).or_else(nothing).filter(|was| was != is)?;
             Some((key.as_str(), was, is.as_str()))
         })
     }
