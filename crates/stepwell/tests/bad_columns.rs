@@ -114,7 +114,7 @@ fn settings_beside_columns() {
     file(&weight, data, &["features.1.weight is tags, which is no dense", "there are price"]);
     for (args, says) in [
         (&["--data.separator", "::"][..], &["data.separator is \"::\"", "one ASCII"][..]),
-        (&["--data.separator", "e"], &["separator 'e' may be part of a field"]),
+        (&["--data.separator", "e"], &["data.separator is 'e', which may be part of a field"]),
         (&["--data.separator", "\""], &["may be part of a field"]),
         (&["--data.format", "xml"], &["data.format = xml", "auto, csv, tsv, libsvm"]),
         (&["--preset", "nope"], &["data.preset = nope", "criteo, adult, avazu, movielens"]),

@@ -75,7 +75,7 @@ pub(super) fn compile_parts(
 fn check_options(options: &LayoutOptions) -> Result<(), String> {
     match options.separator {
         Some(byte) if byte.is_ascii_alphanumeric() || b"\"\r\n.-+".contains(&byte) => Err(format!(
-            "the separator {:?} may be part of a field: give another one, such as , or ;",
+            "data.separator is {:?}, which may be part of a field: give another, such as , or ;",
             char::from(byte)
         )),
         _ => Ok(()),
