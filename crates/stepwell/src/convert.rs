@@ -96,7 +96,8 @@ fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, String> {
         settings::find("data.preset")?.set(&mut config, preset)?;
         if !config.columns.is_empty() {
             return Err(format!(
-                "--preset {preset} says what the columns are, and so does --config: give one of them"
+                "--preset {preset} says what the columns are, and so does --config: give one of \
+                 them"
             ));
         }
     }

@@ -18,7 +18,7 @@ impl Rows {
 }
 
 impl Column {
-    /// Whether it is of so many rows, and has the values that it says: damaged files may have others.
+    /// Whether it is of so many rows, and has the values that it says: damaged files may not be.
     pub(super) fn is_whole(&self, rows: usize) -> bool {
         let (of, values) = match &self.of_rows {
             OfRows::Each => (self.values.len(), self.values.len()),
