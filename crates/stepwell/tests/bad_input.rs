@@ -144,7 +144,7 @@ fn settings_that_make_no_sense_are_answered_with_the_mend() {
     assert!(file.contains("checkpoint.dir = train.tsv is no directory"), "{file}");
     let lines = error(&["--set", "seed=1\n2"]);
     assert!(lines.contains("seed = 1\\n2: give a whole number"), "{lines}");
-    let preset = error(&["--preset", "avazu"]);
+    let preset = error(&["--preset", "kaggle"]);
     assert!(preset.contains("criteo"), "{preset}");
     std::fs::write(shop.path("run.toml"), "seed = 1\n[tiers]\ndramm = '1MiB'\n").unwrap();
     let file = shop.fails(&["train", "run.toml"]);
