@@ -54,7 +54,9 @@ pub(crate) fn end(ran: &Ran) -> Result<End> {
 
 /// Why a process refused: the one line that is left of `said` without its notes.
 fn refusal(said: &str) -> Option<&str> {
-    let mut lines = said.lines().filter(|line| !line.starts_with("stepwell: note: "));
+    let beside = ["stepwell: note: ", "stepwell: warning: "];
+    let is_beside = |line: &&str| beside.iter().any(|start| line.starts_with(start));
+    let mut lines = said.lines().filter(|line| !is_beside(line));
     let why = lines.next()?.strip_prefix("stepwell: ")?;
     lines.next().is_none().then_some(why)
 }

@@ -46,6 +46,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         Always,
         "of a number that is standardised: its mean, one for each name"
     )
+    .check(|column| finite(&column.mean))
     .idle(not_standardised),
     setting!(
         ColumnConfig: "deviation",
@@ -53,10 +54,13 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         Always,
         "of a number that is standardised: its standard deviation, one for each name"
     )
+    .check(|column| finite(&column.deviation))
     .idle(not_standardised),
     setting!(ColumnConfig: "low", low = None, Always, "of a number: smaller ones are this")
+        .check(|column| finite(&column.low))
         .idle(no_number),
     setting!(ColumnConfig: "high", high = None, Always, "of a number: larger ones are this")
+        .check(|column| finite(&column.high))
         .idle(no_number),
     setting!(
         ColumnConfig: "fill",
@@ -64,6 +68,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         Always,
         "of a number: what stands for a missing one (empty: the feature is 0)"
     )
+    .check(|column| finite(&column.fill))
     .idle(no_number),
     setting!(
         ColumnConfig: "indicator",
@@ -85,6 +90,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         Always,
         "of an id: bounds in ascending order; the id of a number is how many it reaches"
     )
+    .check(|column| finite(&column.buckets))
     .idle(no_id),
     setting!(
         ColumnConfig: "separator",
@@ -109,6 +115,14 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     )
     .idle(no_id),
 ];
+
+/// Refuses what is no number, which nothing can be compared with or computed from.
+fn finite<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> Outcome {
+    match numbers.into_iter().find(|number| !number.is_finite()) {
+        Some(number) => Err(format!("has {number}: give finite numbers")),
+        None => Ok(()),
+    }
+}
 
 /// Why nothing comes of a setting of the types that `has` it, in another column.
 fn others(column: &ColumnConfig, has: &[ColumnType], why: &'static str) -> Option<&'static str> {

@@ -7,11 +7,19 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
 use stepwell_settings::{
-    Config, FEATURE_SETTINGS, SETTINGS, TABLE_SETTINGS, from_json, idle_notes, look_up,
-    model_settings, to_json,
+    COLUMN_SETTINGS, Config, FEATURE_SETTINGS, SETTINGS, TABLE_SETTINGS, from_json, idle_notes,
+    look_up, model_settings, to_json,
 };
 
-const VALUES: [&str; 30] = [
+const VALUES: [&str; 38] = [
+    "label",
+    "dense",
+    "ids",
+    "ignored",
+    "log1p",
+    "standardise",
+    "[1, 2.5]",
+    "a1-a3",
     "",
     "0",
     "1",
@@ -51,12 +59,15 @@ fn keys() -> impl Strategy<Value = String> {
     let run = run.map(str::to_owned).collect::<Vec<_>>();
     let of_table = TABLE_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
     let of_feature = FEATURE_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
+    let of_columns = COLUMN_SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>();
+    let numbers_of = select(vec!["1", "2", "3", "4", "0", "99999999999999999999"]);
     let names = select(vec!["users", "embedding", "a", "", "b c", "é", "tables"]);
     let numbers = select(vec!["1", "2", "3", "0", "-1", "x", "99999999999999999999"]);
     prop_oneof![
         1 => select(run),
         4 => (names, select(of_table)).prop_map(|(name, key)| format!("tables.{name}.{key}")),
         4 => (numbers, select(of_feature)).prop_map(|(at, key)| format!("features.{at}.{key}")),
+        6 => (numbers_of, select(of_columns)).prop_map(|(at, key)| format!("columns.{at}.{key}")),
         1 => "[a-z.0-9]{0,20}",
         1 => "\\PC{0,20}",
     ]
@@ -80,6 +91,14 @@ fn given(config: &Config, key: &str, value: &str) -> Result<Config, String> {
 fn is_kept(config: &Config) {
     let json: Value = serde_json::from_str(&to_json(config).to_string()).unwrap();
     assert_eq!(from_json(&json).as_ref(), Ok(config));
+    let layout = config.layout();
+    // The file that says all settings is read as them.
+    if let Ok(Some(layout)) = &layout {
+        let schema = layout.schema();
+        assert_eq!(layout.dense_names().len().max(1), schema.dense);
+        assert_eq!(layout.id_names().len(), schema.id_columns);
+        assert!(layout.chunk_bytes_max(1 << 16) > 0 && layout.rules_name().len() == 40);
+    }
     let settings = model_settings(config);
     let chosen: Vec<String> = settings.iter().map(|(key, _)| key.clone()).collect();
     idle_notes(&chosen, config);
@@ -87,14 +106,18 @@ fn is_kept(config: &Config) {
         assert!(!config.tables_in_use().is_empty());
         for feature in &config.features {
             assert!(config.tables_in_use().iter().any(|table| table.name == feature.table));
-            let layout = config.layout().unwrap();
+            let layout = layout.as_ref().unwrap();
             assert!(!feature.columns_in(layout.as_deref()).unwrap().is_empty());
         }
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: if std::env::var_os("STEPWELL_LONG").is_some() { 50_000 } else { 1000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn garbage_is_refused_or_kept(pairs in prop::collection::vec((keys(), values()), 0..24)) {

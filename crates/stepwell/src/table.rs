@@ -4,7 +4,8 @@ use serde_json::Value;
 use stepwell_base::{ByteCount, counted};
 use stepwell_engine::SetAside;
 use stepwell_settings::{
-    Config, FEATURE_SETTINGS, FeatureConfig, SETTINGS, Setting, TABLE_SETTINGS, TableConfig,
+    COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, SETTINGS, Setting,
+    TABLE_SETTINGS, TableConfig,
 };
 use stepwell_train::{Metrics, Report};
 
@@ -169,6 +170,12 @@ pub(crate) fn settings(config: &Config) -> Page {
     }
     for (feature, number) in config.features.iter().zip(1..) {
         put_settings(&mut page, &format!("features.{number}."), FEATURE_SETTINGS, feature);
+    }
+    for (column, number) in config.columns.iter().zip(1..) {
+        put_settings(&mut page, &format!("columns.{number}."), COLUMN_SETTINGS, column);
+    }
+    if config.columns.is_empty() {
+        put_settings(&mut page, "columns.N.", COLUMN_SETTINGS, &ColumnConfig::default());
     }
     if config.tables.is_empty() {
         put_settings(&mut page, "tables.NAME.", TABLE_SETTINGS, &TableConfig::default());

@@ -55,6 +55,20 @@ const BASE: [&str; 18] = [
     "300",
 ];
 
+/// Two columns of the data; the first may be anything.
+const COLUMNS: &[&str] = &[
+    "--data",
+    "data.csv",
+    "--set",
+    "columns.1.names=a",
+    "--set",
+    "columns.2.names=y",
+    "--set",
+    "columns.2.type=label",
+    "--set",
+    "columns.3.names=b",
+];
+
 /// What makes a setting count that would otherwise change nothing.
 fn context(key: &str) -> &'static [&'static str] {
     match key {
@@ -64,6 +78,7 @@ fn context(key: &str) -> &'static [&'static str] {
         "optim.rows.lr" => &["--rows.storage", "f16"],
         "data.skip_max" => &["--data", "data.tsv", "--data.cache", "cache"],
         "features.1.columns" => &["--data", "data.tsv"],
+        _ if key.starts_with("columns.") => COLUMNS,
         _ if key.starts_with("features.") => {
             &["--data", "data.tsv", "--set", "features.1.columns=C1"]
         }
@@ -76,13 +91,21 @@ fn context(key: &str) -> &'static [&'static str] {
     }
 }
 
+/// Records of the columns a, y and b.
+fn records(shop: &Workshop) {
+    let record = |n: usize| format!("{},{},{}\n", n % 7, n % 2, n % 11);
+    let text: String = (0..200).map(record).collect();
+    std::fs::write(shop.path("data.csv"), format!("a,y,b\n{text}")).unwrap();
+}
+
 /// The keys of all settings, as the program lists them.
 fn keys(shop: &Workshop) -> Vec<String> {
     let listed = shop.ok(&["config"]);
     let keys: Vec<String> = listed
         .lines()
         .filter_map(|line| {
-            Some(line.split_whitespace().next()?.replace("features.N.", "features.1."))
+            let key = line.split_whitespace().next()?;
+            Some(key.replace("features.N.", "features.1.").replace("columns.N.", "columns.1."))
         })
         .collect();
     assert!(keys.len() >= 62 && keys.contains(&"tiers.dram".to_owned()), "{keys:?}");
@@ -105,6 +128,8 @@ fn in_good_order(shop: &Workshop, command: &str, key: &str, value: &str) -> bool
         assert_eq!(error.lines().count() - notes, 1, "{command} {pair:?}: {error}");
         // Data that is not there is named by its path, with which it was given.
         let named = error.contains(key) || key.ends_with("paths");
+        // A column is named as it is called.
+        let named = named || (key.starts_with("columns.") && error.contains("column "));
         assert!(named, "{command} {pair:?}: {error}");
     }
     taken
@@ -114,6 +139,7 @@ fn in_good_order(shop: &Workshop, command: &str, key: &str, value: &str) -> bool
 fn plans_of_absurd_settings() {
     let shop = Workshop::new();
     shop.examples("data.tsv", 200);
+    records(&shop);
     let (mut taken, mut refused) = (0, 0);
     for key in keys(&shop) {
         for value in ABSURD {
@@ -130,6 +156,7 @@ fn plans_of_absurd_settings() {
 fn runs_with_absurd_settings() {
     let shop = Workshop::new();
     shop.examples("data.tsv", 200);
+    records(&shop);
     for key in keys(&shop) {
         for value in ["", "0", "18446744073709551615", "1e308", "1e-320", "nan"] {
             // So many epochs, or a file of that length, somebody may want.

@@ -91,7 +91,7 @@ fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Resu
 fn check_options(options: &LayoutOptions) -> Result<(), String> {
     match options.separator {
         Some(byte) if byte.is_ascii_alphanumeric() || b"\"\r\n.-+".contains(&byte) => Err(format!(
-            "the separator {:?} may be part of a field: give another one, such as , or ;",
+            "data.separator is {:?}, which may be part of a field: give another, such as , or ;",
             char::from(byte)
         )),
         _ => Ok(()),

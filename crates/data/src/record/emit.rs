@@ -234,10 +234,12 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
             "{name} is {text}, and a label is 0 or 1; where it is a text, name the texts that \
              count as 1 by `positive`"
         ),
-        Why::MissingLabel => format!(
-            "{name} is missing, and it is the label (missing is what is empty, or one of \
-             data.missing)"
-        ),
+        Why::MissingLabel if layout.options().missing.is_empty() => {
+            format!("{name} is missing, and it is the label")
+        }
+        Why::MissingLabel => {
+            format!("{name} is missing, and it is the label; it may be a text of data.missing")
+        }
         Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
         Why::List => format!("{name} is a list: give its column the type ids"),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),

@@ -1,6 +1,8 @@
 //! Tests of sources through the public API, one program to link.
 
 #[cfg(test)]
+mod adverse;
+#[cfg(test)]
 mod any_file;
 #[cfg(test)]
 mod common;

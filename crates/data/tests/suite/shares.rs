@@ -15,7 +15,7 @@ use crate::stages::run_with;
 
 const PURPOSES: Purposes<char> = Purposes { train: 't', evaluate: 'e' };
 
-fn options(paths: &[PathBuf]) -> SourceOptions {
+pub(crate) fn options(paths: &[PathBuf]) -> SourceOptions {
     SourceOptions {
         layout: None,
         schema: if paths.is_empty() { Schema::CRITEO } else { TINY },
@@ -35,7 +35,7 @@ fn part(examples: usize, (rank, ranks): (usize, usize)) -> Range<usize> {
     examples * rank / ranks..examples * (rank + 1) / ranks
 }
 
-fn find(options: SourceOptions) -> Sources {
+pub(crate) fn find(options: SourceOptions) -> Sources {
     Sources::find(options, &StopRequest::new()).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn shared(options: SourceOptions, mini_batch: usize, place: (usize, usize)) -> S
     in_streams(options, (mini_batch, 1), place)
 }
 
-fn in_streams(
+pub(crate) fn in_streams(
     options: SourceOptions,
     (mini_batch, streams): (usize, usize),
     place: (usize, usize),
@@ -54,7 +54,7 @@ fn in_streams(
 }
 
 /// The rows of each pass of `sources` from `from` on, none of those behind its end.
-fn read(sources: &Sources, from: ReadFrom, block_bytes: usize) -> Vec<Vec<Row>> {
+pub(crate) fn read(sources: &Sources, from: ReadFrom, block_bytes: usize) -> Vec<Vec<Row>> {
     let passes: Vec<Pass<char>> = sources.passes(from, PURPOSES).collect();
     let ends: Vec<_> = passes.iter().map(|pass| pass.end).collect();
     let options = ReadOptions { block_bytes, ..ReadOptions::new(sources.schema()) };
@@ -74,7 +74,7 @@ fn plain_part(rows: &[Row], mini_batch: usize, place: (usize, usize)) -> Vec<Row
 }
 
 /// Readers of `options` have their parts, whatever their number and wherever they begin.
-fn assert_shared(options: &dyn Fn() -> SourceOptions, starts: &[Position]) {
+pub(crate) fn assert_shared(options: &dyn Fn() -> SourceOptions, starts: &[Position]) {
     for start in starts {
         let from = ReadFrom { epoch: 0, place: *start };
         let whole = read(&find(options()), from, 4096);

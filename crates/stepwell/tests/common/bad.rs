@@ -85,7 +85,6 @@ impl Found {
         let Self { wrong, rows } = self;
         assert!(wrong.is_empty(), "{} of {rows}:\n{}", wrong.len(), wrong.join("\n"));
         assert!(rows >= least, "{rows} rows");
-        println!("{rows} rows");
     }
 }
 
