@@ -197,6 +197,20 @@ fn what_is_evaluated_on_may_be_told_by_a_column() {
 }
 
 #[test]
+fn columns_that_no_record_has_are_told() {
+    let (shop, files) = shop();
+    let mistyped = SETTINGS.replace("[\"user\", \"item\"]\ntype", "[\"user\", \"itme\"]\ntype");
+    let mistyped = mistyped.replace("of = [\"user\", \"item\"]", "of = [\"user\", \"itme\"]");
+    fs::write(shop.path("typo.toml"), mistyped).unwrap();
+    let said = shop.ok(&["train", "typo.toml", "--data", "rows.jsonl"]);
+    assert!(said.contains("records of rows.jsonl has itme: missing in each"), "{said}");
+    let right = shop.ok(&["train", "run.toml", "--data", "rows.jsonl"]);
+    assert!(!right.contains("missing in each"), "{right}");
+    let refused = shop.fails(&["train", "typo.toml", "--data", files[0]]);
+    assert!(refused.contains("no column itme"), "{refused}");
+}
+
+#[test]
 fn a_file_of_ones_own_becomes_scores() {
     let shop = Workshop::new();
     let rows = rows(3000);

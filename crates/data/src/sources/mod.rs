@@ -12,6 +12,7 @@
 mod cache;
 mod check;
 mod share;
+mod unseen;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,6 +119,9 @@ impl Sources {
         notes.extend(empty_note(eval_files, "files to evaluate on")?);
         notes.extend(repeated_note(input.files(), "data files"));
         notes.extend(repeated_note(eval_files, "files to evaluate on"));
+        if let Input::Files(files) = &input {
+            notes.extend(unseen::unseen_note(files));
+        }
         cache::check_apart(input.files())?;
         cache::check_apart(eval_files)?;
         let Found { cache, mut wanted, note } = cache::find(&options, &input, eval_files)?;
