@@ -61,6 +61,10 @@ pub(crate) fn begin(
     if is_utf16(&start) {
         return Err(DataError::Path { path: path.to_owned(), why: UTF16.to_owned() });
     }
+    // A file of nothing names nothing, whatever is said of headers.
+    if start.is_empty() {
+        return Ok(Begun { head: Some(Arc::new(Head::of_nothing(layout))), text });
+    }
     let line = start[..end].strip_suffix(b"\n").unwrap_or(&start[..end]);
     let head = Head::of(layout, path, line.strip_suffix(b"\r").unwrap_or(line))?;
     let skip = match head.header_lines {

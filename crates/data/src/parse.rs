@@ -231,7 +231,11 @@ pub(crate) fn refuse(chunk: &mut Chunk, offset: u32, why: impl FnOnce() -> (u32,
 fn why_not(schema: &Schema, line: &[u8], fault: Fault) -> (u32, String) {
     let (found, wanted) = (line.split(|byte| *byte == b'\t').count(), schema.columns());
     if found != wanted {
-        let (plural, hint) = if found == 1 { ("", ", separated by tabs") } else { ("s", "") };
+        let (plural, hint) = if found == 1 {
+            ("", ", separated by tabs; `stepwell schema` guesses other columns")
+        } else {
+            ("s", "")
+        };
         let why = format!("the line has {found} column{plural} where {wanted} are expected{hint}");
         return (found.min(wanted + 1) as u32, why);
     }

@@ -2,12 +2,15 @@
 
 use crate::file_reader::FileReader;
 use crate::layout::{Column, ColumnKind, IdRule, Layout};
-use crate::record::{Fields, Kind, fields_of};
+use crate::record::{Fields, Found, Kind, fields_of};
 use crate::share::Follower;
 use crate::{Block, DataError, Files, ReadOptions};
 
 /// What to say of a file without the column.
 const NO_COLUMN: &str = "has no such column: name one that the file names, or that the settings do";
+
+/// What is between the items of a list that is written as one text.
+pub(crate) const LIST_SEPARATOR: &str = "|";
 
 /// Reads one column of files, in order.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ impl Texts {
             return Ok(false);
         }
         if let Some(rows) = &block.rows {
-            texts.extend(rows.texts().swap_remove(0).1);
+            texts.extend(rows.row_texts());
             return Ok(true);
         }
         let Some(head) = &block.head else { return Ok(false) };
@@ -76,8 +79,15 @@ impl Texts {
             if !self.known && (block.first_line, line) == (0, 0) && !fields.has(0) {
                 return Err(DataError::Path { path: path(), why: NO_COLUMN.to_owned() });
             }
-            let text = fields.bytes(0, &block.bytes).unwrap_or_default();
-            texts.push(String::from_utf8_lossy(text).into_owned());
+            let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+            texts.push(match fields.found(0, &block.bytes) {
+                Found::Missing => String::new(),
+                Found::One(value) => shown(value.bytes()),
+                Found::List => {
+                    let items = fields.list(0, &block.bytes).map(|item| shown(item.bytes()));
+                    items.collect::<Vec<_>>().join(LIST_SEPARATOR)
+                }
+            });
             at = next;
         }
         Ok(true)

@@ -108,7 +108,7 @@ fn what_cannot_be_scored_or_written_is_one_line_and_leaves_nothing() {
     };
     for (args, part) in [
         (&["--data", &data, "--out", "scores.npy"][..], "name it .csv or .parquet, or - to pipe"),
-        (&["--data", &data, "--out", "scores.csv.gz"], "name it .csv, or - to pipe"),
+        (&["--data", &data, "--out", "scores.csv.gz"], "name it .csv or .parquet, or - to pipe"),
         (&["--data", &data, "--out", "none/scores.csv"], "there is no directory none"),
         (&["--data", &data, "--out", &data], "this run reads that file"),
         (&["--data", "none.tsv"], "none.tsv"),

@@ -3,6 +3,7 @@
 use parquet::data_type::ByteArray;
 
 use super::texts::Segment;
+use crate::texts::LIST_SEPARATOR;
 
 /// Values of the columns that something is made of, of some rows that follow each other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,6 +13,20 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// The texts of the first column, row by row: lists as one text.
+    pub(crate) fn row_texts(&self) -> Vec<String> {
+        let Some(column) = self.columns.first() else { return Vec::new() };
+        let (_, texts) = column.texts();
+        let OfRows::Lists(ends) = &column.of_rows else { return texts };
+        let mut start = 0;
+        let row = |end: &u32| {
+            let items = start..*end as usize;
+            start = items.end;
+            texts[items].join(LIST_SEPARATOR)
+        };
+        ends.iter().map(row).collect()
+    }
+
     /// Of each column how long its longest list is, where it has lists, and its values as text has
     /// them, missing ones empty.
     pub(crate) fn texts(&self) -> Vec<(Option<usize>, Vec<String>)> {

@@ -2,27 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::labels::{label_of, positive_of};
 use super::sample::Sample;
 use crate::layout::Format;
 use crate::record::Kind;
 
 /// Texts that often stand for a missing value.
 const MISSING: [&str; 10] = ["?", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "\\N", "-"];
-/// Names that labels often have, the likeliest first.
-const LABELS: [&str; 12] = [
-    "label",
-    "click",
-    "clicked",
-    "is_click",
-    "target",
-    "y",
-    "conversion",
-    "converted",
-    "purchase",
-    "income",
-    "like",
-    "finish",
-];
 /// Names of moments, which are no features as they are.
 const TIMES: [&str; 6] = ["timestamp", "time", "date", "datetime", "event_time", "ts"];
 /// Names of LibSVM up to which each may be a number of its own.
@@ -112,14 +98,15 @@ pub enum Guessed {
 }
 
 /// What was seen of a column.
-struct Seen {
+pub(super) struct Seen {
     values: usize,
     missing: usize,
-    distinct: BTreeMap<String, usize>,
-    more: bool,
+    pub(super) distinct: BTreeMap<String, usize>,
+    pub(super) more: bool,
     numbers: usize,
     whole: bool,
-    sum: f64,
+    /// Mean of the numbers so far, and the sum of the squares of their distances from it.
+    mean: f64,
     squares: f64,
     least: f64,
     most: f64,
@@ -205,7 +192,7 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
         more: false,
         numbers: 0,
         whole: true,
-        sum: 0.0,
+        mean: 0.0,
         squares: 0.0,
         least: f64::INFINITY,
         most: f64::NEG_INFINITY,
@@ -229,8 +216,9 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
         if let Some(number) = number {
             seen.numbers += 1;
             seen.whole &= !value.contains(['.', 'e', 'E']);
-            seen.sum += number;
-            seen.squares += number * number;
+            let distance = number - seen.mean;
+            seen.mean += distance / seen.numbers as f64;
+            seen.squares += distance * (number - seen.mean);
             (seen.least, seen.most) = (seen.least.min(number), seen.most.max(number));
         }
     }
@@ -238,41 +226,20 @@ fn see(values: &[String], missing: &[String], records: usize) -> Seen {
 }
 
 impl Seen {
-    fn is_number(&self) -> bool {
+    pub(super) fn is_number(&self) -> bool {
         self.values > 0 && self.numbers == self.values
     }
 
-    fn mean(&self) -> f64 {
-        self.sum / self.values.max(1) as f64
-    }
-
     fn deviation(&self) -> f64 {
-        (self.squares / self.values.max(1) as f64 - self.mean().powi(2)).max(0.0).sqrt()
+        (self.squares / self.values.max(1) as f64).max(0.0).sqrt()
     }
-}
 
-/// The column that is the label: by its name, or the first of zeros and ones.
-fn label_of(names: &[String], seen: &[Seen]) -> Option<usize> {
-    let two = |at: &usize| !seen[*at].more && seen[*at].distinct.len() == 2;
-    let named = |label: &str| {
-        (0..names.len()).filter(two).find(|at| names[*at].eq_ignore_ascii_case(label))
-    };
-    let binary = |at: &usize| seen[*at].distinct.keys().all(|value| value == "0" || value == "1");
-    let by_name = LABELS.iter().find_map(|label| named(label));
-    // The last column is where many put it, and the first where click logs do.
-    let first = || (0..names.len()).find(|at| two(at) && binary(at));
-    let last = || names.len().checked_sub(1).filter(two);
-    by_name.or_else(first).or_else(last)
-}
-
-/// The texts of a label that count as 1: of two, the rarer.
-fn positive_of(seen: &Seen) -> Vec<String> {
-    let plain = ["0", "1", "0.0", "1.0", "true", "false", "True", "False"];
-    if seen.distinct.keys().all(|value| plain.contains(&value.as_str())) {
-        return Vec::new();
+    /// Whether its numbers are seconds or milliseconds since 1970, of this century.
+    fn is_time(&self) -> bool {
+        let within = |unit: f64| self.least >= 9.4e8 * unit && self.most <= 4.2e9 * unit;
+        let many = self.more || self.distinct.len() > FEW;
+        self.is_number() && self.whole && many && (within(1.0) || within(1e3))
     }
-    let rarer = seen.distinct.iter().min_by_key(|(_, times)| **times);
-    rarer.map(|(value, _)| value.clone()).into_iter().collect()
 }
 
 fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
@@ -280,7 +247,8 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     if sample.lists[at] {
         return Guessed::Ids("|".to_owned(), room(sample.longest[at]));
     }
-    if seen.values == 0 || TIMES.contains(&lower.as_str()) {
+    let is_time = TIMES.contains(&lower.as_str()) || (seen.is_time() && !names_something(name));
+    if seen.values == 0 || is_time {
         return Guessed::Ignored;
     }
     // One value a record names the record, which tells nothing of the next one.
@@ -290,7 +258,10 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     }
     if !seen.is_number() {
         let values = &sample.values[at];
-        let Some(separator) = separator_of(values) else { return Guessed::Id };
+        // Where lists have a form of their own a text is none.
+        let is_text = matches!(sample.kind, Kind::Delimited { .. });
+        let separator = separator_of(values).filter(|_| is_text);
+        let Some(separator) = separator else { return Guessed::Id };
         let longest = values.iter().map(|value| value.matches(&separator).count() + 1).max();
         return Guessed::Ids(separator, room(longest.unwrap_or(1)));
     }
@@ -303,11 +274,11 @@ fn kind_of(name: &str, seen: &Seen, sample: &Sample, at: usize) -> Guessed {
     if seen.whole && (is_named || is_few || is_sparse) {
         return Guessed::Id;
     }
-    let spans = seen.least >= 0.0 && seen.most > 20.0 * (seen.mean() + 1.0);
+    let spans = seen.least >= 0.0 && seen.most > 20.0 * (seen.mean + 1.0);
     if spans || seen.deviation() <= 0.0 {
         return Guessed::Amount;
     }
-    Guessed::Number(rounded(seen.mean()), rounded(seen.deviation()))
+    Guessed::Number(rounded_beside(seen.mean, seen.deviation()), rounded(seen.deviation()))
 }
 
 /// Whether a name says that its numbers name something: one of its words does, such as the second
@@ -335,6 +306,12 @@ fn room(longest: usize) -> usize {
     (2 * longest).next_power_of_two().clamp(4, 1024)
 }
 
+/// A mean, as exact as it matters beside a deviation.
+fn rounded_beside(mean: f64, deviation: f64) -> f64 {
+    let digits = (3.0 - deviation.log10().floor()).clamp(0.0, 12.0) as usize;
+    format!("{mean:.digits$}").parse().unwrap_or(mean)
+}
+
 /// A number of four digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
@@ -348,7 +325,7 @@ fn separator_of(values: &[String]) -> Option<String> {
         .map(|value| value.trim())
         .filter(|value| !value.is_empty())
         .collect();
-    ["|", ";", ","].into_iter().find_map(|separator| {
+    ["|", ";"].into_iter().find_map(|separator| {
         let lists = looked.iter().filter(|value| value.contains(separator));
         (lists.count() * 4 > looked.len()).then(|| separator.to_owned())
     })

@@ -3,6 +3,7 @@
 //! A guess, to be corrected by who knows the data: it looks at names, at how values look, and at
 //! how many there are. The statistics of numbers are those of the records that were looked at.
 
+mod labels;
 mod look;
 mod sample;
 

@@ -88,18 +88,21 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
     let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone());
     sorted.dedup();
     let differ = sorted.len() == first.len();
-    let header = !first.iter().any(|text| text.is_empty() || is_number(text));
+    // A separator at the end of each line makes a last column without a name.
+    let named = first.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
+    let header = named > 0 && !first[..named].iter().any(|text| text.is_empty() || is_number(text));
     // A first line of texts alone is a record where the second looks just like it.
     let second = lines.get(1).map(|line| fields_of_line(line, separator)).unwrap_or_default();
     let numbers = second.iter().any(is_number);
-    let is_named = header && numbers && first.iter().all(|name| is_name(name));
+    let is_named = header && numbers && first[..named].iter().all(|name| is_name(name));
     if let Some(name) = twice.filter(|_| is_named) {
         return Err(format!("its first line names {name:?} twice: give each column its own name"));
     }
-    let header =
-        header && differ && (numbers || lines.len() == 1 || first.iter().all(|name| is_name(name)));
+    let header = header
+        && differ
+        && (numbers || lines.len() == 1 || first[..named].iter().all(|name| is_name(name)));
     let names: Vec<String> = match header {
-        true => first,
+        true => first[..named].to_vec(),
         false => (1..=first.len()).map(|number| format!("c{number}")).collect(),
     };
     let mut values = vec![Vec::new(); names.len()];
@@ -107,7 +110,7 @@ fn of_fields(kind: Kind, separator: u8, lines: &[&[u8]]) -> Result<Sample, Strin
     let mut count = 0;
     for line in records {
         let fields = raw_fields(line, separator);
-        if fields.len() == names.len() {
+        if fields.len() == first.len() {
             count += 1;
             for (values, field) in values.iter_mut().zip(fields) {
                 values.push(field);

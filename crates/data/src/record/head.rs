@@ -38,6 +38,12 @@ impl Head {
         }
     }
 
+    /// That of an empty file.
+    pub(crate) fn of_nothing(layout: &Layout) -> Self {
+        let kind = Kind::Delimited { separator: b',', quotes: false };
+        Self { kind, places: layout.places.clone(), header_lines: 0 }
+    }
+
     /// The number of the column of `source`, from 1; 0 where columns have no numbers.
     pub(crate) fn column_of(&self, source: usize) -> u32 {
         let found = self.places.iter().position(|place| place.map(usize::from) == Some(source));
@@ -95,9 +101,14 @@ fn header(layout: &Layout, names: &[String]) -> Result<Option<Vec<Option<u16>>>,
         return Ok(None);
     }
     if let [first, ..] = absent.as_slice() {
+        let label = layout.label.as_ref().map(|label| layout.sources[label.source].as_str());
+        let hint = match Some(*first) == label {
+            true => "; `predict --unlabelled` scores data without labels",
+            false => "",
+        };
         return Err(format!(
             "its header has no column {first}: it has {}; name its columns as they are called \
-             there, or give data.header = false where the first line is a record",
+             there, or give data.header = false where the first line is a record{hint}",
             listed(names)
         ));
     }

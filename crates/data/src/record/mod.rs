@@ -30,7 +30,7 @@ use crate::{Chunk, Schema};
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
 pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text};
-pub(crate) use self::fields::Fields;
+pub(crate) use self::fields::{Fields, Found};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
 pub(crate) use self::json::said;
 

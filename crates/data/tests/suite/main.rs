@@ -15,6 +15,8 @@ mod dresses;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod guesses;
+#[cfg(test)]
 mod malformed;
 #[cfg(test)]
 mod packed;

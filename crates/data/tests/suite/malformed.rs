@@ -97,7 +97,7 @@ fn malformed_lines_are_skipped_and_counted_as_far_as_allowed() {
         assert!(error.ends_with("(the 3 malformed lines that may be skipped are used up)"));
         let error = read(block_bytes, 0).unwrap_err().to_string();
         assert!(error.contains("a: line 1, column 1: the line has 1 column where 6"), "{error}");
-        assert!(error.ends_with("expected, separated by tabs"), "{error}");
+        assert!(error.contains("expected, separated by tabs; `stepwell schema`"), "{error}");
     }
 }
 

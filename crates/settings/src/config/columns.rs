@@ -308,7 +308,7 @@ impl Config {
 fn one_byte(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         [byte] if byte.is_ascii_alphanumeric() || b"\"\r\n.-+".contains(byte) => Err(format!(
-            "data.separator is {text:?}, which may be part of a field: give another one, such as , \
+            "data.separator is '{text}', which may be part of a field: give another one, such as , \
              or ;"
         )),
         [byte] if byte.is_ascii() => Ok(*byte),

@@ -33,6 +33,7 @@ use crate::batch::RunPosition;
 use crate::capacity::Capacity;
 use crate::forecast::{Forecast, Known};
 use crate::machine::Machine;
+use crate::metrics::Metrics;
 use crate::models::Model;
 use crate::pipeline::{self, Counters, Observer, Parts, Passes, Saver};
 use crate::report::{self, Processor, Report};
@@ -115,7 +116,16 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let sources = share(config, sources, fabric, stop)?;
     if check_evaluation(config, &sources, stop)? == Some(0) {
-        (around.on_note)("no line of the evaluation part is an example: nothing will be evaluated");
+        let mut note = "no line of the evaluation part is an example".to_owned();
+        if let (Some(column), values @ [_, ..]) =
+            (&config.data.eval_column, &*config.data.eval_values)
+        {
+            note += &format!(
+                " (those whose {column} is one of data.eval_values = {})",
+                values.join(", ")
+            );
+        }
+        (around.on_note)(&format!("{note}: nothing will be evaluated"));
     }
     agree(config, around, &sources)?;
     // Before checkpoints are set aside: nothing changes for a cache that cannot be made.
@@ -143,7 +153,27 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
             config.data.epochs, report.steps
         ));
     }
+    one_class_notes(&report).iter().for_each(|note| (around.on_note)(note));
     Ok(report)
+}
+
+/// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
+fn one_class_notes(report: &Report) -> Vec<String> {
+    let parts = [("trained", &report.progressive), ("evaluated", &report.eval)];
+    let of = |(what, figures): &(&str, &Metrics)| {
+        let label = match figures.positive_rate {
+            rate if rate <= 0.0 => 0,
+            rate if rate >= 1.0 => 1,
+            _ => return None,
+        };
+        (figures.examples > 0).then(|| {
+            format!(
+                "every example that was {what} on has the label {label}: look at the label's \
+                 column, and at its `positive` where it has texts"
+            )
+        })
+    };
+    parts.iter().filter_map(of).collect()
 }
 
 fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {

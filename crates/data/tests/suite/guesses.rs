@@ -1,0 +1,86 @@
+//! What `guess` makes of small files, and names of records in every format.
+
+use stepwell_data::{Files, Guessed, Input, LayoutOptions, Texts, guess};
+
+use crate::common::*;
+use crate::rows::*;
+
+const HEADER: &str = "click,price,age,user,city,tags\n";
+
+fn guessed(text: &str) -> Vec<(String, Guessed)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), "a.csv", text);
+    guess(&path).unwrap().columns.into_iter().map(|(name, what, _)| (name, what)).collect()
+}
+
+#[test]
+fn a_label_counts_as_one_where_it_says_yes_or_is_the_larger() {
+    for (one, other, positive) in [
+        ("TRUE", "FALSE", None),
+        ("1", "0", None),
+        ("1", "-1", Some("1")),
+        ("2", "1", Some("2")),
+        ("yes", "no", Some("yes")),
+        ("win", "loss", Some("win")),
+        ("clicked", "not clicked", Some("clicked")),
+        ("good", "bad", Some("good")),
+        ("open", "not open", Some("open")),
+    ] {
+        // However many there are of each.
+        for often in [one, other] {
+            let rare = if often == one { other } else { one };
+            let labels = [often, often, rare].map(|label| format!("{label},u1\n")).concat();
+            let columns = guessed(&format!("label,user\n{labels}"));
+            let expected = positive.map(str::to_owned).into_iter().collect();
+            assert_eq!(columns[0].1, Guessed::Label(expected), "{often} {rare}");
+        }
+    }
+    // Of two texts that say nothing the rarer.
+    let columns = guessed("label,user\nred,u1\nblue,u2\nred,u3\n");
+    assert_eq!(columns[0].1, Guessed::Label(vec!["blue".to_owned()]));
+}
+
+#[test]
+fn numbers_far_from_zero_keep_what_tells_them_apart() {
+    let rows = |number: &dyn Fn(u64) -> u64| -> String {
+        (0..200).map(|n| format!("{},u{},{}\n", n % 2, n % 7, number(n))).collect()
+    };
+    let far = |n| 70_000_000 + n * 3;
+    let columns = guessed(&format!("click,user,height\n{}", rows(&far)));
+    let Guessed::Number(mean, deviation) = columns[2].1 else { panic!("{columns:?}") };
+    let exact = (0..200).map(|n| far(n) as f64).sum::<f64>() / 200.0;
+    assert!((mean - exact).abs() < 0.01 * deviation, "{mean} {exact} {deviation}");
+    // A moment tells nothing as it is.
+    let columns = guessed(&format!("click,user,when\n{}", rows(&|n| 1_712_345_678 + n)));
+    assert_eq!(columns[2], ("when".to_owned(), Guessed::Ignored));
+}
+
+#[test]
+fn separators_within_texts_and_behind_lines_are_no_lists_and_no_columns() {
+    let text = "click,city,\n1,\"New York, NY\",\n0,Oslo,\n1,\"Boston, MA\",\n0,Rome,\n";
+    let columns = guessed(text);
+    let expected = [("click", Guessed::Label(vec![])), ("city", Guessed::Id)];
+    assert_eq!(columns, expected.map(|(name, what)| (name.to_owned(), what)));
+}
+
+#[test]
+fn records_have_one_name_each_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = records(300);
+    for column in ["tags", "user", "city"] {
+        let at = NAMES.iter().position(|name| *name == column).unwrap();
+        let expected: Vec<String> = records.iter().map(|of| fields(of)[at].clone()).collect();
+        for (path, layout) in every_format(folder.path(), &records) {
+            let files = Files { paths: vec![path.clone()], layout: None };
+            let mut texts = Texts::open(&files, &layout, column).unwrap();
+            let mut found = Vec::new();
+            while texts.next(&mut found).unwrap() {}
+            assert!(found == expected, "{} {column}", path.display());
+        }
+    }
+    // A file of nothing is passed over, whatever is said of headers.
+    let paths = vec![write(folder.path(), "b", ""), write(folder.path(), "c.csv", HEADER)];
+    let header = LayoutOptions { header: Some(true), ..Default::default() };
+    let counted = Input::Files(Files { paths, layout: Some(layout(header)) });
+    assert_eq!(counted.lines_of_each().unwrap(), [0, 0]);
+}
