@@ -105,17 +105,14 @@ impl At {
         block: &mut Block,
         follower: &mut Follower,
     ) -> Result<bool, DataError> {
+        block.rows = None;
         match self {
             Self::Text(reader) => {
-                block.rows = None;
                 let more = reader.next_block(block)?;
                 block.wanted = follower.take(block.lines);
                 Ok(more)
             }
-            Self::Packed(reader) => {
-                block.rows = None;
-                reader.next_block(block, follower)
-            }
+            Self::Packed(reader) => reader.next_block(block, follower),
             Self::Columns(reader) => reader.next_block(block, follower),
         }
     }

@@ -56,7 +56,7 @@ pub use guess::{Guess, Guessed, guess};
 pub use input::{Files, Input};
 pub use layout::{
     Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Part, SplitBy,
-    SplitRule, Transform,
+    SplitRule, Transform, may_separate,
 };
 pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};

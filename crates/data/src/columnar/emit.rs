@@ -39,7 +39,7 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     let dense: Vec<Vec<f32>> =
         layout.dense.iter().map(|dense| numbers(dense, data, &mut faults)).collect();
     let ids: Vec<Bags> = layout.ids.iter().map(|ids| bags(ids, data, &mut faults)).collect();
-    let examples = count - faults.len().min(count);
+    let examples = count - faults.len();
     chunk.labels.reserve_exact(examples);
     chunk.lines.reserve_exact(examples);
     chunk.dense.reserve_exact(examples * dense.len());

@@ -88,9 +88,14 @@ fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Resu
     Split::new(rule, sources.number(name))
 }
 
+/// Whether a byte may stand between fields: it is no part of a number, a word, or a line end.
+pub fn may_separate(byte: u8) -> bool {
+    !byte.is_ascii_alphanumeric() && !b"\"\r\n.-+".contains(&byte)
+}
+
 fn check_options(options: &LayoutOptions) -> Result<(), String> {
     match options.separator {
-        Some(byte) if byte.is_ascii_alphanumeric() || b"\"\r\n.-+".contains(&byte) => Err(format!(
+        Some(byte) if !may_separate(byte) => Err(format!(
             "data.separator is {:?}, which may be part of a field: give another, such as , or ;",
             char::from(byte)
         )),

@@ -23,6 +23,7 @@ mod split;
 
 use stepwell_base::{Key, Namespace};
 
+pub use self::compile::may_separate;
 pub(crate) use self::compile::transformed;
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
@@ -248,13 +249,14 @@ impl Layout {
     }
 
     /// The same without a label: data to be scored. The label of every example is 0.
-    pub fn without_label(&self) -> Self {
+    ///
+    /// # Errors
+    /// As [`Layout::new`]: a column that is made of the label.
+    pub fn without_label(&self) -> Result<Self, DataError> {
         let is_other = |column: &Column| !matches!(column.kind, ColumnKind::Label { .. });
         let columns: Vec<Column> =
             self.columns.iter().filter(|column| is_other(column)).cloned().collect();
-        let compiled = compile::compile_parts(self.options.clone(), columns);
-        // One column fewer makes nothing wrong that was right.
-        compiled.unwrap_or_else(|_| self.clone())
+        compile::compile_parts(self.options.clone(), columns).map_err(DataError::Options)
     }
 
     /// The same, of which one part of the data is wanted; of a layout that splits it.

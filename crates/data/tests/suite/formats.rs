@@ -161,6 +161,11 @@ fn layouts_that_make_no_examples_are_answered_with_the_mend() {
     refused(vec![label(), id("a"), column("b", ColumnKind::Dense(limits))], "the other way round");
     let huge = DenseRule { low: Some(1e300), ..Default::default() };
     refused(vec![label(), id("a"), column("b", ColumnKind::Dense(huge))], "32 bits");
+    let of_label =
+        vec![label(), id("a"), made_of("b", &["y", "a"], ColumnKind::Id(Default::default()))];
+    let of_label = Layout::new(LayoutOptions::default(), of_label).unwrap();
+    let error = of_label.without_label().unwrap_err().to_string();
+    assert!(error.contains("column b: is made of y, which is no column"), "{error}");
     let options = LayoutOptions { separator: Some(b'e'), ..Default::default() };
     let error = Layout::new(options, vec![label(), id("a")]).unwrap_err().to_string();
     assert!(error.contains("give another,"), "{error}");

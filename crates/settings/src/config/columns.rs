@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stepwell_data::{
     Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, SplitBy,
-    SplitRule, Transform,
+    SplitRule, Transform, may_separate,
 };
 
 use super::names::expanded;
@@ -272,8 +272,10 @@ impl Config {
         let (format, header) = (self.data.format, self.data.header);
         let options =
             LayoutOptions { format, separator, header, trim, missing, split: self.split() };
-        let layout = Layout::new(options, all).map_err(|error| error.to_string())?;
-        Ok(if self.data.labels { layout } else { layout.without_label() })
+        let layout = Layout::new(options, all);
+        let layout =
+            if self.data.labels { layout } else { layout.and_then(|of| of.without_label()) };
+        layout.map_err(|error| error.to_string())
     }
 
     /// By which column the data is split; files to evaluate on are a split by themselves.
@@ -307,7 +309,7 @@ impl Config {
 /// The one byte that a separator of fields is.
 fn one_byte(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
-        [byte] if byte.is_ascii_alphanumeric() || b"\"\r\n.-+".contains(byte) => Err(format!(
+        [byte] if !may_separate(*byte) => Err(format!(
             "data.separator is '{text}', which may be part of a field: give another one, such as , \
              or ;"
         )),
