@@ -1,7 +1,8 @@
 //! Examples in columns, the unit in which they travel.
 //!
 //! ```text
-//! labels   (n)            truth (n, or empty where nobody knows)
+//! labels   (n, labels)    truth (n, or empty where nobody knows)
+//! weights  (n, or empty where all examples count alike)
 //! dense    (n, dense)     row-major, already transformed
 //! bag_ends (n, id columns)     bag b = e * id_columns + c is keys[bag_ends[b - 1] .. bag_ends[b]]
 //! keys     (sum of bags)  example after example, column after column
@@ -50,8 +51,10 @@ pub struct Chunk {
     pub line_count: u32,
     /// Lines of the file before its first record, which are counted in messages alone.
     pub header_lines: u32,
-    /// 0 or 1. // (n)
+    /// 0 or 1, or other numbers where the schema says so. // (n, labels)
     pub labels: Vec<f32>,
+    /// How much each example counts; none where all count alike. // (n) or (0)
+    pub weights: Vec<f32>,
     /// Transformed dense features. // (n, dense)
     pub dense: Vec<f32>,
     /// Keys of all bags. // (sum of bags)
@@ -78,6 +81,7 @@ impl Chunk {
             line_count: 0,
             header_lines: 0,
             labels: Vec::new(),
+            weights: Vec::new(),
             dense: Vec::new(),
             keys: Vec::new(),
             bag_ends: Vec::new(),
@@ -90,7 +94,7 @@ impl Chunk {
 
     /// Number of examples.
     pub fn len(&self) -> usize {
-        self.labels.len()
+        self.labels.len() / self.schema.labels.count
     }
 
     /// Whether there is no example.
@@ -101,6 +105,7 @@ impl Chunk {
     /// Forgets the examples and keeps the memory.
     pub fn clear(&mut self) {
         self.labels.clear();
+        self.weights.clear();
         self.dense.clear();
         self.keys.clear();
         self.bag_ends.clear();
@@ -114,6 +119,12 @@ impl Chunk {
     pub(crate) fn begin(&mut self, block: &Block) {
         (self.file, self.first_line, self.line_count) = (block.file, block.first_line, block.lines);
         self.header_lines = block.head.as_ref().map_or(0, |head| head.header_lines);
+    }
+
+    /// Labels of an example. // (labels)
+    pub fn labels_of(&self, example: usize) -> &[f32] {
+        let count = self.schema.labels.count;
+        &self.labels[example * count..(example + 1) * count]
     }
 
     /// Dense features of an example. // (dense)
@@ -163,7 +174,8 @@ impl Chunk {
         fn held<T>(of: &Vec<T>) -> usize {
             of.capacity() * size_of::<T>()
         }
-        let lanes = held(&self.labels) + held(&self.dense) + held(&self.truth);
+        let labels = held(&self.labels) + held(&self.weights);
+        let lanes = labels + held(&self.dense) + held(&self.truth);
         let places = held(&self.bag_ends) + held(&self.lines) + held(&self.malformed);
         let reasons: usize = self.reasons.iter().map(|reason| reason.why.capacity()).sum();
         lanes + places + held(&self.keys) + held(&self.reasons) + reasons

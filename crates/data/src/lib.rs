@@ -55,8 +55,8 @@ pub use fingerprint::{READ_MAX as FINGERPRINT_READ_MAX, fingerprints};
 pub use guess::{Guess, Guessed, guess};
 pub use input::{Files, Input};
 pub use layout::{
-    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Part, SplitBy,
-    SplitRule, Transform, may_separate,
+    Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
+    Part, SplitBy, SplitRule, Transform, may_separate,
 };
 pub use lines::BLOCK_BYTES;
 pub use log1p::{log1p_of, log1p_of_number};
@@ -66,7 +66,7 @@ pub use packed::{
 };
 pub use parse::parse_block;
 pub use reader::{Decoder, ReadOptions, Reader, Skips, Source};
-pub use schema::Schema;
+pub use schema::{Labels, Schema};
 pub use share::{Lines, PartOf, Share, Sharing, Walk};
 pub use sources::{Purposes, ReadFrom, SourceOptions, Sources};
 pub use stages::{

@@ -130,7 +130,7 @@ fn examples_max(schema: &Schema, block: &Block) -> usize {
 }
 
 fn make_room(chunk: &mut Chunk, examples: usize) {
-    let Schema { dense, id_columns } = chunk.schema;
+    let Schema { dense, id_columns, .. } = chunk.schema;
     chunk.labels.reserve_exact(examples);
     chunk.lines.reserve_exact(examples);
     chunk.dense.reserve_exact(examples * dense);

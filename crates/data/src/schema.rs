@@ -11,7 +11,33 @@ pub struct Schema {
     pub dense: usize,
     /// Slots: one id each in a text file, zero or more in general.
     pub id_columns: usize,
+    /// What is to be learned.
+    pub labels: Labels,
 }
+
+/// What is to be learned of an example, and whether examples count for more or less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Labels {
+    /// How many there are, 1 or more.
+    pub count: usize,
+    /// Whether they may be other numbers than 0 and 1.
+    pub are_numbers: bool,
+    /// Whether every example has a weight.
+    pub weighted: bool,
+}
+
+impl Labels {
+    /// One label that is 0 or 1, in examples that all count alike.
+    pub const ONE: Self = Self { count: 1, are_numbers: false, weighted: false };
+
+    /// Whether an example has a byte's worth of it: one label, 0 or 1.
+    pub fn is_one_bit(&self) -> bool {
+        self.count == 1 && !self.are_numbers
+    }
+}
+
+/// The most labels that an example may have.
+pub(crate) const LABELS_MAX: usize = 256;
 
 /// Reasons why lines are malformed are short texts with a quotation of bounded length.
 const REASONS_BYTES_MAX: usize = REASONS_MAX * 1024;
@@ -21,7 +47,12 @@ pub(crate) const COLUMNS_MAX: usize = 65_536;
 
 impl Schema {
     /// The layout of the Criteo click logs: 13 integers, 26 ids.
-    pub const CRITEO: Self = Self { dense: 13, id_columns: 26 };
+    pub const CRITEO: Self = Self::new(13, 26);
+
+    /// So many dense features and id columns, and one label that is 0 or 1.
+    pub const fn new(dense: usize, id_columns: usize) -> Self {
+        Self { dense, id_columns, labels: Labels::ONE }
+    }
 
     /// Columns of a line: the label, the dense features, the ids.
     pub fn columns(&self) -> usize {
@@ -39,6 +70,12 @@ impl Schema {
     /// [`DataError::Options`] with the numbers.
     pub fn check(&self) -> Result<(), DataError> {
         let features = self.dense.saturating_add(self.id_columns);
+        let labels = self.labels.count;
+        if !(1..=LABELS_MAX).contains(&labels) {
+            return Err(DataError::Options(format!(
+                "{labels} labels: an example has 1 to {LABELS_MAX}"
+            )));
+        }
         if (1..COLUMNS_MAX).contains(&features) {
             return Ok(());
         }
@@ -58,8 +95,9 @@ impl Schema {
     /// Bytes of one parsed example in a [`crate::Chunk`].
     pub fn example_bytes(&self) -> usize {
         let (lane, key, end) = (size_of::<f32>(), size_of::<u64>(), size_of::<u32>());
-        // Label, truth and line offset; dense features; one key and one bag end an id column.
-        2 * lane + end + self.dense * lane + self.id_columns * (key + end)
+        let labels = self.labels.count + usize::from(self.labels.weighted);
+        // Labels and weight, truth, line offset; dense features; a key and a bag end an id column.
+        (labels + 1) * lane + end + self.dense * lane + self.id_columns * (key + end)
     }
 
     /// The most bytes that a chunk parsed from a block of `block_bytes` takes.

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use stepwell_base::random::Stream;
 use stepwell_nn::{
-    Activation, Add, Block, Graph, GraphBuilder, InputShape, Linear, Matrix, Precision, Source,
-    Workspace, bf16_kernel, binary_cross_entropy, tree_sum,
+    Activation, Add, Block, Graph, GraphBuilder, InputShape, Linear, Loss, Matrix, Precision,
+    Source, Targets, Workspace, bf16_kernel, losses, tree_sum,
 };
 use stepwell_optim::{DenseOptimizer, DenseState, Rule};
 
@@ -44,7 +44,6 @@ struct Bench {
     labels: Vec<f32>,
     logits: Vec<f32>,
     d_logits: Vec<f32>,
-    probabilities: Vec<f32>,
     d_x: Vec<f32>,
     gradients: Vec<Vec<f32>>,
 }
@@ -61,7 +60,6 @@ impl Bench {
             labels: (0..rows).map(|_| (stream.next_u64() & 1) as f32).collect(),
             logits: vec![0.0; rows],
             d_logits: vec![0.0; rows],
-            probabilities: vec![0.0; rows],
             d_x: vec![0.0; rows * graph.input().embedding],
             gradients: vec![vec![0.0; graph.parameter_count()]; BLOCKS],
             graph,
@@ -76,9 +74,9 @@ impl Bench {
         let start = Instant::now();
         self.graph.forward(parameters, &block, &mut self.workspace, &mut self.logits);
         let examples = self.rows * BLOCKS;
-        let (d_logits, probabilities) = (&mut self.d_logits, &mut self.probabilities);
-        let loss =
-            binary_cross_entropy(&self.logits, &self.labels, examples, d_logits, probabilities);
+        let (of, labels) = (&[Loss::LogLoss], &self.labels[..]);
+        let targets = Targets { losses: of, labels, weights: &[] };
+        let loss = losses(&self.logits, targets, examples, &mut self.d_logits).loss;
         let forward = start.elapsed().as_secs_f64();
         let (workspace, gradients) = (&mut self.workspace, &mut self.gradients[index]);
         let (d_logits, d_x) = (&self.d_logits, &mut self.d_x);

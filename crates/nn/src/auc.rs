@@ -9,9 +9,9 @@
 //! - **Bounds.** 4 bytes a score up to 4 Mi scores; then 16 MiB of bins instead.
 
 /// Scores that are kept one by one at most.
-const EXACT_SCORES_MAX: usize = 4 << 20;
+pub(crate) const EXACT_SCORES_MAX: usize = 4 << 20;
 
-const BIN_BITS: u32 = 20;
+pub(crate) const BIN_BITS: u32 = 20;
 
 /// An AUC and the most by which it may be off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Auc {
 }
 
 /// Bits whose unsigned order is the order of the numbers.
-fn ordered(score: f32) -> u32 {
+pub(crate) fn ordered(score: f32) -> u32 {
     // Both zeros are one number.
     let bits = (score + 0.0).to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }

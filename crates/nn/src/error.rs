@@ -35,12 +35,10 @@ pub enum GraphError {
         /// Name of the layer.
         layer: String,
     },
-    /// The output does not give one logit per example.
-    #[error("output layer '{layer}' has {width} columns; a model gives 1 logit per example")]
+    /// The output gives no logit.
+    #[error("output layer '{layer}' has no columns; a model gives a logit for each label")]
     Output {
         /// Name of the layer.
         layer: String,
-        /// Its columns.
-        width: usize,
     },
 }

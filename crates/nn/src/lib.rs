@@ -27,6 +27,7 @@ mod matrix;
 mod parameter;
 mod scalar;
 mod tree;
+mod weighted_auc;
 
 pub use auc::{Auc, AucValue};
 pub use error::GraphError;
@@ -39,8 +40,9 @@ pub use layer::{
     Activation, Add, Backward, Concat, Cross, DotInteraction, FactorizationMachine, Flops, Forward,
     GradientOut, InputGradients, Inputs, Layer, Linear, Reads, Write,
 };
-pub use loss::{Outcome, binary_cross_entropy, outcome};
+pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut};
 pub use parameter::{ParameterShape, ParameterSpec};
 pub use scalar::Scalar;
 pub use tree::{tree_sum, tree_sum_of_subtrees, tree_sum_values};
+pub use weighted_auc::WeightedAuc;

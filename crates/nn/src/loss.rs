@@ -1,53 +1,127 @@
-//! The loss: binary cross entropy of a logit, computed in f64 with pure-Rust exp and ln.
+//! Losses of a label, computed in f64 with pure-Rust exp and ln, and their gradients.
 
 use crate::Scalar;
+
+/// What is made small: the loss of one label of an example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loss {
+    /// Binary cross entropy of a label in [0, 1], in nats; the logit is that of its probability.
+    #[default]
+    LogLoss,
+    /// The square of what is between the logit and the label, any number.
+    SquaredError,
+}
 
 /// What a logit means for an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Probability of a positive label.
-    pub probability: f64,
-    /// Cross entropy of the label, in nats.
+    /// Probability of a positive label, or the number that is expected.
+    pub prediction: f64,
+    /// The loss.
     pub loss: f64,
+    /// Its derivative by the logit.
+    pub slope: f64,
 }
 
-/// Probability and loss of one example with a `label` in [0, 1].
-///
-/// With e = exp(-|z|), which never overflows: p = 1/(1+e) for z ≥ 0 and e/(1+e) below, and the
-/// loss is max(z, 0) - z y + ln(1+e).
-#[inline]
-pub fn outcome(logit: f64, label: f64) -> Outcome {
-    let e = libm::exp(-logit.abs());
-    let probability = if logit < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) };
-    let positive_part = if logit < 0.0 { 0.0 } else { logit };
-    Outcome { probability, loss: positive_part - logit * label + libm::log1p(e) }
+impl Loss {
+    /// Prediction and loss of one example with this `label`.
+    ///
+    /// Of the log loss, with e = exp(-|z|), which never overflows: p = 1/(1+e) for z ≥ 0 and
+    /// e/(1+e) below, and the loss is max(z, 0) - z y + ln(1+e).
+    #[inline]
+    pub fn outcome(self, logit: f64, label: f64) -> Outcome {
+        match self {
+            Self::LogLoss => {
+                let e = libm::exp(-logit.abs());
+                let p = if logit < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) };
+                let positive_part = if logit < 0.0 { 0.0 } else { logit };
+                let loss = positive_part - logit * label + libm::log1p(e);
+                Outcome { prediction: p, loss, slope: p - label }
+            }
+            Self::SquaredError => {
+                let error = logit - label;
+                Outcome { prediction: logit, loss: error * error, slope: 2.0 * error }
+            }
+        }
+    }
+
+    /// What a logit predicts.
+    pub fn prediction(self, logit: f32) -> f32 {
+        self.outcome(f64::from(logit), 0.0).prediction as f32
+    }
 }
 
-/// The loss terms of a block summed in example order; their gradients and the probabilities.
+/// What is to be learned of the examples of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a> {
+    /// The loss of each label. // (labels)
+    pub losses: &'a [Loss],
+    /// The labels. // (rows, labels)
+    pub labels: &'a [f32],
+    /// How much each example counts; none where all count alike. // (rows) or (0)
+    pub weights: &'a [f32],
+}
+
+/// Sums over the examples of a block, in their order, each as often as it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LossSums {
+    /// Losses of all labels.
+    pub loss: f64,
+    /// Predictions of the first label, rounded to 32 bits.
+    pub prediction: f64,
+    /// Weights; the number of examples where all count alike.
+    pub weight: f64,
+}
+
+impl LossSums {
+    /// Adds those of other examples.
+    pub fn add(&mut self, other: Self) {
+        self.loss += other.loss;
+        self.prediction += other.prediction;
+        self.weight += other.weight;
+    }
+}
+
+/// The losses of a block, and the gradients of its logits.
 ///
 /// `d_logits` is that of the mean over the `examples` of the whole mini-batch, so that gradients of
-/// its blocks just add up; the returned sum is not divided.
-pub fn binary_cross_entropy<T: Scalar>(
-    logits: &[T],            // (rows)
-    labels: &[f32],          // (rows)
-    examples: usize,         // of the mini-batch
-    d_logits: &mut [T],      // (rows)
-    probabilities: &mut [T], // (rows)
-) -> f64 {
-    let rows = logits.len();
-    let lengths = [labels.len(), d_logits.len(), probabilities.len()];
-    assert_eq!(lengths, [rows; 3], "labels, gradients and probabilities of {rows} logits");
+/// its blocks just add up; the sums are not divided. An example of weight w has w times the loss
+/// and gradient of one of weight 1: the divisor stays the number of examples.
+pub fn losses<T: Scalar>(
+    logits: &[T], // (rows, labels)
+    targets: Targets<'_>,
+    examples: usize,    // of the mini-batch
+    d_logits: &mut [T], // (rows, labels)
+) -> LossSums {
+    let Targets { losses, labels, weights } = targets;
+    let (lanes, count) = (logits.len(), losses.len());
+    let rows = lanes / count;
+    assert_eq!(
+        [labels.len(), d_logits.len()],
+        [lanes; 2],
+        "labels and gradients of {lanes} logits"
+    );
+    assert_eq!(lanes, rows * count, "{count} logits of each example");
+    assert!(weights.is_empty() || weights.len() == rows, "one weight for each of {rows} examples");
     assert!(examples >= rows, "a block of {rows} examples in a mini-batch of {examples}");
-    let outputs = d_logits.iter_mut().zip(probabilities);
-    let mut sum = 0.0;
-    for ((logit, label), (d_logit, probability)) in logits.iter().zip(labels).zip(outputs) {
-        let label = f64::from(*label);
-        let outcome = outcome(logit.to_f64(), label);
-        sum += outcome.loss;
-        *probability = T::from_f64(outcome.probability);
-        *d_logit = T::from_f64((outcome.probability - label) / examples as f64);
+    let mut sums = LossSums::default();
+    let of_rows = logits.chunks_exact(count).zip(labels.chunks_exact(count));
+    for (row, ((logits, labels), d_logits)) in
+        of_rows.zip(d_logits.chunks_exact_mut(count)).enumerate()
+    {
+        let weight = weights.get(row).map_or(1.0, |weight| f64::from(*weight));
+        let of_labels = logits.iter().zip(labels).zip(d_logits).zip(losses);
+        for (number, (((logit, label), d_logit), loss)) in of_labels.enumerate() {
+            let outcome = loss.outcome(logit.to_f64(), f64::from(*label));
+            sums.loss += weight * outcome.loss;
+            *d_logit = T::from_f64(weight * outcome.slope / examples as f64);
+            if number == 0 {
+                sums.prediction += weight * T::from_f64(outcome.prediction).to_f64();
+            }
+        }
+        sums.weight += weight;
     }
-    sum
+    sums
 }
 
 #[cfg(test)]
@@ -56,14 +130,16 @@ mod tests {
 
     #[test]
     fn known_values() {
-        let half = outcome(0.0, 1.0);
-        assert!((half.loss - std::f64::consts::LN_2).abs() < 1e-15 && half.probability == 0.5);
+        let half = Loss::LogLoss.outcome(0.0, 1.0);
+        assert!((half.loss - std::f64::consts::LN_2).abs() < 1e-15 && half.prediction == 0.5);
         // ln(1 + exp(-2)) and 1 / (1 + exp(-2)).
-        let two = outcome(2.0, 1.0);
+        let two = Loss::LogLoss.outcome(2.0, 1.0);
         assert!((two.loss - 0.126_928_011_042_972_6).abs() < 1e-15);
-        assert!((two.probability - 0.880_797_077_977_882_3).abs() < 1e-15);
-        let mirrored = outcome(-2.0, 0.0);
+        assert!((two.prediction - 0.880_797_077_977_882_3).abs() < 1e-15);
+        let mirrored = Loss::LogLoss.outcome(-2.0, 0.0);
         assert!((mirrored.loss - two.loss).abs() < 1e-15);
+        let squared = Loss::SquaredError.outcome(2.5, -1.0);
+        assert_eq!((squared.prediction, squared.loss, squared.slope), (2.5, 12.25, 7.0));
     }
 
     #[test]
@@ -71,27 +147,48 @@ mod tests {
         for (logit, label, loss) in
             [(1e4, 1.0, 0.0), (1e4, 0.0, 1e4), (-1e4, 1.0, 1e4), (-1e4, 0.0, 0.0)]
         {
-            assert_eq!(outcome(logit, label).loss, loss);
+            assert_eq!(Loss::LogLoss.outcome(logit, label).loss, loss);
         }
-        assert!(outcome(f64::NAN, 1.0).loss.is_nan());
+        assert!(Loss::LogLoss.outcome(f64::NAN, 1.0).loss.is_nan());
+        assert!(Loss::SquaredError.outcome(f64::NAN, 1.0).loss.is_nan());
+    }
+
+    /// Two labels, one of each kind, and weights.
+    #[test]
+    fn gradients_are_differences_of_the_mean() {
+        let logits = [-3.0, -0.2, 0.0, 1.5, 0.3, 2.0];
+        let labels = [0.0, 1.5, 1.0, -4.0, 1.0, 0.25];
+        let of = [Loss::LogLoss, Loss::SquaredError];
+        for weights in [&[][..], &[1.0, 0.0, 2.5][..]] {
+            let targets = Targets { losses: &of, labels: &labels, weights };
+            let all = |z: &[f64; 6]| losses(z, targets, 10, &mut [0.0; 6]).loss;
+            let mut d_logits = [0.0; 6];
+            let sums = losses(&logits, targets, 10, &mut d_logits);
+            assert_eq!(sums.weight, if weights.is_empty() { 3.0 } else { 3.5 });
+            for i in 0..6 {
+                let (mut up, mut down) = (logits, logits);
+                up[i] += 1e-6;
+                down[i] -= 1e-6;
+                let slope = (all(&up) - all(&down)) / 2e-6 / 10.0;
+                assert!((slope - d_logits[i]).abs() < 1e-8, "{slope} {}", d_logits[i]);
+            }
+        }
+        let none = Targets { losses: &of[..1], labels: &[], weights: &[] };
+        assert_eq!(losses::<f32>(&[], none, 0, &mut []), LossSums::default());
     }
 
     #[test]
-    fn gradients_are_differences_of_the_mean() {
-        let (logits, labels) = ([-3.0, -0.2, 0.0, 1.5], [0.0, 1.0, 1.0, 0.0]);
-        let (mut d_logits, mut probabilities) = ([0.0; 4], [0.0; 4]);
-        let sum = binary_cross_entropy(&logits, &labels, 10, &mut d_logits, &mut probabilities);
-        let all = |z: &[f64; 4]| -> f64 {
-            z.iter().zip(labels).map(|(z, y)| outcome(*z, f64::from(y)).loss).sum()
+    fn an_example_of_weight_two_is_two_examples() {
+        let (logits, labels) = ([0.5f32, -1.0, -1.0], [1.0, 0.0, 0.0]);
+        let of = |count: usize, weights: &[f32], d_logits: &mut [f32]| {
+            let labels = &labels[..count];
+            let targets = Targets { losses: &[Loss::LogLoss], labels, weights };
+            losses(&logits[..count], targets, 3, d_logits)
         };
-        assert_eq!(sum, all(&logits));
-        for i in 0..4 {
-            let (mut up, mut down) = (logits, logits);
-            up[i] += 1e-6;
-            down[i] -= 1e-6;
-            let slope = (all(&up) - all(&down)) / 2e-6 / 10.0;
-            assert!((slope - d_logits[i]).abs() < 1e-9);
-        }
-        assert_eq!(binary_cross_entropy::<f32>(&[], &[], 0, &mut [], &mut []), 0.0);
+        let (mut three, mut two) = ([0.0; 3], [0.0; 2]);
+        let (of_three, of_two) = (of(3, &[], &mut three), of(2, &[1.0, 2.0], &mut two));
+        assert!((of_three.loss - of_two.loss).abs() < 1e-15);
+        assert_eq!((of_three.prediction, of_three.weight), (of_two.prediction, of_two.weight));
+        assert_eq!(two, [three[0], three[1] + three[2]]);
     }
 }

@@ -1,7 +1,7 @@
 //! The table of the settings of columns: `columns.N.` with the key of the entry.
 
 use crate::check::{self, Outcome};
-use crate::config::{ColumnConfig, ColumnType, MissingKind, TransformKind, expanded};
+use crate::config::{ColumnConfig, ColumnType, LossKind, MissingKind, TransformKind, expanded};
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
@@ -18,7 +18,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "type",
         kind = ColumnType::Id,
         Always,
-        "label, dense, id, ids or ignored"
+        "label, weight (how much an example counts), dense, id, ids or ignored"
     ),
     setting!(
         ColumnConfig: "of",
@@ -27,12 +27,19 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         "columns of the data that it is made of; several ids are crossed (empty: its own name)"
     ),
     setting!(
+        ColumnConfig: "loss",
+        loss = LossKind::LogLoss,
+        Always,
+        "of a label: log_loss (it is 0 or 1) or squared_error (it is any number)"
+    )
+    .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
+    setting!(
         ColumnConfig: "positive",
         positive = Vec::new(),
         Always,
         "of a label: texts that count as 1, all others as 0 (empty: it is 0 or 1)"
     )
-    .idle(|column| others(column, &[ColumnType::Label], "the label alone has it")),
+    .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),
     setting!(
         ColumnConfig: "transform",
         transform = TransformKind::None,

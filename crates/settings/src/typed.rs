@@ -12,8 +12,8 @@ use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 use crate::config::{
-    ColumnType, ExchangeKind, MissingKind, ModelKind, OptimizerKind, PlaceKind, PresetKind,
-    TransformKind,
+    ColumnType, ExchangeKind, LossKind, MissingKind, ModelKind, OptimizerKind, PlaceKind,
+    PresetKind, TransformKind,
 };
 use crate::given::Given;
 
@@ -289,6 +289,7 @@ names! {
     Format, |format| format.name().to_owned();
     ColumnType, |kind| kind.name().to_owned();
     TransformKind, |transform| transform.name().to_owned();
+    LossKind, |loss| loss.name().to_owned();
     MissingKind, |missing| missing.name().to_owned();
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::json;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::Checkpoint;
-use stepwell_train::{Observer, Observers, Report, Surroundings};
+use stepwell_train::{Observer, Observers, Report, Surroundings, labels};
 
 use self::file::{Failed, ScoreFile};
 use self::names::Names;
@@ -88,9 +88,10 @@ fn predict(
     outputs::check(&[("--out", out)], &scoring.inputs())?;
     scoring.announce("scoring with");
     let around = scoring.surroundings(signals);
+    let learned = labels(&scoring.config).map_err(|error| error.to_string())?;
     let scores = Arc::new(Scores {
         stop: around.stop.clone(),
-        file: Mutex::new(ScoreFile::begin(out, names)?),
+        file: Mutex::new(ScoreFile::begin(out, names, &learned)?),
     });
     let told = Arc::<Scores>::clone(&scores);
     let observer: Arc<dyn Observer> = match args.unlabelled {

@@ -22,6 +22,16 @@ pub(crate) fn metrics_line(metrics: &Metrics) -> String {
     } else {
         String::new()
     };
+    if metrics.rmse.is_some() {
+        return format!(
+            "RMSE {}, MAE {}, R2 {}, calibration {} over {} examples",
+            figure(metrics.rmse),
+            figure(metrics.mae),
+            figure(metrics.r2),
+            figure(metrics.calibration),
+            metrics.examples
+        );
+    }
     format!(
         "AUC {}{bound}, log loss {}, normalised entropy {}, calibration {} over {} examples",
         figure(metrics.auc),
@@ -98,11 +108,14 @@ fn put_digest(to: &mut Rows, report: &Report) {
 }
 
 fn put_metrics(to: &mut Rows, report: &Report) {
-    if report.progressive.examples > 0 {
-        row(to, "progressive", &metrics_line(&report.progressive));
-    }
-    if report.eval.examples > 0 {
-        row(to, "evaluation", &metrics_line(&report.eval));
+    let parts = [("progressive", &report.progressive), ("evaluation", &report.eval)];
+    for (name, metrics) in parts.into_iter().filter(|(_, metrics)| metrics.examples > 0) {
+        match metrics.labels.as_slice() {
+            [] => row(to, name, &metrics_line(metrics)),
+            labels => labels.iter().for_each(|of| {
+                row(to, name, &format!("{}: {}", of.label, metrics_line(&of.metrics)));
+            }),
+        }
     }
     if let Some(best) = &report.best_possible {
         row(to, "best reachable", &metrics_line(best));

@@ -1,6 +1,7 @@
 //! What the pipeline carries through the engine: examples, and marks between them.
 
 use stepwell_base::Key;
+use stepwell_data::Schema;
 use stepwell_engine::{Blocks, Cargo, Part, Request, Routes, WorkingSet};
 
 use crate::Error;
@@ -46,8 +47,12 @@ impl RunPosition {
 pub(crate) struct Examples {
     /// Where the training data goes on behind them, and how many steps that makes.
     pub(crate) after: RunPosition,
-    /// Labels, 0 or 1. // (examples)
+    /// How many there are.
+    pub(crate) count: usize,
+    /// Labels, 0 or 1 or any numbers. // (examples, labels)
     pub(crate) labels: Vec<f32>,
+    /// How much each counts; none where all count alike. // (examples) or (0)
+    pub(crate) weights: Vec<f32>,
     /// Dense features. // (examples, dense)
     pub(crate) dense: Vec<f32>,
     /// True click probabilities, where they are known: of the first examples, and no number for
@@ -79,11 +84,13 @@ impl Shared {
 
 impl Cargo for Examples {
     fn examples(&self) -> usize {
-        self.shared.blocks.map_or(self.labels.len(), |blocks| blocks.examples_of_all())
+        self.shared.blocks.map_or(self.count, |blocks| blocks.examples_of_all())
     }
 
     fn clear(&mut self) {
+        self.count = 0;
         self.labels.clear();
+        self.weights.clear();
         self.dense.clear();
         self.truth.clear();
         (self.shared.blocks, self.shared.lends_on) = (None, false);
@@ -116,9 +123,12 @@ impl MiniBatchBytes {
         Self { known, planned, gathered: self.gathered }
     }
 
-    /// Those of `examples` examples with so many dense features.
-    pub(crate) fn new(examples: u64, dense: u64, features: &Features) -> Self {
-        let known = examples * (dense + 2) * size_of::<f32>() as u64;
+    /// Those of `examples` examples of `schema`.
+    pub(crate) fn new(examples: u64, schema: Schema, features: &Features) -> Self {
+        let Schema { dense, labels, .. } = schema;
+        // The truth, too, where somebody knows it.
+        let lanes = dense + labels.count + usize::from(labels.weighted) + 1;
+        let known = examples * (lanes * size_of::<f32>()) as u64;
         let mut bytes = Self { known, planned: 0, gathered: 0 };
         // The ends of bags are counted once, with the first table.
         let mut bags = examples * features.fields();

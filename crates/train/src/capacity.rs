@@ -6,11 +6,11 @@ use stepwell_base::budget::Budget;
 use stepwell_data::{BLOCKS_PER_PARSER, Input, Schema};
 use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{BATCHES_QUEUED, Load, TableLoad, TableSpec, TierOptions, TierPlan};
-use stepwell_nn::Auc;
 use stepwell_settings::Config;
 
 use crate::batch::MiniBatchBytes;
 use crate::exchange::Exchange;
+use crate::metrics::Meter;
 use crate::models::{Model, named};
 use crate::step::Trainer;
 use crate::{Error, Result};
@@ -160,8 +160,8 @@ impl Capacity {
 
     fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
         let config = wanted.config;
-        let (batch, dense) = (config.batch() as u64, wanted.schema.dense as u64);
-        let mut bytes = MiniBatchBytes::new(batch, dense, wanted.model.features());
+        let (batch, features) = (config.batch() as u64, wanted.model.features());
+        let mut bytes = MiniBatchBytes::new(batch, wanted.schema, features);
         if config.ranks.count > 1 {
             bytes = bytes.shared();
         }
@@ -193,7 +193,7 @@ impl Capacity {
         for input in wanted.inputs.into_iter().flatten() {
             meters = if input.has_truth()? { 3 } else { meters };
         }
-        let scores = Auc::bytes_max(examples);
+        let scores = Meter::bytes_max(wanted.model.labels(), wanted.schema.labels, examples);
         budget.add("scores", meters * scores, format!("{meters} of {}", ByteCount(scores)));
         Ok(())
     }

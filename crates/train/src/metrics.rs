@@ -1,14 +1,25 @@
-//! How good the scores are: AUC, log loss, normalised entropy, calibration.
+//! How good the scores are: of labels that are 0 or 1 AUC, log loss, normalised entropy and
+//! calibration, of numbers the errors.
+//!
+//! Examples with weights count in every figure as often as their weight says.
+
+mod ranking;
+
+use std::sync::Arc;
 
 use serde::Serialize;
-use stepwell_nn::{Auc, outcome};
+use stepwell_data::Labels;
+use stepwell_nn::{Loss, LossSums};
+
+use self::ranking::Ranking;
+use crate::labels::Label;
 
 /// The figures of one pass over examples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// Number of examples.
     pub examples: u64,
-    /// Share of positive labels.
+    /// Mean label: where labels are 0 and 1, the share of positive ones.
     pub positive_rate: f64,
     /// Area under the ROC curve; none without both labels.
     pub auc: Option<f64>,
@@ -18,58 +29,139 @@ pub struct Metrics {
     pub logloss: Option<f64>,
     /// Log loss over the entropy of the positive rate; below 1 is better than a constant.
     pub normalized_entropy: Option<f64>,
-    /// Mean prediction over positive rate; 1 is calibrated.
+    /// Mean prediction over mean label; 1 is calibrated.
     pub calibration: Option<f64>,
+    /// Of a number: the root of the mean square of what is between it and its prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rmse: Option<f64>,
+    /// Of a number: the mean of what is between it and its prediction, without its sign.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mae: Option<f64>,
+    /// Of a number: the share of its variance that is explained; none without variance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r2: Option<f64>,
+    /// The figures of each label, where there are several; the others are those of the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelMetrics>,
+}
+
+/// The figures of one of several labels.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LabelMetrics {
+    /// Name of the label's column.
+    pub label: String,
+    /// Its figures.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+}
+
+/// Examples that were scored, as far as their scores are known here.
+#[derive(Clone, Copy, Debug)]
+pub struct Scored<'a> {
+    /// Logits; none where another rank has them. // (examples, labels)
+    pub logits: &'a [f32],
+    /// Labels. // (examples, labels)
+    pub labels: &'a [f32],
+    /// How much each example counts; none where all count alike. // (examples) or (0)
+    pub weights: &'a [f32],
 }
 
 /// Metrics in the making.
 #[derive(Debug)]
 pub struct Meter {
-    auc: Auc,
+    labels: Arc<[Label]>,
+    of_labels: Vec<LabelMeter>,
     examples: u64,
-    positives: u64,
-    loss_sum: f64,
-    probability_sum: f64,
+    /// Losses of all labels.
+    sums: LossSums,
+}
+
+/// Sums over the examples of one label, each as often as it counts.
+#[derive(Debug)]
+struct LabelMeter {
+    loss: Loss,
+    ranking: Ranking,
+    sums: LossSums,
+    labels: f64,
+    squares: f64,
+    errors: f64,
 }
 
 impl Meter {
-    /// A meter that keeps up to `exact` scores for an exact AUC.
-    pub fn new(exact: usize) -> Self {
-        Self {
-            auc: Auc::new(exact),
-            examples: 0,
-            positives: 0,
-            loss_sum: 0.0,
-            probability_sum: 0.0,
+    /// A meter of these labels of examples, `weighted` or not, that keeps up to `exact` scores for
+    /// an exact AUC.
+    pub fn new(labels: &Arc<[Label]>, weighted: bool, exact: usize) -> Self {
+        let of = |label: &Label| LabelMeter {
+            loss: label.loss,
+            ranking: Ranking::new(label.loss, weighted, exact),
+            sums: LossSums::default(),
+            labels: 0.0,
+            squares: 0.0,
+            errors: 0.0,
+        };
+        let of_labels = labels.iter().map(of).collect();
+        Self { labels: Arc::clone(labels), of_labels, examples: 0, sums: LossSums::default() }
+    }
+
+    /// A meter of probabilities that are known.
+    pub fn of_probabilities(exact: usize) -> Self {
+        let label = Label { name: "label".to_owned(), loss: Loss::LogLoss };
+        Self::new(&Arc::from([label]), false, exact)
+    }
+
+    /// The most bytes that it takes for `examples` examples with these labels.
+    pub(crate) fn bytes_max(labels: &[Label], lanes: Labels, examples: u64) -> u64 {
+        let of = |label: &Label| Ranking::bytes_max(label.loss, lanes.weighted, examples);
+        labels.iter().map(of).sum()
+    }
+
+    /// Adds one mini-batch, and sums over its examples.
+    pub fn add(&mut self, scored: Scored<'_>, sums: LossSums) {
+        let Scored { logits, labels, weights } = scored;
+        let each = self.of_labels.len();
+        self.add_sums((labels.len() / each) as u64, sums);
+        let weight = |example: usize| weights.get(example).map_or(1.0, |weight| *weight);
+        if let [only] = self.of_labels.as_mut_slice() {
+            // What was summed block by block need not be computed again.
+            only.sums.add(sums);
+            only.ranking.add_all(scored);
+            let labels = labels.iter().zip(logits).enumerate();
+            labels.for_each(|(example, (label, logit))| only.see(*label, *logit, weight(example)));
+            return;
+        }
+        let of_examples = logits.chunks_exact(each).zip(labels.chunks_exact(each));
+        for (example, (logits, labels)) in of_examples.enumerate() {
+            let weight = weight(example);
+            for ((meter, logit), label) in self.of_labels.iter_mut().zip(logits).zip(labels) {
+                let outcome = meter.loss.outcome(f64::from(*logit), f64::from(*label));
+                let wide = f64::from(weight);
+                meter.sums.add(LossSums {
+                    loss: wide * outcome.loss,
+                    prediction: wide * outcome.prediction,
+                    weight: wide,
+                });
+                meter.ranking.add(*logit, *label, weight);
+                meter.see(*label, *logit, weight);
+            }
         }
     }
 
-    /// Adds one mini-batch: scores in any monotone scale, and sums over its examples.
-    pub fn add(&mut self, scores: &[f32], labels: &[f32], loss_sum: f64, probability_sum: f64) {
-        self.auc.add(scores, labels);
-        self.examples += labels.len() as u64;
-        self.positives += labels.iter().filter(|label| **label > 0.5).count() as u64;
-        self.loss_sum += loss_sum;
-        self.probability_sum += probability_sum;
-    }
-
     /// Adds a mini-batch of which the sums alone are known here: there will be no AUC.
-    pub fn add_sums(&mut self, examples: u64, loss_sum: f64, probability_sum: f64) {
+    pub fn add_sums(&mut self, examples: u64, sums: LossSums) {
         self.examples += examples;
-        self.loss_sum += loss_sum;
-        self.probability_sum += probability_sum;
+        self.sums.add(sums);
     }
 
     /// Adds examples whose probabilities are known.
     pub fn add_probabilities(&mut self, probabilities: &[f32], labels: &[f32]) {
-        let mut loss = 0.0;
-        let mut sum = 0.0;
+        let mut sums = LossSums { weight: labels.len() as f64, ..LossSums::default() };
         for (p, label) in probabilities.iter().zip(labels) {
             let p = f64::from(*p).clamp(1e-12, 1.0 - 1e-12);
-            loss -= if *label > 0.5 { libm::log(p) } else { libm::log1p(-p) };
-            sum += p;
+            sums.loss -= if *label > 0.5 { libm::log(p) } else { libm::log1p(-p) };
+            sums.prediction += p;
         }
-        self.add(probabilities, labels, loss, sum);
+        // They rank as logits do.
+        self.add(Scored { logits: probabilities, labels, weights: &[] }, sums);
     }
 
     /// Examples so far.
@@ -77,36 +169,90 @@ impl Meter {
         self.examples
     }
 
-    /// Mean log loss so far.
-    pub fn logloss(&self) -> Option<f64> {
-        (self.examples > 0).then(|| self.loss_sum / self.examples as f64)
+    /// Mean loss so far, that of all labels.
+    pub fn loss(&self) -> Option<f64> {
+        (self.sums.weight > 0.0).then(|| self.sums.loss / self.sums.weight)
+    }
+
+    /// Whether that is the log loss of one label.
+    pub fn is_log_loss(&self) -> bool {
+        matches!(&*self.labels, [Label { loss: Loss::LogLoss, .. }])
     }
 
     /// The figures; the meter is empty afterwards.
     pub fn take(&mut self) -> Metrics {
-        let n = self.examples as f64;
-        let auc = self.auc.take();
-        let rate = if self.examples == 0 { 0.0 } else { self.positives as f64 / n };
-        let entropy = entropy(rate);
-        let logloss = self.logloss();
-        let metrics = Metrics {
-            examples: self.examples,
-            positive_rate: rate,
-            auc: auc.map(|value| value.auc),
-            auc_error_max: auc.map_or(0.0, |value| value.error_max),
-            logloss,
-            normalized_entropy: logloss.filter(|_| entropy > 0.0).map(|loss| loss / entropy),
-            calibration: (self.positives > 0).then(|| self.probability_sum / self.positives as f64),
-        };
-        (self.examples, self.positives) = (0, 0);
-        (self.loss_sum, self.probability_sum) = (0.0, 0.0);
-        metrics
+        let (examples, sums) = (self.examples, std::mem::take(&mut self.sums));
+        self.examples = 0;
+        if let [only] = self.of_labels.as_mut_slice() {
+            // Where another rank has the scores, losses alone are known.
+            only.sums = sums;
+        }
+        let of = |meter: &mut LabelMeter| Metrics { examples, ..meter.take() };
+        let mut metrics: Vec<Metrics> = self.of_labels.iter_mut().map(of).collect();
+        let first = metrics.first().cloned().unwrap_or_default();
+        if let [_] = metrics.as_slice() {
+            return first;
+        }
+        let named = self.labels.iter().zip(metrics.drain(..));
+        let named =
+            named.map(|(label, metrics)| LabelMetrics { label: label.name.clone(), metrics });
+        Metrics { labels: named.collect(), ..first }
     }
 }
 
-/// The probability of a positive label that a model means by a logit.
-pub fn probability(logit: f32) -> f32 {
-    outcome(f64::from(logit), 0.0).probability as f32
+impl LabelMeter {
+    /// Counts an example's label.
+    fn see(&mut self, label: f32, logit: f32, weight: f32) {
+        let weight = f64::from(weight);
+        match self.loss {
+            Loss::LogLoss => self.labels += if label > 0.5 { weight } else { 0.0 },
+            Loss::SquaredError => {
+                let label = f64::from(label);
+                self.labels += weight * label;
+                self.squares += weight * label * label;
+                self.errors += weight * (f64::from(logit) - label).abs();
+            }
+        }
+    }
+
+    /// The figures but the number of examples; it is empty afterwards.
+    fn take(&mut self) -> Metrics {
+        let LossSums { loss, prediction, weight } = std::mem::take(&mut self.sums);
+        let labels = std::mem::take(&mut self.labels);
+        let (squares, errors) =
+            (std::mem::take(&mut self.squares), std::mem::take(&mut self.errors));
+        let auc = self.ranking.take();
+        let of_weight = |sum: f64| (weight > 0.0).then(|| sum / weight);
+        let mean = of_weight(labels).unwrap_or(0.0);
+        let metrics = Metrics {
+            positive_rate: mean,
+            calibration: (labels != 0.0).then(|| prediction / labels),
+            ..Metrics::default()
+        };
+        match self.loss {
+            Loss::LogLoss => {
+                let (entropy, logloss) = (entropy(mean), of_weight(loss));
+                Metrics {
+                    auc: auc.map(|value| value.auc),
+                    auc_error_max: auc.map_or(0.0, |value| value.error_max),
+                    logloss,
+                    normalized_entropy: logloss
+                        .filter(|_| entropy > 0.0)
+                        .map(|loss| loss / entropy),
+                    ..metrics
+                }
+            }
+            Loss::SquaredError => {
+                let variance = squares - labels * mean;
+                Metrics {
+                    rmse: of_weight(loss).map(f64::sqrt),
+                    mae: of_weight(errors),
+                    r2: (variance > 0.0).then(|| 1.0 - loss / variance),
+                    ..metrics
+                }
+            }
+        }
+    }
 }
 
 fn entropy(rate: f64) -> f64 {
@@ -122,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_constant_score_is_calibrated_and_worth_nothing() {
-        let mut meter = Meter::new(100);
+        let mut meter = Meter::of_probabilities(100);
         meter.add_probabilities(&[0.25; 8], &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
         let metrics = meter.take();
         assert_eq!(metrics.auc, Some(0.5));
@@ -130,5 +276,71 @@ mod tests {
         assert!((metrics.calibration.unwrap() - 1.0).abs() < 1e-9);
         assert!((metrics.logloss.unwrap() - 0.562_335).abs() < 1e-6);
         assert_eq!(meter.take(), Metrics::default());
+    }
+
+    fn labels(losses: &[Loss]) -> Arc<[Label]> {
+        let of = |(number, loss): (usize, &Loss)| Label { name: format!("l{number}"), loss: *loss };
+        losses.iter().enumerate().map(of).collect()
+    }
+
+    /// The figures of examples with these labels, in one mini-batch.
+    fn of(losses: &[Loss], scored: Scored<'_>) -> Metrics {
+        let mut meter = Meter::new(&labels(losses), !scored.weights.is_empty(), 100);
+        let Scored { logits, labels, weights } = scored;
+        let targets = stepwell_nn::Targets { losses, labels, weights };
+        let mut d_logits = vec![0.0; logits.len()];
+        meter.add(scored, stepwell_nn::losses(logits, targets, logits.len(), &mut d_logits));
+        meter.take()
+    }
+
+    #[test]
+    fn errors_of_numbers() {
+        let (logits, labels) = ([1.0, 2.0, 3.0, 4.0], [1.5, 2.0, 2.0, 5.0]);
+        let plain = Scored { logits: &logits, labels: &labels, weights: &[] };
+        let metrics = of(&[Loss::SquaredError], plain);
+        let close = |value: Option<f64>, wanted: f64| (value.unwrap() - wanted).abs() < 1e-12;
+        assert!(close(metrics.rmse, 0.75) && close(metrics.mae, 0.625));
+        // Squares of errors 2.25, of distances from the mean of 2.625 7.6875.
+        assert!(close(metrics.r2, 1.0 - 2.25 / 7.6875));
+        assert!(close(metrics.calibration, 10.0 / 10.5) && metrics.positive_rate == 2.625);
+        assert!(metrics.auc.is_none() && metrics.logloss.is_none());
+    }
+
+    #[test]
+    fn an_example_of_weight_two_is_two_examples() {
+        for loss in [Loss::LogLoss, Loss::SquaredError] {
+            let (logits, labels) = ([0.5, -1.0, 2.0, 2.0, 0.1], [1.0, 0.0, 0.0, 0.0, 1.0]);
+            let five = Scored { logits: &logits, labels: &labels, weights: &[] };
+            let (logits, labels) = ([0.5, -1.0, 2.0, 7.0, 0.1], [1.0, 0.0, 0.0, 1.0, 1.0]);
+            let weights = [1.0, 1.0, 2.0, 0.0, 1.0];
+            let weighted = Scored { logits: &logits, labels: &labels, weights: &weights };
+            let (one, two) = (of(&[loss], five), of(&[loss], weighted));
+            let figures =
+                |of: &Metrics| [of.auc, of.logloss, of.calibration, of.rmse, of.mae, of.r2];
+            for (one, two) in figures(&one).into_iter().zip(figures(&two)) {
+                assert_eq!(one.is_some(), two.is_some());
+                assert!((one.unwrap_or(0.0) - two.unwrap_or(0.0)).abs() < 1e-12, "{one:?} {two:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_labels_have_the_figures_that_each_has_alone() {
+        let losses = [Loss::LogLoss, Loss::SquaredError];
+        let (logits, labels) = ([0.5, 3.0, -1.0, 2.0, 0.25, 0.0], [1.0, 2.5, 0.0, 2.0, 0.0, 1.0]);
+        let metrics = of(&losses, Scored { logits: &logits, labels: &labels, weights: &[] });
+        assert_eq!((metrics.labels.len(), metrics.examples), (2, 3));
+        for (number, loss) in losses.into_iter().enumerate() {
+            let every = |of: &[f32]| of.iter().skip(number).step_by(2).copied().collect::<Vec<_>>();
+            let (logits, labels) = (every(&logits), every(&labels));
+            let alone = of(&[loss], Scored { logits: &logits, labels: &labels, weights: &[] });
+            let found = &metrics.labels[number];
+            assert_eq!(found.label, format!("l{number}"));
+            assert_eq!((found.metrics.auc, found.metrics.mae), (alone.auc, alone.mae));
+            let off = |one: Option<f64>, two: Option<f64>| one.zip(two).map_or(0.0, |(a, b)| a - b);
+            assert!(off(found.metrics.logloss, alone.logloss).abs() < 1e-7);
+            assert!(off(found.metrics.calibration, alone.calibration).abs() < 1e-7);
+        }
+        assert_eq!(metrics.auc, metrics.labels[0].metrics.auc);
     }
 }

@@ -8,13 +8,17 @@
 //!   dlrm       mlp(b, dots(b, embeddings)), b = mlp(dense): no first order
 //! ```
 //!
+//! A model of several labels has a logit for each: its layers but the last are shared.
+//!
 //! Sources: Cheng et al., "Wide & Deep Learning for Recommender Systems" (DLRS 2016); Guo et al.,
 //! "DeepFM" (IJCAI 2017); Wang et al., "DCN V2" (WWW 2021), its parallel structure; Naumov et al.,
 //! "Deep Learning Recommendation Model" (2019). The wide weight of an id is one more lane of its
 //! row, so that a row is fetched once; rows of models without first order do not have it.
 
+use std::sync::Arc;
+
 use stepwell_base::TableId;
-use stepwell_data::{Chunk, Schema};
+use stepwell_data::{Chunk, Labels, Schema};
 use stepwell_engine::{Columns, GroupTables, TableSpec};
 use stepwell_nn::{
     Activation, Add, Concat, Cross, DotInteraction, FactorizationMachine, Graph, GraphBuilder,
@@ -26,6 +30,7 @@ use stepwell_settings::{
 };
 
 use crate::features::{Features, TableInput};
+use crate::labels::{Label, labels};
 use crate::{Error, Result};
 
 /// Most embeddings that go through a projection, each a layer of its own.
@@ -44,6 +49,10 @@ pub struct Model {
     /// Where the fields of each table have their columns in the graph's input; embeddings come
     /// first.
     columns: Columns,
+    /// What is learned, a logit for each.
+    labels: Arc<[Label]>,
+    /// How labels and weights of examples lie.
+    label_lanes: Labels,
 }
 
 impl Model {
@@ -61,7 +70,8 @@ impl Model {
         if matches!(config.model.kind, ModelKind::DeepFm | ModelKind::Dlrm) {
             check_pairs(&config.model, &named[0].name, &of_fields)?;
         }
-        let graph = graph(config, schema, &of_fields);
+        let labels: Arc<[Label]> = labels(config)?.into();
+        let graph = graph(config, schema, (&of_fields, labels.len()));
         let graph = graph.map_err(|error| Error::Config(error.to_string()))?;
         let wide = usize::from(graph.reads_first_order());
         let mut tables = Vec::new();
@@ -71,12 +81,24 @@ impl Model {
         let stays = |table: usize| named[table].place == PlaceKind::Memory;
         let groups = GroupTables::of(&mut tables, stays).map_err(Error::Config)?;
         let sketch_bytes = named.iter().map(|table| table.rules(config).life.sketch.0).collect();
-        Ok(Self { graph, features, tables, groups, sketch_bytes, columns })
+        let label_lanes = schema.labels;
+        assert_eq!(label_lanes.count, labels.len(), "examples have the labels that are learned");
+        Ok(Self { graph, features, tables, groups, sketch_bytes, columns, labels, label_lanes })
     }
 
     /// The dense part.
     pub fn graph(&self) -> &Graph<f32> {
         &self.graph
+    }
+
+    /// What it learns, a logit for each.
+    pub fn labels(&self) -> &Arc<[Label]> {
+        &self.labels
+    }
+
+    /// How labels and weights of its examples lie.
+    pub(crate) fn label_lanes(&self) -> Labels {
+        self.label_lanes
     }
 
     /// Expects bags as long as those of `chunk` are.
@@ -206,16 +228,16 @@ pub(crate) fn rule(config: &OptimizerConfig) -> Rule {
 
 type Built<T> = std::result::Result<T, GraphError>;
 
-/// The graph over fields whose embeddings have `dims` lanes.
-fn graph(config: &Config, schema: Schema, dims: &[usize]) -> Built<Graph<f32>> {
+/// The graph over fields whose embeddings have `dims` lanes, with so many `logits`.
+fn graph(config: &Config, schema: Schema, (dims, logits): (&[usize], usize)) -> Built<Graph<f32>> {
     let input = InputShape { embedding: dims.iter().sum(), dense: schema.dense };
     let mut builder = GraphBuilder::new(input);
     match config.model.kind {
         ModelKind::Lr | ModelKind::WideDeep | ModelKind::DeepFm => {
-            sum(&mut builder, input, &config.model, dims)?;
+            sum(&mut builder, input, &config.model, (dims, logits))?;
         }
-        ModelKind::Dcn => dcn(&mut builder, input, &config.model)?,
-        ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, dims)?,
+        ModelKind::Dcn => dcn(&mut builder, input, &config.model, logits)?,
+        ModelKind::Dlrm => dlrm(&mut builder, input, &config.model, (dims, logits))?,
     }
     Ok(builder.build()?.with_precision(config.model.precision))
 }
@@ -255,15 +277,16 @@ fn vectors(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built
     Ok((count, Source::Node(together)))
 }
 
-/// The models whose logit is a sum: first order, linear in the dense features, and what they add.
+/// The models whose logits are sums: first order, linear in the dense features, and what they add.
+/// Several logits share the first order and what pairs of embeddings say.
 fn sum(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
     model: &ModelConfig,
-    dims: &[usize],
+    (dims, logits): (&[usize], usize),
 ) -> Built<()> {
     let dense = input.embedding..input.columns();
-    let (linear, source) = (layer(dense.len(), 1, false), [Source::Columns(dense)]);
+    let (linear, source) = (layer(dense.len(), logits, false), [Source::Columns(dense)]);
     let linear = match model.kind {
         // A convex loss needs no random start, which a short training would not forget.
         ModelKind::Lr => builder.add_at_zero("linear", linear, &source)?,
@@ -273,7 +296,7 @@ fn sum(
     if model.kind != ModelKind::Lr {
         let (columns, source) = (input.columns(), Source::Columns(0..input.columns()));
         let (width, source) = mlp(builder, "mlp", &model.hidden, columns, source)?;
-        let top = builder.add("mlp_out", layer(width, 1, false), &[source])?;
+        let top = builder.add("mlp_out", layer(width, logits, false), &[source])?;
         logit.push(Source::Node(top));
     }
     if model.kind == ModelKind::DeepFm {
@@ -285,7 +308,12 @@ fn sum(
 }
 
 /// Cross layers beside hidden ones, all over the whole input.
-fn dcn(builder: &mut GraphBuilder<f32>, input: InputShape, model: &ModelConfig) -> Built<()> {
+fn dcn(
+    builder: &mut GraphBuilder<f32>,
+    input: InputShape,
+    model: &ModelConfig,
+    logits: usize,
+) -> Built<()> {
     let columns = input.columns();
     let whole = Source::Columns(0..columns);
     let mut crossed = whole.clone();
@@ -296,7 +324,7 @@ fn dcn(builder: &mut GraphBuilder<f32>, input: InputShape, model: &ModelConfig) 
     }
     let (width, deep) = mlp(builder, "mlp", &model.hidden, columns, whole)?;
     let both = builder.add("both", Concat, &[crossed, deep])?;
-    let logit = layer(columns + width, 1, false);
+    let logit = layer(columns + width, logits, false);
     builder.add("logit", logit, &[Source::Node(both)]).map(drop)
 }
 
@@ -305,7 +333,7 @@ fn dlrm(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
     model: &ModelConfig,
-    dims: &[usize],
+    (dims, logits): (&[usize], usize),
 ) -> Built<()> {
     let dense = input.embedding..input.columns();
     let widths = [model.bottom.as_slice(), &[model.dim]].concat();
@@ -318,7 +346,7 @@ fn dlrm(
     let both = builder.add("both", Concat, &[bottom, Source::Node(dots)])?;
     let columns = model.dim + interaction.pairs();
     let (width, top) = mlp(builder, "mlp", &model.hidden, columns, Source::Node(both))?;
-    builder.add("logit", layer(width, 1, false), &[top]).map(drop)
+    builder.add("logit", layer(width, logits, false), &[top]).map(drop)
 }
 
 fn layer(inputs: usize, outputs: usize, hidden: bool) -> Linear {

@@ -114,7 +114,8 @@ impl Steps {
         let grouped = self.clock.seconds();
         let after = RunPosition { step: self.trainer.steps() + 1, ..RunPosition::default() };
         let StepInput { labels, dense, .. } = input;
-        mini.cargo = Examples { after, labels, dense, ..Examples::default() };
+        let count = labels.len();
+        mini.cargo = Examples { after, count, labels, dense, ..Examples::default() };
         self.hierarchy.feed(mini)?;
         let Some(Ready::Unit(mut unit)) = self.hierarchy.ready()? else {
             unreachable!("what was fed is ready")

@@ -20,7 +20,7 @@ use stepwell_base::{ByteCount, Key, Namespace, TableId};
 use stepwell_engine::{
     Bags, Columns, Field, Moment, Pooled, Purpose, Session, Shape, Tiers, Witness,
 };
-use stepwell_nn::binary_cross_entropy;
+use stepwell_nn::{Loss, Targets, losses};
 use stepwell_settings::{ModelKind, OptimizerKind};
 use stepwell_train::{Config, Machine, Surroundings, tables, train};
 
@@ -129,9 +129,9 @@ fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32
             continue;
         }
         // The dense part of `lr` begins at zero, and stays there.
-        let (mut d_logits, mut probabilities) = (vec![0.0; count], vec![0.0; count]);
-        let labels = turn.labels().to_vec();
-        binary_cross_entropy(&logits, &labels, count, &mut d_logits, &mut probabilities);
+        let mut d_logits = vec![0.0; count];
+        let targets = Targets { losses: &[Loss::LogLoss], labels: turn.labels(), weights: &[] };
+        losses(&logits, targets, count, &mut d_logits);
         turn.push(&[], &d_logits);
     }
 }

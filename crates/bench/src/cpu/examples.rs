@@ -38,7 +38,7 @@ impl Drawn {
     /// Bytes of the examples of all steps: label, features and ends of bags of each, key and row of
     /// each id. Lists of distinct rows come on top.
     pub(super) fn bytes_min(options: &Options) -> u64 {
-        let Schema { dense, id_columns: slots } = Schema::CRITEO;
+        let Schema { dense, id_columns: slots, .. } = Schema::CRITEO;
         let ids = (slots * options.ids_per_slot) as u64;
         let of_id = (size_of::<Key>() + size_of::<u32>()) as u64;
         let example = ids * of_id + ((1 + dense + slots) * size_of::<f32>()) as u64;

@@ -11,7 +11,7 @@ use crate::block::Block;
 use crate::layout::{Dense, Ids, Label, Layout, Made, Says, Split, Transform, transformed};
 use crate::log1p::Log1p;
 use crate::parse::refuse;
-use crate::record::{CROSSED, Why, explain, label_of_text};
+use crate::record::{CROSSED, Why, explain, label_of_text, why_no_label};
 
 /// What is wrong with the first value of a row that is.
 type Faults = BTreeMap<usize, (usize, Why, Vec<u8>)>;
@@ -32,15 +32,15 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
     let data = &Data { rows, missing: &layout.options().missing, count };
     let mut faults = Faults::new();
     let others = layout.split.as_ref().map(|split| unwanted(split, data));
-    let labels = match &layout.label {
-        None => vec![0.0; count],
-        Some(label) => labels(label, data, &mut faults),
-    };
+    let labels: Vec<Vec<f32>> =
+        layout.labels.iter().map(|label| labels_of(label, data, &mut faults)).collect();
+    let weights = layout.weight.map(|source| weights_of(source, data, &mut faults));
     let dense: Vec<Vec<f32>> =
         layout.dense.iter().map(|dense| numbers(dense, data, &mut faults)).collect();
     let ids: Vec<Bags> = layout.ids.iter().map(|ids| bags(ids, data, &mut faults)).collect();
     let examples = count - faults.len();
-    chunk.labels.reserve_exact(examples);
+    chunk.labels.reserve_exact(examples * chunk.schema.labels.count);
+    chunk.weights.reserve_exact(if weights.is_some() { examples } else { 0 });
     chunk.lines.reserve_exact(examples);
     chunk.dense.reserve_exact(examples * dense.len());
     chunk.bag_ends.reserve_exact(examples * ids.len());
@@ -56,7 +56,8 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
                 refuse(chunk, line, || (0, explain(layout, *source, value, *why)));
                 continue;
             }
-            chunk.labels.push(labels[row]);
+            chunk.labels.extend(labels.iter().map(|column| column[row]));
+            chunk.weights.extend(weights.iter().map(|column| column[row]));
             chunk.lines.push(line);
             chunk.dense.extend(dense.iter().map(|column| column[row]));
             for bags in &ids {
@@ -69,6 +70,14 @@ pub(crate) fn emit(layout: &Layout, block: &Block, rows: &Rows, chunk: &mut Chun
                 chunk.bag_ends.push(chunk.keys.len() as u32);
             }
         }
+    }
+    put_no_labels(chunk);
+}
+
+/// Labels of data that has none.
+fn put_no_labels(chunk: &mut Chunk) {
+    if chunk.labels.is_empty() {
+        chunk.labels.resize(chunk.lines.len() * chunk.schema.labels.count, 0.0);
     }
 }
 
@@ -106,7 +115,7 @@ fn spelled(value: Value<'_>) -> Vec<u8> {
     value.spell(&mut Spelled::default()).to_vec()
 }
 
-fn labels(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
+fn labels_of(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     let (source, mut walk) = (label.source, Walk::new(&data.rows.columns[label.source]));
     let mut room = Spelled::default();
     let mut of = |row: usize| {
@@ -116,7 +125,24 @@ fn labels(label: &Label, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
             Found::List(_) => (Why::List, Vec::new()),
             Found::One(value) => match label_of_text(label, value.spell(&mut room)) {
                 Some(label) => return label,
-                None => (Why::NoLabel, spelled(value)),
+                None => (why_no_label(label), spelled(value)),
+            },
+        };
+        faults.entry(row).or_insert((source, why, value));
+        0.0
+    };
+    (0..data.count).map(&mut of).collect()
+}
+
+fn weights_of(source: usize, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
+    let mut walk = Walk::new(&data.rows.columns[source]);
+    let mut of = |row: usize| {
+        let (why, value) = match walk.next().known(data.missing) {
+            Found::Missing => (Why::MissingWeight, Vec::new()),
+            Found::List(_) => (Why::List, Vec::new()),
+            Found::One(value) => match value.number().filter(|number| *number >= 0.0) {
+                Some(number) => return number + 0.0,
+                None => (Why::NoWeight, spelled(value)),
             },
         };
         faults.entry(row).or_insert((source, why, value));
@@ -131,7 +157,6 @@ fn numbers(dense: &Dense, data: &Data<'_>, faults: &mut Faults) -> Vec<f32> {
     }
     let column = &data.rows.columns[dense.source];
     if dense.says == Says::Number
-        && data.missing.is_empty()
         && data.missing.is_empty()
         && let Some(numbers) = whole_numbers(dense, column)
     {

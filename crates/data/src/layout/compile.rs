@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use stepwell_base::Namespace;
 
 use super::{
-    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, Layout, LayoutOptions, Made, Says,
-    Split, SplitRule, Transform,
+    Column, ColumnKind, Dense, DenseRule, IdRule, Ids, Label, LabelRule, Layout, LayoutOptions,
+    Made, Says, Split, SplitRule, Transform,
 };
 use crate::log1p::log1p_of_number;
-use crate::schema::COLUMNS_MAX;
+use crate::schema::{COLUMNS_MAX, LABELS_MAX};
 
 /// Ids that a list may have.
 const LIST_MAX: usize = 65_536;
@@ -17,7 +17,7 @@ const LIST_MAX: usize = 65_536;
 /// A layout that can be trained on.
 pub(super) fn compile(options: LayoutOptions, columns: Vec<Column>) -> Result<Layout, String> {
     let layout = compile_parts(options, columns)?;
-    if layout.label.is_none() {
+    if layout.labels.is_empty() {
         return Err("no column is the label: give one of them the type label".to_owned());
     }
     Ok(layout)
@@ -31,18 +31,20 @@ pub(super) fn compile_parts(
     check_options(&options)?;
     check_names(&columns)?;
     let mut sources = Sources::default();
-    let (mut label, mut dense, mut ids) = (None, Vec::new(), Vec::new());
+    let (mut labels, mut weight) = (Vec::new(), None);
+    let (mut dense, mut ids) = (Vec::new(), Vec::new());
     for column in &columns {
         let of = sources.of(column, &columns)?;
         let wrong = |why: String| format!("column {}: {why}", column.name);
         match &column.kind {
             ColumnKind::Ignored => {}
-            ColumnKind::Label { positive } => {
-                if label.is_some() {
-                    return Err(wrong("is a second label: a model learns one".to_owned()));
+            ColumnKind::Label(rule) => labels.push(label_of(&of, rule).map_err(wrong)?),
+            ColumnKind::Weight => {
+                if weight.is_some() {
+                    let why = "is a second weight: an example has one at most";
+                    return Err(wrong(why.to_owned()));
                 }
-                let positive = positive.iter().map(|text| text.clone().into_bytes()).collect();
-                label = Some(Label { source: one(&of).map_err(wrong)?, positive });
+                weight = Some(one(&of).map_err(wrong)?);
             }
             ColumnKind::Dense(rule) => {
                 dense.extend(dense_of(one(&of).map_err(wrong)?, rule).map_err(wrong)?);
@@ -61,6 +63,10 @@ pub(super) fn compile_parts(
         let rule = DenseRule::default();
         dense.push(Dense { source: 0, rule, missing: 1.0, says: Says::Constant });
     }
+    if labels.len() > LABELS_MAX {
+        let count = labels.len();
+        return Err(format!("{count} columns are labels: give at most {LABELS_MAX}"));
+    }
     let features = dense.len() + ids.len();
     if features >= COLUMNS_MAX {
         let most = COLUMNS_MAX - 1;
@@ -73,7 +79,8 @@ pub(super) fn compile_parts(
     // Made of others, or a column of the data.
     let own = columns.iter().filter(|column| column.of.is_empty());
     let places = own.map(|column| sources.find(&column.name)).collect();
-    Ok(Layout { options, columns, sources: sources.names, places, label, dense, ids, split })
+    let (label_count, sources) = (labels.len(), sources.names);
+    Ok(Layout { options, columns, sources, places, labels, label_count, weight, dense, ids, split })
 }
 
 fn split_of(rule: &SplitRule, sources: &mut Sources, columns: &[Column]) -> Result<Split, String> {
@@ -171,6 +178,16 @@ impl Sources {
             self.names.len() - 1
         })
     }
+}
+
+fn label_of(of: &[usize], rule: &LabelRule) -> Result<Label, String> {
+    let LabelRule { positive, is_number } = rule;
+    if *is_number && !positive.is_empty() {
+        let why = "is a number to be learned, and names texts that count as 1: give one of them";
+        return Err(why.to_owned());
+    }
+    let positive = positive.iter().map(|text| text.clone().into_bytes()).collect();
+    Ok(Label { source: one(of)?, positive, is_number: *is_number })
 }
 
 /// The one source of a column that has no more.

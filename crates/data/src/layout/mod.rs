@@ -27,7 +27,7 @@ pub use self::compile::may_separate;
 pub(crate) use self::compile::transformed;
 pub(crate) use self::split::Split;
 pub use self::split::{Part, SplitBy, SplitRule};
-use crate::{DataError, Schema};
+use crate::{DataError, Labels, Schema};
 
 /// How records lie in a file of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,14 +100,22 @@ pub enum ColumnKind {
     /// Nothing that matters.
     Ignored,
     /// What is to be learned.
-    Label {
-        /// Texts that are a click, all others being none; empty where it is 0 or 1.
-        positive: Vec<String>,
-    },
+    Label(LabelRule),
+    /// A number of 0 or more: how much an example counts.
+    Weight,
     /// A number.
     Dense(DenseRule),
     /// An id, or a list of ids.
     Id(IdRule),
+}
+
+/// How a value becomes a label.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelRule {
+    /// Texts that are a click, all others being none; empty where it is 0 or 1.
+    pub positive: Vec<String>,
+    /// Whether it is any number instead.
+    pub is_number: bool,
 }
 
 /// How a number becomes a dense feature: cut to its limits, then transformed.
@@ -173,17 +181,22 @@ pub struct Layout {
     pub(crate) sources: Vec<String>,
     /// Of each column of a text without names, its source.
     pub(crate) places: Vec<Option<u16>>,
-    pub(crate) label: Option<Label>,
+    /// In the order of their columns; none where the data has no label.
+    pub(crate) labels: Vec<Label>,
+    /// Labels of an example, those of data without them among them.
+    label_count: usize,
+    pub(crate) weight: Option<usize>,
     pub(crate) dense: Vec<Dense>,
     pub(crate) ids: Vec<Ids>,
     pub(crate) split: Option<Split>,
 }
 
-/// The label, ready to be read.
+/// A label, ready to be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub(crate) source: usize,
     pub(crate) positive: Vec<Vec<u8>>,
+    pub(crate) is_number: bool,
 }
 
 /// A dense feature, ready to be computed.
@@ -248,15 +261,19 @@ impl Layout {
         compile::compile_parts(options, columns)
     }
 
-    /// The same without a label: data to be scored. The label of every example is 0.
+    /// The same without labels and weights: data to be scored. Labels of all examples are 0.
     ///
     /// # Errors
     /// As [`Layout::new`]: a column that is made of the label.
     pub fn without_label(&self) -> Result<Self, DataError> {
-        let is_other = |column: &Column| !matches!(column.kind, ColumnKind::Label { .. });
+        let is_learned =
+            |column: &Column| matches!(column.kind, ColumnKind::Label(_) | ColumnKind::Weight);
         let columns: Vec<Column> =
-            self.columns.iter().filter(|column| is_other(column)).cloned().collect();
-        compile::compile_parts(self.options.clone(), columns).map_err(DataError::Options)
+            self.columns.iter().filter(|column| !is_learned(column)).cloned().collect();
+        let count = self.labels.len();
+        let layout = compile::compile_parts(self.options.clone(), columns);
+        let layout = layout.map_err(DataError::Options)?;
+        Ok(Self { label_count: count, ..layout })
     }
 
     /// The same, of which one part of the data is wanted; of a layout that splits it.
@@ -291,7 +308,23 @@ impl Layout {
 
     /// Numbers of dense features and id columns of an example.
     pub fn schema(&self) -> Schema {
-        Schema { dense: self.dense.len(), id_columns: self.ids.len() }
+        let labels = Labels {
+            count: self.label_count.max(1),
+            are_numbers: self.labels.iter().any(|label| label.is_number),
+            weighted: self.weight.is_some(),
+        };
+        Schema { dense: self.dense.len(), id_columns: self.ids.len(), labels }
+    }
+
+    /// Names of the labels, in order, and the rule of each.
+    pub fn labels(&self) -> Vec<(&str, &LabelRule)> {
+        let mut labels = Vec::with_capacity(self.labels.len());
+        for column in &self.columns {
+            if let ColumnKind::Label(rule) = &column.kind {
+                labels.push((column.name.as_str(), rule));
+            }
+        }
+        labels
     }
 
     /// Names of the dense features, in order; an indicator has none of its own.

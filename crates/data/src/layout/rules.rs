@@ -43,7 +43,9 @@ fn rules_of(column: &Column) -> String {
     let of = if of.is_empty() { String::new() } else { format!(" of {of:?}") };
     let what = match kind {
         ColumnKind::Ignored => "ignored".to_owned(),
-        ColumnKind::Label { positive } => format!("label positive {positive:?}"),
+        ColumnKind::Label(rule) if rule.is_number => "label number".to_owned(),
+        ColumnKind::Label(rule) => format!("label positive {:?}", rule.positive),
+        ColumnKind::Weight => "weight".to_owned(),
         ColumnKind::Dense(rule) => {
             let transform = match rule.transform {
                 Transform::None => "none".to_owned(),

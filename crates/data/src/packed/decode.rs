@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use stepwell_base::{Key, hash};
 
-use super::encode::Shape;
+use super::encode::{Shape, label_bytes};
 use super::layout::{BLOCK_HEAD_BYTES, ONE_KEY_A_BAG, Seal, TRUTH, sums_differ, u32_at};
 use crate::block::Block;
 use crate::{Chunk, Schema};
@@ -39,6 +39,7 @@ pub(crate) fn decode(
 
 /// The columns of a block, as they lie in it.
 struct Columns<'a> {
+    examples: usize,
     labels: &'a [u8],
     dense: &'a [u8],
     keys: &'a [u8],
@@ -46,6 +47,8 @@ struct Columns<'a> {
     bag_ends: Option<&'a [u8]>,
     /// Empty where nobody knows.
     truth: &'a [u8],
+    /// Empty where all count alike.
+    weights: &'a [u8],
 }
 
 impl<'a> Columns<'a> {
@@ -74,28 +77,27 @@ impl<'a> Columns<'a> {
         }
         // The sum of all lengths was just found to be the block's, so each of them fits.
         let (examples, id_columns) = (seal.examples as usize, schema.id_columns);
-        let (labels, rest) = bytes[BLOCK_HEAD_BYTES..].split_at(examples);
+        let labels = examples * label_bytes(schema);
+        let (labels, rest) = bytes[BLOCK_HEAD_BYTES..].split_at(labels);
         let (dense, rest) = rest.split_at(examples * schema.dense * 4);
         let (keys, rest) = rest.split_at(keys as usize * 8);
         let ends = if shape.one_key_a_bag { 0 } else { examples * id_columns * 4 };
-        let (ends, truth) = rest.split_at(ends);
+        let (ends, rest) = rest.split_at(ends);
+        let (truth, weights) = rest.split_at(if shape.truth { examples * 4 } else { 0 });
         let bag_ends = (!shape.one_key_a_bag).then_some(ends);
-        Ok(Self { labels, dense, keys, bag_ends, truth })
+        Ok(Self { examples, labels, dense, keys, bag_ends, truth, weights })
     }
 
     /// Refuses labels and bags that no chunk has.
     fn check(&self, seal: &Seal, schema: &Schema) -> Result<(), String> {
-        if let Some(example) = self.labels.iter().position(|label| *label > 1) {
-            let label = self.labels[example];
-            return Err(format!("label {label} of its example {}, not 0 or 1", example + 1));
-        }
+        self.check_labels(schema)?;
         let (keys, most) = (self.keys.len() / 8, seal.example_keys_max as usize);
         let Some(bag_ends) = self.bag_ends else {
-            let fits = keys == self.labels.len() * schema.id_columns && schema.id_columns <= most;
+            let fits = keys == self.examples * schema.id_columns && schema.id_columns <= most;
             return if fits { Ok(()) } else { Err(format!("{keys} keys, not one a bag")) };
         };
         let mut start = 0;
-        for example in 0..self.labels.len() {
+        for example in 0..self.examples {
             let mut end = start;
             for bag in words(&bag_ends[example * schema.id_columns * 4..][..schema.id_columns * 4])
             {
@@ -114,13 +116,39 @@ impl<'a> Columns<'a> {
         if start != keys { Err(format!("bags of {start} keys among {keys}")) } else { Ok(()) }
     }
 
+    /// Refuses labels and weights that no reader makes.
+    fn check_labels(&self, schema: &Schema) -> Result<(), String> {
+        let wrong = |what: &str, at: usize, value: f32, is: &str| {
+            Err(format!("{what} {value} of its example {}, {is}", at + 1))
+        };
+        if schema.labels.is_one_bit()
+            && let Some(at) = self.labels.iter().position(|label| *label > 1)
+        {
+            return wrong("label", at, f32::from(self.labels[at]), "not 0 or 1");
+        }
+        let is_label = |label: f32| match schema.labels.are_numbers {
+            true => label.is_finite(),
+            false => label == 0.0 || label == 1.0,
+        };
+        let labels = if schema.labels.is_one_bit() { &[] } else { self.labels };
+        if let Some((at, label)) = floats(labels).enumerate().find(|(_, label)| !is_label(*label)) {
+            return wrong("label", at / schema.labels.count, label, "no label");
+        }
+        let is_weight = |weight: f32| weight.is_finite() && weight >= 0.0;
+        match floats(self.weights).enumerate().find(|(_, weight)| !is_weight(*weight)) {
+            Some((at, weight)) => wrong("weight", at, weight, "no number of 0 or more"),
+            None => Ok(()),
+        }
+    }
+
     /// Makes room in `chunk` for the examples at `wanted` behind the first `skip`, and no more.
     fn reserve(&self, wanted: &[Range<u32>], skip: usize, chunk: &mut Chunk) {
-        let Schema { dense, id_columns } = chunk.schema;
-        let examples = wanted.iter().map(|lines| lines.len()).sum();
+        let Schema { dense, id_columns, labels } = chunk.schema;
+        let examples: usize = wanted.iter().map(|lines| lines.len()).sum();
         let keys = wanted.iter().map(|lines| self.keys_of(&places(lines, skip), id_columns).len());
         chunk.keys.reserve_exact(keys.sum());
-        chunk.labels.reserve_exact(examples);
+        chunk.labels.reserve_exact(examples * labels.count);
+        chunk.weights.reserve_exact(if labels.weighted { examples } else { 0 });
         chunk.lines.reserve_exact(examples);
         chunk.dense.reserve_exact(examples * dense);
         chunk.bag_ends.reserve_exact(examples * id_columns);
@@ -129,12 +157,21 @@ impl<'a> Columns<'a> {
 
     /// Appends the examples at `lines` behind the first `skip` to `chunk`, which has room for them.
     fn append(&self, lines: &Range<u32>, skip: usize, chunk: &mut Chunk) {
-        let Schema { dense, id_columns } = chunk.schema;
+        let Schema { dense, id_columns, labels } = chunk.schema;
         let examples = places(lines, skip);
         let of = |column: &'a [u8], lanes: usize| {
             &column[examples.start * lanes * 4..examples.end * lanes * 4]
         };
-        chunk.labels.extend(self.labels[examples.clone()].iter().map(|label| f32::from(*label)));
+        match labels.is_one_bit() {
+            true => {
+                let labels = &self.labels[examples.clone()];
+                chunk.labels.extend(labels.iter().map(|label| f32::from(*label)));
+            }
+            false => put(&mut chunk.labels, of(self.labels, labels.count), f32::from_le_bytes),
+        }
+        if labels.weighted {
+            put(&mut chunk.weights, of(self.weights, 1), f32::from_le_bytes);
+        }
         put(&mut chunk.dense, of(self.dense, dense), f32::from_le_bytes);
         let keys = self.keys_of(&examples, id_columns);
         // A block has fewer than 2^32 bytes, so its keys count in 32 bits.
@@ -171,6 +208,10 @@ impl<'a> Columns<'a> {
 /// Where lines are in the columns of a block whose first `skip` examples lie behind.
 fn places(lines: &Range<u32>, skip: usize) -> Range<usize> {
     lines.start as usize + skip..lines.end as usize + skip
+}
+
+fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
+    words(bytes).map(f32::from_bits)
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {

@@ -19,10 +19,17 @@ impl Shape {
     pub(super) fn bytes(&self, schema: &Schema) -> Option<u64> {
         let ends = if self.one_key_a_bag { 0 } else { 4 * schema.id_columns as u64 };
         let truth = if self.truth { 4 } else { 0 };
-        let example = 1 + 4 * schema.dense as u64 + ends + truth;
+        let labels = label_bytes(schema) as u64;
+        let weight = if schema.labels.weighted { 4 } else { 0 };
+        let example = labels + weight + 4 * schema.dense as u64 + ends + truth;
         let examples = self.examples.checked_mul(example)?;
         examples.checked_add(self.keys.checked_mul(8)?)?.checked_add(BLOCK_HEAD_BYTES as u64)
     }
+}
+
+/// Bytes of an example's labels.
+pub(super) fn label_bytes(schema: &Schema) -> usize {
+    if schema.labels.is_one_bit() { 1 } else { 4 * schema.labels.count }
 }
 
 /// Replaces `bytes` by the block that holds the examples of `chunk`, which have `shape`.
@@ -33,13 +40,17 @@ pub(super) fn encode(chunk: &Chunk, shape: &Shape, bytes: &mut Vec<u8>) {
     bytes.extend((one_key | truth).to_le_bytes());
     // A block's bytes count in 32 bits, and its keys are fewer.
     bytes.extend((chunk.keys.len() as u32).to_le_bytes());
-    bytes.extend(chunk.labels.iter().map(|label| u8::from(*label != 0.0)));
+    match chunk.schema.labels.is_one_bit() {
+        true => bytes.extend(chunk.labels.iter().map(|label| u8::from(*label != 0.0))),
+        false => put(bytes, &chunk.labels, |label| label.to_le_bytes()),
+    }
     put(bytes, &chunk.dense, |lane| lane.to_le_bytes());
     put(bytes, &chunk.keys, |key| key.0.to_le_bytes());
     if !shape.one_key_a_bag {
         put(bytes, &chunk.bag_ends, |end| end.to_le_bytes());
     }
     put(bytes, &chunk.truth, |lane| lane.to_le_bytes());
+    put(bytes, &chunk.weights, |lane| lane.to_le_bytes());
     assert_eq!(Some(bytes.len() as u64), shape.bytes(&chunk.schema), "{shape:?}");
 }
 

@@ -2,7 +2,7 @@
 
 use stepwell_base::{KEY_HASH_NAME, hash};
 
-use crate::Schema;
+use crate::{Labels, Schema};
 
 /// Bytes at the start of a file that tell it from text.
 pub(crate) const HEAD_BYTES: usize = MAGIC.len();
@@ -19,6 +19,8 @@ const FORMAT_VERSION: u32 = 1;
 const ORIGIN_VERSION: u32 = 2;
 /// The version of a file whose records have columns of their own, and which may say the same.
 const RULES_VERSION: u32 = 3;
+/// The version of one whose examples have several labels, other numbers for labels, or weights.
+const LABELS_VERSION: u32 = 4;
 
 /// Name of the transform of dense features; a change of its values is a change of its name.
 const DENSE_NAME: &str = "ln(1 + max(x, 0)), libm log1pf";
@@ -35,6 +37,7 @@ pub(super) const ONE_KEY_A_BAG: u32 = 1;
 pub(super) const TRUTH: u32 = 2;
 
 pub(super) const NAME_BYTES: usize = 64;
+const LABELS_AT: usize = 20;
 const KEYS_AT: usize = 24;
 const DENSE_AT: usize = KEYS_AT + NAME_BYTES;
 const HEADER_SUM_AT: usize = DENSE_AT + NAME_BYTES;
@@ -64,6 +67,7 @@ pub(super) fn damaged(why: impl Into<String>) -> Fault {
 /// was made of or does not.
 pub(super) fn header(schema: &Schema, rules: Option<&str>, origin: bool) -> [u8; HEADER_BYTES] {
     let version = match (rules, origin) {
+        _ if schema.labels != Labels::ONE => LABELS_VERSION,
         (Some(_), _) => RULES_VERSION,
         (None, true) => ORIGIN_VERSION,
         (None, false) => FORMAT_VERSION,
@@ -74,6 +78,7 @@ pub(super) fn header(schema: &Schema, rules: Option<&str>, origin: bool) -> [u8;
     // Schemas have fewer than 2^16 columns.
     put(&mut bytes, 12, &(schema.dense as u32).to_le_bytes());
     put(&mut bytes, 16, &(schema.id_columns as u32).to_le_bytes());
+    put(&mut bytes, LABELS_AT, &labels_word(schema.labels).to_le_bytes());
     put(&mut bytes, KEYS_AT, KEY_HASH_NAME.as_bytes());
     put(&mut bytes, DENSE_AT, rules.unwrap_or(DENSE_NAME).as_bytes());
     let sum = hash::checksum(&bytes[..HEADER_SUM_AT]);
@@ -96,10 +101,10 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     // Another version may lie differently, so that nothing more is known of such a file.
     let version = u32_at(bytes, 8);
-    if !(FORMAT_VERSION..=RULES_VERSION).contains(&version) {
+    if !(FORMAT_VERSION..=LABELS_VERSION).contains(&version) {
         return Err(Fault::Unfit(format!(
             "is packed in format version {version}, this build reads {FORMAT_VERSION} to \
-             {RULES_VERSION}; make it again with this build's `stepwell convert`"
+             {LABELS_VERSION}; make it again with this build's `stepwell convert`"
         )));
     }
     let (found, wanted) = (hash::checksum(&bytes[..HEADER_SUM_AT]), u64_at(bytes, HEADER_SUM_AT));
@@ -108,13 +113,34 @@ pub(super) fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<Head, Fault> {
     }
     check_name(bytes, KEYS_AT, "keys", KEY_HASH_NAME)?;
     let rules = match version {
-        RULES_VERSION => Some(name_at(bytes, DENSE_AT).escape_ascii().to_string()),
+        RULES_VERSION | LABELS_VERSION => Some(name_at(bytes, DENSE_AT).escape_ascii().to_string()),
         _ => check_name(bytes, DENSE_AT, "dense features", DENSE_NAME).map(|()| None)?,
     };
-    let schema =
-        Schema { dense: u32_at(bytes, 12) as usize, id_columns: u32_at(bytes, 16) as usize };
+    let schema = Schema {
+        dense: u32_at(bytes, 12) as usize,
+        id_columns: u32_at(bytes, 16) as usize,
+        labels: labels_of_word(u32_at(bytes, LABELS_AT)),
+    };
     schema.check().map_err(|error| damaged(error.to_string()))?;
     Ok(Head { schema, rules })
+}
+
+/// Set where every example has a weight.
+const WEIGHTED: u32 = 1 << 31;
+/// Set where a label may be another number than 0 and 1.
+const NUMBERS: u32 = 1 << 30;
+
+/// What a header says of labels: how many there are, 0 for one that is 0 or 1.
+fn labels_word(labels: Labels) -> u32 {
+    // There are 256 at most.
+    let count = if labels.is_one_bit() { 0 } else { labels.count as u32 };
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    count | flag(labels.are_numbers, NUMBERS) | flag(labels.weighted, WEIGHTED)
+}
+
+fn labels_of_word(word: u32) -> Labels {
+    let count = (word & !(WEIGHTED | NUMBERS)).max(1) as usize;
+    Labels { count, are_numbers: word & NUMBERS != 0, weighted: word & WEIGHTED != 0 }
 }
 
 /// The name that is padded with zeros at `at`.

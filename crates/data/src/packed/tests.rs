@@ -13,7 +13,7 @@ use super::layout::{
 use super::*;
 use crate::{Block, Chunk, DataError, Input, ReadOptions, Reader, Schema, parse_block};
 
-const TINY: Schema = Schema { dense: 1, id_columns: 2 };
+const TINY: Schema = Schema::new(1, 2);
 
 fn chunk() -> Chunk {
     let mut chunk = Chunk::new(TINY);
@@ -222,7 +222,7 @@ fn first_bytes_tell_packed_files_even_damaged_ones() {
 fn a_writer_holds_no_more_than_it_says() {
     let folder = tempfile::tempdir().unwrap();
     let mut dice = Stream::named(1, b"held by a writer");
-    for schema in [TINY, Schema { dense: 0, id_columns: 1 }, Schema { dense: 9, id_columns: 0 }] {
+    for schema in [TINY, Schema::new(0, 1), Schema::new(9, 0)] {
         for keys_max in [1, 2, 9] {
             let options = PackedOptions { block_bytes: 2000, ..PackedOptions::new(schema) };
             let mut writer = PackedWriter::new(&folder.path().join("packed"), &options).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::hash;
 
-use super::encode::{Shape, encode};
+use super::encode::{Shape, encode, label_bytes};
 use super::layout::{ENTRY_BYTES, HEAD_BYTES, Seal, TAIL_BYTES, Tail, header, is_packed};
 use crate::layout::Layout;
 use crate::lines::BLOCK_BYTES;
@@ -190,8 +190,9 @@ impl PackedWriter {
 
     /// The most bytes that a writer takes for a file of `blocks` blocks.
     pub(super) fn bytes_max(options: &PackedOptions, blocks: u64) -> u64 {
-        let Schema { dense, id_columns } = options.schema;
-        let example = 1 + 4 * dense + 4 * id_columns;
+        let Schema { dense, id_columns, labels } = options.schema;
+        let weight = if labels.weighted { 4 } else { 0 };
+        let example = label_bytes(&options.schema) + weight + 4 * dense + 4 * id_columns;
         let examples = options.block_bytes / example;
         // In memory labels are wider and every bag has an end. What grows has room for twice that.
         let chunk = options.block_bytes + examples * (3 + 4 * id_columns);
@@ -208,8 +209,12 @@ impl PackedWriter {
     }
 
     fn push(&mut self, chunk: &Chunk, example: usize) -> Result<(), DataError> {
-        let label = chunk.labels[example];
-        if label != 0.0 && label != 1.0 {
+        let labels = chunk.labels_of(example);
+        if let [label] = labels
+            && chunk.schema.labels.is_one_bit()
+            && *label != 0.0
+            && *label != 1.0
+        {
             let (number, path) = (self.examples() + 1, self.path.display());
             return Err(DataError::Options(format!(
                 "{path}: the label of example {number} is {label}; a packed file holds 0 and 1"
@@ -227,7 +232,8 @@ impl PackedWriter {
         };
         self.make_room(&one)?;
         let base = self.block.keys.len() as u32;
-        self.block.labels.push(label);
+        self.block.labels.extend_from_slice(labels);
+        self.block.weights.extend(chunk.weights.get(example));
         self.block.dense.extend_from_slice(chunk.dense_of(example));
         self.block.keys.extend_from_slice(&chunk.keys[start..end]);
         self.block.bag_ends.extend(ends.iter().map(|end| end - start as u32 + base));

@@ -36,9 +36,12 @@ impl<'a> Emitter<'a> {
                 return Ok(false);
             }
         }
+        let (labels, weights) = (chunk.labels.len(), chunk.weights.len());
         let (dense, keys, bags) = (chunk.dense.len(), chunk.keys.len(), chunk.bag_ends.len());
         let outcome = self.try_emit(fields, text, chunk);
         if outcome.is_err() {
+            chunk.labels.truncate(labels);
+            chunk.weights.truncate(weights);
             chunk.dense.truncate(dense);
             chunk.keys.truncate(keys);
             chunk.bag_ends.truncate(bags);
@@ -48,10 +51,15 @@ impl<'a> Emitter<'a> {
 
     #[inline]
     fn try_emit(&self, fields: &Fields, text: &[u8], chunk: &mut Chunk) -> Result<(), Fault> {
-        let label = match &self.layout.label {
-            None => 0.0,
-            Some(label) => label_of(label, fields.found(label.source, text))?,
-        };
+        for label in &self.layout.labels {
+            chunk.labels.push(label_of(label, fields.found(label.source, text))?);
+        }
+        if self.layout.labels.is_empty() {
+            chunk.labels.resize(chunk.labels.len() + chunk.schema.labels.count, 0.0);
+        }
+        if let Some(source) = self.layout.weight {
+            chunk.weights.push(weight_of(source, fields.found(source, text))?);
+        }
         for dense in &self.layout.dense {
             chunk.dense.push(self.dense_of(dense, fields.found(dense.source, text))?);
         }
@@ -60,7 +68,6 @@ impl<'a> Emitter<'a> {
             // Keys of a block count in 32 bits, as its bytes do.
             chunk.bag_ends.push(chunk.keys.len() as u32);
         }
-        chunk.labels.push(label);
         Ok(())
     }
 
@@ -110,12 +117,34 @@ fn label_of(label: &Label, found: Found<'_>) -> Result<f32, Fault> {
         Found::List => return Err(fault(Why::List)),
         Found::One(value) => value.bytes(),
     };
-    label_of_text(label, value).ok_or_else(|| fault(Why::NoLabel))
+    label_of_text(label, value).ok_or_else(|| fault(why_no_label(label)))
+}
+
+/// What is wrong with a text that is not this label.
+pub(crate) fn why_no_label(label: &Label) -> Why {
+    if label.is_number { Why::NoNumber } else { Why::NoLabel }
+}
+
+#[inline]
+fn weight_of(source: usize, found: Found<'_>) -> Result<f32, Fault> {
+    let why = match found {
+        Found::Missing => Why::MissingWeight,
+        Found::List => Why::List,
+        Found::One(value) => match number_of(&value).filter(|number| *number >= 0.0) {
+            // Of two zeros the one without a sign.
+            Some(number) => return Ok(number + 0.0),
+            None => Why::NoWeight,
+        },
+    };
+    Err(Fault::value(source, why))
 }
 
 /// The label that a text is, if it is one.
 #[inline]
 pub(crate) fn label_of_text(label: &Label, text: &[u8]) -> Option<f32> {
+    if label.is_number {
+        return number(text).map(|number| number + 0.0);
+    }
     if !label.positive.is_empty() {
         let is_positive = label.positive.iter().any(|known| known == text);
         return Some(f32::from(u8::from(is_positive)));
@@ -240,6 +269,10 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
         Why::MissingLabel => {
             format!("{name} is missing, and it is the label; it may be a text of data.missing")
         }
+        Why::MissingWeight => {
+            format!("{name} is missing, and it is the weight: give each example one, such as 1")
+        }
+        Why::NoWeight => format!("{name} is {text}, and a weight is a number of 0 or more"),
         Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
         Why::List => format!("{name} is a list: give its column the type ids"),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),

@@ -101,8 +101,8 @@ fn header(layout: &Layout, names: &[String]) -> Result<Option<Vec<Option<u16>>>,
         return Ok(None);
     }
     if let [first, ..] = absent.as_slice() {
-        let label = layout.label.as_ref().map(|label| layout.sources[label.source].as_str());
-        let hint = match Some(*first) == label {
+        let mut labels = layout.labels.iter().map(|label| layout.sources[label.source].as_str());
+        let hint = match labels.any(|label| label == *first) {
             true => "; `predict --unlabelled` scores data without labels",
             false => "",
         };

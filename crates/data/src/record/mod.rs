@@ -29,7 +29,7 @@ use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
 
 pub(crate) use self::delimited::{name_of, names as fields_of_line};
-pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text};
+pub(crate) use self::emit::{CROSSED, Emitter, explain, label_of_text, why_no_label};
 pub(crate) use self::fields::{Fields, Found};
 pub(crate) use self::head::{Head, Kind, kind_by_looks};
 pub(crate) use self::json::said;
@@ -52,6 +52,8 @@ pub(crate) enum Fault {
 pub(crate) enum Why {
     NoLabel,
     MissingLabel,
+    NoWeight,
+    MissingWeight,
     NoNumber,
     List,
     Object,
@@ -100,8 +102,9 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
 fn make_room(chunk: &mut Chunk, block: &Block) {
     let wanted = |wanted: &Vec<Range<u32>>| wanted.iter().map(|lines| lines.len()).sum();
     let lines: usize = block.wanted.as_ref().map_or(block.lines as usize, wanted);
-    let Schema { dense, id_columns } = chunk.schema;
-    chunk.labels.reserve_exact(lines);
+    let Schema { dense, id_columns, labels } = chunk.schema;
+    chunk.labels.reserve_exact((lines + 1) * labels.count);
+    chunk.weights.reserve_exact(if labels.weighted { lines + 1 } else { 0 });
     chunk.lines.reserve_exact(lines);
     // Malformed lines are tried, too.
     chunk.dense.reserve_exact((lines + 1) * dense);

@@ -33,7 +33,7 @@ pub(super) fn split(
     let label = tokens.next();
     // Records that nobody has labelled may begin with their first value.
     let is_value = |word: &Range<usize>| memchr(b':', &body[word.clone()]).is_some();
-    let first = label.clone().filter(|word| layout.label.is_none() && is_value(word));
+    let first = label.clone().filter(|word| layout.labels.is_empty() && is_value(word));
     if first.is_none() {
         put_label(layout, body, label, source(LABEL.as_bytes()), fields)?;
     }
@@ -88,18 +88,19 @@ fn put_label(
     let fault = |why: &str| Err(Fault::Record { column: 1, why: why.to_owned() });
     let Some(label) = label else { return fault("the line has no label") };
     let Some(source) = source else {
-        return match layout.label {
-            None => Ok(()),
-            Some(_) => fault(
+        return match layout.labels.as_slice() {
+            [] => Ok(()),
+            [..] => fault(
                 "the first value of a line of LibSVM is the column label: give the column of type \
                  label that name",
             ),
         };
     };
+    let is_number = layout.labels.iter().any(|of| of.source == source && of.is_number);
     // -1 and +1 are how the format has it.
     match &body[label.clone()] {
-        b"-1" => fields.put_bytes(source, b"0"),
-        b"+1" => fields.put_bytes(source, b"1"),
+        b"-1" if !is_number => fields.put_bytes(source, b"0"),
+        b"+1" if !is_number => fields.put_bytes(source, b"1"),
         text if layout.is_missing(text) => fields.put(source, label.start, label.start),
         _ => fields.put(source, label.start, label.end),
     }

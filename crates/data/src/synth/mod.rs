@@ -143,7 +143,7 @@ pub fn write_tsv(options: &SynthOptions, out: &mut dyn Write) -> Result<(), Data
 }
 
 fn reserve(chunk: &mut Chunk, examples: usize) {
-    let Schema { dense, id_columns } = chunk.schema;
+    let Schema { dense, id_columns, .. } = chunk.schema;
     chunk.labels.reserve_exact(examples);
     chunk.truth.reserve_exact(examples);
     chunk.dense.reserve_exact(examples * dense);

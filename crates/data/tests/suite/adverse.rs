@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use stepwell_data::{
-    Column, ColumnKind, DenseRule, Files, Format, IdRule, Input, Layout, LayoutOptions, ListRule,
-    PackedOptions, PackedWriter, Position, ReadFrom, ReadOptions, Reader, SourceOptions, Transform,
+    Column, ColumnKind, DenseRule, Files, Format, IdRule, Input, LabelRule, Layout, LayoutOptions,
+    ListRule, PackedOptions, PackedWriter, Position, ReadFrom, ReadOptions, Reader, SourceOptions,
+    Transform,
 };
 
 use crate::common::*;
@@ -24,7 +25,7 @@ fn list(most: usize) -> ColumnKind {
 }
 
 fn label() -> ColumnKind {
-    ColumnKind::Label { positive: Vec::new() }
+    ColumnKind::Label(LabelRule::default())
 }
 
 fn dense() -> ColumnKind {
@@ -110,7 +111,7 @@ fn rules() -> impl Strategy<Value = ColumnKind> {
     let positive = prop::collection::vec(Just("yes".to_owned()), 0..2);
     prop_oneof![
         1 => Just(ColumnKind::Ignored),
-        2 => positive.prop_map(|positive| ColumnKind::Label { positive }),
+        2 => positive.prop_map(|positive| ColumnKind::Label(LabelRule { positive, is_number: false })),
         3 => dense,
         4 => ids,
     ]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use stepwell_data::{Chunk, DataError, Input, Position, ReadOptions, Reader, Schema};
 
 /// Two dense features and three id columns: small enough to write by hand.
-pub(crate) const TINY: Schema = Schema { dense: 2, id_columns: 3 };
+pub(crate) const TINY: Schema = Schema::new(2, 3);
 
 /// A valid line of [`TINY`] that no other number gives.
 pub(crate) fn line(number: usize) -> String {

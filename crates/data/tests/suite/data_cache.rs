@@ -139,7 +139,7 @@ fn a_cache_is_found_again_until_its_text_is_other() {
     };
     other(&files[..1], "there were 2 files, there are 1");
     other(&[files[1].clone(), files[0].clone()], "'b.tsv' was 'a.tsv'");
-    let schema = stepwell_data::Schema { dense: 1, id_columns: 4 };
+    let schema = stepwell_data::Schema::new(1, 4);
     let found = DataCache::find(&path, &files.to_vec().into(), &sources(&files), schema).unwrap();
     assert!(matches!(found, CacheAt::Other(_)), "{found:?}");
     // Moved elsewhere with its times it is the same text; a change in its middle is none.

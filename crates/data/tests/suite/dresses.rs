@@ -8,8 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use stepwell_base::key_of;
 use stepwell_data::{
-    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, Position,
-    ReadOptions,
+    Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
+    Position, ReadOptions,
 };
 
 use crate::common::*;
@@ -55,7 +55,7 @@ fn columns() -> Vec<Column> {
     let list = Some(ListRule { separator: "|".to_owned(), most: TAGS_MAX });
     let id = |rule| ColumnKind::Id(rule);
     vec![
-        column("y", ColumnKind::Label { positive: Vec::new() }),
+        column("y", ColumnKind::Label(LabelRule::default())),
         column("price", ColumnKind::Dense(DenseRule { indicator: true, ..Default::default() })),
         column("a", id(IdRule::default())),
         column("b", id(IdRule { skip_missing: true, ..Default::default() })),
@@ -272,7 +272,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let layout = Arc::new(Layout::new(LayoutOptions::default(), vec![
-            column("y", ColumnKind::Label { positive: Vec::new() }),
+            column("y", ColumnKind::Label(LabelRule::default())),
             column("a", ColumnKind::Id(IdRule::default())),
         ]).unwrap());
         let mut text: String = lines.iter().map(|n| format!("1,{}\n", "x".repeat(*n))).collect();

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use stepwell_base::Key;
 use stepwell_data::{
-    Column, ColumnKind, DataError, DenseRule, Files, Format, IdRule, Input, Layout, LayoutOptions,
-    ListRule, Part, Position, ReadOptions, SplitBy, SplitRule, Transform, log1p_of_number,
+    Column, ColumnKind, DataError, DenseRule, Files, Format, IdRule, Input, LabelRule, Layout,
+    LayoutOptions, ListRule, Part, Position, ReadOptions, SplitBy, SplitRule, Transform,
+    log1p_of_number,
 };
 
 use crate::common::*;
@@ -118,7 +119,7 @@ fn libsvm_has_numbers_by_name_and_ids_by_field() {
         ColumnKind::Id(IdRule { list, ..Default::default() })
     };
     let columns = vec![
-        column("label", ColumnKind::Label { positive: Vec::new() }),
+        column("label", ColumnKind::Label(LabelRule::default())),
         column("7", ColumnKind::Dense(DenseRule::default())),
         column("item", id(8)),
         column("indices", id(8)),
@@ -141,7 +142,7 @@ fn libsvm_has_numbers_by_name_and_ids_by_field() {
 
 #[test]
 fn layouts_that_make_no_examples_are_answered_with_the_mend() {
-    let label = || column("y", ColumnKind::Label { positive: Vec::new() });
+    let label = || column("y", ColumnKind::Label(LabelRule::default()));
     let id = |name: &str| column(name, ColumnKind::Id(IdRule::default()));
     let refused = |columns: Vec<Column>, answer: &str| {
         let error = Layout::new(LayoutOptions::default(), columns).unwrap_err().to_string();
@@ -150,7 +151,10 @@ fn layouts_that_make_no_examples_are_answered_with_the_mend() {
     refused(vec![id("a")], "no column is the label");
     refused(vec![label()], "no column is an id");
     refused(vec![label(), id("a"), id("a")], "column a is there twice");
-    refused(vec![label(), column("z", ColumnKind::Label { positive: vec![] }), id("a")], "second");
+    let weight = |name: &str| column(name, ColumnKind::Weight);
+    refused(vec![label(), weight("w"), weight("v"), id("a")], "second weight");
+    let both = LabelRule { positive: vec!["yes".to_owned()], is_number: true };
+    refused(vec![column("y", ColumnKind::Label(both)), id("a")], "give one of them");
     refused(vec![label(), made_of("b", &["a"], ColumnKind::Id(IdRule::default()))], "no column: ");
     let buckets = IdRule { buckets: vec![2.0, 1.0], ..Default::default() };
     refused(vec![label(), column("a", ColumnKind::Id(buckets))], "ascending order");

@@ -68,10 +68,10 @@ fn schemas_may_lack_one_kind_of_feature() {
         parse_block(&Block::of_text(text.into()), &mut chunk);
         (chunk.len(), chunk.dense.len(), chunk.keys.len(), chunk.malformed.len())
     };
-    assert_eq!(parse(Schema { dense: 2, id_columns: 0 }, "1\t2\t3\r\n0\t\t\n0\t1\n"), (2, 4, 0, 1));
-    assert_eq!(parse(Schema { dense: 0, id_columns: 1 }, "1\t2\n0\t\r\n0\n"), (2, 0, 2, 1));
-    assert!(Schema { dense: 0, id_columns: 0 }.check().is_err());
-    assert!(Schema { dense: usize::MAX, id_columns: 2 }.check().is_err());
+    assert_eq!(parse(Schema::new(2, 0), "1\t2\t3\r\n0\t\t\n0\t1\n"), (2, 4, 0, 1));
+    assert_eq!(parse(Schema::new(0, 1), "1\t2\n0\t\r\n0\n"), (2, 0, 2, 1));
+    assert!(Schema::new(0, 0).check().is_err());
+    assert!(Schema::new(usize::MAX, 2).check().is_err());
     assert!(Schema::CRITEO.check().is_ok());
 }
 

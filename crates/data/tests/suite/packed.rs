@@ -62,7 +62,7 @@ fn what_was_put_in_comes_out_from_any_example_on() {
     let mut dice = Stream::named(1, b"packed round trip");
     for round in 0..150 {
         let features = |dice: &mut Stream| (dice.next_u64() % 4) as usize;
-        let schema = Schema { dense: features(&mut dice), id_columns: 1 + features(&mut dice) };
+        let schema = Schema::new(features(&mut dice), 1 + features(&mut dice));
         let chunks: Vec<Chunk> = (0..dice.next_u64() % 4)
             .map(|_| {
                 let examples = (dice.next_u64() % 20) as usize;

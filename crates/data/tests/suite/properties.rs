@@ -77,7 +77,7 @@ fn agree(text: &[u8], schema: Schema) -> Result<(), TestCaseError> {
 fn schemas() -> impl Strategy<Value = Schema> {
     (0usize..4, 0usize..4)
         .prop_filter("an example has a feature", |(dense, id_columns)| dense + id_columns > 0)
-        .prop_map(|(dense, id_columns)| Schema { dense, id_columns })
+        .prop_map(|(dense, id_columns)| Schema::new(dense, id_columns))
 }
 
 /// Mostly valid pieces, so that whole lines come out, and some that are not.
@@ -115,8 +115,8 @@ fn dense_noise() -> impl Strategy<Value = Vec<u8>> {
 /// A field alone where a dense feature is, in the middle of a line and at its end.
 fn agree_on_field(field: &str) -> Result<(), TestCaseError> {
     let text = format!("1\t{field}\t{field}\n0\t{field}\t{field}\r\n1\t{field}");
-    agree(text.as_bytes(), Schema { dense: 2, id_columns: 0 })?;
-    agree(text.as_bytes(), Schema { dense: 1, id_columns: 1 })
+    agree(text.as_bytes(), Schema::new(2, 0))?;
+    agree(text.as_bytes(), Schema::new(1, 1))
 }
 
 proptest! {
@@ -162,7 +162,7 @@ proptest! {
             format!("{integer}.000"), format!("{integer}e0"), format!("{integer}00E-2"),
         ];
         let text: String = forms.iter().map(|form| format!("0\t{form}\n")).collect();
-        let mut chunk = Chunk::new(Schema { dense: 1, id_columns: 0 });
+        let mut chunk = Chunk::new(Schema::new(1, 0));
         parse_block(&Block::of_text(text.into_bytes()), &mut chunk);
         let expected = libm::log1pf(integer.max(0) as f32).to_bits();
         let found: Vec<u32> = chunk.dense.iter().map(|x| x.to_bits()).collect();
@@ -180,7 +180,7 @@ proptest! {
             format!("{}\t{big}\t{small}\t{id}\n", u8::from(*label))
         };
         let text: String = rows.iter().map(line).collect();
-        let schema = Schema { dense: 2, id_columns: 1 };
+        let schema = Schema::new(2, 1);
         let mut chunk = Chunk::new(schema);
         parse_block(&Block::of_text(text.clone().into_bytes()), &mut chunk);
         prop_assert_eq!(chunk.len(), rows.len());

@@ -9,8 +9,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use stepwell_base::random::Stream;
 use stepwell_data::{
-    Column, ColumnKind, DataError, DenseRule, Files, Format, IdRule, Input, Layout, LayoutOptions,
-    ListRule, ReadOptions, Transform,
+    Column, ColumnKind, DataError, DenseRule, Files, Format, IdRule, Input, LabelRule, Layout,
+    LayoutOptions, ListRule, ReadOptions, Transform,
 };
 
 use crate::common::*;
@@ -55,7 +55,7 @@ pub(crate) fn columns() -> Vec<Column> {
     let id = || ColumnKind::Id(IdRule::default());
     let list = Some(ListRule { separator: "|".to_owned(), most: 3 });
     vec![
-        column("click", ColumnKind::Label { positive: Vec::new() }),
+        column("click", ColumnKind::Label(LabelRule::default())),
         column("price", dense(DenseRule { transform: Transform::Log1p, ..Default::default() })),
         column(
             "age",

@@ -118,11 +118,11 @@ impl<T: Scalar> GraphBuilder<T> {
         })
     }
 
-    /// The graph whose logits are the output of the node added last; it multiplies in full
-    /// precision.
+    /// The graph whose logits are the output of the node added last, one in each of its columns; it
+    /// multiplies in full precision.
     ///
     /// # Errors
-    /// No nodes, an output that is not one column, or a node that feeds nothing.
+    /// No nodes, an output without columns, or a node that feeds nothing.
     pub fn build(self) -> Result<Graph<T>, GraphError> {
         self.check_connections()?;
         let uses: Vec<NodeUse<'_>> = self.nodes.iter().map(Draft::uses).collect();
@@ -149,8 +149,10 @@ impl<T: Scalar> GraphBuilder<T> {
             let parameters = start..parameter_count;
             nodes.push(Node { name, layer, sources, targets, parameters, flops });
         }
+        let outputs = layouts.last().map_or(0, |layout| layout.columns);
         Ok(Graph {
             input: self.input,
+            outputs,
             nodes,
             layouts,
             parameters,
@@ -163,9 +165,8 @@ impl<T: Scalar> GraphBuilder<T> {
 
     fn check_connections(&self) -> Result<(), GraphError> {
         let (output, inner) = self.nodes.split_last().ok_or(GraphError::Empty)?;
-        if output.columns != 1 {
-            let (layer, width) = (output.name.clone(), output.columns);
-            return Err(GraphError::Output { layer, width });
+        if output.columns == 0 {
+            return Err(GraphError::Output { layer: output.name.clone() });
         }
         for (index, node) in inner.iter().enumerate() {
             let source = Source::Node(NodeId(index));

@@ -5,7 +5,7 @@
 //! first_order [ sum of the wide weights ]                          one value per example
 //!
 //! nodes       each reads columns of x, the first order, or outputs of nodes before it
-//! output      one logit per example
+//! output      the logits of an example: one, or one for each label
 //! ```
 //!
 //! Backwards, a node whose output several nodes read gets its gradient from the last of them first
@@ -73,6 +73,7 @@ pub struct Block<'a, T> {
 #[derive(Debug)]
 pub struct Graph<T: 'static> {
     input: InputShape,
+    outputs: usize,
     nodes: Vec<Node<T>>,
     layouts: Vec<Layout>,
     parameters: Vec<ParameterSpec>,
@@ -105,6 +106,11 @@ impl<T: Scalar> Graph<T> {
         self.input
     }
 
+    /// Logits of an example.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
     /// Names of the nodes in execution order.
     pub fn node_names(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|node| node.name.as_str())
@@ -134,7 +140,8 @@ impl<T: Scalar> Graph<T> {
         &self.plan
     }
 
-    /// Whether any node reads the first-order input; its gradient is that of the logit then.
+    /// Whether any node reads the first-order input; its gradient is the sum of those of the logits
+    /// then.
     pub fn reads_first_order(&self) -> bool {
         self.nodes.iter().any(|node| node.sources.contains(&Source::FirstOrder))
     }
@@ -165,7 +172,7 @@ impl<T: Scalar> Graph<T> {
         parameters: &[T],
         block: &Block<'_, T>,
         workspace: &mut Workspace<T>,
-        logits: &mut [T], // (rows)
+        logits: &mut [T], // (rows, outputs)
     ) {
         self.watched(&mut ()).forward(parameters, block, workspace, logits);
     }
@@ -173,12 +180,13 @@ impl<T: Scalar> Graph<T> {
     /// Computes the gradients of a block from those of its logits, after [`Graph::forward`] of the
     /// same block with the same parameters and workspace.
     ///
-    /// Everything is overwritten. The gradient of the first order is `d_logits` itself.
+    /// Everything is overwritten. The gradient of the first order is `d_logits` itself, summed over
+    /// the logits of each example.
     pub fn backward(
         &self,
         parameters: &[T],
         block: &Block<'_, T>,
-        d_logits: &[T], // (rows)
+        d_logits: &[T], // (rows, outputs)
         workspace: &mut Workspace<T>,
         d_x: &mut [T],       // (rows, embedding)
         gradients: &mut [T], // (parameters)

@@ -48,12 +48,12 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         parameters: &[T],
         block: &Block<'_, T>,
         workspace: &mut Workspace<T>,
-        logits: &mut [T], // (rows)
+        logits: &mut [T], // (rows, outputs)
     ) {
         let Self { graph, watch, packed } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
-        assert_eq!(logits.len(), rows, "one logit per example");
+        assert_eq!(logits.len(), rows * graph.outputs, "the logits of each example");
         for index in 0..graph.nodes.len() {
             graph.forward_node(index, weights, block, workspace);
             watch.passed(NodeId(index));
@@ -69,7 +69,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         self,
         parameters: &[T],
         block: &Block<'_, T>,
-        d_logits: &[T], // (rows)
+        d_logits: &[T], // (rows, outputs)
         workspace: &mut Workspace<T>,
         d_x: &mut [T],       // (rows, embedding)
         gradients: &mut [T], // (parameters)
@@ -77,7 +77,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         let Self { graph, watch, packed } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
-        assert_eq!(d_logits.len(), rows, "one gradient per logit");
+        assert_eq!(d_logits.len(), rows * graph.outputs, "one gradient per logit");
         assert_eq!(d_x.len(), rows * graph.input.embedding, "one gradient per embedding value");
         assert_eq!(gradients.len(), graph.parameter_count, "one gradient per parameter");
         let mut d_x = MatrixMut::packed(d_x, rows, graph.input.embedding);

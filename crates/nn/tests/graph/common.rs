@@ -5,8 +5,8 @@
 use stepwell_base::random::Stream;
 use stepwell_nn::{
     Activation, Add, Block, Concat, Cross, DotInteraction, FactorizationMachine, Graph,
-    GraphBuilder, InputShape, Linear, Matrix, NodeId, PassObserver, Precision, Scalar, Source,
-    Watched, Workspace, binary_cross_entropy,
+    GraphBuilder, InputShape, Linear, Loss, Matrix, NodeId, PassObserver, Precision, Scalar,
+    Source, Targets, Watched, Workspace, losses,
 };
 
 pub(crate) fn numbers<T: Scalar>(name: &str, count: usize) -> Vec<T> {
@@ -155,6 +155,21 @@ pub(crate) fn wide_only<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
+/// Three logits that share what is one column: first order, a factorization machine, a product.
+pub(crate) fn several<T: Scalar>() -> Graph<T> {
+    let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 2 });
+    let fm = FactorizationMachine { slots: 2, dim: 3 };
+    let fm = builder.add("fm", fm, &[Source::Columns(0..6)]).unwrap();
+    let one = builder.add("one", linear(8, 1, Activation::Relu), &[Source::Columns(0..8)]).unwrap();
+    let three = linear(8, 3, Activation::Identity);
+    let three = builder.add("three", three, &[Source::Columns(0..8)]).unwrap();
+    let column = Source::Columns(2..3);
+    let nodes = [one, three, fm, one].map(Source::Node);
+    let sources = [&[Source::FirstOrder, column], &nodes[..]].concat();
+    builder.add("logit", Add, &sources).unwrap();
+    builder.build().unwrap()
+}
+
 pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
     vec![
         ("lr", lr()),
@@ -170,6 +185,7 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, Graph<T>)> {
         ("forked", forked()),
         ("factorized", factorized()),
         ("wide_only", wide_only()),
+        ("several", several()),
     ]
 }
 
@@ -204,15 +220,15 @@ pub(crate) const GAP: usize = 2;
 impl<T: Scalar> Step<T> {
     pub(crate) fn new(graph: &Graph<T>, rows: usize) -> Self {
         let stride = graph.input().columns() + GAP;
-        let nan = T::from_f64(f64::NAN);
+        let (nan, lanes) = (T::from_f64(f64::NAN), rows * graph.outputs());
         Self {
             rows,
             stride,
             x: numbers("x", rows * stride),
             first_order: numbers("first order", rows),
-            labels: (0..rows).map(|row| (row % 3 == 0) as u32 as f32).collect(),
-            logits: vec![nan; rows],
-            d_logits: vec![nan; rows],
+            labels: (0..lanes).map(|lane| (lane % 3 == 0) as u32 as f32).collect(),
+            logits: vec![nan; lanes],
+            d_logits: vec![nan; lanes],
             d_x: vec![nan; rows * graph.input().embedding],
             gradients: vec![nan; graph.parameter_count()],
         }
@@ -239,10 +255,10 @@ impl<T: Scalar> Step<T> {
         let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
         let block = Block { x, first_order: &self.first_order };
         passes.forward(parameters, &block, workspace, &mut self.logits);
-        let (mut probabilities, count) = (vec![T::ZERO; self.rows], self.rows.max(1));
-        let (labels, d_logits) = (&self.labels, &mut self.d_logits);
-        let sum = binary_cross_entropy(&self.logits, labels, count, d_logits, &mut probabilities);
-        sum / count as f64
+        let (labels, count) = (&self.labels, self.rows.max(1));
+        let of = &vec![Loss::LogLoss; graph.outputs()];
+        let targets = Targets { losses: of, labels, weights: &[] };
+        losses(&self.logits, targets, count, &mut self.d_logits).loss / count as f64
     }
 
     pub(crate) fn backward(

@@ -200,8 +200,8 @@ fn wrong_descriptions_are_refused() {
     assert!(matches!(graph.build().unwrap_err(), GraphError::Unused { layer } if layer == "a"));
 
     let mut graph = builder();
-    graph.add("a", crate::common::linear(8, 2, Activation::Relu), &columns(0..8)).unwrap();
-    assert!(matches!(graph.build().unwrap_err(), GraphError::Output { width: 2, .. }));
+    graph.add("a", crate::common::linear(8, 0, Activation::Relu), &columns(0..8)).unwrap();
+    assert!(matches!(graph.build().unwrap_err(), GraphError::Output { .. }));
 
     let mut graph = builder();
     let sum = graph.add("a", Add, &[Source::FirstOrder]).unwrap();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use stepwell_data::{
-    Column, ColumnKind, DenseRule, Format, IdRule, Layout, LayoutOptions, ListRule, SplitBy,
-    SplitRule, Transform, may_separate,
+    Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
+    SplitBy, SplitRule, Transform, may_separate,
 };
 
 use super::names::expanded;
@@ -20,6 +20,8 @@ pub struct ColumnConfig {
     pub kind: ColumnType,
     /// Columns of the data that they are made of; empty for those of their own names.
     pub of: Vec<String>,
+    /// Of a label: what is made small.
+    pub loss: LossKind,
     /// Of a label: texts that count as 1, all others as 0; empty where it is 0 or 1.
     pub positive: Vec<String>,
     /// Of a number: the function of it that the model gets.
@@ -53,6 +55,8 @@ pub struct ColumnConfig {
 pub enum ColumnType {
     /// What is to be learned.
     Label,
+    /// How much an example counts.
+    Weight,
     /// A number.
     Dense,
     /// An id.
@@ -66,16 +70,41 @@ pub enum ColumnType {
 
 impl ColumnType {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Label, Self::Dense, Self::Id, Self::Ids, Self::Ignored];
+    pub const ALL: [Self; 6] =
+        [Self::Label, Self::Weight, Self::Dense, Self::Id, Self::Ids, Self::Ignored];
 
     /// Its name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Label => "label",
+            Self::Weight => "weight",
             Self::Dense => "dense",
             Self::Id => "id",
             Self::Ids => "ids",
             Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// What is made small of a label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossKind {
+    /// Binary cross entropy of a label that is 0 or 1.
+    #[default]
+    LogLoss,
+    /// The square of what is between a number and its prediction.
+    SquaredError,
+}
+
+impl LossKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::LogLoss, Self::SquaredError];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LogLoss => "log_loss",
+            Self::SquaredError => "squared_error",
         }
     }
 }
@@ -136,6 +165,7 @@ impl Default for ColumnConfig {
             names: Vec::new(),
             kind: ColumnType::default(),
             of: Vec::new(),
+            loss: LossKind::default(),
             positive: Vec::new(),
             transform: TransformKind::default(),
             mean: Vec::new(),
@@ -182,7 +212,11 @@ impl ColumnConfig {
     fn kind_of(&self, at: usize, count: usize) -> Result<ColumnKind, String> {
         Ok(match self.kind {
             ColumnType::Ignored => ColumnKind::Ignored,
-            ColumnType::Label => ColumnKind::Label { positive: self.positive.clone() },
+            ColumnType::Label => ColumnKind::Label(LabelRule {
+                positive: self.positive.clone(),
+                is_number: self.loss == LossKind::SquaredError,
+            }),
+            ColumnType::Weight => ColumnKind::Weight,
             ColumnType::Dense => ColumnKind::Dense(DenseRule {
                 low: self.low,
                 high: self.high,
@@ -244,6 +278,19 @@ impl Config {
             true => Ok(None),
             false => self.named_layout().map(|layout| Some(Arc::new(layout))),
         }
+    }
+
+    /// The same with its labels, where the data is scored without them.
+    ///
+    /// # Errors
+    /// As [`Config::layout`].
+    pub fn labelled_layout(&self) -> Result<Option<Arc<Layout>>, String> {
+        if self.data.labels {
+            return self.layout();
+        }
+        let mut labelled = self.clone();
+        labelled.data.labels = true;
+        labelled.layout()
     }
 
     /// The columns of the data with their names, plain ones, too.

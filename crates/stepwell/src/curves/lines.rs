@@ -75,13 +75,14 @@ impl Sink for Lines {
 fn training(now: &Sample, recent: Option<&Recent>) -> Value {
     let planned = (now.hits + now.misses).max(1) as f64;
     let share = |at: usize| recent.and_then(|recent| recent.shares).map(|shares| shares[at]);
+    let name = if now.is_log_loss { "logloss" } else { "loss" };
     let busy = recent.map_or(&[][..], |recent| &recent.busy);
     let busy: Map<String, Value> =
         busy.iter().map(|(name, share)| ((*name).to_owned(), json!(share))).collect();
     json!({
         "examples_per_second": recent.and_then(|of| of.examples_per_second).map(f64::round),
-        "logloss": now.logloss,
-        "logloss_recent": recent.and_then(|of| of.logloss),
+        name: now.loss,
+        format!("{name}_recent"): recent.and_then(|of| of.loss),
         "auc_recent": now.auc,
         "hit_rate": now.hits as f64 / planned,
         "hit_rate_recent": share(0),

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use stepwell_base::budget::Budget;
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
-use stepwell_train::{Held, Meter, Metrics, Observer, Report, Snapshot, peak_rss_bytes};
+use stepwell_train::{Held, LossSums, Meter, Metrics, Observer, Report, Scored, Snapshot, peak_rss_bytes};
 
 use self::lines::Lines;
 use self::page::PageFile;
@@ -98,7 +98,7 @@ struct State {
     taken: Option<(Instant, Sample)>,
     /// Scores since then.
     scores: Meter,
-    /// Sum of the log losses of epochs that are over.
+    /// Sum of the losses of epochs that are over.
     loss_before: f64,
     /// When the last mini-batch was trained, and whether others were evaluated since.
     trained_at: Option<Instant>,
@@ -117,8 +117,8 @@ impl State {
             now.training_seconds += since.unwrap_or_default().as_secs_f64();
         }
         (now.seconds, now.step, now.examples) = (seconds, snapshot.step, snapshot.examples);
-        now.logloss = snapshot.logloss;
-        let of_epoch = snapshot.logloss.unwrap_or(0.0) * snapshot.epoch_examples as f64;
+        (now.loss, now.is_log_loss) = (snapshot.loss, snapshot.is_log_loss);
+        let of_epoch = snapshot.loss.unwrap_or(0.0) * snapshot.epoch_examples as f64;
         now.loss_sum = self.loss_before + of_epoch;
         (now.hits, now.misses, now.evictions) =
             (snapshot.hits, snapshot.misses, snapshot.evictions);
@@ -149,7 +149,7 @@ impl Curves {
             now: Sample::default(),
             looked: None,
             taken: None,
-            scores: Meter::new(SCORES_MAX),
+            scores: Meter::of_probabilities(SCORES_MAX),
             loss_before: 0.0,
             trained_at: None,
             evaluating: false,
@@ -229,11 +229,18 @@ impl Observer for Curves {
         });
     }
 
-    fn trained(&self, logits: &[f32], labels: &[f32]) {
+    fn trained(&self, scored: Scored<'_>) {
+        let Scored { logits, labels, .. } = scored;
         self.with(|state| {
+            // Of several labels, or of numbers, there is no one AUC.
+            if !state.now.is_log_loss {
+                return;
+            }
             let room = SCORES_MAX.saturating_sub(state.scores.examples() as usize);
             let count = room.min(labels.len()).min(logits.len());
-            state.scores.add(&logits[..count], &labels[..count], 0.0, 0.0);
+            let scored =
+                Scored { logits: &logits[..count], labels: &labels[..count], weights: &[] };
+            state.scores.add(scored, LossSums::default());
         });
     }
 

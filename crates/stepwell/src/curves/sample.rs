@@ -12,10 +12,12 @@ pub(crate) struct Sample {
     pub(crate) training_seconds: f64,
     pub(crate) step: u64,
     pub(crate) examples: u64,
-    /// Sum of the log losses of all examples, each before it was trained on.
+    /// Sum of the losses of all examples, each before it was trained on.
     pub(crate) loss_sum: f64,
-    /// Mean log loss of the epoch at hand.
-    pub(crate) logloss: Option<f64>,
+    /// Mean loss of the epoch at hand.
+    pub(crate) loss: Option<f64>,
+    /// Whether that is the log loss of one label.
+    pub(crate) is_log_loss: bool,
     /// Of the examples since the sample before, up to [`SCORES_MAX`](super::SCORES_MAX).
     pub(crate) auc: Option<f64>,
     pub(crate) hits: u64,
@@ -36,7 +38,7 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Recent {
     pub(crate) examples_per_second: Option<f64>,
-    pub(crate) logloss: Option<f64>,
+    pub(crate) loss: Option<f64>,
     /// Of the distinct keys that were planned: those in memory, from disk, and new.
     pub(crate) shares: Option<[f64; 3]>,
     /// Seconds that each stage was busy in a second.
@@ -64,7 +66,7 @@ impl Sample {
         });
         Recent {
             examples_per_second: (seconds > 0.0 && examples > 0.0).then(|| examples / seconds),
-            logloss: (examples > 0.0).then(|| (self.loss_sum - before.loss_sum) / examples),
+            loss: (examples > 0.0).then(|| (self.loss_sum - before.loss_sum) / examples),
             // Rows are counted when they come up, a moment after they were planned.
             shares: (planned > 0.0).then(|| shares.map(|count| (count / planned).min(1.0))),
             busy: busy.collect(),
@@ -104,12 +106,12 @@ mod tests {
         let recent = now.since(&before);
         // Two of the four seconds were an evaluation's.
         assert_eq!(recent.examples_per_second, Some(1000.0));
-        assert_eq!(recent.logloss, Some(0.4));
+        assert_eq!(recent.loss, Some(0.4));
         assert_eq!(recent.shares, Some([0.75, 0.1, 0.15]));
         assert_eq!(recent.busy, [("read", 0.25), ("train", 0.75), ("write", 0.25)]);
         assert_eq!(now.memory_rows(), 70);
         // Nothing happened.
         let none = now.since(&now);
-        assert_eq!((none.examples_per_second, none.logloss, none.shares), (None, None, None));
+        assert_eq!((none.examples_per_second, none.loss, none.shares), (None, None, None));
     }
 }

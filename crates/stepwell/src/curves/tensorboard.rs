@@ -97,11 +97,18 @@ impl Scalars {
         self.put(format!("{of}/auc"), metrics.auc);
         self.put(format!("{of}/calibration"), metrics.calibration);
         self.put(format!("{of}/normalized_entropy"), metrics.normalized_entropy);
+        self.put(format!("{of}/rmse"), metrics.rmse);
+        self.put(format!("{of}/mae"), metrics.mae);
+        self.put(format!("{of}/r2"), metrics.r2);
+        for label in &metrics.labels {
+            self.put_metrics(&format!("{of}/{}", label.label), &label.metrics);
+        }
     }
 
     fn of_training(now: &Sample, recent: Option<&Recent>) -> Self {
         let mut scalars = Self::default();
-        scalars.put("training/log_loss_of_epoch", now.logloss);
+        let loss = if now.is_log_loss { "training/log_loss" } else { "training/loss" };
+        scalars.put(format!("{loss}_of_epoch"), now.loss);
         scalars.put("training/auc", now.auc);
         scalars.put("training/examples", now.examples as f64);
         scalars.put("tiers/rows_in_memory", now.memory_rows() as f64);
@@ -112,7 +119,7 @@ impl Scalars {
         scalars.put("tiers/reads", now.reads as f64);
         scalars.put("memory/peak_bytes", now.peak_bytes.map(|bytes| bytes as f64));
         let Some(recent) = recent else { return scalars };
-        scalars.put("training/log_loss", recent.logloss);
+        scalars.put(loss, recent.loss);
         scalars.put("training/examples_per_second", recent.examples_per_second);
         if let Some([memory, disk, new]) = recent.shares {
             scalars.put("tiers/hit_rate_of_memory", memory);

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::path::Path;
 
 use stepwell_base::mend;
-use stepwell_train::probability;
+use stepwell_train::{Label, Loss};
 
 use super::names::{Names, field};
 use super::records::Records;
@@ -24,6 +24,8 @@ pub(super) struct ScoreFile {
     name: Option<String>,
     /// What stands before each score.
     names: Option<Names>,
+    /// Of each logit.
+    losses: Vec<Loss>,
     /// Why no more is written.
     pub(super) failed: Option<Failed>,
 }
@@ -72,8 +74,12 @@ impl Write for Target {
 }
 
 impl ScoreFile {
-    /// Begins the file `out`, whose name says how scores are written in it.
-    pub(super) fn begin(out: Option<&Path>, names: Option<Names>) -> Result<Self, Failure> {
+    /// Begins the file `out` of scores of `labels`, whose name says how they are written in it.
+    pub(super) fn begin(
+        out: Option<&Path>,
+        names: Option<Names>,
+        labels: &[Label],
+    ) -> Result<Self, Failure> {
         let name = out.map(|path| path.display().to_string());
         let fail = |error: &io::Error| cannot_write(name.as_deref().unwrap_or_default(), error);
         let target = match out {
@@ -82,38 +88,47 @@ impl ScoreFile {
         };
         let mut to = BufWriter::with_capacity(BUFFER_BYTES, target);
         let column = names.as_ref().map(|names| names.column.as_str());
+        let scores = columns(labels);
+        let losses = labels.iter().map(|label| label.loss).collect();
         let mut failed = None;
         let to = match out.and_then(Path::extension) == Some(OsStr::new("parquet")) {
             true => {
-                Form::Parquet(Box::new(Records::begin(to, column).map_err(|error| fail(&error))?))
+                let records = Records::begin(to, column, &scores);
+                Form::Parquet(Box::new(records.map_err(|error| fail(&error))?))
             }
             false => {
                 let name = column.map(|column| field(column.to_owned()) + ",");
-                let header = format!("{}score\n", name.unwrap_or_default());
+                let scores: Vec<String> = scores.into_iter().map(field).collect();
+                let header = format!("{}{}\n", name.unwrap_or_default(), scores.join(","));
                 failed = to.write_all(header.as_bytes()).err().map(Failed::Writing);
                 Form::Csv(to)
             }
         };
-        Ok(Self { to, name, names, failed })
+        Ok(Self { to, name, names, losses, failed })
     }
 
     /// Adds the scores of a mini-batch; as text, the shortest numbers that are read as the same
     /// bits.
     pub(super) fn put(&mut self, logits: &[f32]) -> Result<(), Failed> {
         let mut text = zmij::Buffer::new();
-        for logit in logits {
+        for logits in logits.chunks_exact(self.losses.len()) {
             let name = self.names.as_mut().map(Names::next).transpose().map_err(Failed::Names)?;
-            let score = probability(*logit);
+            let scores = logits.iter().zip(&self.losses).map(|(logit, of)| of.prediction(*logit));
             match &mut self.to {
                 Form::Csv(to) => {
                     if let Some(name) = name {
                         to.write_all(field(name).as_bytes())?;
                         to.write_all(b",")?;
                     }
-                    to.write_all(text.format(score).as_bytes())?;
+                    for (number, score) in scores.enumerate() {
+                        if number > 0 {
+                            to.write_all(b",")?;
+                        }
+                        to.write_all(text.format(score).as_bytes())?;
+                    }
                     to.write_all(b"\n")?;
                 }
-                Form::Parquet(records) => records.put(name, score)?,
+                Form::Parquet(records) => records.put(name, scores)?,
                 Form::Whole => {}
             }
         }
@@ -144,6 +159,14 @@ impl ScoreFile {
             None => say::written(Err(why)).err().unwrap_or(Failure::Unheard),
             Some(name) => cannot_write(name, &why).into(),
         }
+    }
+}
+
+/// Names of the columns of scores: of several each that of its label.
+fn columns(labels: &[Label]) -> Vec<String> {
+    match labels {
+        [_] => vec!["score".to_owned()],
+        labels => labels.iter().map(|label| format!("score_{}", label.name)).collect(),
     }
 }
 

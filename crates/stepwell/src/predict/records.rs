@@ -17,12 +17,13 @@ const GROUP_RECORDS: usize = 128 << 10;
 pub(super) struct Records<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     names: Option<Vec<ByteArray>>,
-    scores: Vec<f32>,
+    /// Of each column.
+    scores: Vec<Vec<f32>>,
 }
 
 impl<W: Write + Send> Records<W> {
-    /// Begins a file whose records `column` names, if one does.
-    pub(super) fn begin(to: W, column: Option<&str>) -> io::Result<Self> {
+    /// Begins a file of these columns of scores, whose records `column` names, if one does.
+    pub(super) fn begin(to: W, column: Option<&str>, scores: &[String]) -> io::Result<Self> {
         let mut fields = Vec::new();
         let text = column.map(|column| {
             Type::primitive_type_builder(column, Physical::BYTE_ARRAY)
@@ -31,24 +32,36 @@ impl<W: Write + Send> Records<W> {
                 .build()
         });
         fields.extend(text.transpose().map_err(plain)?.map(Arc::new));
-        let score = Type::primitive_type_builder("score", Physical::FLOAT)
-            .with_repetition(Repetition::REQUIRED)
-            .build();
-        fields.push(Arc::new(score.map_err(plain)?));
+        for name in scores {
+            let score = Type::primitive_type_builder(name, Physical::FLOAT)
+                .with_repetition(Repetition::REQUIRED)
+                .build();
+            fields.push(Arc::new(score.map_err(plain)?));
+        }
         let schema = Type::group_type_builder("scores").with_fields(fields).build();
         let schema = Arc::new(schema.map_err(plain)?);
         let properties = Arc::new(WriterProperties::builder().build());
         let writer = SerializedFileWriter::new(to, schema, properties).map_err(plain)?;
-        Ok(Self { writer, names: column.map(|_| Vec::new()), scores: Vec::new() })
+        let scores = scores.iter().map(|_| Vec::new()).collect();
+        Ok(Self { writer, names: column.map(|_| Vec::new()), scores })
     }
 
     /// One more record.
-    pub(super) fn put(&mut self, name: Option<String>, score: f32) -> io::Result<()> {
+    pub(super) fn put(
+        &mut self,
+        name: Option<String>,
+        scores: impl Iterator<Item = f32>,
+    ) -> io::Result<()> {
         if let (Some(names), Some(name)) = (&mut self.names, name) {
             names.push(ByteArray::from(name.into_bytes()));
         }
-        self.scores.push(score);
-        if self.scores.len() < GROUP_RECORDS { Ok(()) } else { self.write_group().map_err(plain) }
+        self.scores.iter_mut().zip(scores).for_each(|(column, score)| column.push(score));
+        if self.waiting() < GROUP_RECORDS { Ok(()) } else { self.write_group().map_err(plain) }
+    }
+
+    /// Records that are not written yet.
+    fn waiting(&self) -> usize {
+        self.scores.first().map_or(0, Vec::len)
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
@@ -60,17 +73,19 @@ impl<W: Write + Send> Records<W> {
             column.close()?;
             names.clear();
         }
-        if let Some(mut column) = group.next_column()? {
-            column.typed::<FloatType>().write_batch(&self.scores, None, None)?;
-            column.close()?;
+        for scores in &mut self.scores {
+            if let Some(mut column) = group.next_column()? {
+                column.typed::<FloatType>().write_batch(scores, None, None)?;
+                column.close()?;
+            }
+            scores.clear();
         }
-        self.scores.clear();
         group.close().map(drop)
     }
 
     /// Writes what waits, and the end of the file.
     pub(super) fn finish(mut self) -> io::Result<W> {
-        if !self.scores.is_empty() {
+        if self.waiting() > 0 {
             self.write_group().map_err(plain)?;
         }
         self.writer.into_inner().map_err(plain)

@@ -152,7 +152,8 @@ fn describe(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> String
     if snapshot.purpose == Purpose::Evaluate {
         return format!("{rate}, {} scored", counted(snapshot.evaluated, "example"));
     }
-    let loss = snapshot.logloss.map_or_else(String::new, |loss| format!(", log loss {loss:.4}"));
+    let name = if snapshot.is_log_loss { "log loss" } else { "loss" };
+    let loss = snapshot.loss.map_or_else(String::new, |loss| format!(", {name} {loss:.4}"));
     let (hits, misses) = (snapshot.hits as f64, snapshot.misses as f64);
     let hit = 100.0 * hits / (hits + misses).max(1.0);
     let left = left.map_or_else(String::new, |left| format!(", {} left", time(left)));

@@ -93,7 +93,7 @@ impl Cut {
             number: 0,
             purpose,
             parts: self.tables.iter().map(|_| Part::default()).collect(),
-            cargo: Examples { labels: Vec::with_capacity(self.mini_batch), ..Examples::default() },
+            cargo: Examples::default(),
         };
         MiniBatch { purpose, ..ends.spares.take().unwrap_or_else(fresh) }
     }

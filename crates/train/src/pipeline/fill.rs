@@ -33,11 +33,17 @@ pub(super) fn append(
     tables: &[TableInput],
 ) {
     let (dense, cargo) = (chunk.schema.dense, &mut mini.cargo);
-    cargo.labels.extend_from_slice(&chunk.labels[examples.clone()]);
+    let labels = chunk.schema.labels;
+    let lanes = examples.start * labels.count..examples.end * labels.count;
+    cargo.count += examples.len();
+    cargo.labels.extend_from_slice(&chunk.labels[lanes]);
+    if labels.weighted {
+        cargo.weights.extend_from_slice(&chunk.weights[examples.clone()]);
+    }
     cargo.dense.extend_from_slice(&chunk.dense[examples.start * dense..examples.end * dense]);
     if !chunk.truth.is_empty() {
         // Examples before these, from a source that knows no truth, have none.
-        cargo.truth.resize(cargo.labels.len() - examples.len(), f32::NAN);
+        cargo.truth.resize(cargo.count - examples.len(), f32::NAN);
         cargo.truth.extend_from_slice(&chunk.truth[examples.clone()]);
     }
     for ((part, gathered), table) in mini.parts.iter_mut().zip(gathered).zip(tables) {
@@ -61,12 +67,15 @@ pub(super) fn keep_own(
 ) {
     let (place, cargo) = (blocks.place(), &mut mini.cargo);
     cargo.shared.blocks = Some(blocks);
-    let has = cargo.labels.len();
+    let has = cargo.count;
     if has == place.len() && has < all {
         return;
     }
     assert_eq!(has, all, "a part of a mini-batch is that of {place:?}");
-    keep(&mut cargo.labels, place.clone());
+    cargo.count = place.len();
+    let labels = cargo.labels.len() / all.max(1);
+    keep(&mut cargo.labels, place.start * labels..place.end * labels);
+    keep(&mut cargo.weights, place.clone());
     let dense = cargo.dense.len() / all.max(1);
     keep(&mut cargo.dense, place.start * dense..place.end * dense);
     keep(&mut cargo.truth, place.clone());

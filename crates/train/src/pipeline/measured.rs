@@ -3,8 +3,9 @@
 use stepwell_engine::{Cargo as _, Purpose};
 
 use crate::batch::{MiniBatch, RunPosition};
-use crate::metrics::{Meter, Metrics};
-use crate::step::Scores;
+use stepwell_nn::LossSums;
+
+use crate::metrics::{Meter, Metrics, Scored};
 
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,22 +36,21 @@ pub(super) struct Done {
     /// Where the data goes on.
     pub(super) after: RunPosition,
     pub(super) examples: usize,
-    pub(super) sums: Scores,
+    pub(super) sums: LossSums,
 }
 
 impl Done {
-    pub(super) fn of(mini: &MiniBatch, sums: Scores) -> Self {
+    pub(super) fn of(mini: &MiniBatch, sums: LossSums) -> Self {
         let examples = mini.cargo.examples();
         Self { purpose: mini.purpose, after: mini.cargo.after, examples, sums }
     }
 
     /// Adds it to `meter`; another rank may be the one that has the scores of its examples.
-    pub(super) fn add_to(&self, meter: &mut Meter, scores: &[f32], labels: &[f32]) {
-        let Scores { loss, probability } = self.sums;
-        if labels.len() == self.examples {
-            meter.add(scores, labels, loss, probability);
+    pub(super) fn add_to(&self, meter: &mut Meter, scored: Scored<'_>) {
+        if scored.logits.is_empty() {
+            meter.add_sums(self.examples as u64, self.sums);
         } else {
-            meter.add_sums(self.examples as u64, loss, probability);
+            meter.add(scored, self.sums);
         }
     }
 }

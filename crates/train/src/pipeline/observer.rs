@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stepwell_engine::{Group, Purpose};
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Scored};
 
 /// How far the run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,8 +18,10 @@ pub struct Snapshot {
     pub evaluated: u64,
     /// Steps of the model.
     pub step: u64,
-    /// Mean log loss of this epoch's training examples before they were trained on.
-    pub logloss: Option<f64>,
+    /// Mean loss of this epoch's training examples before they were trained on, that of all labels.
+    pub loss: Option<f64>,
+    /// Whether that is the log loss of one label.
+    pub is_log_loss: bool,
     /// Those examples.
     pub epoch_examples: u64,
     /// Distinct keys per planned unit that were in memory.
@@ -72,10 +74,10 @@ pub trait Observer: Send + Sync {
 
     /// After every mini-batch that was trained: the logits of its examples before that, and their
     /// labels; not where another rank alone has them.
-    fn trained(&self, _logits: &[f32], _labels: &[f32]) {}
+    fn trained(&self, _scored: Scored<'_>) {}
 
-    /// After every mini-batch of an evaluation: the logits of its examples, in the order of the
-    /// data. [`probability`](crate::probability) says what they mean.
+    /// After every mini-batch of an evaluation: the logits of its examples, one for each label, in
+    /// the order of the data. [`Loss::prediction`](crate::Loss::prediction) says what they mean.
     fn scored(&self, _logits: &[f32]) {}
 
     /// After the training part of an epoch.
@@ -109,8 +111,8 @@ impl Observer for Observers {
         self.0.iter().for_each(|one| one.tiers(look));
     }
 
-    fn trained(&self, logits: &[f32], labels: &[f32]) {
-        self.0.iter().for_each(|one| one.trained(logits, labels));
+    fn trained(&self, scored: Scored<'_>) {
+        self.0.iter().for_each(|one| one.trained(scored));
     }
 
     fn scored(&self, logits: &[f32]) {

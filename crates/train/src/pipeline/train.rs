@@ -18,7 +18,8 @@ use super::save::{Saver, Written};
 use super::{Counters, Handoff, Held, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
 use crate::metrics::Meter;
-use crate::step::{Moved, Scored, Trainer};
+use crate::metrics::Scored;
+use crate::step::{Moved, Trainer};
 use crate::{Error, Result};
 
 /// What the stage leaves behind.
@@ -91,6 +92,9 @@ impl TrainStage {
     ) -> Self {
         let Reporting { observer, clock, exact_scores, counters, stop } = watch;
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
+        let (labels, lanes) = (trainer.model().labels(), trainer.model().label_lanes());
+        let [progressive, eval] =
+            [(); 2].map(|()| Meter::new(labels, lanes.weighted, exact_scores));
         Self {
             measured: Measured { steps, trained_at, ..Measured::default() },
             failed: None,
@@ -106,9 +110,9 @@ impl TrainStage {
             saver,
             fabric,
             observer,
-            progressive: Meter::new(exact_scores),
-            eval: Meter::new(exact_scores),
-            best: Meter::new(exact_scores),
+            progressive,
+            eval,
+            best: Meter::of_probabilities(exact_scores),
             unit: None,
             next: None,
             pause: None,
@@ -126,10 +130,11 @@ impl TrainStage {
         };
         if !trainer.is_shared() {
             let sums = trainer.run(mini, &self.groups);
-            let Examples { labels, truth, .. } = &mini.cargo;
+            let Examples { labels, weights, truth, .. } = &mini.cargo;
             let logits = std::mem::take(trainer.scores_mut());
             let done = Done::of(mini, sums);
-            let outcome = self.measure(&done, (&logits, labels, truth));
+            let scored = Scored { logits: &logits, labels, weights };
+            let outcome = self.measure(&done, scored, truth);
             if let Some(trainer) = &mut self.trainer {
                 *trainer.scores_mut() = logits;
             }
@@ -143,10 +148,9 @@ impl TrainStage {
         let moved = trainer.poll_shared((mini, next), &self.groups)?;
         if moved == Moved::ToTheEnd {
             let scored = trainer.take_scored();
-            let Scored { sums, logits, labels, truth, ends, .. } = &scored;
-            let done = Done::of(mini, *sums);
-            self.measure(&done, (logits, labels, truth))?;
-            if *ends {
+            let done = Done::of(mini, scored.sums);
+            self.measure(&done, scored.view(), &scored.truth)?;
+            if scored.ends {
                 // All ranks stop here, whoever was asked to.
                 self.stop.make();
             }
@@ -158,11 +162,7 @@ impl TrainStage {
     }
 
     /// Measures what was scored, and trained where that was its purpose.
-    fn measure(
-        &mut self,
-        done: &Done,
-        (scores, labels, truth): (&[f32], &[f32], &[f32]),
-    ) -> Result<()> {
+    fn measure(&mut self, done: &Done, scored: Scored<'_>, truth: &[f32]) -> Result<()> {
         let Done { purpose, after, examples, sums } = *done;
         match purpose {
             Purpose::Train => {
@@ -174,9 +174,9 @@ impl TrainStage {
                     let saved = self.measured.saved;
                     return Err(Error::Diverged { step: after.step, loss, saved });
                 }
-                done.add_to(&mut self.progressive, scores, labels);
-                if labels.len() == examples {
-                    self.observer.trained(scores, labels);
+                done.add_to(&mut self.progressive, scored);
+                if !scored.logits.is_empty() {
+                    self.observer.trained(scored);
                 }
                 self.measured.trained_at = self.clock.seconds();
                 let last = self.groups.iter().map(|group| group.spec().steps_max()).min();
@@ -187,9 +187,10 @@ impl TrainStage {
                 }
             }
             Purpose::Evaluate => {
-                self.observer.scored(scores);
-                done.add_to(&mut self.eval, scores, labels);
-                let known = truth.iter().zip(labels).filter(|(truth, _)| !truth.is_nan());
+                self.observer.scored(scored.logits);
+                done.add_to(&mut self.eval, scored);
+                // The built-in stream, which alone knows it, has one label.
+                let known = truth.iter().zip(scored.labels).filter(|(truth, _)| !truth.is_nan());
                 let (truth, labels): (Vec<f32>, Vec<f32>) = known.unzip();
                 self.best.add_probabilities(&truth, &labels);
             }
@@ -220,7 +221,8 @@ impl TrainStage {
             examples: self.measured.examples,
             evaluated: self.eval.examples(),
             step: self.measured.steps,
-            logloss: self.progressive.logloss(),
+            loss: self.progressive.loss(),
+            is_log_loss: self.progressive.is_log_loss(),
             epoch_examples: self.progressive.examples(),
         });
     }
@@ -242,8 +244,9 @@ impl TrainStage {
                 self.measured.progressive.push(metrics);
             }
             Mark::Evaluated => {
+                let loss = self.eval.loss();
                 let metrics = self.eval.take();
-                if let Some(loss) = metrics.logloss.filter(|loss| !loss.is_finite()) {
+                if let Some(loss) = loss.filter(|loss| !loss.is_finite()) {
                     let (step, saved) = (self.measured.steps, self.measured.saved);
                     return Err(Error::Diverged { step, loss, saved });
                 }

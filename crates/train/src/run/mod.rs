@@ -160,20 +160,27 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
 /// Says where all labels are the same: nothing is learned of such, and no AUC is measured on them.
 fn one_class_notes(report: &Report) -> Vec<String> {
     let parts = [("trained", &report.progressive), ("evaluated", &report.eval)];
-    let of = |(what, figures): &(&str, &Metrics)| {
-        let label = match figures.positive_rate {
-            rate if rate <= 0.0 => 0,
-            rate if rate >= 1.0 => 1,
-            _ => return None,
-        };
-        (figures.examples > 0).then(|| {
-            format!(
-                "every example that was {what} on has the label {label}: look at the label's \
-                 column, and at its `positive` where it has texts"
-            )
-        })
+    let mut notes = Vec::new();
+    for (what, figures) in parts {
+        notes.extend(one_class(figures, what, "the label"));
+        let others = figures.labels.iter().skip(1);
+        notes.extend(others.filter_map(|of| one_class(&of.metrics, what, &of.label)));
+    }
+    notes
+}
+
+fn one_class(figures: &Metrics, what: &str, name: &str) -> Option<String> {
+    let label = match figures.positive_rate {
+        // Numbers have no log loss.
+        _ if figures.logloss.is_none() => return None,
+        rate if rate <= 0.0 => 0,
+        rate if rate >= 1.0 => 1,
+        _ => return None,
     };
-    parts.iter().filter_map(of).collect()
+    Some(format!(
+        "{name} is {label} in every example that was {what} on: look at its column, and at its \
+         `positive` where it has texts"
+    ))
 }
 
 fn initial_note(config: &Config, resumed: Option<&Checkpoint>) -> Option<String> {

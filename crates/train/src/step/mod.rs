@@ -12,6 +12,7 @@
 
 mod dense;
 mod early;
+mod of_examples;
 mod parameters;
 mod pass;
 mod pool;
@@ -31,14 +32,14 @@ use stepwell_engine::{
     Purpose, Shape, Witness, WorkingRows, Workspaces,
 };
 use stepwell_fabric::Fabric;
-use stepwell_nn::tree_sum_values;
+use stepwell_nn::{Loss, LossSums, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
 
 use self::dense::{DenseUpdate, LANES, Summed};
+use self::of_examples::OfExamples;
 use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
 pub(crate) use self::pool::compute_pool;
-pub(crate) use self::said::Scored;
 pub(crate) use self::shared::Moved;
 use self::shared::Sharing;
 use crate::batch::{Examples, MiniBatch};
@@ -50,11 +51,15 @@ use stepwell_settings::Config;
 const PARAMETERS: &str = "parameters";
 const STEP: &str = "step";
 
-/// Sums over the examples of a mini-batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Scores {
-    pub(crate) loss: f64,
-    pub(crate) probability: f64,
+/// The sums of blocks, summed in the one tree.
+fn summed(of_blocks: &[LossSums]) -> LossSums {
+    let sum =
+        |of: fn(&LossSums) -> f64| tree_sum_values(&of_blocks.iter().map(of).collect::<Vec<f64>>());
+    LossSums {
+        loss: sum(|sums| sums.loss),
+        prediction: sum(|sums| sums.prediction),
+        weight: sum(|sums| sums.weight),
+    }
 }
 
 /// The dense part of a model, and the threads that compute.
@@ -74,8 +79,11 @@ pub(crate) struct Trainer {
     /// Gradient of the parameters by block.
     gradients: Vec<HugeSlice<f32>>,
     logits: Vec<f32>,
-    probabilities: Vec<f32>,
     d_logits: Vec<f32>,
+    /// What rows need where there are several labels.
+    of_examples: OfExamples,
+    /// Of each label.
+    losses: Vec<Loss>,
     /// Gradient of the pooled embeddings of a mini-batch. It begins at a line of the processor's
     /// caches, so that an embedding of 16 lanes is in one line. // (examples, embedding columns)
     d_x: HugeSlice<f32>,
@@ -119,8 +127,9 @@ impl Trainer {
             sums: Workspaces::default(),
             gradients: (0..config.model.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
             logits: Vec::new(),
-            probabilities: Vec::new(),
             d_logits: Vec::new(),
+            of_examples: OfExamples::default(),
+            losses: model.labels().iter().map(|label| label.loss).collect(),
             d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
             profile: Profile::new(clock, model.graph()),
             sharing: None,
@@ -176,7 +185,11 @@ impl Trainer {
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
         let threads = config.threads * (pass + update + model.graph().packing_bytes(rows));
-        let examples = 3 * mini_batch * lanes + own(mini_batch * model.embedding().count);
+        // Logits, their gradients, and what rows need of several.
+        let labels = model.labels().len();
+        let of_examples = if labels == 1 { 0 } else { 2 };
+        let examples = (2 * labels + of_examples) * mini_batch * lanes
+            + own(mini_batch * model.embedding().count);
         (parameters + threads + examples) as u64
     }
 
@@ -227,34 +240,31 @@ impl Trainer {
     }
 
     /// Scores `mini`, and trains its rows and the dense part on it where that is its purpose.
-    pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Scores {
+    pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> LossSums {
         let MiniBatch { number, purpose, parts, cargo } = mini;
         let trains = *purpose == Purpose::Train;
         let mut rows = self.embeddings.hold(*number, parts, groups, trains);
         let blocks = Blocks::new(cargo.examples(), self.blocks);
-        let scores = self.run_blocks(cargo, blocks, &rows, trains);
+        let sums = self.run_blocks(cargo, blocks, &rows, trains);
         if trains {
             self.update(cargo, &mut rows);
         }
-        let sum =
-            |of: fn(&Scores) -> f64| tree_sum_values(&scores.iter().map(of).collect::<Vec<f64>>());
-        Scores { loss: sum(|scores| scores.loss), probability: sum(|scores| scores.probability) }
+        summed(&sums)
     }
 
-    /// The forward pass of `blocks`, and the backward pass where they are trained; their scores.
+    /// The forward pass of `blocks`, and the backward pass where they are trained; sums over each.
     fn run_blocks(
         &mut self,
         examples: &Examples,
         blocks: Blocks,
         rows: &WorkingRows<'_>,
         train: bool,
-    ) -> Vec<Scores> {
+    ) -> Vec<LossSums> {
         self.parameters.pack(self.model.graph(), &self.pool, &self.profile);
         let (parameters, packed) = self.parameters.packed();
-        let count = examples.labels.len();
-        self.logits.resize(count, 0.0);
-        self.probabilities.resize(count, 0.0);
-        self.d_logits.resize(count, 0.0);
+        let labels = self.losses.len();
+        self.logits.resize(examples.count * labels, 0.0);
+        self.d_logits.resize(examples.count * labels, 0.0);
         let pass = BlockPass {
             model: &self.model,
             parameters,
@@ -262,6 +272,7 @@ impl Trainer {
             workspaces: &self.workspaces,
             rows_max: self.rows_max,
             examples,
+            losses: &self.losses,
             embeddings: &self.embeddings,
             rows,
             blocks,
@@ -269,23 +280,27 @@ impl Trainer {
         };
         let mut tasks = cut(
             blocks,
-            self.model.embedding().count,
-            [&mut self.logits, &mut self.probabilities, &mut self.d_logits],
+            (self.model.embedding().count, labels),
+            [&mut self.logits, &mut self.d_logits],
             &mut self.d_x,
             train.then_some(&mut self.gradients),
         );
         self.pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
-        tasks.iter().map(|task| task.scores).collect()
+        let sums = tasks.iter().map(|task| task.sums).collect();
+        if train {
+            self.of_examples.set(&self.d_logits, &examples.labels, labels);
+        }
+        sums
     }
 
     /// Updates rows and dense parameters; neither reads the other, so threads mix both.
     fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) {
         let step = self.optimizer.begin_step();
-        let Self { embeddings, parameters, state, gradients, d_x, d_logits, pool, .. } = self;
+        let Self { embeddings, parameters, state, gradients, d_x, pool, .. } = self;
+        let (d_first_order, labels) = self.of_examples.of(&self.d_logits, &examples.labels);
         let (sums, profile) = (&self.sums, &self.profile);
         let columns = examples.examples() * embeddings.columns().count;
-        let of_rows =
-            Gradients { d_x: &d_x[..columns], d_first_order: d_logits, labels: &examples.labels };
+        let of_rows = Gradients { d_x: &d_x[..columns], d_first_order, labels };
         let rows = || embeddings.apply(rows, of_rows, &RowLaps(profile));
         let gradients = Summed::Blocks(gradients);
         let dense = DenseUpdate { gradients, step, workspaces: sums, profile };

@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, EmbeddingBags, Pooled, WorkingRows, Workspaces};
-use stepwell_nn::{Block, Matrix, PackedWeights, binary_cross_entropy};
+use stepwell_nn::{Block, Loss, LossSums, Matrix, PackedWeights, Targets, losses};
 
-use super::Scores;
 use crate::batch::Examples;
 use crate::models::Model;
 use crate::profile::{Direction, Kernel, Profile};
@@ -23,18 +22,17 @@ pub(super) struct Workspace {
 pub(super) struct BlockTask<'a> {
     pub(super) number: usize,
     pub(super) logits: &'a mut [f32],
-    pub(super) probabilities: &'a mut [f32],
     pub(super) d_logits: &'a mut [f32],
     pub(super) d_x: &'a mut [f32],
     pub(super) gradients: Option<&'a mut HugeSlice<f32>>,
-    pub(super) scores: Scores,
+    pub(super) sums: LossSums,
 }
 
 /// Cuts the mini-batch's buffers at the blocks.
 pub(super) fn cut<'a>(
     blocks: Blocks,
-    embedding: usize,
-    [mut logits, mut probabilities, mut d_logits]: [&'a mut [f32]; 3],
+    (embedding, labels): (usize, usize),
+    [mut logits, mut d_logits]: [&'a mut [f32]; 2],
     mut d_x: &'a mut [f32],
     gradients: Option<&'a mut Vec<HugeSlice<f32>>>,
 ) -> Vec<BlockTask<'a>> {
@@ -44,12 +42,11 @@ pub(super) fn cut<'a>(
         let rows = blocks.range(number).len();
         tasks.push(BlockTask {
             number,
-            logits: front(&mut logits, rows),
-            probabilities: front(&mut probabilities, rows),
-            d_logits: front(&mut d_logits, rows),
+            logits: front(&mut logits, rows * labels),
+            d_logits: front(&mut d_logits, rows * labels),
             d_x: front(&mut d_x, rows * embedding),
             gradients: gradients.next(),
-            scores: Scores::default(),
+            sums: LossSums::default(),
         });
     }
     tasks
@@ -70,6 +67,8 @@ pub(super) struct BlockPass<'a> {
     pub(super) workspaces: &'a Workspaces<Workspace>,
     pub(super) rows_max: usize,
     pub(super) examples: &'a Examples,
+    /// Of each label.
+    pub(super) losses: &'a [Loss],
     pub(super) embeddings: &'a EmbeddingBags,
     pub(super) rows: &'a WorkingRows<'a>,
     pub(super) blocks: Blocks,
@@ -103,7 +102,7 @@ impl BlockPass<'_> {
             graph.forward(self.parameters, &block, workspace, task.logits);
         });
         profile.count(Kernel::Forward, rows as u64 * flops.forward, 0);
-        task.scores = profile.time(Kernel::Loss, || self.score(task, range));
+        task.sums = profile.time(Kernel::Loss, || self.score(task, range));
         if let Some(gradients) = task.gradients.as_deref_mut() {
             profile.time(Kernel::Backward, || {
                 let laps = &mut profile.laps(Direction::Backward, rows);
@@ -132,15 +131,13 @@ impl BlockPass<'_> {
         self.embeddings.gather(self.rows, range, Pooled { x, width, first_order });
     }
 
-    fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> Scores {
-        let loss = binary_cross_entropy(
-            task.logits,
-            &self.examples.labels[range],
-            self.blocks.examples_of_all(),
-            task.d_logits,
-            task.probabilities,
-        );
-        let probability = task.probabilities.iter().map(|p| f64::from(*p)).sum();
-        Scores { loss, probability }
+    fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> LossSums {
+        let (count, weights) = (self.losses.len(), &self.examples.weights[..]);
+        let targets = Targets {
+            losses: self.losses,
+            labels: &self.examples.labels[range.start * count..range.end * count],
+            weights: if weights.is_empty() { weights } else { &weights[range] },
+        };
+        losses(task.logits, targets, self.blocks.examples_of_all(), task.d_logits)
     }
 }

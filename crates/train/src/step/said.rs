@@ -4,14 +4,17 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use stepwell_data::Labels;
 use stepwell_engine::Blocks;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
-use stepwell_nn::{tree_sum, tree_sum_of_subtrees, tree_sum_values};
+use stepwell_nn::{LossSums, tree_sum, tree_sum_of_subtrees};
 
 use super::dense::LANES;
-use super::{Scores, Trainer};
+use super::{Trainer, summed};
 use crate::Result;
 use crate::batch::Examples;
+use crate::labels::lanes as label_lanes;
+use crate::metrics;
 
 /// Lanes of a parameter vector of `count` that rank `rank` of `ranks` sums.
 pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usize> {
@@ -23,7 +26,7 @@ pub(super) fn lanes_of(count: usize, (rank, ranks): (usize, usize)) -> Range<usi
 const MEASURES: usize = 0;
 /// Sections that [`Said`] adds for every rank, and for the one that measures.
 const SECTIONS: usize = 2;
-const MEASURED: usize = 3;
+const MEASURED: usize = 4;
 
 /// Sections that rank `to` is told before sums of gradients.
 fn sections(to: usize) -> usize {
@@ -81,39 +84,49 @@ impl NextWord {
 /// What a rank says of its examples.
 pub(super) struct Said<'a> {
     /// By block.
-    pub(super) scores: &'a [Scores],
+    pub(super) sums: &'a [LossSums],
     pub(super) logits: &'a [f32],
     pub(super) examples: &'a Examples,
+    /// How labels and weights lie.
+    pub(super) kinds: Labels,
     /// Whether they are trained on.
     pub(super) trains: bool,
 }
 
 impl Said<'_> {
     /// The most bytes of it, and of so many `lanes` of the gradients of `blocks`.
-    pub(super) fn bytes_max(blocks: Blocks, lanes: usize, to: usize) -> usize {
+    pub(super) fn bytes_max(blocks: Blocks, (lanes, labels): (usize, Labels), to: usize) -> usize {
         let sections = sections(to) + blocks.subtrees().count();
         let sums = blocks.subtrees().count() * lanes * size_of::<f32>();
-        let measured = if to == MEASURES { 9 * blocks.place().len() } else { 0 };
-        16 * sections + 16 * blocks.count() + measured + sums
+        // Logits, labels, weight, truth.
+        let example = 4 * (label_lanes(labels) + 1);
+        let measured = if to == MEASURES { example * blocks.place().len() } else { 0 };
+        16 * sections + 24 * blocks.count() + measured + sums
     }
 
     /// Adds what rank `to` is told to `message`, with what is to be known of the `next` step.
     pub(super) fn put(&self, message: &mut Message, to: usize, next: NextWord) {
         message.put(&[next.word()]);
-        let sums: &mut [f64] = message.room(2 * self.scores.len());
-        for (sums, scores) in sums.chunks_exact_mut(2).zip(self.scores) {
-            sums.copy_from_slice(&[scores.loss, scores.probability]);
+        let sums: &mut [f64] = message.room(3 * self.sums.len());
+        for (sums, of) in sums.chunks_exact_mut(3).zip(self.sums) {
+            sums.copy_from_slice(&[of.loss, of.prediction, of.weight]);
         }
         if to != MEASURES {
             return;
         }
-        let Examples { labels, truth, .. } = self.examples;
+        let Examples { labels, weights, truth, .. } = self.examples;
         message.put(self.logits);
-        let bytes: &mut [u8] = message.room(labels.len().div_ceil(8));
-        for (byte, labels) in bytes.iter_mut().zip(labels.chunks(8)) {
-            let bits = labels.iter().enumerate().map(|(bit, label)| u8::from(*label > 0.5) << bit);
-            *byte = bits.sum();
+        if self.kinds.is_one_bit() {
+            let bytes: &mut [u8] = message.room(labels.len().div_ceil(8));
+            for (byte, labels) in bytes.iter_mut().zip(labels.chunks(8)) {
+                let bits =
+                    labels.iter().enumerate().map(|(bit, label)| u8::from(*label > 0.5) << bit);
+                *byte = bits.sum();
+            }
+        } else {
+            message.put(labels);
         }
+        message.put(weights);
         // Only what an evaluation could reach at best is measured.
         message.put(if self.trains { &[] } else { &truth[..] });
     }
@@ -122,10 +135,11 @@ impl Said<'_> {
 /// What all ranks said of a mini-batch.
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
-    pub(crate) sums: Scores,
-    /// Of all examples; empty where others measure. // (examples)
+    pub(crate) sums: LossSums,
+    /// Of all examples; empty where others measure. // (examples, labels)
     pub(crate) logits: Vec<f32>,
     pub(crate) labels: Vec<f32>,
+    pub(crate) weights: Vec<f32>,
     /// As [`Examples::truth`].
     pub(crate) truth: Vec<f32>,
     /// Whether each rank has sent rows for the next step. // (ranks)
@@ -135,6 +149,12 @@ pub(crate) struct Scored {
 }
 
 impl Scored {
+    /// What was scored, as far as it is known here.
+    pub(crate) fn view(&self) -> metrics::Scored<'_> {
+        let Self { logits, labels, weights, .. } = self;
+        metrics::Scored { logits, labels, weights }
+    }
+
     /// Hears, as rank `own_rank`, `messages`, one of each rank, that are about `blocks`, those of
     /// all. Gives the sums of gradients by subtree, with the first block of each, where they are of
     /// so many `lanes`.
@@ -144,26 +164,31 @@ impl Scored {
     pub(super) fn hear<'a>(
         &mut self,
         (messages, own_rank): (&'a [Message], usize),
-        blocks: Blocks,
+        (blocks, labels): (Blocks, Labels),
         lanes: Option<usize>,
     ) -> Result<Vec<(usize, &'a [f32])>> {
         self.logits.clear();
         self.labels.clear();
+        self.weights.clear();
         self.truth.clear();
         self.ahead.clear();
         let mut end = NextWord::default();
-        let (mut subtrees, mut losses, mut probabilities) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut subtrees, mut of_blocks) = (Vec::new(), Vec::new());
         for (rank, message) in messages.iter().enumerate() {
             let wrong = |why: Malformed| Error::malformed(rank, why);
             let (own, mut reader) = (blocks.of_rank(rank, messages.len()), message.reader());
             let word = NextWord::read(&mut reader).map_err(wrong)?;
             self.ahead.push(word.is_ahead);
             end = end.and(word);
-            let sums: &[f64] = reader.take_exactly(2 * own.count()).map_err(wrong)?;
-            losses.extend(sums.iter().step_by(2));
-            probabilities.extend(sums.iter().skip(1).step_by(2));
+            let sums: &[f64] = reader.take_exactly(3 * own.count()).map_err(wrong)?;
+            let (sums, _) = sums.as_chunks();
+            of_blocks.extend(sums.iter().map(|[loss, prediction, weight]| LossSums {
+                loss: *loss,
+                prediction: *prediction,
+                weight: *weight,
+            }));
             if own_rank == MEASURES {
-                self.hear_examples(&mut reader, own.place().len()).map_err(wrong)?;
+                self.hear_examples(&mut reader, own.place().len(), labels).map_err(wrong)?;
             }
             for subtree in lanes.iter().flat_map(|_| own.subtrees()) {
                 let sum = reader.take_exactly(lanes.unwrap_or(0)).map_err(wrong)?;
@@ -173,8 +198,7 @@ impl Scored {
                 reader.end().map_err(wrong)?;
             }
         }
-        let (loss, probability) = (tree_sum_values(&losses), tree_sum_values(&probabilities));
-        self.sums = Scores { loss, probability };
+        self.sums = summed(&of_blocks);
         self.ends = end.asks && !end.lends_on;
         Ok(subtrees)
     }
@@ -184,12 +208,19 @@ impl Scored {
         &mut self,
         reader: &mut Reader<'_>,
         count: usize,
+        labels: Labels,
     ) -> std::result::Result<(), Malformed> {
-        let before = self.labels.len();
-        self.logits.extend_from_slice(reader.take_exactly(count)?);
-        let bytes: &[u8] = reader.take_exactly(count.div_ceil(8))?;
-        let label = |example: usize| f32::from(bytes[example / 8] >> (example % 8) & 1);
-        self.labels.extend((0..count).map(label));
+        let before = self.labels.len() / labels.count;
+        self.logits.extend_from_slice(reader.take_exactly(count * labels.count)?);
+        if labels.is_one_bit() {
+            let bytes: &[u8] = reader.take_exactly(count.div_ceil(8))?;
+            let label = |example: usize| f32::from(bytes[example / 8] >> (example % 8) & 1);
+            self.labels.extend((0..count).map(label));
+        } else {
+            self.labels.extend_from_slice(reader.take_exactly(count * labels.count)?);
+        }
+        let weights = if labels.weighted { count } else { 0 };
+        self.weights.extend_from_slice(reader.take_exactly(weights)?);
         let truth: &[f32] = reader.take()?;
         if truth.len() > count {
             return Err(Malformed::Wrong("it knows the truth of more examples than it has"));

@@ -229,15 +229,16 @@ impl Trainer {
             parts.iter_mut().for_each(Part::sort_bags);
         }
         let rows = self.embeddings.visit(&mut parts, &sharing.guests);
-        let scores = self.run_blocks(&mini.cargo, blocks, &rows, trains);
+        let sums = self.run_blocks(&mini.cargo, blocks, &rows, trains);
         let lanes = if trains { self.parameters.values().len() } else { 0 };
         let mut messages = sharing.messages(|rank| {
             let lanes = lanes_of(lanes, (rank, sharing.fabric.size())).len();
             let rows = if trains { &mini.cargo.shared.routes[..] } else { &[] };
-            Said::bytes_max(blocks, lanes, rank)
+            Said::bytes_max(blocks, (lanes, self.model.label_lanes()), rank)
                 + self.embeddings.sums_bytes_max(rows, rank, blocks)
         });
-        let said = Said { scores: &scores, logits: &self.logits, examples: &mini.cargo, trains };
+        let (logits, examples) = (&self.logits, &mini.cargo);
+        let said = Said { sums: &sums, logits, examples, kinds: self.model.label_lanes(), trains };
         // Looked at once: all ranks hear the same, and end after the same step.
         let (asks, lends_on) = (sharing.stop.is_made(), mini.cargo.shared.lends_on);
         let follows = NextWord { asks, lends_on, is_ahead: sharing.early.is_ahead() };
@@ -246,12 +247,10 @@ impl Trainer {
         }
         if trains {
             self.put_dense(&mut messages, blocks);
-            let columns = mini.cargo.labels.len() * self.embeddings.columns().count;
-            let gradients = Gradients {
-                d_x: &self.d_x[..columns],
-                d_first_order: &self.d_logits,
-                labels: &mini.cargo.labels,
-            };
+            let columns = mini.cargo.count * self.embeddings.columns().count;
+            let of = self.of_examples.of(&self.d_logits, &mini.cargo.labels);
+            let (d_x, (d_first_order, labels)) = (&self.d_x[..columns], of);
+            let gradients = Gradients { d_x, d_first_order, labels };
             let laps = RowLaps(&self.profile);
             let own = (gradients, blocks);
             if let Some(borrowed) = sharing.borrowed.as_ref() {
@@ -282,7 +281,11 @@ impl Trainer {
         let fabric = &sharing.fabric;
         let own = lanes_of(self.parameters.values().len(), (fabric.rank(), fabric.size()));
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
-        let subtrees = sharing.scored.hear((said, fabric.rank()), blocks, lanes)?;
+        let subtrees = sharing.scored.hear(
+            (said, fabric.rank()),
+            (blocks, self.model.label_lanes()),
+            lanes,
+        )?;
         sharing.early.receive(fabric, &sharing.scored.ahead)?;
         if lanes.is_none() {
             return Ok(None);

@@ -36,7 +36,7 @@ fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
         ..over_time(id, title, series.into_iter().filter(|one| !one.points.is_empty()).collect())
     };
     let losses = samples.windows(2).filter_map(|two| {
-        let loss = two[1].since(two[0]).logloss?;
+        let loss = two[1].since(two[0]).loss?;
         Some((two[1].examples as f64, loss))
     });
     let loss = vec![

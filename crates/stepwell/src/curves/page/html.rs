@@ -86,14 +86,19 @@ fn tiles(shown: &Shown) -> String {
     let rate = last.filter(|last| last.training_seconds > 0.0);
     let rate = rate.map(|last| count(last.examples as f64 / last.training_seconds));
     let evaluated = shown.evaluations.last().map(|one| &one.metrics);
-    let loss = last.and_then(|last| last.logloss);
+    let loss = last.and_then(|last| last.loss);
+    let name = match last.is_none_or(|last| last.is_log_loss) {
+        true => "log loss of the epoch",
+        false => "loss of the epoch",
+    };
     let peak = last.and_then(|last| last.peak_bytes);
     let tiles = [
         ("examples", last.map(|last| count(last.examples as f64))),
         ("examples/s", rate),
-        ("log loss of the epoch", four(loss)),
+        (name, four(loss)),
         ("log loss, evaluated", four(evaluated.and_then(|metrics| metrics.logloss))),
         ("AUC, evaluated", four(evaluated.and_then(|metrics| metrics.auc))),
+        ("RMSE, evaluated", four(evaluated.and_then(|metrics| metrics.rmse))),
         ("calibration", four(evaluated.and_then(|metrics| metrics.calibration))),
         ("peak memory", peak.map(|bytes| stepwell_base::ByteCount(bytes).to_string())),
     ];

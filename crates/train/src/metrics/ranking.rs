@@ -1,0 +1,63 @@
+//! The AUC of a label, where it has one: that of examples that all count alike, or of others.
+
+use stepwell_nn::{Auc, AucValue, Loss, WeightedAuc};
+
+use super::Scored;
+
+#[derive(Debug)]
+pub(super) enum Ranking {
+    /// Numbers have none.
+    None,
+    Alike(Auc),
+    Weighted(WeightedAuc),
+}
+
+impl Ranking {
+    pub(super) fn new(loss: Loss, weighted: bool, exact: usize) -> Self {
+        match (loss, weighted) {
+            (Loss::SquaredError, _) => Self::None,
+            (Loss::LogLoss, false) => Self::Alike(Auc::new(exact)),
+            (Loss::LogLoss, true) => Self::Weighted(WeightedAuc::new(exact)),
+        }
+    }
+
+    /// The most bytes that it takes for `examples` scores.
+    pub(super) fn bytes_max(loss: Loss, weighted: bool, examples: u64) -> u64 {
+        match (loss, weighted) {
+            (Loss::SquaredError, _) => 0,
+            (Loss::LogLoss, false) => Auc::bytes_max(examples),
+            (Loss::LogLoss, true) => WeightedAuc::bytes_max(examples),
+        }
+    }
+
+    /// Adds examples of one label.
+    pub(super) fn add_all(&mut self, scored: Scored<'_>) {
+        let Scored { logits, labels, weights } = scored;
+        match self {
+            Self::None => {}
+            Self::Alike(auc) => auc.add(logits, labels),
+            Self::Weighted(auc) => {
+                for (number, (logit, label)) in logits.iter().zip(labels).enumerate() {
+                    auc.add(*logit, *label > 0.5, weights.get(number).map_or(1.0, |of| *of));
+                }
+            }
+        }
+    }
+
+    /// Adds an example.
+    pub(super) fn add(&mut self, logit: f32, label: f32, weight: f32) {
+        match self {
+            Self::None => {}
+            Self::Alike(auc) => auc.add(&[logit], &[label]),
+            Self::Weighted(auc) => auc.add(logit, label > 0.5, weight),
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Option<AucValue> {
+        match self {
+            Self::None => None,
+            Self::Alike(auc) => auc.take(),
+            Self::Weighted(auc) => auc.take(),
+        }
+    }
+}
