@@ -169,6 +169,19 @@ impl Chunk {
         self.malformed.partition_point(|offset| *offset < line)
     }
 
+    /// Gives back the memory that nothing is in.
+    pub fn shrink(&mut self) {
+        self.labels.shrink_to_fit();
+        self.weights.shrink_to_fit();
+        self.dense.shrink_to_fit();
+        self.keys.shrink_to_fit();
+        self.bag_ends.shrink_to_fit();
+        self.truth.shrink_to_fit();
+        self.lines.shrink_to_fit();
+        self.malformed.shrink_to_fit();
+        self.reasons.shrink_to_fit();
+    }
+
     /// Bytes of memory that the vectors hold.
     pub fn bytes(&self) -> usize {
         fn held<T>(of: &Vec<T>) -> usize {

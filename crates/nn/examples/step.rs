@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use stepwell_base::random::Stream;
 use stepwell_nn::{
-    Activation, Add, Block, Graph, GraphBuilder, InputShape, Linear, Loss, Matrix, Precision,
-    Source, Targets, Workspace, bf16_kernel, losses, tree_sum,
+    Activation, Add, Block, BlockGradients, Graph, GraphBuilder, InputShape, Linear, Loss, Matrix,
+    Precision, Source, Targets, Workspace, bf16_kernel, losses, tree_sum,
 };
 use stepwell_optim::{DenseOptimizer, DenseState, Rule};
 
@@ -45,6 +45,7 @@ struct Bench {
     logits: Vec<f32>,
     d_logits: Vec<f32>,
     d_x: Vec<f32>,
+    d_first_order: Vec<f32>,
     gradients: Vec<Vec<f32>>,
 }
 
@@ -60,6 +61,7 @@ impl Bench {
             labels: (0..rows).map(|_| (stream.next_u64() & 1) as f32).collect(),
             logits: vec![0.0; rows],
             d_logits: vec![0.0; rows],
+            d_first_order: vec![0.0; rows],
             d_x: vec![0.0; rows * graph.input().embedding],
             gradients: vec![vec![0.0; graph.parameter_count()]; BLOCKS],
             graph,
@@ -79,8 +81,9 @@ impl Bench {
         let loss = losses(&self.logits, targets, examples, &mut self.d_logits).loss;
         let forward = start.elapsed().as_secs_f64();
         let (workspace, gradients) = (&mut self.workspace, &mut self.gradients[index]);
-        let (d_logits, d_x) = (&self.d_logits, &mut self.d_x);
-        self.graph.backward(parameters, &block, d_logits, workspace, d_x, gradients);
+        let (x, first_order) = (&mut self.d_x[..], &mut self.d_first_order[..]);
+        let gradients = BlockGradients { x, first_order, parameters: gradients };
+        self.graph.backward(parameters, &block, &self.d_logits, workspace, gradients);
         (loss, forward, start.elapsed().as_secs_f64() - forward)
     }
 }

@@ -33,8 +33,8 @@ pub use auc::{Auc, AucValue};
 pub use error::GraphError;
 pub use gemm::{Bf16Kernel, Gemm, Precision, bf16_kernel};
 pub use graph::{
-    Block, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId, PackedWeight,
-    PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
+    Block, BlockGradients, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId,
+    PackedWeight, PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
 };
 pub use layer::{
     Activation, Add, Backward, Concat, Cross, DotInteraction, FactorizationMachine, Flops, Forward,

@@ -24,6 +24,8 @@ pub(crate) const TIMEOUT_MAX: f64 = 24.0 * 60.0 * 60.0;
 pub(crate) const THREADS_MAX: usize = 1024;
 /// Most malformed lines of a pass whose data is cached; training and evaluation may be two parts.
 const CACHED_SKIP_MAX: u64 = stepwell_data::CACHE_MALFORMED_MAX / 2;
+/// Most examples of a window that is shuffled: they are numbered in u32.
+pub(crate) const SHUFFLE_MAX: usize = 1 << 30;
 /// Most examples of a mini-batch: occurrences are counted in u32.
 pub(crate) const MINI_BATCH_MAX: usize = 1 << 22;
 /// Most mini-batches whose keys are known at once; a row has at most so many pins, and a pin count
@@ -212,6 +214,12 @@ impl Config {
 
     fn check_streams(&self) -> Outcome {
         let streams = self.data.streams;
+        if streams > 1 && self.data.shuffle > 0 {
+            return Err(format!(
+                "data.streams is {streams}, and data.shuffle cuts the data into windows: give one \
+                 of them"
+            ));
+        }
         for (key, value) in
             [("train.blocks", self.model.blocks), ("data.mini_batch", self.data.mini_batch)]
         {

@@ -29,7 +29,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     setting!(
         ColumnConfig: "loss",
         loss = LossKind::LogLoss,
-        Always,
+        BeyondDefault,
         "of a label: log_loss (it is 0 or 1) or squared_error (it is any number)"
     )
     .idle(|column| others(column, &[ColumnType::Label], "labels alone have it")),

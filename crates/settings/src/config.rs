@@ -112,6 +112,8 @@ pub struct DataConfig {
     pub mini_batch: usize,
     /// Examples planned and pulled at once; 0 for one mini-batch.
     pub batch: usize,
+    /// Examples that are put into a random order together; 0 to keep the order of the data.
+    pub shuffle: usize,
     /// Parts of the data that are read side by side, each for its part of every mini-batch.
     pub streams: usize,
     /// Malformed lines that are skipped and counted before one stops the run.
@@ -359,6 +361,7 @@ impl DataConfig {
             epochs: 0,
             mini_batch: 0,
             batch: 0,
+            shuffle: 0,
             streams: 0,
             skip_max: 0,
             cache: None,

@@ -8,13 +8,14 @@ use crate::table::SETTINGS;
 
 /// Keys whose place in the list is its end, not that of the table. Jobs are told apart by digests
 /// of the list: it must stay as it was when their checkpoints were written.
-const LAST: [&str; 6] = [
+const LAST: [&str; 7] = [
     "model.cross_layers",
     "model.bottom",
     "rows.sketch",
     "synth.examples",
     "synth.vocab_scale",
     "data.streams",
+    "data.shuffle",
 ];
 
 /// Settings on which the bits of the model depend, by key; those of tables, features and columns

@@ -65,6 +65,14 @@ pub const SETTINGS: &[Setting] = &[
         "examples planned and pulled at once, a multiple of data.mini_batch (0: one mini-batch)"
     ),
     setting!(
+        "data.shuffle",
+        data.shuffle = 0,
+        BeyondDefault,
+        "examples in memory that are put into a random order by seed, window after window (0: the \
+         order of the data)"
+    )
+    .check(|config| check::within(config.data.shuffle, 0..=check::SHUFFLE_MAX)),
+    setting!(
         "data.streams",
         data.streams = 1,
         BeyondDefault,

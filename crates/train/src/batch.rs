@@ -24,12 +24,18 @@ pub struct RunPosition {
     /// Those that were skipped in the passes before this one.
     #[serde(default)]
     pub skipped_earlier: u64,
+    /// Where examples are shuffled, windows of this epoch before the one that begins here.
+    #[serde(default)]
+    pub window: u64,
+    /// Examples of that window that were trained.
+    #[serde(default)]
+    pub taken: u64,
 }
 
 impl RunPosition {
     /// As stored: what [`serde::Deserialize`] reads.
     pub(crate) fn to_json(self) -> serde_json::Value {
-        let Self { epoch, file, line, step, skipped, skipped_earlier } = self;
+        let Self { epoch, file, line, step, skipped, skipped_earlier, window, taken } = self;
         let parts = [
             ("epoch", epoch),
             ("file", u64::from(file)),
@@ -37,6 +43,8 @@ impl RunPosition {
             ("step", step),
             ("skipped", skipped),
             ("skipped_earlier", skipped_earlier),
+            ("window", window),
+            ("taken", taken),
         ];
         parts.into_iter().collect()
     }

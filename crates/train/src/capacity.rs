@@ -1,9 +1,11 @@
 //! The capacity plan: every bound of a run, before it begins. That of tiers is the engine's
 //! ([`TierPlan`]).
 
+use std::sync::Arc;
+
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
-use stepwell_data::{BLOCKS_PER_PARSER, Input, Schema};
+use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout, Schema};
 use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{BATCHES_QUEUED, Load, TableLoad, TableSpec, TierOptions, TierPlan};
 use stepwell_settings::Config;
@@ -12,6 +14,7 @@ use crate::batch::MiniBatchBytes;
 use crate::exchange::Exchange;
 use crate::metrics::Meter;
 use crate::models::{Model, named};
+use crate::pipeline::shuffle_bytes_max;
 use crate::step::Trainer;
 use crate::{Error, Result};
 
@@ -143,6 +146,7 @@ impl Capacity {
             bytes,
             format!("{blocks} blocks of {block}, {chunks} chunks of {chunk}"),
         );
+        self.add_shuffle(budget, wanted, (layout, chunk.0));
         let mut source = 0;
         for input in wanted.inputs.into_iter().flatten() {
             source = source.max(input.source_bytes_max(self.block_bytes)?);
@@ -156,6 +160,26 @@ impl Capacity {
             budget.add("data cache", bytes, format!("a block, table of {blocks} blocks"));
         }
         Ok(())
+    }
+
+    /// Windows of examples that are shuffled, with a chunk that lies in both.
+    fn add_shuffle(
+        &self,
+        budget: &mut Budget,
+        wanted: &Wanted<'_>,
+        (layout, chunk): (Option<&Arc<Layout>>, u64),
+    ) {
+        let room = wanted.config.data.shuffle;
+        if room == 0 {
+            return;
+        }
+        let of_layout = layout
+            .map_or(0, |layout| layout.id_names().into_iter().map(|(_, most)| most as u64).sum());
+        let ids: u64 = wanted.model.features().ids_by_table().into_iter().sum();
+        let bytes = shuffle_bytes_max(room, wanted.schema, ids.max(of_layout));
+        let of_each = ByteCount(bytes / 2);
+        let why = format!("2 windows of {room} examples, {of_each} each, and 2 chunks");
+        budget.add("shuffle", bytes + 2 * chunk, why);
     }
 
     fn add_batches(&self, budget: &mut Budget, wanted: &Wanted<'_>) {
@@ -268,6 +292,7 @@ fn mend(bound: &str) -> &'static str {
         "rows read elsewhere" => "data.mini_batch",
         "scores" => "synth.examples, or the data",
         "reading" | "source" => "threads",
+        "shuffle" => "data.shuffle",
         "data cache" => "data.skip_max, or leave data.cache out",
         Exchange::ROWS_OF_OTHERS | Exchange::MESSAGES => "data.mini_batch, model.dim or ranks",
         Exchange::BORROWED => "data.batch or data.mini_batch, or leave ranks.exchange out",

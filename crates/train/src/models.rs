@@ -277,34 +277,64 @@ fn vectors(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built
     Ok((count, Source::Node(together)))
 }
 
-/// The models whose logits are sums: first order, linear in the dense features, and what they add.
-/// Several logits share the first order and what pairs of embeddings say.
+/// The models whose logit is a sum: first order, linear in the dense features, and what they add.
+/// Several logits are linear in all of these, each in its own way.
 fn sum(
     builder: &mut GraphBuilder<f32>,
     input: InputShape,
     model: &ModelConfig,
     (dims, logits): (&[usize], usize),
 ) -> Built<()> {
-    let dense = input.embedding..input.columns();
-    let (linear, source) = (layer(dense.len(), logits, false), [Source::Columns(dense)]);
+    let dense = Source::Columns(input.embedding..input.columns());
+    if logits > 1 {
+        let mut shared = vec![Source::FirstOrder, dense];
+        let mut columns = 1 + input.dense;
+        if model.kind != ModelKind::Lr {
+            let (width, hidden) = tower(builder, input, model)?;
+            columns += width;
+            shared.push(hidden);
+        }
+        if model.kind == ModelKind::DeepFm {
+            columns += 1;
+            shared.push(pairs(builder, dims, model.dim)?);
+        }
+        let shared = builder.add("shared", Concat, &shared)?;
+        let logits = layer(columns, logits, false);
+        return builder.add("logits", logits, &[Source::Node(shared)]).map(drop);
+    }
+    let linear = layer(input.dense, 1, false);
     let linear = match model.kind {
         // A convex loss needs no random start, which a short training would not forget.
-        ModelKind::Lr => builder.add_at_zero("linear", linear, &source)?,
-        _ => builder.add("linear", linear, &source)?,
+        ModelKind::Lr => builder.add_at_zero("linear", linear, &[dense])?,
+        _ => builder.add("linear", linear, &[dense])?,
     };
     let mut logit = vec![Source::FirstOrder, Source::Node(linear)];
     if model.kind != ModelKind::Lr {
-        let (columns, source) = (input.columns(), Source::Columns(0..input.columns()));
-        let (width, source) = mlp(builder, "mlp", &model.hidden, columns, source)?;
-        let top = builder.add("mlp_out", layer(width, logits, false), &[source])?;
+        let (width, source) = tower(builder, input, model)?;
+        let top = builder.add("mlp_out", layer(width, 1, false), &[source])?;
         logit.push(Source::Node(top));
     }
     if model.kind == ModelKind::DeepFm {
-        let (slots, source) = vectors(builder, dims, model.dim)?;
-        let fm = builder.add("fm", FactorizationMachine { slots, dim: model.dim }, &[source])?;
-        logit.push(Source::Node(fm));
+        logit.push(pairs(builder, dims, model.dim)?);
     }
     builder.add("logit", Add, &logit).map(drop)
+}
+
+/// Hidden layers over the whole input.
+fn tower(
+    builder: &mut GraphBuilder<f32>,
+    input: InputShape,
+    model: &ModelConfig,
+) -> Built<(usize, Source)> {
+    let columns = input.columns();
+    mlp(builder, "mlp", &model.hidden, columns, Source::Columns(0..columns))
+}
+
+/// What pairs of embeddings say.
+fn pairs(builder: &mut GraphBuilder<f32>, dims: &[usize], dim: usize) -> Built<Source> {
+    let (slots, source) = vectors(builder, dims, dim)?;
+    let fm = builder.add("fm", FactorizationMachine { slots, dim }, &[source])?;
+    Ok(Source::Node(fm))
 }
 
 /// Cross layers beside hidden ones, all over the whole input.

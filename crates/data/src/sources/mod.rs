@@ -43,6 +43,8 @@ pub struct SourceOptions {
     pub eval_fraction: f64,
     /// Times the training part is read.
     pub epochs: u64,
+    /// Whether what is trained on is put into another order when it was read.
+    pub shuffled: bool,
     /// Malformed lines of a pass that are skipped before one is an error.
     pub skip_max: u64,
     /// Where the cache of the text is, or will be.
@@ -191,14 +193,15 @@ impl Sources {
         // Epochs behind the one that makes the cache read it.
         let made = self.wanted.is_some().then(|| from.epoch_made());
         let own_tail = self.eval_input.is_none();
-        let shared = self.shared.clone();
+        let (shared, shuffled) = (self.shared.clone(), self.options.shuffled);
         Box::new((from.epoch..self.options.epochs).flat_map(move |epoch| {
             let start = if epoch == from.epoch { from.place } else { Position::default() };
             let (purpose, input) = (train.clone(), Arc::clone(&input));
             let cached = made.is_some_and(|made| epoch > made);
             // Whoever makes the cache has to see all that it is made of.
             let makes = made == Some(epoch);
-            let shared = shared.as_ref().filter(|_| !makes);
+            // Which examples a mini-batch has is known when all before it are parsed.
+            let shared = shared.as_ref().filter(|_| !makes && !shuffled);
             let share = shared
                 .and_then(|shared| shared.of(&shared.input, (Position::default(), end), start));
             let train = Pass { purpose, epoch, input, start, end, cached, share };

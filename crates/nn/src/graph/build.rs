@@ -33,7 +33,7 @@ pub struct NodeId(pub usize);
 pub enum Source {
     /// Columns of the graph's input.
     Columns(Range<usize>),
-    /// The first-order input, one column; only a sum that is the output may read it.
+    /// The first-order input, one column.
     FirstOrder,
     /// The output of an earlier node.
     Node(NodeId),
@@ -79,10 +79,6 @@ impl<T: Scalar> GraphBuilder<T> {
             sources.iter().map(|source| self.width(name, source)).collect::<Result<_, _>>()?;
         let shape = |problem| GraphError::Shape { layer: name.to_owned(), problem };
         let columns = layer.output_columns(&widths).map_err(shape)?;
-        if sources.contains(&Source::FirstOrder) && !layer.is_sum() {
-            let problem = "only a sum may read the first-order input: its gradient is the logit's";
-            return Err(shape(problem.to_owned()));
-        }
         let (name, layer, sources) = (name.to_owned(), Box::new(layer), sources.to_vec());
         self.nodes.push(Draft { name, layer, sources, columns, at_zero: false });
         Ok(NodeId(self.nodes.len() - 1))
@@ -173,10 +169,6 @@ impl<T: Scalar> GraphBuilder<T> {
             if !self.nodes.iter().any(|reader| reader.sources.contains(&source)) {
                 return Err(GraphError::Unused { layer: node.name.clone() });
             }
-            if node.sources.contains(&Source::FirstOrder) {
-                let problem = "only the output may read the first-order input".to_owned();
-                return Err(GraphError::Shape { layer: node.name.clone(), problem });
-            }
         }
         Ok(())
     }
@@ -210,6 +202,7 @@ fn flops<T: Scalar>(draft: &Draft<T>, targets: &[GradientTarget], layouts: &[Lay
     };
     let wanted = |target: &GradientTarget| match target {
         GradientTarget::None => 0,
+        GradientTarget::FirstOrder(_) => 1,
         GradientTarget::Input { columns, .. } => columns.len(),
         GradientTarget::Node(node, _) => layouts[*node].columns,
     };
@@ -228,10 +221,14 @@ fn route<T>(
 ) -> (Vec<Vec<GradientTarget>>, Vec<Range<usize>>) {
     let mut written = vec![false; input.embedding];
     let mut reached = vec![false; nodes.len()];
+    let mut first_order = false;
     let mut targets: Vec<Vec<GradientTarget>> = Vec::with_capacity(nodes.len());
     for node in nodes.iter().rev() {
         let target = |source: &Source| match source {
-            Source::FirstOrder => GradientTarget::None,
+            Source::FirstOrder => {
+                let before = std::mem::replace(&mut first_order, true);
+                GradientTarget::FirstOrder(write_after(before))
+            }
             Source::Columns(range) => input_target(range, &mut written),
             Source::Node(node) => {
                 let before = std::mem::replace(&mut reached[node.0], true);

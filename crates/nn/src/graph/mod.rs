@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use stepwell_nn::{
-//!     Activation, Add, Block, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace,
+//!     Activation, Add, Block, BlockGradients, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace,
 //! };
 //! # fn main() -> Result<(), stepwell_nn::GraphError> {
 //! let mut builder = GraphBuilder::<f32>::new(InputShape { embedding: 4, dense: 1 });
@@ -30,10 +30,12 @@
 //! let mut workspace = Workspace::new(&graph, 2);
 //! let x = [0.5; 10];
 //! let block = Block { x: Matrix::packed(&x, 2, 5), first_order: &[0.1, 0.2] };
-//! let (mut logits, mut d_x) = ([0.0; 2], [0.0; 8]);
+//! let (mut logits, mut d_x, mut d_first_order) = ([0.0; 2], [0.0; 8], [0.0; 2]);
 //! let mut gradients = vec![0.0; graph.parameter_count()];
 //! graph.forward(&parameters, &block, &mut workspace, &mut logits);
-//! graph.backward(&parameters, &block, &[1.0, 1.0], &mut workspace, &mut d_x, &mut gradients);
+//! let of =
+//!     BlockGradients { x: &mut d_x, first_order: &mut d_first_order, parameters: &mut gradients };
+//! graph.backward(&parameters, &block, &[1.0, 1.0], &mut workspace, of);
 //! assert_eq!(gradients.last(), Some(&2.0)); // the bias of the top layer
 //! # Ok(())
 //! # }
@@ -67,6 +69,17 @@ pub struct Block<'a, T> {
     pub x: Matrix<'a, T>,
     /// Sum of each example's wide weights; may be empty where the graph does not read it. // (rows)
     pub first_order: &'a [T],
+}
+
+/// Gradients of a block, to be computed.
+#[derive(Debug)]
+pub struct BlockGradients<'a, T> {
+    /// Of the embedding values. // (rows, embedding)
+    pub x: &'a mut [T],
+    /// Of the first order; may be empty where the graph does not read it. // (rows)
+    pub first_order: &'a mut [T],
+    /// Of the parameters. // (parameters)
+    pub parameters: &'a mut [T],
 }
 
 /// A model's dense part, ready to run; shared by all threads.
@@ -140,8 +153,7 @@ impl<T: Scalar> Graph<T> {
         &self.plan
     }
 
-    /// Whether any node reads the first-order input; its gradient is the sum of those of the logits
-    /// then.
+    /// Whether any node reads the first-order input.
     pub fn reads_first_order(&self) -> bool {
         self.nodes.iter().any(|node| node.sources.contains(&Source::FirstOrder))
     }
@@ -180,18 +192,16 @@ impl<T: Scalar> Graph<T> {
     /// Computes the gradients of a block from those of its logits, after [`Graph::forward`] of the
     /// same block with the same parameters and workspace.
     ///
-    /// Everything is overwritten. The gradient of the first order is `d_logits` itself, summed over
-    /// the logits of each example.
+    /// Everything is overwritten, but for the gradient of the first order where nothing reads it.
     pub fn backward(
         &self,
         parameters: &[T],
         block: &Block<'_, T>,
         d_logits: &[T], // (rows, outputs)
         workspace: &mut Workspace<T>,
-        d_x: &mut [T],       // (rows, embedding)
-        gradients: &mut [T], // (parameters)
+        gradients: BlockGradients<'_, T>,
     ) {
-        self.watched(&mut ()).backward(parameters, block, d_logits, workspace, d_x, gradients);
+        self.watched(&mut ()).backward(parameters, block, d_logits, workspace, gradients);
     }
 
     /// Number of examples, after all shapes were found right.
@@ -251,11 +261,11 @@ impl<T: Scalar> Graph<T> {
         weights: Weights<'_, T>,
         block: &Block<'_, T>,
         workspace: &mut Workspace<T>,
-        d_x: MatrixMut<'_, T>,
-        gradients: &mut [T],
+        of: &mut BlockGradients<'_, T>,
     ) {
         let (node, layout) = (&self.nodes[index], &self.layouts[index]);
         let (rows, rows_max) = (block.x.rows(), workspace.rows_max);
+        let first_order = of.first_order.len();
         let range = layout.range(layout.gradient, rows, rows_max);
         let right_start = range.end;
         let (left, rest) = workspace.gradients.split_at_mut(range.start);
@@ -271,11 +281,12 @@ impl<T: Scalar> Graph<T> {
             output: Matrix::packed(output, rows, layout.columns),
             kept: Matrix::packed(kept, rows, layout.kept),
             d_output: MatrixMut::packed(d_output, rows, layout.columns),
-            gradients: &mut gradients[node.parameters.clone()],
+            gradients: &mut of.parameters[node.parameters.clone()],
             d_inputs: InputGradients {
                 targets: &node.targets,
                 layouts: &self.layouts,
-                d_x,
+                d_x: MatrixMut::packed(of.x, rows, self.input.embedding),
+                d_first_order: MatrixMut::packed(of.first_order, first_order, 1),
                 gradients: RestMut { left, right, right_start },
                 rows_max,
             },

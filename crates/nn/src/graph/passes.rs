@@ -1,7 +1,7 @@
 //! The passes of a graph, and who is told of them node by node.
 
 use super::weights::{PackedWeights, Weights};
-use super::{Block, Graph, NodeId, Workspace};
+use super::{Block, BlockGradients, Graph, NodeId, Workspace};
 use crate::layer::clear_columns;
 use crate::{MatrixMut, Scalar};
 
@@ -71,24 +71,25 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         block: &Block<'_, T>,
         d_logits: &[T], // (rows, outputs)
         workspace: &mut Workspace<T>,
-        d_x: &mut [T],       // (rows, embedding)
-        gradients: &mut [T], // (parameters)
+        mut gradients: BlockGradients<'_, T>,
     ) {
         let Self { graph, watch, packed } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
         assert_eq!(d_logits.len(), rows * graph.outputs, "one gradient per logit");
-        assert_eq!(d_x.len(), rows * graph.input.embedding, "one gradient per embedding value");
-        assert_eq!(gradients.len(), graph.parameter_count, "one gradient per parameter");
-        let mut d_x = MatrixMut::packed(d_x, rows, graph.input.embedding);
+        let of = &mut gradients;
+        assert_eq!(of.x.len(), rows * graph.input.embedding, "one gradient per embedding value");
+        assert_eq!(of.parameters.len(), graph.parameter_count, "one gradient per parameter");
+        let first_order = if graph.reads_first_order() { rows } else { of.first_order.len() };
+        assert_eq!(of.first_order.len(), first_order, "one gradient per first-order value");
+        let mut d_x = MatrixMut::packed(of.x, rows, graph.input.embedding);
         graph.untouched.iter().for_each(|columns| clear_columns(&mut d_x, columns));
         if let Some(layout) = graph.layouts.last() {
             let range = layout.range(layout.gradient, rows, workspace.rows_max);
             workspace.gradients[range].copy_from_slice(d_logits);
         }
         for index in (0..graph.nodes.len()).rev() {
-            let d_x = d_x.reborrow();
-            graph.backward_node(index, weights, block, workspace, d_x, gradients);
+            graph.backward_node(index, weights, block, workspace, of);
             watch.passed(NodeId(index));
         }
     }

@@ -71,11 +71,6 @@ pub trait Layer<T>: Debug + Send + Sync {
         0
     }
 
-    /// Whether the gradient of every input is the gradient of the output itself.
-    fn is_sum(&self) -> bool {
-        false
-    }
-
     /// Work per example where the first `wanted[i]` columns of input i want a gradient.
     fn flops(&self, inputs: &[usize], wanted: &[usize]) -> Flops;
 

@@ -62,6 +62,8 @@ pub(crate) enum GradientTarget {
         /// How to write.
         write: Write,
     },
+    /// To the gradient of the first order.
+    FirstOrder(Write),
     /// To the gradient of a node's output.
     Node(usize, Write),
 }
@@ -158,6 +160,7 @@ pub struct InputGradients<'a, T> {
     pub(crate) targets: &'a [GradientTarget],
     pub(crate) layouts: &'a [Layout],
     pub(crate) d_x: MatrixMut<'a, T>,
+    pub(crate) d_first_order: MatrixMut<'a, T>,
     pub(crate) gradients: RestMut<'a, T>,
     pub(crate) rows_max: usize,
 }
@@ -178,6 +181,10 @@ impl<T: Scalar> InputGradients<'_, T> {
             GradientTarget::Input { columns, clear, write } => {
                 clear.iter().for_each(|range| clear_columns(&mut self.d_x, range));
                 let gradient = self.d_x.reborrow().select(columns.clone());
+                Some(GradientOut { gradient, write: *write })
+            }
+            GradientTarget::FirstOrder(write) => {
+                let gradient = self.d_first_order.reborrow();
                 Some(GradientOut { gradient, write: *write })
             }
             GradientTarget::Node(node, write) => {

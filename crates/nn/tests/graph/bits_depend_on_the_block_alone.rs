@@ -4,7 +4,7 @@ use crate::common::Step;
 use stepwell_nn::{Graph, Precision, Workspace};
 
 fn bits(step: &Step<f32>) -> Vec<u32> {
-    let results = [&step.logits, &step.d_logits, &step.d_x, &step.gradients];
+    let results = [&step.logits, &step.d_logits, &step.d_x, &step.d_first_order, &step.gradients];
     results.into_iter().flatten().map(|lane| lane.to_bits()).collect()
 }
 

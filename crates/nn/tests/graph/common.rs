@@ -4,8 +4,8 @@
 
 use stepwell_base::random::Stream;
 use stepwell_nn::{
-    Activation, Add, Block, Concat, Cross, DotInteraction, FactorizationMachine, Graph,
-    GraphBuilder, InputShape, Linear, Loss, Matrix, NodeId, PassObserver, Precision, Scalar,
+    Activation, Add, Block, BlockGradients, Concat, Cross, DotInteraction, FactorizationMachine,
+    Graph, GraphBuilder, InputShape, Linear, Loss, Matrix, NodeId, PassObserver, Precision, Scalar,
     Source, Targets, Watched, Workspace, losses,
 };
 
@@ -155,18 +155,19 @@ pub(crate) fn wide_only<T: Scalar>() -> Graph<T> {
     builder.build().unwrap()
 }
 
-/// Three logits that share what is one column: first order, a factorization machine, a product.
+/// Three logits of what they share; two nodes read the first order.
 pub(crate) fn several<T: Scalar>() -> Graph<T> {
     let mut builder = GraphBuilder::new(InputShape { embedding: 6, dense: 2 });
     let fm = FactorizationMachine { slots: 2, dim: 3 };
     let fm = builder.add("fm", fm, &[Source::Columns(0..6)]).unwrap();
-    let one = builder.add("one", linear(8, 1, Activation::Relu), &[Source::Columns(0..8)]).unwrap();
-    let three = linear(8, 3, Activation::Identity);
-    let three = builder.add("three", three, &[Source::Columns(0..8)]).unwrap();
-    let column = Source::Columns(2..3);
-    let nodes = [one, three, fm, one].map(Source::Node);
-    let sources = [&[Source::FirstOrder, column], &nodes[..]].concat();
-    builder.add("logit", Add, &sources).unwrap();
+    let hidden = linear(9, 4, Activation::Relu);
+    let with_wide = builder.add("with wide", Concat, &[Source::FirstOrder, Source::Columns(0..8)]);
+    let hidden = builder.add("hidden", hidden, &[Source::Node(with_wide.unwrap())]).unwrap();
+    let sources = [Source::FirstOrder, Source::Columns(6..8), Source::Node(fm)];
+    let sources = [&sources[..], &[Source::Node(hidden)]].concat();
+    let shared = builder.add("shared", Concat, &sources).unwrap();
+    let top = linear(8, 3, Activation::Identity);
+    builder.add("logit", top, &[Source::Node(shared)]).unwrap();
     builder.build().unwrap()
 }
 
@@ -211,6 +212,7 @@ pub(crate) struct Step<T> {
     pub(crate) logits: Vec<T>,
     pub(crate) d_logits: Vec<T>,
     pub(crate) d_x: Vec<T>,
+    pub(crate) d_first_order: Vec<T>,
     pub(crate) gradients: Vec<T>,
 }
 
@@ -230,6 +232,7 @@ impl<T: Scalar> Step<T> {
             logits: vec![nan; lanes],
             d_logits: vec![nan; lanes],
             d_x: vec![nan; rows * graph.input().embedding],
+            d_first_order: vec![if graph.reads_first_order() { nan } else { T::ZERO }; rows],
             gradients: vec![nan; graph.parameter_count()],
         }
     }
@@ -280,7 +283,11 @@ impl<T: Scalar> Step<T> {
     ) {
         let x = Matrix::new(&self.x, self.rows, graph.input().columns(), self.stride);
         let block = Block { x, first_order: &self.first_order };
-        let (d_x, gradients) = (&mut self.d_x, &mut self.gradients);
-        passes.backward(parameters, &block, &self.d_logits, workspace, d_x, gradients);
+        let gradients = BlockGradients {
+            x: &mut self.d_x,
+            first_order: &mut self.d_first_order,
+            parameters: &mut self.gradients,
+        };
+        passes.backward(parameters, &block, &self.d_logits, workspace, gradients);
     }
 }

@@ -22,7 +22,9 @@ use std::time::{Duration, Instant};
 use stepwell_base::budget::Budget;
 use stepwell_engine::Purpose;
 use stepwell_settings::Config;
-use stepwell_train::{Held, LossSums, Meter, Metrics, Observer, Report, Scored, Snapshot, peak_rss_bytes};
+use stepwell_train::{
+    Held, LossSums, Meter, Metrics, Observer, Report, Scored, Snapshot, peak_rss_bytes,
+};
 
 use self::lines::Lines;
 use self::page::PageFile;

@@ -17,6 +17,7 @@ use stepwell_engine::{Blocks, Grouper, Part, Purpose, Spares};
 
 use super::fill::{append, examples_at, keep_own, lines_within};
 use super::shared_pass::{Filled, SharedPass};
+use super::shuffle::Shuffle;
 use super::{Counters, Pass};
 use crate::batch::{Examples, Item, Mark, MiniBatch, RunPosition};
 use crate::features::{Features, Gathered, TableInput};
@@ -43,6 +44,9 @@ pub(super) struct Cut {
     pub(super) tables: Vec<TableInput>,
     /// What bags may have.
     pub(super) features: Features,
+    /// Examples that are put into a random order together; 0 for none.
+    pub(super) shuffle: usize,
+    pub(super) seed: u64,
 }
 
 pub(super) struct BatchStage {
@@ -62,6 +66,9 @@ pub(super) struct BatchStage {
     file: u32,
     /// Where a shared pass is.
     shared: Option<SharedPass>,
+    shuffle: Shuffle,
+    /// What comes behind the window that is being cut.
+    held: Option<Result<Parsed>>,
     batch: Vec<MiniBatch>,
     grouper: Grouper,
     /// Ids of the mini-batch being filled, by table: the grouped form takes their place.
@@ -109,6 +116,7 @@ impl BatchStage {
     ) -> Self {
         counters.add_skipped(start.skipped_earlier);
         let gathered = cut.tables.iter().map(|_| Gathered::default()).collect();
+        let shuffle = Shuffle::new(cut.shuffle, cut.seed);
         Self {
             skips: Skips::new(cut.skip_max),
             skipped_before_chunk: 0,
@@ -120,6 +128,8 @@ impl BatchStage {
             filled: 0,
             file: 0,
             shared: None,
+            shuffle,
+            held: None,
             batch: Vec::new(),
             grouper: Grouper::default(),
             gathered,
@@ -143,6 +153,9 @@ impl BatchStage {
         if let Filled::Whole(_) = self.fill_shared()? {
             return Ok(Progress::Progressed);
         }
+        if self.fill_shuffled()? {
+            return Ok(Progress::Progressed);
+        }
         // Whatever trains has all that was cut, and need not wait for the disk.
         if let Some(recorder) = self.recorder.take_if(|recorder| recorder.is_due()) {
             recorder.finish()?;
@@ -151,19 +164,55 @@ impl BatchStage {
         if self.over {
             return Ok(Progress::Done);
         }
-        match self.ends.input.try_take() {
+        let next = self.held.take().or_else(|| self.ends.input.try_take().map(Ok));
+        match next {
             Some(parsed) => {
-                self.take(parsed)?;
+                self.take(parsed?)?;
                 Ok(Progress::Progressed)
             }
             None => Ok(Progress::Blocked),
         }
     }
 
+    /// Fills the next window while mini-batches of the one at hand wait to be taken.
+    fn read_ahead(&mut self) -> Progress {
+        if self.held.is_some() || !self.shuffle.reads_ahead() {
+            return Progress::Blocked;
+        }
+        match self.ends.input.try_take() {
+            None => return Progress::Blocked,
+            Some(chunk @ Parsed::Chunk(_)) => self.held = self.take(chunk).err().map(Err),
+            Some(other) => self.held = Some(Ok(other)),
+        }
+        Progress::Progressed
+    }
+
+    /// Fills the mini-batch at hand from the window at hand; whether there was something to do.
+    fn fill_shuffled(&mut self) -> Result<bool> {
+        // What is held ends the pass; where it is an error, what was read before it is no window.
+        let is_over = matches!(self.held, Some(Ok(Parsed::End(_))));
+        if !self.shuffle.is_active() || !self.shuffle.turn(is_over) {
+            return Ok(false);
+        }
+        let mut mini =
+            self.mini.take().unwrap_or_else(|| self.cut.empty_mini(&self.ends, Purpose::Train));
+        let (room, tables) = (self.cut.mini_batch - self.filled, &self.cut.tables);
+        let gathered = &mut self.gathered;
+        self.filled += self.shuffle.take(room, &mut self.position, |chunk, example| {
+            append(&mut mini, gathered, chunk, example..example + 1, tables);
+        });
+        self.mini = Some(mini);
+        if self.filled == self.cut.mini_batch {
+            self.close_mini()?;
+        }
+        Ok(true)
+    }
+
     /// Nothing is cut from here on, for what comes is not to be trained.
     fn fail(&mut self, error: Error) {
         (self.chunk, self.mini, self.shared, self.recorder) = (None, None, None, None);
         self.over = true;
+        self.shuffle.clear();
         self.close_batch();
         let keeps = self.cut.checkpoint_at_end && self.position.step > self.begun;
         // In order with the mini-batches: the planner may end before the mark is seen. Where there
@@ -189,6 +238,11 @@ impl BatchStage {
                     (self.position.file, self.position.line) = (pass.start.file, pass.start.line);
                     self.position.skipped = skipped;
                 }
+                if pass.purpose == Purpose::Train && !resumed {
+                    (self.position.window, self.position.taken) = (0, 0);
+                }
+                let shuffles = self.cut.shuffle > 0 && pass.purpose == Purpose::Train;
+                self.shuffle.begin(shuffles.then_some(self.position));
                 self.shared = pass.share.clone().map(SharedPass::new);
                 self.pass = Some(pass);
             }
@@ -209,8 +263,16 @@ impl BatchStage {
                 self.cut.features.refuse_too_many(&chunk, pass.input.files())?;
                 match &mut self.shared {
                     Some(shared) => shared.give(chunk),
+                    None if self.shuffle.is_active() => {
+                        let examples = lines_within(&chunk, &chunk.lines, pass.end);
+                        self.shuffle.give(*chunk, examples, self.skipped_before_chunk);
+                    }
                     None => self.chunk = Some((chunk, 0)),
                 }
+            }
+            // The rest of it is a window of its own.
+            Parsed::End(pass) if self.shuffle.is_active() && self.shuffle.turn(true) => {
+                self.held = Some(Ok(Parsed::End(pass)));
             }
             Parsed::End(pass) => {
                 self.counters.add_skipped(self.skips.skipped());
@@ -355,7 +417,7 @@ impl Stage for BatchStage {
                 Ok(()) => Ok(Progress::Progressed),
                 Err(Refused::Full(item)) => {
                     self.outgoing.push_front(item);
-                    Ok(Progress::Blocked)
+                    Ok(self.read_ahead())
                 }
                 Err(Refused::Closed(_)) => Ok(Progress::Done),
             };

@@ -24,6 +24,7 @@ mod measured;
 mod observer;
 mod save;
 mod shared_pass;
+mod shuffle;
 mod train;
 mod word;
 
@@ -33,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stepwell_base::queue::bounded;
 use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
-use stepwell_data::{CacheFate, CacheMaking, OnFate};
+use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
 use stepwell_engine::{
     BATCHES_QUEUED, Counters as RowCounters, Finished, Group, Planner, Purpose, Times, Window,
 };
@@ -43,6 +44,7 @@ pub(crate) use self::ask::ASKS;
 use self::ask::{AskStage, Timer};
 use self::batch::{BatchEnds, BatchStage, Cut};
 use self::lend::Lending;
+use self::shuffle::Shuffle;
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
 use crate::models::Model;
@@ -109,6 +111,12 @@ pub(crate) struct Parts {
     pub(crate) counters: Arc<Counters>,
     /// The other ranks, where several train.
     pub(crate) fabric: Option<Fabric>,
+}
+
+/// The most bytes of windows of `room` examples of `schema` that are shuffled, which have so many
+/// ids at most.
+pub(crate) fn shuffle_bytes_max(room: usize, schema: Schema, ids: u64) -> u64 {
+    Shuffle::bytes_max(room, schema, ids)
 }
 
 /// What is left when the pipeline has run dry.
@@ -233,6 +241,8 @@ fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
         rank: None,
         tables,
         features: model.features().clone(),
+        shuffle: config.data.shuffle,
+        seed: config.seed,
     }
 }
 

@@ -125,8 +125,16 @@ fn keys_and_initial_values_of_another_function_are_refused() {
 /// Every part is other than by default, so that none can be left out unseen.
 #[test]
 fn a_state_comes_back_whole() {
-    let position =
-        RunPosition { epoch: 1, file: 2, line: 3, step: 4, skipped: 5, skipped_earlier: u64::MAX };
+    let position = RunPosition {
+        epoch: 1,
+        file: 2,
+        line: 3,
+        step: 4,
+        skipped: 5,
+        skipped_earlier: u64::MAX,
+        window: 6,
+        taken: 7,
+    };
     let file = |name: &str| DataFile { name: name.to_owned(), bytes: 7, content: "a".into() };
     let whole = RunState {
         position,

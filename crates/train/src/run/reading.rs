@@ -47,6 +47,7 @@ pub(super) fn sources(config: &Config, stop: &StopRequest) -> Result<Sources> {
         eval_paths: data.eval_paths,
         eval_fraction: data.eval_fraction,
         epochs: data.epochs,
+        shuffled: data.shuffle > 0,
         skip_max: data.skip_max,
         cache: data.cache,
         taken: taken.collect(),

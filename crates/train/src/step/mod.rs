@@ -12,7 +12,6 @@
 
 mod dense;
 mod early;
-mod of_examples;
 mod parameters;
 mod pass;
 mod pool;
@@ -36,7 +35,6 @@ use stepwell_nn::{Loss, LossSums, tree_sum_values};
 use stepwell_optim::{DenseOptimizer, DenseState};
 
 use self::dense::{DenseUpdate, LANES, Summed};
-use self::of_examples::OfExamples;
 use self::parameters::Parameters;
 use self::pass::{BlockPass, Workspace, cut};
 pub(crate) use self::pool::compute_pool;
@@ -80,8 +78,10 @@ pub(crate) struct Trainer {
     gradients: Vec<HugeSlice<f32>>,
     logits: Vec<f32>,
     d_logits: Vec<f32>,
-    /// What rows need where there are several labels.
-    of_examples: OfExamples,
+    /// Gradient of the sums of first-order weights. // (examples)
+    d_first_order: Vec<f32>,
+    /// The first label of each example, where there are several. // (examples) or (0)
+    clicks: Vec<f32>,
     /// Of each label.
     losses: Vec<Loss>,
     /// Gradient of the pooled embeddings of a mini-batch. It begins at a line of the processor's
@@ -128,7 +128,8 @@ impl Trainer {
             gradients: (0..config.model.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
             logits: Vec::new(),
             d_logits: Vec::new(),
-            of_examples: OfExamples::default(),
+            d_first_order: Vec::new(),
+            clicks: Vec::new(),
             losses: model.labels().iter().map(|label| label.loss).collect(),
             d_x: HugeSlice::rounded_up(config.data.mini_batch * model.embedding().count),
             profile: Profile::new(clock, model.graph()),
@@ -185,11 +186,10 @@ impl Trainer {
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
         let threads = config.threads * (pass + update + model.graph().packing_bytes(rows));
-        // Logits, their gradients, and what rows need of several.
+        // Logits, their gradients, that of the first order, and the first of several labels.
         let labels = model.labels().len();
-        let of_examples = if labels == 1 { 0 } else { 2 };
-        let examples = (2 * labels + of_examples) * mini_batch * lanes
-            + own(mini_batch * model.embedding().count);
+        let of_example = 2 * labels + 1 + usize::from(labels > 1);
+        let examples = of_example * mini_batch * lanes + own(mini_batch * model.embedding().count);
         (parameters + threads + examples) as u64
     }
 
@@ -265,6 +265,7 @@ impl Trainer {
         let labels = self.losses.len();
         self.logits.resize(examples.count * labels, 0.0);
         self.d_logits.resize(examples.count * labels, 0.0);
+        self.d_first_order.resize(examples.count, 0.0);
         let pass = BlockPass {
             model: &self.model,
             parameters,
@@ -282,13 +283,14 @@ impl Trainer {
             blocks,
             (self.model.embedding().count, labels),
             [&mut self.logits, &mut self.d_logits],
-            &mut self.d_x,
+            [&mut self.d_first_order, &mut self.d_x],
             train.then_some(&mut self.gradients),
         );
         self.pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
         let sums = tasks.iter().map(|task| task.sums).collect();
-        if train {
-            self.of_examples.set(&self.d_logits, &examples.labels, labels);
+        self.clicks.clear();
+        if train && labels > 1 {
+            self.clicks.extend(examples.labels.iter().step_by(labels));
         }
         sums
     }
@@ -296,8 +298,8 @@ impl Trainer {
     /// Updates rows and dense parameters; neither reads the other, so threads mix both.
     fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) {
         let step = self.optimizer.begin_step();
-        let Self { embeddings, parameters, state, gradients, d_x, pool, .. } = self;
-        let (d_first_order, labels) = self.of_examples.of(&self.d_logits, &examples.labels);
+        let Self { embeddings, parameters, state, gradients, d_x, d_first_order, pool, .. } = self;
+        let labels = if self.clicks.is_empty() { &examples.labels } else { &self.clicks };
         let (sums, profile) = (&self.sums, &self.profile);
         let columns = examples.examples() * embeddings.columns().count;
         let of_rows = Gradients { d_x: &d_x[..columns], d_first_order, labels };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, EmbeddingBags, Pooled, WorkingRows, Workspaces};
-use stepwell_nn::{Block, Loss, LossSums, Matrix, PackedWeights, Targets, losses};
+use stepwell_nn::{Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Targets, losses};
 
 use crate::batch::Examples;
 use crate::models::Model;
@@ -23,6 +23,7 @@ pub(super) struct BlockTask<'a> {
     pub(super) number: usize,
     pub(super) logits: &'a mut [f32],
     pub(super) d_logits: &'a mut [f32],
+    pub(super) d_first_order: &'a mut [f32],
     pub(super) d_x: &'a mut [f32],
     pub(super) gradients: Option<&'a mut HugeSlice<f32>>,
     pub(super) sums: LossSums,
@@ -33,7 +34,7 @@ pub(super) fn cut<'a>(
     blocks: Blocks,
     (embedding, labels): (usize, usize),
     [mut logits, mut d_logits]: [&'a mut [f32]; 2],
-    mut d_x: &'a mut [f32],
+    [mut d_first_order, mut d_x]: [&'a mut [f32]; 2],
     gradients: Option<&'a mut Vec<HugeSlice<f32>>>,
 ) -> Vec<BlockTask<'a>> {
     let mut gradients = gradients.into_iter().flatten();
@@ -44,6 +45,7 @@ pub(super) fn cut<'a>(
             number,
             logits: front(&mut logits, rows * labels),
             d_logits: front(&mut d_logits, rows * labels),
+            d_first_order: front(&mut d_first_order, rows),
             d_x: front(&mut d_x, rows * embedding),
             gradients: gradients.next(),
             sums: LossSums::default(),
@@ -106,13 +108,13 @@ impl BlockPass<'_> {
         if let Some(gradients) = task.gradients.as_deref_mut() {
             profile.time(Kernel::Backward, || {
                 let laps = &mut profile.laps(Direction::Backward, rows);
+                let (x, first_order) = (&mut *task.d_x, &mut *task.d_first_order);
                 graph.watched(laps).with_packed(self.packed).backward(
                     self.parameters,
                     &block,
                     task.d_logits,
                     &mut workspace.graph,
-                    task.d_x,
-                    gradients,
+                    BlockGradients { x, first_order, parameters: gradients },
                 );
             });
             profile.count(Kernel::Backward, rows as u64 * flops.backward, 0);

@@ -248,8 +248,8 @@ impl Trainer {
         if trains {
             self.put_dense(&mut messages, blocks);
             let columns = mini.cargo.count * self.embeddings.columns().count;
-            let of = self.of_examples.of(&self.d_logits, &mini.cargo.labels);
-            let (d_x, (d_first_order, labels)) = (&self.d_x[..columns], of);
+            let (d_x, d_first_order) = (&self.d_x[..columns], &self.d_first_order[..]);
+            let labels = if self.clicks.is_empty() { &mini.cargo.labels } else { &self.clicks };
             let gradients = Gradients { d_x, d_first_order, labels };
             let laps = RowLaps(&self.profile);
             let own = (gradients, blocks);

@@ -1,0 +1,238 @@
+//! Examples in a random order that is always the same.
+//!
+//! ```text
+//!   chunks, in order ──► window being filled ──► window in its order ──► mini-batches
+//! ```
+//!
+//! Why       Data is often sorted: by time, by label, by user. Steps on such mini-batches learn the
+//!           order of the file.
+//! How       An epoch's examples are cut into windows of `data.shuffle`, one behind the other, and
+//!           each is put into an order of its own. The order is a function of seed, epoch, number
+//!           of the window and number of its examples alone ([`order`]), so that formats, tiers,
+//!           threads and ranks do not show, and a run that goes on in the middle of a window reads
+//!           that window again and leaves out what was trained.
+//! Bounds    Two windows: one is filled while the other is cut. Chunks stay as they are, without
+//!           the room that they have to spare.
+
+use std::sync::Arc;
+
+use stepwell_base::random::Stream;
+use stepwell_data::{Chunk, Schema};
+
+use crate::batch::RunPosition;
+
+/// The order of the examples of a window: which of `count` is first, second and so on.
+///
+/// The shuffle of Fisher and Yates (Knuth, The Art of Computer Programming, algorithm 3.4.2 P) by
+/// the numbers of [`Stream::named`] `shuffle EPOCH WINDOW`: from the last place down to the second,
+/// each is exchanged with place `(number * (place + 1)) >> 64`, counted from 0.
+pub(super) fn order(seed: u64, epoch: u64, window: u64, count: usize) -> Vec<u32> {
+    let mut stream = Stream::named(seed, format!("shuffle {epoch} {window}").as_bytes());
+    // Settings keep windows below 2^32 examples.
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    for place in (1..count).rev() {
+        let other = (u128::from(stream.next_u64()) * (place as u128 + 1)) >> 64;
+        order.swap(place, other as usize);
+    }
+    order
+}
+
+/// Two windows of a pass.
+pub(super) struct Shuffle {
+    /// Examples of a window.
+    room: usize,
+    seed: u64,
+    epoch: u64,
+    /// Whether the pass at hand is shuffled.
+    active: bool,
+    filling: Window,
+    cut: Option<Ordered>,
+    /// Examples of the window to come that were trained before.
+    skip: usize,
+}
+
+/// Examples that follow each other in the data.
+#[derive(Default)]
+struct Window {
+    number: u64,
+    start: Place,
+    pieces: Vec<Piece>,
+    count: usize,
+}
+
+/// Examples of a chunk.
+struct Piece {
+    chunk: Arc<Chunk>,
+    /// Number of the first of them in the chunk.
+    first: usize,
+    count: usize,
+    /// Malformed lines of the pass before the chunk.
+    skipped: u64,
+}
+
+/// A place between two lines, and the malformed lines of the pass before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    file: u32,
+    line: u64,
+    skipped: u64,
+}
+
+/// A window in its order.
+struct Ordered {
+    window: Window,
+    /// Piece and example of each.
+    order: Vec<(u32, u32)>,
+    taken: usize,
+    /// Where the next window begins.
+    behind: Place,
+}
+
+impl Shuffle {
+    /// The most bytes of windows of `room` examples of `schema`, which have so many ids at most.
+    pub(super) fn bytes_max(room: usize, schema: Schema, ids: u64) -> u64 {
+        let more_ids = ids.saturating_sub(schema.id_columns as u64) * size_of::<u64>() as u64;
+        let example = schema.example_bytes() as u64 + more_ids;
+        // Its place in the order, which is made of a list of places and one of numbers.
+        let place = (2 * size_of::<(u32, u32)>() + size_of::<u32>()) as u64;
+        2 * room as u64 * (example + place)
+    }
+
+    pub(super) fn new(room: usize, seed: u64) -> Self {
+        let (active, filling) = (false, Window::default());
+        Self { room, seed, epoch: 0, active, filling, cut: None, skip: 0 }
+    }
+
+    /// Begins a pass of training at `start`, in the middle of a window or at one's start; or one
+    /// that is read in order, where there is none.
+    pub(super) fn begin(&mut self, start: Option<RunPosition>) {
+        (self.active, self.cut, self.skip) = (start.is_some(), None, 0);
+        self.filling = Window::default();
+        if let Some(RunPosition { epoch, file, line, skipped, window, taken, .. }) = start {
+            (self.epoch, self.skip) = (epoch, taken as usize);
+            self.filling.number = window;
+            self.filling.start = Place { file, line, skipped };
+        }
+    }
+
+    /// Forgets all examples.
+    pub(super) fn clear(&mut self) {
+        self.begin(None);
+    }
+
+    /// Whether the pass at hand is shuffled.
+    pub(super) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Whether a window is being cut, and the next one has room.
+    pub(super) fn reads_ahead(&self) -> bool {
+        self.cut.is_some() && self.filling.count < self.room
+    }
+
+    /// Takes the first `count` examples of a chunk, before which so many lines were `skipped`.
+    pub(super) fn give(&mut self, mut chunk: Chunk, count: usize, skipped: u64) {
+        if count == 0 {
+            return;
+        }
+        chunk.shrink();
+        let chunk = Arc::new(chunk);
+        self.filling.count += count;
+        self.filling.pieces.push(Piece { chunk, first: 0, count, skipped });
+    }
+
+    /// Orders the window that was filled, where it is whole or the pass is over, unless another one
+    /// is being cut; whether there is one to be cut now.
+    pub(super) fn turn(&mut self, is_over: bool) -> bool {
+        let whole = self.filling.count >= self.room || (is_over && self.filling.count > 0);
+        if self.cut.is_none() && whole {
+            let window = self.filling.split(self.room);
+            let order = order(self.seed, self.epoch, window.number, window.count);
+            let places = window.places();
+            let order = order.into_iter().map(|example| places[example as usize]).collect();
+            let taken = std::mem::take(&mut self.skip).min(window.count);
+            let behind = self.filling.start;
+            self.cut = Some(Ordered { window, order, taken, behind }).filter(|cut| !cut.is_over());
+        }
+        self.cut.is_some()
+    }
+
+    /// Hands the next `most` examples of the window at hand to `append`, chunk and number, and says
+    /// how many there were. `position` is then behind them.
+    pub(super) fn take(
+        &mut self,
+        most: usize,
+        position: &mut RunPosition,
+        mut append: impl FnMut(&Chunk, usize),
+    ) -> usize {
+        let Some(cut) = &mut self.cut else { return 0 };
+        let end = cut.order.len().min(cut.taken + most);
+        for (piece, example) in &cut.order[cut.taken..end] {
+            append(&cut.window.pieces[*piece as usize].chunk, *example as usize);
+        }
+        let count = end - std::mem::replace(&mut cut.taken, end);
+        let (place, window, taken) = match cut.is_over() {
+            true => (cut.behind, cut.window.number + 1, 0),
+            false => (cut.window.start, cut.window.number, cut.taken as u64),
+        };
+        (position.file, position.line, position.skipped) = (place.file, place.line, place.skipped);
+        (position.window, position.taken) = (window, taken);
+        if cut.is_over() {
+            self.cut = None;
+        }
+        count
+    }
+}
+
+impl Ordered {
+    fn is_over(&self) -> bool {
+        self.taken == self.order.len()
+    }
+}
+
+impl Window {
+    /// Takes its first `room` examples, or all; it goes on behind them as the next window.
+    fn split(&mut self, room: usize) -> Self {
+        let Self { number, start, pieces, count } = std::mem::take(self);
+        let (mut own, mut left) = (Self { number, start, ..Self::default() }, room.min(count));
+        self.number = number + 1;
+        for Piece { chunk, first, count, skipped } in pieces {
+            let taken = left.min(count);
+            left -= taken;
+            if taken > 0 {
+                self.start = place_behind(&chunk, first + taken - 1, skipped);
+                own.push(Piece { chunk: Arc::clone(&chunk), first, count: taken, skipped });
+            }
+            if taken < count {
+                self.push(Piece { chunk, first: first + taken, count: count - taken, skipped });
+            }
+        }
+        own
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.count += piece.count;
+        self.pieces.push(piece);
+    }
+
+    /// Piece, and number in its chunk, of each example.
+    fn places(&self) -> Vec<(u32, u32)> {
+        let of = |(at, piece): (usize, &Piece)| {
+            // Both count examples, of a window and of a block.
+            let examples = piece.first..piece.first + piece.count;
+            examples.map(move |example| (at as u32, example as u32))
+        };
+        self.pieces.iter().enumerate().flat_map(of).collect()
+    }
+}
+
+/// The place behind example `example` of a chunk.
+fn place_behind(chunk: &Chunk, example: usize, skipped: u64) -> Place {
+    let line = chunk.lines[example];
+    let after = chunk.position_after(line);
+    let skipped = skipped + chunk.malformed_before(line) as u64;
+    Place { file: after.file, line: after.line, skipped }
+}
+
+#[cfg(test)]
+mod tests;
