@@ -42,6 +42,7 @@ mod share;
 
 mod sources;
 mod stages;
+mod statistics;
 mod texts;
 
 pub use block::Block;
@@ -73,5 +74,6 @@ pub use stages::{
     BLOCKS_PER_PARSER, CacheFate, CacheMaking, OnFate, Ordered, ParseStage, Parsed, Pass, Passes,
     ReadStage, Reading, Recorder, Recording, stages,
 };
+pub use statistics::{STATISTICS_RECORDS, Statistics, statistics};
 pub use synth::{Synth, SynthOptions, Zipf};
 pub use texts::Texts;

@@ -51,7 +51,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "mean",
         mean = Vec::new(),
         Always,
-        "of a number that is standardised: its mean, one for each name"
+        "of a number that is standardised: its mean, one for each name (empty: that of the data)"
     )
     .check(|column| finite(&column.mean))
     .idle(not_standardised),
@@ -59,7 +59,8 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
         ColumnConfig: "deviation",
         deviation = Vec::new(),
         Always,
-        "of a number that is standardised: its standard deviation, one for each name"
+        "of a number that is standardised: its standard deviation, one for each name (empty: that \
+         of the data)"
     )
     .check(|column| finite(&column.deviation))
     .idle(not_standardised),

@@ -22,8 +22,18 @@ fn all(config: &Config) -> Value {
 fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static str) {
     let short =
         ["7", "0.7", "0.0625", "true", "sgd", "lr", "bf16", "sieve", "9,8", "memory", "mean", "C3"];
-    let names =
-        ["I3", "working_set", "elsewhere", "adult", "csv", "label", "log1p", "none", "false"];
+    let names = [
+        "I3",
+        "working_set",
+        "elsewhere",
+        "adult",
+        "csv",
+        "label",
+        "log1p",
+        "none",
+        "false",
+        "squared_error",
+    ];
     let texts = short.into_iter().chain(names);
     let change = |text: &'static str| {
         let mut other = part.clone();
@@ -231,5 +241,5 @@ fn the_help_of_a_name_of_a_table_or_feature_lists_all_names() {
             count += 1;
         }
     }
-    assert_eq!(count, 3 + 3 + 2 + 4 + 5 + 3 + 2);
+    assert_eq!(count, 3 + 3 + 2 + 4 + 6 + 2 + 3 + 2);
 }

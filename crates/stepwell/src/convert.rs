@@ -29,6 +29,7 @@ use crate::outputs;
 use crate::progress::Counting;
 use crate::say::{self, say, tell};
 use crate::signals::Signals;
+use crate::train::with_statistics;
 
 /// Threads that parse at most.
 const THREADS_MAX: usize = 1024;
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
 }
 
 /// The columns of the data, where they are not plain.
-fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, String> {
+fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, Failure> {
     let mut config = Config::default();
     if let Some(path) = &args.config {
         file::read(path, &mut config)?;
@@ -99,10 +100,12 @@ fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, String> {
             return Err(format!(
                 "--preset {preset} says what the columns are, and so does --config: give one of \
                  them"
-            ));
+            )
+            .into());
         }
     }
-    config.layout()
+    config.data.paths = args.inputs.iter().map(|of| of.to_string_lossy().into_owned()).collect();
+    Ok(with_statistics(&config, &StopRequest::new())?.layout()?)
 }
 
 fn input(args: &ConvertArgs, layout: Option<Arc<Layout>>) -> Result<Input, DataError> {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use stepwell_base::ByteCount;
+use stepwell_base::stop::StopRequest;
 use stepwell_disk::OpenFiles;
 use stepwell_fabric::Network;
 use stepwell_settings::{self as settings, Config};
@@ -19,6 +20,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     train::check(&config, &chosen)?;
     let known = known(args, &config)?;
     settings::idle_notes(&chosen, &config).iter().for_each(say::note);
+    let config = train::with_statistics(&config, &StopRequest::new())?;
     let (capacity, forecast) = match &known {
         None => (stepwell_train::plan(&config).map_err(|error| error.to_string())?, None),
         Some(known) => {

@@ -64,6 +64,7 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
     if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
         say::note("ranks.timeout has no effect, because ranks of one process end together");
     }
+    let config = with_statistics(&config, &StopRequest::new())?;
     let limits = args.limits.as_deref().map(Limits::read).transpose();
     Ok(Prepared { config, limits: limits.map_err(|error| error.to_string())? })
 }
@@ -77,6 +78,14 @@ fn check_events(directory: &Path, config: &Config) -> Result<(), String> {
         return Err(format!("--tensorboard {directory} is also {key}: name two directories"));
     }
     outputs::check_directory("--tensorboard", directory)
+}
+
+/// The same settings with the statistics of the data that columns are standardised by.
+pub(crate) fn with_statistics(config: &Config, stop: &StopRequest) -> Result<Config, Failure> {
+    let filled = stepwell_train::with_statistics(config, stop);
+    let (filled, notes) = filled.map_err(|error| error.to_string())?;
+    notes.iter().for_each(say::note);
+    Ok(filled)
 }
 
 /// Settings that make no sense are refused by the names that were `chosen`.

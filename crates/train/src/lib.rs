@@ -20,6 +20,7 @@ mod profile;
 mod report;
 mod resume;
 mod run;
+mod statistics;
 mod step;
 mod steps;
 mod talk;
@@ -39,6 +40,7 @@ pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,
     train,
 };
+pub use statistics::with_statistics;
 pub use steps::{StepInput, StepSeconds, Steps};
 pub use stepwell_engine::room::memory_bytes;
 pub use stepwell_nn::{Loss, LossSums, ParameterSpec};

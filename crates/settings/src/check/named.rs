@@ -78,7 +78,7 @@ impl Config {
                 setting.check_as(&ColumnConfig::key(number, setting.key), column)?;
             }
         }
-        let layout = self.layout()?;
+        let layout = self.drafted()?.layout()?;
         if layout.is_some() && self.data.paths.is_empty() && self.data.eval_paths.is_empty() {
             return Err(
                 "the built-in stream has columns of its own: name data, or leave columns, \
@@ -90,7 +90,7 @@ impl Config {
     }
 
     fn check_features(&self, tables: &BTreeSet<&str>) -> Outcome {
-        let layout = self.layout()?;
+        let layout = self.drafted()?.layout()?;
         let layout = layout.as_deref();
         let mut ids = 0;
         for (feature, number) in self.features.iter().zip(1..) {

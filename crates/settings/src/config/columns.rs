@@ -243,8 +243,8 @@ impl ColumnConfig {
                 if (means, deviations) != (count, count) {
                     return Err(format!(
                         "transform is standardise, with {means} numbers in mean and {deviations} \
-                         in deviation for {count} names: give one of each for each name (`stepwell \
-                         schema` computes them)"
+                         in deviation for {count} names: give one of each for each name, or none, \
+                         and training computes them"
                     ));
                 }
                 Transform::Standardise { mean: self.mean[at], deviation: self.deviation[at] }
@@ -278,6 +278,39 @@ impl Config {
             true => Ok(None),
             false => self.named_layout().map(|layout| Some(Arc::new(layout))),
         }
+    }
+
+    /// Entries of `columns`, counted from 1, that are standardised by statistics which nobody gave,
+    /// and the names of their columns.
+    ///
+    /// # Errors
+    /// Names of which none can be made.
+    pub fn without_statistics(&self) -> Result<Vec<(usize, Vec<String>)>, String> {
+        let lacks = |of: &ColumnConfig| {
+            let is_standardised =
+                of.kind == ColumnType::Dense && of.transform == TransformKind::Standardise;
+            is_standardised && of.mean.is_empty() && of.deviation.is_empty()
+        };
+        let lacking = self.columns.iter().zip(1..).filter(|(of, _)| lacks(of));
+        let names = |(of, number): (&ColumnConfig, usize)| match expanded(&of.names) {
+            Ok(names) => Ok((number, names)),
+            Err(why) => Err(format!("columns.{number}.names {why}")),
+        };
+        lacking.map(names).collect()
+    }
+
+    /// The same settings, with some number in the place of each of these statistics: what columns
+    /// there are does not depend on them.
+    ///
+    /// # Errors
+    /// As [`Config::without_statistics`].
+    pub fn drafted(&self) -> Result<Self, String> {
+        let mut drafted = self.clone();
+        for (number, names) in self.without_statistics()? {
+            let column = &mut drafted.columns[number - 1];
+            (column.mean, column.deviation) = (vec![0.0; names.len()], vec![1.0; names.len()]);
+        }
+        Ok(drafted)
     }
 
     /// The same with its labels, where the data is scored without them.

@@ -1,0 +1,136 @@
+//! Columns that are standardised by the statistics of the data: the same as if they were given, in
+//! every format, and kept with the model.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::Value;
+
+use self::common::{Workshop, same};
+
+const SETTINGS: &str = r#"
+[data]
+mini_batch = 64
+eval_fraction = 0.2
+
+[model]
+dim = 4
+hidden = [8]
+
+[[columns]]
+names = ["click"]
+type = "label"
+
+[[columns]]
+names = ["age", "price"]
+type = "dense"
+transform = "standardise"
+high = 60
+STATISTICS
+
+[[columns]]
+names = ["user"]
+"#;
+
+/// Ages and prices of each record, some of them missing; those above 60 count as 60.
+fn numbers(count: usize) -> Vec<(Option<f64>, Option<f64>)> {
+    let age = |n: usize| (n % 5 > 0).then(|| (18 + n * 7 % 50) as f64);
+    (0..count).map(|n| (age(n), (n % 3 > 0).then(|| (n * 13 % 41) as f64 / 8.0))).collect()
+}
+
+fn statistics(of: &[Option<f64>]) -> (f64, f64) {
+    let known: Vec<f64> = of.iter().flatten().map(|number| number.min(60.0)).collect();
+    let count = known.len() as f64;
+    let mean = known.iter().sum::<f64>() / count;
+    let squares = known.iter().map(|number| (number - mean).powi(2)).sum::<f64>();
+    (mean, (squares / count).sqrt())
+}
+
+fn shop() -> Workshop {
+    let (shop, mut csv, mut json) =
+        (Workshop::new(), "click,age,price,user\n".to_owned(), String::new());
+    for (n, (age, price)) in numbers(2000).into_iter().enumerate() {
+        let (click, user) = (n * 31 % 7 / 5, n % 83);
+        let text = |of: Option<f64>| of.map_or_else(String::new, |of| of.to_string());
+        writeln!(csv, "{click},{},{},{user}", text(age), text(price)).unwrap();
+        let null = |of: Option<f64>| of.map_or_else(|| "null".to_owned(), |of| of.to_string());
+        let (age, price) = (null(age), null(price));
+        let line = format!("\"click\":{click},\"age\":{age},\"price\":{price},\"user\":{user}");
+        writeln!(json, "{{{line}}}").unwrap();
+    }
+    fs::write(shop.path("rows.csv"), csv).unwrap();
+    fs::write(shop.path("rows.jsonl"), json).unwrap();
+    fs::write(shop.path("bare.toml"), SETTINGS.replace("STATISTICS", "")).unwrap();
+    shop
+}
+
+fn train(shop: &Workshop, settings: &str, data: &str, more: &[&str]) -> (Value, String) {
+    let args = ["train", settings, "--data", data, "--report", "report.json"];
+    let said = notes(shop, &[&args[..], more].concat());
+    (shop.report("report.json"), said)
+}
+
+/// What a command that succeeds says beside its results.
+fn notes(shop: &Workshop, args: &[&str]) -> String {
+    let output = shop.run(args);
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?}: {notes}");
+    notes
+}
+
+/// The lists that a note says behind `name = `.
+fn said(text: &str, name: &str) -> Vec<f64> {
+    let list = text.split(&format!("{name} = [")).nth(1).unwrap().split(']').next().unwrap();
+    list.split(", ").map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn statistics_of_the_data_are_as_good_as_given_ones() {
+    let shop = shop();
+    let (expected, text) = train(&shop, "bare.toml", "rows.csv", &["--checkpoint", "saved"]);
+    let (ages, prices): (Vec<_>, Vec<_>) = numbers(2000).into_iter().unzip();
+    let (age, price) = (statistics(&ages), statistics(&prices));
+    let (means, deviations) = (said(&text, "mean"), said(&text, "deviation"));
+    for (found, expected) in means.iter().chain(&deviations).zip([age.0, price.0, age.1, price.1]) {
+        assert!((found - expected).abs() < 1e-9, "{text}");
+    }
+    let given = format!("mean = {means:?}\ndeviation = {deviations:?}");
+    fs::write(shop.path("given.toml"), SETTINGS.replace("STATISTICS", &given)).unwrap();
+    same(&train(&shop, "given.toml", "rows.csv", &[]).0, &expected, "given");
+    same(&train(&shop, "bare.toml", "rows.jsonl", &[]).0, &expected, "JSON lines");
+    same(&train(&shop, "bare.toml", "rows.csv", &["--ranks", "3"]).0, &expected, "three ranks");
+    // They are the model's: it scores other data by them, and goes on by them.
+    let eval = notes(&shop, &["eval", "saved", "--data", "rows.jsonl"]);
+    assert!(!eval.contains("standardised"), "{eval}");
+    let more = ["--checkpoint", "saved", "--resume", "--data.epochs", "2"];
+    let (resumed, _) = train(&shop, "bare.toml", "rows.csv", &more);
+    let (twice, _) = train(&shop, "given.toml", "rows.csv", &["--data.epochs", "2"]);
+    assert_eq!(resumed["model_digest"], twice["model_digest"]);
+    // What is packed has none, and says how it was made.
+    let pack = ["convert", "rows.csv", "--config", "bare.toml", "--out", "rows.packed"];
+    let text = notes(&shop, &pack);
+    assert_eq!(said(&text, "mean"), means);
+    same(&train(&shop, "given.toml", "rows.packed", &[]).0, &expected, "packed");
+    let told = shop.fails(&["train", "bare.toml", "--data", "rows.packed"]);
+    assert!(told.contains("holds no numbers that age, price could be"), "{told}");
+    shop.ok(&["plan", "bare.toml", "--data", "rows.csv"]);
+}
+
+#[test]
+fn columns_of_one_number_or_none_are_zero() {
+    let shop = Workshop::new();
+    let row = |n: usize| format!("{},7,,{}\n", n % 2, n % 5);
+    let text: String = (0..200).map(row).collect();
+    fs::write(shop.path("rows.csv"), format!("click,age,price,user\n{text}")).unwrap();
+    fs::write(shop.path("bare.toml"), SETTINGS.replace("STATISTICS", "")).unwrap();
+    let (_, text) = train(&shop, "bare.toml", "rows.csv", &[]);
+    assert!(text.contains("mean = [7.0, 0.0], deviation = [1.0, 1.0]"), "{text}");
+    let half = SETTINGS.replace("STATISTICS", "mean = [1.0, 2.0]");
+    fs::write(shop.path("half.toml"), half).unwrap();
+    let told = shop.fails(&["train", "half.toml", "--data", "rows.csv"]);
+    assert!(told.contains("2 numbers in mean and 0 in deviation"), "{told}");
+}

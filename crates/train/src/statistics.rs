@@ -1,0 +1,41 @@
+//! Statistics of the data that columns are standardised by, where the settings have none.
+
+use stepwell_base::stop::StopRequest;
+use stepwell_data::{Files, Layout, Part, resolve, statistics};
+use stepwell_settings::Config;
+
+use crate::{Error, Result};
+
+/// The same settings with mean and deviation of the data in each column that is standardised
+/// without them, and what to say of each; until somebody asks to `stop`.
+///
+/// # Errors
+/// Data that cannot be read, or that holds no numbers as they stood.
+pub fn with_statistics(config: &Config, stop: &StopRequest) -> Result<(Config, Vec<String>)> {
+    let lacking = config.without_statistics().map_err(Error::Config)?;
+    let mut filled = config.drafted().map_err(Error::Config)?;
+    if lacking.is_empty() || config.data.paths.is_empty() {
+        return Ok((filled, Vec::new()));
+    }
+    let layout = filled.layout().map_err(Error::Config)?;
+    let of_part = |layout: &Layout| match layout.splits() {
+        true => layout.of_part(Part::Train),
+        false => layout.clone(),
+    };
+    let layout = layout.map(|layout| of_part(&layout).into());
+    let files = Files { paths: resolve(&config.data.paths)?, layout };
+    let all: Vec<String> = lacking.iter().flat_map(|(_, names)| names).cloned().collect();
+    let mut found = statistics(&files, &all, stop)?.into_iter();
+    let mut notes = Vec::new();
+    for (number, names) in lacking {
+        let column = &mut filled.columns[number - 1];
+        let of_names: Vec<_> = found.by_ref().take(names.len()).collect();
+        column.mean = of_names.iter().map(|of| of.mean).collect();
+        column.deviation = of_names.iter().map(|of| of.deviation).collect();
+        notes.push(format!(
+            "columns.{number} is standardised by the data: mean = {:?}, deviation = {:?}",
+            column.mean, column.deviation
+        ));
+    }
+    Ok((filled, notes))
+}
