@@ -109,9 +109,14 @@ fn rules() -> impl Strategy<Value = ColumnKind> {
         },
     );
     let positive = prop::collection::vec(Just("yes".to_owned()), 0..2);
+    let label = (positive, any::<bool>()).prop_map(|(positive, number)| {
+        let is_number = number && positive.is_empty();
+        ColumnKind::Label(LabelRule { positive, is_number })
+    });
     prop_oneof![
         1 => Just(ColumnKind::Ignored),
-        2 => positive.prop_map(|positive| ColumnKind::Label(LabelRule { positive, is_number: false })),
+        1 => Just(ColumnKind::Weight),
+        2 => label,
         3 => dense,
         4 => ids,
     ]

@@ -14,7 +14,8 @@
 //!
 //! ```
 //! use stepwell_nn::{
-//!     Activation, Add, Block, BlockGradients, GraphBuilder, InputShape, Linear, Matrix, Source, Workspace,
+//!     Activation, Add, Block, BlockGradients, GraphBuilder, InputShape, Linear, Matrix, Source,
+//!     Workspace,
 //! };
 //! # fn main() -> Result<(), stepwell_nn::GraphError> {
 //! let mut builder = GraphBuilder::<f32>::new(InputShape { embedding: 4, dense: 1 });

@@ -13,41 +13,18 @@ use std::sync::Arc;
 use stepwell_base::queue::{Refused, Sender};
 use stepwell_base::stage::{Progress, Stage};
 use stepwell_data::{Chunk, DataError, Ordered, Recorder, Recording, Skips};
-use stepwell_engine::{Blocks, Grouper, Part, Purpose, Spares};
+use stepwell_engine::{Blocks, Grouper, Purpose, Spares};
 
+use super::cut::Cut;
 use super::fill::{append, examples_at, keep_own, lines_within};
 use super::shared_pass::{Filled, SharedPass};
 use super::shuffle::Shuffle;
 use super::{Counters, Pass};
 use crate::batch::{Examples, Item, Mark, MiniBatch, RunPosition};
-use crate::features::{Features, Gathered, TableInput};
+use crate::features::Gathered;
 use crate::{Error, Result};
 
 type Parsed = stepwell_data::Parsed<Purpose>;
-
-/// How the stream is cut.
-#[derive(Clone, Debug)]
-pub(super) struct Cut {
-    pub(super) mini_batch: usize,
-    pub(super) mini_batches: usize,
-    /// Steps between checkpoints; 0 for none.
-    pub(super) checkpoint_every: u64,
-    /// Whether a checkpoint follows the last training pass.
-    pub(super) checkpoint_at_end: bool,
-    pub(super) epochs: u64,
-    pub(super) skip_max: u64,
-    /// Blocks of a mini-batch.
-    pub(super) blocks: usize,
-    /// This rank, of so many that share mini-batches; none where nobody does.
-    pub(super) rank: Option<(usize, usize)>,
-    /// What each table has of the data.
-    pub(super) tables: Vec<TableInput>,
-    /// What bags may have.
-    pub(super) features: Features,
-    /// Examples that are put into a random order together; 0 for none.
-    pub(super) shuffle: usize,
-    pub(super) seed: u64,
-}
 
 pub(super) struct BatchStage {
     cut: Cut,
@@ -91,19 +68,6 @@ pub(super) struct BatchEnds {
     pub(super) input: Arc<Ordered<Parsed>>,
     pub(super) output: Sender<Item>,
     pub(super) spares: Arc<Spares<Examples>>,
-}
-
-impl Cut {
-    /// A mini-batch with nothing in it.
-    fn empty_mini(&self, ends: &BatchEnds, purpose: Purpose) -> MiniBatch {
-        let fresh = || MiniBatch {
-            number: 0,
-            purpose,
-            parts: self.tables.iter().map(|_| Part::default()).collect(),
-            cargo: Examples::default(),
-        };
-        MiniBatch { purpose, ..ends.spares.take().unwrap_or_else(fresh) }
-    }
 }
 
 impl BatchStage {

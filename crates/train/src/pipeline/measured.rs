@@ -2,9 +2,9 @@
 
 use stepwell_engine::{Cargo as _, Purpose};
 
-use crate::batch::{MiniBatch, RunPosition};
 use stepwell_nn::LossSums;
 
+use crate::batch::{MiniBatch, RunPosition};
 use crate::metrics::{Meter, Metrics, Scored};
 
 /// What was measured.

@@ -18,6 +18,7 @@
 
 mod ask;
 mod batch;
+mod cut;
 mod fill;
 mod lend;
 mod measured;
@@ -32,7 +33,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stepwell_base::queue::bounded;
-use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
 use stepwell_engine::{
@@ -42,12 +42,12 @@ use stepwell_fabric::Fabric;
 
 pub(crate) use self::ask::ASKS;
 use self::ask::{AskStage, Timer};
-use self::batch::{BatchEnds, BatchStage, Cut};
+use self::batch::{BatchEnds, BatchStage};
+use self::cut::{Cut, cut};
 use self::lend::Lending;
 use self::shuffle::Shuffle;
 use self::train::{Reporting, TrainEnds, TrainStage, Trained};
 use crate::batch::RunPosition;
-use crate::models::Model;
 use crate::step::Trainer;
 use crate::{Error, Result};
 use stepwell_settings::{Config, PipelineConfig};
@@ -223,27 +223,6 @@ fn tells(observer: &Arc<dyn Observer>) -> OnFate {
         CacheFate::Made { examples, path } => observer.cached(examples, path),
         CacheFate::GivenUp(why) => observer.cache_given_up(&why.to_string()),
     })
-}
-
-fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
-    let mut tables = model.inputs();
-    if !rules.hold(Rule::SaltKeys) {
-        tables.iter_mut().for_each(|table| table.salt = 0);
-    }
-    Cut {
-        mini_batch: config.data.mini_batch,
-        mini_batches: config.mini_batches_per_batch(),
-        checkpoint_every: if checkpoints { config.checkpoint.every } else { 0 },
-        checkpoint_at_end: checkpoints,
-        epochs: config.data.epochs,
-        skip_max: config.data.skip_max,
-        blocks: config.model.blocks,
-        rank: None,
-        tables,
-        features: model.features().clone(),
-        shuffle: config.data.shuffle,
-        seed: config.seed,
-    }
 }
 
 /// The times of all stages; the first error, if any, is the run's.

@@ -17,8 +17,7 @@ use super::measured::{Done, Measured};
 use super::save::{Saver, Written};
 use super::{Counters, Handoff, Held, Observer, Snapshot};
 use crate::batch::{Examples, Mark, MiniBatch, RunPosition};
-use crate::metrics::Meter;
-use crate::metrics::Scored;
+use crate::metrics::{Meter, Scored};
 use crate::step::{Moved, Trainer};
 use crate::{Error, Result};
 

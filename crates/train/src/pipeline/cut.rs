@@ -1,0 +1,68 @@
+//! How the stream of examples is cut into mini-batches and batches.
+
+use stepwell_base::rules::{Rule, Rules};
+use stepwell_engine::{Part, Purpose};
+use stepwell_settings::Config;
+
+use super::batch::BatchEnds;
+use crate::batch::{Examples, MiniBatch};
+use crate::features::{Features, TableInput};
+use crate::models::Model;
+
+/// How the stream is cut.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    pub(super) mini_batch: usize,
+    pub(super) mini_batches: usize,
+    /// Steps between checkpoints; 0 for none.
+    pub(super) checkpoint_every: u64,
+    /// Whether a checkpoint follows the last training pass.
+    pub(super) checkpoint_at_end: bool,
+    pub(super) epochs: u64,
+    pub(super) skip_max: u64,
+    /// Blocks of a mini-batch.
+    pub(super) blocks: usize,
+    /// This rank, of so many that share mini-batches; none where nobody does.
+    pub(super) rank: Option<(usize, usize)>,
+    /// What each table has of the data.
+    pub(super) tables: Vec<TableInput>,
+    /// What bags may have.
+    pub(super) features: Features,
+    /// Examples that are put into a random order together; 0 for none.
+    pub(super) shuffle: usize,
+    pub(super) seed: u64,
+}
+
+impl Cut {
+    /// A mini-batch with nothing in it.
+    pub(super) fn empty_mini(&self, ends: &BatchEnds, purpose: Purpose) -> MiniBatch {
+        let fresh = || MiniBatch {
+            number: 0,
+            purpose,
+            parts: self.tables.iter().map(|_| Part::default()).collect(),
+            cargo: Examples::default(),
+        };
+        MiniBatch { purpose, ..ends.spares.take().unwrap_or_else(fresh) }
+    }
+}
+
+pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rules) -> Cut {
+    let mut tables = model.inputs();
+    if !rules.hold(Rule::SaltKeys) {
+        tables.iter_mut().for_each(|table| table.salt = 0);
+    }
+    Cut {
+        mini_batch: config.data.mini_batch,
+        mini_batches: config.mini_batches_per_batch(),
+        checkpoint_every: if checkpoints { config.checkpoint.every } else { 0 },
+        checkpoint_at_end: checkpoints,
+        epochs: config.data.epochs,
+        skip_max: config.data.skip_max,
+        blocks: config.model.blocks,
+        rank: None,
+        tables,
+        features: model.features().clone(),
+        shuffle: config.data.shuffle,
+        seed: config.seed,
+    }
+}
