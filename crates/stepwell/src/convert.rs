@@ -44,10 +44,11 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     }
     let (path, began) = (args.out.display(), Instant::now());
     if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
-        return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}").into());
+        let why = format!("--threads {threads}: give 1 to {THREADS_MAX}");
+        return Err(Failure::Usage(why));
     }
-    let layout = layout(args)?;
-    let input = input(args, layout).map_err(|error| error.to_string())?;
+    let layout = layout(args).map_err(Failure::Usage)?;
+    let input = input(args, layout)?;
     let unfinished = PackedWriter::unfinished(&args.out);
     let out = ("--out", Some(args.out.as_path()));
     // What is written beside its place must not be an input either.
@@ -58,14 +59,14 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     if args.out.exists() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
     }
-    let empty = empty_note(input.files(), "files").map_err(|error| error.to_string())?;
+    let empty = empty_note(input.files(), "files")?;
     let repeated = repeated_note(input.files(), "files");
     empty.iter().chain(&repeated).for_each(|note| say!("{note}"));
     let converted = match convert(args, &input, &signals.stop()) {
         Err(DataError::Stopped) => {
             return Err(signals.interrupted(format!("interrupted: nothing is left in {path}")));
         }
-        other => other.map_err(|error| error.to_string())?,
+        other => other?,
     };
     let (examples, skipped) = converted?;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());

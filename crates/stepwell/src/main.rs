@@ -78,8 +78,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 /// `stepwell config`.
 fn config(args: &ConfigListArgs) -> Result<(), Failure> {
-    let (config, chosen) = train::resolve(&args.settings, None)?;
-    train::check(&config, &chosen)?;
+    let (config, chosen) = train::resolve(&args.settings, None).map_err(Failure::Usage)?;
+    train::check(&config, &chosen).map_err(Failure::Usage)?;
     match args.toml {
         true => say::whole(&stepwell_settings::to_toml(&config)),
         false => table::settings(&config).say(),

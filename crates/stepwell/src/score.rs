@@ -31,7 +31,7 @@ pub(crate) fn with_newest<T>(
     let newest = || list(&FileDisk::open(path).ok()?).ok()?.pop().map(|(_, path)| path);
     for _ in 0..TRIES {
         let before = newest();
-        let opened = Checkpoint::open(path).map_err(|error| Failure::from(error.to_string()));
+        let opened = Checkpoint::open(path).map_err(Failure::from);
         let outcome = opened.and_then(|checkpoint| work(&checkpoint));
         if outcome.is_ok() || before.is_none_or(|before| before.exists()) {
             return outcome;
@@ -56,21 +56,21 @@ pub(crate) struct Scoring<'a> {
 impl<'a> Scoring<'a> {
     /// The settings of the run that wrote `checkpoint`, changed as `args` say.
     pub(crate) fn of(args: &ScoreArgs, checkpoint: &'a Checkpoint) -> Result<Self, Failure> {
-        let state = RunState::read(checkpoint).map_err(|error| error.to_string())?;
+        let state = RunState::read(checkpoint)?;
         let mut config = settings::from_json(&state.config)?;
         if !args.data.is_empty() {
             config.data.paths.clone_from(&args.data);
             config.data.eval_paths.clone_from(&args.data);
         }
-        set_all(&mut config, &args.set)?;
+        set_all(&mut config, &args.set).map_err(Failure::Usage)?;
         for (key, value) in &args.by_key {
-            give(&mut config, key, value)?;
+            give(&mut config, key, value).map_err(Failure::Usage)?;
         }
         let chosen = chosen(args);
         note_idle(&chosen, &config);
         // Nothing is kept, so nothing that lies in a directory is in its way.
         (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
-        state.check_model(&config, checkpoint).map_err(|error| error.to_string())?;
+        state.check_model(&config, checkpoint)?;
         let progress = Arc::new(Progress::of_scoring(&config));
         Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
     }
@@ -128,7 +128,7 @@ impl<'a> Scoring<'a> {
                 let line = "interrupted: a part of the data was not scored";
                 Err(signals.interrupted(line.to_owned()))
             }
-            other => Ok(other.map_err(|error| error.to_string())?),
+            other => Ok(other?),
         }
     }
 }

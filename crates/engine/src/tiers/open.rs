@@ -40,14 +40,18 @@ fn restore(
         _ => Store::restore_shards(vec![disk], &rows, Verify::Everything, options),
     };
     store.map_err(|error| {
-        let mend = match error {
-            StoreError::Disk(_) => String::new(),
-            StoreError::Damaged { .. } | StoreError::Missing { .. } | StoreError::Lost { .. } => {
-                format!("; {OLDER}")
+        let said = format!("its rows cannot be restored ({error})");
+        match error {
+            StoreError::Disk(_) if !error.is_damage() => wrong(said),
+            StoreError::Disk(_)
+            | StoreError::Damaged { .. }
+            | StoreError::Missing { .. }
+            | StoreError::Lost { .. } => {
+                let (path, why) = (checkpoint.path.clone(), format!("{said}; {OLDER}"));
+                Error::Damaged { path, why }
             }
-            other => return Error::Store(other),
-        };
-        wrong(format!("its rows cannot be restored ({error}){mend}"))
+            other => Error::Store(other),
+        }
     })
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "CONFIG.toml", conflicts_with = "synth")]
     pub(crate) config: Option<PathBuf>,
     /// Columns of a well-known data set
-    #[arg(long, value_name = "NAME", conflicts_with = "synth")]
+    #[arg(long, visible_alias = "data.preset", value_name = "NAME", conflicts_with = "synth")]
     pub(crate) preset: Option<String>,
     /// Data in the order of training: files or globs; plain, gzip, zstd, or packed
     #[arg(value_name = "INPUT", required_unless_present = "synth", conflicts_with = "synth")]
@@ -46,7 +46,13 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Malformed lines that are skipped; one more ends the conversion
-    #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "synth")]
+    #[arg(
+        long,
+        visible_alias = "data.skip_max",
+        default_value_t = 0,
+        value_name = "N",
+        conflicts_with = "synth"
+    )]
     pub(crate) skip_max: u64,
     /// Threads that parse (default: the number of cores)
     #[arg(long, value_name = "N")]
