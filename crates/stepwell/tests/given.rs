@@ -71,6 +71,26 @@ fn every_setting_is_a_flag_by_its_key() {
 }
 
 #[test]
+fn the_built_in_stream_has_one_length_and_vocabulary() {
+    let shop = Workshop::new();
+    for command in ["train", "plan", "config", "synth", "convert"] {
+        let help = shop.ok(&[command, "--help"]);
+        let default_of = |flag: &str| {
+            let at = help.find(flag).unwrap_or_else(|| panic!("{command}: {flag}"));
+            let default = help[at..].split("[default: ").nth(1).unwrap();
+            default.split(']').next().unwrap().parse::<f64>().unwrap()
+        };
+        let by_key = !["synth", "convert"].contains(&command);
+        assert_eq!(default_of(if by_key { "--synth.examples" } else { "--examples" }), 3e6);
+        assert_eq!(default_of(if by_key { "--synth.vocab_scale" } else { "--vocab-scale" }), 40.0);
+    }
+    let example = shop.ok(&["plan"]);
+    assert_eq!(example, shop.ok(&["plan", "--synth.examples=3000000", "--synth.vocab_scale=40"]));
+    let listed = shop.ok(&["config", "--toml"]);
+    assert!(listed.contains("examples = 3000000") && listed.contains("vocab_scale = 40"));
+}
+
+#[test]
 fn of_a_setting_that_has_two_flags_the_last_counts() {
     let shop = Workshop::new();
     for (args, says) in [
