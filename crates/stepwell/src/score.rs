@@ -71,6 +71,15 @@ impl<'a> Scoring<'a> {
         // Nothing is kept, so nothing that lies in a directory is in its way.
         (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
         state.check_model(&config, checkpoint)?;
+        let on_tail = config.data.eval_paths.is_empty() && !config.data.paths.is_empty();
+        let is_trained = args.data.is_empty() && !chosen.iter().any(|key| key == "data.paths");
+        if let Some(why) = (on_tail && is_trained).then(|| state.other_data(&config)).flatten() {
+            say::warn(format_args!(
+                "checkpoint {} {why}: what is scored may be no part that was kept for evaluation; \
+                 name data with --data",
+                checkpoint.path.display()
+            ));
+        }
         let progress = Arc::new(Progress::of_scoring(&config));
         Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
     }
