@@ -112,9 +112,12 @@ pub(crate) struct ConfigArgs {
 pub(crate) struct ConfigListArgs {
     #[command(flatten)]
     pub(crate) settings: ConfigArgs,
-    /// Write a file of settings, which `train` takes
+    /// Print a file of settings, which `train` takes
     #[arg(long)]
     pub(crate) toml: bool,
+    /// Print one JSON object, of all settings by key
+    #[arg(long, conflicts_with = "toml")]
+    pub(crate) json: bool,
 }
 
 /// `stepwell plan`.

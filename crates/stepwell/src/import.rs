@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::json;
 use stepwell_base::counted;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
@@ -30,7 +31,7 @@ use self::table::TableTensors;
 use crate::cli::ImportArgs;
 use crate::failure::Failure;
 use crate::folder::{Folder, cannot_write};
-use crate::say::say;
+use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::snapshots::refuse_lack;
 
@@ -40,6 +41,9 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 /// Makes a checkpoint of tensors.
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
+    if args.json {
+        say::aside();
+    }
     let like = Checkpoint::open(&args.like)?;
     let folder = Folder::begin(&args.to)?;
     let import = Import {
@@ -55,7 +59,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     }
     let rows = rows?;
     folder.finish()?;
-    say!("step {}: {} in {}", like.step, counted(rows, "row"), args.to.display());
+    if args.json {
+        return say::json(&json!({ "step": like.step, "rows": rows, "to": args.to }));
+    }
+    tell!("step {}: {} in {}", like.step, counted(rows, "row"), args.to.display());
     Ok(())
 }
 

@@ -80,6 +80,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
 fn config(args: &ConfigListArgs) -> Result<(), Failure> {
     let (config, chosen) = train::resolve(&args.settings, None).map_err(Failure::Usage)?;
     train::check(&config, &chosen).map_err(Failure::Usage)?;
+    if args.json {
+        return say::json(&stepwell_settings::to_json(&config));
+    }
     match args.toml {
         true => say::whole(&stepwell_settings::to_toml(&config)),
         false => table::settings(&config).say(),
