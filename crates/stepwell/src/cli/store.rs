@@ -24,8 +24,9 @@ pub(crate) enum StoreJob {
         json: bool,
     },
     /// Remove what was set aside: beside a store, in its directories `set-aside`, segments that no
-    /// commit names and stores that were replaced; in a directory `set-aside-N` that `train --force`
-    /// made, all rows or checkpoints. Nothing that a run could go on from is removed otherwise
+    /// commit names and stores that were replaced; in a directory `set-aside-N` that `train
+    /// --force` made, all rows or checkpoints. Nothing that a run could go on from is removed
+    /// otherwise
     Purge {
         /// The store's directory (all of them, if it has several); or a directory `set-aside-N` of
         /// rows or checkpoints, which are removed; of a directory that holds such ones they are
