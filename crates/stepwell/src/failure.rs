@@ -21,6 +21,9 @@ pub(crate) fn statuses() -> String {
     format!("Exit status:{}", lines.collect::<String>())
 }
 
+/// What helps where a store is damaged, which some errors name themselves.
+const REPAIR: &str = "stepwell store repair";
+
 /// It failed; of `diff`, the models differ.
 pub(crate) const FAILED: u8 = 1;
 /// Flags or settings make no sense.
@@ -67,13 +70,21 @@ impl From<stepwell_train::Error> for Failure {
 
 impl From<stepwell_engine::Error> for Failure {
     fn from(error: stepwell_engine::Error) -> Self {
-        Self::of(error.is_damage(), &error)
+        match error {
+            stepwell_engine::Error::Store(error) => error.into(),
+            other => Self::of(other.is_damage(), &other),
+        }
     }
 }
 
 impl From<stepwell_ssd::Error> for Failure {
     fn from(error: stepwell_ssd::Error) -> Self {
-        Self::of(error.is_damage(), &error)
+        let is_damage = error.is_damage();
+        let mut line = error.to_string();
+        if is_damage && !line.contains(REPAIR) {
+            line = format!("{line}; `{REPAIR}` salvages the rest");
+        }
+        Self::of(is_damage, &line)
     }
 }
 

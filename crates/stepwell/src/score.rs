@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stepwell_data::DataError;
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, Placement, list};
-use stepwell_settings::{self as settings, Config};
+use stepwell_settings::{self as settings, Config, DataConfig};
 use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundings};
 
 use crate::cli::ScoreArgs;
@@ -80,6 +81,9 @@ impl<'a> Scoring<'a> {
                 checkpoint.path.display()
             ));
         }
+        if is_trained && !chosen.iter().any(|key| key == "data.eval_paths") {
+            find_data(&config)?;
+        }
         let progress = Arc::new(Progress::of_scoring(&config));
         Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
     }
@@ -140,6 +144,25 @@ impl<'a> Scoring<'a> {
             other => Ok(other?),
         }
     }
+}
+
+/// Refuses data that a run named from another directory than this one.
+fn find_data(config: &Config) -> Result<(), Failure> {
+    let DataConfig { paths, eval_paths, .. } = &config.data;
+    for of in [paths, eval_paths].into_iter().filter(|of| !of.is_empty()) {
+        let Err(error) = stepwell_data::resolve(of) else { continue };
+        let relative = of.iter().any(|path| Path::new(path).is_relative());
+        let here = std::env::current_dir().ok().filter(|_| relative);
+        return Err(match (here, error) {
+            (Some(here), error @ DataError::Path { .. }) => Failure::Error(format!(
+                "{error}: the checkpoint names it so, and it was looked for in {}; name the data \
+                 with --data, or go to where the model was trained",
+                here.display()
+            )),
+            (_, error) => error.into(),
+        });
+    }
+    Ok(())
 }
 
 /// The keys that somebody chose.

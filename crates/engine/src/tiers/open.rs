@@ -23,6 +23,9 @@ pub enum Begin<'a> {
     Checkpoint(&'a Checkpoint),
 }
 
+/// What helps where some of the rows are damaged.
+const REPAIR: &str = "`stepwell store repair` salvages the rest, which --repaired accepts";
+
 /// The store of table group `number` as a checkpoint has it.
 fn restore(
     disk: Arc<dyn Disk>,
@@ -47,7 +50,8 @@ fn restore(
             | StoreError::Damaged { .. }
             | StoreError::Missing { .. }
             | StoreError::Lost { .. } => {
-                let (path, why) = (checkpoint.path.clone(), format!("{said}; {OLDER}"));
+                let (path, why) =
+                    (checkpoint.path.clone(), format!("{said}; {REPAIR}, or {OLDER}"));
                 Error::Damaged { path, why }
             }
             other => Error::Store(other),
