@@ -16,6 +16,9 @@ pub enum Error {
     /// A row found no slot.
     #[error(transparent)]
     NoPlace(#[from] stepwell_mem::NoPlace),
+    /// A trace cannot be read, or what came of it not be drawn.
+    #[error("{0}")]
+    Trace(String),
     /// The arguments cannot be.
     #[error("{0}")]
     Arguments(String),

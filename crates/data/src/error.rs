@@ -97,6 +97,13 @@ pub enum DataError {
     },
 }
 
+impl DataError {
+    /// Whether a packed file is not as it was written.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. })
+    }
+}
+
 fn at(column: u32) -> String {
     if column == 0 { String::new() } else { format!(", column {column}") }
 }

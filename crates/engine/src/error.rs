@@ -73,6 +73,9 @@ pub enum Error {
     /// A file or directory of a checkpoint could not be read or written; the message names it.
     #[error(transparent)]
     Disk(#[from] stepwell_disk::Error),
+    /// Settings of the tiers that no run could have; the message names one and the mend.
+    #[error("{0}")]
+    Settings(String),
     /// A directory cannot be taken; the message names it and the mend.
     #[error("{0}")]
     Refused(String),
@@ -94,4 +97,23 @@ pub enum Error {
         /// What is wrong, and the mend.
         why: String,
     },
+    /// A checkpoint is not as it was written.
+    #[error("checkpoint {}: {why}", path.display())]
+    Damaged {
+        /// The checkpoint's directory.
+        path: PathBuf,
+        /// What is damaged, and the mend.
+        why: String,
+    },
+}
+
+impl Error {
+    /// Whether files are not as they were written: what repairs or older copies are for.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Store(error) => error.is_damage(),
+            _ => false,
+        }
+    }
 }

@@ -42,8 +42,8 @@ mod working_set;
 
 pub use checkpoint::{
     Checkpoint, CheckpointWriter, Dense, DenseView, FORMAT_VERSION, Keep, KeptPart, Lease,
-    ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, identity, list, passed_over,
-    prepare,
+    ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, identity, is_set_aside, list,
+    passed_over, prepare, purge,
 };
 pub use digest::ModelDigest;
 pub use error::{Error, Result};

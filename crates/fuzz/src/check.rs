@@ -43,7 +43,7 @@ pub(crate) fn end(ran: &Ran) -> Result<End> {
     }
     match (ran.status.code(), ran.status.signal()) {
         (Some(0), _) => Ok(End::Well),
-        (Some(1), _) => match refusal(&ran.err) {
+        (Some(1..=3), _) => match refusal(&ran.err) {
             Some(why) => Ok(End::Refused(why.to_owned())),
             None => fail("a failure that is not told in one line"),
         },

@@ -1,6 +1,7 @@
 //! The table of all settings.
 
 use stepwell_base::ByteCount;
+use stepwell_data::SynthOptions;
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
@@ -121,14 +122,14 @@ pub const SETTINGS: &[Setting] = &[
     files::EVAL_VALUES,
     setting!(
         "synth.examples",
-        synth.examples = 4_000_000,
+        synth.examples = SynthOptions::EXAMPLES,
         WhereItCounts,
         "examples of the built-in stream"
     )
     .idle(idle::on_data),
     setting!(
         "synth.vocab_scale",
-        synth.vocab_scale = 40.0,
+        synth.vocab_scale = SynthOptions::VOCAB_SCALE,
         WhereItCounts,
         "vocabulary of the built-in stream, times that of a real sample"
     )

@@ -120,7 +120,7 @@ fn what_makes_a_model_is_said_as_it_always_was() {
          train.blocks=8 pipeline.staleness=0 rows.admit_after=1 rows.admit_probability=1 \
          rows.expire_after=0 rows.history=false rows.storage=f32 optim.rows.kind=Adagrad \
          optim.rows.lr=0.02 optim.dense.kind=Adam optim.dense.lr=0.001 \
-         synth.examples=4000000 synth.vocab_scale=40"
+         synth.examples=3000000 synth.vocab_scale=40"
     );
     let mut config = Config::default();
     config.data.paths = vec!["a.tsv".to_owned()];
@@ -141,7 +141,7 @@ fn what_makes_a_model_is_said_as_it_always_was() {
     config.data.paths = Vec::new();
     config.model.kind = ModelKind::Dlrm;
     let said = said(&config);
-    let end = " model.bottom=[512, 256] rows.sketch=4096 synth.examples=4000000 \
+    let end = " model.bottom=[512, 256] rows.sketch=4096 synth.examples=3000000 \
                synth.vocab_scale=40";
     assert!(said.contains("model.kind=Dlrm") && said.ends_with(end), "{said}");
     for (kind, name) in [(ModelKind::Lr, "Lr"), (ModelKind::WideDeep, "WideDeep")] {

@@ -152,6 +152,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether files are not as they were written: what repairs or older copies are for.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::Page { .. } | Self::Lost { .. } => true,
+            // What is opened by name is named by a manifest.
+            Self::Disk(error) => error.kind() == ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
     /// Whether the disk has no room left for it, or no more for its owner.
     pub(crate) fn is_no_room(&self) -> bool {
         let Self::Disk(error) = self else { return false };

@@ -45,7 +45,7 @@ fn say_figures(
 #[cfg(feature = "mpi")]
 fn run_launched(way: &str) -> Result<(), Failure> {
     let way = way.parse().map_err(|why| format!("{way}: {why}"))?;
-    let said = stepwell_bench::ranks::launched(way).map_err(|error| error.to_string())?;
+    let said = stepwell_bench::ranks::launched(way)?;
     say::whole(&said)
 }
 
@@ -56,13 +56,12 @@ fn run_cpu(args: &BenchCpuArgs) -> Result<(), Failure> {
         skew: args.skew,
         ids_per_slot: args.ids_per_slot,
         steps: args.steps,
-        models: models(&args.models)?,
+        models: models(&args.models).map_err(Failure::Usage)?,
         threads: args.threads.clone(),
         limits: !args.no_limits,
-        config: config(&args.set, &CPU_OWN)?,
+        config: config(&args.set, &CPU_OWN).map_err(Failure::Usage)?,
     };
-    let figures = cpu::run(&options, &mut |what| say::remark(what));
-    let figures = figures.map_err(|error| error.to_string())?;
+    let figures = cpu::run(&options, &mut |what| say::remark(what))?;
     say_figures(&args.json, &figures, || show_cpu(&figures))
 }
 
@@ -176,8 +175,7 @@ fn run_mem(args: &BenchMemArgs) -> Result<(), Failure> {
         rounds: args.rounds,
     };
     outputs::check(&[("--json", file_of(&args.json))], &[])?;
-    let figures = mem::run(&options, &mut |what| say::remark(what));
-    let figures = figures.map_err(|error| error.to_string())?;
+    let figures = mem::run(&options, &mut |what| say::remark(what))?;
     say_figures(&args.json, &figures, || show_mem(&figures))
 }
 
@@ -215,8 +213,7 @@ fn run_ssd(args: &BenchSsdArgs) -> Result<(), Failure> {
         rounds: args.rounds,
         index_rows: args.index_rows,
     };
-    let figures = ssd::run(&options, &mut |what| say::remark(what));
-    let figures = figures.map_err(|error| error.to_string())?;
+    let figures = ssd::run(&options, &mut |what| say::remark(what))?;
     say_figures(&args.json, &figures, || show(&figures))
 }
 

@@ -16,38 +16,40 @@ use crate::say::{self, Page, put};
 pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
     let format = match args.format.as_str() {
         "auto" => None,
-        name => Some(name.parse().map_err(|why| format!("--format: {why}"))?),
+        name => Some(name.parse().map_err(|why| Failure::Usage(format!("--format: {why}")))?),
     };
     let policies = match args.policies.as_str() {
         "all" => PolicyKind::ALL.to_vec(),
-        names => list("--policies", names)?,
+        names => list("--policies", names).map_err(Failure::Usage)?,
     };
     let options = Options {
         format,
         policies,
-        sizes: list("--sizes", &args.sizes)?,
+        sizes: list("--sizes", &args.sizes).map_err(Failure::Usage)?,
         mini_batch: args.mini_batch,
         window: args.window,
         reads: reads(args),
     };
-    once("TRACE", args.traces.iter().map(|path| path.display().to_string()))?;
-    once("--sizes", options.sizes.iter().map(ToString::to_string))?;
-    once("--policies", options.policies.iter().map(|kind| kind.name().to_owned()))?;
+    once("TRACE", args.traces.iter().map(|path| path.display().to_string()))
+        .map_err(Failure::Usage)?;
+    once("--sizes", options.sizes.iter().map(ToString::to_string)).map_err(Failure::Usage)?;
+    once("--policies", options.policies.iter().map(|kind| kind.name().to_owned()))
+        .map_err(Failure::Usage)?;
     if let Some(path) = &args.picture {
-        cache_sim::check_picture(path).map_err(|error| error.to_string())?;
+        cache_sim::check_picture(path)?;
     }
     let outputs = [("--json", file_of(&args.json)), ("--picture", args.picture.as_deref())];
     outputs::check(&outputs, &args.traces)?;
     file_of(&args.json).map_or(Ok(()), refuse_trace)?;
     // Before the first is computed, which takes long, and whose figures a later error would lose.
     for trace in &args.traces {
-        cache_sim::probe(trace, &options).map_err(|error| error.to_string())?;
+        cache_sim::probe(trace, &options)?;
     }
     let said_as_json = is_said(&args.json);
     let to_files = file_of(&args.json).is_some() || args.picture.is_some();
     let (mut all, mut said) = (Vec::new(), Ok(()));
     for trace in &args.traces {
-        let figures = cache_sim::run(trace, &options).map_err(|error| error.to_string())?;
+        let figures = cache_sim::run(trace, &options)?;
         if said_as_json {
             all.push(figures);
             continue;
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &CacheSimArgs) -> Result<(), Failure> {
         all.push(figures);
     }
     if let Some(path) = &args.picture {
-        let picture = cache_sim::draw(&all).map_err(|error| error.to_string())?;
+        let picture = cache_sim::draw(&all)?;
         outputs::write_text(path, &picture)?;
     }
     outputs::write(file_of(&args.json), &all)?;

@@ -27,7 +27,7 @@ use self::named::with_names;
 pub(crate) use self::pages::{CompletionsArgs, ManArgs};
 pub(crate) use self::store::{StoreArgs, StoreJob};
 pub(crate) use self::train::{Resume, TrainArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, statuses};
 use crate::{launched, say};
 
 /// Trains click-through models whose embedding tables are larger than memory.
@@ -112,9 +112,12 @@ pub(crate) struct ConfigArgs {
 pub(crate) struct ConfigListArgs {
     #[command(flatten)]
     pub(crate) settings: ConfigArgs,
-    /// Write a file of settings, which `train` takes
+    /// Print a file of settings, which `train` takes
     #[arg(long)]
     pub(crate) toml: bool,
+    /// Print one JSON object, of all settings by key
+    #[arg(long, conflicts_with = "toml")]
+    pub(crate) json: bool,
 }
 
 /// `stepwell plan`.
@@ -156,7 +159,10 @@ pub(crate) fn command(of_parts: &[String]) -> Command {
     let command = ["train", "config", "plan"]
         .iter()
         .fold(with_names(Cli::command()), |command, name| command.mut_subcommand(name, all));
-    ["eval", "predict"].iter().fold(command, |command, name| command.mut_subcommand(name, machine))
+    let command = ["eval", "predict"]
+        .iter()
+        .fold(command, |command, name| command.mut_subcommand(name, machine));
+    command.after_help(statuses())
 }
 
 /// Reads the command line; ends the process where it is wrong, or asks for help alone.
@@ -184,19 +190,19 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     let given = matches.subcommand().map(|(_, matches)| matches);
     match (&mut cli.job, given) {
         (Job::Train(args), Some(matches)) => {
-            args.settings.by_key = by_key(matches, &of_parts, |_| true);
+            args.settings.by_key = by_key(matches, &of_parts);
         }
         (Job::Config(args), Some(matches)) => {
-            args.settings.by_key = by_key(matches, &of_parts, |_| true);
+            args.settings.by_key = by_key(matches, &of_parts);
         }
         (Job::Plan(args), Some(matches)) => {
-            args.settings.by_key = by_key(matches, &of_parts, |_| true);
+            args.settings.by_key = by_key(matches, &of_parts);
         }
         (
             Job::Eval(EvalArgs { score, .. }) | Job::Predict(PredictArgs { score, .. }),
             Some(matches),
         ) => {
-            score.by_key = by_key(matches, &of_parts, of_machine);
+            score.by_key = by_key(matches, &of_parts);
         }
         _ => {}
     }

@@ -29,7 +29,7 @@ use crate::outputs;
 use crate::progress::Counting;
 use crate::say::{self, say, tell};
 use crate::signals::Signals;
-use crate::train::with_statistics;
+use crate::statistics::with_statistics;
 
 /// Threads that parse at most.
 const THREADS_MAX: usize = 1024;
@@ -45,10 +45,11 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     }
     let (path, began) = (args.out.display(), Instant::now());
     if let Some(threads) = args.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
-        return Err(format!("--threads {threads}: give 1 to {THREADS_MAX}").into());
+        let why = format!("--threads {threads}: give 1 to {THREADS_MAX}");
+        return Err(Failure::Usage(why));
     }
     let layout = layout(args)?;
-    let input = input(args, layout).map_err(|error| error.to_string())?;
+    let input = input(args, layout)?;
     let unfinished = PackedWriter::unfinished(&args.out);
     let out = ("--out", Some(args.out.as_path()));
     // What is written beside its place must not be an input either.
@@ -59,14 +60,14 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     if args.out.exists() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
     }
-    let empty = empty_note(input.files(), "files").map_err(|error| error.to_string())?;
+    let empty = empty_note(input.files(), "files")?;
     let repeated = repeated_note(input.files(), "files");
     empty.iter().chain(&repeated).for_each(|note| say!("{note}"));
     let converted = match convert(args, &input, &signals.stop()) {
         Err(DataError::Stopped) => {
             return Err(signals.interrupted(format!("interrupted: nothing is left in {path}")));
         }
-        other => other.map_err(|error| error.to_string())?,
+        other => other?,
     };
     let (examples, skipped) = converted?;
     let bytes = std::fs::metadata(&args.out).map_or(0, |about| about.len());
@@ -90,6 +91,12 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
 
 /// The columns of the data, where they are not plain.
 fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, Failure> {
+    let config = with_statistics(&config(args).map_err(Failure::Usage)?)?;
+    config.layout().map_err(Failure::Usage)
+}
+
+/// The settings of the data.
+fn config(args: &ConvertArgs) -> Result<Config, String> {
     let mut config = Config::default();
     if let Some(path) = &args.config {
         file::read(path, &mut config)?;
@@ -100,12 +107,11 @@ fn layout(args: &ConvertArgs) -> Result<Option<Arc<Layout>>, Failure> {
             return Err(format!(
                 "--preset {preset} says what the columns are, and so does --config: give one of \
                  them"
-            )
-            .into());
+            ));
         }
     }
     config.data.paths = args.inputs.iter().map(|of| of.to_string_lossy().into_owned()).collect();
-    Ok(with_statistics(&config, &StopRequest::new())?.layout()?)
+    Ok(config)
 }
 
 fn input(args: &ConvertArgs, layout: Option<Arc<Layout>>) -> Result<Input, DataError> {

@@ -15,18 +15,18 @@ use stepwell_engine::{Checkpoint, TableSpec};
 use self::rows::Table;
 use crate::bars;
 use crate::cli::DiffArgs;
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure};
 use crate::say::{Page, put};
 use crate::snapshots::{largest_index, refuse_lack};
 
 /// Says in what two checkpoints differ; the status says whether they do.
 pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     let open = |path| {
-        let opened = Checkpoint::open(path).map_err(|error| error.to_string())?;
-        match args.repaired {
-            true => Ok(opened),
-            false => opened.check_rows().map(|()| opened).map_err(|error| error.to_string()),
+        let opened = Checkpoint::open(path)?;
+        if !args.repaired {
+            opened.check_rows()?;
         }
+        Ok::<_, Failure>(opened)
     };
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     // One store of A is open at a time, and all of B that have rows of a table.
@@ -40,12 +40,12 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     }
     match page.say() {
         // The status tells, whoever has heard how much.
-        Ok(()) | Err(Failure::Unheard) if whole["differ"] == true => Err(Failure::Said(1)),
+        Ok(()) | Err(Failure::Unheard) if whole["differ"] == true => Err(Failure::Said(FAILED)),
         said => said,
     }
 }
 
-fn compare(a: &Checkpoint, b: &Checkpoint, top: usize) -> Result<Value, String> {
+fn compare(a: &Checkpoint, b: &Checkpoint, top: usize) -> Result<Value, Failure> {
     let (of_a, of_b) = (specs(a)?, specs(b)?);
     let dense = dense::compare(a, b)?;
     let mut tables = Vec::new();
@@ -77,9 +77,9 @@ fn compare(a: &Checkpoint, b: &Checkpoint, top: usize) -> Result<Value, String> 
 }
 
 /// What the rows of each table mean.
-fn specs(of: &Checkpoint) -> Result<Vec<TableSpec>, String> {
+fn specs(of: &Checkpoint) -> Result<Vec<TableSpec>, Failure> {
     let specs = (0..of.tables()).map(|number| of.table(number));
-    specs.collect::<Result<_, _>>().map_err(|error| error.to_string())
+    Ok(specs.collect::<Result<_, _>>()?)
 }
 
 /// The settings that differ.

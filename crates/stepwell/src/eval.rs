@@ -30,12 +30,11 @@ fn evaluate(
     signals: &Signals,
 ) -> Result<Report, Failure> {
     let scoring = Scoring::of(&args.score, checkpoint)?;
-    scoring.has_evaluation()?;
+    scoring.has_evaluation().map_err(Failure::Usage)?;
     if !scoring.config.data.labels {
-        return Err("data.labels = false: without labels there is nothing to compare with; \
-                    `stepwell predict` scores such data"
-            .to_owned()
-            .into());
+        let why = "data.labels = false: without labels there is nothing to compare with; \
+                   `stepwell predict` scores such data";
+        return Err(Failure::Usage(why.to_owned()));
     }
     outputs::check(&[("--report", args.report.as_deref())], &scoring.inputs())?;
     scoring.announce("evaluating");

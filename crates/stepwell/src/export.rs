@@ -39,9 +39,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     if args.json {
         say::aside();
     }
-    let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
+    let checkpoint = Checkpoint::open(&args.checkpoint)?;
     if !args.repaired {
-        checkpoint.check_rows().map_err(|error| error.to_string())?;
+        checkpoint.check_rows()?;
     }
     // Of the dense part a format may take a copy.
     refuse_lack(largest_index(&checkpoint, false) + checkpoint.dense.bytes())?;
@@ -77,7 +77,7 @@ impl<'a> Export<'a> {
         args: &ExportArgs,
         checkpoint: &'a Checkpoint,
         stop: StopRequest,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let (state, since, format) = (args.state, args.since, args.format);
         if let Some(since) = since {
             check_since(checkpoint, since)?;
@@ -86,16 +86,16 @@ impl<'a> Export<'a> {
     }
 
     /// Writes all of it into `folder`; gives how many rows there are.
-    fn write(&self, folder: &Path) -> Result<u64, String> {
+    fn write(&self, folder: &Path) -> Result<u64, Failure> {
         self.dense(&self.format.place(folder, "dense"))?;
         let tables = 0..self.checkpoint.tables();
         tables.map(|number| self.table(number, folder)).sum()
     }
 
-    fn dense(&self, path: &Path) -> Result<(), String> {
-        let state = RunState::read(self.checkpoint).map_err(|error| error.to_string())?;
+    fn dense(&self, path: &Path) -> Result<(), Failure> {
+        let state = RunState::read(self.checkpoint)?;
         let config = settings::from_json(&state.config)?;
-        let parameters = dense_parameters(&config).map_err(|error| error.to_string())?;
+        let parameters = dense_parameters(&config)?;
         let count = parameters.last().map_or(0, |last| last.range.end);
         let sections = self.checkpoint.dense.sections.iter();
         let sections = sections
@@ -103,7 +103,8 @@ impl<'a> Export<'a> {
         let sections: Vec<_> = sections.take(if self.state { usize::MAX } else { 1 }).collect();
         if sections.first().is_none_or(|(name, _)| name != "parameters") {
             let path = self.checkpoint.path.display();
-            return Err(format!("{path}: its dense part is not that of its settings"));
+            let why = format!("{path}: its dense part is not that of its settings");
+            return Err(Failure::Damage(why));
         }
         let of_section = |section: &str, parameter: &ParameterSpec| Tensor {
             name: match section {
@@ -127,7 +128,7 @@ impl<'a> Export<'a> {
         for (tensor, values) in all.enumerate() {
             file.put(tensor, bytemuck::cast_slice(values)).map_err(fail)?;
         }
-        file.finish().map_err(fail)
+        Ok(file.finish().map_err(fail)?)
     }
 
     /// What is said of all tensors.
@@ -136,8 +137,8 @@ impl<'a> Export<'a> {
         [("step", self.checkpoint.step.to_string())].into_iter().chain(since).collect()
     }
 
-    fn table(&self, number: usize, folder: &Path) -> Result<u64, String> {
-        let spec = self.checkpoint.table(number).map_err(|error| error.to_string())?;
+    fn table(&self, number: usize, folder: &Path) -> Result<u64, Failure> {
+        let spec = self.checkpoint.table(number)?;
         let (mut rows, mut counting) = (0, Counting::new("rows counted", None));
         let counted = self.each_row((number, &spec), &mut |_, _| {
             rows += 1;
@@ -162,7 +163,7 @@ impl<'a> Export<'a> {
         let outcome = self.each_row((number, &spec), &mut |key, row| {
             written += 1;
             progress.at(written);
-            parts.put(&mut *file, key, row).map_err(fail)
+            Ok(parts.put(&mut *file, key, row).map_err(fail)?)
         });
         progress.finish();
         outcome?;
@@ -175,7 +176,7 @@ impl<'a> Export<'a> {
         &self,
         (number, spec): (usize, &TableSpec),
         visit: &mut VisitRow<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let since = self.since.unwrap_or(0);
         each_row(self.checkpoint, (number, spec), &self.stop, &mut |key, row| {
             let is_wanted = since == 0 || u64::from(spec.history(row).used) > since;
@@ -186,19 +187,20 @@ impl<'a> Export<'a> {
 
 /// Refuses to tell which rows were trained after a step where no row says it, or there is no such
 /// step.
-fn check_since(checkpoint: &Checkpoint, since: u64) -> Result<(), String> {
+fn check_since(checkpoint: &Checkpoint, since: u64) -> Result<(), Failure> {
     if since > checkpoint.step {
         let step = checkpoint.step;
-        return Err(format!("--since {since}: the checkpoint is of step {step}, before that"));
+        let why = format!("--since {since}: the checkpoint is of step {step}, before that");
+        return Err(Failure::Usage(why));
     }
     for number in 0..checkpoint.tables() {
-        let spec = checkpoint.table(number).map_err(|error| error.to_string())?;
+        let spec = checkpoint.table(number)?;
         if spec.life.is_none() {
-            return Err(format!(
+            return Err(Failure::Usage(format!(
                 "--since {since}: the rows of table '{}' do not say when they were trained: train \
                  with rows.history = true, or export all rows",
                 spec.name
-            ));
+            )));
         }
     }
     Ok(())

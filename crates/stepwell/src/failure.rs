@@ -4,11 +4,42 @@ use std::fmt;
 
 use crate::say;
 
+/// The statuses that a process ends with, but for those of signals ([`status_of`]).
+pub(crate) const STATUSES: [(&str, &str); 7] = [
+    ("0", "done; of diff: the models are equal"),
+    ("1", "failed, as the line on standard error says; of diff, without a line: the models differ"),
+    ("2", "flags or settings that are wrong, or more than this machine holds; nothing was begun"),
+    ("3", "a checkpoint, a store of rows or a packed file is damaged"),
+    ("129", "stopped by SIGHUP"),
+    ("130", "stopped by Ctrl-C"),
+    ("143", "stopped by SIGTERM"),
+];
+
+/// The same as a table below a help.
+pub(crate) fn statuses() -> String {
+    let lines = STATUSES.iter().map(|(status, what)| format!("\n  {status:<4} {what}"));
+    format!("Exit status:{}", lines.collect::<String>())
+}
+
+/// What helps where a store is damaged, which some errors name themselves.
+const REPAIR: &str = "stepwell store repair";
+
+/// It failed; of `diff`, the models differ.
+pub(crate) const FAILED: u8 = 1;
+/// Flags or settings make no sense.
+const USAGE: u8 = 2;
+/// A file is damaged.
+const DAMAGED: u8 = 3;
+
 /// Why a command ended.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Something that can be mended, in one line.
     Error(String),
+    /// Flags or settings that make no sense, in one line.
+    Usage(String),
+    /// Files that are not as they were written, in one line.
+    Damage(String),
     /// Nobody reads what it says any more, which is no error.
     Unheard,
     /// It was said already, here or by another rank; the status that says it too.
@@ -28,23 +59,84 @@ impl From<String> for Failure {
     }
 }
 
+impl From<stepwell_train::Error> for Failure {
+    fn from(error: stepwell_train::Error) -> Self {
+        match error.is_of_settings() {
+            true => Self::Usage(error.to_string()),
+            false => Self::of(error.is_damage(), &error),
+        }
+    }
+}
+
+impl From<stepwell_engine::Error> for Failure {
+    fn from(error: stepwell_engine::Error) -> Self {
+        match error {
+            stepwell_engine::Error::Store(error) => error.into(),
+            other => Self::of(other.is_damage(), &other),
+        }
+    }
+}
+
+impl From<stepwell_ssd::Error> for Failure {
+    fn from(error: stepwell_ssd::Error) -> Self {
+        let is_damage = error.is_damage();
+        let mut line = error.to_string();
+        if is_damage && !line.contains(REPAIR) {
+            line = format!("{line}; `{REPAIR}` salvages the rest");
+        }
+        Self::of(is_damage, &line)
+    }
+}
+
+impl From<stepwell_data::DataError> for Failure {
+    fn from(error: stepwell_data::DataError) -> Self {
+        Self::of(error.is_damage(), &error)
+    }
+}
+
+impl From<stepwell_disk::Error> for Failure {
+    fn from(error: stepwell_disk::Error) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+impl From<stepwell_bench::Error> for Failure {
+    fn from(error: stepwell_bench::Error) -> Self {
+        match error {
+            stepwell_bench::Error::Arguments(line) => Self::Usage(line),
+            other => Self::Error(other.to_string()),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Error(line) | Self::Interrupted { line, .. } => f.write_str(line),
+            Self::Error(line)
+            | Self::Usage(line)
+            | Self::Damage(line)
+            | Self::Interrupted { line, .. } => f.write_str(line),
             Self::Unheard | Self::Said(_) => Ok(()),
         }
     }
 }
 
 impl Failure {
+    /// An error, which may be damage.
+    pub(crate) fn of(is_damage: bool, error: &dyn fmt::Display) -> Self {
+        let line = error.to_string();
+        if is_damage { Self::Damage(line) } else { Self::Error(line) }
+    }
+
     /// Says why, where that is `asked` for; the status that says it too.
     pub(crate) fn say(&self, asked: bool) -> u8 {
-        if asked && matches!(self, Self::Error(_) | Self::Interrupted { .. }) {
+        if asked && !matches!(self, Self::Unheard | Self::Said(_)) {
             say::end(&self.to_string());
         }
         match self {
-            Self::Error(_) => 1,
+            Self::Error(_) => FAILED,
+            Self::Usage(_) => USAGE,
+            Self::Damage(_) => DAMAGED,
             Self::Unheard => 0,
             Self::Said(status) => *status,
             Self::Interrupted { signal, .. } => status_of(*signal),

@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::json;
 use stepwell_base::counted;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::FileDisk;
@@ -30,7 +31,7 @@ use self::table::TableTensors;
 use crate::cli::ImportArgs;
 use crate::failure::Failure;
 use crate::folder::{Folder, cannot_write};
-use crate::say::say;
+use crate::say::{self, tell};
 use crate::signals::Signals;
 use crate::snapshots::refuse_lack;
 
@@ -40,7 +41,10 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 /// Makes a checkpoint of tensors.
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
-    let like = Checkpoint::open(&args.like).map_err(|error| error.to_string())?;
+    if args.json {
+        say::aside();
+    }
+    let like = Checkpoint::open(&args.like)?;
     let folder = Folder::begin(&args.to)?;
     let import = Import {
         like: &like,
@@ -55,7 +59,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     }
     let rows = rows?;
     folder.finish()?;
-    say!("step {}: {} in {}", like.step, counted(rows, "row"), args.to.display());
+    if args.json {
+        return say::json(&json!({ "step": like.step, "rows": rows, "to": args.to }));
+    }
+    tell!("step {}: {} in {}", like.step, counted(rows, "row"), args.to.display());
     Ok(())
 }
 
@@ -68,12 +75,11 @@ struct Import<'a> {
 
 impl Import<'_> {
     /// Makes the checkpoint in `folder`; gives how many rows it has.
-    fn make(&self, folder: &Path) -> Result<u64, String> {
-        let said = |error: stepwell_engine::Error| error.to_string();
+    fn make(&self, folder: &Path) -> Result<u64, Failure> {
         let dense = dense::read(&self.path("dense"), self.like, self.fresh_state)?;
         let tables: Result<Vec<TableSpec>, _> =
             (0..self.like.tables()).map(|number| self.like.table(number)).collect();
-        let tables = tables.map_err(said)?;
+        let tables = tables?;
         self.refuse_others(&tables)?;
         // All of them are looked at before the first row goes anywhere.
         let open = tables.iter().map(|spec| {
@@ -87,16 +93,16 @@ impl Import<'_> {
         let mut groups = Vec::new();
         for members in self.groups(&tables)? {
             let disk = FileDisk::create(&rows.join(groups.len().to_string()));
-            let disk = Arc::new(disk.map_err(|error| error.to_string())?);
+            let disk = Arc::new(disk?);
             groups.push(Arc::new(self.group((&tables, &tensors), members, disk)?));
             if self.stop.is_made() {
                 return Ok(0);
             }
         }
-        let disk = Arc::new(FileDisk::open(folder).map_err(|error| error.to_string())?);
+        let disk = Arc::new(FileDisk::open(folder)?);
         let mut writer = CheckpointWriter::new(disk, 1);
         let Checkpoint { step, run, .. } = self.like;
-        writer.write(*step, run, &dense.view(), &groups).map_err(said)?;
+        writer.write(*step, run, &dense.view(), &groups)?;
         drop(groups);
         fs::remove_dir_all(&rows).map_err(|error| cannot_write(&rows, &error))?;
         Ok(tensors.iter().map(|tensors| tensors.rows).sum())
@@ -121,10 +127,10 @@ impl Import<'_> {
     }
 
     /// Which tables share a store, as in the checkpoint that is like this one.
-    fn groups(&self, tables: &[TableSpec]) -> Result<Vec<GroupTables>, String> {
+    fn groups(&self, tables: &[TableSpec]) -> Result<Vec<GroupTables>, Failure> {
         let mut groups: Vec<GroupTables> = Vec::new();
         for number in 0..tables.len() {
-            let rows = self.like.rows_of(number).map_err(|error| error.to_string())?;
+            let rows = self.like.rows_of(number)?;
             let group = rows.first().map_or(0, |rows| rows.group);
             match groups.get_mut(group) {
                 Some(group) => group.tables.push(number),
@@ -139,7 +145,8 @@ impl Import<'_> {
             };
             if !members.windows(2).all(alike) {
                 let path = self.like.path.display();
-                return Err(format!("{path}: tables with other rows share a store: it is damaged"));
+                let why = format!("{path}: tables with other rows share a store: it is damaged");
+                return Err(Failure::Damage(why));
             }
         }
         Ok(groups)
@@ -151,8 +158,7 @@ impl Import<'_> {
         (tables, tensors): (&[TableSpec], &[TableTensors<'_>]),
         members: GroupTables,
         disk: Arc<FileDisk>,
-    ) -> Result<Group, String> {
-        let said = |error: stepwell_ssd::Error| error.to_string();
+    ) -> Result<Group, Failure> {
         let spec = &tables[members.tables[0]];
         let rows = members.tables.iter().map(|number| tensors[*number].rows).sum();
         // As they were, so that a run goes on with the sizes that it had.
@@ -166,13 +172,13 @@ impl Import<'_> {
             stop: self.stop.clone(),
             ..StoreOptions::new(spec.id.0, spec.row_bytes())
         };
-        let store = Store::create(disk, options).map_err(said)?;
+        let store = Store::create(disk, options)?;
         for number in &members.tables {
             tensors[*number].put_into(&store, &self.stop)?;
         }
         let staging = Staging::new(spec.row_lanes(), 1, 1);
         let group = Group::of((tables, members), 1, Arc::new(store), staging);
-        let group = group.map_err(|error| error.to_string())?;
+        let group = group?;
         group.set_steps(self.like.step.min(spec.steps_max()));
         Ok(group)
     }

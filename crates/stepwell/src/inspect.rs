@@ -20,15 +20,16 @@ const TOP_MAX: usize = 1 << 20;
 /// Shows what a checkpoint holds.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
     if args.top > TOP_MAX {
-        return Err(format!("--top {}: give at most {TOP_MAX}", args.top).into());
+        let why = format!("--top {}: give at most {TOP_MAX}", args.top);
+        return Err(Failure::Usage(why));
     }
-    let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|error| error.to_string())?;
+    let checkpoint = Checkpoint::open(&args.checkpoint)?;
     outputs::check(&[("--svg", args.svg.as_deref())], std::slice::from_ref(&checkpoint.path))?;
     refuse_lack(largest_index(&checkpoint, false))?;
     let mut tables = Vec::new();
     let earlier = specs_of_run(&checkpoint);
     for (number, meta) in tables_of(&checkpoint).iter().enumerate() {
-        let rows = checkpoint.rows_of(number).map_err(|error| error.to_string())?;
+        let rows = checkpoint.rows_of(number)?;
         let spec = checkpoint.table(number).ok().or_else(|| earlier.get(number).cloned());
         let existing = spec.as_ref().map(|spec| (spec, checkpoint.step));
         let mut shown = table(rows, meta, args.top, existing)?;
@@ -128,7 +129,7 @@ fn table(
     meta: &Value,
     top: usize,
     existing: Option<(&TableSpec, u64)>,
-) -> Result<Value, String> {
+) -> Result<Value, Failure> {
     let weights = (meta["dim"].as_u64().unwrap_or(0) + meta["wide"].as_u64().unwrap_or(0)) as usize;
     let storage = storage(meta)?;
     let (mut longest, mut held, mut spread) = (Top::new(top), Held::default(), Spread::default());
@@ -155,7 +156,7 @@ fn table(
             }
             Ok(())
         });
-        scanned.map_err(|error| error.to_string())?;
+        scanned?;
         held.add(&store.stats(), &manifest);
     }
     let has_history = existing.is_some_and(|(spec, _)| spec.life.is_some());

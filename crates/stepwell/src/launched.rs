@@ -68,7 +68,7 @@ impl From<TrainError> for Ended {
     fn from(error: TrainError) -> Self {
         match error {
             TrainError::Fabric(error) => Self::Others(error),
-            other => Self::Own(other.to_string().into()),
+            other => Self::Own(other.into()),
         }
     }
 }

@@ -28,6 +28,7 @@ mod schema;
 mod score;
 mod signals;
 mod snapshots;
+mod statistics;
 mod store;
 mod synth;
 mod table;
@@ -78,8 +79,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 /// `stepwell config`.
 fn config(args: &ConfigListArgs) -> Result<(), Failure> {
-    let (config, chosen) = train::resolve(&args.settings, None)?;
-    train::check(&config, &chosen)?;
+    let (config, chosen) = train::resolve(&args.settings, None).map_err(Failure::Usage)?;
+    train::check(&config, &chosen).map_err(Failure::Usage)?;
+    if args.json {
+        return say::json(&stepwell_settings::to_json(&config));
+    }
     match args.toml {
         true => say::whole(&stepwell_settings::to_toml(&config)),
         false => table::settings(&config).say(),

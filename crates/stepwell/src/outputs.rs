@@ -2,7 +2,8 @@
 //!
 //! Refused before the work begins where they cannot be written, or where they are something that
 //! the command reads. Written beside their place, under a name that is nobody's, and moved there,
-//! so that a full disk leaves an older file as it was.
+//! so that a full disk leaves an older file as it was. What a killed process left there goes with
+//! the next one that writes the same file: its name has the process, and nobody holds its lock.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -162,6 +163,7 @@ impl Output {
             return Ok(Self { file: open_special(path)?, moves: None });
         }
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        sweep(&target);
         let (unfinished, file) = create_beside(&target)?;
         let output = Self { file, moves: Some((unfinished, target)) };
         if let Some(about) = there {
@@ -209,19 +211,58 @@ pub(crate) fn open_special(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A new file beside `target`, under a name that no file had.
-fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+/// What follows the name of a file that is being written.
+const END: &str = "-unfinished";
+
+/// What stands before the number of the process that writes the file at `target`.
+fn start_beside(target: &Path) -> String {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let name = if name.len() > NAME_MAX { "" } else { &*name };
-    let process = std::process::id();
+    format!(".{name}.stepwell-")
+}
+
+/// A new file beside `target`, under a name that no file had, locked until it is closed.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    let (start, process) = (start_beside(target), std::process::id());
     let mut number = 0u32;
     loop {
-        let path =
-            folder_of(target).join(format!(".{name}.stepwell-{process}-{number}-unfinished"));
-        match File::create_new(&path) {
+        let path = folder_of(target).join(format!("{start}{process}-{number}{END}"));
+        number += 1;
+        let file = match File::create_new(&path) {
             // A process before this one that had its number.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
-            made => return made.map(|file| (path, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            made => made?,
+        };
+        // Where nobody can lock it, as on some network file systems, nobody will.
+        let _ = file.try_lock();
+        // One that took it for what was left, before it was locked, removed it.
+        if path.symlink_metadata().is_ok() {
+            return Ok((path, file));
+        }
+    }
+}
+
+/// Removes what killed processes left of the file at `target`; what cannot be removed stays for
+/// the next one.
+fn sweep(target: &Path) {
+    let start = start_beside(target);
+    let is_gone = |name: &str| {
+        let numbers = name.strip_prefix(&start)?.strip_suffix(END)?;
+        let (process, number) = numbers.split_once('-')?;
+        let (process, _): (u32, u32) = (process.parse().ok()?, number.parse().ok()?);
+        Some(!Path::new("/proc").join(process.to_string()).exists())
+    };
+    for entry in fs::read_dir(folder_of(target)).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if is_gone(&entry.file_name().to_string_lossy()) != Some(true)
+            || !path.symlink_metadata().is_ok_and(|about| about.is_file())
+        {
+            continue;
+        }
+        // On another machine that process may go on: it has the lock then.
+        let lock = File::open(&path);
+        if lock.is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(&path);
         }
     }
 }

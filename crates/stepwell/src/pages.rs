@@ -8,7 +8,7 @@ use clap::Command;
 use clap_mangen::Man;
 
 use crate::cli::{self, CompletionsArgs, ManArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, STATUSES};
 use crate::say::tell;
 use crate::{outputs, say};
 
@@ -27,7 +27,8 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
         let mut command = &all;
         for name in &args.of {
             command = command.find_subcommand(name).ok_or_else(|| {
-                format!("there is no command '{name}': give one that `stepwell --help` lists")
+                let why = "give one that `stepwell --help` lists";
+                Failure::Usage(format!("there is no command '{name}': {why}"))
             })?;
         }
         return say::whole(&page(command)?);
@@ -54,14 +55,25 @@ fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }
 
+/// The statuses that the program ends with, as a part of a page.
+fn statuses() -> String {
+    let items = STATUSES.iter().map(|(status, what)| format!(".TP\n\\fB{status}\\fR\n{what}\n"));
+    format!(".SH \"EXIT STATUS\"\n{}", items.collect::<String>())
+}
+
 fn page(command: &Command) -> Result<String, String> {
     let mut page = Vec::new();
-    let named = command.clone().name(name(command));
+    let mut named = command.clone().name(name(command));
+    if command.get_name() == "stepwell" {
+        // They have a part of their own.
+        named = named.after_help(None::<&str>);
+    }
     let source = concat!("stepwell ", env!("CARGO_PKG_VERSION"));
     Man::new(named)
         .source(source)
         .manual("Stepwell")
         .render(&mut page)
         .map_err(|error| error.to_string())?;
+    page.extend_from_slice(statuses().as_bytes());
     Ok(String::from_utf8_lossy(&page).into_owned())
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use stepwell_base::ByteCount;
-use stepwell_base::stop::StopRequest;
 use stepwell_disk::OpenFiles;
 use stepwell_fabric::Network;
 use stepwell_settings::{self as settings, Config};
@@ -12,20 +11,21 @@ use stepwell_train::forecast::{Forecast, Known, MAKE, Predicted, Profile};
 use crate::cli::PlanArgs;
 use crate::failure::Failure;
 use crate::say::{self, Page, put};
+use crate::statistics::with_statistics;
 use crate::train;
 
 /// Prints the capacity plan and, where a network or a profile is given, the forecast.
 pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
-    let (config, chosen) = train::config(&args.settings)?;
-    train::check(&config, &chosen)?;
+    let (config, chosen) = train::config(&args.settings).map_err(Failure::Usage)?;
+    train::check(&config, &chosen).map_err(Failure::Usage)?;
     let known = known(args, &config)?;
     settings::idle_notes(&chosen, &config).iter().for_each(say::note);
-    let config = train::with_statistics(&config, &StopRequest::new())?;
+    let config = with_statistics(&config)?;
     let (capacity, forecast) = match &known {
-        None => (stepwell_train::plan(&config).map_err(|error| error.to_string())?, None),
+        None => (stepwell_train::plan(&config)?, None),
         Some(known) => {
             let planned = stepwell_train::forecast(&config, known);
-            let (capacity, forecast) = planned.map_err(|error| error.to_string())?;
+            let (capacity, forecast) = planned?;
             (capacity, Some(forecast))
         }
     };
@@ -42,18 +42,19 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
 }
 
 /// What is known of a network and of one rank's costs; none where nothing is asked for.
-fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, String> {
+fn known(args: &PlanArgs, config: &Config) -> Result<Option<Known>, Failure> {
     if args.network.is_none() && args.profile.is_none() {
         return Ok(None);
     }
     let network = args.network.as_deref().map(str::parse::<Network>).transpose();
-    let network = network.map_err(|why| format!("--network {why}"))?;
+    let network = network.map_err(|why| Failure::Usage(format!("--network {why}")))?;
     if network.is_some() && config.ranks.count < 2 {
-        return Err("--network joins several ranks, and ranks is 1: give --ranks 2 or more".into());
+        let why = "--network joins several ranks, and ranks is 1: give --ranks 2 or more";
+        return Err(Failure::Usage(why.to_owned()));
     }
     let settings = settings::to_json(config);
     let profile = args.profile.as_deref().map(|path| Profile::read(path, &settings));
-    let profile = profile.transpose().map_err(|error| error.to_string())?;
+    let profile = profile.transpose()?;
     Ok(Some(Known { network, profile }))
 }
 

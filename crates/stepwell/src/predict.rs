@@ -29,11 +29,10 @@ const OTHERS: [&str; 8] = ["gz", "zst", "zstd", "xz", "bz2", "zip", "json", "npy
 pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     let signals = Signals::heed()?;
     let out = (args.out != Path::new("-")).then_some(args.out.as_path());
-    check_name(out)?;
+    check_name(out).map_err(Failure::Usage)?;
     if args.json && out.is_none() {
-        return Err("--json prints figures where the scores would go: name --out FILE.csv"
-            .to_owned()
-            .into());
+        let why = "--json prints figures where the scores would go: name --out FILE.csv";
+        return Err(Failure::Usage(why.to_owned()));
     }
     say::aside();
     // What went to standard output cannot be taken back, and is not said twice.
@@ -76,7 +75,7 @@ fn predict(
 ) -> Result<Report, Failure> {
     let mut scoring = Scoring::of(&args.score, checkpoint)?;
     if scoring.chose("data.skip_max") {
-        return Err(Failure::from(
+        return Err(Failure::Usage(
             "data.skip_max: every line is to have its score, so that malformed ones cannot be \
              skipped; mend or remove them"
                 .to_owned(),

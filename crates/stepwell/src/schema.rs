@@ -14,7 +14,7 @@ const FEW_RECORDS: usize = 50_000;
 
 /// Prints a file of settings.
 pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
-    let guess = guess(&args.file).map_err(|error| error.to_string())?;
+    let guess = guess(&args.file)?;
     let has = |kind: fn(&Guessed) -> bool| guess.columns.iter().any(|column| kind(&column.1));
     if !has(|kind| matches!(kind, Guessed::Label(_))) {
         say::note("no column looks like a label: give one of them type = \"label\"");

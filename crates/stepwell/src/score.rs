@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stepwell_data::DataError;
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, Placement, list};
-use stepwell_settings::{self as settings, Config};
+use stepwell_settings::{self as settings, Config, DataConfig};
 use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundings};
 
 use crate::cli::ScoreArgs;
@@ -31,7 +32,7 @@ pub(crate) fn with_newest<T>(
     let newest = || list(&FileDisk::open(path).ok()?).ok()?.pop().map(|(_, path)| path);
     for _ in 0..TRIES {
         let before = newest();
-        let opened = Checkpoint::open(path).map_err(|error| Failure::from(error.to_string()));
+        let opened = Checkpoint::open(path).map_err(Failure::from);
         let outcome = opened.and_then(|checkpoint| work(&checkpoint));
         if outcome.is_ok() || before.is_none_or(|before| before.exists()) {
             return outcome;
@@ -56,21 +57,33 @@ pub(crate) struct Scoring<'a> {
 impl<'a> Scoring<'a> {
     /// The settings of the run that wrote `checkpoint`, changed as `args` say.
     pub(crate) fn of(args: &ScoreArgs, checkpoint: &'a Checkpoint) -> Result<Self, Failure> {
-        let state = RunState::read(checkpoint).map_err(|error| error.to_string())?;
+        let state = RunState::read(checkpoint)?;
         let mut config = settings::from_json(&state.config)?;
         if !args.data.is_empty() {
             config.data.paths.clone_from(&args.data);
             config.data.eval_paths.clone_from(&args.data);
         }
-        set_all(&mut config, &args.set)?;
+        set_all(&mut config, &args.set).map_err(Failure::Usage)?;
         for (key, value) in &args.by_key {
-            give(&mut config, key, value)?;
+            give(&mut config, key, value).map_err(Failure::Usage)?;
         }
         let chosen = chosen(args);
         note_idle(&chosen, &config);
         // Nothing is kept, so nothing that lies in a directory is in its way.
         (config.tiers.ssd, config.checkpoint.dir, config.data.cache) = (None, None, None);
-        state.check_model(&config, checkpoint).map_err(|error| error.to_string())?;
+        state.check_model(&config, checkpoint)?;
+        let on_tail = config.data.eval_paths.is_empty() && !config.data.paths.is_empty();
+        let is_trained = args.data.is_empty() && !chosen.iter().any(|key| key == "data.paths");
+        if let Some(why) = (on_tail && is_trained).then(|| state.other_data(&config)).flatten() {
+            say::warn(format_args!(
+                "checkpoint {} {why}: what is scored may be no part that was kept for evaluation; \
+                 name data with --data",
+                checkpoint.path.display()
+            ));
+        }
+        if is_trained && !chosen.iter().any(|key| key == "data.eval_paths") {
+            find_data(&config)?;
+        }
         let progress = Arc::new(Progress::of_scoring(&config));
         Ok(Self { checkpoint, repaired: args.repaired, chosen, config, progress })
     }
@@ -128,9 +141,28 @@ impl<'a> Scoring<'a> {
                 let line = "interrupted: a part of the data was not scored";
                 Err(signals.interrupted(line.to_owned()))
             }
-            other => Ok(other.map_err(|error| error.to_string())?),
+            other => Ok(other?),
         }
     }
+}
+
+/// Refuses data that a run named from another directory than this one.
+fn find_data(config: &Config) -> Result<(), Failure> {
+    let DataConfig { paths, eval_paths, .. } = &config.data;
+    for of in [paths, eval_paths].into_iter().filter(|of| !of.is_empty()) {
+        let Err(error) = stepwell_data::resolve(of) else { continue };
+        let relative = of.iter().any(|path| Path::new(path).is_relative());
+        let here = std::env::current_dir().ok().filter(|_| relative);
+        return Err(match (here, error) {
+            (Some(here), error @ DataError::Path { .. }) => Failure::Error(format!(
+                "{error}: the checkpoint names it so, and it was looked for in {}; name the data \
+                 with --data, or go to where the model was trained",
+                here.display()
+            )),
+            (_, error) => error.into(),
+        });
+    }
+    Ok(())
 }
 
 /// The keys that somebody chose.

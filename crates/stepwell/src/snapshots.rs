@@ -10,6 +10,8 @@ use stepwell_engine::room::{Wants, lacks};
 use stepwell_engine::{Checkpoint, TableSpec};
 use stepwell_ssd::{Manifest, StoreOptions, View};
 
+use crate::failure::Failure;
+
 /// Threads that open a store, of a few rows and of many, and those of its reads.
 const THREADS: u64 = 3;
 /// Bytes of reads, of writes and of rows that wait.
@@ -47,15 +49,14 @@ pub(crate) fn refuse_lack(bytes: u64) -> Result<(), String> {
 }
 
 /// A snapshot of a store, opened.
-pub(crate) fn open(path: &Path) -> Result<(View, Manifest), String> {
-    let message = |error: stepwell_ssd::Error| error.to_string();
-    let disk = FileDisk::open(path).map_err(|error| error.to_string())?;
-    let manifest = Manifest::load(&disk).map_err(message)?;
+pub(crate) fn open(path: &Path) -> Result<(View, Manifest), Failure> {
+    let disk = FileDisk::open(path)?;
+    let manifest = Manifest::load(&disk)?;
     let options = StoreOptions {
         index_bytes_max: u64::MAX,
         ..StoreOptions::new(manifest.table, manifest.row_bytes as usize)
     };
-    Ok((View::open(Arc::new(disk), options).map_err(message)?, manifest))
+    Ok((View::open(Arc::new(disk), options)?, manifest))
 }
 
 /// The lanes of a row.
@@ -68,7 +69,7 @@ pub(crate) fn lanes(row: &[u8]) -> Vec<f32> {
 const ROWS_BETWEEN: u64 = 4096;
 
 /// What is done with the row of a key.
-pub(crate) type VisitRow<'a> = dyn FnMut(Key, &[f32]) -> Result<(), String> + 'a;
+pub(crate) type VisitRow<'a> = dyn FnMut(Key, &[f32]) -> Result<(), Failure> + 'a;
 
 /// Visits the rows of table `number` that exist, with their keys, in no particular order.
 ///
@@ -79,9 +80,9 @@ pub(crate) fn each_row(
     (number, spec): (usize, &TableSpec),
     stop: &StopRequest,
     visit: &mut VisitRow<'_>,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let (mut failed, mut seen, salt) = (None, 0, spec.salt());
-    for rows in checkpoint.rows_of(number).map_err(|error| error.to_string())? {
+    for rows in checkpoint.rows_of(number)? {
         let (store, _) = open(&rows.path)?;
         let scanned = store.scan_live(&mut |key, _used, row| {
             seen += 1;
@@ -90,13 +91,13 @@ pub(crate) fn each_row(
             }
             let row = lanes(row);
             if row.len() != spec.row_lanes() {
-                failed = Some(format!(
+                failed = Some(Failure::Damage(format!(
                     "{}: its rows have {} lanes, and table '{}' has {}: it is damaged",
                     rows.path.display(),
                     row.len(),
                     spec.name,
                     spec.row_lanes()
-                ));
+                )));
                 return Err(stepwell_ssd::Error::Stopped);
             }
             if !spec.owns(&row) || !spec.exists(&row, checkpoint.step) {
@@ -110,7 +111,7 @@ pub(crate) fn each_row(
         if let Some(why) = failed {
             return Err(why);
         }
-        scanned.map_err(|error| error.to_string())?;
+        scanned?;
     }
     Ok(())
 }

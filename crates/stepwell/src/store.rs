@@ -167,7 +167,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     let mut said = Ok(());
     let Named { checkpoint, stores } = named(directories)?;
     let _leases = leases(&stores)?;
-    let (mut damaged, mut unchecked) = (0, Vec::new());
+    let (mut damaged, mut unchecked, mut is_damage) = (0, Vec::new(), false);
     let mut all = Vec::new();
     let mut parts = json!(null);
     if let Some(path) = &checkpoint {
@@ -177,17 +177,19 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
         }
         let step = opened.as_ref().ok().map(|checkpoint| checkpoint.step);
         let mut faults = faults(&opened);
+        is_damage |= opened.as_ref().map_or_else(|error| error.is_damage(), |_| !faults.is_empty());
         if faults.is_empty() {
             // Whole as the rows may be by themselves, `train` and `eval` refuse other ones.
             let rows = opened.and_then(|checkpoint| checkpoint.check_rows());
+            is_damage |= rows.as_ref().is_err_and(|error| error.is_damage());
             faults.extend(rows.err().map(|error| error.to_string()));
         }
         parts = json!({ "directory": path, "step": step, "errors": faults });
         unchecked.extend(faults);
     }
     for store in stores {
-        let checked = open(&store)
-            .and_then(|disks| stepwell_ssd::check(&disks).map_err(|error| error.to_string()));
+        let checked =
+            open(&store).map_err(Failure::from).and_then(|disks| Ok(stepwell_ssd::check(&disks)?));
         match checked {
             Ok(checked) => {
                 damaged += checked.damages.len();
@@ -198,6 +200,8 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
             }
             // The other tables of a checkpoint are looked at all the same.
             Err(error) => {
+                is_damage |= matches!(error, Failure::Damage(_));
+                let error = error.to_string();
                 all.push(json!({ "directories": store, "error": error }));
                 unchecked.push(error);
             }
@@ -210,9 +214,9 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
     let mend = "`stepwell store repair DIR --into NEW` salvages the rest";
     match (unchecked.is_empty(), damaged) {
         (true, 0) => said,
-        (true, _) => Err(format!("{places}; {mend}").into()),
-        (false, 0) => Err(unchecked.join("; ").into()),
-        (false, _) => Err(format!("{}; {places}; {mend}", unchecked.join("; ")).into()),
+        (true, _) => Err(Failure::Damage(format!("{places}; {mend}"))),
+        (false, 0) => Err(Failure::of(is_damage, &unchecked.join("; "))),
+        (false, _) => Err(Failure::Damage(format!("{}; {places}; {mend}", unchecked.join("; ")))),
     }
 }
 

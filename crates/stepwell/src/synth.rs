@@ -25,7 +25,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     if args.out.is_file() && !args.force {
         return Err(format!("{path} exists; replace it with --force").into());
     }
-    let packing = packing_of(&args.out)?;
+    let packing = packing_of(&args.out).map_err(Failure::Usage)?;
     outputs::check(&[("--out", Some(&args.out))], &[])?;
     let options = SynthOptions {
         seed: args.seed,

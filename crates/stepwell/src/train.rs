@@ -21,6 +21,7 @@ use crate::outputs::are_one;
 use crate::progress::Progress;
 use crate::say::{self, say, tell};
 use crate::signals::Signals;
+use crate::statistics::with_statistics;
 use crate::{file, outputs, plan, table};
 
 /// The job of `stepwell train` without arguments.
@@ -45,8 +46,8 @@ pub(crate) struct Prepared {
 /// Reads settings and limits, and looks at where the report goes; `launched` is how many processes
 /// train together.
 pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepared, Failure> {
-    let (mut config, chosen) = config(&args.settings)?;
-    launched.map_or(Ok(()), |size| join(&mut config, &chosen, size))?;
+    let (mut config, chosen) = config(&args.settings).map_err(Failure::Usage)?;
+    launched.map_or(Ok(()), |size| join(&mut config, &chosen, size)).map_err(Failure::Usage)?;
     let outputs = [
         ("--report", args.report.as_deref()),
         ("--metrics", args.metrics.as_deref()),
@@ -59,14 +60,15 @@ pub(crate) fn prepare(args: &TrainArgs, launched: Option<usize>) -> Result<Prepa
             outputs::check_apart((flag, path), ("data.cache", cache))?;
         }
     }
-    check(&config, &chosen)?;
+    check(&config, &chosen).map_err(Failure::Usage)?;
     note_idle(args, &config, &chosen);
     if launched.is_none() && chosen.iter().any(|key| key == "ranks.timeout") {
         say::note("ranks.timeout has no effect, because ranks of one process end together");
     }
-    let config = with_statistics(&config, &StopRequest::new())?;
+    let config = with_statistics(&config)?;
     let limits = args.limits.as_deref().map(Limits::read).transpose();
-    Ok(Prepared { config, limits: limits.map_err(|error| error.to_string())? })
+    let limits = limits.map_err(|error| error.to_string())?;
+    Ok(Prepared { config, limits })
 }
 
 /// Refuses a directory of events that cannot be one.
@@ -78,14 +80,6 @@ fn check_events(directory: &Path, config: &Config) -> Result<(), String> {
         return Err(format!("--tensorboard {directory} is also {key}: name two directories"));
     }
     outputs::check_directory("--tensorboard", directory)
-}
-
-/// The same settings with the statistics of the data that columns are standardised by.
-pub(crate) fn with_statistics(config: &Config, stop: &StopRequest) -> Result<Config, Failure> {
-    let filled = stepwell_train::with_statistics(config, stop);
-    let (filled, notes) = filled.map_err(|error| error.to_string())?;
-    notes.iter().for_each(say::note);
-    Ok(filled)
 }
 
 /// Settings that make no sense are refused by the names that were `chosen`.
@@ -371,7 +365,9 @@ pub(crate) fn resolve(
 fn names_data(args: &ConfigArgs) -> bool {
     let is_key =
         |pair: &String| pair.split('=').next().is_some_and(|key| key.trim() == "data.paths");
-    !args.data.is_empty() || args.set.iter().any(is_key)
+    !args.data.is_empty()
+        || args.set.iter().any(is_key)
+        || args.by_key.iter().any(|(key, _)| key == "data.paths")
 }
 
 /// A horizon that is not among the keys that were `chosen` is as many mini-batches, in whole

@@ -31,7 +31,7 @@ fn columns(found: &mut Found, shop: &Workshop, more: &str, says: &[&str]) {
         &["plan", "more.toml", "--data", "rows.csv"],
         &["convert", "rows.csv", "--config", "more.toml", "--out", "packed"],
     ];
-    commands.iter().for_each(|command| found.row(shop, command, 1, says));
+    commands.iter().for_each(|command| found.row(shop, command, 2, says));
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn settings_beside_columns() {
     let (shop, mut found) = (shop(), Found::default());
     let mut file = |text: &str, data: &[&str], says: &[&str]| {
         fs::write(shop.path("own.toml"), text).unwrap();
-        found.row(&shop, &[&["train", "own.toml"], data].concat(), 1, says);
-        found.row(&shop, &[&["plan", "own.toml"], data].concat(), 1, says);
+        found.row(&shop, &[&["train", "own.toml"], data].concat(), 2, says);
+        found.row(&shop, &[&["plan", "own.toml"], data].concat(), 2, says);
     };
     let data = &["--data", "rows.csv"];
     file("[[columns]]\nnames = ['user']", data, &["no column is the label", "the type label"]);
@@ -129,19 +129,19 @@ fn settings_beside_columns() {
     ] {
         for command in ["train", "plan"] {
             let args = [&[command, "run.toml", "--data", "rows.csv"], args].concat();
-            found.row(&shop, &args, 1, says);
+            found.row(&shop, &args, 2, says);
         }
     }
     let says = ["its header has no column C1", "it has click, price"];
     found.row(&shop, &["train", "--preset", "avazu", "--data", "rows.csv"], 1, &says);
     let says = ["--preset avazu", "name it with --data"];
-    found.row(&shop, &["train", "--preset", "avazu"], 1, &says);
+    found.row(&shop, &["train", "--preset", "avazu"], 2, &says);
     let args = ["convert", "rows.csv", "--config", "run.toml", "--preset", "adult", "--out", "p"];
-    found.row(&shop, &args, 1, &["--preset adult", "--config", "give one of them"]);
+    found.row(&shop, &args, 2, &["--preset adult", "--config", "give one of them"]);
     let args = ["convert", "--synth", "--examples", "9", "--config", "run.toml", "--out", "p"];
     found.row(&shop, &args, 2, &["--synth", "--config"]);
     let args = ["convert", "rows.csv", "--config", "nowhere.toml", "--out", "p"];
-    found.row(&shop, &args, 1, &["nowhere.toml", "does not exist"]);
+    found.row(&shop, &args, 2, &["nowhere.toml", "does not exist"]);
     found.row(&shop, &["schema"], 2, &["<FILE>"]);
     found.row(
         &shop,
@@ -198,7 +198,9 @@ fn models_of_other_columns() {
     write("bad.csv", &format!("{HEAD}{GOOD}1,x,u,i,a\n"));
     write("short.csv", &format!("{HEAD}1,2,u\n"));
     let mut says = |command: &str, args: &[&str], says: &[&str]| {
-        found.row(&shop, &[&[command, "saved", "--quiet", "--data"], args].concat(), 1, says);
+        let status = if args.contains(&"data.labels=false") { 2 } else { 1 };
+        let args = [&[command, "saved", "--quiet", "--data"], args].concat();
+        found.row(&shop, &args, status, says);
     };
     says("predict", &["rows.csv", "--id", "nix"], &["--id nix: rows.csv: has no such column"]);
     says("predict", &["bare.csv", "--id", "nix"], &["--id nix: bare.csv: has no such column"]);

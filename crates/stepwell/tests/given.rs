@@ -4,6 +4,9 @@ mod common;
 
 use std::fs;
 
+use serde_json::Value;
+use stepwell_settings::{Config, SETTINGS};
+
 use self::common::{Workshop, args};
 
 #[test]
@@ -36,6 +39,79 @@ fn data_by_its_flag_and_by_its_key_train_one_model() {
         (report["model_digest"].clone(), report["config"].clone())
     };
     assert_eq!(digest(["--data", &data]), digest(["--set", &by_key]));
+}
+
+#[test]
+fn every_setting_is_a_flag_by_its_key() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    let defaults = Config::default();
+    for setting in SETTINGS {
+        let value = match setting.get(&defaults) {
+            Value::Null => setting.key.to_owned(),
+            Value::String(text) if text.is_empty() => "other".to_owned(),
+            Value::String(text) => text,
+            Value::Array(parts) if parts.is_empty() => data.clone(),
+            Value::Array(parts) => parts.iter().map(Value::to_string).collect::<Vec<_>>().join(","),
+            other => other.to_string(),
+        };
+        for name in setting.names() {
+            let flag = format!("--{name}");
+            for args in [vec![flag.clone(), value.clone()], vec![format!("{flag}={value}")]] {
+                let by_flag: Vec<&str> = args.iter().map(String::as_str).collect();
+                let pair = format!("{name}={value}");
+                let by_set = shop.run(&["config", "--toml", "--set", &pair]);
+                let by_flag = shop.run(&[&["config", "--toml"][..], &by_flag].concat());
+                let said = String::from_utf8_lossy(&by_flag.stderr);
+                assert!(!said.starts_with("error: "), "{args:?}: {said}");
+                assert_eq!(by_flag, by_set, "{args:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_built_in_stream_has_one_length_and_vocabulary() {
+    let shop = Workshop::new();
+    for command in ["train", "plan", "config", "synth", "convert"] {
+        let help = shop.ok(&[command, "--help"]);
+        let default_of = |flag: &str| {
+            let at = help.find(flag).unwrap_or_else(|| panic!("{command}: {flag}"));
+            let default = help[at..].split("[default: ").nth(1).unwrap();
+            default.split(']').next().unwrap().parse::<f64>().unwrap()
+        };
+        let by_key = !["synth", "convert"].contains(&command);
+        assert_eq!(default_of(if by_key { "--synth.examples" } else { "--examples" }), 3e6);
+        assert_eq!(default_of(if by_key { "--synth.vocab_scale" } else { "--vocab-scale" }), 40.0);
+    }
+    let example = shop.ok(&["plan"]);
+    assert_eq!(example, shop.ok(&["plan", "--synth.examples=3000000", "--synth.vocab_scale=40"]));
+    let listed = shop.ok(&["config", "--toml"]);
+    assert!(listed.contains("examples = 3000000") && listed.contains("vocab_scale = 40"));
+}
+
+#[test]
+fn of_a_setting_that_has_two_flags_the_last_counts() {
+    let shop = Workshop::new();
+    for (args, says) in [
+        (["--model=lr", "--model.kind=dcn"], "kind = \"dcn\""),
+        (["--model.kind=dcn", "--model=lr"], "kind = \"lr\""),
+        (["--checkpoint=a", "--checkpoint.dir=b"], "dir = \"b\""),
+        (["--checkpoint.dir=b", "--checkpoint=a"], "dir = \"a\""),
+        (["--data=a", "--data.paths=b,c"], "paths = [\"b\", \"c\"]"),
+        (["--data.paths=b,c", "--data=a"], "paths = [\"a\"]"),
+        (["--skip-max=1", "--data.skip_max=2"], "skip_max = 2"),
+        (["--data.skip_max=2", "--skip-max=1"], "skip_max = 1"),
+    ] {
+        let written = shop.ok(&[&["config", "--toml"][..], &args].concat());
+        assert!(written.lines().any(|line| line == says), "{args:?}: {written}");
+    }
+    let data = shop.examples("data.tsv", 300);
+    let by_key = format!("--data.paths={data}");
+    shop.ok(&args(&[], &[&by_key, "--checkpoint.dir=saved", "--model.kind=lr"]));
+    let scored = shop.ok(&["predict", "saved", "--data", &data, "--data.mini_batch", "32"]);
+    assert_eq!(scored.lines().count(), 301);
+    shop.ok(&["convert", &data, "--out=p", "--data.skip_max=1", "--data.preset=criteo"]);
 }
 
 #[test]

@@ -57,7 +57,10 @@ fn rows(count: usize) -> Vec<Row> {
     let row = |n: usize| {
         let (user, item) = (n * 7919 % 83, n * 104_729 % 41);
         let seconds = (user % 7) as f64 - 0.5 * (item % 5) as f64 + (n % 4) as f64 / 16.0;
-        let (click, like) = (user % 3 == 0 || item % 5 == 0, user % 2 == 1 && item % 3 != 0);
+        let (click, like) = (
+            user.is_multiple_of(3) || item.is_multiple_of(5),
+            user % 2 == 1 && !item.is_multiple_of(3),
+        );
         Row { user, item, click, seconds, like, worth: [1.0, 0.5, 3.0, 0.0][n % 4] }
     };
     (0..count).map(row).collect()
@@ -226,7 +229,7 @@ fn weights_make_up_for_examples_that_were_left_out() {
     let of = |(n, row): (usize, Row)| Row { click: click(n), ..row };
     let all: Vec<Row> = rows(12_000).into_iter().enumerate().map(of).collect();
     let weighed = |worth: f64| {
-        let kept = all.iter().enumerate().filter(|(n, row)| row.click || n % 10 == 0);
+        let kept = all.iter().enumerate().filter(|(n, row)| row.click || n.is_multiple_of(10));
         let of = |row: &Row| Row { worth: if row.click { 1.0 } else { worth }, ..*row };
         csv(&kept.map(|(_, row)| of(row)).collect::<Vec<_>>())
     };

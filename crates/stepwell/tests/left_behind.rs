@@ -78,6 +78,47 @@ fn what_a_kill_leaves_goes_with_the_next_run_and_nothing_else_does() {
     assert_eq!(names, [".out.unfinished-1-0", ".out.unfinished-2-0"]);
 }
 
+/// Runs a command until it has begun a file, and sends it a signal; what it ended with and said.
+fn signal_once_begun(shop: &Workshop, args: &[&str], signal: &str) -> (Option<i32>, String) {
+    let mut command = shop.command(args);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let since = Instant::now();
+    while hidden(shop).is_empty() && child.try_wait().unwrap().is_none() {
+        assert!(since.elapsed() < Duration::from_secs(60), "{args:?}");
+        std::thread::yield_now();
+    }
+    // What is tried whether it can be written goes at once.
+    std::thread::sleep(Duration::from_millis(100));
+    Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// What killed commands leave of the one file that they write goes with the next ones.
+#[test]
+fn what_a_kill_leaves_of_a_file_goes_with_the_next_run() {
+    let shop = Workshop::new();
+    trained(&shop);
+    let stream = ["synth", "--out", "out.tsv", "--force", "--examples"];
+    let score = ["predict", "saved", "--data", "out.tsv", "--out", "scores.csv"];
+    let of = |count: &'static str| [&stream[..], &[count]].concat();
+    shop.ok(&of("100000"));
+    for (args, again) in [(&score[..], &score[..]), (&of("1000000000"), &of("9"))] {
+        let (status, said) = signal_once_begun(&shop, args, "-TERM");
+        assert_eq!((status, hidden(&shop)), (Some(143), Vec::new()), "{args:?}: {said}");
+        let (_, said) = signal_once_begun(&shop, args, "-KILL");
+        assert_eq!(hidden(&shop).len(), 1, "{args:?}: {said}");
+        // Another file leaves it where it is, and a name that is only alike stays.
+        shop.ok(&["inspect", "saved", "--svg", "other.svg"]);
+        assert_eq!(hidden(&shop).len(), 1, "{args:?}");
+        let mine = hidden(&shop)[0].replace("-0-", "-0a-");
+        fs::write(shop.path(&mine), "mine").unwrap();
+        shop.ok(again);
+        assert_eq!(hidden(&shop), [mine.clone()], "{args:?}");
+        fs::remove_file(shop.path(&mine)).unwrap();
+    }
+}
+
 /// A signal ends a command with one line, and nothing is left.
 #[test]
 fn a_command_that_is_asked_to_stop_leaves_nothing() {

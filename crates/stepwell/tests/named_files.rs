@@ -17,7 +17,7 @@ use common::{SMALL, Workshop};
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// What the program says when it refuses, which it does soon.
-fn refused(shop: &Workshop, args: &[&str]) -> String {
+fn refused(shop: &Workshop, args: &[&str], status: i32) -> String {
     let mut command: Command = shop.command(args);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let (mut child, began) = (command.spawn().unwrap(), Instant::now());
@@ -31,7 +31,7 @@ fn refused(shop: &Workshop, args: &[&str]) -> String {
     }
     let mut error = String::new();
     child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(1), "{args:?}: {error}");
+    assert_eq!(child.wait().unwrap().code(), Some(status), "{args:?}: {error}");
     assert_eq!(error.trim_end().lines().count(), 1, "{args:?}: {error}");
     error
 }
@@ -77,7 +77,7 @@ fn what_no_command_can_read_is_named_at_once() {
             if file == "garbage" && (args.contains(&"i64be") || args[0] == "plan") {
                 continue;
             }
-            let error = refused(&shop, &[args, &[file]].concat());
+            let error = refused(&shop, &[args, &[file]].concat(), 1);
             assert!(error.contains(file), "{args:?} {file}: {error}");
             assert!(!shop.path("packed").exists() && !shop.path("new").exists(), "{args:?}");
         }
@@ -98,14 +98,14 @@ fn settings_are_read_from_files_alone() {
             ("control", "control:1: "),
             ("data.tsv", "data.tsv:1: "),
         ] {
-            let error = refused(&shop, &[command, file]);
+            let error = refused(&shop, &[command, file], 2);
             assert!(error.contains(file) && error.contains(why), "{error}");
         }
     }
     // Nothing chosen is a choice.
     shop.ok(&["plan", "empty"]);
     fs::write(shop.path("large"), vec![b'\n'; (16 << 20) + 1]).unwrap();
-    let error = refused(&shop, &["plan", "large"]);
+    let error = refused(&shop, &["plan", "large"], 2);
     assert!(error.contains("large: has 16777217 bytes"), "{error}");
 }
 

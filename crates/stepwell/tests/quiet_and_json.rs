@@ -82,6 +82,12 @@ fn figures_are_printed_as_json_and_nothing_beside_them() {
     assert!(error.contains("name --out FILE.csv"), "{error}");
     let rows = json(&shop, &["export", "saved", "--to", "tensors", "--json"]);
     assert_eq!((&rows["step"], &rows["rows"]), (&printed["steps"], &printed["rows"]));
+    shop.ok(&["export", "saved", "--to", "whole", "--state", "-q"]);
+    let import = ["import", "whole", "--like", "saved", "--to", "again", "--json"];
+    let rows = json(&shop, &import);
+    assert_eq!((&rows["rows"], &rows["to"]), (&printed["rows"], &"again".into()));
+    let settings = json(&shop, &["config", "--json", "--model=lr"]);
+    assert_eq!((&settings["model.kind"], &settings["seed"]), (&"lr".into(), &1.into()));
     let packed = json(&shop, &["convert", &data, "--out", "packed", "--json"]);
     assert_eq!((&packed["examples"], &packed["skipped_lines"]), (&2000.into(), &0.into()));
     let length = fs::metadata(shop.path("packed")).unwrap().len();

@@ -188,6 +188,29 @@ fn an_evaluation_asks_for_data_that_was_not_trained_on() {
 }
 
 #[test]
+fn an_evaluation_tells_that_its_data_is_not_what_was_trained_on() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 600);
+    shop.ok(&train(&data, "saved", &["--set", "data.eval_fraction=0.1"]));
+    let said = |more: &[&str]| {
+        let output = shop.run(&[&["eval", "saved"][..], more].concat());
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(!said(&[]).contains("warning"));
+    let mut text = std::fs::read_to_string(&data).unwrap();
+    let line = text.lines().next().unwrap().to_owned();
+    text.push_str(&(line + "\n"));
+    std::fs::write(&data, text).unwrap();
+    let changed = said(&["--quiet"]);
+    for part in ["stepwell: warning: checkpoint saved/", "'data.tsv'", "changed since", "--data"] {
+        assert!(changed.contains(part), "{changed}");
+    }
+    // What is named is meant.
+    assert!(!said(&["--data", &data]).contains("warning"));
+}
+
+#[test]
 fn an_evaluation_chooses_its_own_memory() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1000);

@@ -114,7 +114,7 @@ fn the_verdict_on_a_store_does_not_depend_on_who_reads_it() {
     bytes[middle] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
     let output = unheard(&shop, &["store", "check", &rows.display().to_string()]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(errors(&output).contains("damaged"), "{}", errors(&output));
 }
 

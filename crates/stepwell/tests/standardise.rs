@@ -38,8 +38,10 @@ names = ["user"]
 
 /// Ages and prices of each record, some of them missing; those above 60 count as 60.
 fn numbers(count: usize) -> Vec<(Option<f64>, Option<f64>)> {
-    let age = |n: usize| (n % 5 > 0).then(|| (18 + n * 7 % 50) as f64);
-    (0..count).map(|n| (age(n), (n % 3 > 0).then(|| (n * 13 % 41) as f64 / 8.0))).collect()
+    let age = |n: usize| (!n.is_multiple_of(5)).then(|| (18 + n * 7 % 50) as f64);
+    (0..count)
+        .map(|n| (age(n), (!n.is_multiple_of(3)).then(|| (n * 13 % 41) as f64 / 8.0)))
+        .collect()
 }
 
 fn statistics(of: &[Option<f64>]) -> (f64, f64) {

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{SMALL, Workshop};
+use common::{SMALL, Workshop, args};
 
 /// The rows of a run's checkpoint.
 fn trained(shop: &Workshop) -> PathBuf {
@@ -179,4 +179,34 @@ fn what_was_set_aside_is_told_and_removed_when_asked() {
     assert_eq!(json["stores"][0]["removed"]["files"], 0);
     assert!(shop.fails(&["store", "purge", "empty"]).contains("holds no store"));
     assert!(shop.fails(&["store", "purge", "nowhere"]).contains("is no directory"));
+}
+
+#[test]
+fn checkpoints_that_were_set_aside_are_told_and_removed_when_asked() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 400);
+    let train = args(&[&data], &["--checkpoint", "saved", "--tiers.segment=64KiB"]);
+    shop.ok(&train);
+    shop.ok(&[&train[..], &["--force"]].concat());
+    let told = shop.ok(&["store", "purge", "saved"]);
+    let command = "`stepwell store purge saved/set-aside-1` removes it";
+    assert!(told.starts_with("saved/set-aside-1: ") && told.contains(command), "{told}");
+    let aside = shop.path("saved/set-aside-1");
+    let step = fs::read_dir(&aside).unwrap().flatten().next().unwrap().path();
+    // A copy is somebody's.
+    let copy = aside.join("step-000000000001");
+    assert!(Command::new("cp").arg("-r").args([&step, &copy]).status().unwrap().success());
+    let purged = shop.ok(&["store", "purge", "saved/set-aside-1"]);
+    assert!(purged.contains("files of checkpoints removed, "), "{purged}");
+    assert!(purged.contains("step-000000000001 was not made there by a run, and stays"));
+    assert!(!step.exists() && copy.join("dense.bin").exists());
+    fs::remove_dir_all(copy).unwrap();
+    fs::remove_dir(&aside).unwrap();
+    shop.ok(&[&train[..], &["--force"]].concat());
+    let purged = shop.ok(&["store", "purge", "saved/set-aside-1", "--json"]);
+    let purged: serde_json::Value = serde_json::from_str(&purged).unwrap();
+    assert!(purged["checkpoints"][0]["files"].as_u64().unwrap() > 3, "{purged}");
+    assert!(!aside.exists());
+    assert_eq!(shop.ok(&["store", "purge", "saved"]), "");
+    shop.ok(&["eval", "saved"]);
 }

@@ -95,6 +95,29 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether files are not as they were written: what repairs or older copies are for.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Data(error) => error.is_damage(),
+            Self::Engine(error) => error.is_damage(),
+            Self::Store(error) => error.is_damage(),
+            _ => false,
+        }
+    }
+
+    /// Whether settings make no sense, whatever the data holds.
+    pub fn is_of_settings(&self) -> bool {
+        use stepwell_engine::Error as EngineError;
+        use stepwell_ssd::Error::Options;
+        matches!(
+            self,
+            Self::Config(_)
+                | Self::Data(stepwell_data::DataError::Options(_))
+                | Self::Store(Options(_))
+                | Self::Engine(EngineError::Settings(_) | EngineError::Store(Options(_)))
+        )
+    }
+
     /// Whether a store failed, or a file of it.
     pub(crate) fn is_of_store(&self) -> bool {
         matches!(self, Self::Store(_) | Self::Engine(stepwell_engine::Error::Store(_)))

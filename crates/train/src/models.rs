@@ -31,6 +31,7 @@ use stepwell_settings::{
 use self::graph::graph;
 use crate::features::{Features, TableInput};
 use crate::labels::{Label, labels};
+use crate::metrics::Meter;
 use crate::{Error, Result};
 
 /// Most embeddings that go through a projection, each a layer of its own.
@@ -94,6 +95,11 @@ impl Model {
     /// What it learns, a logit for each.
     pub fn labels(&self) -> &Arc<[Label]> {
         &self.labels
+    }
+
+    /// A meter of its scores that keeps up to `exact` of them for an exact AUC.
+    pub(crate) fn meter(&self, exact: usize) -> Meter {
+        Meter::new(&self.labels, self.label_lanes.weighted, exact)
     }
 
     /// How labels and weights of its examples lie.

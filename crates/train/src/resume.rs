@@ -7,6 +7,7 @@ use stepwell_engine::Checkpoint;
 use stepwell_settings::{Config, as_given, model_settings, unnamed_text};
 
 use crate::batch::RunPosition;
+use crate::run::identify;
 use crate::{Error, Result};
 
 /// What tells a data file from another one.
@@ -101,8 +102,8 @@ impl RunState {
             let was = as_given(was);
             return wrong(format!("was trained with {key} = {was}, which this run does not have"));
         }
-        if let Some(why) = changed(&self.files, &now.files) {
-            return wrong(why);
+        if let Some((why, mend)) = changed(&self.files, &now.files) {
+            return wrong(format!("{why}; {mend}"));
         }
         if self.train_end != now.train_end {
             return wrong(format!(
@@ -113,6 +114,13 @@ impl RunState {
             ));
         }
         Ok(())
+    }
+
+    /// In what the data that `config` names is not what was trained on; none where it is, or where
+    /// its files cannot be looked at, which who reads them says.
+    pub fn other_data(&self, config: &Config) -> Option<String> {
+        let paths = stepwell_data::resolve(&config.data.paths).ok()?;
+        changed(&self.files, &identify(&paths).ok()?).map(|(why, _)| why)
     }
 
     /// Refuses to evaluate with another model than was trained; data and its cutting may differ.
@@ -193,19 +201,18 @@ pub(crate) fn job_of(
     format!("{:032x}", hash::digest128(named.to_string().as_bytes()))
 }
 
-/// Why `now` are not the files that a run read when they were `was`.
-fn changed(was: &[DataFile], now: &[DataFile]) -> Option<String> {
+/// Why `now` are not the files that a run read when they were `was`, and what one that goes on
+/// does about it.
+fn changed(was: &[DataFile], now: &[DataFile]) -> Option<(String, &'static str)> {
     if was == now {
         return None;
     }
     let same_names = was.len() == now.len() && was.iter().zip(now).all(|(a, b)| a.name == b.name);
     let different = was.iter().zip(now).find(|(was, now)| was != now);
     let Some((was, now)) = different.filter(|_| same_names) else {
-        return Some(format!(
-            "was trained on {}, this run has {}; a resumed run reads the same files in the same \
-             order",
-            list(was),
-            list(now)
+        return Some((
+            format!("was trained on {}, this run has {}", list(was), list(now)),
+            "a resumed run reads the same files in the same order",
         ));
     };
     let name = &was.name;
@@ -214,9 +221,9 @@ fn changed(was: &[DataFile], now: &[DataFile]) -> Option<String> {
     } else {
         format!("{} bytes, which were {}", now.bytes, was.bytes)
     };
-    Some(format!(
-        "was trained on '{name}', which was changed since: it has {what}; a resumed run reads the \
-         same data"
+    Some((
+        format!("was trained on '{name}', which was changed since: it has {what}"),
+        "a resumed run reads the same data",
     ))
 }
 

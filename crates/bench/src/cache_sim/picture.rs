@@ -45,7 +45,7 @@ type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Axes>;
 /// # Errors
 /// Figures that cannot be drawn.
 pub fn draw(figures: &[Figures]) -> Result<String> {
-    let fail = |why: String| Error::Arguments(format!("the picture: {why}"));
+    let fail = |why: String| Error::Trace(format!("the picture: {why}"));
     let mut text = String::new();
     {
         let height = PANEL_HEIGHT * figures.len().max(1) as u32;

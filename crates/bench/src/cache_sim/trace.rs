@@ -98,7 +98,7 @@ pub(super) struct Trace {
 /// The format of the trace in `path`, which is opened but not read: told by its name where none is
 /// given, or by its first bytes where it is a packed training file.
 pub(super) fn probe(path: &Path, format: Option<Format>) -> Result<Format> {
-    let fail = |why: String| Error::Arguments(format!("{}: {why}", path.display()));
+    let fail = |why: String| Error::Trace(format!("{}: {why}", path.display()));
     let head = head(path).map_err(fail)?;
     let by_content = head.starts_with(PACKED_FIRST).then_some(Format::CriteoTsv);
     format.or(by_content).or_else(|| Format::of_name(path)).ok_or_else(|| {
@@ -128,7 +128,7 @@ fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
 
 /// Reads the trace in `path`, whose name or content tells its format where none is given.
 pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Trace)> {
-    let fail = |why: String| Error::Arguments(format!("{}: {why}", path.display()));
+    let fail = |why: String| Error::Trace(format!("{}: {why}", path.display()));
     let format = probe(path, format)?;
     let trace = match format {
         Format::CriteoTsv => criteo(path)?,
@@ -208,7 +208,7 @@ fn explain(error: std::io::Error) -> String {
 
 fn criteo(path: &Path) -> Result<Trace> {
     let schema = Schema::CRITEO;
-    let fail = |error: stepwell_data::DataError| Error::Arguments(error.to_string());
+    let fail = |error: stepwell_data::DataError| Error::Trace(error.to_string());
     let files = stepwell_data::resolve(&[path]).map_err(fail)?;
     let missing: Vec<Key> = schema.namespaces().iter().map(|space| space.key_of(b"")).collect();
     let mut reader =

@@ -98,7 +98,7 @@ fn quoted(
     let end = loop {
         let Some(quote) = memchr(b'"', &body[at..line_end]).map(|found| at + found) else {
             let why = "a quoted field has no end on its line; fields with line breaks cannot be \
-                       read"
+                       read: write the data as JSON lines or Parquet, or without line breaks"
                 .to_owned();
             return Err(Fault::Record { column, why });
         };
@@ -162,6 +162,10 @@ fn wrong_columns(body: &[u8], start: usize, head: &Head) -> Fault {
     let wanted = head.places.len();
     let (plural, name) = (if found == 1 { "" } else { "s" }, name_of(separator));
     let hint = match head.header_lines {
+        _ if !quotes && line.contains(&b'"') => {
+            "; files with tabs have no quotes, so that no field has a tab or a line break: write \
+             such data as JSON lines or Parquet"
+        }
         0 => "; columns that the file has and the layout does not name are given the type ignored",
         _ => "",
     };

@@ -253,6 +253,9 @@ fn push_cross(
     Ok(())
 }
 
+/// What else may be done with data whose labels are no labels.
+const UNLABELLED: &str = "`predict --unlabelled` scores data without labels";
+
 /// What to say of a value that is not what it should be.
 #[cold]
 pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) -> String {
@@ -261,14 +264,14 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
     match why {
         Why::NoLabel => format!(
             "{name} is {text}, and a label is 0 or 1; where it is a text, name the texts that \
-             count as 1 by `positive`"
+             count as 1 by `positive`; {UNLABELLED}"
         ),
         Why::MissingLabel if layout.options().missing.is_empty() => {
-            format!("{name} is missing, and it is the label")
+            format!("{name} is missing, and it is the label; {UNLABELLED}")
         }
-        Why::MissingLabel => {
-            format!("{name} is missing, and it is the label; it may be a text of data.missing")
-        }
+        Why::MissingLabel => format!(
+            "{name} is missing, and it is the label; it may be a text of data.missing; {UNLABELLED}"
+        ),
         Why::MissingWeight => {
             format!("{name} is missing, and it is the weight: give each example one, such as 1")
         }

@@ -102,15 +102,30 @@ fn header(layout: &Layout, names: &[String]) -> Result<Option<Vec<Option<u16>>>,
     }
     if let [first, ..] = absent.as_slice() {
         let mut labels = layout.labels.iter().map(|label| layout.sources[label.source].as_str());
-        let hint = match labels.any(|label| label == *first) {
+        let is_label = labels.any(|label| label == *first);
+        let others = names.iter().filter(|name| !layout.sources.contains(name));
+        let mend = match nearest(first, others) {
+            _ if absent.len() == layout.sources.len() => {
+                "; name its columns as they are called there, or give data.header = false where \
+                 the first line is a record"
+                    .to_owned()
+            }
+            Some(name) => format!(
+                "; if it is {}, call that {first} in the header, or name the column so in the \
+                 settings that a model is trained with",
+                listed(std::slice::from_ref(name))
+            ),
+            None if is_label => "; add it".to_owned(),
+            None => "; add it, or name its columns as they are called there in the settings that \
+                     a model is trained with"
+                .to_owned(),
+        };
+        let hint = match is_label {
             true => "; `predict --unlabelled` scores data without labels",
             false => "",
         };
-        return Err(format!(
-            "its header has no column {first}: it has {}; name its columns as they are called \
-             there, or give data.header = false where the first line is a record{hint}",
-            listed(names)
-        ));
+        let names = listed(names);
+        return Err(format!("its header has no column {first}: it has {names}{mend}{hint}"));
     }
     let place = |name: &String| {
         let source = layout.sources.iter().position(|source| source == name)?;
@@ -125,6 +140,20 @@ fn header(layout: &Layout, names: &[String]) -> Result<Option<Vec<Option<u16>>>,
         }
     }
     Ok(Some(places))
+}
+
+/// Likeness in millionths from which on a name may have been meant.
+const LIKENESS_MIN: u64 = 750_000;
+
+/// The one of `names` that is most like `name`, if it is like it at all.
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let plain = |name: &str| name.to_lowercase().replace(['_', '-', ' ', '.'], "");
+    let likeness = |other: &String| {
+        let likeness = strsim::jaro_winkler(&plain(name), &plain(other));
+        (likeness * 1e6) as u64
+    };
+    let likest = names.map(|other| (likeness(other), other)).max_by_key(|(like, _)| *like);
+    likest.filter(|(like, _)| *like >= LIKENESS_MIN).map(|(_, other)| other)
 }
 
 /// Some names, in a sentence.

@@ -191,9 +191,30 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Whether the line in `text` names the columns once more, as where files that have such a
+    /// line were joined.
+    #[cold]
+    fn repeats_header(&self, text: &Range<usize>) -> bool {
+        let Kind::Delimited { separator, .. } = self.head.kind else { return false };
+        if self.head.header_lines == 0 || text.is_empty() {
+            return false;
+        }
+        let names = delimited::names(self.body[text.clone()].trim_ascii_end(), separator);
+        let mut places = self.head.places.iter().zip(&names);
+        names.len() == self.head.places.len()
+            && places.all(|(place, name)| {
+                place.is_none_or(|source| self.layout.sources[usize::from(source)] == *name)
+            })
+    }
+
     #[cold]
     fn refuse(&self, text: Range<usize>, line: u32, fault: Fault, chunk: &mut Chunk) {
         refuse(chunk, line, || match fault {
+            _ if self.repeats_header(&text) => {
+                let why = "the line names the columns again, as where files with such a line were \
+                           joined: remove it, or pass over such lines with data.skip_max";
+                (0, why.to_owned())
+            }
             Fault::Record { .. } if text.is_empty() => (0, "the line is empty".to_owned()),
             Fault::Record { column, why } => (column, why),
             Fault::Value { source, why } => {

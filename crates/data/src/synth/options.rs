@@ -43,8 +43,8 @@ impl Default for SynthOptions {
     fn default() -> Self {
         Self {
             seed: 1,
-            examples: 1_000_000,
-            vocab_scale: 1.0,
+            examples: Self::EXAMPLES,
+            vocab_scale: Self::VOCAB_SCALE,
             zipf: 1.05,
             click_rate: 0.25,
             id_effect: 0.35,
@@ -54,6 +54,12 @@ impl Default for SynthOptions {
 }
 
 impl SynthOptions {
+    /// Length of the stream that everybody means who says nothing else.
+    pub const EXAMPLES: u64 = 3_000_000;
+    /// Its ids, times those of a real sample: several times what the memory of the built-in
+    /// example of `stepwell train` holds.
+    pub const VOCAB_SCALE: f64 = 40.0;
+
     /// Refuses numbers out of range.
     ///
     /// # Errors

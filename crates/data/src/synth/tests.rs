@@ -4,7 +4,7 @@ use super::*;
 use crate::{Block, parse_block};
 
 fn small() -> SynthOptions {
-    SynthOptions { seed: 7, examples: 5000, ..SynthOptions::default() }
+    SynthOptions { seed: 7, examples: 5000, vocab_scale: 1.0, ..SynthOptions::default() }
 }
 
 fn filled(stream: &Synth, range: Range<u64>) -> Chunk {

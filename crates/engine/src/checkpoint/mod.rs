@@ -57,6 +57,8 @@ use crate::{Error, Result};
 pub const FORMAT_VERSION: u64 = 3;
 const FORMAT_VERSION_ALONE: u64 = 2;
 
+/// What follows is a number, from 1.
+const ASIDE_PREFIX: &str = "set-aside-";
 const STEP_PREFIX: &str = "step-";
 const INCOMPLETE_PREFIX: &str = ".incomplete-";
 const META_FILE: &str = "checkpoint.json";
@@ -208,22 +210,56 @@ fn set_aside(directory: &dyn Disk) -> Result<()> {
         claim(directory, path)?;
     }
     let mut number = 1;
-    while directory.exists(&format!("set-aside-{number}"))? {
+    while directory.exists(&format!("{ASIDE_PREFIX}{number}"))? {
         number += 1;
     }
     for (step, path) in found {
         // Somebody may have begun to read it since.
         let _claim = claim(directory, &path)?;
         let name = name_of(step);
-        directory.rename(&name, &format!("set-aside-{number}/{name}"))?;
+        directory.rename(&name, &format!("{ASIDE_PREFIX}{number}/{name}"))?;
     }
     Ok(())
 }
 
+/// Whether `path` is a directory that checkpoints were moved into, out of the way of a run, and
+/// holds some still.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn is_set_aside(directory: &dyn Disk) -> Result<bool> {
+    let name = directory.path().file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix(ASIDE_PREFIX)?.parse::<u64>().ok());
+    Ok(number.is_some() && directory.entries()?.iter().any(|(name, _)| step_of(name).is_some()))
+}
+
+/// Removes the checkpoints in a directory that they were moved into; gives those that stay, as no
+/// run made them there, and copies are somebody's.
+///
+/// # Errors
+/// That somebody reads one, and those of the disk.
+pub fn purge(directory: &dyn Disk) -> Result<Vec<PathBuf>> {
+    let mut stay = Vec::new();
+    for (name, kind) in directory.entries()? {
+        let path = directory.path().join(&name);
+        let is_own = step_of(&name).is_some() && kind == EntryKind::Directory && {
+            let inside = directory.directory(&path)?;
+            mark::is_marked(&*inside)?
+        };
+        if is_own {
+            let _claim = claim(directory, &path)?;
+            mark::remove_marked(directory, &path)?;
+        } else {
+            stay.push(path);
+        }
+    }
+    Ok(stay)
+}
+
 /// The right to move the checkpoint in `path`.
 fn claim(directory: &dyn Disk, path: &Path) -> Result<Claim> {
-    let why = "is being read, and is not moved meanwhile: wait for that to end, or name another \
-               directory for checkpoints";
+    let why = "is being read, and neither moved nor removed meanwhile: wait for that to end, or \
+               name another directory";
     let refused = || Error::Checkpoint { path: path.to_owned(), why: why.to_owned() };
     Claim::lay(&*directory.directory(path)?).ok_or_else(refused)
 }

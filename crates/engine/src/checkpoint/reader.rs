@@ -83,15 +83,16 @@ impl Checkpoint {
         let disk = &*disk;
         let path = disk.path().to_owned();
         let wrong = |why: String| Error::Checkpoint { path: path.clone(), why };
+        let lost = |why: String| Error::Damaged { path: path.clone(), why };
         for name in [META_FILE, DENSE_FILE, SUMS_FILE] {
             if !files::is_there(disk, name)? {
-                return Err(wrong(format!("has no {name}: it is damaged, {OLDER}")));
+                return Err(lost(format!("has no {name}: it is damaged, {OLDER}")));
             }
         }
         let meta_bytes = files::read(disk, META_FILE)?;
         let version = version(&meta_bytes).map_err(wrong)?;
         let sums = files::read(disk, SUMS_FILE)?;
-        let damaged = |why| wrong(format!("{why}; the checkpoint is damaged, {OLDER}"));
+        let damaged = |why| lost(format!("{why}; the checkpoint is damaged, {OLDER}"));
         let sums = Checksums::decode(&sums, version).map_err(damaged)?;
         sums.check(META_FILE, Sum::of(&meta_bytes)).map_err(damaged)?;
         let meta: Value = serde_json::from_slice(&meta_bytes).map_err(|e| wrong(e.to_string()))?;
@@ -109,7 +110,7 @@ impl Checkpoint {
             if listed.as_array().is_some_and(|sections| !sections.is_empty()) {
                 let name = dense_of_rank(rank);
                 if !files::is_there(disk, &name)? {
-                    return Err(wrong(format!("has no {name}: it is damaged, {OLDER}")));
+                    return Err(lost(format!("has no {name}: it is damaged, {OLDER}")));
                 }
                 dense.join(read(&name, listed)?);
             }
@@ -164,7 +165,7 @@ impl Checkpoint {
             Saved::No(why) => Some(why.clone()),
             Saved::Yes | Saved::Unknown => None,
         });
-        let wrong = |why| Error::Checkpoint { path: self.path.clone(), why };
+        let wrong = |why| Error::Damaged { path: self.path.clone(), why };
         other.map_or(Ok(()), |why| {
             Err(wrong(format!(
                 "its rows are not those that were saved with it ({why}); say --repaired if \

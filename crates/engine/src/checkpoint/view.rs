@@ -175,7 +175,7 @@ impl RowsView {
 /// What the rows of a table mean, or why that is not known.
 fn meaning(checkpoint: &Checkpoint, table: usize) -> std::result::Result<TableSpec, String> {
     checkpoint.table(table).map_err(|error| match error {
-        Error::Checkpoint { why, .. } => why,
+        Error::Checkpoint { why, .. } | Error::Damaged { why, .. } => why,
         other => other.to_string(),
     })
 }

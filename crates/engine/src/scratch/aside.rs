@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A directory of rows that were set aside, which no run reads.
+/// A directory of rows or checkpoints that were set aside, which no run reads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SetAside {
     /// Its path.
@@ -28,25 +28,27 @@ pub(super) fn of(path: &Path) -> Vec<SetAside> {
     let numbered = listed.filter(is_directory).filter_map(|entry| Some((number(&entry)?, entry)));
     let mut found: Vec<(u64, DirEntry)> = numbered.collect();
     found.sort_by_key(|(number, _)| *number);
-    found.iter().map(|(_, entry)| count(&entry.path())).collect()
+    found.iter().map(|(_, entry)| SetAside::count(&entry.path())).collect()
 }
 
-/// All that lies below a directory; links are not followed.
-fn count(directory: &Path) -> SetAside {
-    let directory_name = directory.display().to_string();
-    let mut found = SetAside { directory: directory_name, ..SetAside::default() };
-    let mut left = vec![directory.to_owned()];
-    while let Some(below) = left.pop() {
-        for entry in fs::read_dir(below).into_iter().flatten().flatten() {
-            match entry.metadata() {
-                Ok(about) if about.is_dir() => left.push(entry.path()),
-                Ok(about) => {
-                    found.files += 1;
-                    found.bytes += about.len();
+impl SetAside {
+    /// All that lies below a directory; links are not followed.
+    pub fn count(directory: &Path) -> Self {
+        let directory_name = directory.display().to_string();
+        let mut found = Self { directory: directory_name, ..Self::default() };
+        let mut left = vec![directory.to_owned()];
+        while let Some(below) = left.pop() {
+            for entry in fs::read_dir(below).into_iter().flatten().flatten() {
+                match entry.metadata() {
+                    Ok(about) if about.is_dir() => left.push(entry.path()),
+                    Ok(about) => {
+                        found.files += 1;
+                        found.bytes += about.len();
+                    }
+                    Err(_) => {}
                 }
-                Err(_) => {}
             }
         }
+        found
     }
-    found
 }

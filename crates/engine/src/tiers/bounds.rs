@@ -61,7 +61,7 @@ impl TierPlan {
                 let index = self.options.index;
                 let whole =
                     (u128::from(index.0) * u128::from(needed)).div_ceil(u128::from(has.max(1)));
-                return Err(Error::Refused(format!(
+                return Err(Error::Settings(format!(
                     "tiers.index = {index} is too small for a checkpoint of table '{}': {rows} \
                      rows in memory take up to {}; raise tiers.index to {} or more, or lower \
                      tiers.dram",

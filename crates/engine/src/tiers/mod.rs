@@ -132,7 +132,7 @@ impl TierPlan {
         let shares = |total: ByteCount, wants: &[Want]| {
             share(total.0, wants).map_err(|given| {
                 let (given, dram) = (ByteCount(given), options.dram);
-                Error::Refused(format!(
+                Error::Settings(format!(
                     "the tables were given {given} of memory together, and tiers.dram is {dram}: \
                      raise it, or lower tables.NAME.dram"
                 ))
@@ -175,7 +175,7 @@ impl TierPlan {
             if has < needed {
                 let (index, names) = (self.options.index, &group.names);
                 let whole = (u128::from(index.0) * u128::from(needed)).div_ceil(has.max(1).into());
-                return Err(Error::Refused(format!(
+                return Err(Error::Settings(format!(
                     "tiers.index = {index}, of which table '{names}' has {}, is too small for any \
                      row of it: raise tiers.index to {whole} or more",
                     ByteCount(has)
@@ -207,7 +207,7 @@ impl TierPlan {
             };
             let least = self.options.slab_bytes(1, spec.row_lanes());
             let least = if given.is_some() { least } else { self.whole(least, tables, members) };
-            return Err(Error::Refused(format!(
+            return Err(Error::Settings(format!(
                 "{has} holds not one row of table '{names}': {least} bytes are the least; raise it"
             )));
         }

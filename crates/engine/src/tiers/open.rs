@@ -23,6 +23,9 @@ pub enum Begin<'a> {
     Checkpoint(&'a Checkpoint),
 }
 
+/// What helps where some of the rows are damaged.
+const REPAIR: &str = "`stepwell store repair` salvages the rest, which --repaired accepts";
+
 /// The store of table group `number` as a checkpoint has it.
 fn restore(
     disk: Arc<dyn Disk>,
@@ -40,14 +43,19 @@ fn restore(
         _ => Store::restore_shards(vec![disk], &rows, Verify::Everything, options),
     };
     store.map_err(|error| {
-        let mend = match error {
-            StoreError::Disk(_) => String::new(),
-            StoreError::Damaged { .. } | StoreError::Missing { .. } | StoreError::Lost { .. } => {
-                format!("; {OLDER}")
+        let said = format!("its rows cannot be restored ({error})");
+        match error {
+            StoreError::Disk(_) if !error.is_damage() => wrong(said),
+            StoreError::Disk(_)
+            | StoreError::Damaged { .. }
+            | StoreError::Missing { .. }
+            | StoreError::Lost { .. } => {
+                let (path, why) =
+                    (checkpoint.path.clone(), format!("{said}; {REPAIR}, or {OLDER}"));
+                Error::Damaged { path, why }
             }
-            other => return Error::Store(other),
-        };
-        wrong(format!("its rows cannot be restored ({error}){mend}"))
+            other => Error::Store(other),
+        }
     })
 }
 

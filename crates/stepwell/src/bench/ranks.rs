@@ -33,13 +33,12 @@ pub(super) fn run(args: &BenchRanksArgs) -> Result<(), Failure> {
         skew: args.skew,
         examples: args.examples,
         rounds: args.rounds,
-        models: models(&args.models)?,
-        parts: parts(&args.parts)?,
+        models: models(&args.models).map_err(Failure::Usage)?,
+        parts: parts(&args.parts).map_err(Failure::Usage)?,
         launcher: args.launcher.split_whitespace().map(str::to_owned).collect(),
-        config: config(&args.set, &OWN)?,
+        config: config(&args.set, &OWN).map_err(Failure::Usage)?,
     };
-    let figures = ranks::run(&options, &mut |what| say::remark(what));
-    let figures = figures.map_err(|error| error.to_string())?;
+    let figures = ranks::run(&options, &mut |what| say::remark(what))?;
     say_figures(&args.json, &figures, || show(&figures, &options.parts))
 }
 

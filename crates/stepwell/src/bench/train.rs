@@ -22,7 +22,7 @@ pub(super) fn run(args: &BenchTrainArgs) -> Result<(), Failure> {
         return Err(format!("{} is no directory: make it first", args.dir.display()).into());
     }
     outputs::check(&[("--json", file_of(&args.json))], &[])?;
-    let config = config(&args.set, &OWN)?;
+    let config = config(&args.set, &OWN).map_err(Failure::Usage)?;
     let options = train::Options {
         directory: args.dir.clone(),
         rows: args.rows,
@@ -30,15 +30,14 @@ pub(super) fn run(args: &BenchTrainArgs) -> Result<(), Failure> {
         equal: args.equal,
         warmup: args.warmup,
         examples: args.examples,
-        models: models(&args.models)?,
+        models: models(&args.models).map_err(Failure::Usage)?,
         shares: args.shares.clone(),
-        stores: stores(&args.store)?,
+        stores: stores(&args.store).map_err(Failure::Usage)?,
         only_out_of_core: args.only_out_of_core,
         no_plain: args.no_plain,
         config,
     };
-    let figures = train::run(&options, &mut |what| say::remark(what));
-    let figures = figures.map_err(|error| error.to_string())?;
+    let figures = train::run(&options, &mut |what| say::remark(what))?;
     say_figures(&args.json, &figures, || show(&figures))
 }
 

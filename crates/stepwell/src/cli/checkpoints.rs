@@ -105,6 +105,9 @@ pub(crate) struct ImportArgs {
     /// Take weights alone; optimizer state and history begin anew
     #[arg(long)]
     pub(crate) fresh_state: bool,
+    /// Print what was made as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `stepwell diff`.

@@ -3,21 +3,34 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use stepwell_data::SynthOptions;
 
 /// `stepwell synth`.
 #[derive(Debug, Args)]
+#[command(after_help = "Without --seed, --examples and --vocab-scale it is the stream that \
+                        `stepwell train` without data draws.")]
 pub(crate) struct SynthArgs {
     /// File to write, compressed where its name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Number of examples; `train` without a file draws 3,000,000 of vocabulary 40
-    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    /// Number of examples, of about 250 bytes each as plain text
+    #[arg(
+        long,
+        visible_alias = "synth.examples",
+        default_value_t = SynthOptions::EXAMPLES,
+        value_name = "N"
+    )]
     pub(crate) examples: u64,
     /// Seed
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
     /// Vocabulary, times that of a real sample
-    #[arg(long, default_value_t = 10.0, value_name = "X")]
+    #[arg(
+        long,
+        visible_alias = "synth.vocab_scale",
+        default_value_t = SynthOptions::VOCAB_SCALE,
+        value_name = "X"
+    )]
     pub(crate) vocab_scale: f64,
     /// Replace the file if it exists
     #[arg(long)]
@@ -34,7 +47,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "CONFIG.toml", conflicts_with = "synth")]
     pub(crate) config: Option<PathBuf>,
     /// Columns of a well-known data set
-    #[arg(long, value_name = "NAME", conflicts_with = "synth")]
+    #[arg(long, visible_alias = "data.preset", value_name = "NAME", conflicts_with = "synth")]
     pub(crate) preset: Option<String>,
     /// Data in the order of training: files or globs; plain, gzip, zstd, or packed
     #[arg(value_name = "INPUT", required_unless_present = "synth", conflicts_with = "synth")]
@@ -46,19 +59,37 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Malformed lines that are skipped; one more ends the conversion
-    #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "synth")]
+    #[arg(
+        long,
+        visible_alias = "data.skip_max",
+        default_value_t = 0,
+        value_name = "N",
+        conflicts_with = "synth"
+    )]
     pub(crate) skip_max: u64,
     /// Threads that parse (default: the number of cores)
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Number of examples of the stream; `train` without a file draws 3,000,000 of vocabulary 40
-    #[arg(long, default_value_t = 1_000_000, value_name = "N", conflicts_with = "inputs")]
+    /// Number of examples of the stream
+    #[arg(
+        long,
+        visible_alias = "synth.examples",
+        default_value_t = SynthOptions::EXAMPLES,
+        value_name = "N",
+        conflicts_with = "inputs"
+    )]
     pub(crate) examples: u64,
     /// Seed of the stream
     #[arg(long, default_value_t = 1, value_name = "N", conflicts_with = "inputs")]
     pub(crate) seed: u64,
     /// Vocabulary of the stream, times that of a real sample
-    #[arg(long, default_value_t = 10.0, value_name = "X", conflicts_with = "inputs")]
+    #[arg(
+        long,
+        visible_alias = "synth.vocab_scale",
+        default_value_t = SynthOptions::VOCAB_SCALE,
+        value_name = "X",
+        conflicts_with = "inputs"
+    )]
     pub(crate) vocab_scale: f64,
     /// Replace the file if it exists
     #[arg(long)]

@@ -7,8 +7,16 @@ use stepwell_settings::{Config, SETTINGS, Setting, default_text};
 
 use super::named::Named;
 
-/// Settings that a flag of their own already covers.
-const COVERED: [&str; 3] = ["data.paths", "model.kind", "checkpoint.dir"];
+/// Settings that have another flag, too, and which that is; of both the last one counts, but for
+/// `--data`, of which there may be several.
+const ALSO: [(&str, &str); 4] = [
+    ("data.paths", "data"),
+    ("data.preset", "preset"),
+    ("model.kind", "model"),
+    ("checkpoint.dir", "checkpoint"),
+];
+/// Settings that are flags of other commands under this name, and so of all.
+const ALIASES: [(&str, &str); 1] = [("data.skip_max", "skip-max")];
 
 /// Whether a setting is one of the machine, which an evaluation chooses anew.
 pub(super) fn of_machine(key: &str) -> bool {
@@ -38,31 +46,44 @@ pub(super) fn keys_of_parts(args: impl Iterator<Item = OsString>) -> Vec<String>
     keys
 }
 
-/// A flag for each setting that is wanted, and for those of tables and features with these keys.
+/// A flag for each setting, and for those of tables and features with these keys; the help shows
+/// those that are wanted.
 pub(super) fn with_flags(
     command: Command,
     of_parts: &[String],
     wanted: fn(&str) -> bool,
 ) -> Command {
-    let settings = SETTINGS.iter().filter(|setting| !COVERED.contains(&setting.key));
-    let settings = settings.filter(|setting| wanted(setting.key));
-    let command = settings.fold(command, |command, setting| {
+    let command = SETTINGS.iter().fold(command, |command, setting| {
         let shown = ["threads", "seed", "tiers.dram", "tiers.ssd"].contains(&setting.key);
-        let command = command.arg(flag_of(setting).hide_short_help(!shown));
-        setting.short.map_or(command.clone(), |short| command.arg(short_flag(short, setting.key)))
+        let flag = flag_of(setting, &command).hide_short_help(!shown).hide(!wanted(setting.key));
+        let command = command.arg(flag);
+        match setting.short {
+            Some(short) => command.arg(short_flag(short, setting.key).hide(!wanted(setting.key))),
+            None => command,
+        }
     });
-    let of_parts = of_parts.iter().filter(|key| wanted(key));
-    of_parts.fold(command, |command, key| command.arg(flag(key).hide(true)))
+    of_parts.iter().fold(command, |command, key| command.arg(flag(key).hide(true)))
 }
 
 /// The flag of a setting, which says its default and the names that it may have.
-fn flag_of(setting: &Setting) -> Arg {
+fn flag_of(setting: &Setting, command: &Command) -> Arg {
     let (help, default) = (setting.help, default_text(setting, &Config::default()));
     let help = match default.as_str() {
         "" => help.to_owned(),
         default => format!("{help} [default: {default}]"),
     };
-    let (flag, values) = (flag(setting.key).help(help), setting.values());
+    let (mut flag, values) = (flag(setting.key), setting.values());
+    let mut help = help;
+    let is_there = |other: &str| command.get_arguments().any(|arg| arg.get_long() == Some(other));
+    let also = ALSO.iter().find(|(key, other)| *key == setting.key && is_there(other));
+    if let Some((_, other)) = also {
+        help = format!("`--{other}` for short: {help}");
+        flag = flag.overrides_with(*other);
+    }
+    if let Some((_, alias)) = ALIASES.iter().find(|(key, _)| *key == setting.key) {
+        flag = flag.visible_alias(*alias);
+    }
+    let flag = flag.help(help);
     if values.is_empty() { flag } else { flag.value_parser(Named(values)) }
 }
 
@@ -82,16 +103,10 @@ fn short_flag(short: &'static str, key: &'static str) -> Arg {
 }
 
 /// The values that came by flags of [`with_flags`], by key.
-pub(super) fn by_key(
-    matches: &ArgMatches,
-    of_parts: &[String],
-    wanted: fn(&str) -> bool,
-) -> Vec<(String, String)> {
-    let of_run = SETTINGS.iter().flat_map(Setting::names).filter(|key| !COVERED.contains(key));
+pub(super) fn by_key(matches: &ArgMatches, of_parts: &[String]) -> Vec<(String, String)> {
+    let of_run = SETTINGS.iter().flat_map(Setting::names);
     let keys = of_run.map(str::to_owned).chain(of_parts.iter().cloned());
-    keys.filter(|key| wanted(key))
-        .filter_map(|key| matches.get_one(&key).cloned().map(|value| (key, value)))
-        .collect()
+    keys.filter_map(|key| matches.get_one(&key).cloned().map(|value| (key, value))).collect()
 }
 
 #[cfg(test)]
@@ -101,8 +116,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_of_their_own_cover_settings() {
-        COVERED.iter().for_each(|key| assert!(find(key).is_ok(), "{key}"));
+    fn other_flags_are_of_settings() {
+        ALSO.iter().chain(&ALIASES).for_each(|(key, _)| assert!(find(key).is_ok(), "{key}"));
     }
 
     #[test]
@@ -127,7 +142,7 @@ mod tests {
         ] {
             let command = with_flags(Command::new("train"), &[], |_| true);
             let matches = command.try_get_matches_from(args).unwrap();
-            let given = by_key(&matches, &[], |_| true);
+            let given = by_key(&matches, &[]);
             let given: Vec<_> = given.iter().map(|(key, value)| (&key[..], &value[..])).collect();
             assert_eq!(given, [value]);
         }
@@ -141,7 +156,7 @@ mod tests {
         assert_eq!(keys, ["tables.a.dim", "features.1.ids"]);
         let command = with_flags(Command::new("train"), &keys, |_| true);
         let matches = command.try_get_matches_from(&args[..5]).unwrap();
-        let given = by_key(&matches, &keys, |_| true);
+        let given = by_key(&matches, &keys);
         let given: Vec<_> = given.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         assert_eq!(given, [("tables.a.dim", "9"), ("features.1.ids", "2")]);
     }

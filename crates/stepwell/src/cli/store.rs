@@ -23,11 +23,14 @@ pub(crate) enum StoreJob {
         #[arg(long)]
         json: bool,
     },
-    /// Remove what was set aside beside a store, in its directories `set-aside`: segments that no
-    /// commit names, and stores that were replaced
+    /// Remove what was set aside: beside a store, in its directories `set-aside`, segments that no
+    /// commit names and stores that were replaced; in a directory `set-aside-N` that `train
+    /// --force` made, all rows or checkpoints. Nothing that a run could go on from is removed
+    /// otherwise
     Purge {
         /// The store's directory (all of them, if it has several); or a directory `set-aside-N` of
-        /// stores that `train` moved aside, which are removed
+        /// rows or checkpoints, which are removed; of a directory that holds such ones they are
+        /// named
         #[arg(value_name = "DIR", required = true)]
         directories: Vec<PathBuf>,
         /// Print one JSON object

@@ -8,6 +8,7 @@ use stepwell_settings as settings;
 use stepwell_train::{RunState, dense_parameters};
 
 use crate::export::{VECTORS, dotted};
+use crate::failure::Failure;
 
 /// The section of the parameters.
 const PARAMETERS: &str = VECTORS[0];
@@ -49,7 +50,7 @@ impl Difference {
 }
 
 /// All differences of the dense parts: parameters by name, then other sections.
-pub(super) fn compare(a: &Checkpoint, b: &Checkpoint) -> Result<Value, String> {
+pub(super) fn compare(a: &Checkpoint, b: &Checkpoint) -> Result<Value, Failure> {
     let (of_a, of_b) = (parameters(a)?, parameters(b)?);
     let (values_a, values_b) = (section(a, PARAMETERS), section(b, PARAMETERS));
     let (mut layers, mut only_a) = (Vec::new(), Vec::new());
@@ -108,9 +109,9 @@ fn section<'a>(of: &'a Checkpoint, name: &str) -> Option<&'a [f32]> {
 }
 
 /// Names of the parameters and where they lie.
-fn parameters(of: &Checkpoint) -> Result<Vec<(String, Range<usize>)>, String> {
-    let state = RunState::read(of).map_err(|error| error.to_string())?;
+fn parameters(of: &Checkpoint) -> Result<Vec<(String, Range<usize>)>, Failure> {
+    let state = RunState::read(of)?;
     let config = settings::from_json(&state.config)?;
-    let parameters = dense_parameters(&config).map_err(|error| error.to_string())?;
+    let parameters = dense_parameters(&config)?;
     Ok(parameters.into_iter().map(|of| (dotted(&of.name), of.range)).collect())
 }

@@ -14,6 +14,7 @@ use stepwell_engine::{Checkpoint, RowsView, TableSpec};
 use stepwell_ssd::{Manifest, StoreOptions};
 
 use crate::distribution::{Distribution, Top};
+use crate::failure::Failure;
 use crate::snapshots::each_row;
 
 /// Bytes of rows that are looked up at once, where a row is not longer.
@@ -53,7 +54,7 @@ struct Found {
 type Norms = [u64; 2];
 
 /// All differences of the rows of two tables; `top` of them are listed.
-pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, String> {
+pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, Failure> {
     let found = Found {
         only_a: 0,
         both: 0,
@@ -82,29 +83,28 @@ pub(super) fn compare(a: Table<'_>, b: Table<'_>, top: usize) -> Result<Value, S
 }
 
 /// The rows of a table, to be looked up.
-fn view(of: Table<'_>) -> Result<RowsView, String> {
-    let said = |error: stepwell_engine::Error| error.to_string();
-    let rows = of.checkpoint.rows_of(of.number).map_err(said)?;
-    let disk = FileDisk::open(&rows[0].path).map_err(|error| error.to_string())?;
-    let manifest = Manifest::load(&disk).map_err(|error| error.to_string())?;
+fn view(of: Table<'_>) -> Result<RowsView, Failure> {
+    let rows = of.checkpoint.rows_of(of.number)?;
+    let disk = FileDisk::open(&rows[0].path)?;
+    let manifest = Manifest::load(&disk)?;
     let options = StoreOptions {
         index_bytes_max: u64::MAX,
         cached_bytes: CACHED_BYTES,
         ..StoreOptions::new(manifest.table, of.spec.row_bytes())
     };
-    RowsView::open(of.checkpoint, of.number, options).map_err(said)
+    Ok(RowsView::open(of.checkpoint, of.number, options)?)
 }
 
 impl Comparison<'_> {
     /// Looks the waiting rows up in B.
-    fn look_up(&mut self) -> Result<(), String> {
+    fn look_up(&mut self) -> Result<(), Failure> {
         let (a, b) = (self.a.spec, self.b.spec);
         let salted: Vec<Key> = self.keys.iter().map(|key| key.salted(b.salt())).collect();
         let mut rows = vec![0.0f32; salted.len() * b.row_lanes()];
         let mut found = vec![false; salted.len()];
         let looked_up =
             self.view.get_many(&salted, bytemuck::cast_slice_mut(&mut rows), &mut found);
-        looked_up.map_err(|error| error.to_string())?;
+        looked_up?;
         let step = self.b.checkpoint.step;
         let of_a = self.keys.iter().zip(self.rows.chunks_exact(a.row_lanes()));
         let of_b = found.iter().zip(rows.chunks_exact(b.row_lanes()));

@@ -12,6 +12,7 @@ use super::reader::TensorReader;
 use super::table::check_value;
 use crate::export::tensors::{Kind, Tensor};
 use crate::export::{VECTORS, dotted};
+use crate::failure::Failure;
 
 /// The state of adagrad, which begins as a setting says.
 const SUM: &str = "sum";
@@ -22,12 +23,12 @@ const STALE: &str = "ssp ";
 
 /// The dense part of `like`, with the values of the tensors in the file at `path`; with a fresh
 /// state those of the parameters alone.
-pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<Dense, String> {
+pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<Dense, Failure> {
     let file = TensorReader::open(path)?;
     check_about(&file, like)?;
-    let state = RunState::read(like).map_err(|error| error.to_string())?;
+    let state = RunState::read(like)?;
     let config = settings::from_json(&state.config)?;
-    let parameters = dense_parameters(&config).map_err(|error| error.to_string())?;
+    let parameters = dense_parameters(&config)?;
     let count = parameters.last().map_or(0, |last| last.range.end);
     let mut dense = like.dense.clone();
     let is_vector = |(name, values): &(String, Vec<f32>)| {
@@ -35,7 +36,8 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
     };
     if dense.sections.first().is_none_or(|first| first.0 != VECTORS[0] || !is_vector(first)) {
         let path = like.path.display();
-        return Err(format!("{path}: its dense part is not that of its settings"));
+        let why = format!("{path}: its dense part is not that of its settings");
+        return Err(Failure::Damage(why));
     }
     let name_of = |parameter: &str, section: &str| match section {
         "parameters" => dotted(parameter),
@@ -62,10 +64,12 @@ pub(super) fn read(path: &Path, like: &Checkpoint, fresh_state: bool) -> Result<
                 shape: parameter.shape.iter().map(|extent| *extent as u64).collect(),
             };
             if section != VECTORS[0] && !file.has(&tensor.name) {
-                return Err(file.wrong(format_args!(
-                    "has no tensor '{}': export with --state, or say --fresh-state",
-                    tensor.name
-                )));
+                return Err(file
+                    .wrong(format_args!(
+                        "has no tensor '{}': export with --state, or say --fresh-state",
+                        tensor.name
+                    ))
+                    .into());
             }
             file.check(&tensor)?;
             let values = &mut values[parameter.range.clone()];

@@ -22,6 +22,8 @@ pub(super) struct ScoreFile {
     to: Form,
     /// What the file is called, in messages.
     name: Option<String>,
+    /// The first line of a text, until it is written: not before the first score.
+    header: Option<String>,
     /// What stands before each score.
     names: Option<Names>,
     /// Of each logit.
@@ -86,11 +88,11 @@ impl ScoreFile {
             None => Target::Said(io::stdout()),
             Some(path) => Target::Kept(Output::begin(path).map_err(|error| fail(&error))?),
         };
-        let mut to = BufWriter::with_capacity(BUFFER_BYTES, target);
+        let to = BufWriter::with_capacity(BUFFER_BYTES, target);
         let column = names.as_ref().map(|names| names.column.as_str());
         let scores = columns(labels);
         let losses = labels.iter().map(|label| label.loss).collect();
-        let mut failed = None;
+        let mut header = None;
         let to = match out.and_then(Path::extension) == Some(OsStr::new("parquet")) {
             true => {
                 let records = Records::begin(to, column, &scores);
@@ -99,17 +101,17 @@ impl ScoreFile {
             false => {
                 let name = column.map(|column| field(column.to_owned()) + ",");
                 let scores: Vec<String> = scores.into_iter().map(field).collect();
-                let header = format!("{}{}\n", name.unwrap_or_default(), scores.join(","));
-                failed = to.write_all(header.as_bytes()).err().map(Failed::Writing);
+                header = Some(format!("{}{}\n", name.unwrap_or_default(), scores.join(",")));
                 Form::Csv(to)
             }
         };
-        Ok(Self { to, name, names, losses, failed })
+        Ok(Self { to, name, header, names, losses, failed: None })
     }
 
     /// Adds the scores of a mini-batch; as text, the shortest numbers that are read as the same
     /// bits.
     pub(super) fn put(&mut self, logits: &[f32]) -> Result<(), Failed> {
+        self.put_header()?;
         let mut text = zmij::Buffer::new();
         for logits in logits.chunks_exact(self.losses.len()) {
             let name = self.names.as_mut().map(Names::next).transpose().map_err(Failed::Names)?;
@@ -135,8 +137,16 @@ impl ScoreFile {
         Ok(())
     }
 
+    fn put_header(&mut self) -> io::Result<()> {
+        match (&mut self.to, self.header.take()) {
+            (Form::Csv(to), Some(header)) => to.write_all(header.as_bytes()),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives the file its name, once all is in it.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.put_header().map_err(|why| self.cannot_write(why))?;
         let whole = match std::mem::replace(&mut self.to, Form::Whole) {
             Form::Csv(to) => to.into_inner().map_err(|error| error.into_error()),
             Form::Parquet(records) => {

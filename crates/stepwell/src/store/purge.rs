@@ -4,19 +4,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::json;
 use stepwell_base::{ByteCount, counted};
-use stepwell_engine::{Scratch, SetAside};
+use stepwell_disk::FileDisk;
+use stepwell_engine::{Scratch, SetAside, is_set_aside, list};
 use stepwell_ssd::{Aside, LOCK_NAME, Store};
 
-use super::{Named, name, named, open};
+use super::{name, named, open};
 use crate::failure::Failure;
 use crate::say::{self, Page, put};
 
-/// Removes what was set aside in the stores that the directories hold; of stores that were set
-/// aside themselves, all.
+/// Removes what was set aside in the stores that the directories hold; of stores and checkpoints
+/// that were set aside themselves, all.
 pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
-    let Named { stores, .. } = named(directories)?;
+    let (kept, directories): (Vec<PathBuf>, Vec<PathBuf>) =
+        directories.iter().cloned().partition(|path| holds_checkpoints(path));
+    let removed = kept.iter().filter(|path| is_aside(&path.join("step")));
+    let removed = removed.map(|path| purge_checkpoints(path));
+    let checkpoints = removed.collect::<Result<Vec<_>, _>>()?;
+    let stores = match directories[..] {
+        // There are checkpoints, and something may lie beside them.
+        [] => Vec::new(),
+        _ => named(&directories)?.stores,
+    };
     let whole = stores.iter().flatten().all(|store| is_aside(store));
     let (mut said, mut all, mut errors) = (Ok(()), Vec::new(), Vec::new());
     for store in stores {
@@ -34,13 +45,61 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
             }
         }
     }
-    let aside = set_aside(directories);
+    let aside = set_aside(&[directories, kept].concat());
     if json {
-        said = say::whole(&format!("{:#}\n", json!({ "stores": all, "set_aside": aside })));
+        let all = json!({ "stores": all, "checkpoints": checkpoints, "set_aside": aside });
+        said = say::whole(&format!("{all:#}\n"));
     } else {
-        said = said.and(show_aside(&aside).say());
+        said = said.and(show_checkpoints(&checkpoints).say()).and(show_aside(&aside).say());
     }
     if errors.is_empty() { said } else { Err(errors.join("; ").into()) }
+}
+
+/// Whether checkpoints lie there, which are no store.
+fn holds_checkpoints(path: &Path) -> bool {
+    let Ok(disk) = FileDisk::open(path) else { return false };
+    let has_some = || list(&disk).is_ok_and(|found| !found.is_empty());
+    is_set_aside(&disk).is_ok_and(|is| is) || has_some()
+}
+
+/// Checkpoints that were removed from a directory that they had been moved into.
+#[derive(Serialize)]
+struct Removed {
+    directory: PathBuf,
+    files: u64,
+    bytes: u64,
+    /// What is no run's, and stays.
+    others: Vec<PathBuf>,
+}
+
+fn purge_checkpoints(path: &Path) -> Result<Removed, Failure> {
+    let count = || SetAside::count(path);
+    let (before, disk) = (count(), FileDisk::open(path)?);
+    let others = stepwell_engine::purge(&disk)?;
+    let after = count();
+    if others.is_empty() {
+        // What came meanwhile stays, and the directory with it.
+        let _ = fs::remove_dir(path);
+    }
+    let (files, bytes) = (before.files - after.files, before.bytes - after.bytes);
+    Ok(Removed { directory: path.to_owned(), files, bytes, others })
+}
+
+fn show_checkpoints(removed: &[Removed]) -> Page {
+    let mut page = Page::default();
+    for Removed { directory, files, bytes, others } in removed {
+        let files = counted(*files, "file");
+        put!(
+            page,
+            "{}: {files} of checkpoints removed, {}",
+            directory.display(),
+            ByteCount(*bytes)
+        );
+        for other in others {
+            put!(page, "  {} was not made there by a run, and stays", other.display());
+        }
+    }
+    page
 }
 
 fn purge(store: &[PathBuf]) -> Result<Aside, String> {
@@ -81,7 +140,10 @@ fn purge_whole(store: &[PathBuf]) -> Result<Aside, String> {
 fn set_aside(directories: &[PathBuf]) -> Vec<SetAside> {
     let mut found: Vec<SetAside> =
         directories.iter().flat_map(|path| Scratch::aside_in(path)).collect();
-    found.retain(|aside| named(&[PathBuf::from(&aside.directory)]).is_ok());
+    found.retain(|aside| {
+        let path = PathBuf::from(&aside.directory);
+        holds_checkpoints(&path) || named(&[path]).is_ok()
+    });
     found
 }
 
@@ -91,7 +153,7 @@ fn show_aside(aside: &[SetAside]) -> Page {
         put!(
             page,
             "{directory}: {}, {}, set aside by `train`: `stepwell store purge {directory}` \
-             removes such rows",
+             removes it",
             counted(*files, "file"),
             ByteCount(*bytes)
         );

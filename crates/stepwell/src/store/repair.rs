@@ -47,13 +47,15 @@ pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<()
     // Rows alone are salvaged: a checkpoint may have lost more.
     let faults = checkpoint.map(|path| faults(&Checkpoint::open(&path))).unwrap_or_default();
     if !faults.is_empty() {
-        return Err(format!("rows alone are salvaged: {}", faults.join("; ")).into());
+        let why = format!("rows alone are salvaged: {}", faults.join("; "));
+        return Err(Failure::Damage(why));
     }
     match lost {
         0 => Ok(()),
         count => {
             let stores = counted(count, "store");
-            Err(format!("of {stores} not everything could be salvaged, see above").into())
+            let why = format!("of {stores} not everything could be salvaged, see above");
+            Err(Failure::Damage(why))
         }
     }
 }
@@ -92,28 +94,28 @@ fn refuse_file(into: &Path) -> Result<(), String> {
 
 /// Salvages a store into `target`, which comes to be at one stroke: of a run that fails nothing
 /// stays that could be taken for the whole.
-fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, String> {
+fn salvage(store: &[PathBuf], target: &Path) -> Result<Salvaged, Failure> {
     let at = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     if fs::read_dir(target).is_ok_and(|mut listed| listed.next().is_some()) {
-        return Err(format!("{} is not empty: name a new directory", target.display()));
+        return Err(format!("{} is not empty: name a new directory", target.display()).into());
     }
     let mut partial = target.as_os_str().to_owned();
     partial.push(PARTIAL);
     let partial = PathBuf::from(partial);
     let above = target.parent().filter(|above| !above.exists());
     let (disk, lock) = begin(&partial)?;
-    let into = || -> Result<Salvaged, String> {
+    let into = || -> Result<Salvaged, Failure> {
         let options = |table, row_bytes| StoreOptions {
             index_bytes_max: u64::MAX,
             ..StoreOptions::new(table, row_bytes)
         };
         let salvaged = stepwell_ssd::repair(&open(store)?, Arc::new(disk), options);
-        let salvaged = salvaged.map_err(|error| error.to_string())?;
+        let salvaged = salvaged?;
         fs::rename(&partial, target).map_err(|error| at(target, error))?;
         fs::remove_file(target.join(REPAIR_LOCK)).map_err(|error| at(target, error))?;
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = FileDisk::open(parent.unwrap_or(Path::new(".")));
-        parent.and_then(|parent| parent.sync_directory()).map_err(|error| error.to_string())?;
+        parent.and_then(|parent| parent.sync_directory())?;
         Ok(salvaged)
     };
     let outcome = into().inspect_err(|_| {

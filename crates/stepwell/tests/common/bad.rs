@@ -59,9 +59,9 @@ impl Found {
         }
         // The parser of command lines says how a command is used, too.
         let lines = said.trim_end().lines().count();
-        let (begins, one) =
-            if status == 2 { ("error: ", true) } else { ("stepwell: ", lines == 1) };
-        if !said.starts_with(begins) || !one {
+        let of_parser = status == 2 && said.starts_with("error: ");
+        let in_one_line = said.starts_with("stepwell: ") && lines == 1;
+        if !(of_parser || in_one_line) {
             wrong.push(format!("says {lines} lines"));
         }
         if said.contains("panicked") || said.chars().any(|c| c.is_control() && c != '\n') {

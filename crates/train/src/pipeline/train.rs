@@ -91,9 +91,7 @@ impl TrainStage {
     ) -> Self {
         let Reporting { observer, clock, exact_scores, counters, stop } = watch;
         let (steps, trained_at) = (trainer.steps(), clock.seconds());
-        let (labels, lanes) = (trainer.model().labels(), trainer.model().label_lanes());
-        let [progressive, eval] =
-            [(); 2].map(|()| Meter::new(labels, lanes.weighted, exact_scores));
+        let [progressive, eval] = [(); 2].map(|()| trainer.model().meter(exact_scores));
         Self {
             measured: Measured { steps, trained_at, ..Measured::default() },
             failed: None,

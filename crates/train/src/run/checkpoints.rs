@@ -128,7 +128,7 @@ fn state(config: &Config, around: &Surroundings, sources: &Sources) -> Result<Ru
 }
 
 /// Name, length and content of the data files.
-pub(super) fn identify(files: &[PathBuf]) -> Result<Vec<DataFile>> {
+pub(crate) fn identify(files: &[PathBuf]) -> Result<Vec<DataFile>> {
     let contents = fingerprints(files)?;
     let file = |(path, content): (&PathBuf, u128)| {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

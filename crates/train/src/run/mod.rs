@@ -24,6 +24,7 @@ use stepwell_ssd::Error as StoreError;
 
 use self::agree::agree;
 use self::build::{Built, build, capacity};
+pub(crate) use self::checkpoints::identify;
 use self::digest::digest;
 use self::figures::assemble;
 pub(crate) use self::reading::schema;
