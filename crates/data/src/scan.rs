@@ -86,6 +86,38 @@ pub(crate) fn field_end(bytes: &[u8], at: usize) -> usize {
     Separators::TABS.field_end(bytes, at)
 }
 
+/// Index of the first byte from `at` on that a text of JSON cannot have as it is: a quote, a
+/// backslash, a control character; the length of `bytes` where there is none.
+#[inline]
+pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
+    const SPACES: u64 = ONES * b' ' as u64;
+    let mut from = at;
+    loop {
+        let word = word_at(bytes, from);
+        let (quotes, slashes) = (word ^ (ONES * b'"' as u64), word ^ (ONES * b'\\' as u64));
+        let quote = quotes.wrapping_sub(ONES) & !quotes;
+        let slash = slashes.wrapping_sub(ONES) & !slashes;
+        let control = word.wrapping_sub(SPACES) & !word;
+        // Bytes beyond the end are zero, and so is the first of them a hit.
+        let skip = (((quote | slash | control) & HIGHS).trailing_zeros() / 8) as usize;
+        if skip < 8 {
+            return (from + skip).min(bytes.len());
+        }
+        from += 8;
+    }
+}
+
+/// Digits that the bytes of `word` begin with, up to 8.
+#[inline]
+pub(crate) fn digits_before(word: u64) -> usize {
+    // '0' to '9' are the bytes with high nibble 3 both as they are and with 6 added; no sum of a
+    // digit carries into the next byte.
+    let high = word & (ONES * 0xF0);
+    let others =
+        (high ^ ZEROS) | ((word & (ONES * 0x7F)).wrapping_add(ONES * 6) ^ ZEROS) & (ONES * 0xF0);
+    (others.trailing_zeros() / 8) as usize
+}
+
 /// The decimal number in the first `len` bytes of `word`, or nothing where they are not all
 /// digits; no digits are zero. `len` is at most [`SHORT_DIGITS`].
 #[inline]

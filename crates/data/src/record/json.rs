@@ -3,12 +3,15 @@
 //! The library finds where values begin and end; numbers are taken as they are written, so that no
 //! digit of an id is lost.
 
+mod quick;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+pub(super) use self::quick::has_plain_names;
 use super::{Fault, Fields, Why};
 use crate::layout::Layout;
 
@@ -21,6 +24,12 @@ pub(super) fn split(
     fields: &mut Fields,
 ) -> Result<(), Fault> {
     fields.clear();
+    if fields.is_plain && text.is_some() {
+        if quick::split(layout, body, line.clone(), fields) {
+            return Ok(());
+        }
+        fields.clear();
+    }
     let mut fault = None;
     let object = Object { layout, body, fields, next: 0, fault: &mut fault };
     let outcome = match text.and_then(|text| text.get(line.clone())) {
@@ -200,3 +209,6 @@ impl Visitor<'_> for Key<'_> {
         Ok(found.map(|ahead| next + ahead).or_else(before))
     }
 }
+
+#[cfg(test)]
+mod tests;

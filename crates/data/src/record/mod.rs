@@ -82,8 +82,11 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
     let bytes = &block.bytes;
     let body = &bytes[..memrchr(b'\n', bytes).map_or(0, |end| end + 1)];
     let mut fields = Fields::new(layout.sources.len());
-    fields.is_plain = delimited::is_plain(layout, body);
     let is_json = head.kind == Kind::JsonLines;
+    fields.is_plain = match is_json {
+        true => json::has_plain_names(layout),
+        false => delimited::is_plain(layout, body),
+    };
     let text = if is_json { std::str::from_utf8(body).ok() } else { None };
     let mut parser = Parser { body, text, emitter: Emitter::new(layout), fields, layout, head };
     let all = 0..block.lines;

@@ -1,0 +1,174 @@
+//! Objects as most files have them: names without escapes, values that are short texts, numbers,
+//! `true`, `false` or `null`, at most a space between parts.
+//!
+//! Whatever else stands in a line is for the library, which also says what is wrong with one: this
+//! takes a line whole or not at all.
+
+use std::ops::Range;
+
+use crate::layout::Layout;
+use crate::record::Fields;
+use crate::scan::{text_end, word_at};
+
+/// Whether no name of a source of `layout` looks other in JSON than it is.
+pub(crate) fn has_plain_names(layout: &Layout) -> bool {
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    layout.sources.iter().all(|name| name.bytes().all(is_plain))
+}
+
+/// Takes the object at `line` of `body`, which is UTF-8, apart; false where it is for the library.
+/// The names of the layout's sources are plain.
+pub(super) fn split(layout: &Layout, body: &[u8], line: Range<usize>, fields: &mut Fields) -> bool {
+    let body = &body[..line.end];
+    let mut at = line.start;
+    if !take(body, &mut at, b'{') {
+        return false;
+    }
+    let mut next = 0;
+    loop {
+        let Some((source, value)) = name_at(layout, body, at, next) else { return false };
+        at = value;
+        let outcome = match source {
+            // Nobody wants it.
+            None => value_at(body, at).map(|(_, end)| end),
+            Some(source) => {
+                next = source + 1;
+                put_value(layout, body, at, (source, fields))
+            }
+        };
+        let Some(end) = outcome else { return false };
+        at = end;
+        if take(body, &mut at, b',') {
+            space(body, &mut at);
+            continue;
+        }
+        return take(body, &mut at, b'}') && at == body.len();
+    }
+}
+
+/// Passes over the byte at `at`, if it is `wanted`.
+#[inline]
+fn take(body: &[u8], at: &mut usize, wanted: u8) -> bool {
+    let is_there = body.get(*at) == Some(&wanted);
+    *at += usize::from(is_there);
+    is_there
+}
+
+#[inline]
+fn space(body: &[u8], at: &mut usize) {
+    take(body, at, b' ');
+}
+
+/// The source that the name at `at` is of, if it is of any, and where its value begins. It is
+/// probably that of number `next`: objects of a file are alike.
+#[inline]
+fn name_at(
+    layout: &Layout,
+    body: &[u8],
+    mut at: usize,
+    next: usize,
+) -> Option<(Option<usize>, usize)> {
+    if !take(body, &mut at, b'"') {
+        return None;
+    }
+    let is_it = |name: &String| {
+        let end = at + name.len();
+        body.get(at..end) == Some(name.as_bytes()) && body.get(end) == Some(&b'"')
+    };
+    let sources = &layout.sources;
+    let expected = sources.get(next).filter(|name| is_it(name)).map(|_| next);
+    let source = expected.or_else(|| sources.iter().position(is_it));
+    let end = match source {
+        Some(source) => at + sources[source].len(),
+        None => text_end(body, at),
+    };
+    let mut value = end;
+    if !(take(body, &mut value, b'"') && take(body, &mut value, b':')) {
+        return None;
+    }
+    space(body, &mut value);
+    Some((source, value))
+}
+
+/// Gives the source the value at `at`; says where it ends.
+#[inline]
+fn put_value(
+    layout: &Layout,
+    body: &[u8],
+    at: usize,
+    (source, fields): (usize, &mut Fields),
+) -> Option<usize> {
+    // It is there twice, which is an error.
+    if fields.has(source) {
+        return None;
+    }
+    let (value, end) = value_at(body, at)?;
+    match value {
+        Some(value) if !layout.is_missing(&body[value.clone()]) => {
+            fields.put(source, value.start, value.end);
+        }
+        // It is named, and has no value.
+        _ => fields.put(source, 0, 0),
+    }
+    Some(end)
+}
+
+/// Where the value at `at` has its text, none for `null`, and where it ends.
+#[inline]
+fn value_at(body: &[u8], at: usize) -> Option<(Option<Range<usize>>, usize)> {
+    let word = |word: &[u8]| body[at..].starts_with(word).then_some(at + word.len());
+    match body.get(at)? {
+        b'"' => {
+            let end = text_end(body, at + 1);
+            (body.get(end) == Some(&b'"')).then_some((Some(at + 1..end), end + 1))
+        }
+        b'-' | b'0'..=b'9' => number_end(body, at).map(|end| (Some(at..end), end)),
+        b'n' => word(b"null").map(|end| (None, end)),
+        b't' => word(b"true").map(|end| (Some(at..end), end)),
+        b'f' => word(b"false").map(|end| (Some(at..end), end)),
+        _ => None,
+    }
+}
+
+/// Where the number at `at` ends, if it is one as JSON has it.
+#[inline]
+fn number_end(body: &[u8], at: usize) -> Option<usize> {
+    let mut end = at;
+    take(body, &mut end, b'-');
+    let whole = end;
+    end = digits_end(body, end);
+    let is_whole = end > whole && (body[whole] != b'0' || end == whole + 1);
+    if !is_whole {
+        return None;
+    }
+    if take(body, &mut end, b'.') {
+        let fraction = end;
+        end = digits_end(body, fraction);
+        if end == fraction {
+            return None;
+        }
+    }
+    if take(body, &mut end, b'e') || take(body, &mut end, b'E') {
+        let _sign = take(body, &mut end, b'-') || take(body, &mut end, b'+');
+        let exponent = end;
+        end = digits_end(body, exponent);
+        if end == exponent {
+            return None;
+        }
+    }
+    Some(end)
+}
+
+#[inline]
+fn digits_end(body: &[u8], at: usize) -> usize {
+    let mut end = at;
+    loop {
+        // Bytes that are digits have this high nibble, and keep it with 6 added.
+        let word = word_at(body, end);
+        let digits = crate::scan::digits_before(word);
+        end += digits;
+        if digits < 8 {
+            return end;
+        }
+    }
+}
