@@ -24,6 +24,7 @@ mod lines;
 mod packed;
 
 mod count;
+mod ends;
 mod file_reader;
 mod fingerprint;
 

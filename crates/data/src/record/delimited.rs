@@ -7,6 +7,7 @@
 use memchr::memchr;
 
 use super::{Fault, Fields, Head, Kind};
+use crate::ends::Ends;
 use crate::layout::Layout;
 use crate::scan::Separators;
 
@@ -30,6 +31,40 @@ pub(super) fn split(
         true => split_as::<true>(layout, head, body, at, fields),
         false => split_as::<false>(layout, head, body, at, fields),
     }
+}
+
+/// The same of a line of plain fields, whose `ends` are found as they are asked for.
+#[inline]
+pub(super) fn split_plain(
+    head: &Head,
+    body: &[u8],
+    at: usize,
+    ends: &mut Ends<'_>,
+    fields: &mut Fields,
+) -> Result<usize, Fault> {
+    let Kind::Delimited { separator, .. } = head.kind else { unreachable!("it has fields") };
+    fields.clear();
+    ends.seek(at);
+    let mut start = at;
+    let Some((last, others)) = head.places.split_last() else { return Ok(at) };
+    for place in others {
+        let end = ends.next();
+        if body.get(end) != Some(&separator) {
+            return Err(wrong_columns(body, at, head));
+        }
+        if let Some(source) = *place {
+            fields.put(usize::from(source), start, end);
+        }
+        start = end + 1;
+    }
+    let end = ends.next();
+    if body.get(end) != Some(&b'\n') {
+        return Err(wrong_columns(body, at, head));
+    }
+    if let Some(source) = *last {
+        fields.put(usize::from(source), start, without_return(body, start, end));
+    }
+    Ok(end + 1)
 }
 
 #[inline]

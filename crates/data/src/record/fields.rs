@@ -8,8 +8,7 @@ pub(crate) struct Fields {
     scratch: Vec<u8>,
     /// Values that are in lists, one list behind the other or mixed.
     items: Vec<Item>,
-    /// Whether fields of delimited text are what stands between two separators, and names of JSON
-    /// are written as they are.
+    /// Whether fields of delimited text are what stands between two separators.
     pub(super) is_plain: bool,
 }
 

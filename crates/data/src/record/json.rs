@@ -11,21 +11,21 @@ use std::ops::Range;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-pub(super) use self::quick::has_plain_names;
+pub(super) use self::quick::Names;
 use super::{Fault, Fields, Why};
 use crate::layout::Layout;
 
 /// Takes the object at `line` of `body` apart, which is `text` where all of it is one: then no part
-/// is looked at again to know that.
+/// is looked at again to know that, and lines are taken quickly where `names` are given.
 pub(super) fn split(
     layout: &Layout,
     (body, text): (&[u8], Option<&str>),
     line: Range<usize>,
-    fields: &mut Fields,
+    (names, fields): (Option<&Names>, &mut Fields),
 ) -> Result<(), Fault> {
     fields.clear();
-    if fields.is_plain && text.is_some() {
-        if quick::split(layout, body, line.clone(), fields) {
+    if let (Some(names), Some(_)) = (names, text) {
+        if quick::split((layout, names), body, line.clone(), fields) {
             return Ok(());
         }
         fields.clear();

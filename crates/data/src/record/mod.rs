@@ -23,7 +23,9 @@ use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
+use self::json::Names;
 use crate::block::Block;
+use crate::ends::Ends;
 use crate::layout::Layout;
 use crate::parse::{UNENDED, line_at, quoted, refuse};
 use crate::{Chunk, Schema};
@@ -83,12 +85,14 @@ pub(crate) fn parse_records(layout: &Layout, head: &Head, block: &Block, chunk: 
     let body = &bytes[..memrchr(b'\n', bytes).map_or(0, |end| end + 1)];
     let mut fields = Fields::new(layout.sources.len());
     let is_json = head.kind == Kind::JsonLines;
-    fields.is_plain = match is_json {
-        true => json::has_plain_names(layout),
-        false => delimited::is_plain(layout, body),
-    };
+    fields.is_plain = !is_json && delimited::is_plain(layout, body);
+    let names = if is_json { Names::of(layout) } else { None };
     let text = if is_json { std::str::from_utf8(body).ok() } else { None };
-    let mut parser = Parser { body, text, emitter: Emitter::new(layout), fields, layout, head };
+    let separator =
+        if let Kind::Delimited { separator, .. } = head.kind { separator } else { b'\n' };
+    let ends = Ends::new(body, separator);
+    let emitter = Emitter::new(layout);
+    let mut parser = Parser { body, text, names, emitter, fields, ends, layout, head };
     let all = 0..block.lines;
     let (mut at, mut line) = (0, 0);
     for wanted in block.wanted.as_deref().unwrap_or(std::slice::from_ref(&all)) {
@@ -127,7 +131,7 @@ pub(crate) fn fields_of(
     let text = at..end - usize::from(body[at..end].ends_with(b"\r"));
     let outcome = match head.kind {
         Kind::Delimited { .. } => delimited::split(layout, head, body, at, fields).map(|_| ()),
-        Kind::JsonLines => json::split(layout, (body, None), text, fields),
+        Kind::JsonLines => json::split(layout, (body, None), text, (None, fields)),
         Kind::LibSvm => svm::split(layout, body, text, fields),
     };
     (end + 1, outcome.is_ok())
@@ -137,8 +141,12 @@ struct Parser<'a> {
     body: &'a [u8],
     /// The same as a text, where it is one and somebody wants to know.
     text: Option<&'a str>,
+    /// Of JSON, where they are written as they are.
+    names: Option<Names>,
     emitter: Emitter<'a>,
     fields: Fields,
+    /// Of fields that are plain.
+    ends: Ends<'a>,
     layout: &'a Layout,
     head: &'a Head,
 }
@@ -161,7 +169,11 @@ impl Parser<'_> {
 
     /// Delimited text finds its line end itself.
     fn delimited(&mut self, at: usize, line: u32, chunk: &mut Chunk) -> usize {
-        let outcome = delimited::split(self.layout, self.head, self.body, at, &mut self.fields);
+        let (head, body, fields) = (self.head, self.body, &mut self.fields);
+        let outcome = match fields.is_plain {
+            true => delimited::split_plain(head, body, at, &mut self.ends, fields),
+            false => delimited::split(self.layout, head, body, at, fields),
+        };
         let outcome = outcome.and_then(|next| self.emit(line, chunk).map(|()| next));
         outcome.unwrap_or_else(|fault| {
             let end = at + memchr(b'\n', &self.body[at..]).unwrap_or(self.body.len() - at);
@@ -176,7 +188,13 @@ impl Parser<'_> {
         let fields = &mut self.fields;
         let outcome = match self.head.kind {
             Kind::JsonLines => {
-                json::split(self.layout, (self.body, self.text), text.clone(), fields)
+                let text = text.clone();
+                json::split(
+                    self.layout,
+                    (self.body, self.text),
+                    text,
+                    (self.names.as_ref(), fields),
+                )
             }
             _ => svm::split(self.layout, self.body, text.clone(), fields),
         };

@@ -10,15 +10,44 @@ use crate::layout::Layout;
 use crate::record::Fields;
 use crate::scan::{text_end, word_at};
 
-/// Whether no name of a source of `layout` looks other in JSON than it is.
-pub(crate) fn has_plain_names(layout: &Layout) -> bool {
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    layout.sources.iter().all(|name| name.bytes().all(is_plain))
+/// Names of the sources of a layout, of which none looks other in JSON than it is.
+pub(crate) struct Names {
+    /// The first eight bytes of each with the quote behind it, and which of these it has.
+    starts: Vec<(u64, u64)>,
+}
+
+impl Names {
+    /// Those of `layout`, if they are so.
+    pub(crate) fn of(layout: &Layout) -> Option<Self> {
+        let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+        let start = |name: &String| {
+            let word = word_at(&[name.as_bytes(), b"\""].concat(), 0);
+            let unused = 8 * 7usize.saturating_sub(name.len()) as u32;
+            name.bytes().all(is_plain).then_some((word, u64::MAX >> unused))
+        };
+        let starts = layout.sources.iter().map(start).collect::<Option<_>>()?;
+        Some(Self { starts })
+    }
+
+    /// Whether `name`, that of `source`, and a quote are what `text` begins with, whose first bytes
+    /// are `word`.
+    #[inline]
+    fn is_at(&self, source: usize, name: &str, (word, text): (u64, &[u8])) -> bool {
+        let (start, mask) = self.starts[source];
+        if word & mask != start {
+            return false;
+        }
+        name.len() < 8 || (text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&b'"'))
+    }
 }
 
 /// Takes the object at `line` of `body`, which is UTF-8, apart; false where it is for the library.
-/// The names of the layout's sources are plain.
-pub(super) fn split(layout: &Layout, body: &[u8], line: Range<usize>, fields: &mut Fields) -> bool {
+pub(super) fn split(
+    (layout, names): (&Layout, &Names),
+    body: &[u8],
+    line: Range<usize>,
+    fields: &mut Fields,
+) -> bool {
     let body = &body[..line.end];
     let mut at = line.start;
     if !take(body, &mut at, b'{') {
@@ -26,7 +55,7 @@ pub(super) fn split(layout: &Layout, body: &[u8], line: Range<usize>, fields: &m
     }
     let mut next = 0;
     loop {
-        let Some((source, value)) = name_at(layout, body, at, next) else { return false };
+        let Some((source, value)) = name_at((layout, names), body, at, next) else { return false };
         at = value;
         let outcome = match source {
             // Nobody wants it.
@@ -63,7 +92,7 @@ fn space(body: &[u8], at: &mut usize) {
 /// probably that of number `next`: objects of a file are alike.
 #[inline]
 fn name_at(
-    layout: &Layout,
+    (layout, names): (&Layout, &Names),
     body: &[u8],
     mut at: usize,
     next: usize,
@@ -71,13 +100,10 @@ fn name_at(
     if !take(body, &mut at, b'"') {
         return None;
     }
-    let is_it = |name: &String| {
-        let end = at + name.len();
-        body.get(at..end) == Some(name.as_bytes()) && body.get(end) == Some(&b'"')
-    };
-    let sources = &layout.sources;
-    let expected = sources.get(next).filter(|name| is_it(name)).map(|_| next);
-    let source = expected.or_else(|| sources.iter().position(is_it));
+    let (sources, begin) = (&layout.sources, (word_at(body, at), body.get(at..)?));
+    let is_it = |source: &usize| names.is_at(*source, &sources[*source], begin);
+    let expected = Some(next).filter(|next| *next < sources.len() && is_it(next));
+    let source = expected.or_else(|| (0..sources.len()).find(is_it));
     let end = match source {
         Some(source) => at + sources[source].len(),
         None => text_end(body, at),

@@ -23,8 +23,9 @@ fn layout() -> Layout {
 /// What each source has, or that the line is wrong.
 fn read(layout: &Layout, line: &str, quick: bool) -> Result<Vec<String>, String> {
     let mut fields = Fields::new(layout.sources.len());
-    fields.is_plain = quick;
-    split(layout, (line.as_bytes(), Some(line)), 0..line.len(), &mut fields)
+    let names = Names::of(layout).filter(|_| quick);
+    let fields_of = (names.as_ref(), &mut fields);
+    split(layout, (line.as_bytes(), Some(line)), 0..line.len(), fields_of)
         .map_err(|fault| format!("{fault:?}"))?;
     let found = |source| {
         let one = fields.bytes(source, line.as_bytes()).map(<[u8]>::to_vec);
@@ -37,7 +38,8 @@ fn read(layout: &Layout, line: &str, quick: bool) -> Result<Vec<String>, String>
 /// Whether the line is taken without the library.
 fn is_quick(layout: &Layout, line: &str) -> bool {
     let mut fields = Fields::new(layout.sources.len());
-    quick::split(layout, line.as_bytes(), 0..line.len(), &mut fields)
+    let names = Names::of(layout).unwrap();
+    quick::split((layout, &names), line.as_bytes(), 0..line.len(), &mut fields)
 }
 
 #[test]
