@@ -33,8 +33,8 @@ pub trait Objects: Debug + Send + Sync {
     /// Nothing there (of the kind `NotFound`), nothing that may be read, nobody who answers.
     fn about(&self, url: &str) -> Result<ObjectAbout, Error>;
 
-    /// URLs of all objects in the folder `url`, which ends with `/`, and in folders below it where
-    /// it is to be searched `deep`ly; in any order.
+    /// Names of all objects in the folder `url`, which ends with `/`, and of those in folders below
+    /// it where it is to be searched `deep`ly, each from the folder on; in any order.
     ///
     /// # Errors
     /// A folder that is not there, or a server that lists nothing.

@@ -105,10 +105,11 @@ impl HdfsPath {
 
     /// Files below it; names that begin as hidden ones are for the caller to pass over.
     pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
-        let mut folders = vec![self.path.trim_end_matches('/').to_owned()];
+        // Each from this one on, with '/' at its end, but for this one.
+        let mut folders = vec![String::new()];
         let (mut files, mut seen) = (Vec::new(), 0);
         while let Some(folder) = folders.pop() {
-            let at = Self { path: folder, ..self.clone() };
+            let at = Self { path: format!("{}{folder}", self.path), ..self.clone() };
             let listed = at.json(clients, "LISTSTATUS").await?;
             let listed = listed["FileStatuses"]["FileStatus"].as_array().cloned();
             let listed = listed.ok_or_else(|| not_hdfs(&self.host))?;
@@ -116,19 +117,14 @@ impl HdfsPath {
             check_names(seen)?;
             for status in &listed {
                 let name = status["pathSuffix"].as_str().unwrap_or_default();
-                let path = match at.path.as_str() {
-                    "" => name.to_owned(),
-                    folder => format!("{folder}/{name}"),
-                };
                 match status["type"].as_str() {
-                    Some("FILE") if !name.is_empty() => files.push(path),
-                    Some("DIRECTORY") if deep => folders.push(path),
+                    Some("FILE") if !name.is_empty() => files.push(format!("{folder}{name}")),
+                    Some("DIRECTORY") if deep => folders.push(format!("{folder}{name}/")),
                     _ => {}
                 }
             }
         }
-        let scheme = if self.scheme == "https" { "swebhdfs" } else { "hdfs" };
-        Ok(files.into_iter().map(|path| format!("{scheme}://{}/{path}", self.host)).collect())
+        Ok(files)
     }
 
     /// The answer to an operation, from the NameNode.

@@ -71,7 +71,7 @@ impl Place {
         }
     }
 
-    /// URLs of the objects in this folder.
+    /// Names of the objects in this folder, from it on.
     pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
         match self {
             Self::S3(key) => key.list(clients, deep).await,

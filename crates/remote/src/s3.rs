@@ -104,7 +104,9 @@ impl S3Key {
             check_names(listed.objects.len())?;
             keys.extend(listed.objects.into_iter().map(|meta| meta.location));
         }
-        Ok(keys.into_iter().map(|key| format!("s3://{}/{key}", self.bucket)).collect())
+        // Keys that lie elsewhere are no part of what was asked for.
+        let name = |key: Path| Some(key.as_ref().strip_prefix(&self.key)?.to_owned());
+        Ok(keys.into_iter().filter_map(name).collect())
     }
 
     fn path(&self) -> Result<Path, Fault> {
