@@ -2,7 +2,7 @@
 
 use std::io::{Error, Read};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use stepwell_base::objects::{ObjectAbout, Objects};
@@ -21,7 +21,11 @@ const CONNECTION_BYTES: u64 = 2 << 20;
 
 /// Objects of all kinds of URL that are read.
 #[derive(Debug)]
-pub struct Remote(Arc<Inner>);
+pub struct Remote {
+    limits: Limits,
+    /// Begun by who asks first: most runs name no URL, and certificates take a while to read.
+    inner: OnceLock<Result<Arc<Inner>, String>>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -41,40 +45,49 @@ pub(crate) struct Clients {
 }
 
 impl Remote {
-    /// Starts two threads, and asks nobody yet.
-    ///
-    /// # Errors
-    /// A system that has no room for them.
-    pub fn new(limits: Limits) -> Result<Self, Error> {
+    /// Starts nothing, and asks nobody yet.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, inner: OnceLock::new() }
+    }
+
+    fn inner(&self) -> Result<&Arc<Inner>, Error> {
+        let inner = self.inner.get_or_init(|| Inner::new(self.limits.clone()).map(Arc::new));
+        inner.as_ref().map_err(|why| Error::other(why.clone()))
+    }
+}
+
+impl Inner {
+    fn new(limits: Limits) -> Result<Self, String> {
         // Somebody may have chosen another one before, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("remote")
             .enable_all()
-            .build()?;
+            .build()
+            .map_err(|error| format!("there is no room for two threads that ask: {error}"))?;
         let clients = Clients {
-            web: web::client(&limits, true).map_err(Error::other)?,
-            hdfs: web::client(&limits, false).map_err(Error::other)?,
+            web: web::client(&limits, true)?,
+            hdfs: web::client(&limits, false)?,
             buckets: Buckets::default(),
             limits,
         };
-        Ok(Self(Arc::new(Inner { runtime, clients })))
+        Ok(Self { runtime, clients })
     }
 }
 
 impl Objects for Remote {
     fn about(&self, url: &str) -> Result<ObjectAbout, Error> {
         let place = Place::of(url)?;
-        let clients = &self.0.clients;
-        let about = self.0.runtime.block_on(answer(&clients.limits, || place.about(clients)));
+        let Inner { runtime, clients } = &**self.inner()?;
+        let about = runtime.block_on(answer(&clients.limits, || place.about(clients)));
         Ok(about?)
     }
 
     fn list(&self, url: &str, deep: bool) -> Result<Vec<String>, Error> {
         let place = Place::of(url)?;
-        let clients = &self.0.clients;
-        let names = self.0.runtime.block_on(answer(&clients.limits, || place.list(clients, deep)));
+        let Inner { runtime, clients } = &**self.inner()?;
+        let names = runtime.block_on(answer(&clients.limits, || place.list(clients, deep)));
         Ok(names?)
     }
 
@@ -85,7 +98,7 @@ impl Objects for Remote {
         ranges: &[Range<u64>],
     ) -> Result<Vec<Vec<u8>>, Error> {
         let place = Place::of(url)?;
-        let clients = &self.0.clients;
+        let Inner { runtime, clients } = &**self.inner()?;
         let within = |range: &Range<u64>| {
             let end = range.end.min(about.bytes);
             range.start.min(end)..end
@@ -94,19 +107,22 @@ impl Objects for Remote {
             .map(|range| whole(clients, &place, about, range))
             .buffered(FETCHES)
             .try_collect();
-        let fetched: Result<Vec<Vec<u8>>, _> = self.0.runtime.block_on(all);
+        let fetched: Result<Vec<Vec<u8>>, _> = runtime.block_on(all);
         Ok(fetched?)
     }
 
     fn read(&self, url: &str, about: &ObjectAbout, start: u64) -> Box<dyn Read + Send> {
-        match Place::of(url) {
-            Ok(place) => Box::new(Ahead::new(Arc::clone(&self.0), place, about.clone(), start)),
-            Err(fault) => Box::new(Failing(Some(fault.into()))),
+        let opened = self.inner().and_then(|inner| Ok((inner, Place::of(url)?)));
+        match opened {
+            Ok((inner, place)) => {
+                Box::new(Ahead::new(Arc::clone(inner), place, about.clone(), start))
+            }
+            Err(error) => Box::new(Failing(Some(error))),
         }
     }
 
     fn reader_bytes_max(&self) -> u64 {
-        let Limits { range_bytes, ranges, .. } = self.0.clients.limits;
+        let Limits { range_bytes, ranges, .. } = self.limits;
         (ranges as u64 + 1) * range_bytes + ranges as u64 * CONNECTION_BYTES
     }
 }
