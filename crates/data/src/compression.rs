@@ -138,15 +138,16 @@ pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let mut file = DataFile::open(path)?;
     let head = read_head(&mut file).map_err(wrong)?;
     let opened = file.bytes_max();
-    Ok(opened + match compression_of(&head) {
-        Compression::None | Compression::Unknown(_) | Compression::Foreign(_) => 0,
-        Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
-        Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
-        // The window of 32 KiB and its tables.
-        Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
-        // The window, and one block of 128 KiB on either side of it.
-        Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
-    })
+    Ok(opened
+        + match compression_of(&head) {
+            Compression::None | Compression::Unknown(_) | Compression::Foreign(_) => 0,
+            Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
+            Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
+            // The window of 32 KiB and its tables.
+            Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
+            // The window, and one block of 128 KiB on either side of it.
+            Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
+        })
 }
 
 /// An error of reading or decompressing in words.

@@ -51,9 +51,11 @@ impl Ahead {
             self.size = (self.size * 8).min(limits.range_bytes);
             let (inner, place, about) =
                 (Arc::clone(&self.inner), self.place.clone(), self.about.clone());
-            self.asked.push_back(self.inner.runtime.spawn(async move {
-                range::whole(&inner.clients, &place, &about, range).await
-            }));
+            self.asked.push_back(
+                self.inner.runtime.spawn(async move {
+                    range::whole(&inner.clients, &place, &about, range).await
+                }),
+            );
         }
         self.allowed = (self.allowed * 2).min(limits.ranges);
     }

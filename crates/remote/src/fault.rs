@@ -69,7 +69,8 @@ impl Fault {
         let innermost = innermost(error);
         let has = |parts: &[&str]| parts.iter().any(|part| innermost.contains(part));
         if has(&["lookup address", "Name or service not known", "No address"]) {
-            let why = format!("there is no host {host}: is its name right, and is there a network?");
+            let why =
+                format!("there is no host {host}: is its name right, and is there a network?");
             return Self::lasting(ErrorKind::HostUnreachable, why);
         }
         if has(&["Connection refused"]) {

@@ -19,6 +19,8 @@ use crate::place::check_names;
 use crate::remote::Clients;
 use crate::web::{self, send};
 
+/// As whom files are read.
+const USER: &str = "HADOOP_USER_NAME";
 /// The port of a NameNode's web server, unless the URL has another one.
 const PORT: u16 = 9870;
 /// Servers that are asked one after the other for one range.
@@ -77,7 +79,7 @@ impl HdfsPath {
     ) -> Result<(), Fault> {
         let length = range.end - range.start;
         let asked = format!("OPEN&offset={}&length={length}", range.start);
-        let mut url = self.url(&self.path, &asked)?;
+        let mut url = self.url(clients, &asked)?;
         let before = bytes.len();
         for _ in 0..REDIRECTS {
             let answer = send(clients.hdfs.get(url.clone()), &url).await?;
@@ -89,7 +91,7 @@ impl HdfsPath {
             }
             let outcome = match answer.status().is_success() {
                 true => web::body(answer, &url, length, bytes).await,
-                false => Err(self.refused(answer).await),
+                false => Err(self.refused(clients, answer).await),
             };
             // Bytes of another version than was asked for are given back to nobody.
             let now = self.about(clients).await;
@@ -129,35 +131,34 @@ impl HdfsPath {
 
     /// The answer to an operation, from the NameNode.
     async fn json(&self, clients: &Clients, operation: &str) -> Result<Value, Fault> {
-        let url = self.url(&self.path, operation)?;
+        let url = self.url(clients, operation)?;
         let answer = send(clients.hdfs.get(url.clone()), &url).await?;
         if !answer.status().is_success() {
-            return Err(self.refused(answer).await);
+            return Err(self.refused(clients, answer).await);
         }
         let mut bytes = Vec::new();
         web::body(answer, &url, JSON_BYTES, &mut bytes).await?;
         serde_json::from_slice(&bytes).map_err(|_| not_hdfs(&self.host))
     }
 
-    fn url(&self, path: &str, operation: &str) -> Result<Url, Fault> {
+    fn url(&self, clients: &Clients, operation: &str) -> Result<Url, Fault> {
         let port = match self.host.rsplit_once(':') {
             Some((_, port)) if !port.ends_with(']') => String::new(),
             _ => format!(":{PORT}"),
         };
-        let path = utf8_percent_encode(path, ESCAPED);
+        let path = utf8_percent_encode(&self.path, ESCAPED);
         let mut url =
             format!("{}://{}{port}/webhdfs/v1/{path}?op={operation}", self.scheme, self.host);
-        if let Some(user) = user() {
+        if let Some(user) = clients.environment.get(USER) {
             url += "&user.name=";
             url.extend(url::form_urlencoded::byte_serialize(user.as_bytes()));
         }
-        Url::parse(&url).map_err(|why| {
-            Fault::lasting(ErrorKind::InvalidInput, format!("names no host: {why}"))
-        })
+        Url::parse(&url)
+            .map_err(|why| Fault::lasting(ErrorKind::InvalidInput, format!("names no host: {why}")))
     }
 
     /// Why a server refuses, in its words.
-    async fn refused(&self, answer: Response) -> Fault {
+    async fn refused(&self, clients: &Clients, answer: Response) -> Fault {
         let status = answer.status();
         let text = answer.bytes().await.unwrap_or_default();
         let said: Value = serde_json::from_slice(&text).unwrap_or_default();
@@ -169,18 +170,13 @@ impl HdfsPath {
                 format!("{} is a NameNode that stands by: name the active one", self.host),
             ),
             None if status == StatusCode::NOT_FOUND => not_hdfs(&self.host),
-            _ => Fault::of_status(status, &looked_for()),
+            _ => Fault::of_status(status, &looked_for(clients.environment.get(USER))),
         }
     }
 }
 
-/// As whom files are read.
-fn user() -> Option<String> {
-    std::env::var("HADOOP_USER_NAME").ok().filter(|user| !user.is_empty())
-}
-
-fn looked_for() -> String {
-    match user() {
+fn looked_for(user: Option<&str>) -> String {
+    match user {
         Some(user) => format!("HDFS does not let {user}, of HADOOP_USER_NAME, read it"),
         None => "HADOOP_USER_NAME is not set; give in it a user who may read it".to_owned(),
     }

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod environment;
 mod fault;
 mod hdfs;
 mod limits;
@@ -27,5 +28,6 @@ mod remote;
 mod s3;
 mod web;
 
+pub use environment::Environment;
 pub use limits::Limits;
 pub use remote::Remote;

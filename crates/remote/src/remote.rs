@@ -12,7 +12,7 @@ use crate::ahead::Ahead;
 use crate::place::Place;
 use crate::range::{answer, whole};
 use crate::s3::Buckets;
-use crate::{Limits, web};
+use crate::{Environment, Limits, web};
 
 /// Ranges that are asked for at once where somebody names many.
 const FETCHES: usize = 16;
@@ -23,6 +23,7 @@ const CONNECTION_BYTES: u64 = 2 << 20;
 #[derive(Debug)]
 pub struct Remote {
     limits: Limits,
+    environment: Environment,
     /// Begun by who asks first: most runs name no URL, and certificates take a while to read.
     inner: OnceLock<Result<Arc<Inner>, String>>,
 }
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
 #[derive(Debug)]
 pub(crate) struct Clients {
     pub(crate) limits: Limits,
+    pub(crate) environment: Environment,
     /// Follows redirects.
     pub(crate) web: reqwest::Client,
     /// Follows none: HDFS says with one whom to ask.
@@ -46,18 +48,19 @@ pub(crate) struct Clients {
 
 impl Remote {
     /// Starts nothing, and asks nobody yet.
-    pub fn new(limits: Limits) -> Self {
-        Self { limits, inner: OnceLock::new() }
+    pub fn new(limits: Limits, environment: Environment) -> Self {
+        Self { limits, environment, inner: OnceLock::new() }
     }
 
     fn inner(&self) -> Result<&Arc<Inner>, Error> {
-        let inner = self.inner.get_or_init(|| Inner::new(self.limits.clone()).map(Arc::new));
+        let begin = || Inner::new(self.limits.clone(), self.environment.clone()).map(Arc::new);
+        let inner = self.inner.get_or_init(begin);
         inner.as_ref().map_err(|why| Error::other(why.clone()))
     }
 }
 
 impl Inner {
-    fn new(limits: Limits) -> Result<Self, String> {
+    fn new(limits: Limits, environment: Environment) -> Result<Self, String> {
         // Somebody may have chosen another one before, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -71,6 +74,7 @@ impl Inner {
             hdfs: web::client(&limits, false)?,
             buckets: Buckets::default(),
             limits,
+            environment,
         };
         Ok(Self { runtime, clients })
     }

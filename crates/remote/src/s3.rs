@@ -17,10 +17,10 @@ use object_store::{
 };
 use stepwell_base::objects::ObjectAbout;
 
-use crate::Limits;
 use crate::fault::{Fault, innermost};
 use crate::place::{check_names, take};
 use crate::remote::Clients;
+use crate::{Environment, Limits};
 
 /// Where a machine of Amazon's is told its role's credentials.
 const ROLE: ([u8; 4], u16) = ([169, 254, 169, 254], 80);
@@ -56,7 +56,7 @@ impl S3Key {
 
     pub(crate) async fn about(&self, clients: &Clients) -> Result<ObjectAbout, Fault> {
         let store = self.store(clients)?;
-        let meta = store.head(&self.path()?).await.map_err(|error| self.fault(&error))?;
+        let meta = store.head(&self.path()?).await.map_err(|error| self.fault(clients, &error))?;
         Ok(about_of(&meta))
     }
 
@@ -74,7 +74,7 @@ impl S3Key {
         };
         let store = self.store(clients)?;
         let answer = store.get_opts(&self.path()?, options).await;
-        let answer = answer.map_err(|error| self.fault(&error))?;
+        let answer = answer.map_err(|error| self.fault(clients, &error))?;
         let now = about_of(&answer.meta);
         if (now.bytes, &now.version) != (about.bytes, &about.version) {
             return Err(Fault::changed());
@@ -82,7 +82,7 @@ impl S3Key {
         let mut room = range.end - range.start;
         let mut pieces = answer.into_stream();
         while let Some(piece) = pieces.next().await {
-            take(&piece.map_err(|error| self.fault(&error))?, &mut room, bytes)?;
+            take(&piece.map_err(|error| self.fault(clients, &error))?, &mut room, bytes)?;
         }
         Ok(())
     }
@@ -94,13 +94,15 @@ impl S3Key {
         let mut keys = Vec::new();
         if deep {
             let mut listed = store.list(folder);
-            while let Some(meta) = listed.try_next().await.map_err(|error| self.fault(&error))? {
+            while let Some(meta) =
+                listed.try_next().await.map_err(|error| self.fault(clients, &error))?
+            {
                 keys.push(meta.location);
                 check_names(keys.len())?;
             }
         } else {
             let listed = store.list_with_delimiter(folder).await;
-            let listed = listed.map_err(|error| self.fault(&error))?;
+            let listed = listed.map_err(|error| self.fault(clients, &error))?;
             check_names(listed.objects.len())?;
             keys.extend(listed.objects.into_iter().map(|meta| meta.location));
         }
@@ -118,20 +120,21 @@ impl S3Key {
 
     /// The client of its bucket.
     fn store(&self, clients: &Clients) -> Result<Arc<AmazonS3>, Fault> {
+        let environment = &clients.environment;
         let mut buckets = clients.buckets.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = buckets.get(&self.bucket) {
             return Ok(Arc::clone(store));
         }
-        find_credentials()?;
-        let store = builder(&clients.limits).with_bucket_name(&self.bucket).build();
-        let store = Arc::new(store.map_err(|error| self.fault(&error))?);
+        find_credentials(environment)?;
+        let store = builder(&clients.limits, environment).with_bucket_name(&self.bucket).build();
+        let store = Arc::new(store.map_err(|error| self.fault(clients, &error))?);
         buckets.insert(self.bucket.clone(), Arc::clone(&store));
         Ok(store)
     }
 
-    fn fault(&self, error: &Error) -> Fault {
+    fn fault(&self, clients: &Clients, error: &Error) -> Fault {
         let denied = |what: &str| {
-            let why = format!("may not be read ({what}): {}", looked_for());
+            let why = format!("may not be read ({what}): {}", looked_for(&clients.environment));
             Fault::lasting(ErrorKind::PermissionDenied, why)
         };
         match error {
@@ -143,65 +146,100 @@ impl S3Key {
             Error::Precondition { .. } => Fault::changed(),
             Error::PermissionDenied { .. } => denied("403"),
             Error::Unauthenticated { .. } => denied("401"),
-            other => {
-                let host = setting("AWS_ENDPOINT_URL").unwrap_or_else(|| "S3".to_owned());
-                let mut fault = Fault::of_request(other, &host);
-                let words = other.source().map(ToString::to_string).unwrap_or_default();
-                if words.contains("status code") || words.contains("response error") {
-                    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-                    fault.why = format!("the store says: {}", shortened(&words));
-                }
-                // Those that pass were tried again already.
-                fault.again = matches!(fault.kind, ErrorKind::Other | ErrorKind::TimedOut)
-                    && fault.why.contains("cut short");
-                fault
-            }
+            other => match other.source().and_then(inner) {
+                Some(inner) => self.fault(clients, inner),
+                None if !has_keys(&clients.environment) => denied("no credentials were found"),
+                None => of_request(other, endpoint(&clients.environment).unwrap_or("S3")),
+            },
         }
     }
 }
 
+/// The store's own error among the causes of another one.
+fn inner<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(inner) = error.downcast_ref::<Error>() {
+            return Some(inner);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// A request that was not answered as it should be.
+fn of_request(error: &Error, host: &str) -> Fault {
+    let mut fault = Fault::of_request(error, host);
+    let words = error.source().map(ToString::to_string).unwrap_or_default();
+    let answered = ["status code", "response error"].iter().any(|part| words.contains(part));
+    if answered {
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        fault.why = format!("the store says: {}", shortened(&words));
+    }
+    // The library tried again what else passes.
+    fault.again &= !answered && fault.kind != ErrorKind::ConnectionRefused;
+    fault
+}
+
 /// The client that the environment describes, within `limits`.
-fn builder(limits: &Limits) -> AmazonS3Builder {
+fn builder(limits: &Limits, environment: &Environment) -> AmazonS3Builder {
     let retry = RetryConfig {
-        backoff: BackoffConfig { init_backoff: limits.wait, max_backoff: limits.wait_most, base: 2.0 },
+        backoff: BackoffConfig {
+            init_backoff: limits.wait,
+            max_backoff: limits.wait_most,
+            base: 2.0,
+        },
         max_retries: limits.tries.saturating_sub(1) as usize,
         retry_timeout: limits.request,
     };
-    let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-    let endpoint = endpoint.iter().find_map(|name| setting(name));
-    let http = endpoint.is_some_and(|url| url.starts_with("http://"));
+    let http = endpoint(environment).is_some_and(|url| url.starts_with("http://"));
     let client = ClientOptions::new()
         .with_connect_timeout(limits.connect)
         .with_timeout(limits.request)
         .with_allow_http(http);
-    let mut builder = AmazonS3Builder::from_env().with_retry(retry).with_client_options(client);
-    if setting("AWS_REGION").is_none() && setting("AWS_DEFAULT_REGION").is_none() {
-        builder = builder.with_region("us-east-1");
+    let mut builder = AmazonS3Builder::new().with_region("us-east-1");
+    for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("AWS_")) {
+        if let Ok(key) = name.to_ascii_lowercase().parse() {
+            builder = builder.with_config(key, value);
+        }
     }
-    builder
+    builder.with_retry(retry).with_client_options(client)
+}
+
+/// Where the environment says that the store is; none for Amazon's.
+fn endpoint(environment: &Environment) -> Option<&str> {
+    let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+    names.iter().find_map(|name| environment.get(name))
 }
 
 /// Refuses to ask where nobody says who reads: the library would wait for the role of a machine of
 /// Amazon's, which another machine does not have.
-fn find_credentials() -> Result<(), Fault> {
-    let unsigned = setting("AWS_SKIP_SIGNATURE").is_some_and(|value| value != "false");
-    if unsigned || KEYS.iter().any(|key| setting(key).is_some()) {
+fn find_credentials(environment: &Environment) -> Result<(), Fault> {
+    if has_keys(environment) {
         return Ok(());
     }
-    let has_role = setting("AWS_METADATA_ENDPOINT").is_some()
-        || TcpStream::connect_timeout(&SocketAddr::from(ROLE), Duration::from_secs(1)).is_ok();
+    let none = environment.get("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value == "true");
+    let has_role = !none
+        && (environment.get("AWS_METADATA_ENDPOINT").is_some()
+            || TcpStream::connect_timeout(&SocketAddr::from(ROLE), Duration::from_secs(1)).is_ok());
     match has_role {
         true => Ok(()),
         false => Err(Fault::lasting(
             ErrorKind::PermissionDenied,
-            format!("may not be read: no credentials were found; {}", looked_for()),
+            format!("may not be read: no credentials were found; {}", looked_for(environment)),
         )),
     }
 }
 
+/// Whether the environment says who reads, or that nobody need say so.
+fn has_keys(environment: &Environment) -> bool {
+    environment.get("AWS_SKIP_SIGNATURE").is_some_and(|value| value != "false")
+        || KEYS.iter().any(|key| environment.get(key).is_some())
+}
+
 /// What says who reads, and what of it is there.
-fn looked_for() -> String {
-    let found = KEYS.iter().find(|key| setting(key).is_some());
+fn looked_for(environment: &Environment) -> String {
+    let found = KEYS.iter().find(|key| environment.get(key).is_some());
     match found {
         Some(key) => format!("the store does not accept the credentials of {key}"),
         None => format!(
@@ -209,10 +247,6 @@ fn looked_for() -> String {
             KEYS.join(", ")
         ),
     }
-}
-
-fn setting(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 fn about_of(meta: &ObjectMeta) -> ObjectAbout {

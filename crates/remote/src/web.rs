@@ -52,7 +52,7 @@ pub(crate) fn host_of(url: &Url) -> String {
 
 /// What there is at `url`.
 pub(crate) async fn about(clients: &Clients, url: &Url) -> Result<ObjectAbout, Fault> {
-    let head = send(allowed(clients.web.head(url.clone())), url).await?;
+    let head = send(allowed(clients, clients.web.head(url.clone())), url).await?;
     let bytes = number_in(head.headers(), CONTENT_LENGTH);
     if let (true, Some(bytes)) = (head.status().is_success(), bytes) {
         return Ok(about_of(head.headers(), bytes));
@@ -62,16 +62,16 @@ pub(crate) async fn about(clients: &Clients, url: &Url) -> Result<ObjectAbout, F
         StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
     );
     if !refused && !head.status().is_success() {
-        return Err(Fault::of_status(head.status(), &looked_for()));
+        return Err(Fault::of_status(head.status(), &looked_for(clients)));
     }
     // Some answer `GET` alone: links that are signed for it, for example.
-    let first = allowed(clients.web.get(url.clone())).header(RANGE, "bytes=0-0");
+    let first = allowed(clients, clients.web.get(url.clone())).header(RANGE, "bytes=0-0");
     let first = send(first, url).await?;
     match (first.status(), total_of(first.headers())) {
         (StatusCode::PARTIAL_CONTENT, Some(bytes)) => Ok(about_of(first.headers(), bytes)),
         (StatusCode::RANGE_NOT_SATISFIABLE, Some(0)) => Ok(about_of(first.headers(), 0)),
         (status, _) if status.is_success() => Err(no_parts()),
-        (status, _) => Err(Fault::of_status(status, &looked_for())),
+        (status, _) => Err(Fault::of_status(status, &looked_for(clients))),
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn append(
     range: Range<u64>,
     bytes: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let mut request = allowed(clients.web.get(url.clone()))
+    let mut request = allowed(clients, clients.web.get(url.clone()))
         .header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
     if about.version.starts_with('"') {
         request = request.header(IF_MATCH, &about.version);
@@ -94,7 +94,7 @@ pub(crate) async fn append(
         // What is read lay within the object.
         StatusCode::RANGE_NOT_SATISFIABLE => return Err(Fault::changed()),
         status if status.is_success() => return Err(no_parts()),
-        status => return Err(Fault::of_status(status, &looked_for())),
+        status => return Err(Fault::of_status(status, &looked_for(clients))),
     }
     let headers = answer.headers();
     let now = about_of(headers, total_of(headers).unwrap_or(about.bytes));
@@ -123,8 +123,9 @@ pub(crate) async fn body(
 }
 
 /// With what the environment says of who reads.
-fn allowed(request: RequestBuilder) -> RequestBuilder {
-    let secret = std::env::var(SECRET).ok().and_then(|text| HeaderValue::from_str(&text).ok());
+fn allowed(clients: &Clients, request: RequestBuilder) -> RequestBuilder {
+    let secret = clients.environment.get(SECRET);
+    let secret = secret.and_then(|text| HeaderValue::from_str(text).ok());
     match secret {
         Some(mut secret) => {
             secret.set_sensitive(true);
@@ -135,8 +136,8 @@ fn allowed(request: RequestBuilder) -> RequestBuilder {
 }
 
 /// What to say to whom a server does not let read.
-fn looked_for() -> String {
-    match std::env::var_os(SECRET) {
+fn looked_for(clients: &Clients) -> String {
+    match clients.environment.get(SECRET) {
         Some(_) => format!("the server does not accept what {SECRET} says"),
         None => format!("{SECRET} is not set; give in it what the server wants, as 'Bearer ...'"),
     }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 
-use super::object::{objects, unreadable};
 use super::DataFile;
+use super::object::{objects, unreadable};
 use crate::DataError;
 use crate::files::explain;
 
@@ -55,9 +55,8 @@ pub(crate) fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
     let options = MatchOptions { require_literal_separator: true, ..MatchOptions::default() };
     let last = |name: &str| name.rsplit('/').next().is_some_and(|last| last.starts_with('.'));
     let hidden = last(asked);
-    let fits = |name: &String| {
-        asked_for.matches_with(name, options) && (hidden || !last(name.as_str()))
-    };
+    let fits =
+        |name: &String| asked_for.matches_with(name, options) && (hidden || !last(name.as_str()));
     let mut names: Vec<String> = names.into_iter().filter(fits).collect();
     names.sort();
     if names.is_empty() {
