@@ -16,6 +16,7 @@ use object_store::{
     ObjectStoreExt, RetryConfig,
 };
 use stepwell_base::objects::ObjectAbout;
+use url::Url;
 
 use crate::fault::{Fault, innermost};
 use crate::place::{check_names, take};
@@ -32,6 +33,9 @@ const KEYS: [&str; 4] = [
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 ];
 
+/// Where the store is; the first that is there counts.
+const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+
 /// Clients by bucket, each made for its first object.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets(Mutex<BTreeMap<String, Arc<AmazonS3>>>);
@@ -47,7 +51,7 @@ impl S3Key {
     /// Of what stands behind `s3://`.
     pub(crate) fn of(rest: &str) -> Result<Self, Fault> {
         match rest.split_once('/') {
-            Some((bucket, key)) if !bucket.is_empty() => {
+            Some((bucket, key)) if is_label(bucket) => {
                 Ok(Self { bucket: bucket.to_owned(), key: key.to_owned() })
             }
             _ => Err(Fault::lasting(ErrorKind::InvalidInput, "names no object: s3://BUCKET/KEY")),
@@ -125,6 +129,7 @@ impl S3Key {
         if let Some(store) = buckets.get(&self.bucket) {
             return Ok(Arc::clone(store));
         }
+        check_address(environment)?;
         find_credentials(environment)?;
         let store = builder(&clients.limits, environment).with_bucket_name(&self.bucket).build();
         let store = Arc::new(store.map_err(|error| self.fault(clients, &error))?);
@@ -208,8 +213,35 @@ fn builder(limits: &Limits, environment: &Environment) -> AmazonS3Builder {
 
 /// Where the environment says that the store is; none for Amazon's.
 fn endpoint(environment: &Environment) -> Option<&str> {
-    let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-    names.iter().find_map(|name| environment.get(name))
+    ENDPOINTS.iter().find_map(|name| environment.get(name))
+}
+
+/// Whether a text may stand in the address of a server: the library panics at one that may not.
+fn is_label(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+/// Refuses an address that is none.
+fn check_address(environment: &Environment) -> Result<(), Fault> {
+    let wrong = |name: &str, what: &str| {
+        let why = format!("cannot be read: {name} is {what}");
+        Err(Fault::lasting(ErrorKind::InvalidInput, why))
+    };
+    for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
+        if environment.get(name).is_some_and(|region| !is_label(region)) {
+            return wrong(name, "no name of a region");
+        }
+    }
+    for name in ENDPOINTS.into_iter().chain(["AWS_METADATA_ENDPOINT"]) {
+        let Some(text) = environment.get(name) else { continue };
+        let is_web = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+        let fits = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');
+        if !is_web || !fits || Url::parse(text).is_err() {
+            return wrong(name, "no URL such as http://HOST:PORT");
+        }
+    }
+    Ok(())
 }
 
 /// Refuses to ask where nobody says who reads: the library would wait for the role of a machine of

@@ -199,6 +199,30 @@ fn nobody_who_reads_is_named_is_said_before_anybody_is_asked() {
 }
 
 #[test]
+fn an_address_that_is_none_is_said_and_panics_nowhere() {
+    let server = Server::start();
+    for (name, value) in [
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:no"),
+        ("AWS_ENDPOINT_URL", "nonsense"),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:9 \n"),
+        ("AWS_REGION", "no region"),
+    ] {
+        let mut environment = server.environment();
+        environment.retain(|(known, _)| known != name);
+        environment.push((name.to_owned(), value.to_owned()));
+        let remote = Remote::new(limits(), Environment::from_iter(environment));
+        let error = remote.about("s3://bucket/a").unwrap_err().to_string();
+        assert!(error.contains(name) && !error.contains('\n'), "{error}");
+    }
+    for url in
+        ["s3://buc ket/a", "s3://b%ket/a", "http://[/a", "http://a b/", "hdfs://a b/c", "s3://b//"]
+    {
+        let error = remote(&server).about(url).unwrap_err().to_string();
+        assert!(!error.is_empty() && !error.contains('\n'), "{url}: {error}");
+    }
+}
+
+#[test]
 fn secrets_are_sent_and_users_named() {
     let server = Server::start();
     server.put("a", content(10));

@@ -9,7 +9,7 @@ mod common;
 mod server;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
@@ -234,10 +234,10 @@ fn the_s3_server_of_moto_is_read() {
     command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
     let mut moto =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut port = String::new();
-    let mut lines = std::io::BufReader::new(moto.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut lines, &mut port).unwrap();
-    server.host = format!("127.0.0.1:{}", port.trim());
+    // It says other things, too.
+    let lines = std::io::BufReader::new(moto.stdout.take().unwrap()).lines();
+    let port = lines.map_while(Result::ok).find_map(|line| line.parse::<u16>().ok()).unwrap();
+    server.host = format!("127.0.0.1:{port}");
     let expected = train(&shop, &server, "rows.csv", &[]);
     for name in names {
         let url = format!("s3://bucket/data/{name}");
