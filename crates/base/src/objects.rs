@@ -1,7 +1,7 @@
 //! Objects that lie elsewhere than on a disk of this machine, behind a trait.
 //!
-//! **Why.** Whoever reads data asks for bytes of a URL and waits; how they come, over which protocol
-//! and with how many tries, is no concern of his, and neither is the library that does it.
+//! **Why.** Whoever reads data asks for bytes of a URL and waits; how they come, over which
+//! protocol and with how many tries, is no concern of his, and neither is the library that does it.
 //!
 //! **Invariant.** What is read of an object is of one version of it: that which [`Objects::about`]
 //! described. Anything else is an error.

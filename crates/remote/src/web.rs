@@ -1,8 +1,8 @@
 //! Objects on web servers: `HEAD`, and `GET` of ranges.
 //!
 //! An object has the version of its entity tag, or of its time of change where it has none. Where
-//! the tag is a strong one, the server is asked for that version alone (`If-Match`); and whatever it
-//! answers is compared with what was asked for.
+//! the tag is a strong one, the server is asked for that version alone (`If-Match`); and whatever
+//! it answers is compared with what was asked for.
 
 use std::io::ErrorKind;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Data behind URLs: the model of the same data on a disk, whatever kind of URL and of file, resumed
-//! in the middle, through faults; and what is refused.
+//! Data behind URLs: the model of the same data on a disk, whatever kind of URL and of file,
+//! resumed in the middle, through faults; and what is refused.
 
 #![cfg(feature = "remote")]
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]

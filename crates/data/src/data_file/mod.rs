@@ -1,15 +1,15 @@
 //! What every reader of data opens: a file on a disk, an object behind a URL, or a stream.
 //!
-//! - **Why.** Data is looked at several times (what it is, whether it is empty, its columns) and then
-//!   read. Whether it lies on a disk must not matter to whoever does so.
+//! - **Why.** Data is looked at several times (what it is, whether it is empty, its columns) and
+//!   then read. Whether it lies on a disk must not matter to whoever does so.
 //! - **How.** The list of data files is a list of paths, and stays one: a URL stands in it as text
 //!   (`s3://bucket/key`), and `-` is standard input. [`DataFile::open`] alone tells them apart.
 //!   Objects are read through what the program gave to [`read_objects_with`]; of a stream the
 //!   beginning is kept, so that it can be looked at and then read (`stream.rs`).
 //! - **Invariants.** All that a process reads of an object is of the version that it saw first
 //!   (`object.rs`). A stream is read once.
-//! - **Failure.** What cannot be read is an error in words of its own ([`Unreadable`]), which nobody
-//!   takes for damaged data.
+//! - **Failure.** What cannot be read is an error in words of its own ([`Unreadable`]), which
+//!   nobody takes for damaged data.
 
 mod object;
 mod stream;
@@ -38,8 +38,8 @@ pub(crate) use self::urls::{is_url, is_url_pattern, matches};
 #[derive(Debug)]
 pub(crate) enum DataFile {
     Disk(File),
-    Object(ObjectFile),
-    Stream(StreamFile),
+    Object(Box<ObjectFile>),
+    Stream(Box<StreamFile>),
 }
 
 /// What tells data from other data, and from itself before it was changed.
@@ -57,10 +57,10 @@ impl DataFile {
     /// Opens what `path` names.
     pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
         if is_stream(path) {
-            return StreamFile::open(path).map(Self::Stream);
+            return StreamFile::open(path).map(|file| Self::Stream(Box::new(file)));
         }
         if is_url(path) {
-            return ObjectFile::open(path).map(Self::Object);
+            return ObjectFile::open(path).map(|file| Self::Object(Box::new(file)));
         }
         open_file(path).map(Self::Disk)
     }
@@ -102,8 +102,8 @@ impl DataFile {
     pub(crate) fn again(&self) -> std::io::Result<Self> {
         Ok(match self {
             Self::Disk(file) => Self::Disk(file.try_clone()?),
-            Self::Object(file) => Self::Object(file.again()),
-            Self::Stream(file) => Self::Stream(file.again()),
+            Self::Object(file) => Self::Object(Box::new(file.again())),
+            Self::Stream(file) => Self::Stream(Box::new(file.again())),
         })
     }
 
@@ -163,7 +163,7 @@ impl ChunkReader for DataFile {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         match self {
             Self::Disk(file) => file.get_bytes(start, length),
-            Self::Object(file) => Ok(file.bytes(start, length)?),
+            Self::Object(file) => Ok(file.exactly(start, length)?),
             Self::Stream(_) => Err(ParquetError::General("a stream has no end".to_owned())),
         }
     }

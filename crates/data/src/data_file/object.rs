@@ -155,7 +155,7 @@ impl ObjectFile {
     }
 
     /// Exactly `length` bytes from `start` on.
-    pub(super) fn bytes(&self, start: u64, length: usize) -> Result<Bytes, Error> {
+    pub(super) fn exactly(&self, start: u64, length: usize) -> Result<Bytes, Error> {
         let end = start.saturating_add(length as u64);
         if end > self.object.about.bytes {
             return Err(ErrorKind::UnexpectedEof.into());

@@ -23,8 +23,8 @@ const STEP_BYTES: u64 = 64 << 10;
 /// Streams that were opened, by name: a pipe can be opened once.
 static OPENED: Mutex<BTreeMap<PathBuf, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// Whether `path` names standard input, as `-` does, or another pipe that was handed to this process.
-/// A pipe with a name of its own is none: opening it may wait for ever.
+/// Whether `path` names standard input, as `-` does, or another pipe that was handed to this
+/// process. A pipe with a name of its own is none: opening it may wait for ever.
 pub fn is_stream(path: &Path) -> bool {
     let handed = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
     path == Path::new("-")

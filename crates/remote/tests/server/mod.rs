@@ -1,5 +1,5 @@
-//! A server of objects for tests: HTTP/1.1 with ranges and conditions, S3's listing, WebHDFS with its
-//! redirects; and faults where a test wants some. Nothing but the standard library.
+//! A server of objects for tests: HTTP/1.1 with ranges and conditions, S3's listing, WebHDFS with
+//! its redirects; and faults where a test wants some. Nothing but the standard library.
 //!
 //! An object `a/b.csv` is `http://HOST/web/a/b.csv`, `s3://bucket/a/b.csv` of the endpoint
 //! `http://HOST` and `hdfs://HOST/a/b.csv`.

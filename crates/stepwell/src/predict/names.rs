@@ -20,8 +20,8 @@ impl Names {
         let paths = resolve(&config.data.eval_paths).map_err(|error| error.to_string())?;
         if let Some(path) = paths.iter().find(|path| is_stream(path)) {
             return Err(format!(
-                "--id {column} reads the data a second time, and {} can be read once: write it to a \
-                 file",
+                "--id {column} reads the data a second time, and {} can be read once: write it to \
+                 a file",
                 path.display()
             ));
         }
