@@ -23,7 +23,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("floor 4", &["settings"]),
     ("floor 3", &["engine"]),
     ("floor 2", &["ssd", "mem", "nn", "data"]),
-    ("floor 1", &["disk", "fabric"]),
+    ("floor 1", &["disk", "fabric", "remote"]),
     ("ground", &["base", "optim"]),
 ];
 

@@ -13,6 +13,7 @@ pub mod huge;
 mod ids;
 mod mend;
 mod namespace;
+pub mod objects;
 pub mod owner;
 pub mod prefetch;
 pub mod queue;

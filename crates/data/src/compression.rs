@@ -4,7 +4,6 @@
 //! Cost: 128 KiB of input buffer. zstd adds its window, 8 MiB at the levels 1 to 19 and at most
 //! 128 MiB for files packed with `--long=27`; gzip adds 32 KiB.
 
-use std::fs::File;
 use std::io::{BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
@@ -12,7 +11,8 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::DataError;
 use crate::columnar::ColumnFile;
-use crate::files::{explain, open_file};
+use crate::data_file::{DataFile, Unreadable};
+use crate::files::explain;
 use crate::packed::{HEAD_BYTES, PackedFile, is_packed};
 
 /// Bytes of the buffer in front of a decompressor.
@@ -51,9 +51,22 @@ pub(crate) enum Content {
 /// Opens the file for reading.
 pub(crate) fn open(path: &Path) -> Result<Content, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
-    let mut file = open_file(path)?;
+    let mut file = DataFile::open(path)?;
     let head = read_head(&mut file).map_err(|e| wrong(explain(&e)))?;
     let compression = compression_of(&head);
+    if file.is_stream() {
+        let what = match compression {
+            Compression::Packed => Some("packed"),
+            Compression::Columns => Some("Parquet"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            return Err(wrong(format!(
+                "is a stream of {what} data, which is read from its end: write it to a file, and \
+                 name that"
+            )));
+        }
+    }
     if compression == Compression::Packed {
         return PackedFile::new(path, file).map(Content::Packed);
     }
@@ -109,35 +122,38 @@ pub(crate) fn open_packed(path: &Path) -> Result<Option<PackedFile>, DataError> 
 /// Whether it is a file of columns.
 pub(crate) fn has_columns(path: &Path) -> Result<bool, DataError> {
     let wrong = |error| DataError::Path { path: path.to_owned(), why: explain(&error) };
-    let head = read_head(&mut open_file(path)?).map_err(wrong)?;
+    let head = read_head(&mut DataFile::open(path)?).map_err(wrong)?;
     Ok(compression_of(&head) == Compression::Columns)
 }
 
 /// Whether the file is text that is not compressed; false where it cannot be read.
 pub(crate) fn is_plain(path: &Path) -> bool {
-    let head = open_file(path).ok().and_then(|mut file| read_head(&mut file).ok());
+    let head = DataFile::open(path).ok().and_then(|mut file| read_head(&mut file).ok());
     head.is_some_and(|head| compression_of(&head) == Compression::None)
 }
 
 /// The most bytes that reading the file takes beside the caller's buffers.
 pub(crate) fn bytes_max(path: &Path) -> Result<u64, DataError> {
     let wrong = |e| DataError::Path { path: path.to_owned(), why: explain(&e) };
-    let mut file = open_file(path)?;
+    let mut file = DataFile::open(path)?;
     let head = read_head(&mut file).map_err(wrong)?;
-    Ok(match compression_of(&head) {
-        Compression::None | Compression::Unknown(_) | Compression::Foreign(_) => 0,
-        Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
-        Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
-        // The window of 32 KiB and its tables.
-        Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
-        // The window, and one block of 128 KiB on either side of it.
-        Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
-    })
+    let opened = file.bytes_max();
+    Ok(opened
+        + match compression_of(&head) {
+            Compression::None | Compression::Unknown(_) | Compression::Foreign(_) => 0,
+            Compression::Packed => PackedFile::new(path, file)?.bytes_max(),
+            Compression::Columns => ColumnFile::new(path, file)?.bytes_max(),
+            // The window of 32 KiB and its tables.
+            Compression::Gzip => (INPUT_BYTES + 64 * 1024) as u64,
+            // The window, and one block of 128 KiB on either side of it.
+            Compression::Zstd => (INPUT_BYTES + 4 * 128 * 1024) as u64 + (1 << WINDOW_LOG_MAX),
+        })
 }
 
 /// An error of reading or decompressing in words.
 pub(crate) fn broken(error: &std::io::Error) -> String {
     match error.kind() {
+        _ if Unreadable::of(error).is_some() => explain(error),
         ErrorKind::UnexpectedEof => {
             "the compressed data ends too early; the file may be cut short".to_owned()
         }
@@ -161,7 +177,7 @@ fn is_too_wide(error: &std::io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.to_string() == words)
 }
 
-fn read_head(file: &mut File) -> std::io::Result<Vec<u8>> {
+fn read_head(file: &mut DataFile) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     file.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)

@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 
 use stepwell_base::mend;
 
+use crate::data_file::{Unreadable, is_url, is_url_pattern, matches as matching_urls};
 use crate::{DataError, compression};
 
 /// Files behind `patterns`, in the order given; the matches of one pattern sorted by name.
 ///
 /// A path that exists is taken literally, even where it contains `*`, `?` or `[`. A pattern matches
-/// no hidden file unless its own name begins with a dot.
+/// no hidden file unless its own name begins with a dot. URLs are taken likewise; `-` is standard
+/// input.
 ///
 /// Empty files keep their place in the list and are passed over by whatever reads it: those who
 /// write data in parts leave some. A file is empty where it has no byte once it is decompressed; a
@@ -35,7 +37,12 @@ pub fn resolve<P: AsRef<Path>>(patterns: &[P]) -> Result<Vec<PathBuf>, DataError
     let mut files = Vec::new();
     for pattern in patterns {
         let path = pattern.as_ref();
-        if is_pattern(path) && std::fs::symlink_metadata(path).is_err() {
+        if is_url(path) {
+            match is_url_pattern(path) {
+                true => files.extend(matching_urls(path)?),
+                false => files.push(path.to_owned()),
+            }
+        } else if is_pattern(path) && std::fs::symlink_metadata(path).is_err() {
             files.extend(matches(path)?);
         } else {
             files.push(path.to_owned());
@@ -117,8 +124,7 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>, DataError> {
 
 /// Opens a file on a disk for reading.
 ///
-/// All else is refused: data is read more than once (what it is, how long, and then epoch by
-/// epoch), a device need not end, and opening a pipe would wait for its writer.
+/// All else is refused: a device need not end, and opening a pipe would wait for its writer.
 pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
     let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
     let about = std::fs::metadata(path).map_err(|e| wrong(explain(&e)))?;
@@ -161,8 +167,8 @@ fn no_file(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "is a directory; name the files in it, for example with a pattern"
     } else if kind.is_fifo() {
-        "is a pipe, which can be read once, and data is read several times: write it to a file \
-         and name that (gzip and zstd need no unpacking)"
+        "is a pipe with a name: send what comes from it to standard input, and name that (-), or \
+         write it to a file (gzip and zstd need no unpacking)"
     } else if kind.is_socket() {
         "is a socket: write the data to a file and name that"
     } else {
@@ -172,6 +178,9 @@ fn no_file(kind: FileType) -> &'static str {
 
 /// An I/O error in words that name the mend where there is one.
 pub(crate) fn explain(error: &std::io::Error) -> String {
+    if let Some(words) = Unreadable::of(error) {
+        return words.to_owned();
+    }
     match error.kind() {
         ErrorKind::NotFound => "does not exist".to_owned(),
         ErrorKind::PermissionDenied => "may not be read: permission denied".to_owned(),

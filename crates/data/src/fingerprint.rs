@@ -10,13 +10,13 @@
 //! So a change anywhere in data of up to a gibibyte is found, compressed or not; in larger data one
 //! of a stretch that is longer than the distance between blocks, and any that moves what follows.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use stepwell_base::hash::Digest128;
 
 use crate::DataError;
+use crate::data_file::{DataFile, is_stream, length_of};
 use crate::files::explain;
 
 /// Bytes of all files together that fingerprints read, but for both ends of each file.
@@ -24,7 +24,11 @@ pub const READ_MAX: u64 = 1 << 30;
 
 const BLOCK: u64 = 64 << 10;
 
-/// Fingerprints of `files`, in order. They depend on each other's lengths.
+/// Blocks of an object that are asked for at once.
+const BLOCKS_AHEAD: u64 = 16;
+
+/// Fingerprints of `files`, in order. They depend on each other's lengths. That of a stream, whose
+/// content nobody knows before it is read, is 0.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -37,30 +41,47 @@ fn fingerprints_within(files: &[PathBuf], read_max: u64) -> Result<Vec<u128>, Da
         let path = path.to_owned();
         move |error: std::io::Error| DataError::Path { path, why: explain(&error) }
     };
-    let length = |path: &PathBuf| Ok(std::fs::metadata(path).map_err(fail(path))?.len());
-    let lengths = files.iter().map(length).collect::<Result<Vec<u64>, DataError>>()?;
+    let lengths: Vec<u64> =
+        files.iter().map(|path| length_of(path)).collect::<Result<_, DataError>>()?;
     let total: u128 = lengths.iter().map(|bytes| u128::from(*bytes)).sum();
     let mut buffer = Vec::new();
     let mut found = Vec::with_capacity(files.len());
     for (path, bytes) in files.iter().zip(lengths) {
         let share = u128::from(bytes) * u128::from(read_max) / total.max(u128::from(read_max));
-        found.push(of_file(path, bytes, share as u64, &mut buffer).map_err(fail(path))?);
+        if is_stream(path) {
+            found.push(0);
+            continue;
+        }
+        let file = DataFile::open(path)?;
+        found.push(of_file(file, bytes, share as u64, &mut buffer).map_err(fail(path))?);
     }
     Ok(found)
 }
 
 /// The fingerprint of a file of `bytes` bytes, of which about `share` are read.
-fn of_file(path: &Path, bytes: u64, share: u64, buffer: &mut Vec<u8>) -> std::io::Result<u128> {
-    let mut file = File::open(path)?;
+fn of_file(
+    mut file: DataFile,
+    bytes: u64,
+    share: u64,
+    buffer: &mut Vec<u8>,
+) -> std::io::Result<u128> {
     let mut digest = Digest128::new();
     digest.update(&bytes.to_le_bytes());
     let all = bytes.div_ceil(BLOCK);
     let read = if share >= bytes { all } else { (share / BLOCK).clamp(all.min(2), all) };
+    // The first and the last, and the others at even distances between.
+    let start_of = |number: u64| {
+        let spread = u128::from(number) * u128::from(all - 1) / u128::from(read.max(2) - 1);
+        spread as u64 * BLOCK
+    };
     let mut at = None;
     for number in 0..read {
-        // The first and the last, and the others at even distances between.
-        let spread = u128::from(number) * u128::from(all - 1) / u128::from(read.max(2) - 1);
-        let start = spread as u64 * BLOCK;
+        let start = start_of(number);
+        if number % BLOCKS_AHEAD == 0 && read < all {
+            let ahead = (number..read.min(number + BLOCKS_AHEAD)).map(start_of);
+            let ahead: Vec<_> = ahead.map(|start| start..bytes.min(start + BLOCK)).collect();
+            file.will_read(&ahead)?;
+        }
         if at != Some(start) {
             file.seek(SeekFrom::Start(start))?;
         }

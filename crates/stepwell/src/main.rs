@@ -23,6 +23,8 @@ mod pages;
 mod plan;
 mod predict;
 mod progress;
+#[cfg(feature = "remote")]
+mod remote;
 mod say;
 mod schema;
 mod score;
@@ -56,6 +58,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
     if cli.quiet {
         say::be_quiet();
     }
+    #[cfg(feature = "remote")]
+    remote::install();
     match cli.job {
         Job::Train(args) => train::run(&args),
         Job::Eval(args) => eval::run(&args),

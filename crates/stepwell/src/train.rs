@@ -255,8 +255,14 @@ fn read_by(args: &TrainArgs, config: &Config) -> Vec<PathBuf> {
 /// The files that a configuration names as data.
 pub(crate) fn data_files(config: &Config) -> impl Iterator<Item = PathBuf> {
     let patterns = [&config.data.paths, &config.data.eval_paths].into_iter();
-    // Patterns that name nothing are refused later, by what reads them.
-    patterns.flat_map(|of| stepwell_data::resolve(of).unwrap_or_default())
+    let of_files = |names: &Vec<String>| {
+        // A stream is not waited for before it is known that it can be read.
+        let is_file = |name: &&String| !stepwell_data::is_stream(Path::new(name));
+        let files: Vec<&String> = names.iter().filter(is_file).collect();
+        // Patterns that name nothing are refused later, by what reads them.
+        stepwell_data::resolve(&files).unwrap_or_default()
+    };
+    patterns.flat_map(of_files)
 }
 
 /// What surrounds a run on the command line.

@@ -63,8 +63,8 @@ fn what_is_no_file_is_refused_at_once() {
     train(&shop, &[&data], &["--checkpoint", "saved"]);
     let pipe = shop.text("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    refused_everywhere(&shop, &data, &pipe, "is a pipe, which can be read once");
-    refused_everywhere(&shop, &data, &pipe, "write it to a file and name that");
+    refused_everywhere(&shop, &data, &pipe, "is a pipe with a name: send what comes");
+    refused_everywhere(&shop, &data, &pipe, "or write it to a file");
     for device in ["/dev/zero", "/dev/null"] {
         refused_everywhere(&shop, &data, device, "is a device, not a file: name a file");
     }
@@ -84,7 +84,7 @@ fn standard_input_is_data_where_it_is_a_file() {
     same(&shop.report("report.json"), &expected, "from standard input");
     let piped = &mut shop.command(&args(&["/dev/stdin"], &[]));
     let error = fails_soon(piped.stdin(Stdio::piped()));
-    assert!(error.contains("/dev/stdin: is a pipe"), "{error}");
+    assert!(error.contains("of data from /dev/stdin, whose records cannot be counted"), "{error}");
 }
 
 #[test]

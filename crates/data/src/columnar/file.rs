@@ -1,20 +1,24 @@
 //! An open Parquet file: what its end says.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use parquet::basic::{LogicalType, Type as PhysicalType};
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::guard::guarded;
 use crate::DataError;
+use crate::data_file::{DataFile, Unreadable};
+use crate::files::explain;
 use crate::layout::Layout;
 
 /// Rows of a file whose end could be read.
 pub(crate) struct ColumnFile {
     pub(super) path: PathBuf,
-    pub(super) reader: SerializedFileReader<File>,
+    pub(super) reader: SerializedFileReader<DataFile>,
+    /// The same, to be told what will be read.
+    bytes: DataFile,
 }
 
 /// A column that is read.
@@ -38,12 +42,13 @@ impl std::fmt::Debug for ColumnFile {
 
 impl ColumnFile {
     /// Takes an open file that begins as a Parquet one.
-    pub(crate) fn new(path: &Path, file: File) -> Result<Self, DataError> {
-        let reader =
-            guarded(|| SerializedFileReader::new(file)).map_err(|error| DataError::Path {
-                path: path.to_owned(),
-                why: format!("is no whole Parquet file: {error}"),
-            })?;
+    pub(crate) fn new(path: &Path, file: DataFile) -> Result<Self, DataError> {
+        let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
+        let bytes = file.again().map_err(|error| wrong(explain(&error)))?;
+        let reader = guarded(|| SerializedFileReader::new(file)).map_err(|error| {
+            let words = Unreadable::of(&error).map(str::to_owned);
+            wrong(words.unwrap_or_else(|| format!("is no whole Parquet file: {error}")))
+        })?;
         let metadata = reader.metadata();
         let rows = metadata.file_metadata().num_rows();
         let groups = metadata.row_groups().iter().map(|group| group.num_rows().max(0));
@@ -51,7 +56,7 @@ impl ColumnFile {
             let why = "is no whole Parquet file: its row groups have not the rows that it says";
             return Err(DataError::Path { path: path.to_owned(), why: why.to_owned() });
         }
-        Ok(Self { path: path.to_owned(), reader })
+        Ok(Self { path: path.to_owned(), reader, bytes })
     }
 
     /// Rows in the file.
@@ -61,10 +66,12 @@ impl ColumnFile {
 
     /// The most bytes that reading takes beside blocks: all pages of the largest row group, as they
     /// lie in the file and decompressed, and four times as much again for texts of dictionaries,
-    /// each of which has 5 bytes there at least, and here a place and a key.
+    /// each of which has 5 bytes there at least, and here a place and a key; where it is no file on
+    /// a disk, all of the row group as it lies there once more.
     pub(crate) fn bytes_max(&self) -> u64 {
+        let times = if self.bytes.holds() { 2 } else { 1 };
         let bytes = |group: &parquet::file::metadata::RowGroupMetaData| {
-            group.compressed_size().max(0).cast_unsigned()
+            group.compressed_size().max(0).cast_unsigned().saturating_mul(times)
                 + group.total_byte_size().max(0).cast_unsigned().saturating_mul(5)
         };
         self.reader.metadata().row_groups().iter().map(bytes).max().unwrap_or(0)
@@ -73,6 +80,17 @@ impl ColumnFile {
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Brings the columns at `places` of a row group, where that is faster than page by page.
+    pub(super) fn will_read(&self, group: usize, places: &[Place]) -> Result<(), ParquetError> {
+        let group = self.reader.metadata().row_group(group);
+        let range = |place: &Place| {
+            let (start, bytes) = group.column(place.leaf).byte_range();
+            start..start.saturating_add(bytes)
+        };
+        let ranges: Vec<_> = places.iter().map(range).collect();
+        Ok(self.bytes.will_read(&ranges)?)
     }
 
     /// Names of the columns that can be read, each once.

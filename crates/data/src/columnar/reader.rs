@@ -10,6 +10,7 @@ use super::guard::guarded;
 use super::texts::TextReader;
 use super::values::{Column, OfRows, Rows, Values};
 use crate::block::Block;
+use crate::data_file::Unreadable;
 use crate::layout::Layout;
 use crate::share::Follower;
 use crate::{DataError, ReadOptions};
@@ -147,6 +148,7 @@ impl ColumnFileReader {
     }
 
     fn open_group(&self, number: usize) -> Result<Vec<Reading>, ParquetError> {
+        self.file.will_read(number, &self.places)?;
         let group = self.file.reader.get_row_group(number)?;
         let open = |place: &Place| {
             let chunk = group.metadata().column(place.leaf);
@@ -204,7 +206,8 @@ fn rows_of_lists(layout: &Layout, block_bytes: usize) -> usize {
 
 impl ColumnFile {
     fn failed(&self, rows: u64, why: &ParquetError) -> DataError {
-        let why = format!("the file is damaged or cut short: {why}");
+        let words = Unreadable::of(why).map(str::to_owned);
+        let why = words.unwrap_or_else(|| format!("the file is damaged or cut short: {why}"));
         DataError::Read { path: self.path.clone(), line: rows, why }
     }
 }

@@ -20,6 +20,7 @@ use super::origin::Origin;
 use super::{HEAD_BYTES, PackedFile, PackedReader, SourceFile, decode, is_packed};
 use crate::block::Block;
 use crate::compression::open_packed;
+use crate::data_file::DataFile;
 use crate::error::MEND_CACHE;
 use crate::files::explain;
 use crate::layout::Layout;
@@ -195,7 +196,7 @@ fn open_cache(path: &Path) -> Result<Option<PackedFile>, DataError> {
     if !is_packed(&head) {
         return Err(unfit(format!("is there and is no cache: {elsewhere}")));
     }
-    let file = PackedFile::new(path, file).map_err(|error| match error {
+    let file = PackedFile::new(path, DataFile::Disk(file)).map_err(|error| match error {
         DataError::Damaged { place, why, .. } => file_damaged(path, &place, why),
         DataError::Path { .. } => {
             unfit(format!("was packed by another build of stepwell: remove it, or {elsewhere}"))

@@ -7,6 +7,7 @@ use super::layout::ENTRY_BYTES;
 use super::origin::{CACHE_MALFORMED_MAX, Origin, SourceFile};
 use super::writer::{PackedOptions, PackedWriter};
 use crate::compression::{is_plain, open_packed};
+use crate::data_file::length_of;
 use crate::layout::Layout;
 use crate::{Chunk, DataError, Files, Position, Schema};
 
@@ -73,7 +74,7 @@ impl CacheWriter {
     /// Blocks that a cache of `files` has at most, of which all lines were counted or none.
     pub fn blocks_max(files: &[PathBuf], lines: Option<u64>, schema: Schema) -> u64 {
         let known = |path: &PathBuf| {
-            let bytes = std::fs::metadata(path).ok().filter(|_| is_plain(path))?.len();
+            let bytes = length_of(path).ok().filter(|_| is_plain(path))?;
             Some(bytes / schema.line_bytes_min() as u64)
         };
         let lines = lines.or_else(|| files.iter().map(known).sum());

@@ -1,6 +1,5 @@
 //! An open packed file: what its two ends say, checked.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use stepwell_base::hash;
 use super::layout::{
     ENTRY_BYTES, Fault, HEADER_BYTES, Head, Seal, TAIL_BYTES, Tail, check_header, sums_differ,
 };
+use crate::data_file::{DataFile, Unreadable};
 use crate::error::{MEND_CACHE, MEND_PACKED};
 use crate::files::explain;
 use crate::layout::Layout;
@@ -18,22 +18,18 @@ use crate::{DataError, ReadOptions, Schema};
 #[derive(Debug)]
 pub(crate) struct PackedFile {
     path: PathBuf,
-    file: File,
+    file: DataFile,
     head: Head,
     tail: Tail,
 }
 
 impl PackedFile {
     /// Takes an open file that begins as a packed one.
-    pub(crate) fn new(path: &Path, file: File) -> Result<Self, DataError> {
+    pub(crate) fn new(path: &Path, file: DataFile) -> Result<Self, DataError> {
         let unfit = |why: String| DataError::Path { path: path.to_owned(), why };
-        let about = file.metadata().map_err(|error| unfit(explain(&error)))?;
-        if !about.is_file() {
-            return Err(unfit("is packed, and can only be read as a file on a disk".to_owned()));
-        }
+        let bytes = file.length().map_err(|error| unfit(explain(&error)))?;
         let head = Head { schema: Schema::CRITEO, rules: None };
         let mut this = Self { path: path.to_owned(), file, head, tail: Tail::default() };
-        let bytes = about.len();
         let tail_offset = bytes.checked_sub(TAIL_BYTES as u64);
         let Some(tail_offset) = tail_offset.filter(|offset| *offset >= HEADER_BYTES as u64) else {
             let why = format!("{bytes} bytes are fewer than a packed file has");
@@ -59,7 +55,7 @@ impl PackedFile {
 
     /// The same open file once more, which must not be read while this one is.
     pub(super) fn again(&self) -> Result<Self, DataError> {
-        let file = self.file.try_clone().map_err(|error| self.failed(0, &error))?;
+        let file = self.file.again().map_err(|error| self.failed(0, &error))?;
         Ok(Self { path: self.path.clone(), file, head: self.head.clone(), tail: self.tail })
     }
 
@@ -196,7 +192,10 @@ impl PackedFile {
         if error.kind() == ErrorKind::UnexpectedEof {
             return self.damaged(format!("byte {offset}"), "the file became shorter".to_owned());
         }
-        let why = format!("{} at byte {offset}", explain(error));
+        let why = match Unreadable::of(error) {
+            Some(words) => words.to_owned(),
+            None => format!("{} at byte {offset}", explain(error)),
+        };
         DataError::Path { path: self.path.clone(), why }
     }
 

@@ -1,13 +1,13 @@
 //! What a packed file was made of: files of text, their lines, and which of these are malformed.
 
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use stepwell_base::hash::Checksum;
 
 use super::layout::{NAME_BYTES, put, u32_at, u64_at};
-use crate::files::{explain, open_file};
+use crate::data_file::DataFile;
+use crate::files::explain;
 use crate::parse::RULES_NAME;
 use crate::{Chunk, DataError};
 
@@ -40,11 +40,11 @@ impl SourceFile {
     /// What is no file on a disk, or cannot be read.
     pub fn of(path: &Path) -> Result<Self, DataError> {
         let fail = |why: String| DataError::Path { path: path.to_owned(), why };
-        let about = std::fs::metadata(path).map_err(|error| fail(explain(&error)))?;
-        let mut file = open_file(path)?;
+        let mut file = DataFile::open(path)?;
+        let about = file.identity().map_err(|error| fail(explain(&error)))?;
         let (mut ends, mut buffer) = (Checksum::new(), Vec::new());
         let mut read = || {
-            for start in [0, about.len().saturating_sub(END_BYTES)] {
+            for start in [0, about.bytes.saturating_sub(END_BYTES)] {
                 buffer.clear();
                 file.seek(SeekFrom::Start(start))?;
                 file.by_ref().take(END_BYTES).read_to_end(&mut buffer)?;
@@ -54,8 +54,9 @@ impl SourceFile {
         };
         read().map_err(|error: std::io::Error| fail(explain(&error)))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let modified = about.mtime().wrapping_mul(1_000_000_000).wrapping_add(about.mtime_nsec());
-        Ok(Self { name, bytes: about.len(), modified, ends: ends.value() })
+        // What a server calls a version tells objects apart that changed within a second.
+        ends.update(about.version.as_bytes());
+        Ok(Self { name, bytes: about.bytes, modified: about.modified, ends: ends.value() })
     }
 
     /// How it differs from what it was, if it does.

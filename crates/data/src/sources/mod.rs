@@ -12,6 +12,7 @@
 mod cache;
 mod check;
 mod share;
+mod streams;
 mod unseen;
 
 use std::path::PathBuf;
@@ -102,6 +103,7 @@ impl Sources {
     /// # Errors
     /// Files that cannot be read or do not belong together, and [`DataError::Stopped`].
     pub fn find(options: SourceOptions, stop: &StopRequest) -> Result<Self, DataError> {
+        streams::check(&options)?;
         let input = match options.paths.as_slice() {
             [] => Input::synth(&options.stream)?,
             paths => Input::Files(options.files(paths, Part::Train)?),

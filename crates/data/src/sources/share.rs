@@ -50,6 +50,7 @@ impl Sources {
         if streams < 2 {
             return Ok(());
         }
+        self.check_shared_streams()?;
         if self.wanted.is_some() {
             return Err(DataError::Options(format!(
                 "data.cache cannot be made with data.streams = {streams}: pack the data by \
@@ -76,6 +77,7 @@ impl Sources {
     /// A file that cannot be read, several streams of data that cannot be shared out, and
     /// [`DataError::Stopped`].
     pub fn shared(mut self, sharing: Sharing, stop: &StopRequest) -> Result<Self, DataError> {
+        self.check_shared_streams()?;
         self.check_streams(sharing.streams)?;
         let counted = self.lines.take();
         let input = self.lines_to_share(&self.input, counted, stop)?;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use stepwell_data::{Files, Texts, resolve};
+use stepwell_data::{Files, Texts, is_stream, resolve};
 use stepwell_settings::Config;
 
 /// Names of records, in the order of the data.
@@ -18,6 +18,13 @@ impl Names {
     pub(super) fn open(config: &Config, column: &str) -> Result<Self, String> {
         let layout = config.named_layout()?;
         let paths = resolve(&config.data.eval_paths).map_err(|error| error.to_string())?;
+        if let Some(path) = paths.iter().find(|path| is_stream(path)) {
+            return Err(format!(
+                "--id {column} reads the data a second time, and {} can be read once: write it to \
+                 a file",
+                path.display()
+            ));
+        }
         let texts = Texts::open(&Files { paths, layout: None }, &layout, column);
         let texts = texts.map_err(|error| format!("--id {column}: {error}"))?;
         Ok(Self { texts, column: column.to_owned(), ahead: VecDeque::new() })

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use stepwell_data::{Position, Sources, fingerprints};
-use stepwell_engine::{Checkpoint, Saved, file_error};
+use stepwell_data::{Position, Sources, fingerprints, is_stream, length_of};
+use stepwell_engine::{Checkpoint, Saved};
 use stepwell_fabric::Fabric;
 use stepwell_fabric::collective::Broadcast;
 use stepwell_settings::{Config, model_settings};
@@ -36,6 +36,13 @@ pub(super) fn start(config: &Config, around: &Surroundings, sources: &Sources) -
     let mut state = state(config, around, sources)?;
     if let Some(checkpoint) = &resumed {
         accept(checkpoint, around, &state)?;
+        if let Some(path) = sources.input.files().iter().find(|path| is_stream(path)) {
+            (around.on_note)(&format!(
+                "that {} is the data that was trained on before cannot be known: it is passed over \
+                 up to where the run goes on",
+                path.display()
+            ));
+        }
         state.position = RunState::read(checkpoint)?.position;
     }
     let position = state.position;
@@ -132,7 +139,7 @@ pub(crate) fn identify(files: &[PathBuf]) -> Result<Vec<DataFile>> {
     let contents = fingerprints(files)?;
     let file = |(path, content): (&PathBuf, u128)| {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let bytes = std::fs::metadata(path).map_err(file_error("look at", path))?.len();
+        let bytes = length_of(path)?;
         Ok(DataFile { name, bytes, content: format!("{content:032x}") })
     };
     files.iter().zip(contents).map(file).collect()

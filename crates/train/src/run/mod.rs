@@ -116,6 +116,7 @@ fn run(config: &Config, around: &Surroundings) -> Result<Report> {
     let sources = sources(config, stop)?;
     let fabric = around.machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let sources = share(config, sources, fabric, stop)?;
+    sources.check_read_once()?;
     if check_evaluation(config, &sources, stop)? == Some(0) {
         let mut note = "no line of the evaluation part is an example".to_owned();
         if let (Some(column), values @ [_, ..]) =

@@ -1,0 +1,205 @@
+//! Standard input and other pipes: data that comes by once.
+//!
+//! Its first bytes are kept, so that any number of readers can look at its beginning. The first
+//! that goes on behind them has the rest; for another one there is nothing left, and it is refused.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Unreadable;
+use crate::DataError;
+use crate::files::explain;
+
+/// Bytes of the beginning that are kept: a block of text, which is the most that anybody looks at,
+/// and what a decompressor reads ahead.
+pub(super) const HEAD_BYTES: usize = 2 << 20;
+/// Bytes that are read at once of the beginning.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// Streams that were opened, by name: a pipe can be opened once.
+static OPENED: Mutex<BTreeMap<PathBuf, Arc<Stream>>> = Mutex::new(BTreeMap::new());
+
+/// Whether `path` names standard input, as `-` does, or another pipe that was handed to this
+/// process. A pipe with a name of its own is none: opening it may wait for ever.
+pub fn is_stream(path: &Path) -> bool {
+    let handed = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
+    path == Path::new("-")
+        || (handed.iter().any(|of| path.starts_with(of))
+            && std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo()))
+}
+
+type Rest = Box<dyn Read + Send>;
+
+#[derive(Debug)]
+struct Stream {
+    name: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The first bytes.
+    head: Vec<u8>,
+    /// What follows them, until somebody takes it.
+    rest: Option<Rest>,
+    /// Whether nothing follows.
+    ended: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("head", &self.head.len()).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A reader of a stream.
+pub(crate) struct StreamFile {
+    stream: Arc<Stream>,
+    at: usize,
+    /// What follows the first bytes, once this reader took it. // reached through `&mut` alone
+    rest: Mutex<Option<Rest>>,
+}
+
+impl std::fmt::Debug for StreamFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { stream, at, .. } = self;
+        f.debug_struct("StreamFile").field("stream", stream).field("at", at).finish_non_exhaustive()
+    }
+}
+
+impl StreamFile {
+    pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+        let wrong = |why: String| DataError::Path { path: path.to_owned(), why };
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = opened.get(path) {
+            return Ok(Self { stream: Arc::clone(stream), at: 0, rest: Mutex::default() });
+        }
+        let source: Box<dyn Read + Send> = if path == Path::new("-") {
+            let input = std::io::stdin();
+            if input.is_terminal() {
+                let why = "is standard input, which is a terminal: send the data to it (|, <)";
+                return Err(wrong(why.to_owned()));
+            }
+            Box::new(input)
+        } else {
+            Box::new(File::open(path).map_err(|error| wrong(explain(&error)))?)
+        };
+        let stream = Arc::new(Stream::new(path, source));
+        opened.insert(path.to_owned(), Arc::clone(&stream));
+        Ok(Self { stream, at: 0, rest: Mutex::default() })
+    }
+
+    pub(super) fn again(&self) -> Self {
+        Self { stream: Arc::clone(&self.stream), at: 0, rest: Mutex::default() }
+    }
+}
+
+impl Stream {
+    fn new(name: &Path, source: Box<dyn Read + Send>) -> Self {
+        let state = State { head: Vec::new(), rest: Some(source), ended: false };
+        Self { name: name.to_owned(), state: Mutex::new(state) }
+    }
+
+    /// Reads first bytes from `at` on; none where they are at their end, and then what follows,
+    /// unless nothing does.
+    fn read(&self, at: usize, into: &mut [u8]) -> std::io::Result<(usize, Option<Rest>)> {
+        let mut state = self.state();
+        let State { head, rest, ended } = &mut *state;
+        if at == head.len() && head.len() < HEAD_BYTES && !*ended {
+            let room = STEP_BYTES.min((HEAD_BYTES - head.len()) as u64);
+            let read = match rest {
+                Some(rest) => rest.as_mut().take(room).read_to_end(head)?,
+                None => 0,
+            };
+            *ended = (read as u64) < room;
+        }
+        if at < head.len() {
+            return Ok(((&head[at..]).read(into)?, None));
+        }
+        if *ended {
+            return Ok((0, None));
+        }
+        match rest.take() {
+            Some(rest) => Ok((0, Some(rest))),
+            None => Err(Unreadable::error(
+                ErrorKind::Other,
+                format!(
+                    "{} can be read once, and was: write the data to a file, and name that",
+                    match self.name == Path::new("-") {
+                        true => "standard input",
+                        false => "a pipe",
+                    }
+                ),
+            )),
+        }
+    }
+}
+
+impl Read for StreamFile {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let own = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if own.is_none() {
+            let (read, rest) = self.stream.read(self.at, into)?;
+            self.at += read;
+            match rest {
+                None => return Ok(read),
+                rest => *own = rest,
+            }
+        }
+        own.as_mut().map_or(Ok(0), |rest| rest.read(into))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(bytes: usize) -> (StreamFile, Vec<u8>) {
+        let all: Vec<u8> = (0..bytes).map(|n| (n / 7) as u8).collect();
+        let source = Box::new(std::io::Cursor::new(all.clone()));
+        let stream = Arc::new(Stream::new(Path::new("-"), source));
+        (StreamFile { stream, at: 0, rest: Mutex::default() }, all)
+    }
+
+    #[test]
+    fn the_beginning_is_read_as_often_as_anybody_likes_and_all_of_it_once() {
+        let (first, all) = open(HEAD_BYTES + 100_000);
+        for bytes in [1, 70_000, HEAD_BYTES] {
+            let mut read = Vec::new();
+            first.again().take(bytes as u64).read_to_end(&mut read).unwrap();
+            assert_eq!(read, all[..bytes]);
+        }
+        let mut read = Vec::new();
+        first.again().read_to_end(&mut read).unwrap();
+        assert!(read == all);
+        let error = first.again().read_to_end(&mut read).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "standard input can be read once, and was: write the data to a file, and name that"
+        );
+    }
+
+    #[test]
+    fn a_short_stream_is_read_as_often_as_anybody_likes() {
+        for bytes in [0, 1, STEP_BYTES as usize, HEAD_BYTES - 1] {
+            let (first, all) = open(bytes);
+            for _ in 0..3 {
+                let mut read = Vec::new();
+                first.again().read_to_end(&mut read).unwrap();
+                assert!(read == all, "{bytes}");
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What cannot be done with data that comes by once, refused before anything is read.
+
+use std::path::{Path, PathBuf};
+
+use super::{SourceOptions, Sources};
+use crate::{DataError, Input, is_stream};
+
+/// Refuses to count a stream, to make a cache of it, or to read it several times.
+pub(super) fn check(options: &SourceOptions) -> Result<(), DataError> {
+    let SourceOptions { paths, eval_paths, eval_fraction, .. } = options;
+    for (key, names) in [("data.paths", paths), ("data.eval_paths", eval_paths)] {
+        let streams = || names.iter().filter(|name| is_stream(Path::new(name)));
+        let twice = streams().find(|name| streams().filter(|other| other == name).count() > 1);
+        if let Some(name) = twice {
+            return refused(format!("{key} has {name} more than once, {ONCE}: name it once"));
+        }
+    }
+    let Some(name) = paths.iter().find(|name| is_stream(Path::new(name))) else { return Ok(()) };
+    if let Some(cache) = &options.cache {
+        let cache = cache.display();
+        return refused(format!(
+            "data.cache = {cache} and data from {name}, {ONCE}: leave data.cache out, or pack the \
+             data by `stepwell convert {name} --out FILE`"
+        ));
+    }
+    if !eval_paths.is_empty() {
+        return Ok(());
+    }
+    if options.layout.as_deref().is_some_and(crate::Layout::splits) {
+        return refused(format!(
+            "data.eval_column and data from {name}, {ONCE}, where training and evaluation both \
+             read it: name data.eval_paths, or write the data to a file"
+        ));
+    }
+    if *eval_fraction > 0.0 {
+        return refused(format!(
+            "data.eval_fraction = {eval_fraction} of data from {name}, whose records cannot be \
+             counted before they are read: name data.eval_paths, or give data.eval_fraction = 0"
+        ));
+    }
+    Ok(())
+}
+
+const ONCE: &str = "which can be read once";
+
+fn refused(why: String) -> Result<(), DataError> {
+    Err(DataError::Options(why))
+}
+
+/// The first stream among `files`.
+fn stream_of(files: &[PathBuf]) -> Option<&Path> {
+    files.iter().map(PathBuf::as_path).find(|path| is_stream(path))
+}
+
+impl Sources {
+    /// Refuses to train on a stream several times, and to evaluate on one, which training reads
+    /// before the first step and after each epoch.
+    ///
+    /// # Errors
+    /// Says what to do.
+    pub fn check_read_once(&self) -> Result<(), DataError> {
+        let epochs = self.options.epochs;
+        if let Some(path) = stream_of(self.input.files()).filter(|_| epochs > 1) {
+            let path = path.display();
+            return refused(format!(
+                "data.epochs = {epochs} and data from {path}, {ONCE}: give data.epochs = 1, or \
+                 write the data to a file"
+            ));
+        }
+        let evaluated = self.eval_input.as_deref().and_then(|input| stream_of(input.files()));
+        match evaluated {
+            None => Ok(()),
+            Some(path) => refused(format!(
+                "data.eval_paths has {}, {ONCE}, and what is evaluated on is read before the first \
+                 step, too: write it to a file",
+                path.display()
+            )),
+        }
+    }
+
+    /// Refuses to share a stream out among several readers.
+    pub(super) fn check_shared_streams(&self) -> Result<(), DataError> {
+        let inputs = std::iter::once(&*self.input).chain(self.eval_input.as_deref());
+        match inputs.map(Input::files).find_map(stream_of) {
+            None => Ok(()),
+            Some(path) => refused(format!(
+                "data from {}, {ONCE}, by several ranks or streams: give ranks = 1 and \
+                 data.streams = 1, or write the data to a file",
+                path.display()
+            )),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Where an object lies: what a URL says, and who is asked.
+
+use std::io::ErrorKind;
+use std::ops::Range;
+
+use stepwell_base::objects::ObjectAbout;
+use url::Url;
+
+use crate::fault::Fault;
+use crate::hdfs::HdfsPath;
+use crate::remote::Clients;
+use crate::s3::S3Key;
+use crate::web;
+
+/// Names that a listing has at most: more is rather a mistake than data.
+pub(crate) const NAMES_MAX: usize = 1 << 20;
+
+/// An object or a folder.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    S3(S3Key),
+    Web(Url),
+    Hdfs(HdfsPath),
+}
+
+impl Place {
+    pub(crate) fn of(url: &str) -> Result<Self, Fault> {
+        let wrong = |why: &str| Fault::lasting(ErrorKind::InvalidInput, why);
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("is no URL"))?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        if authority.contains('@') {
+            return Err(wrong(
+                "has a user in it, who would stand in reports and checkpoints: leave that out, \
+                 and give credentials in the environment",
+            ));
+        }
+        match scheme.to_ascii_lowercase().as_str() {
+            "s3" | "s3a" => S3Key::of(rest).map(Self::S3),
+            "hdfs" | "webhdfs" => HdfsPath::of("http", rest).map(Self::Hdfs),
+            "swebhdfs" => HdfsPath::of("https", rest).map(Self::Hdfs),
+            "http" | "https" => {
+                let parsed = Url::parse(url).map_err(|why| wrong(&format!("is no URL: {why}")))?;
+                Ok(Self::Web(parsed))
+            }
+            _ => Err(wrong("is of a kind that is not read: s3, http, https, hdfs and webhdfs are")),
+        }
+    }
+
+    /// What there is.
+    pub(crate) async fn about(&self, clients: &Clients) -> Result<ObjectAbout, Fault> {
+        match self {
+            Self::S3(key) => key.about(clients).await,
+            Self::Web(url) => web::about(clients, url).await,
+            Self::Hdfs(path) => path.about(clients).await,
+        }
+    }
+
+    /// Appends bytes of `range`, from its start on, as they come; those that came before a fault
+    /// stay.
+    pub(crate) async fn append(
+        &self,
+        clients: &Clients,
+        about: &ObjectAbout,
+        range: Range<u64>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        match self {
+            Self::S3(key) => key.append(clients, about, range, bytes).await,
+            Self::Web(url) => web::append(clients, url, about, range, bytes).await,
+            Self::Hdfs(path) => path.append(clients, about, range, bytes).await,
+        }
+    }
+
+    /// Names of the objects in this folder, from it on.
+    pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
+        match self {
+            Self::S3(key) => key.list(clients, deep).await,
+            Self::Hdfs(path) => path.list(clients, deep).await,
+            Self::Web(_) => Err(Fault::lasting(
+                ErrorKind::InvalidInput,
+                "is a pattern, and web servers do not list what they have: name each file",
+            )),
+        }
+    }
+}
+
+/// Refuses a listing of more names than anybody means.
+pub(crate) fn check_names(names: usize) -> Result<(), Fault> {
+    if names <= NAMES_MAX {
+        return Ok(());
+    }
+    let why = format!("more than {NAMES_MAX} objects lie there: name fewer of them");
+    Err(Fault::lasting(ErrorKind::InvalidInput, why))
+}
+
+/// Appends a piece of an answer, which must not be longer than what was asked for.
+pub(crate) fn take(piece: &[u8], room: &mut u64, bytes: &mut Vec<u8>) -> Result<(), Fault> {
+    let Some(left) = room.checked_sub(piece.len() as u64) else {
+        let why = "the server sends more than it was asked for: it cannot be read in parts";
+        return Err(Fault::lasting(ErrorKind::Other, why));
+    };
+    *room = left;
+    bytes.extend_from_slice(piece);
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! A range of an object, whole, whatever happens to the answers.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::ops::Range;
+
+use stepwell_base::objects::ObjectAbout;
+
+use crate::Limits;
+use crate::fault::Fault;
+use crate::place::Place;
+use crate::remote::Clients;
+
+/// Bytes that a try has to bring in order not to be counted: a bad line may cut each answer short.
+const PROGRESS_BYTES: usize = 1 << 20;
+
+/// Reads all of `range`, which lies within the object.
+pub(crate) async fn whole(
+    clients: &Clients,
+    place: &Place,
+    about: &ObjectAbout,
+    range: Range<u64>,
+) -> Result<Vec<u8>, Fault> {
+    let wanted = (range.end - range.start) as usize;
+    let mut bytes = Vec::with_capacity(wanted);
+    let mut tried = 0;
+    while bytes.len() < wanted {
+        let before = bytes.len();
+        let left = range.start + before as u64..range.end;
+        let limit = clients.limits.request;
+        let asked = place.append(clients, about, left, &mut bytes);
+        let outcome = tokio::time::timeout(limit, asked).await;
+        let fault = match outcome {
+            Ok(Ok(())) if bytes.len() == wanted => break,
+            Ok(Ok(())) => Fault::passing(ErrorKind::Other, "the answer is cut short"),
+            Ok(Err(fault)) => fault,
+            Err(_) => Fault::late(limit),
+        };
+        tried = if bytes.len() - before < PROGRESS_BYTES { tried + 1 } else { 0 };
+        if !fault.again || tried >= clients.limits.tries {
+            return Err(fault.after(tried));
+        }
+        tokio::time::sleep(clients.limits.wait_before(tried)).await;
+    }
+    Ok(bytes)
+}
+
+/// Asks until there is an answer, or a fault that stays.
+pub(crate) async fn answer<T, F>(limits: &Limits, ask: impl Fn() -> F) -> Result<T, Fault>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    let mut tried = 0;
+    loop {
+        let outcome = tokio::time::timeout(limits.request, ask()).await;
+        let fault = match outcome {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(fault)) => fault,
+            Err(_) => Fault::late(limits.request),
+        };
+        tried += 1;
+        if !fault.again || tried >= limits.tries {
+            return Err(fault.after(tried));
+        }
+        tokio::time::sleep(limits.wait_before(tried)).await;
+    }
+}

@@ -1,0 +1,141 @@
+//! The runtime, its clients, and the interface of those who wait.
+
+use std::io::{Error, Read};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use stepwell_base::objects::{ObjectAbout, Objects};
+use tokio::runtime::Runtime;
+
+use crate::ahead::Ahead;
+use crate::place::Place;
+use crate::range::{answer, whole};
+use crate::s3::Buckets;
+use crate::{Environment, Limits, web};
+
+/// Ranges that are asked for at once where somebody names many.
+const FETCHES: usize = 16;
+/// Bytes that a connection holds beside a range: windows of its protocol and of the system.
+const CONNECTION_BYTES: u64 = 2 << 20;
+
+/// Objects of all kinds of URL that are read.
+#[derive(Debug)]
+pub struct Remote {
+    limits: Limits,
+    environment: Environment,
+    /// Begun by who asks first: most runs name no URL, and certificates take a while to read.
+    inner: OnceLock<Result<Arc<Inner>, String>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) runtime: Runtime,
+    pub(crate) clients: Clients,
+}
+
+/// Who asks.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    pub(crate) limits: Limits,
+    pub(crate) environment: Environment,
+    /// Follows redirects.
+    pub(crate) web: reqwest::Client,
+    /// Follows none: HDFS says with one whom to ask.
+    pub(crate) hdfs: reqwest::Client,
+    pub(crate) buckets: Buckets,
+}
+
+impl Remote {
+    /// Starts nothing, and asks nobody yet.
+    pub fn new(limits: Limits, environment: Environment) -> Self {
+        Self { limits, environment, inner: OnceLock::new() }
+    }
+
+    fn inner(&self) -> Result<&Arc<Inner>, Error> {
+        let begin = || Inner::new(self.limits.clone(), self.environment.clone()).map(Arc::new);
+        let inner = self.inner.get_or_init(begin);
+        inner.as_ref().map_err(|why| Error::other(why.clone()))
+    }
+}
+
+impl Inner {
+    fn new(limits: Limits, environment: Environment) -> Result<Self, String> {
+        // Somebody may have chosen another one before, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("remote")
+            .enable_all()
+            .build()
+            .map_err(|error| format!("there is no room for two threads that ask: {error}"))?;
+        let clients = Clients {
+            web: web::client(&limits, true)?,
+            hdfs: web::client(&limits, false)?,
+            buckets: Buckets::default(),
+            limits,
+            environment,
+        };
+        Ok(Self { runtime, clients })
+    }
+}
+
+impl Objects for Remote {
+    fn about(&self, url: &str) -> Result<ObjectAbout, Error> {
+        let place = Place::of(url)?;
+        let Inner { runtime, clients } = &**self.inner()?;
+        let about = runtime.block_on(answer(&clients.limits, || place.about(clients)));
+        Ok(about?)
+    }
+
+    fn list(&self, url: &str, deep: bool) -> Result<Vec<String>, Error> {
+        let place = Place::of(url)?;
+        let Inner { runtime, clients } = &**self.inner()?;
+        let names = runtime.block_on(answer(&clients.limits, || place.list(clients, deep)));
+        Ok(names?)
+    }
+
+    fn fetch(
+        &self,
+        url: &str,
+        about: &ObjectAbout,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let place = Place::of(url)?;
+        let Inner { runtime, clients } = &**self.inner()?;
+        let within = |range: &Range<u64>| {
+            let end = range.end.min(about.bytes);
+            range.start.min(end)..end
+        };
+        let all = stream::iter(ranges.iter().map(within))
+            .map(|range| whole(clients, &place, about, range))
+            .buffered(FETCHES)
+            .try_collect();
+        let fetched: Result<Vec<Vec<u8>>, _> = runtime.block_on(all);
+        Ok(fetched?)
+    }
+
+    fn read(&self, url: &str, about: &ObjectAbout, start: u64) -> Box<dyn Read + Send> {
+        let opened = self.inner().and_then(|inner| Ok((inner, Place::of(url)?)));
+        match opened {
+            Ok((inner, place)) => {
+                Box::new(Ahead::new(Arc::clone(inner), place, about.clone(), start))
+            }
+            Err(error) => Box::new(Failing(Some(error))),
+        }
+    }
+
+    fn reader_bytes_max(&self) -> u64 {
+        let Limits { range_bytes, ranges, .. } = self.limits;
+        (ranges as u64 + 1) * range_bytes + ranges as u64 * CONNECTION_BYTES
+    }
+}
+
+/// A reader of what cannot be read.
+struct Failing(Option<Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}

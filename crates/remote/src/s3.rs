@@ -1,0 +1,297 @@
+//! Objects of S3 and of stores that speak as it does, through `object_store`.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore,
+    ObjectStoreExt, RetryConfig,
+};
+use stepwell_base::objects::ObjectAbout;
+use url::Url;
+
+use crate::fault::{Fault, innermost};
+use crate::place::{check_names, take};
+use crate::remote::Clients;
+use crate::{Environment, Limits};
+
+/// Where a machine of Amazon's is told its role's credentials.
+const ROLE: ([u8; 4], u16) = ([169, 254, 169, 254], 80);
+/// What says who reads; one of them is enough.
+const KEYS: [&str; 4] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+];
+
+/// Where the store is; the first that is there counts.
+const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+
+/// Clients by bucket, each made for its first object.
+#[derive(Debug, Default)]
+pub(crate) struct Buckets(Mutex<BTreeMap<String, Arc<AmazonS3>>>);
+
+/// An object or, where the key ends with `/`, a folder.
+#[derive(Clone, Debug)]
+pub(crate) struct S3Key {
+    bucket: String,
+    key: String,
+}
+
+impl S3Key {
+    /// Of what stands behind `s3://`.
+    pub(crate) fn of(rest: &str) -> Result<Self, Fault> {
+        match rest.split_once('/') {
+            Some((bucket, key)) if is_label(bucket) => {
+                Ok(Self { bucket: bucket.to_owned(), key: key.to_owned() })
+            }
+            _ => Err(Fault::lasting(ErrorKind::InvalidInput, "names no object: s3://BUCKET/KEY")),
+        }
+    }
+
+    pub(crate) async fn about(&self, clients: &Clients) -> Result<ObjectAbout, Fault> {
+        let store = self.store(clients)?;
+        let meta = store.head(&self.path()?).await.map_err(|error| self.fault(clients, &error))?;
+        Ok(about_of(&meta))
+    }
+
+    pub(crate) async fn append(
+        &self,
+        clients: &Clients,
+        about: &ObjectAbout,
+        range: Range<u64>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let options = GetOptions {
+            if_match: Some(about.version.clone()).filter(|version| version.starts_with('"')),
+            range: Some(GetRange::Bounded(range.clone())),
+            ..GetOptions::default()
+        };
+        let store = self.store(clients)?;
+        let answer = store.get_opts(&self.path()?, options).await;
+        let answer = answer.map_err(|error| self.fault(clients, &error))?;
+        let now = about_of(&answer.meta);
+        if (now.bytes, &now.version) != (about.bytes, &about.version) {
+            return Err(Fault::changed());
+        }
+        let mut room = range.end - range.start;
+        let mut pieces = answer.into_stream();
+        while let Some(piece) = pieces.next().await {
+            take(&piece.map_err(|error| self.fault(clients, &error))?, &mut room, bytes)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn list(&self, clients: &Clients, deep: bool) -> Result<Vec<String>, Fault> {
+        let folder = self.path()?;
+        let folder = Some(&folder).filter(|folder| !folder.as_ref().is_empty());
+        let store = self.store(clients)?;
+        let mut keys = Vec::new();
+        if deep {
+            let mut listed = store.list(folder);
+            while let Some(meta) =
+                listed.try_next().await.map_err(|error| self.fault(clients, &error))?
+            {
+                keys.push(meta.location);
+                check_names(keys.len())?;
+            }
+        } else {
+            let listed = store.list_with_delimiter(folder).await;
+            let listed = listed.map_err(|error| self.fault(clients, &error))?;
+            check_names(listed.objects.len())?;
+            keys.extend(listed.objects.into_iter().map(|meta| meta.location));
+        }
+        // Keys that lie elsewhere are no part of what was asked for.
+        let name = |key: Path| Some(key.as_ref().strip_prefix(&self.key)?.to_owned());
+        Ok(keys.into_iter().filter_map(name).collect())
+    }
+
+    fn path(&self) -> Result<Path, Fault> {
+        Path::parse(&self.key).map_err(|why| {
+            let why = format!("is a key that is not read: {}", innermost(&why));
+            Fault::lasting(ErrorKind::InvalidInput, why)
+        })
+    }
+
+    /// The client of its bucket.
+    fn store(&self, clients: &Clients) -> Result<Arc<AmazonS3>, Fault> {
+        let environment = &clients.environment;
+        let mut buckets = clients.buckets.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = buckets.get(&self.bucket) {
+            return Ok(Arc::clone(store));
+        }
+        check_address(environment)?;
+        find_credentials(environment)?;
+        let store = builder(&clients.limits, environment).with_bucket_name(&self.bucket).build();
+        let store = Arc::new(store.map_err(|error| self.fault(clients, &error))?);
+        buckets.insert(self.bucket.clone(), Arc::clone(&store));
+        Ok(store)
+    }
+
+    fn fault(&self, clients: &Clients, error: &Error) -> Fault {
+        let denied = |what: &str| {
+            let why = format!("may not be read ({what}): {}", looked_for(&clients.environment));
+            Fault::lasting(ErrorKind::PermissionDenied, why)
+        };
+        match error {
+            Error::NotFound { source, .. } if source.to_string().contains("NoSuchBucket") => {
+                let why = format!("does not exist: there is no bucket {}", self.bucket);
+                Fault::lasting(ErrorKind::Other, why)
+            }
+            Error::NotFound { .. } => Fault::missing(),
+            Error::Precondition { .. } => Fault::changed(),
+            Error::PermissionDenied { .. } => denied("403"),
+            Error::Unauthenticated { .. } => denied("401"),
+            other => match other.source().and_then(inner) {
+                Some(inner) => self.fault(clients, inner),
+                None if !has_keys(&clients.environment) => denied("no credentials were found"),
+                None => of_request(other, endpoint(&clients.environment).unwrap_or("S3")),
+            },
+        }
+    }
+}
+
+/// The store's own error among the causes of another one.
+fn inner<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(inner) = error.downcast_ref::<Error>() {
+            return Some(inner);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// A request that was not answered as it should be.
+fn of_request(error: &Error, host: &str) -> Fault {
+    let mut fault = Fault::of_request(error, host);
+    let words = error.source().map(ToString::to_string).unwrap_or_default();
+    let answered = ["status code", "response error"].iter().any(|part| words.contains(part));
+    if answered {
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        fault.why = format!("the store says: {}", shortened(&words));
+    }
+    // The library tried again what else passes.
+    fault.again &= !answered && fault.kind != ErrorKind::ConnectionRefused;
+    fault
+}
+
+/// The client that the environment describes, within `limits`.
+fn builder(limits: &Limits, environment: &Environment) -> AmazonS3Builder {
+    let retry = RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: limits.wait,
+            max_backoff: limits.wait_most,
+            base: 2.0,
+        },
+        max_retries: limits.tries.saturating_sub(1) as usize,
+        retry_timeout: limits.request,
+    };
+    let http = endpoint(environment).is_some_and(|url| url.starts_with("http://"));
+    let client = ClientOptions::new()
+        .with_connect_timeout(limits.connect)
+        .with_timeout(limits.request)
+        .with_allow_http(http);
+    let mut builder = AmazonS3Builder::new().with_region("us-east-1");
+    for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("AWS_")) {
+        if let Ok(key) = name.to_ascii_lowercase().parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    builder.with_retry(retry).with_client_options(client)
+}
+
+/// Where the environment says that the store is; none for Amazon's.
+fn endpoint(environment: &Environment) -> Option<&str> {
+    ENDPOINTS.iter().find_map(|name| environment.get(name))
+}
+
+/// Whether a text may stand in the address of a server: the library panics at one that may not.
+fn is_label(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+/// Refuses an address that is none.
+fn check_address(environment: &Environment) -> Result<(), Fault> {
+    let wrong = |name: &str, what: &str| {
+        let why = format!("cannot be read: {name} is {what}");
+        Err(Fault::lasting(ErrorKind::InvalidInput, why))
+    };
+    for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
+        if environment.get(name).is_some_and(|region| !is_label(region)) {
+            return wrong(name, "no name of a region");
+        }
+    }
+    for name in ENDPOINTS.into_iter().chain(["AWS_METADATA_ENDPOINT"]) {
+        let Some(text) = environment.get(name) else { continue };
+        let is_web = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+        let fits = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');
+        if !is_web || !fits || Url::parse(text).is_err() {
+            return wrong(name, "no URL such as http://HOST:PORT");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to ask where nobody says who reads: the library would wait for the role of a machine of
+/// Amazon's, which another machine does not have.
+fn find_credentials(environment: &Environment) -> Result<(), Fault> {
+    if has_keys(environment) {
+        return Ok(());
+    }
+    let none = environment.get("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value == "true");
+    let has_role = !none
+        && (environment.get("AWS_METADATA_ENDPOINT").is_some()
+            || TcpStream::connect_timeout(&SocketAddr::from(ROLE), Duration::from_secs(1)).is_ok());
+    match has_role {
+        true => Ok(()),
+        false => Err(Fault::lasting(
+            ErrorKind::PermissionDenied,
+            format!("may not be read: no credentials were found; {}", looked_for(environment)),
+        )),
+    }
+}
+
+/// Whether the environment says who reads, or that nobody need say so.
+fn has_keys(environment: &Environment) -> bool {
+    environment.get("AWS_SKIP_SIGNATURE").is_some_and(|value| value != "false")
+        || KEYS.iter().any(|key| environment.get(key).is_some())
+}
+
+/// What says who reads, and what of it is there.
+fn looked_for(environment: &Environment) -> String {
+    let found = KEYS.iter().find(|key| environment.get(key).is_some());
+    match found {
+        Some(key) => format!("the store does not accept the credentials of {key}"),
+        None => format!(
+            "looked for {}, and this machine's role; AWS_SKIP_SIGNATURE=true reads what is public",
+            KEYS.join(", ")
+        ),
+    }
+}
+
+fn about_of(meta: &ObjectMeta) -> ObjectAbout {
+    let changed = meta.last_modified;
+    let version = meta.e_tag.clone().unwrap_or_else(|| changed.to_rfc3339());
+    let modified = changed.timestamp_nanos_opt().unwrap_or(0);
+    ObjectAbout { bytes: meta.size, version, modified }
+}
+
+/// A text that may be long, such as an answer in XML.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
