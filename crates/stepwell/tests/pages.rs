@@ -26,7 +26,7 @@ fn shells_learn_commands_flags_and_names() {
     for shell in ["bash", "zsh", "fish"] {
         let check = Command::new(shell).arg("-n").stdin(Stdio::piped()).spawn();
         let Ok(mut check) = check else {
-            println!("skipped: there is no {shell} to read its completions");
+            stepwell_skip::skipped(format_args!("there is no {shell}"));
             continue;
         };
         let script = shop.ok(&["completions", shell]);
@@ -48,7 +48,7 @@ fn bash_completes_the_name_of_a_model() {
                  _stepwell stepwell d --model; echo \"${COMPREPLY[@]}\"";
     let run = Command::new("bash").args(["-c", &format!(". {script}; {words}")]).output();
     let Ok(run) = run else {
-        println!("skipped: there is no bash");
+        stepwell_skip::skipped("there is no bash");
         return;
     };
     assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), "deepfm dcn dlrm");
