@@ -31,7 +31,7 @@ usage: cargo xtask <command>
   test     unit, integration and documentation tests
   mpi      ranks as processes, where MPI is installed
   twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
-  book     the book of docs/ builds without a warning, into target/book, and its links lead somewhere
+  book     the book of `docs/` builds without a warning and its links lead somewhere: target/book
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words

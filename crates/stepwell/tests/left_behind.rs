@@ -114,7 +114,7 @@ fn what_a_kill_leaves_of_a_file_goes_with_the_next_run() {
         let mine = hidden(&shop)[0].replace("-0-", "-0a-");
         fs::write(shop.path(&mine), "mine").unwrap();
         shop.ok(again);
-        assert_eq!(hidden(&shop), [mine.clone()], "{args:?}");
+        assert_eq!(hidden(&shop), std::slice::from_ref(&mine), "{args:?}");
         fs::remove_file(shop.path(&mine)).unwrap();
     }
 }

@@ -42,8 +42,8 @@ impl TierPlan {
         self.groups.iter().map(|group| group.ids_max).sum()
     }
 
-    /// Says of each table group that some mini-batch may need more of its rows than memory has slots
-    /// for, which is told for certain by the data alone: with what setting none does.
+    /// Says of each table group that some mini-batch may need more of its rows than memory has
+    /// slots for, which is told for certain by the data alone: with what setting none does.
     pub fn tight(&self, tables: &[TableSpec], load: &Load) -> Vec<String> {
         let examples = load.examples.unwrap_or(u64::MAX).min(load.mini_batch);
         let of_group = |group: &GroupPlan| {
