@@ -24,7 +24,7 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("floor 3", &["engine"]),
     ("floor 2", &["ssd", "mem", "nn", "data"]),
     ("floor 1", &["disk", "fabric", "remote"]),
-    ("ground", &["base", "optim"]),
+    ("ground", &["base", "optim", "skip"]),
 ];
 
 /// One dependency of a workspace crate on another.

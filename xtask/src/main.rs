@@ -9,8 +9,10 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
+mod book;
 mod floors;
 mod run;
+mod skipped;
 mod source;
 mod tidy;
 
@@ -29,6 +31,7 @@ usage: cargo xtask <command>
   test     unit, integration and documentation tests
   mpi      ranks as processes, where MPI is installed
   twin     checkpoints and rows, read anew in NumPy: seconds of `bench/twin.py`
+  book     the book of `docs/` builds without a warning and its links lead somewhere: target/book
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words
@@ -65,13 +68,14 @@ fn main() -> ExitCode {
 
 /// The steps a command stands for; `None` where there is no such command.
 fn steps(command: &str) -> Option<Vec<run::Step>> {
-    const CI: [run::Step; 8] = [
+    const CI: [run::Step; 9] = [
         ("fmt", run::fmt),
         ("clippy", run::clippy),
         ("test", run::test),
         ("mpi", run::mpi),
         ("twin", run::twin),
         ("doc", run::doc),
+        ("book", book::check),
         ("floors", floors::check),
         ("tidy", tidy::check),
     ];

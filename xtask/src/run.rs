@@ -4,13 +4,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::Outcome;
+use crate::{Outcome, skipped};
 
 /// A named check over the repository whose root it is given.
 pub(crate) type Step = (&'static str, fn(&Path) -> Outcome);
 
 /// Runs `steps` in order, up to the first failure.
 pub(crate) fn steps(root: &Path, steps: &[Step]) -> Outcome {
+    skipped::begin(root);
+    let outcome = each(root, steps);
+    if let Some(line) = skipped::all(root) {
+        println!("{line}");
+    }
+    outcome
+}
+
+fn each(root: &Path, steps: &[Step]) -> Outcome {
     let begin = Instant::now();
     for (name, check) in steps {
         println!("==> {name}");
@@ -45,11 +54,11 @@ pub(crate) fn test(root: &Path) -> Outcome {
 pub(crate) fn mpi(root: &Path) -> Outcome {
     for (tool, option) in [("mpicc", "--version"), ("mpirun", "--version")] {
         if let Err(why) = output(Command::new(tool).arg(option)) {
-            println!(
-                "skipped: {tool}: {} (Debian: apt-get install libopenmpi-dev openmpi-bin \
-                 libclang-dev)",
-                why.lines().next().unwrap_or_default()
+            let why = why.lines().next().unwrap_or_default();
+            let lacks = format!(
+                "{tool}: {why} (Debian: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"
             );
+            skipped::skip(root, "mpi", &lacks);
             return Ok(());
         }
     }
@@ -89,7 +98,9 @@ fn beside_twin(root: &Path, build: &[&str], profile: &str, options: &[&str]) -> 
     let python = std::env::var_os("STEPWELL_PYTHON").unwrap_or_else(|| "python3".into());
     if let Err(why) = output(Command::new(&python).args(["-c", "import numpy, xxhash"])) {
         let why = why.lines().last().unwrap_or_default();
-        println!("skipped: {why} (STEPWELL_PYTHON names a Python with both; see bench/README.md)");
+        let lacks =
+            format!("{why} (STEPWELL_PYTHON names a Python with both; see bench/README.md)");
+        skipped::skip(root, "twin", &lacks);
         return Ok(());
     }
     cargo(root, build, &[])?;
@@ -123,7 +134,8 @@ pub(crate) fn fuzz_long(root: &Path) -> Outcome {
 /// The comparison with PyTorch, where `STEPWELL_PEER` names a Python that has it.
 pub(crate) fn peer(root: &Path) -> Outcome {
     let Some(python) = std::env::var_os("STEPWELL_PEER") else {
-        println!("skipped: STEPWELL_PEER is not set (a Python with PyTorch; see bench/README.md)");
+        let lacks = "STEPWELL_PEER is not set (a Python with PyTorch; see bench/README.md)";
+        skipped::skip(root, "peer", lacks);
         return Ok(());
     };
     cargo(root, &["build", "--release", "--package", "stepwell"], &[])?;
@@ -137,7 +149,8 @@ pub(crate) fn peer(root: &Path) -> Outcome {
     println!("--- small ids");
     bench("bench/user_item.py")?;
     if std::env::var_os("STEPWELL_DATA").is_none() {
-        println!("skipped: quality, as STEPWELL_DATA is not set (the folder of real data)");
+        let lacks = "STEPWELL_DATA is not set (the folder of real data)";
+        skipped::skip(root, "peer: quality", lacks);
         return Ok(());
     }
     println!("--- quality");
@@ -148,6 +161,7 @@ fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outco
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root).args(arguments).envs(environment.iter().copied());
+    command.env(skipped::VARIABLE, skipped::file(root));
     finish(&mut command)
 }
 
@@ -183,8 +197,9 @@ mod tests {
         let good: Step = ("good", |_| Ok(()));
         let bad: Step = ("bad", |_| Err("two edges go up".into()));
         let never: Step = ("never", |_| panic!("ran after a failure"));
-        assert_eq!(steps(Path::new("."), &[good, good]), Ok(()));
-        let why = steps(Path::new("."), &[good, bad, never]).unwrap_err();
+        let none = Path::new("/no/such/root");
+        assert_eq!(steps(none, &[good, good]), Ok(()));
+        let why = steps(none, &[good, bad, never]).unwrap_err();
         assert!(why.starts_with("<== bad failed after"), "{why}");
         assert!(why.ends_with("two edges go up"), "{why}");
     }

@@ -1,7 +1,6 @@
 //! Every disk keeps the promises of the trait.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
-#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ fn of_files(engine: Engine, expected: &str) {
             assert_eq!(disk.engine(), expected);
             conformance::run(&disk);
         }
-        Err(error) if engine == Engine::Uring => eprintln!("skipped: {error}"),
+        Err(error) if engine == Engine::Uring => stepwell_skip::skipped(error),
         Err(error) => panic!("{error}"),
     }
 }
@@ -37,7 +36,7 @@ fn of_few_open_files(engine: Engine, bound: usize) {
     let open_files = OpenFiles::new(bound);
     match FileDisk::with_open_files(directory.path(), engine, open_files.clone()) {
         Ok(disk) => conformance::run(&disk),
-        Err(error) if engine == Engine::Uring => return eprintln!("skipped: {error}"),
+        Err(error) if engine == Engine::Uring => return stepwell_skip::skipped(error),
         Err(error) => panic!("{error}"),
     }
     let stats = open_files.stats();

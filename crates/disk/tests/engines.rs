@@ -1,7 +1,6 @@
 //! Engines of file disks, and files that are none of theirs.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers panic like the test")]
-#![expect(clippy::print_stderr, reason = "an engine that is skipped says so")]
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ fn for_each_engine(test: impl Fn(FileDisk)) {
         let directory = tempfile::tempdir().unwrap();
         match FileDisk::with_engine(directory.path(), engine) {
             Ok(disk) => test(disk),
-            Err(error) => eprintln!("skipped: {error}"),
+            Err(error) => stepwell_skip::skipped(error),
         }
     }
 }
@@ -112,7 +111,7 @@ fn a_queue_may_be_deeper_than_the_system_admits() {
             Ok(queue) => queue,
             // Two MiB of locked memory are more than some systems admit.
             Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-                return eprintln!("skipped: {error}");
+                return stepwell_skip::skipped(error);
             }
             Err(error) => panic!("{error}"),
         };

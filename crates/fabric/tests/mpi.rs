@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Err(error) = Command::new("mpirun").arg("--version").output() {
-        println!("skipped: the carrier over MPI: mpirun does not start ({error})");
+        stepwell_skip::skipped(format_args!("mpirun does not start ({error})"));
         return ExitCode::SUCCESS;
     }
     // What is asked for by name, as with other tests.

@@ -8,7 +8,6 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -21,8 +20,8 @@ fn stepwell() -> Option<PathBuf> {
     if program.exists() {
         return Some(program);
     }
-    let mut said = std::io::stderr();
-    let _ = writeln!(said, "skipped: no {}; cargo build -p stepwell makes it", program.display());
+    let program = program.display();
+    stepwell_skip::skipped(format_args!("there is no {program}: cargo build -p stepwell makes it"));
     None
 }
 

@@ -151,7 +151,8 @@ impl Typed for PathBuf {
     }
 
     fn show(&self) -> Value {
-        json!(self)
+        // What is no text was refused where it was given.
+        json!(self.to_string_lossy())
     }
 
     fn text(&self) -> String {

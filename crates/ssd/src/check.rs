@@ -1,6 +1,6 @@
 //! Checking every byte of a store or snapshot against its checksums.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -37,6 +37,7 @@ pub struct Checked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The file.
+    #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
     /// Where the damaged part starts.
     pub offset: u64,
@@ -45,6 +46,11 @@ pub struct Damage {
     /// Keys of the rows that lie there, stale ones too, where the footer still tells.
     #[serde(serialize_with = "as_text")]
     pub keys: Vec<Key>,
+}
+
+/// A path as a text, which a value is: what is none in it is replaced.
+fn path_as_text<S: serde::Serializer>(path: &Path, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 fn as_text<S: serde::Serializer>(keys: &[Key], to: S) -> std::result::Result<S::Ok, S::Error> {

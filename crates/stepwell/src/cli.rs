@@ -22,7 +22,7 @@ pub(crate) use self::checkpoints::{
     DiffArgs, EvalArgs, ExportArgs, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
 };
 pub(crate) use self::data::{ConvertArgs, SchemaArgs, SynthArgs};
-use self::flags::{by_key, keys_of_parts, of_machine, with_flags};
+use self::flags::{by_key, keys_of_parts, of_checkpoint, of_machine, with_flags};
 use self::named::with_names;
 pub(crate) use self::pages::{CompletionsArgs, ManArgs};
 pub(crate) use self::store::{StoreArgs, StoreJob};
@@ -87,7 +87,8 @@ pub(crate) struct ConfigArgs {
     /// Settings in TOML
     #[arg(value_name = "CONFIG.toml")]
     pub(crate) config: Option<PathBuf>,
-    /// Training data: a file or glob; plain, gzip, zstd, or packed (may be given several times)
+    /// Training data: a file or glob (may be given several times) of CSV, TSV, JSON lines, LibSVM,
+    /// LibFFM, Parquet or packed; text plain, gzip or zstd
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
     /// Columns of a well-known data set; for other data `stepwell schema` writes a file of settings
@@ -155,7 +156,7 @@ pub(crate) fn is_said(json: &Json) -> bool {
 /// All that can be typed, with flags for the settings of tables and features that have these keys.
 pub(crate) fn command(of_parts: &[String]) -> Command {
     let all = |command| with_flags(command, of_parts, |_| true);
-    let machine = |command| with_flags(command, of_parts, of_machine);
+    let machine = |command| of_checkpoint(with_flags(command, of_parts, of_machine));
     let command = ["train", "config", "plan"]
         .iter()
         .fold(with_names(Cli::command()), |command, name| command.mut_subcommand(name, all));

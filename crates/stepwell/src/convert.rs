@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     if args.json {
         let seconds = began.elapsed().as_secs_f64();
         return say::json(&json!({
-            "out": args.out,
+            "out": say::path(&args.out),
             "examples": examples,
             "skipped_lines": skipped,
             "bytes": bytes,

@@ -16,7 +16,7 @@ use self::rows::Table;
 use crate::bars;
 use crate::cli::DiffArgs;
 use crate::failure::{FAILED, Failure};
-use crate::say::{Page, put};
+use crate::say::{self, Page, put};
 use crate::snapshots::{largest_index, refuse_lack};
 
 /// Says in what two checkpoints differ; the status says whether they do.
@@ -65,8 +65,8 @@ fn compare(a: &Checkpoint, b: &Checkpoint, top: usize) -> Result<Value, Failure>
         || tables.iter().any(|table| table["differ"] == true)
         || !(only_a.is_empty() && only_b.is_empty());
     Ok(json!({
-        "a": { "checkpoint": a.path, "step": a.step },
-        "b": { "checkpoint": b.path, "step": b.step },
+        "a": { "checkpoint": say::path(&a.path), "step": a.step },
+        "b": { "checkpoint": say::path(&b.path), "step": b.step },
         "differ": differ,
         "settings": settings(&a.run["config"], &b.run["config"]),
         "dense": dense,

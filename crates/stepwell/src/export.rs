@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let rows = rows?;
     folder.finish()?;
     if args.json {
-        let (step, to) = (checkpoint.step, &args.to);
+        let (step, to) = (checkpoint.step, say::path(&args.to));
         return say::json(&json!({ "step": step, "rows": rows, "to": to, "state": args.state }));
     }
     tell!("step {}: {} in {}", checkpoint.step, counted(rows, "row"), args.to.display());

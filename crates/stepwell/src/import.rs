@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let rows = rows?;
     folder.finish()?;
     if args.json {
-        return say::json(&json!({ "step": like.step, "rows": rows, "to": args.to }));
+        return say::json(&json!({ "step": like.step, "rows": rows, "to": say::path(&args.to) }));
     }
     tell!("step {}: {} in {}", like.step, counted(rows, "row"), args.to.display());
     Ok(())

@@ -10,7 +10,7 @@ use stepwell_train::RunState;
 use crate::cli::InspectArgs;
 use crate::distribution::{Distribution, Top};
 use crate::failure::Failure;
-use crate::say::{Page, put};
+use crate::say::{self, Page, put};
 use crate::snapshots::{lanes, largest_index, open, refuse_lack};
 use crate::{bars, outputs};
 
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), Failure> {
         tables.push(shown);
     }
     let whole = json!({
-        "checkpoint": checkpoint.path,
+        "checkpoint": say::path(&checkpoint.path),
         "version": checkpoint.meta["version"],
         "step": checkpoint.step,
         "ranks": checkpoint.ranks(),

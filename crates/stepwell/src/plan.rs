@@ -70,6 +70,9 @@ pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
     let open = OpenFiles::of_process().stats().bound;
     let why = "of the stores (ulimit -n); more only while all are in use";
     put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
+    for tight in &capacity.tight {
+        put!(page, "note: {tight}");
+    }
     page
 }
 
@@ -150,6 +153,7 @@ fn of_machines(capacity: &Capacity, ranks: usize, forecast: Option<&Forecast>) -
         "ranks": ranks,
         "memory": memory,
         "memory_bytes": capacity.budget.total(),
+        "tight": capacity.tight,
         "files_open_max": OpenFiles::of_process().stats().bound,
         "forecast": forecast,
     })

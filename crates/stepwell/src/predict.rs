@@ -51,7 +51,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), Failure> {
     if !args.json {
         return Ok(());
     }
-    say::json(&json!({ "out": args.out, "scores": scores, "seconds": seconds }))
+    say::json(&json!({ "out": say::path(&args.out), "scores": scores, "seconds": seconds }))
 }
 
 fn check_name(out: Option<&Path>) -> Result<(), String> {

@@ -105,6 +105,16 @@ pub(crate) fn json(figures: &impl Serialize) -> Result<(), Failure> {
     whole(&(text + "\n"))
 }
 
+/// A path as JSON has it: what is no text in it is replaced, for a value has to be one.
+pub(crate) fn path(path: &std::path::Path) -> String {
+    path.display().to_string()
+}
+
+/// Several.
+pub(crate) fn paths(paths: &[std::path::PathBuf]) -> Vec<String> {
+    paths.iter().map(|of| path(of)).collect()
+}
+
 /// What becomes of a command that has said all.
 ///
 /// # Errors

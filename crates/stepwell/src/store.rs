@@ -184,7 +184,7 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
             is_damage |= rows.as_ref().is_err_and(|error| error.is_damage());
             faults.extend(rows.err().map(|error| error.to_string()));
         }
-        parts = json!({ "directory": path, "step": step, "errors": faults });
+        parts = json!({ "directory": say::path(path), "step": step, "errors": faults });
         unchecked.extend(faults);
     }
     for store in stores {
@@ -196,13 +196,13 @@ fn check(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
                 if !json {
                     said = said.and(show_checked(&store, &checked).say());
                 }
-                all.push(json!({ "directories": store, "checked": checked }));
+                all.push(json!({ "directories": say::paths(&store), "checked": checked }));
             }
             // The other tables of a checkpoint are looked at all the same.
             Err(error) => {
                 is_damage |= matches!(error, Failure::Damage(_));
                 let error = error.to_string();
-                all.push(json!({ "directories": store, "error": error }));
+                all.push(json!({ "directories": say::paths(&store), "error": error }));
                 unchecked.push(error);
             }
         }

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SynthArgs) -> Result<(), Failure> {
     written.map_err(|why| format!("{path}: {why}"))?;
     output.finish().map_err(|error| format!("{path}: {error}"))?;
     if args.json {
-        return say::json(&json!({ "out": args.out, "examples": args.examples }));
+        return say::json(&json!({ "out": say::path(&args.out), "examples": args.examples }));
     }
     tell!("{} examples in {path}", args.examples);
     Ok(())

@@ -348,6 +348,10 @@ pub(crate) fn resolve(
         settings::find("model.kind")?.set(&mut config, model)?;
     }
     if let Some(directory) = &args.checkpoint {
+        if directory.to_str().is_none() {
+            let directory = directory.display();
+            return Err(format!("--checkpoint {directory}: settings are texts: name it in UTF-8"));
+        }
         config.checkpoint.dir = Some(directory.clone());
     }
     set_all(&mut config, &args.set)?;

@@ -79,7 +79,7 @@ fn first_lines() {
     whole(HEAD.trim_end().as_bytes(), &["a line of names, and no record"]);
     whole(b"click,price,user,tags\n1,2,u,t\n", &["no column item", "click, price, user, tags"]);
     whole(b"click,price,user,user,item,tags\n", &["the column user 2 times", "each once"]);
-    whole(b"click;price;user;tags\n1;2;u;t\n", &["no column item", "data.header = false"]);
+    whole(b"click;price;user;tags\n1;2;u;t\n", &["no column item", "; add it, or name"]);
     whole(b"click\0,price,user,item,tags\n", &["no column click", "click\\u{0}"]);
     whole(b"click,price,us\x1b[1mer,item,tags\n", &["no column user", "\\u{1b}"]);
     whole(b"1,2,u,i\n", &["line 1, column 4", "5 are expected", "the type ignored"]);

@@ -182,7 +182,7 @@ fn a_directory_without_permission_is_named() {
     let output = match as_nobody {
         Ok(output) if String::from_utf8_lossy(&output.stderr).contains("stepwell:") => output,
         _ if std::fs::write(shop.path("locked/probe"), b"").is_err() => shop.run(&args),
-        _ => return println!("skipped: root, and the program cannot be run as nobody"),
+        _ => return stepwell_skip::skipped("root cannot run the program as nobody"),
     };
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());

@@ -306,7 +306,7 @@ fn presets_and_examples_train_on_what_they_are_for() {
 #[test]
 fn examples_learn_from_real_data() {
     let Ok(data) = std::env::var("STEPWELL_DATA") else {
-        println!("skipped, for STEPWELL_DATA is not set: adult and criteo-attribution");
+        stepwell_skip::skipped("STEPWELL_DATA is not set");
         return;
     };
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");

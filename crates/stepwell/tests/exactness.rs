@@ -79,7 +79,7 @@ fn same(case: &str, report: &Value, oracle: &Value) {
 #[test]
 fn tiny_tiers_give_the_model_of_the_run_in_memory() {
     let Some(folder) = std::env::var_os("STEPWELL_DATA") else {
-        println!("skipped: STEPWELL_DATA is not set");
+        stepwell_skip::skipped("STEPWELL_DATA is not set");
         return;
     };
     let data = std::path::Path::new(&folder).join("criteo_tb_80k.tsv.zst");

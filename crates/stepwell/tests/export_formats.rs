@@ -160,7 +160,7 @@ fn python_reads_what_is_exported() {
     let shop = Workshop::new();
     for (modules, script) in [("numpy", NUMPY), ("numpy, pyarrow.parquet", PYARROW)] {
         let Some(python) = python(modules) else {
-            eprintln!("skipped python_reads_what_is_exported: no Python with {modules}");
+            stepwell_skip::skipped(format_args!("no Python with {modules}"));
             continue;
         };
         if !shop.path("parquet").exists() {

@@ -174,9 +174,7 @@ fn a_browser_draws_it() {
         version.is_ok_and(|output| output.status.success())
     });
     let Some(browser) = browser else {
-        println!(
-            "skipped: there is no chromium to open the page with, nor one named by PLAYWRIGHT"
-        );
+        stepwell_skip::skipped("there is no chromium, nor one that PLAYWRIGHT names");
         return;
     };
     let shop = Workshop::new();

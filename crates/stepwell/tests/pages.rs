@@ -26,7 +26,7 @@ fn shells_learn_commands_flags_and_names() {
     for shell in ["bash", "zsh", "fish"] {
         let check = Command::new(shell).arg("-n").stdin(Stdio::piped()).spawn();
         let Ok(mut check) = check else {
-            println!("skipped: there is no {shell} to read its completions");
+            stepwell_skip::skipped(format_args!("there is no {shell}"));
             continue;
         };
         let script = shop.ok(&["completions", shell]);
@@ -48,7 +48,7 @@ fn bash_completes_the_name_of_a_model() {
                  _stepwell stepwell d --model; echo \"${COMPREPLY[@]}\"";
     let run = Command::new("bash").args(["-c", &format!(". {script}; {words}")]).output();
     let Ok(run) = run else {
-        println!("skipped: there is no bash");
+        stepwell_skip::skipped("there is no bash");
         return;
     };
     assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), "deepfm dcn dlrm");
@@ -88,6 +88,12 @@ fn help_says_defaults_names_and_examples() {
         "[possible values: lru-lfu, lru, lfu, s3-fifo, sieve, w-tinylfu, sven]",
     ] {
         assert!(help.contains(part), "{part}");
+    }
+    for command in ["eval", "predict"] {
+        let help = shop.ok(&[command, "--help"]);
+        let dram = help.split("--tiers.dram").nth(1).unwrap();
+        let default = dram.split("[default: ").nth(1).unwrap();
+        assert!(default.starts_with("as the model was trained]"), "{command}: {dram}");
     }
     let examples = help.split("Examples:").nth(1).unwrap();
     assert!(examples.matches("stepwell train").count() >= 3, "{examples}");

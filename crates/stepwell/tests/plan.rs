@@ -148,3 +148,26 @@ fn profiles_and_networks_of_no_use_are_one_line() {
     assert!(network("25Gbit", "2").contains("--network '25Gbit': write the rate of a link and"));
     assert!(network("25Gbit,5us", "1").contains("give --ranks 2 or more"));
 }
+
+#[test]
+fn memory_that_a_mini_batch_may_not_fit_is_told_before_the_first_step() {
+    let shop = workshop();
+    assert!(!shop.ok(&args("plan", &[])).contains("note: memory has"));
+    let small = ["--tiers.dram=24KiB", "--tiers.segment=64KiB"];
+    let planned = shop.ok(&args("plan", &small));
+    let note = planned.lines().find(|line| line.starts_with("note: memory has ")).unwrap();
+    assert!(note.contains("a mini-batch of 64 examples with 26 ids each needs up to 1664"));
+    let output = shop.run(&args("train", &small));
+    let (said, error) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(said).unwrap().contains(note));
+    assert!(error.contains("raise tiers.dram to at least "), "{error}");
+    // What is named is enough, and not told any more; so is what the message of the run names.
+    let enough = note.split("tiers.dram = ").nth(1).unwrap().split(' ').next().unwrap();
+    let enough = format!("--tiers.dram={enough}");
+    assert!(!shop.ok(&args("plan", &[&enough, small[1]])).contains("note: memory has"));
+    let run = shop.ok(&args("train", &[&enough, small[1]]));
+    assert!(!run.contains("note: memory has"), "{run}");
+    let json: Value = serde_json::from_str(&shop.ok(&args("plan", &["--json"]))).unwrap();
+    assert_eq!(json["tight"], serde_json::json!([]));
+}

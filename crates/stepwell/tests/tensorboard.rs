@@ -213,7 +213,6 @@ fn events_say_what_the_report_says_and_a_resumed_run_begins_a_file() {
 }
 
 /// The events of both files, as TensorBoard's own reader has them.
-#[expect(clippy::print_stdout, reason = "a test says what it skips")]
 fn as_tensorboard_reads_it(shop: &Workshop) {
     const SCRIPT: &str = "
 import sys
@@ -225,7 +224,7 @@ print(len(of.Scalars('training/examples')), of.Scalars('evaluation/auc')[-1].val
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has = Command::new(&python).args(["-c", "import tensorboard"]).output();
     if !has.is_ok_and(|output| output.status.success()) {
-        println!("skipped: {python} has no tensorboard to read the events with");
+        stepwell_skip::skipped(format_args!("{python} has no tensorboard"));
         return;
     }
     let run = Command::new(&python).args(["-c", SCRIPT]).arg(shop.path("events")).output().unwrap();

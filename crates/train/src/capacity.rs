@@ -39,6 +39,8 @@ pub struct Capacity {
     pub exact_scores: usize,
     /// All bounds.
     pub budget: Budget,
+    /// What may be too little, as the data alone tells for certain.
+    pub tight: Vec<String>,
 }
 
 /// What the plan is made for.
@@ -72,7 +74,9 @@ impl Capacity {
             block_bytes: BLOCK_BYTES,
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
+            tight: Vec::new(),
         };
+        capacity.tight = capacity.tiers.tight(wanted.model.tables(), &load(wanted));
         capacity.tiers.check_index(&load(wanted))?;
         capacity.add_bounds(wanted)?;
         capacity.check_room(wanted)?;

@@ -185,7 +185,7 @@ fn several_tables_are_exact_through_tiny_tiers() {
 #[test]
 fn several_tables_are_exact_on_real_data() {
     let Some(folder) = std::env::var_os("STEPWELL_DATA") else {
-        println!("skipped: STEPWELL_DATA is not set");
+        stepwell_skip::skipped("STEPWELL_DATA is not set");
         return;
     };
     let path = Path::new(&folder).join("criteo_tb_80k.tsv.zst");

@@ -9,7 +9,7 @@ use stepwell_data::{Input, ReadOptions, Reader, Schema, count_lines, resolve};
 #[test]
 fn the_real_sample_has_its_known_numbers() {
     let Some(folder) = std::env::var_os("STEPWELL_DATA") else {
-        println!("skipped: STEPWELL_DATA is not set");
+        stepwell_skip::skipped("STEPWELL_DATA is not set");
         return;
     };
     let pattern = std::path::Path::new(&folder).join("criteo_tb_*.tsv.zst");

@@ -110,6 +110,13 @@ impl Scratch {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             lock_anew(&path.with_extension(LOCK)).transpose().map(|lock| (path, lock))
         });
+        if !parent.is_dir() {
+            return Err(Error::Refused(format!(
+                "there is no directory {} for rows that do not fit into memory: name one with \
+                 tiers.ssd or the variable TMPDIR",
+                parent.display()
+            )));
+        }
         let Some((path, lock)) = free else {
             return Err(Error::Refused(format!("{} is full of scratch", parent.display())));
         };

@@ -42,6 +42,32 @@ impl TierPlan {
         self.groups.iter().map(|group| group.ids_max).sum()
     }
 
+    /// Says of each table group that some mini-batch may need more of its rows than memory has
+    /// slots for, which is told for certain by the data alone: with what setting none does.
+    pub fn tight(&self, tables: &[TableSpec], load: &Load) -> Vec<String> {
+        let examples = load.examples.unwrap_or(u64::MAX).min(load.mini_batch);
+        let of_group = |group: &GroupPlan| {
+            let rows = examples.saturating_mul(group.ids_max);
+            // Of what stays in memory whole every row that there is has a slot.
+            if group.members.whole || rows <= group.slots as u64 {
+                return None;
+            }
+            let GroupPlan { names, slots, ids_max, members, .. } = group;
+            let bytes = self.options.slab_bytes(rows, group.spec.row_lanes());
+            let (setting, bytes) = match members.given {
+                true => (format!("tables.{names}.dram"), bytes),
+                false => ("tiers.dram".to_owned(), self.whole(bytes, tables, members)),
+            };
+            Some(format!(
+                "memory has {slots} rows of table '{names}', and a mini-batch of {examples} \
+                 examples with {ids_max} ids each needs up to {rows}: one that needs more than \
+                 there are ends the run; {setting} = {bytes} is enough for any, a smaller \
+                 data.mini_batch needs less"
+            ))
+        };
+        self.groups.iter().filter_map(of_group).collect()
+    }
+
     /// Refuses an index that is too small for the rows in memory, all of which a checkpoint puts
     /// into the store: it would be found out when the only checkpoint of a run is written.
     ///

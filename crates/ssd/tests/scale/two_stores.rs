@@ -131,7 +131,8 @@ fn two_stores_take_what_was_planned() {
     let directory = tempfile::tempdir().unwrap();
     let room = FileDisk::open(directory.path()).unwrap().bytes_free().unwrap();
     if room < ROOM * bytes {
-        println!("skipped: {} of {} are free", ByteCount(room), ByteCount(ROOM * bytes));
+        let (room, wanted) = (ByteCount(room), ByteCount(ROOM * bytes));
+        stepwell_skip::skipped(format_args!("{room} of {wanted} are free"));
         return;
     }
     fs::create_dir(directory.path().join("snapshot")).unwrap();

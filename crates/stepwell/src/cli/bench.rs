@@ -32,6 +32,10 @@ pub(crate) enum BenchJob {
 
 /// `stepwell bench ranks`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
+                        distinct ids are what it measures."
+)]
 pub(crate) struct BenchRanksArgs {
     /// A directory on the disk to be measured, with room for the examples and the rows twice
     #[arg(long, default_value = ".", value_name = "DIR")]
@@ -75,6 +79,10 @@ pub(crate) struct BenchRanksArgs {
 
 /// `stepwell bench train`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
+                        distinct ids are what it measures."
+)]
 pub(crate) struct BenchTrainArgs {
     /// A directory on the disk to be measured, with room for the rows five times
     #[arg(long, value_name = "DIR")]
@@ -123,6 +131,10 @@ pub(crate) struct BenchTrainArgs {
 
 /// `stepwell bench cpu`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Its examples follow from --rows and --skew, whatever synth.* says: so many \
+                        distinct ids are what it measures."
+)]
 pub(crate) struct BenchCpuArgs {
     /// Print all figures as JSON; with FILE, write them there and print the table
     #[arg(long, value_name = "FILE")]

@@ -12,7 +12,8 @@ pub(crate) struct ScoreArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "CHECKPOINT")]
     pub(crate) checkpoint: PathBuf,
-    /// Data to score: a file or glob, such as the model was trained on
+    /// Data to score: a file or glob, such as the model was trained on, in any format (may be given
+    /// several times)
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) data: Vec<String>,
     /// Any setting by its key
@@ -112,8 +113,11 @@ pub(crate) struct ImportArgs {
 
 /// `stepwell diff`.
 #[derive(Debug, Args)]
-#[command(after_help = "The status is 0 where the models are equal, 1 where they differ or one \
-                        cannot be read, which is then said on standard error.")]
+#[command(
+    after_help = "The status is 0 where the models are equal, 1 where they differ. It is 1 or \
+                        more, with a line on standard error, where they cannot be compared; 3 \
+                        where one is damaged."
+)]
 pub(crate) struct DiffArgs {
     /// A checkpoint, or a directory of checkpoints
     #[arg(value_name = "A")]

@@ -13,7 +13,7 @@ pub(crate) struct SynthArgs {
     /// File to write, compressed where its name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Number of examples, of about 250 bytes each as plain text
+    /// Number of examples, of about 300 bytes each as plain text
     #[arg(
         long,
         visible_alias = "synth.examples",

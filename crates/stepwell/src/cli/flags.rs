@@ -65,6 +65,15 @@ pub(super) fn with_flags(
     of_parts.iter().fold(command, |command, key| command.arg(flag(key).hide(true)))
 }
 
+/// The same of a command that takes what is not given from a checkpoint.
+pub(super) fn of_checkpoint(command: Command) -> Command {
+    SETTINGS.iter().fold(command, |command, setting| {
+        command.mut_arg(setting.key, |flag| {
+            flag.help(format!("{} [default: as the model was trained]", setting.help))
+        })
+    })
+}
+
 /// The flag of a setting, which says its default and the names that it may have.
 fn flag_of(setting: &Setting, command: &Command) -> Arg {
     let (help, default) = (setting.help, default_text(setting, &Config::default()));

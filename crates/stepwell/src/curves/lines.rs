@@ -12,6 +12,7 @@ use stepwell_train::Metrics;
 use super::sample::{Recent, Sample};
 use super::{Event, Moment, Sink};
 use crate::outputs::open_special;
+use crate::say;
 
 /// A file of lines.
 pub(super) struct Lines {
@@ -49,7 +50,7 @@ impl Sink for Lines {
             Event::Training { now, recent } => ("training", training(now, recent.as_ref())),
             Event::Epoch(metrics) => ("epoch", figures_of(metrics)),
             Event::Evaluation { metrics, .. } => ("evaluation", figures_of(metrics)),
-            Event::Saved(path) => ("checkpoint", json!({ "path": path })),
+            Event::Saved(path) => ("checkpoint", json!({ "path": say::path(path) })),
             Event::Planned(_) | Event::Ended(_) => return Ok(()),
         };
         let mut line = json!({

@@ -37,10 +37,10 @@ pub(super) fn run(directories: &[PathBuf], json: bool) -> Result<(), Failure> {
                 if !json {
                     said = said.and(show(&store, &removed).say());
                 }
-                all.push(json!({ "directories": store, "removed": removed }));
+                all.push(json!({ "directories": say::paths(&store), "removed": removed }));
             }
             Err(error) => {
-                all.push(json!({ "directories": store, "error": error }));
+                all.push(json!({ "directories": say::paths(&store), "error": error }));
                 errors.push(error);
             }
         }
@@ -65,11 +65,11 @@ fn holds_checkpoints(path: &Path) -> bool {
 /// Checkpoints that were removed from a directory that they had been moved into.
 #[derive(Serialize)]
 struct Removed {
-    directory: PathBuf,
+    directory: String,
     files: u64,
     bytes: u64,
     /// What is no run's, and stays.
-    others: Vec<PathBuf>,
+    others: Vec<String>,
 }
 
 fn purge_checkpoints(path: &Path) -> Result<Removed, Failure> {
@@ -81,22 +81,18 @@ fn purge_checkpoints(path: &Path) -> Result<Removed, Failure> {
         // What came meanwhile stays, and the directory with it.
         let _ = fs::remove_dir(path);
     }
+    let (directory, others) = (say::path(path), say::paths(&others));
     let (files, bytes) = (before.files - after.files, before.bytes - after.bytes);
-    Ok(Removed { directory: path.to_owned(), files, bytes, others })
+    Ok(Removed { directory, files, bytes, others })
 }
 
 fn show_checkpoints(removed: &[Removed]) -> Page {
     let mut page = Page::default();
     for Removed { directory, files, bytes, others } in removed {
         let files = counted(*files, "file");
-        put!(
-            page,
-            "{}: {files} of checkpoints removed, {}",
-            directory.display(),
-            ByteCount(*bytes)
-        );
+        put!(page, "{directory}: {files} of checkpoints removed, {}", ByteCount(*bytes));
         for other in others {
-            put!(page, "  {} was not made there by a run, and stays", other.display());
+            put!(page, "  {other} was not made there by a run, and stays");
         }
     }
     page

@@ -36,7 +36,8 @@ pub(super) fn run(directories: &[PathBuf], into: &Path, json: bool) -> Result<()
         lost += u64::from(!salvaged.is_whole());
         if json {
             let whole = salvaged.is_whole();
-            all.push(json!({ "from": store, "to": target, "whole": whole, "salvaged": salvaged }));
+            let (from, to) = (say::paths(&store), say::path(&target));
+            all.push(json!({ "from": from, "to": to, "whole": whole, "salvaged": salvaged }));
         } else {
             tell!("{}", show_salvaged(&store, &target, &salvaged).text().trim_end());
         }

@@ -1,0 +1,82 @@
+//! Names that are no text: a file may have them, and no command panics on one.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod common;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Output;
+
+use common::{Workshop, args};
+
+/// An argument in which `%` stands for a byte that no text has.
+fn odd(argument: &str) -> OsString {
+    OsStr::from_bytes(
+        &argument.bytes().map(|byte| if byte == b'%' { 0xFF } else { byte }).collect::<Vec<_>>(),
+    )
+    .to_owned()
+}
+
+fn run(shop: &Workshop, words: &[&str]) -> Output {
+    let mut command = shop.command(&[]);
+    let output = command.args(words.iter().map(|word| odd(word))).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("panicked"), "{words:?}: {said}");
+    output
+}
+
+#[test]
+fn commands_that_write_take_names_that_are_no_text() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    shop.ok(&args(&[&data], &["--checkpoint", "saved"]));
+    fs::rename(shop.path("saved"), shop.path("").join(odd("s%"))).unwrap();
+    let step = fs::read_dir(shop.path("").join(odd("s%"))).unwrap().flatten();
+    let step = step.map(|entry| entry.file_name().into_string().unwrap());
+    let step = format!("s%/{}", step.filter(|name| name.starts_with("step-")).max().unwrap());
+    for words in [
+        &["synth", "--out=a%.tsv", "--examples=9"][..],
+        &["convert", &data, "--out=a%"],
+        &["predict", "s%", "--data", &data, "--out=a%.csv"],
+        &["export", "s%", "--state", "--to=t%"],
+        &["import", "t%", "--like=s%", "--to=i%"],
+        &["inspect", "s%"],
+        &["diff", "s%", "s%"],
+        &["store", "check", &step],
+        &["store", "repair", &step, "--into=r%"],
+        &["store", "purge", "s%"],
+        &["eval", "s%"],
+    ] {
+        let output = run(&shop, &[words, &["--json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        // What is printed is JSON, in which a text stands for the name.
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
+    }
+    assert!(shop.path("").join(odd("a%.csv")).exists());
+}
+
+#[test]
+fn settings_are_texts_and_say_so() {
+    let shop = Workshop::new();
+    for command in ["train", "config", "plan"] {
+        let output = run(&shop, &[command, "--checkpoint=c%"]);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.starts_with("stepwell: --checkpoint c") && said.contains("UTF-8"), "{said}");
+    }
+    assert_eq!(run(&shop, &["train", "--tiers.ssd=c%"]).status.code(), Some(2));
+    assert_eq!(run(&shop, &["train", "--data=c%"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_place_for_rows_that_is_not_there_is_told_by_its_name() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 300);
+    let output = shop.command(&args(&[&data], &[])).env("TMPDIR", "/none").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no directory /none") && said.contains("tiers.ssd"), "{said}");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1));
+}

@@ -1,0 +1,74 @@
+//! What tests and steps pass over because this machine lacks it, in one line at the end.
+//!
+//! - **How.** Each appends a line to one file: what is lacking, a tab, who lacks it. Tests do it
+//!   with `stepwell-skip`, which learns of the file from [`VARIABLE`].
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The variable that names the file.
+pub(crate) const VARIABLE: &str = "STEPWELL_SKIPPED";
+
+/// Names of those that lack one thing that are said, of more their number.
+const NAMED_MAX: usize = 4;
+
+/// Where the lines are gathered.
+pub(crate) fn file(root: &Path) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    root.join(target).join("skipped.txt")
+}
+
+/// Begins anew.
+pub(crate) fn begin(root: &Path) {
+    // What is not there needs no removing, and what cannot be written says nothing later.
+    let _ = fs::remove_file(file(root));
+}
+
+/// Says that a step is passed over, and what it lacks.
+pub(crate) fn skip(root: &Path, step: &str, lacks: &str) {
+    println!("skipped: {lacks}");
+    let line = format!("{}\tstep {step}\n", lacks.lines().next().unwrap_or_default());
+    let file = File::options().create(true).append(true).open(file(root));
+    if let Ok(mut file) = file {
+        let _ = file.write_all(line.as_bytes());
+    }
+}
+
+/// The line at the end; none where nothing was skipped.
+pub(crate) fn all(root: &Path) -> Option<String> {
+    line(&fs::read_to_string(file(root)).unwrap_or_default())
+}
+
+fn line(text: &str) -> Option<String> {
+    let mut by_lack: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (lacks, who) in text.lines().filter_map(|line| line.split_once('\t')) {
+        let all = by_lack.entry(lacks).or_default();
+        if !all.contains(&who) {
+            all.push(who);
+        }
+    }
+    let said = by_lack.iter_mut().map(|(lacks, who)| {
+        who.sort_unstable();
+        let more = who.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{} [{lacks}]", who[..who.len().min(NAMED_MAX)].join(", ") + &more)
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| format!("skipped: {}", said.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_names_all_that_was_skipped_and_what_is_lacking() {
+        assert_eq!(line(""), None);
+        let text = "no zsh\tb\nno data\tstep twin\nno zsh\ta\nno zsh\tb\n";
+        assert_eq!(line(text).unwrap(), "skipped: step twin [no data]; a, b [no zsh]");
+        let many: String = (0..6).map(|n| format!("no zsh\tt{n}\n")).collect();
+        assert_eq!(line(&many).unwrap(), "skipped: t0, t1, t2, t3 and 2 more [no zsh]");
+    }
+}
