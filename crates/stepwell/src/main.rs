@@ -25,6 +25,7 @@ mod predict;
 mod progress;
 #[cfg(feature = "remote")]
 mod remote;
+mod resolve;
 mod say;
 mod schema;
 mod score;
@@ -83,7 +84,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
 
 /// `stepwell config`.
 fn config(args: &ConfigListArgs) -> Result<(), Failure> {
-    let (config, chosen) = train::resolve(&args.settings, None).map_err(Failure::Usage)?;
+    let (config, chosen) = resolve::resolve(&args.settings, None).map_err(Failure::Usage)?;
     train::check(&config, &chosen).map_err(Failure::Usage)?;
     if args.json {
         return say::json(&stepwell_settings::to_json(&config));

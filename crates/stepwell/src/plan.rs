@@ -10,13 +10,14 @@ use stepwell_train::forecast::{Forecast, Known, MAKE, Predicted, Profile};
 
 use crate::cli::PlanArgs;
 use crate::failure::Failure;
+use crate::resolve;
 use crate::say::{self, Page, put};
 use crate::statistics::with_statistics;
 use crate::train;
 
 /// Prints the capacity plan and, where a network or a profile is given, the forecast.
 pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
-    let (config, chosen) = train::config(&args.settings).map_err(Failure::Usage)?;
+    let (config, chosen) = resolve::config(&args.settings).map_err(Failure::Usage)?;
     train::check(&config, &chosen).map_err(Failure::Usage)?;
     let known = known(args, &config)?;
     settings::idle_notes(&chosen, &config).iter().for_each(say::note);

@@ -12,9 +12,10 @@ use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundin
 use crate::cli::ScoreArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::resolve::{give, set_all};
 use crate::say::{self, say};
 use crate::signals::Signals;
-use crate::train::{data_files, give, set_all, surroundings};
+use crate::train::{data_files, surroundings};
 
 /// How often the newest of several checkpoints is looked for, while a run replaces them.
 const TRIES: usize = 5;

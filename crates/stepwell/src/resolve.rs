@@ -1,0 +1,100 @@
+//! Settings of a run, put together from a file, flags and what the data needs.
+
+use stepwell_settings::{self as settings, Config};
+
+use crate::cli::ConfigArgs;
+use crate::file;
+
+/// The job of `stepwell train` without arguments.
+const EMBEDDED: &str = include_str!("../default.toml");
+
+/// Puts the settings of a run together; the keys that somebody chose come with them.
+pub(crate) fn config(args: &ConfigArgs) -> Result<(Config, Vec<String>), String> {
+    let example = (!names_data(args)).then_some(EMBEDDED);
+    resolve(args, example)
+}
+
+/// Puts settings together, upon those of `example` where no file is named; the keys that somebody
+/// chose come with them.
+pub(crate) fn resolve(
+    args: &ConfigArgs,
+    example: Option<&str>,
+) -> Result<(Config, Vec<String>), String> {
+    let mut config = Config::default();
+    let mut chosen = Vec::new();
+    match (&args.config, example) {
+        (Some(path), _) => chosen = file::read(path, &mut config)?,
+        (None, Some(example)) => {
+            file::apply("default.toml", example, &mut config)?;
+        }
+        (None, None) => {}
+    }
+    if let Some(preset) = &args.preset {
+        settings::find("data.preset")?.set(&mut config, preset)?;
+        chosen.push("data.preset".to_owned());
+    }
+    if !args.data.is_empty() {
+        config.data.paths.clone_from(&args.data);
+    }
+    if let Some(model) = &args.model {
+        settings::find("model.kind")?.set(&mut config, model)?;
+    }
+    if let Some(directory) = &args.checkpoint {
+        if directory.to_str().is_none() {
+            let directory = directory.display();
+            return Err(format!("--checkpoint {directory}: settings are texts: name it in UTF-8"));
+        }
+        config.checkpoint.dir = Some(directory.clone());
+    }
+    set_all(&mut config, &args.set)?;
+    for (key, value) in &args.by_key {
+        give(&mut config, key, value)?;
+    }
+    let keys = args.set.iter().filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
+    chosen.extend(keys.map(str::to_owned));
+    chosen.extend(args.by_key.iter().map(|(key, _)| key.clone()));
+    if let Some(preset) = args.preset.as_ref().filter(|_| config.data.paths.is_empty()) {
+        return Err(format!(
+            "--preset {preset} says how data is laid out, and none is given: name it with --data, \
+             or leave --preset out"
+        ));
+    }
+    adapt_horizon(&mut config, &chosen);
+    Ok((config, chosen))
+}
+
+/// Whether the data is chosen, by its flag or by its key.
+fn names_data(args: &ConfigArgs) -> bool {
+    let is_key =
+        |pair: &String| pair.split('=').next().is_some_and(|key| key.trim() == "data.paths");
+    !args.data.is_empty()
+        || args.set.iter().any(is_key)
+        || args.by_key.iter().any(|(key, _)| key == "data.paths")
+}
+
+/// A horizon that is not among the keys that were `chosen` is as many mini-batches, in whole
+/// batches, and follows the lookahead.
+fn adapt_horizon(config: &mut Config, chosen: &[String]) {
+    if !chosen.iter().any(|key| key == "pipeline.horizon") {
+        let batches = config.pipeline.horizon.div_ceil(config.mini_batches_per_batch().max(1));
+        config.pipeline.horizon = batches.max(config.pipeline.lookahead.saturating_mul(2));
+    }
+}
+
+/// Applies `KEY=VALUE` pairs.
+pub(crate) fn set_all(config: &mut Config, pairs: &[String]) -> Result<(), String> {
+    for pair in pairs {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("--set {pair}: write KEY=VALUE, such as data.epochs=2"))?;
+        give(config, key.trim(), value)?;
+    }
+    Ok(())
+}
+
+/// Reads one setting, and refuses what is wrong by itself under the name that was given.
+pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
+    let setting = settings::look_up(key)?;
+    setting.set(config, value)?;
+    setting.check_alone(config)
+}
