@@ -1,8 +1,6 @@
 //! `data.shuffle`: an order of the examples that is always the same, whatever reads and trains
 //! them, and from which a run goes on in the middle.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-
 mod common;
 
 use std::fs;

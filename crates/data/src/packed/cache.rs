@@ -35,7 +35,7 @@ pub enum CacheAt {
     /// A cache of something else; why it is not of this text.
     Other(String),
     /// A cache of this text.
-    Whole(DataCache),
+    Whole(Box<DataCache>),
 }
 
 /// A cache of text, open.
@@ -107,7 +107,8 @@ impl DataCache {
             before += file.examples();
         }
         let Files { paths: files, layout } = files.clone();
-        Ok(CacheAt::Whole(Self { file, files, origin, starts, layout }))
+        let whole = Self { file, files, origin, starts, layout };
+        Ok(CacheAt::Whole(Box::new(whole)))
     }
 
     /// Where it lies.

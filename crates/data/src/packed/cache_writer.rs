@@ -144,7 +144,7 @@ impl CacheWriter {
         let reading = self.files.layout.as_deref().map(Layout::reading_name);
         self.writer.finish_with(&self.origin.encode(reading.as_deref()))?;
         match DataCache::find(&self.path, &self.files, &self.sources, self.schema)? {
-            CacheAt::Whole(cache) => Ok(cache),
+            CacheAt::Whole(cache) => Ok(*cache),
             CacheAt::Absent | CacheAt::Other(_) => {
                 let why = "was replaced as soon as it was made: name another place for data.cache";
                 Err(DataError::Path { path: self.path, why: why.to_owned() })

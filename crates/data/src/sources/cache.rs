@@ -49,7 +49,7 @@ pub(super) fn find(
     let files = Files { paths: files.to_vec(), layout: options.layout.clone() };
     let note = match DataCache::find(path, &files, &sources, options.schema)? {
         CacheAt::Whole(cache) => {
-            return Ok(Found { cache: Some(Arc::new(cache)), ..Found::default() });
+            return Ok(Found { cache: Some(Arc::new(*cache)), ..Found::default() });
         }
         CacheAt::Absent => None,
         CacheAt::Other(why) => Some(format!(

@@ -184,7 +184,7 @@ fn a_cache_that_an_earlier_build_made_is_read_for_ever() {
     };
     let text = Input::Files(files.to_vec().into());
     let all = |input: &Input| lines_of(input, Position::default(), 1 << 18);
-    assert_eq!(all(&cache_of(cache)), all(&text));
+    assert_eq!(all(&cache_of(*cache)), all(&text));
     // It is a packed file, too, of the examples alone.
     assert_eq!(read_files(std::slice::from_ref(&kept), &blocks_of(1 << 18)).unwrap().0.len(), 50);
     // While this is the version that is written, the same text is the same bytes.
@@ -223,7 +223,7 @@ fn no_damage_of_a_cache_passes() {
         std::fs::write(&path, bytes).unwrap();
         let found = DataCache::find(&path, &files.to_vec().into(), &sources, TINY)?;
         let CacheAt::Whole(cache) = found else { panic!("{found:?}") };
-        Ok(read_all(cache_of(cache), &ReadOptions { skip_max: 3, ..blocks_of(1 << 18) })?.0.len())
+        Ok(read_all(cache_of(*cache), &ReadOptions { skip_max: 3, ..blocks_of(1 << 18) })?.0.len())
     };
     assert_eq!(outcome(&whole).unwrap(), 50);
     for at in 0..whole.len() {
