@@ -37,8 +37,13 @@ pub fn model_settings(config: &Config) -> Vec<(String, String)> {
 /// default alone and did not.
 pub fn unnamed_text(key: &str) -> Option<String> {
     let is = |setting: &&Setting| setting.key == key && setting.kept == Kept::BeyondDefault;
-    let setting = SETTINGS.iter().find(is)?;
-    Some((setting.text)(&Config::default()))
+    if let Some(setting) = SETTINGS.iter().find(is) {
+        return Some((setting.text)(&Config::default()));
+    }
+    let name = key.strip_prefix("columns.")?.split_once('.')?.1;
+    let is = |of: &&Setting<ColumnConfig>| of.key == name && of.kept == Kept::BeyondDefault;
+    let setting = COLUMN_SETTINGS.iter().find(is)?;
+    Some((setting.text)(&ColumnConfig::default()))
 }
 
 /// Tables as all settings together have them: what says no other than the default is no other

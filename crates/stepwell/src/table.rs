@@ -7,7 +7,7 @@ use stepwell_settings::{
     COLUMN_SETTINGS, ColumnConfig, Config, FEATURE_SETTINGS, FeatureConfig, SETTINGS, Setting,
     TABLE_SETTINGS, TableConfig,
 };
-use stepwell_train::{Metrics, Report};
+use stepwell_train::{LabelMetrics, Metrics, Report};
 
 use crate::say::{Page, put};
 
@@ -17,6 +17,10 @@ fn figure(value: Option<f64>) -> String {
 
 /// One line of metrics.
 pub(crate) fn metrics_line(metrics: &Metrics) -> String {
+    if !metrics.labels.is_empty() {
+        let of = |of: &LabelMetrics| format!("{}: {}", of.label, metrics_line(&of.metrics));
+        return metrics.labels.iter().map(of).collect::<Vec<_>>().join("; ");
+    }
     let bound = if metrics.auc_error_max > 0.0 {
         format!(" (within {:.1e})", metrics.auc_error_max)
     } else {

@@ -173,6 +173,9 @@ fn numbers_are_learned_and_measured() {
         let scores = scores(&shop, "score").remove(0);
         shop.ok(&["eval", "saved", "--data", "rows.csv", "--report", "eval.json"]);
         let eval = shop.report("eval.json")["eval"].clone();
+        let other = ["eval", "saved", "--data", "rows.csv", "--columns.3.loss", "log_loss"];
+        let told = shop.fails(&other);
+        assert!(told.contains("columns.3.loss = squared_error"), "{told}");
         let sum = |of: &dyn Fn(f64, f64) -> f64| {
             sum(&rows, weighted, |number, row| of(scores[number], row.seconds))
         };
@@ -256,7 +259,7 @@ fn what_is_no_label_or_weight_is_told() {
         let told = shop.fails(&["train", "run.toml", "--data", "bad.csv"]);
         assert!(told.contains(says) && told.contains("line 3"), "{told}");
     };
-    refused("1,2,3,0,soon,no,1", "seconds is 'soon'");
+    refused("1,2,3,0,soon,no,1", "seconds is 'soon', and the label is a finite number");
     refused("1,2,3,0,,no,1", "seconds is missing, and it is the label");
     refused("1,2,3,0,1.5,no,-1", "worth is '-1', and a weight is a number of 0 or more");
     refused("1,2,3,0,1.5,no,much", "worth is 'much', and a weight is a number of 0 or more");

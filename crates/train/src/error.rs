@@ -31,7 +31,7 @@ pub enum Error {
     /// The loss is no number any more.
     #[error(
         "the loss of step {step} is {loss}: training diverged; lower optim.rows.lr or \
-         optim.dense.lr{}", last_checkpoint_hint(*saved)
+         optim.dense.lr, or look for huge labels and weights{}", last_checkpoint_hint(*saved)
     )]
     Diverged {
         /// The step.

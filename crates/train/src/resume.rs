@@ -130,14 +130,21 @@ impl RunState {
     pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
         let mut now = model_settings(config);
         now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
-        match self.differs(&now) {
+        // A setting that is named beyond its default alone is not named where it is changed to that.
+        let unnamed = self.model.iter().find_map(|(key, was)| {
+            let is = unnamed_text(key).filter(|_| key.starts_with("columns."))?;
+            lacks(&now, key).then(|| (key.as_str(), was.clone(), is))
+        });
+        let differs = self.differs(&now);
+        let differs = differs.map(|(key, was, is)| (key, was, is.to_owned())).or(unnamed);
+        match differs {
             None => Ok(()),
             Some((key, was, is)) => Err(Error::Resume {
                 path: checkpoint.path.clone(),
                 why: format!(
                     "was trained with {key} = {}; who scores keeps it, {} would be another model",
                     as_given(&was),
-                    as_given(is)
+                    as_given(&is)
                 ),
             }),
         }

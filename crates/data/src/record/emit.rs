@@ -122,7 +122,7 @@ fn label_of(label: &Label, found: Found<'_>) -> Result<f32, Fault> {
 
 /// What is wrong with a text that is not this label.
 pub(crate) fn why_no_label(label: &Label) -> Why {
-    if label.is_number { Why::NoNumber } else { Why::NoLabel }
+    if label.is_number { Why::NoNumberLabel } else { Why::NoLabel }
 }
 
 #[inline]
@@ -254,7 +254,7 @@ fn push_cross(
 }
 
 /// What else may be done with data whose labels are no labels.
-const UNLABELLED: &str = "`predict --unlabelled` scores data without labels";
+const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
 
 /// What to say of a value that is not what it should be.
 #[cold]
@@ -273,9 +273,15 @@ pub(crate) fn explain(layout: &Layout, source: usize, value: &[u8], why: Why) ->
             "{name} is missing, and it is the label; it may be a text of data.missing; {UNLABELLED}"
         ),
         Why::MissingWeight => {
-            format!("{name} is missing, and it is the weight: give each example one, such as 1")
+            format!(
+                "{name} is missing, and it is the weight: give each example one, such as 1; \
+                 {UNLABELLED}"
+            )
         }
         Why::NoWeight => format!("{name} is {text}, and a weight is a number of 0 or more"),
+        Why::NoNumberLabel => {
+            format!("{name} is {text}, and the label is a finite number; {UNLABELLED}")
+        }
         Why::NoNumber => format!("{name} is {text}, {}", why_no_number(value)),
         Why::List => format!("{name} is a list: give its column the type ids"),
         Why::Object => format!("{name} is an object: a column is a text, a number or a list"),

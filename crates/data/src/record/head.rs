@@ -102,7 +102,8 @@ fn header(layout: &Layout, names: &[String]) -> Result<Option<Vec<Option<u16>>>,
     }
     if let [first, ..] = absent.as_slice() {
         let mut labels = layout.labels.iter().map(|label| layout.sources[label.source].as_str());
-        let is_label = labels.any(|label| label == *first);
+        let weight = layout.weight.map(|source| layout.sources[source].as_str());
+        let is_label = labels.any(|label| label == *first) || weight == Some(*first);
         let others = names.iter().filter(|name| !layout.sources.contains(name));
         let mend = match nearest(first, others) {
             _ if absent.len() == layout.sources.len() => {
@@ -121,7 +122,7 @@ fn header(layout: &Layout, names: &[String]) -> Result<Option<Vec<Option<u16>>>,
                 .to_owned(),
         };
         let hint = match is_label {
-            true => "; `predict --unlabelled` scores data without labels",
+            true => "; `predict --unlabelled` scores data without labels and weights",
             false => "",
         };
         let names = listed(names);

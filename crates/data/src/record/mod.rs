@@ -57,6 +57,7 @@ pub(crate) enum Why {
     NoWeight,
     MissingWeight,
     NoNumber,
+    NoNumberLabel,
     List,
     Object,
     /// A list within a list.

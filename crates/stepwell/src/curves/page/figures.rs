@@ -1,5 +1,7 @@
 //! Which lines a page draws, and how numbers are written.
 
+use stepwell_train::Metrics;
+
 use super::super::Recent;
 use super::chart::{Chart, Format, Series};
 use super::{Evaluated, Sample, Shown};
@@ -23,7 +25,7 @@ fn line(name: &'static str, points: Vec<(f64, f64)>) -> Series {
     Series { name, points, dots: false }
 }
 
-/// Log loss and AUC, over examples.
+/// Loss and AUC, over examples.
 fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
     let evaluated = |name, of: fn(&Evaluated) -> Option<f64>| {
         let known = evaluations.iter().filter_map(|one| Some((one.examples as f64, of(one)?)));
@@ -41,7 +43,7 @@ fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
     });
     let loss = vec![
         line("training", losses.collect()),
-        evaluated("evaluation", |one| one.metrics.logloss),
+        evaluated("evaluation", |one| loss_of(&one.metrics)),
         evaluated("best reachable", |one| one.best.as_ref()?.logloss),
     ];
     let areas = samples.iter().filter_map(|sample| Some((sample.examples as f64, sample.auc?)));
@@ -50,7 +52,19 @@ fn quality(samples: &[&Sample], evaluations: &[&Evaluated]) -> [Chart; 2] {
         evaluated("evaluation", |one| one.metrics.auc),
         evaluated("best reachable", |one| one.best.as_ref()?.auc),
     ];
-    [chart("loss", "Log loss", loss), chart("auc", "AUC", auc)]
+    let title = match samples.last().is_none_or(|last| last.is_log_loss) {
+        true => "Log loss",
+        false => "Loss, of all labels together",
+    };
+    [chart("loss", title, loss), chart("auc", "AUC", auc)]
+}
+
+/// The loss that training makes small: log loss, squared error, or what several labels sum to.
+fn loss_of(metrics: &Metrics) -> Option<f64> {
+    match metrics.labels.as_slice() {
+        [] => metrics.logloss.or(metrics.rmse.map(|rmse| rmse * rmse)),
+        labels => labels.iter().map(|of| loss_of(&of.metrics)).sum(),
+    }
 }
 
 /// Examples a second, and which tier had the rows.
