@@ -31,7 +31,8 @@ fn text(path: &Path, guess: &Guess) -> String {
     let looked = guess.records;
     let mut text = format!(
         "# Guessed from the first {looked} records of {}: correct what is wrong. Each column \
-         has a\n# type: label, weight, dense (a number), id, ids (a list of them) or ignored.\n\n[data]\n",
+         has a\n# type: label, weight, dense (a number), id, ids (a list of them) or \
+         ignored.\n\n[data]\n",
         shown(&name)
     );
     text += &format!("paths = [{}]\n", quoted(&name));

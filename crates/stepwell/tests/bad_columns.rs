@@ -48,8 +48,15 @@ fn columns_that_make_no_sense() {
     more("['C9-C1']", &["columns.5.names has C9-C1", "give C1-C9"]);
     more("['C1-C99999']", &["columns.5.names has more than 65536", "give fewer"]);
     more("['C1-C60000', 'D1-D60000']", &["columns.5.names has more than 65536"]);
-    more("['y']\ntype = 'label'", &["column y: is a second label"]);
-    more("['x']\ntype = 'number'", &["columns.5.type = number", "label, dense, id, ids, ignored"]);
+    let weights = "['x', 'y']\ntype = 'weight'";
+    more(weights, &["column y: is a second weight", "one at most"]);
+    let number = "['y']\ntype = 'label'\nloss = 'squared_error'\npositive = ['a']";
+    more(number, &["column y: is a number to be learned", "give one of them"]);
+    more("['y']\ntype = 'label'\nloss = 'hinge'", &["columns.5.loss = hinge", "squared_error"]);
+    more(
+        "['x']\ntype = 'number'",
+        &["columns.5.type = number", "label, weight, dense, id, ids, ignored"],
+    );
     more("['x']\ntipe = 'id'", &["unknown key 'columns.5.tipe'", "columns.5.type"]);
     more("['x']\nof = ['z']", &["column x: is made of z, which is no column", "type ignored"]);
     more("['x']\nof = ['x']", &["column x: x is made of other columns itself"]);
@@ -70,7 +77,8 @@ fn columns_that_make_no_sense() {
         columns(&mut found, &shop, &text, says);
     };
     let standard = "type = 'dense'\ntransform = 'standardise'";
-    price(standard, &["columns.5.transform", "0 numbers in mean", "stepwell schema"]);
+    let half = format!("{standard}\nmean = [1]");
+    price(&half, &["columns.5.transform", "1 numbers in mean and 0 in deviation", "or none"]);
     let counts = format!("{standard}\nmean = [1, 2]\ndeviation = [1]");
     price(&counts, &["columns.5.transform", "2 numbers in mean and 1 in deviation for 1 names"]);
     let flat = format!("{standard}\nmean = [1]\ndeviation = [0]");

@@ -130,7 +130,7 @@ impl RunState {
     pub fn check_model(&self, config: &Config, checkpoint: &Checkpoint) -> Result<()> {
         let mut now = model_settings(config);
         now.retain(|(key, _)| !key.starts_with("data.") && !key.starts_with("synth."));
-        // A setting that is named beyond its default alone is not named where it is changed to that.
+        // What is named beyond its default alone is not named where it is changed to that.
         let unnamed = self.model.iter().find_map(|(key, was)| {
             let is = unnamed_text(key).filter(|_| key.starts_with("columns."))?;
             lacks(&now, key).then(|| (key.as_str(), was.clone(), is))
