@@ -104,7 +104,8 @@ fn a_bad_line_ends_a_run_behind_the_last_whole_window() {
     let mut text = fs::read_to_string(&data).unwrap();
     text.insert_str(text.match_indices('\n').nth(2899).unwrap().0 + 1, "bad\n");
     fs::write(&data, text).unwrap();
-    let more = ["--data.shuffle", "640", "--checkpoint", "saved", "--data.eval_fraction", "0"];
+    let saves = ["--checkpoint", "saved", "--tiers.dram", "16MiB"];
+    let more = [&["--data.shuffle", "640", "--data.eval_fraction", "0"], &saves[..]].concat();
     let told = shop.fails(&args(&[&data], &more));
     assert!(told.contains("line 2901"), "{told}");
     // Blocks of lines are longer than that.

@@ -29,7 +29,9 @@ fn run(graph: &Graph<f32>, seed: u64, rows: &[usize]) -> Step<f32> {
     let lanes = |row: &usize| &whole.x[row * whole.stride..(row + 1) * whole.stride];
     step.x = rows.iter().flat_map(lanes).copied().collect();
     step.first_order = rows.iter().map(|row| whole.first_order[*row]).collect();
-    step.labels = rows.iter().map(|row| whole.labels[*row]).collect();
+    let each = graph.outputs();
+    let labels = |row: &usize| &whole.labels[row * each..(row + 1) * each];
+    step.labels = rows.iter().flat_map(labels).copied().collect();
     let mut workspace = Workspace::new(graph, rows.len());
     step.forward(graph, &parameters, &mut workspace);
     step.backward(graph, &parameters, &mut workspace);
