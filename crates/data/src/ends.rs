@@ -5,7 +5,8 @@
 //! How       The bytes of a block that are a separator or a line end are the bits of a word; what
 //!           is next is its lowest bit. A processor guesses wrong once a block at most.
 
-const ONES: u64 = 0x0101_0101_0101_0101;
+use crate::scan::ONES;
+
 /// Bytes of a block.
 const BLOCK: usize = 64;
 

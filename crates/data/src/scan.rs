@@ -3,7 +3,7 @@
 //! Fields of a click log are shorter than ten bytes, so that looking at eight bytes in one
 //! register beats a search that is set up anew for each field.
 
-const ONES: u64 = 0x0101_0101_0101_0101;
+pub(crate) const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 const LINE_ENDS: u64 = ONES * b'\n' as u64;
 const ZEROS: u64 = ONES * b'0' as u64;

@@ -24,6 +24,17 @@ pub struct Outcome {
 }
 
 impl Loss {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::LogLoss, Self::SquaredError];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LogLoss => "log_loss",
+            Self::SquaredError => "squared_error",
+        }
+    }
+
     /// Prediction and loss of one example with this `label`.
     ///
     /// Of the log loss, with e = exp(-|z|), which never overflows: p = 1/(1+e) for z ≥ 0 and

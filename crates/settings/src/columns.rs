@@ -1,7 +1,9 @@
 //! The table of the settings of columns: `columns.N.` with the key of the entry.
 
+use stepwell_nn::Loss;
+
 use crate::check::{self, Outcome};
-use crate::config::{ColumnConfig, ColumnType, LossKind, MissingKind, TransformKind, expanded};
+use crate::config::{ColumnConfig, ColumnType, MissingKind, TransformKind, expanded};
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
 
@@ -28,7 +30,7 @@ pub const COLUMN_SETTINGS: &[Setting<ColumnConfig>] = &[
     ),
     setting!(
         ColumnConfig: "loss",
-        loss = LossKind::LogLoss,
+        loss = Loss::LogLoss,
         BeyondDefault,
         "of a label: log_loss (it is 0 or 1) or squared_error (it is any number)"
     )

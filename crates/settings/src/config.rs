@@ -15,7 +15,7 @@ use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
-pub use self::columns::{ColumnConfig, ColumnType, LossKind, MissingKind, TransformKind};
+pub use self::columns::{ColumnConfig, ColumnType, MissingKind, TransformKind};
 pub use self::model::{ModelConfig, ModelKind};
 pub(crate) use self::names::{expanded, ranges};
 pub use self::presets::PresetKind;

@@ -35,9 +35,9 @@ mod tests;
 pub use columns::COLUMN_SETTINGS;
 pub use config::{
     CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, EMBEDDING, ExchangeKind,
-    FeatureConfig, LifeConfig, LossKind, MissingKind, ModelConfig, ModelKind, OptimizerConfig,
-    OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, SynthConfig, TableConfig,
-    TableRules, TierConfig, TransformKind,
+    FeatureConfig, LifeConfig, MissingKind, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind,
+    PipelineConfig, PlaceKind, PresetKind, RanksConfig, SynthConfig, TableConfig, TableRules,
+    TierConfig, TransformKind,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

@@ -8,12 +8,12 @@ use stepwell_base::bytes::ByteCountError;
 use stepwell_data::Format;
 use stepwell_engine::Pooling;
 use stepwell_mem::PolicyKind;
-use stepwell_nn::Precision;
+use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
 
 use crate::config::{
-    ColumnType, ExchangeKind, LossKind, MissingKind, ModelKind, OptimizerKind, PlaceKind,
-    PresetKind, TransformKind,
+    ColumnType, ExchangeKind, MissingKind, ModelKind, OptimizerKind, PlaceKind, PresetKind,
+    TransformKind,
 };
 use crate::given::Given;
 
@@ -290,7 +290,7 @@ names! {
     Format, |format| format.name().to_owned();
     ColumnType, |kind| kind.name().to_owned();
     TransformKind, |transform| transform.name().to_owned();
-    LossKind, |loss| loss.name().to_owned();
+    Loss, |loss| loss.name().to_owned();
     MissingKind, |missing| missing.name().to_owned();
 }
 

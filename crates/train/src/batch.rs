@@ -1,7 +1,7 @@
 //! What the pipeline carries through the engine: examples, and marks between them.
 
 use stepwell_base::Key;
-use stepwell_data::Schema;
+use stepwell_data::{Labels, Schema};
 use stepwell_engine::{Blocks, Cargo, Part, Request, Routes, WorkingSet};
 
 use crate::Error;
@@ -68,6 +68,18 @@ pub(crate) struct Examples {
     pub(crate) truth: Vec<f32>,
     /// What is this rank's alone, where several train.
     pub(crate) shared: Shared,
+}
+
+impl Examples {
+    /// None yet, with room for the labels and weights of so many.
+    pub(crate) fn with_room(examples: usize, labels: Labels) -> Self {
+        let weights = if labels.weighted { examples } else { 0 };
+        Self {
+            labels: Vec::with_capacity(examples * labels.count),
+            weights: Vec::with_capacity(weights),
+            ..Self::default()
+        }
+    }
 }
 
 /// A rank's own part of a mini-batch that several share.

@@ -254,7 +254,7 @@ fn push_cross(
 }
 
 /// What else may be done with data whose labels are no labels.
-const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
+pub(super) const UNLABELLED: &str = "`predict --unlabelled` scores data without labels and weights";
 
 /// What to say of a value that is not what it should be.
 #[cold]

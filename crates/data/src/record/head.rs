@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::emit::UNLABELLED;
 use super::{delimited, svm};
 use crate::DataError;
 use crate::layout::{Format, Layout};
@@ -121,10 +122,7 @@ fn header(layout: &Layout, names: &[String]) -> Result<Option<Vec<Option<u16>>>,
                      a model is trained with"
                 .to_owned(),
         };
-        let hint = match is_label {
-            true => "; `predict --unlabelled` scores data without labels and weights",
-            false => "",
-        };
+        let hint = if is_label { format!("; {UNLABELLED}") } else { String::new() };
         let names = listed(names);
         return Err(format!("its header has no column {first}: it has {names}{mend}{hint}"));
     }

@@ -145,10 +145,8 @@ impl<T: Scalar> GraphBuilder<T> {
             let parameters = start..parameter_count;
             nodes.push(Node { name, layer, sources, targets, parameters, flops });
         }
-        let outputs = layouts.last().map_or(0, |layout| layout.columns);
         Ok(Graph {
             input: self.input,
-            outputs,
             nodes,
             layouts,
             parameters,

@@ -87,7 +87,6 @@ pub struct BlockGradients<'a, T> {
 #[derive(Debug)]
 pub struct Graph<T: 'static> {
     input: InputShape,
-    outputs: usize,
     nodes: Vec<Node<T>>,
     layouts: Vec<Layout>,
     parameters: Vec<ParameterSpec>,
@@ -122,7 +121,7 @@ impl<T: Scalar> Graph<T> {
 
     /// Logits of an example.
     pub fn outputs(&self) -> usize {
-        self.outputs
+        self.layouts.last().map_or(0, |layout| layout.columns)
     }
 
     /// Names of the nodes in execution order.

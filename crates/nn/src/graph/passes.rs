@@ -53,7 +53,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         let Self { graph, watch, packed } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
-        assert_eq!(logits.len(), rows * graph.outputs, "the logits of each example");
+        assert_eq!(logits.len(), rows * graph.outputs(), "the logits of each example");
         for index in 0..graph.nodes.len() {
             graph.forward_node(index, weights, block, workspace);
             watch.passed(NodeId(index));
@@ -76,7 +76,7 @@ impl<'a, T: Scalar, W: PassObserver> Watched<'a, T, W> {
         let Self { graph, watch, packed } = self;
         let weights = Weights { parameters, packed };
         let rows = graph.check(parameters, block, workspace);
-        assert_eq!(d_logits.len(), rows * graph.outputs, "one gradient per logit");
+        assert_eq!(d_logits.len(), rows * graph.outputs(), "one gradient per logit");
         let of = &mut gradients;
         assert_eq!(of.x.len(), rows * graph.input.embedding, "one gradient per embedding value");
         assert_eq!(of.parameters.len(), graph.parameter_count, "one gradient per parameter");

@@ -6,6 +6,7 @@ use stepwell_data::{
     Column, ColumnKind, DenseRule, Format, IdRule, LabelRule, Layout, LayoutOptions, ListRule,
     SplitBy, SplitRule, Transform, may_separate,
 };
+use stepwell_nn::Loss;
 
 use super::names::expanded;
 use super::{Config, PresetKind, presets};
@@ -21,7 +22,7 @@ pub struct ColumnConfig {
     /// Columns of the data that they are made of; empty for those of their own names.
     pub of: Vec<String>,
     /// Of a label: what is made small.
-    pub loss: LossKind,
+    pub loss: Loss,
     /// Of a label: texts that count as 1, all others as 0; empty where it is 0 or 1.
     pub positive: Vec<String>,
     /// Of a number: the function of it that the model gets.
@@ -86,29 +87,6 @@ impl ColumnType {
     }
 }
 
-/// What is made small of a label.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LossKind {
-    /// Binary cross entropy of a label that is 0 or 1.
-    #[default]
-    LogLoss,
-    /// The square of what is between a number and its prediction.
-    SquaredError,
-}
-
-impl LossKind {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::LogLoss, Self::SquaredError];
-
-    /// Its name in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::LogLoss => "log_loss",
-            Self::SquaredError => "squared_error",
-        }
-    }
-}
-
 /// A function of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransformKind {
@@ -165,7 +143,7 @@ impl Default for ColumnConfig {
             names: Vec::new(),
             kind: ColumnType::default(),
             of: Vec::new(),
-            loss: LossKind::default(),
+            loss: Loss::default(),
             positive: Vec::new(),
             transform: TransformKind::default(),
             mean: Vec::new(),
@@ -214,7 +192,7 @@ impl ColumnConfig {
             ColumnType::Ignored => ColumnKind::Ignored,
             ColumnType::Label => ColumnKind::Label(LabelRule {
                 positive: self.positive.clone(),
-                is_number: self.loss == LossKind::SquaredError,
+                is_number: self.loss == Loss::SquaredError,
             }),
             ColumnType::Weight => ColumnKind::Weight,
             ColumnType::Dense => ColumnKind::Dense(DenseRule {

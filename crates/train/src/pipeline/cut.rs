@@ -1,6 +1,7 @@
 //! How the stream of examples is cut into mini-batches and batches.
 
 use stepwell_base::rules::{Rule, Rules};
+use stepwell_data::Labels;
 use stepwell_engine::{Part, Purpose};
 use stepwell_settings::Config;
 
@@ -26,6 +27,8 @@ pub(super) struct Cut {
     pub(super) rank: Option<(usize, usize)>,
     /// What each table has of the data.
     pub(super) tables: Vec<TableInput>,
+    /// How labels and weights of examples lie.
+    pub(super) labels: Labels,
     /// What bags may have.
     pub(super) features: Features,
     /// Examples that are put into a random order together; 0 for none.
@@ -40,7 +43,7 @@ impl Cut {
             number: 0,
             purpose,
             parts: self.tables.iter().map(|_| Part::default()).collect(),
-            cargo: Examples::default(),
+            cargo: Examples::with_room(self.mini_batch, self.labels),
         };
         MiniBatch { purpose, ..ends.spares.take().unwrap_or_else(fresh) }
     }
@@ -61,6 +64,7 @@ pub(super) fn cut(config: &Config, checkpoints: bool, model: &Model, rules: Rule
         blocks: config.model.blocks,
         rank: None,
         tables,
+        labels: model.label_lanes(),
         features: model.features().clone(),
         shuffle: config.data.shuffle,
         seed: config.seed,
