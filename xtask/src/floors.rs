@@ -23,8 +23,8 @@ const FLOORS: [(&str, &[&str]); 9] = [
     ("floor 4", &["settings"]),
     ("floor 3", &["engine"]),
     ("floor 2", &["ssd", "mem", "nn", "data"]),
-    ("floor 1", &["disk", "fabric", "remote"]),
-    ("ground", &["base", "optim", "skip"]),
+    ("floor 1", &["disk", "fabric", "remote", "device"]),
+    ("ground", &["base", "optim", "kernels", "skip"]),
 ];
 
 /// One dependency of a workspace crate on another.

@@ -1,0 +1,109 @@
+//! Who accessed which bytes of a piece of memory last.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::{Actor, Clock, Place};
+use crate::access::{Access, Mode, Touched};
+
+/// An access: by whom, at which of his times, and where it stands.
+pub(super) type By = (Actor, u64, Place);
+
+/// The last accesses of some bytes.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    end: usize,
+    /// The last write, or the last atomic changes, one of each actor.
+    writes: Vec<(By, Mode)>,
+    /// Reads since, the last of each actor.
+    reads: Vec<By>,
+}
+
+/// All bytes of a piece of memory, in ranges of the same past.
+#[derive(Debug)]
+pub(super) struct Cells {
+    /// By first byte.
+    cells: BTreeMap<usize, Cell>,
+}
+
+impl Cells {
+    pub(super) fn new(bytes: usize) -> Self {
+        let cell = Cell { end: bytes, ..Cell::default() };
+        Self { cells: BTreeMap::from([(0, cell)]) }
+    }
+
+    /// Notes an access; else says which earlier one its actor, who knows `clock`, does not know of,
+    /// and a byte of both.
+    pub(super) fn access(
+        &mut self,
+        access: &Access,
+        by: By,
+        clock: &Clock,
+    ) -> Result<(), (Place, usize)> {
+        let mode = access.mode;
+        match &access.touched {
+            Touched::All => self.touch(0..access.bytes, mode, by, clock),
+            Touched::Bytes(range) => self.touch(range.clone(), mode, by, clock),
+            Touched::Rows(slabs) => {
+                let mut rows = slabs.iter().flat_map(|slab| slab.ranges());
+                rows.try_for_each(|range| self.touch(range, mode, by, clock))
+            }
+        }
+    }
+
+    fn touch(
+        &mut self,
+        range: Range<usize>,
+        mode: Mode,
+        by: By,
+        clock: &Clock,
+    ) -> Result<(), (Place, usize)> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.cut(range.start);
+        self.cut(range.end);
+        for (start, cell) in self.cells.range_mut(range) {
+            cell.meet(mode, by, clock).map_err(|earlier| (earlier, *start))?;
+        }
+        Ok(())
+    }
+
+    /// Lets a cell begin at byte `at`, if there is such a byte.
+    fn cut(&mut self, at: usize) {
+        let Some((start, cell)) = self.cells.range_mut(..=at).next_back() else { return };
+        if *start == at || cell.end <= at {
+            return;
+        }
+        let right = cell.clone();
+        cell.end = at;
+        self.cells.insert(at, right);
+    }
+}
+
+impl Cell {
+    fn meet(&mut self, mode: Mode, by: By, clock: &Clock) -> Result<(), Place> {
+        let (actor, ..) = by;
+        let unknown = |(earlier, time, _): &By| *earlier != actor && clock.of(*earlier) < *time;
+        let write = self.writes.iter().find(|(by, of)| mode.conflicts(*of) && unknown(by));
+        if let Some((earlier, _)) = write {
+            return Err(earlier.2);
+        }
+        if mode == Mode::Read {
+            self.reads.retain(|(earlier, ..)| *earlier != actor);
+            self.reads.push(by);
+            return Ok(());
+        }
+        if let Some(earlier) = self.reads.iter().find(|read| unknown(read)) {
+            return Err(earlier.2);
+        }
+        self.reads.clear();
+        // What is atomic stays beside other such changes; a write is after all of them.
+        let stays = |((earlier, ..), of): &(By, Mode)| {
+            mode == Mode::Atomic && *of == Mode::Atomic && *earlier != actor
+        };
+        self.writes.retain(stays);
+        self.writes.push((by, mode));
+        Ok(())
+    }
+}

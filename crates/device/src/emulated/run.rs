@@ -1,0 +1,56 @@
+//! What a device does with one operation.
+
+#![expect(unsafe_code, reason = "kernels are called by the addresses of their arguments")]
+
+use std::ffi::c_void;
+use std::time::Duration;
+
+use stepwell_kernels::host::{self, Launch, Schedule};
+
+use super::{Rate, memory};
+use crate::driver::{Value, What};
+
+/// Why an operation failed: the kernel, and what it says.
+pub(super) type Failed = (&'static str, String);
+
+/// Does it; blocks of a launch run as `schedule` says.
+pub(super) fn run(what: &What, schedule: Schedule) -> Result<(), Failed> {
+    match what {
+        What::Up { from, to, bytes }
+        | What::Down { from, to, bytes }
+        | What::Across { from, to, bytes, .. } => memory::copy(*from, *to, *bytes),
+        What::Fill { to, bytes, with } => memory::fill(*to, *bytes, *with),
+        What::Launch { kernel, blocks, threads, shared_bytes, values } => {
+            let values: Vec<u64> = values.iter().map(bits).collect();
+            let args: Vec<*const c_void> =
+                values.iter().map(|value| std::ptr::from_ref(value).cast()).collect();
+            let launch = Launch { blocks: *blocks, threads: *threads, shared_bytes: *shared_bytes };
+            // SAFETY: one value of the right size for each parameter was checked when the launch
+            // was made; addresses are of memory that the operation keeps alive.
+            let outcome = unsafe { host::run(kernel, launch, &args, schedule) };
+            outcome.map_err(|fault| (kernel.name, fault.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// How long it takes beside that.
+pub(super) fn duration(what: &What, rate: Option<Rate>) -> Duration {
+    match (what, rate) {
+        (What::Up { bytes, .. } | What::Down { bytes, .. }, Some(rate)) => {
+            rate.latency + Duration::from_secs_f64(*bytes as f64 / rate.bytes_per_second)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// A value as it lies in memory, the first byte first.
+fn bits(value: &Value) -> u64 {
+    match *value {
+        Value::Address(value) | Value::U64(value) => value,
+        Value::U32(value) => u64::from(value),
+        Value::I32(value) => u64::from(value as u32),
+        Value::F32(value) => u64::from(value.to_bits()),
+        Value::F64(value) => value.to_bits(),
+    }
+}

@@ -1,0 +1,89 @@
+//! How work of streams gets done: by threads, or step by step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use stepwell_base::random::{self, Stream as Random};
+use stepwell_kernels::host::Schedule;
+
+use super::machine::Inner;
+use super::run;
+use super::stream::{StreamState, Work};
+use crate::Error;
+
+impl Inner {
+    /// Works a stream of device `device` off until it ends.
+    pub(super) fn drive(&self, device: usize, stream: &StreamState) {
+        let name = format!("{device} {} {}", stream.number, stream.name);
+        let mut random = Random::named(self.settings.seed, name.as_bytes());
+        while let Some(work) = stream.take() {
+            let delay_max = self.settings.delay_max.as_secs_f64();
+            if delay_max > 0.0 && matches!(work, Work::Do(_)) {
+                // Mostly short, now and then as long as it gets.
+                let share = random.next_f64().powi(4);
+                std::thread::sleep(Duration::from_secs_f64(share * delay_max));
+            }
+            if let Work::Await(event, number) = &work {
+                event.wait(*number);
+            }
+            self.work(device, work);
+        }
+    }
+
+    /// Does what some stream holds next, by chance; false where none can do anything.
+    pub(super) fn step(&self) -> bool {
+        let streams: Vec<(usize, Arc<StreamState>)> = {
+            let mut streams = self.streams();
+            streams.retain(|(_, stream)| !stream.is_done());
+            streams.iter().map(|(device, stream)| (*device, Arc::clone(stream))).collect()
+        };
+        if streams.is_empty() {
+            return false;
+        }
+        let first = self.draw() as usize % streams.len();
+        let (before, after) = streams.split_at(first);
+        for (device, stream) in after.iter().chain(before) {
+            if let Some(work) = stream.take_runnable() {
+                self.work(*device, work);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The next random number of the machine.
+    pub(super) fn draw(&self) -> u64 {
+        static GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+        let drawn: &AtomicU64 = &self.drawn;
+        random::finalize(drawn.fetch_add(GAMMA, Ordering::Relaxed))
+    }
+
+    fn work(&self, device: usize, work: Work) {
+        match work {
+            Work::Do(operation) => {
+                let state = &self.devices[device];
+                if state.failure().is_some() {
+                    return;
+                }
+                let time = run::duration(&operation.what, self.settings.rate);
+                if !time.is_zero() && self.has_threads() {
+                    std::thread::sleep(time);
+                }
+                let (seed, workers) = (self.draw(), self.settings.workers);
+                let outcome = match state.fault_for(&operation.what) {
+                    Some(fault) => Err(fault),
+                    None => run::run(&operation.what, Schedule { seed, workers }),
+                };
+                if let Err((kernel, why)) = outcome {
+                    let device = state.about.name.clone();
+                    state.fail(Error::Kernel { device, kernel, why });
+                }
+                // What it used is free before anybody hears that it is over.
+                drop(operation);
+            }
+            Work::Signal(event, number) => event.signal(number),
+            Work::Await(..) => {}
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A moment in a stream that others wait for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::Result;
+use crate::check::Clock;
+use crate::device::Shared;
+
+/// A moment in a stream, once it was recorded there.
+#[derive(Debug)]
+pub struct Event {
+    pub(crate) device: Arc<Shared>,
+    pub(crate) number: u64,
+    /// What had happened before it.
+    pub(crate) clock: Mutex<Option<Clock>>,
+}
+
+impl Event {
+    pub(crate) fn new(device: Arc<Shared>) -> Result<Self> {
+        let number = device.driver.event()?;
+        Ok(Self { device, number, clock: Mutex::default() })
+    }
+
+    /// Whether it is over; then all that came before it is, for the caller.
+    ///
+    /// # Errors
+    /// What failed on the way.
+    pub fn is_over(&self) -> Result<bool> {
+        let over = self.device.driver.is_over(self.number)?;
+        if over {
+            self.met();
+        }
+        Ok(over)
+    }
+
+    /// Waits until it is over.
+    ///
+    /// # Errors
+    /// What failed on the way.
+    pub fn wait(&self) -> Result<()> {
+        self.device.driver.wait(self.number)?;
+        self.met();
+        Ok(())
+    }
+
+    fn met(&self) {
+        if let (Some(checker), Some(clock)) = (&self.device.checker, &*self.clock()) {
+            checker.host_waited(clock);
+        }
+    }
+
+    pub(crate) fn clock(&self) -> std::sync::MutexGuard<'_, Option<Clock>> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.device.driver.end_event(self.number);
+    }
+}

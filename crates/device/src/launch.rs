@@ -1,0 +1,95 @@
+//! What a kernel is launched with.
+
+use bytemuck::Pod;
+use stepwell_kernels::{Access as Use, Param};
+
+use crate::access::{Access, Mode, Touched};
+use crate::driver::{Keeps, Value};
+use crate::memory::Region;
+use crate::{Buffer, RowsAt};
+
+use std::sync::Arc;
+
+/// An argument of a kernel.
+#[derive(Debug)]
+pub struct Arg<'a>(Kind<'a>);
+
+#[derive(Debug)]
+enum Kind<'a> {
+    Memory { region: &'a Arc<Region>, element_bytes: usize, touched: Touched },
+    Number(Value),
+}
+
+impl<'a> Arg<'a> {
+    /// A buffer, of which the kernel touches whatever it likes.
+    pub fn all<T: Pod>(buffer: &'a Buffer<T>) -> Self {
+        Self::touching(buffer, Touched::All)
+    }
+
+    /// A buffer, of which the kernel touches the first `len` elements at most.
+    pub fn first<T: Pod>(buffer: &'a Buffer<T>, len: usize) -> Self {
+        Self::touching(buffer, Touched::Bytes(buffer.bytes(0..len)))
+    }
+
+    /// A buffer, of which the kernel touches some rows.
+    pub fn rows<T: Pod>(buffer: &'a Buffer<T>, rows: Vec<RowsAt>) -> Self {
+        Self::touching(buffer, Touched::Rows(rows))
+    }
+
+    fn touching<T: Pod>(buffer: &'a Buffer<T>, touched: Touched) -> Self {
+        let element_bytes = size_of::<T>();
+        Self(Kind::Memory { region: &buffer.region, element_bytes, touched })
+    }
+
+    /// A number.
+    pub fn u32(value: u32) -> Self {
+        Self(Kind::Number(Value::U32(value)))
+    }
+
+    /// A number.
+    pub fn u64(value: u64) -> Self {
+        Self(Kind::Number(Value::U64(value)))
+    }
+
+    /// A number.
+    pub fn f32(value: f32) -> Self {
+        Self(Kind::Number(Value::F32(value)))
+    }
+
+    /// What `param` is given, and what the kernel does to it; what is used is kept in `keeps`.
+    ///
+    /// # Panics
+    /// When it is not of the parameter's type.
+    pub(crate) fn bind(
+        self,
+        (kernel, param): (&str, &Param),
+        accesses: &mut Vec<Access>,
+        keeps: &mut Keeps,
+    ) -> Value {
+        let fault = || -> ! { panic!("kernel {kernel}: {} is of another type", param.name) };
+        match (self.0, param.access) {
+            (Kind::Number(value), Use::Value) => {
+                let bytes = match value {
+                    Value::U32(_) | Value::I32(_) | Value::F32(_) => 4,
+                    _ => 8,
+                };
+                if bytes != param.bytes { fault() } else { value }
+            }
+            (Kind::Memory { region, element_bytes, touched }, of_param) => {
+                let mode = match of_param {
+                    Use::Value => fault(),
+                    Use::In => Mode::Read,
+                    Use::Out | Use::InOut => Mode::Write,
+                    Use::Atomic => Mode::Atomic,
+                };
+                if element_bytes != param.bytes {
+                    fault();
+                }
+                accesses.push(region.access(mode, touched));
+                keeps.push(Arc::clone(region) as _);
+                Value::Address(region.address)
+            }
+            _ => fault(),
+        }
+    }
+}

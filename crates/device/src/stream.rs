@@ -1,0 +1,249 @@
+//! Operations in order.
+
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use stepwell_kernels::Kernel;
+
+use crate::access::{Access, Mode, Touched};
+use crate::check::{Actor, Place};
+use crate::device::Shared;
+use crate::driver::{Keeps, Operation, What};
+use crate::{Arg, Buffer, Error, Event, Pinned, Result};
+
+/// Threads of a block, for kernels that do not care.
+const THREADS: u32 = 256;
+/// Blocks that a launch has at most; kernels go on in steps of the grid.
+const BLOCKS_MAX: u32 = 16 * 1024;
+
+/// Operations in order, beside those of other streams.
+#[derive(Debug)]
+pub struct Stream {
+    device: Arc<Shared>,
+    number: u64,
+    name: &'static str,
+    actor: Actor,
+}
+
+/// Launches that are made again and again, checked once.
+#[derive(Debug, Default)]
+pub struct Graph {
+    operations: Vec<(What, Arc<Keeps>, Vec<Access>, Place)>,
+}
+
+impl Stream {
+    pub(crate) fn new(device: Arc<Shared>, name: &'static str) -> Result<Self> {
+        let number = device.driver.stream(name)?;
+        let actor = device.checker.as_ref().map_or(Actor::HOST, |checker| checker.actor(name));
+        Ok(Self { device, number, name, actor })
+    }
+
+    /// Its name, for messages.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Copies elements `range` of `from` to those of `to` that begin at `at`.
+    ///
+    /// # Errors
+    /// What failed before, and accesses that are not in order.
+    #[track_caller]
+    pub fn up<T: Pod>(
+        &self,
+        (from, range): (&Pinned<T>, Range<usize>),
+        (to, at): (&Buffer<T>, usize),
+    ) -> Result<()> {
+        let into = to.bytes(at..at + range.len());
+        let range = from.bytes(range);
+        let what = What::Up {
+            from: from.region.address + range.start as u64,
+            to: to.region.address + into.start as u64,
+            bytes: range.len(),
+        };
+        let accesses = [
+            from.region.access(Mode::Read, Touched::Bytes(range)),
+            to.region.access(Mode::Write, Touched::Bytes(into)),
+        ];
+        let flight = Arc::new(from.fly(false));
+        let keeps: Keeps = vec![flight, Arc::clone(&from.region) as _, Arc::clone(&to.region) as _];
+        self.submit(what, keeps, &accesses, self.place("copy up"))
+    }
+
+    /// Copies elements `range` of `from` to those of `to` that begin at `at`.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    #[track_caller]
+    pub fn down<T: Pod>(
+        &self,
+        (from, range): (&Buffer<T>, Range<usize>),
+        (to, at): (&Pinned<T>, usize),
+    ) -> Result<()> {
+        let into = to.bytes(at..at + range.len());
+        let range = from.bytes(range);
+        let what = What::Down {
+            from: from.region.address + range.start as u64,
+            to: to.region.address + into.start as u64,
+            bytes: range.len(),
+        };
+        let accesses = [
+            from.region.access(Mode::Read, Touched::Bytes(range)),
+            to.region.access(Mode::Write, Touched::Bytes(into)),
+        ];
+        let flight = Arc::new(to.fly(true));
+        let keeps: Keeps = vec![flight, Arc::clone(&from.region) as _, Arc::clone(&to.region) as _];
+        self.submit(what, keeps, &accesses, self.place("copy down"))
+    }
+
+    /// Copies elements `range` of `from`, of this device or of another, to those of `to`, of this
+    /// one, that begin at `at`.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    #[track_caller]
+    pub fn across<T: Pod>(
+        &self,
+        (from, range): (&Buffer<T>, Range<usize>),
+        (to, at): (&Buffer<T>, usize),
+    ) -> Result<()> {
+        let into = to.bytes(at..at + range.len());
+        let range = from.bytes(range);
+        let what = What::Across {
+            from: from.region.address + range.start as u64,
+            from_device: from.region.device.driver.about().number,
+            to: to.region.address + into.start as u64,
+            bytes: range.len(),
+        };
+        let accesses = [
+            from.region.access(Mode::Read, Touched::Bytes(range)),
+            to.region.access(Mode::Write, Touched::Bytes(into)),
+        ];
+        let keeps: Keeps = vec![Arc::clone(&from.region) as _, Arc::clone(&to.region) as _];
+        self.submit(what, keeps, &accesses, self.place("copy across"))
+    }
+
+    /// Fills elements `range` of `to` with bytes of zero.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    #[track_caller]
+    pub fn clear<T: Pod>(&self, to: &Buffer<T>, range: Range<usize>) -> Result<()> {
+        let into = to.bytes(range);
+        let address = to.region.address + into.start as u64;
+        let what = What::Fill { to: address, bytes: into.len(), with: 0 };
+        let accesses = [to.region.access(Mode::Write, Touched::Bytes(into))];
+        self.submit(what, vec![Arc::clone(&to.region) as _], &accesses, self.place("clear"))
+    }
+
+    /// Launches `kernel`, with a thread for each of `items` as far as the grid goes; nothing where
+    /// there are none.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    ///
+    /// # Panics
+    /// When arguments do not fit the kernel's parameters.
+    #[track_caller]
+    pub fn launch(&self, kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> Result<()> {
+        if items == 0 {
+            return Ok(());
+        }
+        let (what, keeps, accesses) = bind(kernel, items, args);
+        self.submit(what, keeps, &accesses, self.place(kernel.name))
+    }
+
+    /// Makes all launches of `graph`, in their order.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    pub fn run(&self, graph: &Graph) -> Result<()> {
+        graph.operations.iter().try_for_each(|(what, keeps, accesses, place)| {
+            let keeps = vec![Arc::clone(keeps) as _];
+            self.submit(what.clone(), keeps, accesses, Place { stream: self.name, ..*place })
+        })
+    }
+
+    /// Lets `event` stand for all that this stream was given so far.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    pub fn record(&self, event: &Event) -> Result<()> {
+        self.device.driver.record(self.number, event.number)?;
+        if let Some(checker) = &self.device.checker {
+            *event.clock() = Some(checker.record(self.actor));
+        }
+        Ok(())
+    }
+
+    /// Lets what this stream is given from now on begin after what `event` stands for now.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.device.driver.wait_in(self.number, event.number)?;
+        if let (Some(checker), Some(clock)) = (&self.device.checker, &*event.clock()) {
+            checker.stream_waited(self.actor, clock);
+        }
+        Ok(())
+    }
+
+    /// Waits until all is over that it was given.
+    ///
+    /// # Errors
+    /// What failed on the way.
+    pub fn finish(&self) -> Result<()> {
+        let event = Event::new(Arc::clone(&self.device))?;
+        self.record(&event)?;
+        event.wait()
+    }
+
+    #[track_caller]
+    fn place(&self, what: &'static str) -> Place {
+        Place { what, stream: self.name, at: Location::caller() }
+    }
+
+    fn submit(&self, what: What, keeps: Keeps, accesses: &[Access], place: Place) -> Result<()> {
+        if let Some(checker) = &self.device.checker {
+            checker.operation(self.actor, accesses, place).map_err(|clash| Error::Unordered {
+                device: self.device.name().to_owned(),
+                what: clash.region(&keeps),
+                later: place.to_string(),
+                earlier: clash.earlier.to_string(),
+            })?;
+        }
+        self.device.driver.submit(self.number, Operation { what, keeps })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.device.driver.end_stream(self.number);
+    }
+}
+
+impl Graph {
+    /// Adds a launch, as [`Stream::launch`] makes it.
+    ///
+    /// # Panics
+    /// As [`Stream::launch`] does.
+    #[track_caller]
+    pub fn launch(&mut self, kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) {
+        let (what, keeps, accesses) = bind(kernel, items, args);
+        let place = Place { what: kernel.name, stream: "", at: Location::caller() };
+        self.operations.push((what, Arc::new(keeps), accesses, place));
+    }
+}
+
+/// A launch of `kernel` on its arguments.
+fn bind(kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> (What, Keeps, Vec<Access>) {
+    assert_eq!(args.len(), kernel.params.len(), "arguments of kernel {}", kernel.name);
+    let (mut accesses, mut keeps) = (Vec::new(), Keeps::new());
+    let bind =
+        |(arg, param): (Arg<'_>, _)| arg.bind((kernel.name, param), &mut accesses, &mut keeps);
+    let values = args.into_iter().zip(kernel.params).map(bind).collect();
+    let blocks = items.div_ceil(THREADS as usize).min(BLOCKS_MAX as usize) as u32;
+    let (threads, shared_bytes) = (THREADS, 0);
+    (What::Launch { kernel, blocks, threads, shared_bytes, values }, keeps, accesses)
+}
