@@ -34,6 +34,7 @@ mod event;
 mod launch;
 mod memory;
 mod pool;
+mod product;
 mod stream;
 
 pub use access::{RowsAt, Touched};
@@ -43,4 +44,5 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use launch::Arg;
 pub use memory::{Buffer, Pinned};
+pub use product::{Layout, Matrices, PlainProducts, Precision, Product, Products, Shape};
 pub use stream::{Graph, Stream};
