@@ -26,6 +26,7 @@
 
 mod access;
 mod check;
+pub mod conformance;
 mod device;
 pub mod driver;
 pub mod emulated;
