@@ -27,6 +27,8 @@
 mod access;
 mod check;
 pub mod conformance;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod device;
 pub mod driver;
 pub mod emulated;
