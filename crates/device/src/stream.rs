@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
-use stepwell_kernels::Kernel;
+use stepwell_kernels::{Kernel, Kind as KernelKind};
 
 use crate::access::{Access, Mode, Touched};
 use crate::check::{Actor, Place};
@@ -15,8 +15,6 @@ use crate::memory::{Kind, Region};
 use crate::product::{Matrices, part};
 use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result};
 
-/// Threads of a block, for kernels that do not care.
-const THREADS: u32 = 256;
 /// Blocks that a launch has at most; kernels go on in steps of the grid.
 const BLOCKS_MAX: u32 = 16 * 1024;
 
@@ -302,7 +300,11 @@ fn bind(kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> (What, Kee
     let bind =
         |(arg, param): (Arg<'_>, _)| arg.bind((kernel.name, param), &mut accesses, &mut keeps);
     let values = args.into_iter().zip(kernel.params).map(bind).collect();
-    let blocks = items.div_ceil(THREADS as usize).min(BLOCKS_MAX as usize) as u32;
-    let (threads, shared_bytes) = (THREADS, 0);
+    let threads = match kernel.kind {
+        KernelKind::Lanes => KernelKind::LANES_THREADS_MAX,
+        KernelKind::Block { threads } => threads,
+    };
+    let blocks = items.div_ceil(threads as usize).clamp(1, BLOCKS_MAX as usize) as u32;
+    let shared_bytes = 0;
     (What::Launch { kernel, blocks, threads, shared_bytes, values }, keeps, accesses)
 }
