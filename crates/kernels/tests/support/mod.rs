@@ -7,6 +7,8 @@
     reason = "each test takes what it needs"
 )]
 
+pub mod batch;
+
 use std::ffi::c_void;
 
 use stepwell_kernels::host::{self, Fault, Launch, Schedule};
