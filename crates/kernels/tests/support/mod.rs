@@ -8,6 +8,7 @@
 )]
 
 pub mod batch;
+pub mod steps;
 
 use std::ffi::c_void;
 
