@@ -7,6 +7,9 @@
     reason = "each test takes what it needs"
 )]
 
+pub mod batch;
+pub mod steps;
+
 use std::ffi::c_void;
 
 use stepwell_kernels::host::{self, Fault, Launch, Schedule};
