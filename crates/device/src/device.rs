@@ -77,7 +77,8 @@ impl Device {
         Pool::counted(bytes as usize)
     }
 
-    /// Memory for `len` elements, whose values are not to be relied on; `what` names it in messages.
+    /// Memory for `len` elements, whose values are not to be relied on; `what` names it in
+    /// messages.
     ///
     /// # Errors
     /// When the pool or the device has no room.

@@ -1,8 +1,8 @@
 //! The seam to a device: what a driver does, and nothing else.
 //!
 //! Everything is named by numbers that the driver gave. Operations of a stream happen in the order
-//! in which they were submitted. What an operation uses is kept alive by [`Operation::keeps`], until
-//! it is over.
+//! in which they were submitted. What an operation uses is kept alive by [`Operation::keeps`] until
+//! it is over, and no longer than until an event that was recorded after it is said to be over.
 
 use std::any::Any;
 use std::fmt::Debug;

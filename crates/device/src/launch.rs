@@ -1,5 +1,8 @@
 //! What a kernel is launched with.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use bytemuck::Pod;
 use stepwell_kernels::{Access as Use, Param};
 
@@ -8,15 +11,13 @@ use crate::driver::{Keeps, Value};
 use crate::memory::Region;
 use crate::{Buffer, RowsAt};
 
-use std::sync::Arc;
-
 /// An argument of a kernel.
 #[derive(Debug)]
 pub struct Arg<'a>(Kind<'a>);
 
 #[derive(Debug)]
 enum Kind<'a> {
-    Memory { region: &'a Arc<Region>, element_bytes: usize, touched: Touched },
+    Memory { region: &'a Arc<Region>, element_bytes: usize, offset: usize, touched: Touched },
     Number(Value),
 }
 
@@ -31,14 +32,23 @@ impl<'a> Arg<'a> {
         Self::touching(buffer, Touched::Bytes(buffer.bytes(0..len)))
     }
 
+    /// Elements `range` of a buffer: what the kernel is given begins with the first of them, and it
+    /// touches no others.
+    pub fn part<T: Pod>(buffer: &'a Buffer<T>, range: Range<usize>) -> Self {
+        let bytes = buffer.bytes(range);
+        let (region, element_bytes, offset) = (&buffer.region, size_of::<T>(), bytes.start);
+        let touched = Touched::Bytes(bytes);
+        Self(Kind::Memory { region, element_bytes, offset, touched })
+    }
+
     /// A buffer, of which the kernel touches some rows.
     pub fn rows<T: Pod>(buffer: &'a Buffer<T>, rows: Vec<RowsAt>) -> Self {
         Self::touching(buffer, Touched::Rows(rows))
     }
 
     fn touching<T: Pod>(buffer: &'a Buffer<T>, touched: Touched) -> Self {
-        let element_bytes = size_of::<T>();
-        Self(Kind::Memory { region: &buffer.region, element_bytes, touched })
+        let (region, element_bytes, offset) = (&buffer.region, size_of::<T>(), 0);
+        Self(Kind::Memory { region, element_bytes, offset, touched })
     }
 
     /// A number.
@@ -75,7 +85,7 @@ impl<'a> Arg<'a> {
                 };
                 if bytes != param.element_bytes { fault() } else { value }
             }
-            (Kind::Memory { region, element_bytes, touched }, of_param) => {
+            (Kind::Memory { region, element_bytes, offset, touched }, of_param) => {
                 let mode = match of_param {
                     Use::Value => fault(),
                     Use::In => Mode::Read,
@@ -87,7 +97,7 @@ impl<'a> Arg<'a> {
                 }
                 accesses.push(region.access(mode, touched));
                 keeps.push(Arc::clone(region) as _);
-                Value::Address(region.address)
+                Value::Address(region.address + offset as u64)
             }
             _ => fault(),
         }

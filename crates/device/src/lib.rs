@@ -12,9 +12,9 @@
 //! - **Why.** Most machines that build this have no GPU, and many that run it have none either.
 //!   What passes on the emulated device, which is stricter than any hardware, is what runs on a
 //!   GPU; no caller knows which of them it has.
-//! - **How.** A [`Driver`](driver::Driver) allocates, copies, launches and signals, and does nothing
-//!   else. Types, bounds, the budget of memory, what must stay alive until the device is done with
-//!   it, and the check of order are made on top of that, once.
+//! - **How.** A [`Driver`](driver::Driver) allocates, copies, launches and signals, and does
+//!   nothing else. Types, bounds, the budget of memory, what must stay alive until the device is
+//!   done with it, and the check of order are made on top of that, once.
 //! - **Order.** What a [`Stream`] is given happens in that order. Between two streams, and between
 //!   a stream and the host, nothing is in order but by an [`Event`], or by waiting for a stream.
 //! - **Failure.** What a driver reports late is said by the next call that waits. A device that is
