@@ -8,8 +8,6 @@
 //!
 //! `STEPWELL_SANITIZE=address` or `thread` builds kernels and shim under that sanitizer.
 
-#![expect(clippy::print_stdout, reason = "so a build script speaks to cargo")]
-
 #[path = "build/signature.rs"]
 mod signature;
 #[path = "build/text.rs"]

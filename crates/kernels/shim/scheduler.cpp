@@ -4,14 +4,9 @@
 // that has not begun, on its own stack, so that threads that never wait need no stack of their
 // own. Where nobody can run and some have not ended, the block is stuck, and says why.
 
-#include <setjmp.h>
-
 #include <new>
-#include <vector>
 
-#include "fiber.h"
-#include "run.h"
-#include "sanitizers.h"
+#include "worker.h"
 
 namespace shim {
 
@@ -21,61 +16,9 @@ __thread Index block_size;
 __thread Index grid_size;
 __thread bool backward;
 
-static constexpr u32 THREADS_MAX = 1024;
-static constexpr u32 WARP = 32;
-static constexpr u32 NOBODY = 0xffffffff;
+__thread Worker* here;
 
-enum State : u8 { FRESH, RUNNING, AT_BARRIER, AT_WARP, DONE };
-
-struct Fiber {
-    Context context;
-    void* stack;
-    void* strand;
-    State state;
-    Operation operation;
-    u32 mask;
-    i32 operand;
-    u32 bytes;
-    Site site;
-    alignas(16) u8 value[16];
-};
-
-struct Warp {
-    u32 waiting;
-    u32 done;
-    u8 meeting;
-};
-
-struct Worker {
-    const Request* request;
-    Fault* fault;
-    bool failed;
-    u32 current;
-    u32 live;
-    u32 at_barrier;
-    Site barrier;
-    Dice dice;
-    u32 ready_count;
-    u16 ready[THREADS_MAX];
-    Warp warps[THREADS_MAX / WARP];
-    Fiber fibers[THREADS_MAX];
-    std::vector<void*> stacks;
-    Context main;
-    void* main_strand;
-    Context abandoned;
-    jmp_buf out_of_lanes;
-    SharedMemory shared;
-    u8 began, ended, met;
-};
-
-static __thread Worker* here;
-
-static bool same_site(Site a, Site b) {
-    return a.line == b.line && strcmp(a.file, b.file) == 0;
-}
-
-// Ends the block: what it was doing is never gone on with.
-static void leave_block(Worker* worker) {
+void leave_block(Worker* worker) {
     worker->failed = true;
     worker->fault->block = block_index.x;
     worker->fault->thread = thread_index.x;
@@ -84,16 +27,6 @@ static void leave_block(Worker* worker) {
     }
     change_strand(worker->main_strand);
     switch_contexts(&worker->abandoned, &worker->main);
-}
-
-#define FAIL(worker, kind, site, ...)                             \
-    do {                                                          \
-        describe((worker)->fault, kind, site, __VA_ARGS__);       \
-        leave_block(worker);                                      \
-    } while (0)
-
-static void make_ready(Worker* worker, u32 thread) {
-    worker->ready[worker->ready_count++] = static_cast<u16>(thread);
 }
 
 // One that can run, drawn by chance.
@@ -213,8 +146,7 @@ static void enter() {
     }
 }
 
-// Lets others run until this one can again.
-static void wait(Worker* worker) {
+void wait(Worker* worker) {
     const u32 self = worker->current;
     const u32 next = pick(worker);
     if (next == NOBODY) {
@@ -258,104 +190,6 @@ void barrier(Site site) {
     }
     wait(worker);
     depart(&worker->met);
-}
-
-// What the operation of the fibers of a warp gives each of them.
-static void resolve(Worker* worker, u32 first, u32 mask) {
-    u8 results[WARP][16];
-    u32 ballot = 0;
-    for (u32 lane = 0; lane < WARP; ++lane) {
-        u32 vote = 0;
-        if (mask >> lane & 1) {
-            memcpy(&vote, worker->fibers[first + lane].value, sizeof vote);
-        }
-        ballot |= (vote != 0 ? 1u : 0u) << lane;
-    }
-    for (u32 lane = 0; lane < WARP; ++lane) {
-        if (!(mask >> lane & 1)) {
-            continue;
-        }
-        const Fiber& fiber = worker->fibers[first + lane];
-        const i32 own = static_cast<i32>(lane);
-        i32 source = own;
-        switch (fiber.operation) {
-            case SYNC: break;
-            case BALLOT: break;
-            case SHUFFLE: source = fiber.operand; break;
-            case SHUFFLE_UP: source = own < fiber.operand ? own : own - fiber.operand; break;
-            case SHUFFLE_DOWN: source = own + fiber.operand > 31 ? own : own + fiber.operand; break;
-            case SHUFFLE_XOR: source = own ^ fiber.operand; break;
-        }
-        if (source < 0 || source > 31 || !(mask >> source & 1)) {
-            FAIL(worker, BAD_SOURCE, fiber.site, "lane %u takes the value of lane %d, mask %08x",
-                 lane, source, mask);
-        }
-        memcpy(results[lane], worker->fibers[first + static_cast<u32>(source)].value, 16);
-        if (fiber.operation == BALLOT) {
-            memcpy(results[lane], &ballot, sizeof ballot);
-        }
-    }
-    for (u32 lane = 0; lane < WARP; ++lane) {
-        if (mask >> lane & 1) {
-            memcpy(worker->fibers[first + lane].value, results[lane], 16);
-            make_ready(worker, first + lane);
-        }
-    }
-}
-
-static void check_mask(Worker* worker, u32 mask, Site site) {
-    const u32 self = worker->current;
-    const u32 first = self / WARP * WARP;
-    const u32 lanes = min(WARP, worker->request->threads - first);
-    const u32 there = lanes == WARP ? 0xffffffff : (1u << lanes) - 1;
-    const u32 absent = mask & (~there | worker->warps[self / WARP].done);
-    if (absent != 0) {
-        FAIL(worker, BAD_MASK, site, "mask %08x names lanes that there are not: %08x", mask,
-             absent);
-    }
-    if (!(mask >> self % WARP & 1)) {
-        FAIL(worker, BAD_MASK, site, "lane %u is not in its own mask %08x", self % WARP, mask);
-    }
-}
-
-void meet(Operation operation, u32 mask, void* value, u32 bytes, i32 operand, Site site) {
-    Worker* worker = here;
-    if (worker->request->kind == LANES) {
-        FAIL(worker, LANES_MEET, site, "an operation of a warp where lanes may not meet");
-    }
-    check_mask(worker, mask, site);
-    const u32 self = worker->current;
-    const u32 first = self / WARP * WARP;
-    Warp* warp = &worker->warps[self / WARP];
-    Fiber* fiber = &worker->fibers[self];
-    if (operation == SYNC) {
-        arrive(&warp->meeting);
-    }
-    fiber->state = AT_WARP;
-    fiber->operation = operation;
-    fiber->mask = mask;
-    fiber->operand = operand;
-    fiber->bytes = bytes;
-    fiber->site = site;
-    memcpy(fiber->value, value, bytes);
-    warp->waiting |= 1u << self % WARP;
-    if ((warp->waiting & mask) == mask) {
-        for (u32 lane = 0; lane < WARP; ++lane) {
-            const Fiber& other = worker->fibers[first + lane];
-            const bool same = other.mask == mask && same_site(other.site, site);
-            if ((mask >> lane & 1) && !(same && other.operation == operation)) {
-                FAIL(worker, MIXED_WARP, site, "lane %u waits in another operation, at %s:%u",
-                     lane, other.site.file, other.site.line);
-            }
-        }
-        warp->waiting &= ~mask;
-        resolve(worker, first, mask);
-    }
-    wait(worker);
-    memcpy(value, fiber->value, bytes);
-    if (operation == SYNC) {
-        depart(&warp->meeting);
-    }
 }
 
 void* shared(u32 bytes, u32 alignment, Site site) {

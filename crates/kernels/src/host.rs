@@ -3,10 +3,10 @@
 //! - **How.** A launch runs its blocks in an order that a seed draws, on as many threads of the
 //!   system as are asked for. Threads of a block of lanes are turns of a loop; those of other
 //!   blocks are fibers on one thread, which go on in a drawn order where they meet.
-//! - **Failure.** A [`Fault`], after which the kernel's outputs are in any state. Seen are: barriers
-//!   that not all threads of a block reach, deadlocks, operations of a warp that differ, masks and
-//!   sources of lanes that are not there, shared memory written beside its ends, launches that a
-//!   device refuses. Not seen are: memory beyond the ends of buffers (run under AddressSanitizer),
+//! - **Failure.** A [`Fault`], after which the kernel's outputs are in any state. Seen are:
+//!   barriers that not all threads of a block reach, deadlocks, operations of a warp that differ,
+//!   masks and sources of lanes that are not there, shared memory written beside its ends, launches
+//!   that a device refuses. Not seen are: memory beyond the ends of buffers (run under AddressSanitizer),
 //!   races that no drawn order shows (ThreadSanitizer), weak orders of memory.
 //! - **Cost.** 3 µs a launch, 2 ns a thread of lanes, some 20 ns for each time that a fiber meets.
 

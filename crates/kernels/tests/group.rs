@@ -158,7 +158,7 @@ fn drawn(count: usize, keys: usize, dice: &mut Dice) -> Bags {
     // Bags at the end are empty, too.
     ends.extend([count as u32; 3]);
     let factors = dice.numbers(count);
-    Bags { keys: of, ends, factors, salt: if keys % 2 == 0 { 0 } else { dice.next() } }
+    Bags { keys: of, ends, factors, salt: if keys.is_multiple_of(2) { 0 } else { dice.next() } }
 }
 
 #[test]

@@ -187,11 +187,11 @@ fn weights_are_encoded_and_decoded_as_the_optimizer_does() {
             let rounding = of.lists.put_wide(&states);
             let mut expected = of.rows.clone();
             let mut decoded = vec![f32::NAN; from.len()];
-            for row in 0..count {
+            for (row, state) in states.iter().enumerate() {
                 let at = 4 + of.slots[row] as usize * row_lanes;
                 let lanes = &mut expected[at..at + storage.lanes(width)];
                 let weights = row * width..(row + 1) * width;
-                storage.encode(&from[weights.clone()], lanes, Stream::from_state(states[row]));
+                storage.encode(&from[weights.clone()], lanes, Stream::from_state(*state));
                 storage.view(lanes, width).copy_to(&mut decoded[weights]);
             }
             for schedule in SCHEDULES {

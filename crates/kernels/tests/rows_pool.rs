@@ -17,7 +17,7 @@ fn pooled(batch: &Batch, width: usize) -> (Vec<f32>, Vec<f32>) {
             let row = &batch.rows[table.place(row as usize)];
             shape.storage.view(&row[..shape.storage.lanes(shape.width())], shape.width())
         };
-        for example in 0..batch.examples {
+        for (example, first_order) in first_order.iter_mut().enumerate() {
             for field in 0..shape.fields {
                 let at = example * width + table.columns[field];
                 let to = &mut x[at..at + shape.dim];
@@ -32,7 +32,7 @@ fn pooled(batch: &Batch, width: usize) -> (Vec<f32>, Vec<f32>) {
                         *sum = if number == 0 { weight } else { *sum + weight };
                     }
                     if shape.wide > 0 {
-                        first_order[example] += times(row.get(shape.dim));
+                        *first_order += times(row.get(shape.dim));
                     }
                 }
             }

@@ -1,5 +1,7 @@
 //! Sums by the fixed tree, and the optimizer: the bits of `stepwell-optim` on plain sums.
 
+#![expect(clippy::unwrap_used, reason = "every row occurs, and settings are in their ranges")]
+
 mod support;
 
 use stepwell_base::random::Stream;

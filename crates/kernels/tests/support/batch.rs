@@ -1,5 +1,7 @@
 //! Mini-batches over several tables, drawn at random.
 
+#![expect(clippy::unwrap_used, reason = "settings of the rules are in their ranges")]
+
 use stepwell_base::random::Stream;
 use stepwell_kernels::{NONE, PoolTable};
 use stepwell_optim::{Adagrad, Adam, RowOptimizer, Rule, Storage};
