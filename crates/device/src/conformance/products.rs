@@ -76,7 +76,8 @@ fn shapes_and_layouts(device: &Device) {
 fn repeated(device: &Device) {
     let stream = device.stream("repeated").unwrap();
     let shape = shape(2, 70, 40, 300);
-    for precision in PRECISIONS {
+    // A device may round operands less than it is asked to; these are bounds for 300 terms.
+    for (precision, apart) in PRECISIONS.into_iter().zip([1e-3, 0.2, 1.5]) {
         let product = Product { precision, ..Product::of(shape) };
         let [left, right, into] = product.spans();
         let odd = |len, seed| numbers(len, seed).iter().map(|x| x / 7.3).collect::<Vec<f32>>();
@@ -91,7 +92,7 @@ fn repeated(device: &Device) {
         let mut plain = vec![0.0; into];
         PlainProducts.product(&product, &left, &right, &mut plain);
         for (came, wanted) in first.iter().zip(&plain) {
-            assert!((came - wanted).abs() < 2e-2, "{product:?}: {came} for {wanted}");
+            assert!((came - wanted).abs() < apart, "{product:?}: {came} for {wanted}");
         }
         for _ in 0..3 {
             assert!(result() == first, "{product:?} has other bits the second time");

@@ -1,0 +1,375 @@
+// What the driver of Stepwell calls of libcuda, and a little that tests call.
+//
+// It is stricter than a device where that finds mistakes: calls without a context, or with another
+// than the stream's, are refused; memory that is given back is overwritten at once.
+
+#include "device.h"
+
+#include <map>
+#include <vector>
+
+namespace {
+
+const int DEVICES = 2;
+const size_t MEMORY = size_t(4) << 30;
+
+Context contexts[DEVICES];
+thread_local Context* current = nullptr;
+std::map<void*, size_t> sizes;
+
+// Runs a kernel, and counts its parameters: what a test gives.
+typedef void (*Run)(const char* name, unsigned blocks, unsigned threads, unsigned shared,
+                    const void* const* arguments);
+typedef unsigned (*Count)(const char* name);
+Run run_kernel = nullptr;
+Count count_parameters = nullptr;
+
+int number(const char* name, int otherwise) {
+    const char* text = getenv(name);
+    return text ? atoi(text) : otherwise;
+}
+
+int ready() {
+    std::lock_guard<std::mutex> held(lock);
+    return lost ? lost : current ? SUCCESS : INVALID_CONTEXT;
+}
+
+int ready_for(Stream* stream) {
+    const int code = ready();
+    return code ? code : stream && stream->context == current ? SUCCESS : INVALID_HANDLE;
+}
+
+int give(Stream* stream, std::function<void()> what) {
+    const int code = ready_for(stream);
+    if (code == SUCCESS) {
+        stream->push(std::move(what));
+    }
+    return code;
+}
+
+int copy(uintptr_t to, uintptr_t from, size_t bytes, Stream* stream) {
+    if (bytes == 0) {
+        return INVALID_VALUE;
+    }
+    return give(stream, [=] {
+        memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+    });
+}
+
+void* allocate(size_t bytes) {
+    void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    memset(memory, 0xff, bytes);
+    std::lock_guard<std::mutex> held(lock);
+    sizes[memory] = bytes;
+    return memory;
+}
+
+size_t give_back(void* memory) {
+    std::lock_guard<std::mutex> held(lock);
+    const auto found = sizes.find(memory);
+    if (found == sizes.end()) {
+        abort();
+    }
+    const size_t bytes = found->second;
+    memset(memory, 0xfd, bytes);
+    free(memory);
+    sizes.erase(found);
+    return bytes;
+}
+
+}  // namespace
+
+extern "C" {
+
+void stand_in_kernels(Run run, Count count) {
+    run_kernel = run;
+    count_parameters = count;
+}
+
+void stand_in_lose(int code) {
+    std::lock_guard<std::mutex> held(lock);
+    lost = code;
+}
+
+size_t stand_in_allocations() {
+    std::lock_guard<std::mutex> held(lock);
+    return sizes.size();
+}
+
+int stand_in_contexts() { return contexts[0].retained + contexts[1].retained; }
+
+int cuInit(unsigned) { return number("STAND_IN_INIT", SUCCESS); }
+
+int cuDriverGetVersion(int* version) {
+    *version = number("STAND_IN_VERSION", 12040);
+    return SUCCESS;
+}
+
+int cuDeviceGetCount(int* count) {
+    *count = number("STAND_IN_DEVICES", DEVICES);
+    return SUCCESS;
+}
+
+int cuDeviceGet(int* device, int ordinal) {
+    *device = ordinal;
+    return SUCCESS;
+}
+
+int cuDeviceGetName(char* name, int bytes, int) {
+    strncpy(name, "stand-in", bytes);
+    return SUCCESS;
+}
+
+int cuDeviceGetAttribute(int* value, int which, int) {
+    switch (which) {
+        case 16:  // multiprocessors
+            *value = 2;
+            return SUCCESS;
+        case 75:  // major
+            *value = number("STAND_IN_ARCHITECTURE", 90) / 10;
+            return SUCCESS;
+        case 76:  // minor
+            *value = number("STAND_IN_ARCHITECTURE", 90) % 10;
+            return SUCCESS;
+        default:
+            return INVALID_VALUE;
+    }
+}
+
+int cuDeviceCanAccessPeer(int* can, int device, int other) {
+    *can = device != other;
+    return SUCCESS;
+}
+
+int cuDevicePrimaryCtxRetain(Context** context, int device) {
+    contexts[device].device = device;
+    contexts[device].retained += 1;
+    *context = contexts + device;
+    return SUCCESS;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    contexts[device].retained -= 1;
+    return SUCCESS;
+}
+
+int cuCtxSetCurrent(Context* context) {
+    current = context;
+    return lost;
+}
+
+int cuCtxEnablePeerAccess(Context* other, unsigned) {
+    return other == current ? INVALID_VALUE : ready();
+}
+
+int cuMemGetInfo_v2(size_t* free_bytes, size_t* all) {
+    *all = MEMORY;
+    *free_bytes = current ? MEMORY - current->used : 0;
+    return ready();
+}
+
+int cuMemAlloc_v2(uintptr_t* address, size_t bytes) {
+    if (const int code = ready()) {
+        return code;
+    }
+    if (bytes > MEMORY - current->used) {
+        return OUT_OF_MEMORY;
+    }
+    current->used += bytes;
+    *address = reinterpret_cast<uintptr_t>(allocate(bytes));
+    return SUCCESS;
+}
+
+int cuMemFree_v2(uintptr_t address) {
+    if (const int code = ready()) {
+        return code;
+    }
+    current->used -= give_back(reinterpret_cast<void*>(address));
+    return SUCCESS;
+}
+
+int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+    if (const int code = ready()) {
+        return code;
+    }
+    *memory = allocate(bytes);
+    return SUCCESS;
+}
+
+int cuMemFreeHost(void* memory) {
+    if (const int code = ready()) {
+        return code;
+    }
+    give_back(memory);
+    return SUCCESS;
+}
+
+int cuStreamCreate(Stream** stream, unsigned) {
+    if (const int code = ready()) {
+        return code;
+    }
+    *stream = new Stream(current);
+    return SUCCESS;
+}
+
+int cuStreamSynchronize(Stream* stream) {
+    if (const int code = ready_for(stream)) {
+        return code;
+    }
+    std::unique_lock<std::mutex> held(lock);
+    moved.wait(held, [=] { return stream->idle(); });
+    return lost;
+}
+
+int cuStreamDestroy_v2(Stream* stream) {
+    {
+        std::lock_guard<std::mutex> held(lock);
+        stream->ended = true;
+        moved.notify_all();
+    }
+    stream->thread.join();
+    delete stream;
+    return SUCCESS;
+}
+
+int cuEventCreate(Event** event, unsigned) {
+    if (const int code = ready()) {
+        return code;
+    }
+    *event = new Event{current};
+    return SUCCESS;
+}
+
+int cuEventDestroy_v2(Event* event) {
+    delete event;
+    return SUCCESS;
+}
+
+int cuEventRecord(Event* event, Stream* stream) {
+    if (const int code = ready_for(stream)) {
+        return code;
+    }
+    if (event->context != stream->context) {
+        return INVALID_HANDLE;
+    }
+    const auto moments = event->moments;
+    std::lock_guard<std::mutex> held(lock);
+    const uint64_t number = ++moments->recorded;
+    stream->work.push_back([=] {
+        std::lock_guard<std::mutex> held(lock);
+        moments->over = number > moments->over ? number : moments->over;
+        moved.notify_all();
+    });
+    moved.notify_all();
+    return SUCCESS;
+}
+
+int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+    if (const int code = ready_for(stream)) {
+        return code;
+    }
+    const auto moments = event->moments;
+    std::lock_guard<std::mutex> held(lock);
+    const uint64_t number = moments->recorded;
+    stream->work.push_back([=] {
+        std::unique_lock<std::mutex> held(lock);
+        moved.wait(held, [=] { return moments->over >= number; });
+    });
+    moved.notify_all();
+    return SUCCESS;
+}
+
+int cuEventQuery(Event* event) {
+    std::lock_guard<std::mutex> held(lock);
+    const bool over = event->moments->over >= event->moments->recorded;
+    return lost ? lost : over ? SUCCESS : NOT_READY;
+}
+
+int cuEventSynchronize(Event* event) {
+    std::unique_lock<std::mutex> held(lock);
+    const auto moments = event->moments;
+    const uint64_t number = moments->recorded;
+    moved.wait(held, [=] { return moments->over >= number; });
+    return lost;
+}
+
+int cuMemcpyHtoDAsync_v2(uintptr_t to, const void* from, size_t bytes, Stream* stream) {
+    return copy(to, reinterpret_cast<uintptr_t>(from), bytes, stream);
+}
+
+int cuMemcpyDtoHAsync_v2(void* to, uintptr_t from, size_t bytes, Stream* stream) {
+    return copy(reinterpret_cast<uintptr_t>(to), from, bytes, stream);
+}
+
+int cuMemcpyDtoDAsync_v2(uintptr_t to, uintptr_t from, size_t bytes, Stream* stream) {
+    return copy(to, from, bytes, stream);
+}
+
+int cuMemcpyPeerAsync(uintptr_t to, Context* to_context, uintptr_t from, Context* from_context,
+                      size_t bytes, Stream* stream) {
+    const bool wrong = to_context != current || from_context == current || !from_context;
+    return wrong ? INVALID_VALUE : copy(to, from, bytes, stream);
+}
+
+int cuMemsetD8Async(uintptr_t to, unsigned char with, size_t bytes, Stream* stream) {
+    return give(stream, [=] { memset(reinterpret_cast<void*>(to), with, bytes); });
+}
+
+int cuModuleLoadData(void** module, const void* image) {
+    if (const int code = ready()) {
+        return code;
+    }
+    if (memcmp(image, "\x7f" "ELF", 4) != 0) {
+        return INVALID_VALUE;
+    }
+    *module = new int;
+    return SUCCESS;
+}
+
+int cuModuleUnload(void* module) {
+    delete static_cast<int*>(module);
+    return SUCCESS;
+}
+
+int cuModuleGetFunction(std::string** function, void*, const char* name) {
+    if (!run_kernel) {
+        return NOT_FOUND;
+    }
+    static std::map<std::string, std::string> names;
+    std::lock_guard<std::mutex> held(lock);
+    *function = &(names[name] = name);
+    return SUCCESS;
+}
+
+int cuFuncSetAttribute(void*, int, int) { return SUCCESS; }
+
+int cuLaunchKernel(std::string* function, unsigned x, unsigned y, unsigned z, unsigned threads,
+                   unsigned threads_y, unsigned threads_z, unsigned shared, Stream* stream,
+                   void** arguments, void**) {
+    if (y != 1 || z != 1 || threads_y != 1 || threads_z != 1 || x == 0 || threads == 0) {
+        return INVALID_VALUE;
+    }
+    std::vector<uint64_t> values(count_parameters(function->c_str()));
+    for (size_t i = 0; i < values.size(); ++i) {
+        memcpy(&values[i], arguments[i], 8);
+    }
+    return give(stream, [=] {
+        std::vector<const void*> places;
+        for (const uint64_t& value : values) {
+            places.push_back(&value);
+        }
+        run_kernel(function->c_str(), x, threads, shared, places.data());
+    });
+}
+
+int cuGetErrorName(int code, const char** text) {
+    *text = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_STAND_IN";
+    return SUCCESS;
+}
+
+int cuGetErrorString(int code, const char** text) {
+    *text = code == 700 ? "an illegal memory access was encountered" : "something else";
+    return SUCCESS;
+}
+
+}  // extern "C"
