@@ -4,6 +4,7 @@ mod bench;
 mod cache_sim;
 mod checkpoints;
 mod data;
+mod device;
 mod flags;
 mod named;
 mod pages;
@@ -22,6 +23,7 @@ pub(crate) use self::checkpoints::{
     DiffArgs, EvalArgs, ExportArgs, ImportArgs, InspectArgs, PredictArgs, ScoreArgs,
 };
 pub(crate) use self::data::{ConvertArgs, SchemaArgs, SynthArgs};
+pub(crate) use self::device::DeviceArgs;
 use self::flags::{by_key, keys_of_parts, of_checkpoint, of_machine, with_flags};
 use self::named::with_names;
 pub(crate) use self::pages::{CompletionsArgs, ManArgs};
@@ -73,6 +75,8 @@ pub(crate) enum Job {
     Store(StoreArgs),
     /// Measure a part against what the machine can do
     Bench(BenchArgs),
+    /// List the devices that this machine has, or say what is missing
+    Device(DeviceArgs),
     /// Try eviction policies on traces of look-ups
     CacheSim(CacheSimArgs),
     /// Print what a shell needs to complete what is typed

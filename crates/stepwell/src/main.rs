@@ -8,6 +8,7 @@ mod cache_sim;
 mod cli;
 mod convert;
 mod curves;
+mod device;
 mod diff;
 mod distribution;
 mod eval;
@@ -70,6 +71,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Job::Diff(args) => diff::run(&args),
         Job::Inspect(args) => inspect::run(&args),
         Job::Synth(args) => synth::run(&args),
+        Job::Device(args) => device::run(&args),
         Job::Convert(args) => convert::run(&args),
         Job::Plan(args) => plan::run(&args),
         Job::Store(args) => store::run(&args),

@@ -2,7 +2,7 @@
 //! and no order of sums matters.
 
 use super::{contents, filled};
-use crate::{Device, Layout, PlainProducts, Precision, Product, Products, Shape};
+use crate::{Device, Layout, PlainProducts, Precision, Product, Products, Shape, Stream};
 
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::Tf32, Precision::Bf16];
 
@@ -15,18 +15,17 @@ fn shape(batches: usize, rows: usize, columns: usize, depth: usize) -> Shape {
 }
 
 /// Runs a product on the device and on the host, with `before` elements before each matrix.
-fn compare(device: &Device, product: &Product, before: usize) {
-    let stream = device.stream("products").unwrap();
+fn compare((device, stream): (&Device, &Stream), product: &Product, before: usize) {
     let [left, right, into] = product.spans();
     let [left, right] = [(left, 1), (right, 2)].map(|(len, seed)| numbers(len + before, seed));
     let mut wanted = numbers(into + before + 1, 3);
     let [left_there, right_there, into_there] =
-        [&left, &right, &wanted].map(|values| filled(device, &stream, values));
+        [&left, &right, &wanted].map(|values| filled(device, stream, values));
     let operands = ((&left_there, before), (&right_there, before));
     stream.product(product, operands, (&into_there, before)).unwrap();
     let [left, right] = [&left[before..], &right[before..]];
     PlainProducts.product(product, left, right, &mut wanted[before..]);
-    let came = contents(device, &stream, &into_there);
+    let came = contents(device, stream, &into_there);
     let wrong = came.iter().zip(&wanted).position(|(came, wanted)| came != wanted);
     assert!(wrong.is_none(), "{product:?}: element {wrong:?} of the result");
 }
@@ -37,6 +36,8 @@ pub(super) fn all(device: &Device) {
 }
 
 fn shapes_and_layouts(device: &Device) {
+    let stream = device.stream("products").unwrap();
+    let on = (device, &stream);
     let shapes = [
         shape(1, 1, 1, 1),
         shape(1, 3, 5, 7),
@@ -53,10 +54,10 @@ fn shapes_and_layouts(device: &Device) {
         let (left, right) = (plain.left_transposed(), plain.right_transposed());
         for product in [plain, left, right, left.right_transposed()] {
             for precision in PRECISIONS {
-                compare(device, &Product { precision, ..product }, 0);
-                compare(device, &Product { precision, adds: true, ..product }, 0);
+                compare(on, &Product { precision, ..product }, 0);
+                compare(on, &Product { precision, adds: true, ..product }, 0);
             }
-            compare(device, &product, 5);
+            compare(on, &product, 5);
         }
     }
     let within = |row_stride, batch_stride| Layout { row_stride, batch_stride, transposed: false };
@@ -66,10 +67,10 @@ fn shapes_and_layouts(device: &Device) {
         into: within(9, 100),
         ..Product::of(shape(2, 8, 6, 10))
     };
-    compare(device, &gaps, 0);
-    compare(device, &Product { adds: true, ..gaps }, 3);
+    compare(on, &gaps, 0);
+    compare(on, &Product { adds: true, ..gaps }, 3);
     let turned = Product { left: Layout { transposed: true, ..gaps.left }, ..gaps };
-    compare(device, &turned, 0);
+    compare(on, &turned, 0);
 }
 
 /// The same product gives the same bits, whatever its numbers are.

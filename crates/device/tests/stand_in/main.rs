@@ -2,10 +2,11 @@
 //!
 //! - **Why.** Most machines that run these tests have none of these devices; what can go wrong in
 //!   the driver without one is found all the same: order, life, contexts, layouts, words.
-//! - **How.** Three files of C++ become `libcuda.so.1` and, by another name, `libcublasLt.so.13` and
-//!   the compiler; each test runs this program again, which finds them. Kernels run as on emulated
+//! - **How.** Files of C++ become `libcuda.so.1` and, by other names, `libcublasLt.so.13` and the
+//!   compiler; each test runs this program again, which finds them. Kernels run as on emulated
 //!   devices.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
+#![expect(clippy::unwrap_used, reason = "tests: a failure is a panic")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ fn libraries() -> Option<&'static Path> {
         let library = folder.join("libcuda.so.1");
         let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
         let mut build = Command::new(compiler);
-        build.args(["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Wextra"]);
+        build.args(["-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-Wall", "-Wextra"]);
         build.args(["cuda.cpp", "others.cpp"].map(|name| sources.join(name)));
         match build.arg("-o").arg(&library).output() {
             Ok(built) => assert!(
@@ -76,12 +77,15 @@ impl StandIn {
         // SAFETY: it is ours, and does nothing when it is opened.
         let library = unsafe { Library::new("libcuda.so.1") }.unwrap();
         let this = Self(library);
-        let name = c"stand_in_kernels";
-        let run: Symbol<'_, unsafe extern "C" fn(*const c_void, *const c_void)> = this.get(name);
-        // SAFETY: both functions have the types of the stand-in's `Run` and `Count`.
-        unsafe { run(run_kernel as *const c_void, count_parameters as *const c_void) };
-        drop(run);
+        this.take_kernels();
         this
+    }
+
+    fn take_kernels(&self) {
+        let name = c"stand_in_kernels";
+        let take: Symbol<'_, unsafe extern "C" fn(*const c_void, *const c_void)> = self.get(name);
+        // SAFETY: both functions have the types of the stand-in's `Run` and `Count`.
+        unsafe { take(run_kernel as *const c_void, count_parameters as *const c_void) };
     }
 
     fn get<F>(&self, name: &CStr) -> Symbol<'_, F> {

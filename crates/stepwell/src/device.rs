@@ -1,0 +1,139 @@
+//! `stepwell device`: what this machine has beside its processors.
+
+use crate::cli::DeviceArgs;
+use crate::failure::Failure;
+
+/// Lists devices, or says what is missing.
+#[cfg(not(feature = "cuda"))]
+pub(crate) fn run(_args: &DeviceArgs) -> Result<(), Failure> {
+    let why = "this program was built without devices (cargo's feature cuda)";
+    Err(Failure::Error(why.to_owned()))
+}
+
+/// Lists devices, or says what is missing.
+#[cfg(feature = "cuda")]
+pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
+    cuda::run(args)
+}
+
+#[cfg(feature = "cuda")]
+mod cuda {
+    use std::time::Instant;
+
+    use serde_json::{Value, json};
+    use stepwell_base::ByteCount;
+    use stepwell_device::cuda::compile::{Compiler, files};
+    use stepwell_device::cuda::{self, Found, FoundDevice};
+
+    use crate::cli::DeviceArgs;
+    use crate::failure::Failure;
+    use crate::say::{self, Page, put};
+
+    /// What compiling all kernels for a device came to: seconds, or what the compiler says.
+    type Compiled = Result<f64, String>;
+
+    pub(super) fn run(args: &DeviceArgs) -> Result<(), Failure> {
+        let found = cuda::look()?;
+        let of = |device: &FoundDevice| args.compile.then(|| compile(device));
+        let compiled: Vec<Option<Compiled>> = found.devices.iter().map(of).collect();
+        if args.json {
+            say::json(&as_json(&found, &compiled))?;
+        } else {
+            page(&found, &compiled).say()?;
+        }
+        let usable = |(device, compiled): (&FoundDevice, &Option<Compiled>)| {
+            device.lacks.is_none() && !matches!(compiled, Some(Err(_)))
+        };
+        if found.devices.iter().zip(&compiled).any(usable) {
+            return Ok(());
+        }
+        Err(Failure::Error("no device can be used".to_owned()))
+    }
+
+    /// Compiles all kernels, whatever was kept of earlier times.
+    fn compile(device: &FoundDevice) -> Compiled {
+        let begin = Instant::now();
+        let compiler = Compiler::find()?.with_cache(None);
+        let target = compiler.target(device.architecture)?;
+        for file in files() {
+            compiler.file(file, target)?;
+        }
+        Ok(begin.elapsed().as_secs_f64())
+    }
+
+    fn shown((major, minor): (u32, u32)) -> String {
+        format!("{major}.{minor}")
+    }
+
+    /// A library's version, or what is missing.
+    fn library(version: &Result<(u32, u32), String>) -> String {
+        version.clone().map_or_else(|lacks| lacks, shown)
+    }
+
+    fn page(found: &Found, compiled: &[Option<Compiled>]) -> Page {
+        let mut page = Page::default();
+        put!(page, "driver      CUDA {}", shown(found.driver));
+        put!(page, "NVRTC       {}", library(&found.nvrtc));
+        put!(page, "cuBLASLt    {}", library(&found.blas));
+        for (device, compiled) in found.devices.iter().zip(compiled) {
+            let about = &device.about;
+            let [free, memory] = [device.free_bytes, about.memory_bytes].map(ByteCount);
+            put!(page);
+            put!(page, "{:<11} {}", about.name, about.model);
+            put!(page, "            sm_{}, {} processors", device.architecture, about.processors);
+            put!(page, "            {free} of {memory} are free");
+            if found.devices.len() > 1 {
+                put!(page, "            reaches into the memory of {}", reached(found, device));
+            }
+            let count = files().len();
+            match (&device.lacks, compiled) {
+                (Some(lacks), _) => put!(page, "            cannot be used: {lacks}"),
+                (None, Some(Ok(time_s))) => {
+                    put!(page, "            {count} files of kernels compile in {time_s:.2} s");
+                }
+                (None, Some(Err(why))) => put!(page, "            kernels: {why}"),
+                (None, None) => {}
+            }
+        }
+        page
+    }
+
+    fn names_reached(found: &Found, device: &FoundDevice) -> Vec<String> {
+        let reached = |other: &&FoundDevice| device.reaches.contains(&other.about.number);
+        found.devices.iter().filter(reached).map(|other| other.about.name.clone()).collect()
+    }
+
+    fn reached(found: &Found, device: &FoundDevice) -> String {
+        match names_reached(found, device).as_slice() {
+            [] => "no other".to_owned(),
+            some => some.join(", "),
+        }
+    }
+
+    fn as_json(found: &Found, compiled: &[Option<Compiled>]) -> Value {
+        let device = |(device, compiled): (&FoundDevice, &Option<Compiled>)| {
+            let fails = compiled.as_ref().and_then(|compiled| compiled.as_ref().err());
+            let lacks = device.lacks.as_ref().or(fails);
+            json!({
+                "name": device.about.name,
+                "model": device.about.model,
+                "architecture": device.architecture,
+                "processors": device.about.processors,
+                "memory_bytes": device.about.memory_bytes,
+                "memory_free_bytes": device.free_bytes,
+                "reaches": names_reached(found, device),
+                "lacks": lacks,
+                "compile_seconds": compiled.as_ref().and_then(|compiled| compiled.as_ref().ok()),
+            })
+        };
+        let devices: Vec<Value> = found.devices.iter().zip(compiled).map(device).collect();
+        json!({
+            "driver": shown(found.driver),
+            "nvrtc": found.nvrtc.clone().ok().map(shown),
+            "nvrtc_lacks": found.nvrtc.as_ref().err(),
+            "cublaslt": found.blas.clone().ok().map(shown),
+            "cublaslt_lacks": found.blas.as_ref().err(),
+            "devices": devices,
+        })
+    }
+}
