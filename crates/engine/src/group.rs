@@ -11,9 +11,10 @@ use stepwell_base::{ByteCount, Key};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
+use crate::device::Visited;
 use crate::harvest::{self, BasketCount, HarvestSize, Outlook};
 use crate::staging::{StagedRows, Staging};
-use crate::{Error, ModelDigest, Planner, Result, TableSpec};
+use crate::{DeviceTier, Error, ModelDigest, Planner, Result, TableSpec};
 
 /// Rows of the store that are brought up at once.
 const ROWS_AT_ONCE: usize = 4096;
@@ -96,6 +97,9 @@ pub struct Group {
     pub(crate) outlook: Option<(HarvestSize, Arc<Outlook>)>,
     /// Bytes of the index of all groups' stores, of which this one's has a share.
     pub(crate) index_of_all: u64,
+    /// The devices above its slab, where there are any, and where rows lie that visit from there, by
+    /// table.
+    devices: Option<(Arc<DeviceTier>, Vec<Visited>)>,
     steps: AtomicU64,
 }
 
@@ -204,8 +208,36 @@ impl Group {
             rules,
             outlook,
             index_of_all,
+            devices: None,
             steps,
         })
+    }
+
+    /// The same below `devices`.
+    ///
+    /// # Errors
+    /// When memory for rows that visit cannot be mapped.
+    pub fn below(self, devices: &Arc<DeviceTier>) -> Result<Self> {
+        let visited = self.members().iter().map(|table| Visited::new(&devices.plan, *table));
+        let visited = visited.collect::<Result<Vec<Visited>>>()?;
+        Ok(Self { devices: Some((Arc::clone(devices), visited)), ..self })
+    }
+
+    /// The devices above its slab.
+    pub fn devices(&self) -> Option<&Arc<DeviceTier>> {
+        self.devices.as_ref().map(|(devices, _)| devices)
+    }
+
+    /// Where rows of table `table` of the model lie while they visit.
+    ///
+    /// # Panics
+    /// When there are no devices, or it is no table of this group.
+    pub(crate) fn visited(&self, table: usize) -> &Visited {
+        let place = self.members().iter().position(|member| *member == table);
+        match (&self.devices, place) {
+            (Some((_, visited)), Some(place)) => &visited[place],
+            _ => panic!("rows of table {table} do not visit group '{}'", self.names()),
+        }
     }
 
     /// The same, of which up to `size` come up beside others before anybody asks for them.

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod device;
 mod digest;
 mod error;
 mod future;
@@ -45,6 +46,7 @@ pub use checkpoint::{
     ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, identity, is_set_aside, list,
     passed_over, prepare, purge,
 };
+pub use device::{DeviceCount, DeviceOptions, DevicePlan, DeviceTier};
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
 pub use group::{Group, GroupTables, TABLES_MAX, Traffic, TrafficCount};

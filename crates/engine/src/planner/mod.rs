@@ -85,6 +85,10 @@ pub struct Planner {
     whole: bool,
     /// Rows that keep one.
     kept: usize,
+    /// Rows that keep one because they are on a device.
+    above: usize,
+    /// Whether rows that leave unchanged are listed, too.
+    lists_all: bool,
     /// Who is told of keys that will be used and have no slot.
     outlook: Option<Arc<Outlook>>,
     rules: Rules,
@@ -109,6 +113,8 @@ impl Planner {
             touches: 0,
             whole: false,
             kept: 0,
+            above: 0,
+            lists_all: false,
             outlook: None,
             rules: Rules::default(),
         }
@@ -124,9 +130,36 @@ impl Planner {
         Self { outlook, ..self }
     }
 
+    /// Mini-batches that it knows ahead, and the policy.
+    pub(crate) fn knows(&self) -> (usize, PolicyKind) {
+        (self.horizon, self.policy)
+    }
+
     /// Whether no row that exists may leave.
     pub fn is_whole(&self) -> bool {
         self.whole
+    }
+
+    /// The same, which lists rows that leave whether they were changed or not.
+    pub(crate) fn listing_all_victims(self) -> Self {
+        Self { lists_all: true, ..self }
+    }
+
+    /// The row in `slot` gets a slot on a device: it stays here until it has left that.
+    pub(crate) fn keep_for_above(&mut self, slot: SlotIndex) {
+        self.cache.pin(slot);
+        self.above += 1;
+    }
+
+    /// The row in `slot` leaves its device.
+    pub(crate) fn let_go_above(&mut self, slot: SlotIndex) {
+        self.cache.unpin(slot);
+        self.above -= 1;
+    }
+
+    /// Rows that stay because they are on a device.
+    pub(crate) fn kept_for_above(&self) -> usize {
+        self.above
     }
 
     /// The same with some rule switched off, for tests.
@@ -149,9 +182,11 @@ impl Planner {
         self.cache.slots() - self.cache.rows()
     }
 
-    /// Slots that are pinned for mini-batches: none where nothing is in flight.
+    /// Slots that are pinned for mini-batches alone: none where nothing is in flight.
     pub fn pinned(&self) -> usize {
-        self.cache.slots() - self.cache.unpinned() - self.kept
+        let pinned = self.cache.slots() - self.cache.unpinned();
+        // A row that never leaves may be on a device, too.
+        pinned.saturating_sub(self.kept + self.above)
     }
 
     /// The row in `slot`, which exists from now on, never leaves where none may.
@@ -339,7 +374,7 @@ impl Planner {
             if let (Some(outlook), Some(next)) = (&self.outlook, placed.next_use) {
                 outlook.learn(next, [victim.key].into_iter());
             }
-            if victim.dirty {
+            if victim.dirty || self.lists_all {
                 unit.victims.push(victim);
             }
         }
