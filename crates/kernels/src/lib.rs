@@ -1,94 +1,33 @@
-//! Kernels of devices.
+//! The arithmetic of a device, in CUDA C++, that runs on this processor as well.
+//!
+//! - **Why.** Rows that lie in a device's memory are moved, pooled and updated there, and the model
+//!   must have the bits that it has without a device. So there is one text of every kernel, which
+//!   NVRTC compiles for a device, and the C++ compiler for this processor, where tests compare it
+//!   with what the rest of the system computes.
+//! - **How.** `cuda/*.cu` are the kernels. Each declares what it does with every parameter, in
+//!   macros from which the build makes the table [`kernels`]. `shim/` is what a kernel sees of a
+//!   device here: blocks in an order drawn by chance, threads that meet as fibers, shared memory
+//!   between red zones. [`source`] gives a file as NVRTC takes it; [`host::run`] launches a kernel
+//!   of this processor.
+//! - **Invariants.** K1: no kernel's result depends on the order of blocks or threads; no floating
+//!   point number is added atomically. K2: what is computed in f32 has the bits of
+//!   `stepwell-optim` and of the engine's pooling and sums, NaNs aside, whose payloads a device
+//!   chooses. K3: kernels have no `#if`; the prelude alone knows its compiler.
+//! - **Failure.** What a device would leave undefined, and can be seen, ends a launch of [`host`]
+//!   with a [`host::Fault`] that names file, line, block and thread.
+//!
+//! `README.md` beside this crate says how a kernel is added.
 
-/// How a kernel uses a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Memory that it reads.
-    In,
-    /// Memory that it writes.
-    Out,
-    /// Memory that it changes.
-    InOut,
-    /// Memory that it changes by atomic operations.
-    Atomic,
-    /// A number.
-    Value,
-}
+#![deny(unsafe_code)]
 
-/// A parameter.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// Its name.
-    pub name: &'static str,
-    /// How it is used.
-    pub access: Access,
-    /// Bytes of an element, or of the number.
-    pub bytes: usize,
-}
+pub mod host;
+mod kernel;
+mod layout;
+mod shapes;
+mod tables;
 
-/// A kernel.
-#[derive(Debug)]
-pub struct Kernel {
-    /// Its name.
-    pub name: &'static str,
-    /// Its file.
-    pub file: &'static str,
-    /// Its parameters.
-    pub params: &'static [Param],
-}
-
-/// A kernel by name.
-pub fn find(_name: &str) -> Option<&'static Kernel> {
-    None
-}
-
-/// Kernels on the processor.
-pub mod host {
-    use std::ffi::c_void;
-
-    /// A launch.
-    #[derive(Clone, Copy, Debug)]
-    pub struct Launch {
-        /// Blocks.
-        pub blocks: u32,
-        /// Threads of a block.
-        pub threads: u32,
-        /// Bytes of shared memory.
-        pub shared_bytes: u32,
-    }
-
-    /// In which order.
-    #[derive(Clone, Copy, Debug)]
-    pub struct Schedule {
-        /// Seed.
-        pub seed: u64,
-        /// Threads.
-        pub workers: usize,
-    }
-
-    /// A fault.
-    #[derive(Debug)]
-    pub struct Fault;
-
-    impl std::fmt::Display for Fault {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "fault")
-        }
-    }
-
-    /// Runs a kernel.
-    ///
-    /// # Safety
-    /// Arguments fit.
-    ///
-    /// # Errors
-    /// A fault.
-    pub unsafe fn run(
-        _kernel: &crate::Kernel,
-        _launch: Launch,
-        _args: &[*const c_void],
-        _schedule: Schedule,
-    ) -> Result<(), Fault> {
-        Ok(())
-    }
-}
+pub use kernel::{Access, Kernel, Kind, NVRTC_OPTIONS, Param, ScalarType, find, kernels, source};
+pub use layout::{NONE, PoolTable, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, UpdateTable};
+pub use layout::{STORAGE_BF16, STORAGE_F16, STORAGE_F32};
+pub use shapes::{DEVICE_OF_NAME, DEVICES_MAX, SCAN_TILE, SORT_DIGITS, SORT_TILE};
+pub use shapes::{TABLE_OWN_PLACES, device_of};

@@ -1,0 +1,45 @@
+// Keys are shared out among devices, by a published hash of the key alone; those of a device stay
+// in the order in which they came. Bound by the device's memory.
+//
+// ```text
+// keys ─► partition_devices ─► one pass of the stable sort (sort.cu) ─► order, starts
+//      ─► partition_keys ─► keys by device;  partition_counts ─► how many each has
+// ```
+//
+// The hash is the finalizer of XXH64. It shares neither rounds nor constants with XXH3, by which
+// ranks and stores share out keys, nor with that of SplitMix64, by which tables scatter them: the
+// keys of one device fill a table as evenly as any. The Rust twin is `device_of`.
+
+#include "prelude.h"
+
+#define DIGITS 256
+
+DEVICE u64 device_hash(u64 key) {
+    u64 z = key;
+    z = (z ^ (z >> 33)) * 0xC2B2AE3D27D4EB4F;
+    z = (z ^ (z >> 29)) * 0x165667B19E3779F9;
+    return z ^ (z >> 32);
+}
+
+// The device of every key, of `devices`, of which there are 256 at most.
+KERNEL_LANES(partition_devices, IN(u64) keys, u32 count, u32 devices, OUT(u32) device_of) {
+    for (u64 item = first_item(); item < count; item += items_apart()) {
+        device_of[item] = static_cast<u32>(((device_hash(keys[item]) >> 32) * devices) >> 32);
+    }
+}
+
+// Key order[i] becomes key i.
+KERNEL_LANES(partition_keys, IN(u64) keys, IN(u32) order, u32 count, OUT(u64) to) {
+    for (u64 item = first_item(); item < count; item += items_apart()) {
+        to[item] = keys[order[item]];
+    }
+}
+
+// How many of `count` keys each device has; `starts` are those of the sort, of `tiles` tiles.
+KERNEL_LANES(partition_counts, IN(u32) starts, u32 tiles, u32 count, u32 devices,
+             OUT(u32) counts) {
+    for (u64 device = first_item(); device < devices; device += items_apart()) {
+        const u32 end = device + 1 < DIGITS ? starts[(device + 1) * tiles] : count;
+        counts[device] = end - starts[device * tiles];
+    }
+}

@@ -1,0 +1,88 @@
+// What a gradient does to a weight: the arithmetic of `stepwell-optim`, bit by bit.
+//
+// ```text
+// sgd       [ weights ]
+// adagrad   [ weights ][ sum: width ]
+// adam      [ weights ][ exp_avg: width ][ exp_avg_sq: width ][ step: u32 bits in one lane ]
+// ```
+#pragma once
+
+#include "storage.h"
+
+// `base` to the power of `exponent` by squaring: few, exactly ordered multiplications.
+DEVICE f64 power(f64 base, u32 exponent) {
+    f64 result = 1.0;
+    f64 square = base;
+    for (u32 bits = exponent; bits > 0; bits >>= 1) {
+        if (bits & 1) {
+            result *= square;
+        }
+        square *= square;
+    }
+    return result;
+}
+
+// `x`, or zero where `x` is subnormal.
+DEVICE f32 flush(f32 x) {
+    const f32 least_normal = __uint_as_float(0x00800000);
+    return fabsf(x) < least_normal ? 0.0f : x;
+}
+
+// The step that comes after `steps`.
+DEVICE u32 next_step(u32 steps) {
+    return steps == 0xffffffff ? steps : steps + 1;
+}
+
+// The lane of a row that counts its steps.
+DEVICE u32 counter_lane(const UpdateTable& table) {
+    const u32 width = table.dim + table.wide;
+    return lanes_of(table.storage, width) + 2 * width;
+}
+
+// What one step's arithmetic needs, for all weights of a row.
+struct Step {
+    f32 gain1;
+    f32 beta2;
+    f32 gain2;
+    f32 rate;
+    f32 correction2_root;
+    f32 eps;
+};
+
+DEVICE Step step_of(const UpdateTable& table, const f32* row) {
+    Step step = {};
+    step.rate = table.rate;
+    step.eps = table.eps;
+    if (table.rule == RULE_ADAM) {
+        const u32 number = next_step(__float_as_uint(row[counter_lane(table)]));
+        const f64 correction1 = 1.0 - power(table.beta1, number);
+        const f64 correction2 = 1.0 - power(table.beta2, number);
+        step.gain1 = static_cast<f32>(1.0 - table.beta1);
+        step.beta2 = static_cast<f32>(table.beta2);
+        step.gain2 = static_cast<f32>(1.0 - table.beta2);
+        step.rate = static_cast<f32>(-table.lr / correction1);
+        step.correction2_root = static_cast<f32>(sqrt(correction2));
+    }
+    return step;
+}
+
+// The weight that comes of `weight`, number `index` of the row whose state begins at `state`.
+DEVICE f32 updated(const UpdateTable& table, const Step& step, f32* state, u32 index, f32 weight,
+                   f32 gradient) {
+    if (table.rule == RULE_SGD) {
+        return weight - step.rate * gradient;
+    }
+    f32* first = state + index;
+    if (table.rule == RULE_ADAGRAD) {
+        const f32 sum = *first + gradient * gradient;
+        *first = sum;
+        return weight + step.rate * gradient / (sqrtf(sum) + step.eps);
+    }
+    f32* second = first + table.dim + table.wide;
+    const f32 mean = flush(*first + step.gain1 * (gradient - *first));
+    const f32 square = flush(*second * step.beta2 + step.gain2 * gradient * gradient);
+    const f32 root = sqrtf(square) / step.correction2_root + step.eps;
+    *first = mean;
+    *second = square;
+    return weight + step.rate * mean / root;
+}

@@ -1,0 +1,101 @@
+// The gradient of a weight: the sum over the bags of its row, in a fixed order.
+//
+// Bags are added in example order within a block, and the blocks' sums by one fixed binary tree
+// over all blocks of the mini-batch; a block without an occurrence takes no part. Two blocks meet
+// where their numbers, written in bits, begin to differ. So a stack of sums is enough: before a
+// block is put on it, its two upper sums meet as long as they do so further down than the upper one
+// and the block. A thread has the sums of its own weights, in registers while rows occur in one
+// block, and never talks to another.
+#pragma once
+
+#include "storage.h"
+
+// One for each bit of a block's number, and one.
+#define SUMS_MAX 33
+
+// What the sums of a mini-batch are made of.
+struct Gradients {
+    const f32* d_x;
+    u64 columns;
+    const f32* d_first_order;
+};
+
+// The sums of some weights of a row: `COUNT` of them from `weight` on.
+template <u32 COUNT>
+struct Sum {
+    f32 of[COUNT];
+
+    DEVICE_MEMBER void add(const Sum& other) {
+        for (u32 i = 0; i < COUNT; ++i) {
+            of[i] += other.of[i];
+        }
+    }
+};
+
+// The gradient that bag number `at` of the list gives to weights of its row.
+template <u32 COUNT>
+DEVICE Sum<COUNT> bag_gradient(const UpdateTable& table, const u32* lists,
+                               const Gradients& gradients, u32 weight, u32 at, u32 bag) {
+    const u32 example = bag / table.fields;
+    const u32 field = bag % table.fields;
+    const u64 column = list_at(lists, table.columns)[field];
+    const f32* values = gradients.d_x + example * gradients.columns + column;
+    const bool has_factor = table.bag_factors != NONE;
+    const f32 factor = has_factor ? list_at(lists, table.bag_factors).number(at) : 1.0f;
+    Sum<COUNT> sum;
+    for (u32 i = 0; i < COUNT; ++i) {
+        f32 value = 0.0f;
+        if (weight + i < table.dim) {
+            value = values[weight + i];
+        } else if (weight + i < table.dim + table.wide) {
+            value = gradients.d_first_order[example];
+        }
+        sum.of[i] = has_factor ? value * factor : value;
+    }
+    return sum;
+}
+
+// The sum over the bags of row `row`.
+template <u32 COUNT>
+DEVICE Sum<COUNT> sum_of(const UpdateTable& table, const u32* lists, const Gradients& gradients,
+                         u32 row, u32 weight) {
+    const List ends = list_at(lists, table.bag_ends);
+    const List bags = list_at(lists, table.bags);
+    const List block_ends = list_at(lists, table.block_ends);
+    const u32 end = ends[row];
+    u32 at = ends.before(row);
+    Sum<COUNT> stack[SUMS_MAX];
+    u32 numbers[SUMS_MAX];
+    u32 depth = 0;
+    u32 block = 0;
+    while (at < end) {
+        u32 bag = bags[at];
+        while (bag >= static_cast<u64>(block_ends[block]) * table.fields) {
+            ++block;
+        }
+        const u64 block_end = static_cast<u64>(block_ends[block]) * table.fields;
+        Sum<COUNT> sum = bag_gradient<COUNT>(table, lists, gradients, weight, at, bag);
+        for (++at; at < end && (bag = bags[at]) < block_end; ++at) {
+            sum.add(bag_gradient<COUNT>(table, lists, gradients, weight, at, bag));
+        }
+        if (depth == 0 && at == end) {
+            return sum;
+        }
+        const u32 number = table.first_block + block;
+        while (depth > 1 &&
+               (numbers[depth - 2] ^ numbers[depth - 1]) < (numbers[depth - 1] ^ number)) {
+            --depth;
+            stack[depth - 1].add(stack[depth]);
+        }
+        stack[depth] = sum;
+        numbers[depth++] = number;
+    }
+    while (depth > 1) {
+        --depth;
+        stack[depth - 1].add(stack[depth]);
+    }
+    if (depth == 0) {
+        return Sum<COUNT>{};
+    }
+    return stack[0];
+}

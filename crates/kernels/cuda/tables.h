@@ -1,0 +1,69 @@
+// What a device is told of tables. The Rust twins, and what each field means, are in src/layout.rs.
+#pragma once
+
+#include "prelude.h"
+
+#define STORAGE_F32 0
+#define STORAGE_F16 1
+#define STORAGE_BF16 2
+
+#define RULE_SGD 0
+#define RULE_ADAGRAD 1
+#define RULE_ADAM 2
+
+struct PoolTable {
+    u64 slab;
+    u32 row_lanes;
+    u32 slots;
+    u32 occurrence_rows;
+    u32 ends;
+    u32 factors;
+    u32 fields;
+    u32 dim;
+    u32 wide;
+    u32 storage;
+    u32 padding;
+};
+
+struct UpdateTable {
+    u64 slab;
+    u64 sums;
+    f64 lr;
+    f64 beta1;
+    f64 beta2;
+    f32 rate;
+    f32 eps;
+    u32 first_item;
+    u32 rows;
+    u32 row_lanes;
+    u32 slots;
+    u32 bag_ends;
+    u32 bags;
+    u32 bag_factors;
+    u32 fields;
+    u32 columns;
+    u32 dim;
+    u32 wide;
+    u32 storage;
+    u32 rule;
+    u32 rounding;
+    u32 skip;
+    u32 block_ends;
+    u32 blocks;
+    u32 first_block;
+};
+
+// A list of a mini-batch: one word each.
+struct List {
+    const u32* words;
+
+    DEVICE_MEMBER u32 operator[](u64 index) const { return words[index]; }
+    DEVICE_MEMBER f32 number(u64 index) const { return __uint_as_float(words[index]); }
+    DEVICE_MEMBER u64 wide(u64 index) const { return word_pair(words + 2 * index); }
+    // Where what number `index` has begins, in a list of ends.
+    DEVICE_MEMBER u32 before(u64 index) const { return index == 0 ? 0 : words[index - 1]; }
+};
+
+DEVICE List list_at(const u32* lists, u32 offset) {
+    return List{lists + offset};
+}

@@ -1,0 +1,71 @@
+// Items of an update: which weights of which row a thread has, and what it does to them.
+#pragma once
+
+#include "rules.h"
+#include "sums.h"
+
+// A weight of a row or, with weights of 16 bits, a pair: `unit` counts them.
+struct Item {
+    u32 table;
+    u32 row;
+    u32 unit;
+};
+
+// The item with this number of all tables.
+DEVICE Item item_at(const UpdateTable* tables, u32 tables_count, u32 number) {
+    // The last table that begins no later: those without items begin where the next one does.
+    u32 low = 0;
+    u32 high = tables_count;
+    while (high - low > 1) {
+        const u32 middle = low + (high - low) / 2;
+        if (tables[middle].first_item <= number) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    const UpdateTable& table = tables[low];
+    const u32 units = lanes_of(table.storage, table.dim + table.wide);
+    const u32 within = number - table.first_item;
+    return Item{low, within / units, within % units};
+}
+
+// The row to update; null where it is to be left alone.
+DEVICE f32* row_to_update(const UpdateTable& table, const u32* lists, f32* rows, u32 row) {
+    const u32 slot = list_at(lists, table.slots)[row];
+    const bool is_skipped = table.skip != NONE && list_at(lists, table.skip)[row] != 0;
+    if (is_skipped || slot == NONE) {
+        return nullptr;
+    }
+    return rows + table.slab + static_cast<u64>(slot) * table.row_lanes;
+}
+
+// Number `unit` of a row of f32 takes one step.
+DEVICE void step_weight(const UpdateTable& table, f32* row, u32 unit, f32 gradient) {
+    const Step step = step_of(table, row);
+    f32* state = row + table.dim + table.wide;
+    row[unit] = updated(table, step, state, unit, row[unit], gradient);
+}
+
+// Two weights of 16 bits take one step, and are rounded.
+DEVICE void step_pair(const UpdateTable& table, const u32* lists, f32* row, u32 row_number,
+                      u32 unit, Sum<2> gradient) {
+    const u32 width = table.dim + table.wide;
+    const Step step = step_of(table, row);
+    f32* state = row + lanes_of(table.storage, width);
+    const u32 pair = __float_as_uint(row[unit]);
+    const u32 first = 2 * unit;
+    const bool has_second = first + 1 < width;
+    const f32 low = updated(table, step, state, first, from_half(pair & 0xffff, table.storage),
+                            gradient.of[0]);
+    f32 high = 0.0f;
+    if (has_second) {
+        high = updated(table, step, state, first + 1, from_half(pair >> 16, table.storage),
+                       gradient.of[1]);
+    }
+    u64 random = 0;
+    if (table.rounding != NONE) {
+        random = random_at(list_at(lists, table.rounding).wide(row_number), unit);
+    }
+    row[unit] = encode_pair(low, high, has_second, table.storage, random);
+}

@@ -1,0 +1,222 @@
+//! Kernels on this processor.
+//!
+//! - **How.** A launch runs its blocks in an order that a seed draws, on as many threads of the
+//!   system as are asked for. Threads of a block of lanes are turns of a loop; those of other
+//!   blocks are fibers on one thread, which go on in a drawn order where they meet.
+//! - **Failure.** A [`Fault`], after which the kernel's outputs are in any state. Seen are:
+//!   barriers that not all threads of a block reach, deadlocks, operations of a warp that differ,
+//!   masks and sources of lanes that are not there, shared memory written beside its ends, launches
+//!   that a device refuses. Not seen are: memory beyond the ends of buffers (run under AddressSanitizer),
+//!   races that no drawn order shows (ThreadSanitizer), weak orders of memory.
+//! - **Cost.** 3 µs a launch, 2 ns a thread of lanes, some 20 ns for each time that a fiber meets.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::kernel::{Arguments, Kernel, Kind};
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks, at least one.
+    pub blocks: u32,
+    /// Threads of each.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory of each.
+    pub shared_bytes: u32,
+}
+
+/// In what order blocks and threads run, which no result may show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Draws the order.
+    pub seed: u64,
+    /// Threads of the system, of which the caller's is one.
+    pub workers: usize,
+}
+
+/// What ended a launch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kernel}: block {block}, thread {thread}{}: {message}", at(file, *line))]
+pub struct Fault {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// What happened.
+    pub kind: FaultKind,
+    /// The source, empty where it is no place's fault.
+    pub file: String,
+    /// Line of the source, from 1.
+    pub line: u32,
+    /// The block in which it happened.
+    pub block: u32,
+    /// The thread of the block.
+    pub thread: u32,
+    /// What happened, in words.
+    pub message: String,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// A launch that a device refuses.
+    Launch,
+    /// Not all threads of a block reach one barrier.
+    DivergentBarrier,
+    /// Nobody can go on.
+    Deadlock,
+    /// Lanes of a warp are in different operations.
+    MixedWarp,
+    /// A mask names lanes that are not there, or not its own.
+    BadMask,
+    /// A lane takes the value of one that takes no part.
+    BadSource,
+    /// Shared memory was written beside its ends.
+    SharedOverrun,
+    /// More shared memory than a block has.
+    SharedSize,
+    /// A kernel of lanes has threads that meet.
+    LanesMeet,
+    /// The processor does not round to nearest, or flushes subnormal numbers.
+    Rounding,
+    /// The shim has no memory.
+    OutOfMemory,
+}
+
+impl FaultKind {
+    /// In the order of their numbers, from 1.
+    const ALL: [Self; 11] = [
+        Self::Launch,
+        Self::DivergentBarrier,
+        Self::Deadlock,
+        Self::MixedWarp,
+        Self::BadMask,
+        Self::BadSource,
+        Self::SharedOverrun,
+        Self::SharedSize,
+        Self::LanesMeet,
+        Self::Rounding,
+        Self::OutOfMemory,
+    ];
+}
+
+fn at(file: &str, line: u32) -> String {
+    if file.is_empty() { String::new() } else { format!(", {file}:{line}") }
+}
+
+impl Launch {
+    /// One that gives every one of `items` a thread, as far as a grid of `blocks_max` blocks of
+    /// lanes goes; each thread takes more than one where there are more.
+    pub fn of_items(items: u64, blocks_max: u32) -> Self {
+        let threads = Kind::LANES_THREADS_MAX;
+        let blocks = items.div_ceil(u64::from(threads)).clamp(1, u64::from(blocks_max.max(1)));
+        Self { blocks: blocks as u32, threads, shared_bytes: 0 }
+    }
+}
+
+/// Runs `kernel` to its end, or to its first fault.
+///
+/// # Errors
+/// A fault; outputs are in any state then.
+///
+/// # Safety
+/// `args` are pointers to the values of the kernel's parameters, in order and of their types, and
+/// pointers among these lead to memory that is as large as the kernel takes for granted, is aligned
+/// to its elements, and that nobody else writes, or reads where the kernel writes, until this
+/// returns. No two of them overlap.
+#[expect(unsafe_code, reason = "a launch takes pointers")]
+pub unsafe fn run(
+    kernel: &Kernel,
+    launch: Launch,
+    args: &[*const c_void],
+    schedule: Schedule,
+) -> Result<(), Fault> {
+    let (kind, threads_bound) = match kernel.kind {
+        Kind::Lanes => (0, Kind::LANES_THREADS_MAX),
+        Kind::Block { threads } => (1, threads),
+    };
+    let Launch { blocks, threads, shared_bytes } = launch;
+    let mut fault = RawFault::default();
+    if args.len() == kernel.params.len() {
+        let request = Request {
+            entry: kernel.entry,
+            arguments: args.as_ptr(),
+            kind,
+            blocks,
+            threads,
+            threads_bound,
+            shared_bytes,
+            workers: u32::try_from(schedule.workers).unwrap_or(u32::MAX),
+            seed: schedule.seed,
+        };
+        // SAFETY: both pointers are to values that outlive the call and have the layout of their
+        // C++ twins; the arguments are as the caller promises.
+        unsafe { stepwell_shim_run(&request, &mut fault) };
+    } else {
+        let message = format!("{} arguments for {} parameters", args.len(), kernel.params.len());
+        return Err(Fault { message, ..fault.of(kernel, FaultKind::Launch) });
+    }
+    let number = fault.kind.checked_sub(1);
+    match number.map(|number| FaultKind::ALL.get(number as usize)) {
+        None => Ok(()),
+        Some(kind) => Err(fault.of(kernel, kind.copied().unwrap_or(FaultKind::OutOfMemory))),
+    }
+}
+
+/// A launch as the shim takes it; its twin is in `shim/run.h`.
+#[repr(C)]
+struct Request {
+    entry: unsafe extern "C" fn(Arguments),
+    arguments: Arguments,
+    kind: u32,
+    blocks: u32,
+    threads: u32,
+    threads_bound: u32,
+    shared_bytes: u32,
+    workers: u32,
+    seed: u64,
+}
+
+/// A fault as the shim gives it; its twin is in `shim/run.h`.
+#[repr(C)]
+struct RawFault {
+    kind: u32,
+    block: u32,
+    thread: u32,
+    line: u32,
+    file: [u8; 96],
+    text: [u8; 256],
+}
+
+const _: () = assert!(size_of::<c_char>() == 1, "text is bytes");
+
+impl Default for RawFault {
+    fn default() -> Self {
+        Self { kind: 0, block: 0, thread: 0, line: 0, file: [0; 96], text: [0; 256] }
+    }
+}
+
+impl RawFault {
+    fn of(&self, kernel: &Kernel, kind: FaultKind) -> Fault {
+        let text = |bytes: &[u8]| {
+            let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default();
+            text.to_string_lossy().into_owned()
+        };
+        Fault {
+            kernel: kernel.name,
+            kind,
+            file: text(&self.file),
+            line: self.line,
+            block: self.block,
+            thread: self.thread,
+            message: text(&self.text),
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the shim")]
+unsafe extern "C" {
+    fn stepwell_shim_run(request: *const Request, fault: *mut RawFault);
+}
+
+#[cfg(test)]
+mod tests;

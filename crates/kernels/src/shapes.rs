@@ -1,0 +1,30 @@
+//! Numbers that launches of several kernels after another have to agree on.
+
+/// Words that a block of `scan_tiles` sums.
+pub const SCAN_TILE: u32 = 2048;
+/// Keys that a block of `sort_count` and `sort_place` has.
+pub const SORT_TILE: u32 = 2048;
+/// Digits of a pass of the sort, and so words of its counts for each tile.
+pub const SORT_DIGITS: u32 = 256;
+/// Places of a hash table beyond its capacity: of the two keys that look like its marks.
+pub const TABLE_OWN_PLACES: u32 = 2;
+/// Devices that keys are shared out among, at most.
+pub const DEVICES_MAX: u32 = SORT_DIGITS;
+
+/// Name of [`device_of`].
+pub const DEVICE_OF_NAME: &str = "highest 32 bits of the finalizer of xxh64, scaled";
+
+/// The device of `devices` that has a key: what `partition_devices` computes.
+///
+/// The finalizer of XXH64 shares neither rounds nor constants with the hashes by which ranks and
+/// stores share out keys and tables scatter them.
+///
+/// # Panics
+/// Where there is no device, or more than [`DEVICES_MAX`].
+pub fn device_of(key: u64, devices: u32) -> u32 {
+    assert!((1..=DEVICES_MAX).contains(&devices), "{devices} devices");
+    let z = (key ^ (key >> 33)).wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
+    let z = (z ^ (z >> 29)).wrapping_mul(0x1656_67B1_9E37_79F9);
+    let hash = z ^ (z >> 32);
+    (((hash >> 32) * u64::from(devices)) >> 32) as u32
+}

@@ -1,0 +1,337 @@
+//! Sums by the fixed tree, and the optimizer: the bits of `stepwell-optim` on plain sums.
+
+#![expect(clippy::unwrap_used, reason = "every row occurs, and settings are in their ranges")]
+
+mod support;
+
+use stepwell_base::random::Stream;
+use stepwell_kernels::{NONE, UpdateTable};
+use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
+use stepwell_optim::{Rule, Storage, Stored};
+use support::batch::{Batch, Shape, Table, rules};
+use support::{Arg, Dice, SCHEDULES, bits, run, sizes};
+
+/// An update of a mini-batch's rows.
+struct Update {
+    batch: Batch,
+    tables: Vec<UpdateTable>,
+    items: u32,
+    d_x: Vec<f32>,
+    d_first_order: Vec<f32>,
+    /// Where each block ends, in examples; the number of the first.
+    block_ends: Vec<u32>,
+    first_block: u32,
+    rounding: Vec<Vec<u64>>,
+    skipped: Vec<Vec<u32>>,
+}
+
+impl Update {
+    fn drawn(mut batch: Batch, (blocks, first_block): (usize, u32), dice: &mut Dice) -> Self {
+        let examples = batch.examples;
+        let ends = (1..=blocks).map(|block| (examples * block / blocks) as u32);
+        let block_ends: Vec<u32> = ends.collect();
+        let (mut rounding, mut skipped) = (Vec::<Vec<u64>>::new(), Vec::<Vec<u32>>::new());
+        for table in &batch.tables {
+            let rows = 0..table.slots.len();
+            rounding.push(rows.clone().map(|_| dice.next()).collect());
+            skipped.push(rows.map(|_| u32::from(dice.below(4) == 0)).collect());
+        }
+        let d_x = dice.numbers(examples * batch.columns);
+        let d_first_order = dice.numbers(examples);
+        let mut tables = Vec::new();
+        let (mut first_item, mut sums) = (0, 0);
+        let block_list = batch.lists.put(&block_ends);
+        for (number, table) in batch.tables.iter().enumerate() {
+            let lists = &mut batch.lists;
+            let mut of = described(table, lists);
+            of.rounding = lists.put_wide(&rounding[number]);
+            // Some tables leave no row alone.
+            of.skip = if number % 2 == 0 { lists.put(&skipped[number]) } else { NONE };
+            (of.block_ends, of.blocks, of.first_block) = (block_list, blocks as u32, first_block);
+            (of.first_item, of.sums) = (first_item, sums);
+            first_item += of.items() as u32;
+            sums += u64::from(of.rows * of.width());
+            tables.push(of);
+        }
+        for (number, skipped) in skipped.iter_mut().enumerate() {
+            if number % 2 == 1 {
+                skipped.fill(0);
+            }
+        }
+        let (items, batch_of) = (first_item, batch);
+        Self {
+            batch: batch_of,
+            tables,
+            items,
+            d_x,
+            d_first_order,
+            block_ends,
+            first_block,
+            rounding,
+            skipped,
+        }
+    }
+
+    /// The gradient of each row of a table, of its width each: recursively, over all blocks.
+    fn sums(&self, table: &Table) -> Vec<Vec<f32>> {
+        let shape = table.shape;
+        let mut sums = Vec::new();
+        for bags in table.bags_by_row() {
+            let mut of_blocks: Vec<Option<Vec<f32>>> = vec![None; self.block_ends.len()];
+            for (bag, factor) in bags {
+                let (example, field) = (bag as usize / shape.fields, bag as usize % shape.fields);
+                let block = self.block_ends.partition_point(|end| *end as usize <= example);
+                let at = example * self.batch.columns + table.columns[field];
+                let mut gradient = self.d_x[at..at + shape.dim].to_vec();
+                gradient.extend(vec![self.d_first_order[example]; shape.wide]);
+                if shape.is_weighed {
+                    gradient.iter_mut().for_each(|lane| *lane *= factor);
+                }
+                of_blocks[block] = both(of_blocks[block].take(), Some(gradient));
+            }
+            let first = self.first_block as usize;
+            let of = |block: usize| {
+                block.checked_sub(first).and_then(|block| of_blocks.get(block).cloned().flatten())
+            };
+            sums.push(tree(&of, 0, (first + of_blocks.len()).next_power_of_two()).unwrap());
+        }
+        sums
+    }
+
+    /// What the optimizer makes of the rows.
+    fn expected(&self) -> (Vec<f32>, Vec<f32>) {
+        let (mut rows, mut all_sums) = (self.batch.rows.clone(), Vec::new());
+        for (number, table) in self.batch.tables.iter().enumerate() {
+            let (shape, sums) = (table.shape, self.sums(table));
+            all_sums.extend(sums.concat());
+            let mut room = vec![0.0; shape.width()];
+            for (row, gradient) in sums.iter().enumerate() {
+                if self.skipped[number][row] != 0 {
+                    continue;
+                }
+                let model = &mut rows[table.place(row)][..shape.model_lanes()];
+                let (lanes, state) = model.split_at_mut(shape.storage.lanes(shape.width()));
+                let random = Stream::from_state(self.rounding[number][row]);
+                let stored = Stored { storage: shape.storage, lanes, random, room: &mut room };
+                shape.optimizer().update_stored(stored, state, gradient);
+            }
+        }
+        (rows, all_sums)
+    }
+
+    fn compare(&self) {
+        let (rows, sums) = self.expected();
+        let count = Arg::U32;
+        for schedule in SCHEDULES {
+            let mut got = self.batch.rows.clone();
+            let mut got_sums = vec![f32::NAN; sums.len()];
+            let (lists, tables) = (&self.batch.lists.0[..], &self.tables[..]);
+            let (columns, examples) = (self.batch.columns as u32, self.batch.examples as u32);
+            let items = u64::from(self.items);
+            run(
+                "rows_update",
+                items,
+                schedule,
+                &mut [
+                    Arg::FMut(&mut got),
+                    Arg::W(lists),
+                    Arg::Update(tables),
+                    count(tables.len() as u32),
+                    count(self.items),
+                    Arg::F(&self.d_x),
+                    count(columns),
+                    Arg::F(&self.d_first_order),
+                    count(examples),
+                ],
+            );
+            let rows_of = |rows: &mut [f32]| {
+                run(
+                    "rows_count",
+                    items,
+                    schedule,
+                    &mut [
+                        Arg::FMut(rows),
+                        Arg::W(lists),
+                        Arg::Update(tables),
+                        count(tables.len() as u32),
+                        count(self.items),
+                    ],
+                );
+            };
+            rows_of(&mut got);
+            self.same(&got, &rows);
+            run(
+                "rows_sums",
+                items,
+                schedule,
+                &mut [
+                    Arg::W(lists),
+                    Arg::Update(tables),
+                    count(tables.len() as u32),
+                    count(self.items),
+                    Arg::F(&self.d_x),
+                    count(columns),
+                    Arg::F(&self.d_first_order),
+                    count(examples),
+                    Arg::FMut(&mut got_sums),
+                ],
+            );
+            assert_eq!(bits(&got_sums), bits(&sums));
+            let mut got = self.batch.rows.clone();
+            run(
+                "rows_step",
+                items,
+                schedule,
+                &mut [
+                    Arg::FMut(&mut got),
+                    Arg::W(lists),
+                    Arg::Update(tables),
+                    count(tables.len() as u32),
+                    count(self.items),
+                    Arg::F(&got_sums),
+                ],
+            );
+            rows_of(&mut got);
+            self.same(&got, &rows);
+        }
+    }
+
+    /// All lanes are, and where not, whose they are is said.
+    fn same(&self, got: &[f32], expected: &[f32]) {
+        for table in &self.batch.tables {
+            for row in 0..table.slots.len() {
+                let place = table.place(row);
+                let (got, expected) = (&got[place.clone()], &expected[place]);
+                assert_eq!(bits(got), bits(expected), "row {row} of {:?}", table.shape);
+            }
+        }
+        assert_eq!(bits(got), bits(expected), "between the rows");
+    }
+}
+
+fn both(left: Option<Vec<f32>>, right: Option<Vec<f32>>) -> Option<Vec<f32>> {
+    match (left, right) {
+        (Some(left), Some(right)) => {
+            Some(left.iter().zip(&right).map(|(left, right)| left + right).collect())
+        }
+        (left, right) => left.or(right),
+    }
+}
+
+/// The sum of blocks `from` to `from + count`, a power of two, of which not all are there.
+fn tree(of: &impl Fn(usize) -> Option<Vec<f32>>, from: usize, count: usize) -> Option<Vec<f32>> {
+    if count == 1 {
+        return of(from);
+    }
+    both(tree(of, from, count / 2), tree(of, from + count / 2, count / 2))
+}
+
+/// The descriptor of a table, without what all tables share.
+fn described(table: &Table, lists: &mut support::Lists) -> UpdateTable {
+    let shape = table.shape;
+    let by_row = table.bags_by_row();
+    let ends = by_row.iter().scan(0, |end, bags| {
+        *end += bags.len() as u32;
+        Some(*end)
+    });
+    let ends: Vec<u32> = ends.collect();
+    let (bags, factors): (Vec<u32>, Vec<f32>) = by_row.concat().into_iter().unzip();
+    let columns: Vec<u32> = table.columns.iter().map(|column| *column as u32).collect();
+    let bag_factors = if shape.is_weighed { lists.put_numbers(&factors) } else { NONE };
+    let of = UpdateTable {
+        slab: table.slab as u64,
+        rows: table.slots.len() as u32,
+        row_lanes: shape.row_lanes() as u32,
+        slots: lists.put(&table.slots),
+        bag_ends: lists.put(&ends),
+        bags: lists.put(&bags),
+        bag_factors,
+        fields: shape.fields as u32,
+        columns: lists.put(&columns),
+        dim: shape.dim as u32,
+        wide: shape.wide as u32,
+        storage: shape.storage as u32,
+        ..UpdateTable::default()
+    };
+    match shape.rule {
+        Rule::Sgd(sgd) => UpdateTable { rule: RULE_SGD, rate: sgd.lr as f32, ..of },
+        Rule::Adagrad(adagrad) => {
+            let (rate, eps) = (-adagrad.lr as f32, adagrad.eps as f32);
+            UpdateTable { rule: RULE_ADAGRAD, rate, eps, ..of }
+        }
+        Rule::Adam(adam) => {
+            let (lr, beta1, beta2) = (adam.lr, adam.beta1, adam.beta2);
+            UpdateTable { rule: RULE_ADAM, lr, beta1, beta2, eps: adam.eps as f32, ..of }
+        }
+    }
+}
+
+fn shape(dim: usize, wide: usize, storage: Storage, rule: Rule) -> Shape {
+    Shape { dim, wide, fields: 2, storage, rule, is_weighed: false, keys: 60, more_lanes: 2 }
+}
+
+#[test]
+fn every_storage_with_every_optimizer() {
+    let mut dice = Dice(21);
+    for (storage, rule) in Storage::ALL.into_iter().flat_map(|s| rules().map(|r| (s, r))) {
+        for (dim, wide) in [(0, 1), (1, 0), (1, 1), (3, 0), (5, 1), (16, 0), (16, 1), (17, 1)] {
+            for is_weighed in [false, true] {
+                let shape = Shape { is_weighed, ..shape(dim, wide, storage, rule) };
+                let batch = Batch::drawn(61, &[shape], &mut dice);
+                Update::drawn(batch, (8, 0), &mut dice).compare();
+            }
+        }
+    }
+}
+
+#[test]
+fn any_blocks_of_a_mini_batch() {
+    let mut dice = Dice(22);
+    for blocks in [1, 2, 3, 4, 5, 6, 7, 8, 64] {
+        for first_block in [0, 1, 2, 3, 5, 6, 60, 1000] {
+            let shapes = [
+                shape(3, 1, Storage::F32, rules()[1]),
+                Shape { keys: 2, ..shape(2, 0, Storage::Bf16, rules()[0]) },
+            ];
+            let batch = Batch::drawn(9 * blocks, &shapes, &mut dice);
+            Update::drawn(batch, (blocks, first_block), &mut dice).compare();
+        }
+    }
+}
+
+#[test]
+fn several_tables_of_different_shapes_at_once() {
+    let mut dice = Dice(23);
+    let [sgd, adagrad, adam] = rules();
+    let shapes = [
+        shape(16, 1, Storage::F32, adam),
+        Shape { fields: 1, is_weighed: true, ..shape(5, 0, Storage::F16, adagrad) },
+        Shape { keys: 1, ..shape(0, 1, Storage::F32, sgd) },
+        // No rows, and rows without weights: tables without items.
+        Shape { fields: 0, ..shape(4, 1, Storage::F32, adam) },
+        shape(0, 0, Storage::F32, sgd),
+        Shape { fields: 3, keys: 5000, ..shape(17, 1, Storage::Bf16, adam) },
+        Shape { more_lanes: 0, ..shape(4, 0, Storage::F32, adagrad) },
+    ];
+    for examples in sizes() {
+        let shapes = if examples > 100_000 { &shapes[5..] } else { &shapes[..] };
+        let batch = Batch::drawn(examples, shapes, &mut dice);
+        Update::drawn(batch, (8, 0), &mut dice).compare();
+    }
+}
+
+/// Rows decay to zero as they do in `stepwell-optim`, and a long training has the same bits.
+#[test]
+fn many_steps_of_adam() {
+    let mut dice = Dice(24);
+    let rule = Rule::Adam(stepwell_optim::Adam { beta2: 0.9, ..stepwell_optim::Adam::new(0.01) });
+    let batch = Batch::drawn(20, &[shape(4, 1, Storage::F32, rule)], &mut dice);
+    let mut update = Update::drawn(batch, (4, 0), &mut dice);
+    for step in 0..300 {
+        let fresh = if step < 5 { 1e-3 } else { 0.0 };
+        update.d_x.iter_mut().for_each(|lane| *lane = fresh * dice.number());
+        update.d_first_order.iter_mut().for_each(|lane| *lane = fresh * dice.number());
+        update.compare();
+        update.batch.rows = update.expected().0;
+    }
+}
