@@ -17,7 +17,7 @@ const COLUMNS_MAX: usize = 100;
 /// Words that no source may hold outside comments and literals.
 const FORBIDDEN: [&str; 4] = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
 
-/// Crates with modules of unsafe code; all others forbid it.
+/// Crates with one module of unsafe code each; all others forbid it.
 const MAY_BE_UNSAFE: [&str; 6] = [
     "crates/base/",
     "crates/device/",

@@ -94,7 +94,12 @@ impl Device {
         Ok(Pinned::of(self.region(size_of::<T>().checked_mul(len), what, Kind::Pinned)?, len))
     }
 
-    fn region(&self, bytes: Option<usize>, what: &'static str, kind: Kind) -> Result<Arc<Region>> {
+    pub(crate) fn region(
+        &self,
+        bytes: Option<usize>,
+        what: &'static str,
+        kind: Kind,
+    ) -> Result<Arc<Region>> {
         let pool = kind.pool(&self.0);
         let no_room = || Error::OutOfMemory {
             device: self.0.name().to_owned(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use stepwell_kernels::Kernel;
 
-use crate::{About, Result};
+use crate::{About, Product, Result};
 
 /// Operations that a stream holds; whoever submits more waits.
 pub const STREAM_OPERATIONS_MAX: usize = 1024;
@@ -43,6 +43,11 @@ pub trait Driver: Debug + Send + Sync {
     /// # Errors
     /// When the device refuses.
     fn stream(&self, name: &'static str) -> Result<u64>;
+
+    /// Bytes of memory that a stream has for itself as soon as it multiplies.
+    fn workspace_bytes(&self) -> usize {
+        0
+    }
 
     /// Ends a stream once what it holds is over.
     fn end_stream(&self, stream: u64);
@@ -139,6 +144,19 @@ pub enum What {
         bytes: usize,
         /// With what.
         with: u8,
+    },
+    /// Products of matrices, checked.
+    Product {
+        /// Which.
+        product: Product,
+        /// Address of the first left matrix on the device.
+        left: u64,
+        /// Address of the first right one.
+        right: u64,
+        /// Address of the first result.
+        into: u64,
+        /// Address of memory of [`Driver::workspace_bytes`] that only this stream uses.
+        workspace: u64,
     },
     /// A kernel.
     Launch {

@@ -83,7 +83,7 @@ impl<'a> Arg<'a> {
                     Value::U32(_) | Value::I32(_) | Value::F32(_) => 4,
                     _ => 8,
                 };
-                if bytes != param.bytes { fault() } else { value }
+                if bytes != param.element_bytes { fault() } else { value }
             }
             (Kind::Memory { region, element_bytes, offset, touched }, of_param) => {
                 let mode = match of_param {
@@ -92,7 +92,7 @@ impl<'a> Arg<'a> {
                     Use::Out | Use::InOut => Mode::Write,
                     Use::Atomic => Mode::Atomic,
                 };
-                if element_bytes != param.bytes {
+                if element_bytes != param.element_bytes {
                     fault();
                 }
                 accesses.push(region.access(mode, touched));

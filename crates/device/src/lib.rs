@@ -26,6 +26,9 @@
 
 mod access;
 mod check;
+pub mod conformance;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod device;
 pub mod driver;
 pub mod emulated;
@@ -34,6 +37,7 @@ mod event;
 mod launch;
 mod memory;
 mod pool;
+mod product;
 mod stream;
 
 pub use access::{RowsAt, Touched};
@@ -43,4 +47,5 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use launch::Arg;
 pub use memory::{Buffer, Pinned};
+pub use product::{Layout, Matrices, PlainProducts, Precision, Product, Products, Shape};
 pub use stream::{Graph, Stream};

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
-use stepwell_kernels::Kernel;
+use stepwell_kernels::{Kernel, Kind as KernelKind};
 
 use crate::access::{Access, Mode, Touched};
 use crate::check::{Actor, Place};
 use crate::device::Shared;
 use crate::driver::{Keeps, Operation, What};
-use crate::{Arg, Buffer, Error, Event, Pinned, Result};
+use crate::memory::{Kind, Region};
+use crate::product::{Matrices, part};
+use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result};
 
-/// Threads of a block, for kernels that do not care.
-const THREADS: u32 = 256;
 /// Blocks that a launch has at most; kernels go on in steps of the grid.
 const BLOCKS_MAX: u32 = 16 * 1024;
 
@@ -25,6 +25,8 @@ pub struct Stream {
     number: u64,
     name: &'static str,
     actor: Actor,
+    /// Memory that products of this stream use, once there was one.
+    workspace: OnceLock<Arc<Region>>,
 }
 
 /// Launches that are made again and again, checked once.
@@ -37,7 +39,7 @@ impl Stream {
     pub(crate) fn new(device: Arc<Shared>, name: &'static str) -> Result<Self> {
         let number = device.driver.stream(name)?;
         let actor = device.checker.as_ref().map_or(Actor::HOST, |checker| checker.actor(name));
-        Ok(Self { device, number, name, actor })
+        Ok(Self { device, number, name, actor, workspace: OnceLock::new() })
     }
 
     /// Its name, for messages.
@@ -154,6 +156,61 @@ impl Stream {
         self.submit(what, keeps, &accesses, self.place(kernel.name))
     }
 
+    /// Multiplies matrices that begin at an element of `left`, of `right` and of `into`; the first
+    /// product of a stream takes room for its intermediate results from the device's pool.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`], and where there is no room.
+    ///
+    /// # Panics
+    /// When matrices reach out of their buffers, rows or results overlap, or the result overlaps
+    /// with an operand.
+    #[track_caller]
+    pub fn product(
+        &self,
+        product: &Product,
+        (left, right): (Matrices<'_>, Matrices<'_>),
+        into: Matrices<'_>,
+    ) -> Result<()> {
+        product.check();
+        let spans = product.spans();
+        let parts = [(left, spans[0]), (right, spans[1]), (into, spans[2])];
+        let parts = parts.map(|(matrices, span)| (&matrices.0.region, part(matrices, span)));
+        let [left, right, into] = parts;
+        for (region, range) in [&left, &right] {
+            let overlap = range.start < into.1.end && into.1.start < range.end;
+            assert!(region.id != into.0.id || !overlap, "a result lies in an operand: {product:?}");
+        }
+        if product.is_empty() {
+            return Ok(());
+        }
+        let workspace = self.workspace()?;
+        let address =
+            |(region, range): &(&Arc<Region>, Range<usize>)| region.address + range.start as u64;
+        let what = What::Product {
+            product: *product,
+            left: address(&left),
+            right: address(&right),
+            into: address(&into),
+            workspace: workspace.address,
+        };
+        let accesses = [(&left, Mode::Read), (&right, Mode::Read), (&into, Mode::Write)]
+            .map(|((region, range), mode)| region.access(mode, Touched::Bytes(range.clone())));
+        let keeps = [left.0, right.0, into.0, &workspace].map(|region| Arc::clone(region) as _);
+        self.submit(what, keeps.into(), &accesses, self.place("product"))
+    }
+
+    fn workspace(&self) -> Result<Arc<Region>> {
+        if let Some(workspace) = self.workspace.get() {
+            return Ok(Arc::clone(workspace));
+        }
+        let bytes = self.device.driver.workspace_bytes();
+        let device = Device(Arc::clone(&self.device));
+        let region = device.region(Some(bytes), "products of a stream", Kind::Device)?;
+        // Whoever was first wins.
+        Ok(Arc::clone(self.workspace.get_or_init(|| region)))
+    }
+
     /// Makes all launches of `graph`, in their order.
     ///
     /// # Errors
@@ -243,7 +300,11 @@ fn bind(kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> (What, Kee
     let bind =
         |(arg, param): (Arg<'_>, _)| arg.bind((kernel.name, param), &mut accesses, &mut keeps);
     let values = args.into_iter().zip(kernel.params).map(bind).collect();
-    let blocks = items.div_ceil(THREADS as usize).min(BLOCKS_MAX as usize) as u32;
-    let (threads, shared_bytes) = (THREADS, 0);
+    let threads = match kernel.kind {
+        KernelKind::Lanes => KernelKind::LANES_THREADS_MAX,
+        KernelKind::Block { threads } => threads,
+    };
+    let blocks = items.div_ceil(threads as usize).clamp(1, BLOCKS_MAX as usize) as u32;
+    let shared_bytes = 0;
     (What::Launch { kernel, blocks, threads, shared_bytes, values }, keeps, accesses)
 }

@@ -55,3 +55,17 @@ pub(super) fn fill(to: u64, bytes: usize, with: u8) {
     // SAFETY: as for copies.
     unsafe { to.write_bytes(with, bytes) };
 }
+
+/// Numbers of a piece of memory that is alive as long as the operation that names it.
+pub(super) fn numbers<'a>(at: u64, len: usize) -> &'a [f32] {
+    // SAFETY: as for copies; what an operation only reads, nobody writes while it runs, and the
+    // caller is done with it before the operation is over.
+    unsafe { std::slice::from_raw_parts(at as usize as *const f32, len) }
+}
+
+/// The same, for writing.
+pub(super) fn numbers_mut<'a>(at: u64, len: usize) -> &'a mut [f32] {
+    // SAFETY: as above; what a product writes overlaps with nothing that it reads, and nobody else
+    // uses these bytes.
+    unsafe { std::slice::from_raw_parts_mut(at as usize as *mut f32, len) }
+}

@@ -16,9 +16,11 @@ mod run;
 mod stream;
 mod work;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::machine::Machine;
+use crate::{PlainProducts, Products};
 
 /// Who works the streams off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub struct Settings {
     pub delay_max: Duration,
     /// How long copies take, where that counts.
     pub rate: Option<Rate>,
+    /// Who multiplies.
+    pub products: Arc<dyn Products>,
 }
 
 impl Default for Settings {
@@ -71,6 +75,7 @@ impl Default for Settings {
             time: Time::Threads,
             delay_max: Duration::ZERO,
             rate: None,
+            products: Arc::new(PlainProducts),
         }
     }
 }

@@ -8,18 +8,25 @@ use std::time::Duration;
 use stepwell_kernels::host::{self, Launch, Schedule};
 
 use super::{Rate, memory};
+use crate::Products;
 use crate::driver::{Value, What};
 
 /// Why an operation failed: the kernel, and what it says.
 pub(super) type Failed = (&'static str, String);
 
-/// Does it; blocks of a launch run as `schedule` says.
-pub(super) fn run(what: &What, schedule: Schedule) -> Result<(), Failed> {
+/// Does it; blocks of a launch run as `schedule` says, and `products` multiplies.
+pub(super) fn run(what: &What, schedule: Schedule, products: &dyn Products) -> Result<(), Failed> {
     match what {
         What::Up { from, to, bytes }
         | What::Down { from, to, bytes }
         | What::Across { from, to, bytes, .. } => memory::copy(*from, *to, *bytes),
         What::Fill { to, bytes, with } => memory::fill(*to, *bytes, *with),
+        What::Product { product, left, right, into, .. } => {
+            let [left_len, right_len, into_len] = product.spans();
+            let left = memory::numbers(*left, left_len);
+            let right = memory::numbers(*right, right_len);
+            products.product(product, left, right, memory::numbers_mut(*into, into_len));
+        }
         What::Launch { kernel, blocks, threads, shared_bytes, values } => {
             let values: Vec<u64> = values.iter().map(bits).collect();
             let args: Vec<*const c_void> =

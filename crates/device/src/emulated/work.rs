@@ -73,7 +73,10 @@ impl Inner {
                 let (seed, workers) = (self.draw(), self.settings.workers);
                 let outcome = match state.fault_for(&operation.what) {
                     Some(fault) => Err(fault),
-                    None => run::run(&operation.what, Schedule { seed, workers }),
+                    None => {
+                        let products = &*self.settings.products;
+                        run::run(&operation.what, Schedule { seed, workers }, products)
+                    }
                 };
                 if let Err((kernel, why)) = outcome {
                     let device = state.about.name.clone();

@@ -1,0 +1,94 @@
+//! Products, beside a plain loop. Operands are whole numbers so small that every precision is exact
+//! and no order of sums matters.
+
+use super::{contents, filled};
+use crate::{Device, Layout, PlainProducts, Precision, Product, Products, Shape};
+
+const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::Tf32, Precision::Bf16];
+
+fn numbers(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|at| ((at * 7919 + seed * 104_729) % 17) as f32 - 8.0).collect()
+}
+
+fn shape(batches: usize, rows: usize, columns: usize, depth: usize) -> Shape {
+    Shape { batches, rows, columns, depth }
+}
+
+/// Runs a product on the device and on the host, with `before` elements before each matrix.
+fn compare(device: &Device, product: &Product, before: usize) {
+    let stream = device.stream("products").unwrap();
+    let [left, right, into] = product.spans();
+    let [left, right] = [(left, 1), (right, 2)].map(|(len, seed)| numbers(len + before, seed));
+    let mut wanted = numbers(into + before + 1, 3);
+    let [left_there, right_there, into_there] =
+        [&left, &right, &wanted].map(|values| filled(device, &stream, values));
+    let operands = ((&left_there, before), (&right_there, before));
+    stream.product(product, operands, (&into_there, before)).unwrap();
+    let [left, right] = [&left[before..], &right[before..]];
+    PlainProducts.product(product, left, right, &mut wanted[before..]);
+    let came = contents(device, &stream, &into_there);
+    let wrong = came.iter().zip(&wanted).position(|(came, wanted)| came != wanted);
+    assert!(wrong.is_none(), "{product:?}: element {wrong:?} of the result");
+}
+
+pub(super) fn shapes_and_layouts(device: &Device) {
+    let shapes = [
+        shape(1, 1, 1, 1),
+        shape(1, 3, 5, 7),
+        shape(1, 64, 16, 32),
+        shape(3, 27, 27, 16),
+        shape(2, 100, 1, 33),
+        shape(1, 1, 130, 65),
+        shape(0, 2, 2, 2),
+        shape(1, 4, 0, 4),
+    ];
+    for shape in shapes {
+        let plain = Product::of(shape);
+        let (left, right) = (plain.left_transposed(), plain.right_transposed());
+        for product in [plain, left, right, left.right_transposed()] {
+            for precision in PRECISIONS {
+                compare(device, &Product { precision, ..product }, 0);
+                compare(device, &Product { precision, adds: true, ..product }, 0);
+            }
+            compare(device, &product, 5);
+        }
+    }
+    let within = |row_stride, batch_stride| Layout { row_stride, batch_stride, transposed: false };
+    let gaps = Product {
+        left: within(20, 200),
+        right: within(13, 0),
+        into: within(9, 100),
+        ..Product::of(shape(2, 8, 6, 10))
+    };
+    compare(device, &gaps, 0);
+    compare(device, &Product { adds: true, ..gaps }, 3);
+    let turned = Product { left: Layout { transposed: true, ..gaps.left }, ..gaps };
+    compare(device, &turned, 0);
+}
+
+/// The same product gives the same bits, whatever its numbers are.
+pub(super) fn repeated(device: &Device) {
+    let stream = device.stream("repeated").unwrap();
+    let shape = shape(2, 70, 40, 300);
+    for precision in PRECISIONS {
+        let product = Product { precision, ..Product::of(shape) };
+        let [left, right, into] = product.spans();
+        let odd = |len, seed| numbers(len, seed).iter().map(|x| x / 7.3).collect::<Vec<f32>>();
+        let (left, right) = (odd(left, 4), odd(right, 5));
+        let there = [&left, &right].map(|values| filled(device, &stream, values));
+        let result = || {
+            let target = device.buffer::<f32>(into, "result").unwrap();
+            stream.product(&product, ((&there[0], 0), (&there[1], 0)), (&target, 0)).unwrap();
+            contents(device, &stream, &target)
+        };
+        let first = result();
+        let mut plain = vec![0.0; into];
+        PlainProducts.product(&product, &left, &right, &mut plain);
+        for (came, wanted) in first.iter().zip(&plain) {
+            assert!((came - wanted).abs() < 2e-2, "{product:?}: {came} for {wanted}");
+        }
+        for _ in 0..3 {
+            assert!(result() == first, "{product:?} has other bits the second time");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Devices of NVIDIA.
+
+mod cache;
+pub mod compile;
+mod nvrtc;
