@@ -66,8 +66,9 @@ pub use scratch::{
 };
 pub use session::{Session, Tiers, Turn};
 pub use stages::{
-    BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,
-    PullStage, Purpose, Ready, Retired, Spares, Stages, Times, UNITS_PULLED, Unit, Window, stages,
+    BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, LiftStage, LowerStage, MiniBatch, Pause,
+    PlanStage, Planned, PullStage, Purpose, Ready, Retired, Spares, Stages, Times, UNITS_PULLED,
+    Unit, Window, stages,
 };
 pub use staging::{StagedRows, Staging};
 pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};

@@ -48,8 +48,7 @@ impl Lifter {
         if waits {
             first.over.wait()?;
         }
-        first.over.is_over()
-            .map_err(Into::into)
+        first.over.is_over().map_err(Into::into)
     }
 
     /// Sends the first of `moves` of group `number` up, those that fit a piece, and says how many

@@ -12,7 +12,6 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{Occurrence, PolicyKind};
 
 use super::tier::DeviceTier;
-use crate::planner::Asked;
 use crate::stages::MiniBatch;
 use crate::{Error, Fit, Group, GroupUnit, Planner, Result};
 
@@ -120,7 +119,9 @@ impl Above {
                 let keys = batch.iter().flat_map(|mini| mini.keys_above(group, device));
                 if planner.begins_anew(keys.map(<[Key]>::len).sum()) {
                     let minis = waiting.iter().copied().flatten();
-                    minis.for_each(|mini| planner.learn(mini.number, mini.keys_above(group, device)));
+                    minis.for_each(|mini| {
+                        planner.learn(mini.number, mini.keys_above(group, device))
+                    });
                 }
                 for mini in batch.iter() {
                     planner.learn(mini.number, mini.keys_above(group, device));

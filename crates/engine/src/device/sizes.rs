@@ -94,8 +94,12 @@ impl DevicePlan {
         let lanes = groups.iter().zip(&self.piece_rows);
         let lanes = lanes.map(|(group, rows)| group.spec.row_lanes() * rows).max().unwrap_or(0);
         let list = self.piece_rows.iter().max().copied().unwrap_or(0);
-        let pieces = 2 * PIECES as u64
-            * [lanes, list].map(|words| Device::bytes_counted(4 * words as u64)).iter().sum::<u64>();
+        let pieces = 2
+            * PIECES as u64
+            * [lanes, list]
+                .map(|words| Device::bytes_counted(4 * words as u64))
+                .iter()
+                .sum::<u64>();
         let tables = size_of::<UpdateTable>() * self.rows_max.len();
         let step = [4 * self.list_words(), 4 * self.lanes_max(), tables];
         let step: u64 = step.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum();

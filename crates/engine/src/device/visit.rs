@@ -13,9 +13,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_base::slab::{Rows, Slab};
-use stepwell_base::{Key, SlotIndex};
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, RowsAt, Stream};
 use stepwell_kernels::{Kernel, UpdateTable};
 use stepwell_optim::Storage;
@@ -55,7 +55,6 @@ pub(crate) struct RowsSent<'a> {
     /// Its number, and that of its group.
     pub(crate) table: usize,
     pub(crate) group: usize,
-    pub(crate) keys: &'a [Key],
     pub(crate) above: &'a [OnDevice],
     pub(crate) rows: Rows<'a>,
 }
@@ -125,7 +124,12 @@ impl Visit<'_> {
     }
 
     /// Adds the rows of table `table` behind `visits`.
-    fn add<'a>(visits: &mut Vec<Visit<'a>>, (table, group): (usize, usize), on: &'a OnDevice, lanes: usize) {
+    fn add<'a>(
+        visits: &mut Vec<Visit<'a>>,
+        (table, group): (usize, usize),
+        on: &'a OnDevice,
+        lanes: usize,
+    ) {
         let (slots, first_lane) = Visit::end(visits);
         visits.push(Visit { table, group, on, slots, first_lane, lanes });
     }

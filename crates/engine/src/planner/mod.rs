@@ -157,11 +157,6 @@ impl Planner {
         self.above -= 1;
     }
 
-    /// Rows that stay because they are on a device.
-    pub(crate) fn kept_for_above(&self) -> usize {
-        self.above
-    }
-
     /// The same with some rule switched off, for tests.
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }

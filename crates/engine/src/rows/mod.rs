@@ -337,8 +337,11 @@ impl EmbeddingBags {
         };
         let sent = rows.tables.iter().enumerate().map(|(table, of_table)| RowsSent {
             table,
-            group: rows.groups.iter().position(|group| group.members().contains(&table)).unwrap_or(0),
-            keys: &of_table.request.distinct,
+            group: rows
+                .groups
+                .iter()
+                .position(|group| group.members().contains(&table))
+                .unwrap_or(0),
             above: of_table.above,
             rows: of_table.rows(),
         });

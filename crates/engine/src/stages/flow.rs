@@ -62,11 +62,7 @@ impl<C> MiniBatch<C> {
     }
 
     /// What the tables of `group` ask of device `device`.
-    pub(crate) fn asked_above<'a>(
-        &'a mut self,
-        group: &'a Group,
-        device: usize,
-    ) -> Vec<Asked<'a>> {
+    pub(crate) fn asked_above<'a>(&'a mut self, group: &'a Group, device: usize) -> Vec<Asked<'a>> {
         let of = |part: &'a mut Part, table| {
             let OnDevice { keys, slots, .. } = &mut part.above.devices[device];
             Asked { table, keys, slots }

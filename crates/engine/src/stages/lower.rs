@@ -43,7 +43,11 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
     }
 
     /// Goes on with what leaves; done once all of it is in its slots on the host.
-    fn lower(&mut self, moves: &AboveMoves, (list, begun): &mut (usize, usize)) -> Result<Progress> {
+    fn lower(
+        &mut self,
+        moves: &AboveMoves,
+        (list, begun): &mut (usize, usize),
+    ) -> Result<Progress> {
         let devices = self.tier.len();
         let mut any = false;
         while let Some(unit) = moves.units.get(*list) {
@@ -71,11 +75,7 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
         })
     }
 
-    fn lower_at_hand(
-        &mut self,
-        next: Ready<C, M>,
-        mut begun: (usize, usize),
-    ) -> Result<Progress> {
+    fn lower_at_hand(&mut self, next: Ready<C, M>, mut begun: (usize, usize)) -> Result<Progress> {
         let progress = match &next {
             Ready::Unit(Unit { above, .. }) | Ready::Checkpoint(Pause { above, .. }) => {
                 self.lower(above, &mut begun)?
@@ -98,7 +98,8 @@ impl<C: Cargo, M: Send> LowerStage<C, M> {
 
     /// Lowers what is left on devices when all is over.
     fn lower_last(&mut self) -> Result<Progress> {
-        let (moves, mut begun) = self.last.take().unwrap_or_else(|| (self.tier.take_left(), (0, 0)));
+        let (moves, mut begun) =
+            self.last.take().unwrap_or_else(|| (self.tier.take_left(), (0, 0)));
         let progress = self.lower(&moves, &mut begun)?;
         if progress != Progress::Done {
             self.last = Some((moves, begun));

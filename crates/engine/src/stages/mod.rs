@@ -115,7 +115,8 @@ impl<C: Cargo, M: Send + 'static> Stages<C, M> {
         self,
     ) -> (Vec<BoxedStage<E>>, BoxedStage<E>, Ends<C, M>, Finished) {
         let mut stages = vec![among(self.plan)];
-        let (lower, lift) = self.above.map_or((None, None), |(lower, lift)| (Some(lower), Some(lift)));
+        let (lower, lift) =
+            self.above.map_or((None, None), |(lower, lift)| (Some(lower), Some(lift)));
         stages.extend(lower.map(among));
         stages.push(among(self.pull));
         stages.extend(lift.map(among));

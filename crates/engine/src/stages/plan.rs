@@ -90,7 +90,8 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let outlook =
             |group: &Group| group.outlook.as_ref().map(|(_, outlook)| Arc::clone(outlook));
         let planners = planners.into_iter().zip(&groups);
-        let planners = planners.map(|(planner, group)| planner.telling(outlook(group))).collect();
+        let planners = planners.map(|(planner, group)| planner.telling(outlook(group)));
+        let planners: Vec<Planner> = planners.collect();
         let above = ends.above.map(|tier| Above::new(tier, &planners));
         Self {
             planners,
