@@ -7,6 +7,7 @@
 
 mod copies;
 mod events;
+mod kernels;
 mod products;
 
 use bytemuck::Pod;
@@ -16,9 +17,13 @@ use crate::{Buffer, Device, Stream};
 
 /// Runs the whole suite on `devices`, which are of one kind.
 ///
+/// Says what devices lack of it, a line each.
+///
 /// # Panics
 /// On the first promise that does not hold.
-pub fn run(devices: &[Device]) {
+#[must_use]
+pub fn run(devices: &[Device]) -> Vec<String> {
+    let mut lacking = Vec::new();
     for device in devices {
         copies::sizes_and_offsets(device);
         copies::what_is_cleared_is_zero(device);
@@ -32,14 +37,21 @@ pub fn run(devices: &[Device]) {
         events::an_event_comes_to_be_over(device);
         events::what_an_event_covers_is_free(device);
         events::streams_hold_more_than_they_have_room_for(device);
-        products::shapes_and_layouts(device);
-        products::repeated(device);
+        kernels::of_rows(device);
+        kernels::of_numbers(device);
+        kernels::again_and_again(device);
+        match device.multiplies() {
+            Ok(()) => products::all(device),
+            Err(lacks) => lacking.push(lacks.to_string()),
+        }
     }
     for from in devices {
         for to in devices {
             copies::across(from, to);
+            events::devices_meet_at_events(from, to);
         }
     }
+    lacking
 }
 
 /// Numbers that look like nothing else.

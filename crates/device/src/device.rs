@@ -113,7 +113,13 @@ impl Device {
             Kind::Device => self.0.driver.allocate(bytes),
             Kind::Pinned => self.0.driver.allocate_pinned(bytes),
         };
-        let address = address.inspect_err(|_| pool.give_back(bytes))?;
+        let address = address.map_err(|mut error| {
+            pool.give_back(bytes);
+            if let Error::OutOfMemory { what: of_what, .. } = &mut error {
+                *of_what = what;
+            }
+            error
+        })?;
         let id = REGIONS.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Region { device: Arc::clone(&self.0), address, bytes, id, what, kind }))
     }
@@ -132,6 +138,14 @@ impl Device {
     /// When the device refuses.
     pub fn event(&self) -> Result<Event> {
         Event::new(Arc::clone(&self.0))
+    }
+
+    /// Whether it multiplies.
+    ///
+    /// # Errors
+    /// When it does not: what it lacks.
+    pub fn multiplies(&self) -> Result<()> {
+        self.0.driver.workspace_bytes().map(drop)
     }
 
     /// Whether `other` is the same device.

@@ -45,8 +45,11 @@ pub trait Driver: Debug + Send + Sync {
     fn stream(&self, name: &'static str) -> Result<u64>;
 
     /// Bytes of memory that a stream has for itself as soon as it multiplies.
-    fn workspace_bytes(&self) -> usize {
-        0
+    ///
+    /// # Errors
+    /// When it does not multiply: what it lacks.
+    fn workspace_bytes(&self) -> Result<usize> {
+        Ok(0)
     }
 
     /// Ends a stream once what it holds is over.
@@ -148,7 +151,7 @@ pub enum What {
     /// Products of matrices, checked.
     Product {
         /// Which.
-        product: Product,
+        product: Box<Product>,
         /// Address of the first left matrix on the device.
         left: u64,
         /// Address of the first right one.
@@ -188,4 +191,17 @@ pub enum Value {
     F32(f32),
     /// A number.
     F64(f64),
+}
+
+impl Value {
+    /// Its bytes as they lie in memory, the first byte first.
+    pub(crate) fn bits(&self) -> u64 {
+        match *self {
+            Self::Address(value) | Self::U64(value) => value,
+            Self::U32(value) => u64::from(value),
+            Self::I32(value) => u64::from(value as u32),
+            Self::F32(value) => u64::from(value.to_bits()),
+            Self::F64(value) => value.to_bits(),
+        }
+    }
 }

@@ -13,10 +13,10 @@ use crate::device::Shared;
 use crate::driver::{Keeps, Operation, What};
 use crate::memory::{Kind, Region};
 use crate::product::{Matrices, part};
-use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result};
+use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result, Shape};
 
-/// Blocks that a launch has at most; kernels go on in steps of the grid.
-const BLOCKS_MAX: u32 = 16 * 1024;
+/// Blocks of lanes that a launch has at most; kernels go on in steps of the grid.
+const BLOCKS_MAX: usize = 16 * 1024;
 
 /// Operations in order, beside those of other streams.
 #[derive(Debug)]
@@ -139,8 +139,8 @@ impl Stream {
         self.submit(what, vec![Arc::clone(&to.region) as _], &accesses, self.place("clear"))
     }
 
-    /// Launches `kernel`, with a thread for each of `items` as far as the grid goes; nothing where
-    /// there are none.
+    /// Launches `kernel`, with a thread for each of `items` as far as the grid goes, or, where
+    /// threads of a block meet, with a block for each; nothing where there are none.
     ///
     /// # Errors
     /// As for [`Stream::up`].
@@ -173,6 +173,7 @@ impl Stream {
         into: Matrices<'_>,
     ) -> Result<()> {
         product.check();
+        let target = into;
         let spans = product.spans();
         let parts = [(left, spans[0]), (right, spans[1]), (into, spans[2])];
         let parts = parts.map(|(matrices, span)| (&matrices.0.region, part(matrices, span)));
@@ -184,11 +185,19 @@ impl Stream {
         if product.is_empty() {
             return Ok(());
         }
+        if product.shape.depth == 0 {
+            // A sum of nothing.
+            let Shape { batches, rows, columns, .. } = product.shape;
+            let starts = (0..batches).flat_map(|batch| (0..rows).map(move |row| (batch, row)));
+            return starts
+                .map(|(batch, row)| target.1 + product.into.at(batch, row, 0))
+                .try_for_each(|start| self.clear(target.0, start..start + columns));
+        }
         let workspace = self.workspace()?;
         let address =
             |(region, range): &(&Arc<Region>, Range<usize>)| region.address + range.start as u64;
         let what = What::Product {
-            product: *product,
+            product: Box::new(*product),
             left: address(&left),
             right: address(&right),
             into: address(&into),
@@ -204,7 +213,7 @@ impl Stream {
         if let Some(workspace) = self.workspace.get() {
             return Ok(Arc::clone(workspace));
         }
-        let bytes = self.device.driver.workspace_bytes();
+        let bytes = self.device.driver.workspace_bytes()?;
         let device = Device(Arc::clone(&self.device));
         let region = device.region(Some(bytes), "products of a stream", Kind::Device)?;
         // Whoever was first wins.
@@ -300,11 +309,15 @@ fn bind(kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) -> (What, Kee
     let bind =
         |(arg, param): (Arg<'_>, _)| arg.bind((kernel.name, param), &mut accesses, &mut keeps);
     let values = args.into_iter().zip(kernel.params).map(bind).collect();
-    let threads = match kernel.kind {
-        KernelKind::Lanes => KernelKind::LANES_THREADS_MAX,
-        KernelKind::Block { threads } => threads,
+    let (blocks, threads) = match kernel.kind {
+        KernelKind::Lanes => {
+            let threads = KernelKind::LANES_THREADS_MAX;
+            (items.div_ceil(threads as usize).clamp(1, BLOCKS_MAX), threads)
+        }
+        KernelKind::Block { threads } => (items, threads),
     };
-    let blocks = items.div_ceil(threads as usize).clamp(1, BLOCKS_MAX as usize) as u32;
+    let fits = u32::try_from(blocks).ok().filter(|blocks| *blocks <= i32::MAX as u32);
+    let Some(blocks) = fits else { panic!("kernel {}: {blocks} blocks", kernel.name) };
     let shared_bytes = 0;
     (What::Launch { kernel, blocks, threads, shared_bytes, values }, keeps, accesses)
 }

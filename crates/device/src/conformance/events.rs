@@ -66,6 +66,29 @@ pub(super) fn an_event_stands_for_its_last_record(device: &Device) {
     }
 }
 
+/// A stream waits for what another device does, and the host for both of them.
+pub(super) fn devices_meet_at_events(from: &Device, to: &Device) {
+    let (there, here) = (from.stream("there").unwrap(), to.stream("here").unwrap());
+    let [sent, taken] = [from.event().unwrap(), to.event().unwrap()];
+    let target = to.buffer::<u8>(LEN, "target").unwrap();
+    let source = from.buffer::<u8>(LEN, "source").unwrap();
+    let mut values = from.pinned::<u8>(LEN, "values").unwrap();
+    let mut came = to.pinned::<u8>(LEN, "came").unwrap();
+    for round in 0..5 {
+        values.write(LEN).unwrap().copy_from_slice(&drawn(LEN, round));
+        there.wait(&taken).unwrap();
+        there.up((&values, 0..LEN), (&source, 0)).unwrap();
+        there.record(&sent).unwrap();
+        here.wait(&sent).unwrap();
+        here.across((&source, 0..LEN), (&target, 0)).unwrap();
+        here.down((&target, 0..LEN), (&came, 0)).unwrap();
+        here.record(&taken).unwrap();
+        // Nobody waits for the other device but by this.
+        taken.wait().unwrap();
+        assert!(came.read(LEN).unwrap() == drawn(LEN, round), "round {round}");
+    }
+}
+
 pub(super) fn an_event_nobody_recorded_is_over(device: &Device) {
     let stream = device.stream("idle").unwrap();
     let event = device.event().unwrap();

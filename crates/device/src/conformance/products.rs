@@ -31,7 +31,12 @@ fn compare(device: &Device, product: &Product, before: usize) {
     assert!(wrong.is_none(), "{product:?}: element {wrong:?} of the result");
 }
 
-pub(super) fn shapes_and_layouts(device: &Device) {
+pub(super) fn all(device: &Device) {
+    shapes_and_layouts(device);
+    repeated(device);
+}
+
+fn shapes_and_layouts(device: &Device) {
     let shapes = [
         shape(1, 1, 1, 1),
         shape(1, 3, 5, 7),
@@ -41,6 +46,7 @@ pub(super) fn shapes_and_layouts(device: &Device) {
         shape(1, 1, 130, 65),
         shape(0, 2, 2, 2),
         shape(1, 4, 0, 4),
+        shape(2, 3, 5, 0),
     ];
     for shape in shapes {
         let plain = Product::of(shape);
@@ -67,7 +73,7 @@ pub(super) fn shapes_and_layouts(device: &Device) {
 }
 
 /// The same product gives the same bits, whatever its numbers are.
-pub(super) fn repeated(device: &Device) {
+fn repeated(device: &Device) {
     let stream = device.stream("repeated").unwrap();
     let shape = shape(2, 70, 40, 300);
     for precision in PRECISIONS {

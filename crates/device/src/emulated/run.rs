@@ -28,7 +28,7 @@ pub(super) fn run(what: &What, schedule: Schedule, products: &dyn Products) -> R
             products.product(product, left, right, memory::numbers_mut(*into, into_len));
         }
         What::Launch { kernel, blocks, threads, shared_bytes, values } => {
-            let values: Vec<u64> = values.iter().map(bits).collect();
+            let values: Vec<u64> = values.iter().map(Value::bits).collect();
             let args: Vec<*const c_void> =
                 values.iter().map(|value| std::ptr::from_ref(value).cast()).collect();
             let launch = Launch { blocks: *blocks, threads: *threads, shared_bytes: *shared_bytes };
@@ -48,16 +48,5 @@ pub(super) fn duration(what: &What, rate: Option<Rate>) -> Duration {
             rate.latency + Duration::from_secs_f64(*bytes as f64 / rate.bytes_per_second)
         }
         _ => Duration::ZERO,
-    }
-}
-
-/// A value as it lies in memory, the first byte first.
-fn bits(value: &Value) -> u64 {
-    match *value {
-        Value::Address(value) | Value::U64(value) => value,
-        Value::U32(value) => u64::from(value),
-        Value::I32(value) => u64::from(value as u32),
-        Value::F32(value) => u64::from(value.to_bits()),
-        Value::F64(value) => value.to_bits(),
     }
 }

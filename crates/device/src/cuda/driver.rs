@@ -1,0 +1,349 @@
+//! A device of NVIDIA, as a driver.
+//!
+//! - **Invariants.** every call makes the device's context the thread's own first. What an operation
+//!   keeps is held by its stream's line ([`super::held`]) until an event behind it is over.
+//! - **Failure.** What the library says when the device can do nothing more stays: every call from
+//!   then on says that the device is lost, in the same words.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_int};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use cudarc::driver::sys::CUresult;
+use stepwell_base::ByteCount;
+use stepwell_kernels::Kernel;
+
+use super::blas::{self, Blas};
+use super::calls::{self, Context, Fault, Function, Module, Stream};
+use super::compile::{Compiler, Target};
+use super::held::Lines;
+use super::queue::{Moment, Queue};
+use super::streams;
+use crate::driver::{Driver, Operation, What};
+use crate::{About, Error, Result};
+
+/// What the devices of a process share.
+#[derive(Debug)]
+pub(super) struct Machine {
+    /// Of each device its number and the library's, and its context, which is retained.
+    contexts: Vec<(usize, c_int, Context)>,
+    compiler: Compiler,
+    lines: Lines,
+    /// Of all devices: streams wait for events of others.
+    queues: Numbered<Queue>,
+    moments: Numbered<Moment>,
+}
+
+impl Machine {
+    pub(super) fn new(contexts: Vec<(usize, c_int, Context)>, compiler: Compiler) -> Self {
+        let (queues, moments) = (Numbered::new(), Numbered::new());
+        Self { contexts, compiler, lines: Lines::default(), queues, moments }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.contexts.iter().for_each(|(_, device, _)| calls::release(*device));
+    }
+}
+
+/// A device.
+#[derive(Debug)]
+pub(super) struct OneDevice {
+    about: About,
+    machine: Arc<Machine>,
+    context: Context,
+    target: Target,
+    failed: OnceLock<Error>,
+    modules: Mutex<HashMap<&'static str, Module>>,
+    functions: RwLock<HashMap<&'static str, Function>>,
+    blas: OnceLock<std::result::Result<Blas, String>>,
+}
+
+/// Things by numbers.
+#[derive(Debug)]
+struct Numbered<T>(Mutex<(u64, HashMap<u64, Arc<T>>)>);
+
+impl<T> Numbered<T> {
+    fn new() -> Self {
+        Self(Mutex::new((0, HashMap::new())))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, (u64, HashMap<u64, Arc<T>>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, thing: T) -> u64 {
+        let (last, things) = &mut *self.inner();
+        *last += 1;
+        things.insert(*last, Arc::new(thing));
+        *last
+    }
+
+    fn get(&self, number: u64) -> Arc<T> {
+        let inner = self.inner();
+        let thing = inner.1.get(&number);
+        thing.map_or_else(|| panic!("number {number} was never given, or has ended"), Arc::clone)
+    }
+
+    fn remove(&self, number: u64) -> Option<Arc<T>> {
+        self.inner().1.remove(&number)
+    }
+}
+
+/// Why an operation did not begin.
+enum Refused {
+    Called(Fault),
+    Said(&'static str, String),
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Called(fault)
+    }
+}
+
+impl OneDevice {
+    pub(super) fn new(
+        about: About,
+        machine: &Arc<Machine>,
+        (context, target): (Context, Target),
+    ) -> Self {
+        Self {
+            about,
+            machine: Arc::clone(machine),
+            context,
+            target,
+            failed: OnceLock::new(),
+            modules: Mutex::default(),
+            functions: RwLock::default(),
+            blas: OnceLock::new(),
+        }
+    }
+
+    /// Makes the device the thread's, if it is not lost.
+    fn enter(&self) -> Result<()> {
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
+        }
+        calls::enter(self.context).map_err(|fault| self.failed(fault))
+    }
+
+    /// What a call that failed comes to.
+    fn failed(&self, fault: Fault) -> Error {
+        let (device, why) = (self.about.name.clone(), fault.why());
+        if fault.is_final() {
+            return self.failed.get_or_init(|| Error::Lost { device, why }).clone();
+        }
+        Error::Driver { device, call: fault.call, why }
+    }
+
+    /// What one that wanted memory comes to.
+    fn no_memory(&self, fault: Fault, bytes: usize) -> Error {
+        if fault.code != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return self.failed(fault);
+        }
+        let (free, memory) = calls::memory().unwrap_or((0, self.about.memory_bytes));
+        let [wanted, free, memory] = [bytes as u64, free, memory].map(ByteCount);
+        Error::OutOfMemory { device: self.about.name.clone(), what: "memory", wanted, free, memory }
+    }
+
+    fn kernel_failed(&self, kernel: &'static str, why: String) -> Error {
+        Error::Kernel { device: self.about.name.clone(), kernel, why }
+    }
+
+    /// The function of a kernel; its file is compiled and loaded when the first of it is wanted.
+    fn function(&self, kernel: &'static Kernel) -> Result<Function> {
+        let known = self.functions.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = known.get(kernel.name) {
+            return Ok(*function);
+        }
+        drop(known);
+        let module = self.module(kernel)?;
+        let refused = |why: String| self.kernel_failed(kernel.name, why);
+        let name = CString::new(kernel.name).map_err(|error| refused(error.to_string()))?;
+        let function = calls::function(module, &name).map_err(|fault| refused(fault.why()))?;
+        let mut known = self.functions.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(*known.entry(kernel.name).or_insert(function))
+    }
+
+    fn module(&self, kernel: &'static Kernel) -> Result<Module> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(kernel.file) {
+            return Ok(*module);
+        }
+        let refused = |why: String| self.kernel_failed(kernel.name, why);
+        let image = self.machine.compiler.file(kernel.file, self.target).map_err(refused)?;
+        let module = calls::load(&image).map_err(|fault| match fault.is_final() {
+            true => self.failed(fault),
+            false => refused(format!("{}: {}", kernel.file, fault.why())),
+        })?;
+        modules.insert(kernel.file, module);
+        Ok(module)
+    }
+
+    fn blas(&self) -> Result<&Blas> {
+        let blas = self.blas.get_or_init(Blas::new);
+        blas.as_ref().map_err(|why| self.said("cuBLASLt", why.clone()))
+    }
+
+    fn said(&self, call: &'static str, why: String) -> Error {
+        Error::Driver { device: self.about.name.clone(), call, why }
+    }
+
+    /// Begins an operation that is no launch.
+    fn begin(&self, what: &What, stream: Stream) -> std::result::Result<(), Refused> {
+        match *what {
+            What::Up { bytes: 0, .. }
+            | What::Down { bytes: 0, .. }
+            | What::Across { bytes: 0, .. }
+            | What::Fill { bytes: 0, .. }
+            | What::Launch { .. } => {}
+            What::Up { from, to, bytes } => streams::up(from, to, bytes, stream)?,
+            What::Down { from, to, bytes } => streams::down(from, to, bytes, stream)?,
+            What::Across { from, from_device, to, bytes } if from_device == self.about.number => {
+                streams::within(from, to, bytes, stream)?;
+            }
+            What::Across { from, from_device, to, bytes } => {
+                let mut contexts = self.machine.contexts.iter();
+                let there = contexts.find(|(number, ..)| *number == from_device);
+                let lacks = || Refused::Said("copy", format!("there is no cuda:{from_device}"));
+                let (_, _, there) = there.ok_or_else(lacks)?;
+                streams::across((from, *there), (to, self.context), bytes, stream)?;
+            }
+            What::Fill { to, bytes, with } => streams::fill(to, with, bytes, stream)?,
+            What::Product { ref product, left, right, into, workspace } => {
+                let blas = self.blas.get_or_init(Blas::new).as_ref();
+                let said = |why| Refused::Said("product", why);
+                let blas = blas.map_err(|why| said(why.clone()))?;
+                blas.product(product, [left, right, into], workspace, stream).map_err(said)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&self, what: &What, operation: Operation, queue: &Queue) -> Result<()> {
+        let What::Launch { kernel, blocks, threads, shared_bytes, values } = what else {
+            return Ok(());
+        };
+        let function = self.function(kernel)?;
+        let mut values: Vec<u64> = values.iter().map(|value| value.bits()).collect();
+        let shape = (*blocks, *threads, *shared_bytes);
+        let begin = |stream| streams::launch(function, shape, &mut values, stream);
+        let given = queue.give(&self.machine.lines, operation.keeps, begin);
+        given.map_err(|fault: Fault| match fault.is_final() {
+            true => self.failed(fault),
+            false => self.kernel_failed(kernel.name, fault.why()),
+        })
+    }
+}
+
+impl Driver for OneDevice {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        self.enter()?;
+        calls::allocate(bytes.max(1)).map_err(|fault| self.no_memory(fault, bytes))
+    }
+
+    fn free(&self, address: u64, _bytes: usize) {
+        // What a lost device had is gone with its context.
+        if self.enter().is_ok() {
+            let _ = calls::free(address).map_err(|fault| self.failed(fault));
+        }
+    }
+
+    fn allocate_pinned(&self, bytes: usize) -> Result<u64> {
+        self.enter()?;
+        calls::allocate_pinned(bytes.max(1)).map_err(|fault| self.no_memory(fault, bytes))
+    }
+
+    fn free_pinned(&self, address: u64, _bytes: usize) {
+        // A lost device may still write there: the memory stays.
+        if self.enter().is_ok() {
+            let _ = calls::free_pinned(address).map_err(|fault| self.failed(fault));
+        }
+    }
+
+    fn stream(&self, _name: &'static str) -> Result<u64> {
+        self.enter()?;
+        Queue::new().map(|queue| self.machine.queues.add(queue)).map_err(|fault| self.failed(fault))
+    }
+
+    fn workspace_bytes(&self) -> Result<usize> {
+        self.enter()?;
+        self.blas().map(|_| blas::WORKSPACE_BYTES)
+    }
+
+    fn end_stream(&self, stream: u64) {
+        let _ = self.enter();
+        if let Some(queue) = self.machine.queues.remove(stream) {
+            queue.end(&self.machine.lines);
+        }
+    }
+
+    fn submit(&self, stream: u64, mut operation: Operation) -> Result<()> {
+        self.enter()?;
+        let queue = self.machine.queues.get(stream);
+        let nothing = What::Fill { to: 0, bytes: 0, with: 0 };
+        let what = std::mem::replace(&mut operation.what, nothing);
+        if matches!(what, What::Launch { .. }) {
+            return self.launch(&what, operation, &queue);
+        }
+        let begin = |stream| self.begin(&what, stream);
+        let given = queue.give(&self.machine.lines, operation.keeps, begin);
+        given.map_err(|refused| match refused {
+            Refused::Called(fault) => self.failed(fault),
+            Refused::Said(call, why) => self.said(call, why),
+        })
+    }
+
+    fn event(&self) -> Result<u64> {
+        self.enter()?;
+        Moment::new()
+            .map(|moment| self.machine.moments.add(moment))
+            .map_err(|fault| self.failed(fault))
+    }
+
+    fn end_event(&self, event: u64) {
+        let _ = self.enter();
+        if let Some(moment) = self.machine.moments.remove(event) {
+            streams::end_event(moment.event);
+        }
+    }
+
+    fn record(&self, stream: u64, event: u64) -> Result<()> {
+        self.enter()?;
+        let (moment, queue) = (self.machine.moments.get(event), self.machine.queues.get(stream));
+        moment.record(&queue, &self.machine.lines).map_err(|fault| self.failed(fault))
+    }
+
+    fn wait_in(&self, stream: u64, event: u64) -> Result<()> {
+        self.enter()?;
+        let (moment, queue) = (self.machine.moments.get(event), self.machine.queues.get(stream));
+        moment.wait_in(&queue, &self.machine.lines).map_err(|fault| self.failed(fault))
+    }
+
+    fn is_over(&self, event: u64) -> Result<bool> {
+        self.enter()?;
+        let moment = self.machine.moments.get(event);
+        moment.is_over(&self.machine.lines).map_err(|fault| self.failed(fault))
+    }
+
+    fn wait(&self, event: u64) -> Result<()> {
+        self.enter()?;
+        let moment = self.machine.moments.get(event);
+        moment.wait(&self.machine.lines).map_err(|fault| self.failed(fault))
+    }
+}
+
+impl Drop for OneDevice {
+    fn drop(&mut self) {
+        let _ = calls::enter(self.context);
+        let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+        modules.drain().for_each(|(_, module)| calls::unload(module));
+        drop(self.blas.take());
+    }
+}

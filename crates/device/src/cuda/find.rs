@@ -1,0 +1,247 @@
+//! What devices there are, and what is missing where there is none.
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+use stepwell_base::ByteCount;
+
+use super::blas;
+use super::calls::{self, Called, Context, Fault};
+use super::compile::{Compiler, Target};
+use super::driver::{Machine, OneDevice};
+use crate::check::Checker;
+use crate::{About, Device};
+
+/// The oldest CUDA whose drivers we use: the first whose images run on every later driver of its
+/// kind.
+const DRIVER_MIN: (u32, u32) = (12, 0);
+
+/// The file that every program opens that uses a device.
+const CONTROL: &str = "/dev/nvidiactl";
+
+/// The variable by which the library hides devices.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// What a process wants of its devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Which devices, by number; all where none is named.
+    pub numbers: Vec<usize>,
+    /// Bytes of memory of each; all that is free but [`Settings::reserve_bytes`] where nobody says.
+    pub memory_bytes: Option<u64>,
+    /// Bytes that are left to libraries and to other processes.
+    pub reserve_bytes: u64,
+    /// Bytes of the host's memory that each copies to and from, at most.
+    pub pinned_bytes: u64,
+    /// Whether the order of all accesses is checked, which takes time.
+    pub check_order: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            numbers: Vec::new(),
+            memory_bytes: None,
+            reserve_bytes: 512 << 20,
+            pinned_bytes: 16 << 30,
+            check_order: false,
+        }
+    }
+}
+
+/// What this machine has of NVIDIA's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The version of CUDA that the driver is for: major, minor.
+    pub driver: (u32, u32),
+    /// The version of NVRTC, or what is missing.
+    pub nvrtc: Result<(u32, u32), String>,
+    /// The version of cuBLASLt, or what is missing.
+    pub blas: Result<(u32, u32), String>,
+    /// Its devices.
+    pub devices: Vec<FoundDevice>,
+}
+
+/// A device that this machine has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundDevice {
+    /// What it is.
+    pub about: About,
+    /// Its architecture, such as 90.
+    pub architecture: u32,
+    /// Bytes of its memory that are free now.
+    pub free_bytes: u64,
+    /// Devices, by number, whose memory it reaches into.
+    pub reaches: Vec<usize>,
+    /// Why kernels cannot run on it, if they cannot.
+    pub lacks: Option<String>,
+}
+
+/// Looks at what this machine has.
+///
+/// # Errors
+/// One line that says what is missing.
+pub fn look() -> Result<Found, String> {
+    let driver = begin()?;
+    let compiler = compiler(driver);
+    let said = |fault: Fault| format!("{}: {}", fault.call, fault.why());
+    let library_devices = library_devices().map_err(said)?;
+    let mut devices = Vec::new();
+    for (number, device) in library_devices.iter().copied().enumerate() {
+        let of = |fault: Fault| format!("cuda:{number}: {}: {}", fault.call, fault.why());
+        let architecture = calls::architecture(device).map_err(of)?;
+        let target = compiler.as_ref().map_err(Clone::clone);
+        let lacks = target.and_then(|compiler| compiler.target(architecture)).err();
+        let context = calls::retain(device).map_err(of)?;
+        let memory = calls::enter(context).and_then(|()| calls::memory());
+        calls::release(device);
+        let (free_bytes, memory_bytes) = memory.map_err(of)?;
+        let others = library_devices.iter().copied().enumerate();
+        let reaches = |other: &(usize, c_int)| {
+            other.0 != number && calls::reaches(device, other.1).unwrap_or(false)
+        };
+        let reaches = others.filter(reaches).map(|(other, _)| other).collect();
+        let about = about(number, device, memory_bytes).map_err(of)?;
+        devices.push(FoundDevice { about, architecture, free_bytes, reaches, lacks });
+    }
+    let nvrtc = compiler.map(|compiler| compiler.version());
+    Ok(Found { driver, nvrtc, blas: blas::version(), devices })
+}
+
+/// The devices of this machine, for this process.
+///
+/// # Errors
+/// One line that says what is missing.
+pub fn find(settings: &Settings) -> Result<Vec<Device>, String> {
+    let driver = begin()?;
+    let compiler = compiler(driver)?;
+    let said = |fault: Fault| format!("{}: {}", fault.call, fault.why());
+    let all = library_devices().map_err(said)?;
+    let numbers = match settings.numbers.as_slice() {
+        [] => (0..all.len()).collect(),
+        some => some.to_vec(),
+    };
+    let mut retained = Retained::default();
+    let mut found = Vec::new();
+    for number in numbers {
+        let lacks = || format!("there is no cuda:{number}, only {} devices", all.len());
+        let device = *all.get(number).ok_or_else(lacks)?;
+        let of = |fault: Fault| format!("cuda:{number}: {}: {}", fault.call, fault.why());
+        let target = calls::architecture(device).map_err(of)?;
+        let target = compiler.target(target).map_err(|why| format!("cuda:{number}: {why}"))?;
+        let context = calls::retain(device).map_err(of)?;
+        retained.0.push((number, device, context));
+        calls::enter(context).map_err(of)?;
+        let (free, total) = calls::memory().map_err(of)?;
+        let bytes = budget(settings, number, free)?;
+        found.push((about(number, device, total).map_err(of)?, context, target, bytes));
+    }
+    reach(&retained.0);
+    let machine = Arc::new(Machine::new(std::mem::take(&mut retained.0), compiler));
+    let checker = settings.check_order.then(|| Arc::new(Checker::new()));
+    let device = |(about, context, target, bytes): (About, Context, Target, u64)| {
+        let driver = OneDevice::new(about, &machine, (context, target));
+        Device::new(Arc::new(driver), (bytes, settings.pinned_bytes), checker.clone())
+    };
+    Ok(found.into_iter().map(device).collect())
+}
+
+/// Contexts that go where nothing comes of them.
+#[derive(Default)]
+struct Retained(Vec<(usize, c_int, Context)>);
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|(_, device, _)| calls::release(*device));
+    }
+}
+
+/// Begins with the driver, and says its version.
+fn begin() -> Result<(u32, u32), String> {
+    if !calls::present() {
+        return Err("no NVIDIA driver: there is no libcuda.so.1, which comes with it".to_owned());
+    }
+    calls::begin().map_err(no_device)?;
+    let version = calls::driver_version().map_err(no_device)?;
+    if version < DRIVER_MIN {
+        let (is, wanted) = (shown(version), shown(DRIVER_MIN));
+        return Err(format!("the NVIDIA driver is for CUDA {is}, too old: {wanted} at least"));
+    }
+    match calls::device_count().map_err(no_device)? {
+        0 => Err(no_device(Fault { call: "cuInit", code: CUresult::CUDA_ERROR_NO_DEVICE })),
+        _ => Ok(version),
+    }
+}
+
+/// Why there is no device, in one line.
+fn no_device(fault: Fault) -> String {
+    if File::options()
+        .read(true)
+        .write(true)
+        .open(CONTROL)
+        .is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    {
+        return format!("no permission to use NVIDIA devices: {CONTROL} cannot be opened");
+    }
+    let hidden = std::env::var(VISIBLE);
+    match (fault.code, hidden) {
+        (CUresult::CUDA_ERROR_NO_DEVICE, Ok(visible)) => {
+            format!("the NVIDIA driver shows no device, with {VISIBLE}={visible:?}")
+        }
+        (CUresult::CUDA_ERROR_NO_DEVICE, Err(_)) => "the NVIDIA driver shows no device".to_owned(),
+        _ => format!("the NVIDIA driver does not begin: {}: {}", fault.call, fault.why()),
+    }
+}
+
+/// The compiler, if what it makes runs on this driver.
+fn compiler(driver: (u32, u32)) -> Result<Compiler, String> {
+    let compiler = Compiler::find()?;
+    if compiler.version().0 > driver.0 {
+        let (is, of) = (shown(driver), shown(compiler.version()));
+        return Err(format!(
+            "the NVIDIA driver is for CUDA {is}, too old for what NVRTC {of} makes: it takes a \
+             newer driver, or the NVRTC of CUDA {}",
+            driver.0
+        ));
+    }
+    Ok(compiler)
+}
+
+fn shown((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
+}
+
+/// The library's names of all devices.
+fn library_devices() -> Called<Vec<c_int>> {
+    (0..calls::device_count()?).map(calls::device).collect()
+}
+
+fn about(number: usize, device: c_int, memory_bytes: u64) -> Called<About> {
+    let (model, processors) = (calls::device_name(device)?, calls::processors(device)?);
+    Ok(About { name: format!("cuda:{number}"), model, number, memory_bytes, processors })
+}
+
+/// Bytes of memory that are ours.
+fn budget(settings: &Settings, number: usize, free: u64) -> Result<u64, String> {
+    let wanted = settings.memory_bytes.unwrap_or(0);
+    if wanted > free || free <= settings.reserve_bytes && settings.memory_bytes.is_none() {
+        let (free, wanted) = (ByteCount(free), ByteCount(wanted.max(settings.reserve_bytes)));
+        return Err(format!("cuda:{number} has {free} of memory free, less than {wanted}"));
+    }
+    Ok(settings.memory_bytes.unwrap_or_else(|| free - settings.reserve_bytes))
+}
+
+/// Lets devices reach into each other's memory where they can; else copies go by way of the host.
+fn reach(contexts: &[(usize, c_int, Context)]) {
+    for (number, device, context) in contexts {
+        for (other, other_device, other_context) in contexts {
+            let can = number != other && calls::reaches(*device, *other_device).unwrap_or(false);
+            if can && calls::enter(*context).is_ok() {
+                let _ = calls::reach(*other_context);
+            }
+        }
+    }
+}
