@@ -1,7 +1,8 @@
 //! Products of matrices, in batches, as streams are given them.
 //!
 //! ```text
-//! into[b] = left[b] · right[b] (+ into[b])      (rows × columns), (rows × depth), (depth × columns)
+//! into[b] = left[b] · right[b] (+ into[b])      (rows × columns), (rows × depth), (depth ×
+//! columns)
 //!
 //! element (i, j) of matrix b   lies at   at + b · batch_stride + i · row_stride + j
 //!                              or, transposed, with i and j the other way round

@@ -120,7 +120,7 @@ impl Above {
                 if planner.begins_anew(keys.map(<[Key]>::len).sum()) {
                     let minis = waiting.iter().copied().flatten();
                     minis.for_each(|mini| {
-                        planner.learn(mini.number, mini.keys_above(group, device))
+                        planner.learn(mini.number, mini.keys_above(group, device));
                     });
                 }
                 for mini in batch.iter() {

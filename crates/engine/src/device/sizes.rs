@@ -51,7 +51,8 @@ pub struct DevicePlan {
     pub devices: usize,
 }
 
-/// Words of a row in the lists of a mini-batch: its slot, what rounds it, whether it is passed over.
+/// Words of a row in the lists of a mini-batch: its slot, what rounds it, whether it is passed
+/// over.
 const LIST_WORDS: usize = 4;
 
 impl DevicePlan {
@@ -125,7 +126,7 @@ impl DevicePlan {
                     _ => ("tiers.dram", format!("{} slots", group.slots)),
                 };
                 return Err(Error::Settings(format!(
-                    "{setting}: {what} holds no row of table '{names}' for devices, beside {moving} \
+                    "{setting}: {what} holds no row of table '{names}' for devices beside {moving} \
                      for rows on their way: raise {setting}, lower data.mini_batch, or choose \
                      device = \"host\""
                 )));

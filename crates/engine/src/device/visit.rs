@@ -2,9 +2,9 @@
 //! optimizer.
 //!
 //! ```text
-//!   device slab ── rows_read ──► staging ──► pinned ──► a slab of visitors, in order of the request
-//!   device slab ◄─ rows_step ─── sums ◄───── pinned ◄── gradients, each in its row's place there
-//! ```
+//!   device slab ── rows_read ──► staging ──► pinned ──► a slab of visitors, in order of the
+//!   request device slab ◄─ rows_step ─── sums ◄───── pinned ◄── gradients, each in its row's place
+//! there ```
 //!
 //! The slab of visitors is read and written by the code that reads and writes the host's slab, so
 //! pooling, sums, stale reads and what ranks exchange are the same. Rows whose history the host

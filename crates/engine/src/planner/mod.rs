@@ -16,6 +16,7 @@
 //!   - I4: rows are pinned once per mini-batch, from plan to retire.
 //!   - I7: the policy is told at retire, once per mini-batch and key.
 
+mod above;
 mod bytes;
 
 use std::sync::Arc;
@@ -130,36 +131,9 @@ impl Planner {
         Self { outlook, ..self }
     }
 
-    /// Mini-batches that it knows ahead, and the policy.
-    pub(crate) fn knows(&self) -> (usize, PolicyKind) {
-        (self.horizon, self.policy)
-    }
-
     /// Whether no row that exists may leave.
     pub fn is_whole(&self) -> bool {
         self.whole
-    }
-
-    /// The same, which lists rows that leave whether they were changed or not.
-    pub(crate) fn listing_all_victims(self) -> Self {
-        Self { lists_all: true, ..self }
-    }
-
-    /// The row in `slot` gets a slot on a device: it stays here until it has left that.
-    pub(crate) fn keep_for_above(&mut self, slot: SlotIndex) {
-        self.cache.pin(slot);
-        self.above += 1;
-    }
-
-    /// The row in `slot` leaves its device.
-    pub(crate) fn let_go_above(&mut self, slot: SlotIndex) {
-        self.cache.unpin(slot);
-        self.above -= 1;
-    }
-
-    /// The same with some rule switched off, for tests.
-    pub fn with_rules(self, rules: Rules) -> Self {
-        Self { rules, ..self }
     }
 
     /// Uses that the policy was told of: one per trained mini-batch and distinct key (I7).
@@ -175,13 +149,6 @@ impl Planner {
     /// Slots that never had a row.
     pub fn slots_unused(&self) -> usize {
         self.cache.slots() - self.cache.rows()
-    }
-
-    /// Slots that are pinned for mini-batches alone: none where nothing is in flight.
-    pub fn pinned(&self) -> usize {
-        let pinned = self.cache.slots() - self.cache.unpinned();
-        // A row that never leaves may be on a device, too.
-        pinned.saturating_sub(self.kept + self.above)
     }
 
     /// The row in `slot`, which exists from now on, never leaves where none may.

@@ -10,8 +10,8 @@ use super::flow::{Cargo, Ready, Unit};
 use crate::device::Lifter;
 use crate::{DeviceTier, Error, Group, Result};
 
-/// Stage `lift`: sends the rows of units up to the devices that have them. A unit goes on as soon as
-/// all is sent: its steps wait on the devices, by an event.
+/// Stage `lift`: sends the rows of units up to the devices that have them. A unit goes on as soon
+/// as all is sent: its steps wait on the devices, by an event.
 pub struct LiftStage<C, M> {
     groups: Vec<Arc<Group>>,
     /// By device.

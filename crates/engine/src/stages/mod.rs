@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!            items            ready            ready
-//!   caller ─────────► plan ──────────► pull ──────────► caller      (with devices: plan ─► lower ─►
-//!                      ▲                 │ victims        │          pull ─► lift ─► caller)
+//!   caller ─────────► plan ──────────► pull ──────────► caller      (with devices: plan ─► lower
+//!                      ─► ▲                 │ victims        │          pull ─► lift ─► caller)
 //!                      │                 ▼                │
 //!                      │               write              │
 //!                      └──────────── retired ─────────────┘

@@ -11,6 +11,8 @@
 //! Asked to stop, it plans no more, lets what is in flight come back, and has a last checkpoint
 //! written where there are any. So it does with a mini-batch that does not fit, and ends the run.
 
+mod shed;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
@@ -312,17 +314,6 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         Ok(now)
     }
 
-    /// Lets all rows leave their devices, so that those on the host may leave, too: nothing is in
-    /// flight.
-    fn shed(&mut self, batch: &VecDeque<MiniBatch<C>>, moves: &mut AboveMoves) {
-        let Some(above) = &mut self.above else { return };
-        let waiting = batches(&self.waiting);
-        let minis = batch.iter().chain(waiting.iter().copied().flatten());
-        for (number, (planner, group)) in self.planners.iter_mut().zip(&self.groups).enumerate() {
-            above.shed((number, group), planner, moves, minis.clone());
-        }
-    }
-
     fn plan_mini(
         &mut self,
         mini: &mut MiniBatch<C>,
@@ -359,11 +350,13 @@ fn fits_whole<C>(
 
 /// The batches among what waits, in order.
 fn batches<C, M>(waiting: &VecDeque<Waiting<C, M>>) -> Vec<&VecDeque<MiniBatch<C>>> {
-    let of = |waiting| match waiting {
-        &Waiting::Batch(ref batch) => Some(batch),
-        _ => None,
-    };
-    waiting.iter().filter_map(of).collect()
+    let mut batches = Vec::new();
+    for waiting in waiting {
+        if let Waiting::Batch(batch) = waiting {
+            batches.push(batch);
+        }
+    }
+    batches
 }
 
 impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
