@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use stepwell_base::clock::ManualClock;
 use stepwell_base::random::Stream;
-use stepwell_base::rules::Rules;
+use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{ByteCount, Key};
 use stepwell_device::emulated::{Machine, Settings, Time};
 use stepwell_disk::{Disk, MemDisk};
@@ -20,7 +20,7 @@ use stepwell_engine::{
     Staging, TableLoad, TableSpec, TierOptions, TierPlan, Window, WorkingRows,
 };
 use stepwell_mem::PolicyKind;
-use stepwell_optim::{RowOptimizer, Rule};
+use stepwell_optim::{RowOptimizer, Rule as Optimizer};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 const FIELDS: usize = 3;
@@ -45,7 +45,7 @@ impl Cargo for Labels {
 }
 
 fn table(life: Option<Life>) -> TableSpec {
-    let optimizer = RowOptimizer::new(Rule::adagrad(0.1)).unwrap();
+    let optimizer = RowOptimizer::new(Optimizer::adagrad(0.1)).unwrap();
     let spec = TableSpec::new(0, "items", DIM, optimizer);
     TableSpec { wide: 1, init_range: 0.1, seed: 3, life, ..spec }
 }
@@ -95,6 +95,10 @@ fn tier(
         DeviceOptions { devices: machine.devices().to_vec(), hbm: ByteCount(hbm), place: (0, 1) };
     DeviceTier::new(&options, plan, &tiers, rules).unwrap()
 }
+
+/// Everything in memory, one step after the other.
+const IN_MEMORY: Way =
+    Way { slots: 8000, lookahead: 0, hands: Hands::Caller, hesitates: false, devices: None };
 
 struct Model {
     hierarchy: Hierarchy<Labels>,
@@ -282,14 +286,7 @@ fn neither_slots_nor_lookahead_nor_hands_show() {
         Some(Life { admission: Admission::AtOnce, expire_after: 9 }),
     ];
     for life in lives {
-        let all = Way {
-            slots: 8000,
-            lookahead: 0,
-            hands: Hands::Caller,
-            hesitates: false,
-            devices: None,
-        };
-        let expected = train(life, all, &drawn);
+        let expected = train(life, IN_MEMORY, &drawn);
         assert!(expected.1.iter().all(|bits| f32::from_bits(*bits).is_finite()));
         for hands in [Hands::Caller, Hands::Threads] {
             for (slots, lookahead) in [(ROWS_MOST, 0), (ROWS_MOST, 5), (2 * ROWS_MOST, 2)] {
@@ -307,14 +304,7 @@ fn devices_do_not_show() {
     let drawn = drawn(160);
     let lives = [None, Some(Life { admission: Admission::After(2), expire_after: 9 })];
     for life in lives {
-        let all = Way {
-            slots: 8000,
-            lookahead: 0,
-            hands: Hands::Caller,
-            hesitates: false,
-            devices: None,
-        };
-        let expected = train(life, all, &drawn);
+        let expected = train(life, IN_MEMORY, &drawn);
         for (devices, hands) in [(1, Hands::Caller), (2, Hands::Caller), (4, Hands::Threads)] {
             for (slots, lookahead) in [(2 * ROWS_MOST, 0), (2 * ROWS_MOST, 5), (1500, 3)] {
                 let time = if hands == Hands::Caller { Time::Stepped } else { Time::Threads };
@@ -323,6 +313,42 @@ fn devices_do_not_show() {
                 assert_eq!(train(life, way, &drawn), expected, "{life:?} {way:?}");
             }
         }
+    }
+}
+
+/// Whether a run without `rule` is found: an access without an order, a broken invariant, or wrong
+/// rows.
+fn is_missed(rule: Rule, life: Option<Life>, drawn: &[Drawn]) -> bool {
+    let expected = train(life, IN_MEMORY, drawn);
+    let ways = [(1, 0, 2 * ROWS_MOST), (1, 5, 2 * ROWS_MOST), (1, 3, 1500), (2, 3, 1500)];
+    ways.into_iter().any(|(devices, lookahead, slots)| {
+        let devices = Some((devices, 2 * ROWS_MOST / devices, Time::Stepped));
+        let hands = Hands::Caller;
+        let hesitates = lookahead == 5;
+        let way = Way { slots, lookahead, hands, hesitates, devices };
+        let run = || try_train(Model::with_rules(life, way, Rules::without(rule)), drawn);
+        match std::panic::catch_unwind(run) {
+            Ok(Ok(model)) => model != expected,
+            Ok(Err(_)) | Err(_) => true,
+        }
+    })
+}
+
+#[test]
+fn every_rule_of_devices_is_missed_where_it_does_not_hold() {
+    let drawn = drawn(160);
+    let refusing = Some(Life { admission: Admission::After(2), expire_after: 9 });
+    for rule in [
+        Rule::PinOnDevice,
+        Rule::PinBelow,
+        Rule::StepBeforeLower,
+        Rule::WaitForLifted,
+        Rule::WaitForLowered,
+    ] {
+        assert!(is_missed(rule, None, &drawn), "{rule:?}");
+    }
+    for life in [None, refusing] {
+        assert!(!is_missed(Rule::TakeBack, life, &drawn), "nothing is lent here");
     }
 }
 

@@ -253,8 +253,10 @@ impl Above {
         }
     }
 
-    /// Every row that was changed on a device and is not on the host as it is.
-    pub(crate) fn dirty(&self, hosts: &[Planner]) -> AboveMoves {
+    /// Every row that was changed on a device and is not on the host as it is. It is clean from here
+    /// on: `lower` brings it down before anything that is planned later, so that no later unit's
+    /// victim is lowered once more while `pull` copies it for a checkpoint.
+    pub(crate) fn take_dirty(&mut self, hosts: &[Planner]) -> AboveMoves {
         let of = |(planners, host): (&Vec<Planner>, &Planner)| {
             let of_device = |planner: &Planner| AboveUnit {
                 victims: planner
@@ -267,12 +269,8 @@ impl Above {
             planners.iter().map(of_device).collect::<Vec<AboveUnit>>()
         };
         let units = self.planners.iter().zip(hosts).flat_map(of).collect();
-        AboveMoves { units, over: self.over }
-    }
-
-    /// All of these were lowered.
-    pub(crate) fn all_clean(&mut self) {
         self.planners.iter_mut().flatten().for_each(Planner::all_clean);
+        AboveMoves { units, over: self.over }
     }
 }
 

@@ -129,7 +129,6 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                 Retired::Checkpoint(Pause { .. }) => {
                     self.due.written();
                     self.planners.iter_mut().for_each(Planner::all_clean);
-                    self.above.iter_mut().for_each(Above::all_clean);
                 }
             }
         }
@@ -242,7 +241,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             GroupUnit { victims, ..GroupUnit::default() }
         };
         let moves = self.planners.iter().map(dirty).collect();
-        let above = self.above.as_ref().map(|above| above.dirty(&self.planners));
+        let above = self.above.as_mut().map(|above| above.take_dirty(&self.planners));
         self.in_flight += 1;
         self.due.begun();
         Some(Ready::Checkpoint(Pause { moves, above: above.unwrap_or_default() }))
@@ -388,8 +387,9 @@ impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            if let Some(above) = &self.above {
-                above.tier.leave(above.dirty(&self.planners));
+            if let Some(above) = &mut self.above {
+                let dirty = above.take_dirty(&self.planners);
+                above.tier.leave(dirty);
             }
             let planners = std::mem::take(&mut self.planners);
             *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(planners);
