@@ -114,6 +114,12 @@ impl Stream {
         Self { state }
     }
 
+    /// Where it stands: [`Stream::from_state`] of that is the same stream.
+    #[inline]
+    pub fn state(&self) -> u64 {
+        self.state
+    }
+
     /// The next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {

@@ -42,11 +42,23 @@ pub enum Rule {
     ForgetHarvested,
     /// H16: a row that was lent is taken back before anybody reads it again.
     TakeBack,
+    /// H17: the rows of a planned mini-batch are pinned on their device until it retires.
+    PinOnDevice,
+    /// H18: a row that is on a device keeps its slot on the host.
+    PinBelow,
+    /// H19: a row is lowered after the last step that changes it.
+    StepBeforeLower,
+    /// H20: a slot on a device is filled after the last step that uses it.
+    StepBeforeLift,
+    /// H21: a step begins after its rows are on their devices.
+    WaitForLifted,
+    /// H22: a row that was lowered is read on the host once it has arrived.
+    WaitForLowered,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 22] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -63,6 +75,12 @@ impl Rule {
         Self::KeepWhole,
         Self::ForgetHarvested,
         Self::TakeBack,
+        Self::PinOnDevice,
+        Self::PinBelow,
+        Self::StepBeforeLower,
+        Self::StepBeforeLift,
+        Self::WaitForLifted,
+        Self::WaitForLowered,
     ];
 }
 

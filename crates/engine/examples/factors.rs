@@ -49,7 +49,7 @@ fn factors(users: u64, items: u64, steps: usize, memory: ByteCount) -> Result<(f
                 (*user, *item) = (error * *item, error * *user);
             }
         }
-        turn.push(&d_x, &[0.0; EXAMPLES]);
+        turn.push(&d_x, &[0.0; EXAMPLES])?;
         late += if taken >= steps - steps / 10 { squares / EXAMPLES as f64 } else { 0.0 };
         taken += 1;
     }

@@ -1,6 +1,8 @@
 //! One table group: tables whose rows are of the same parts, the slab and the store that they
 //! share, and the rows between them.
 
+mod traffic;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,9 +13,11 @@ use stepwell_base::{ByteCount, Key};
 use stepwell_mem::Cache;
 use stepwell_ssd::{Error as StoreError, Store};
 
-use crate::harvest::{self, BasketCount, HarvestSize, Outlook};
+pub use self::traffic::{Traffic, TrafficCount};
+use crate::device::Visited;
+use crate::harvest::{self, HarvestSize, Outlook};
 use crate::staging::{StagedRows, Staging};
-use crate::{Error, ModelDigest, Planner, Result, TableSpec};
+use crate::{DeviceTier, Error, ModelDigest, Planner, Result, TableSpec};
 
 /// Rows of the store that are brought up at once.
 const ROWS_AT_ONCE: usize = 4096;
@@ -96,69 +100,10 @@ pub struct Group {
     pub(crate) outlook: Option<(HarvestSize, Arc<Outlook>)>,
     /// Bytes of the index of all groups' stores, of which this one's has a share.
     pub(crate) index_of_all: u64,
+    /// The devices above its slab, where there are any, and where rows lie that visit from there,
+    /// by table.
+    devices: Option<(Arc<DeviceTier>, Vec<Visited>)>,
     steps: AtomicU64,
-}
-
-/// Counts of rows that moved between the tiers.
-#[derive(Debug, Default)]
-pub struct Traffic {
-    forwarded: AtomicU64,
-    refilled: AtomicU64,
-    initialized: AtomicU64,
-    written_back: AtomicU64,
-    harvested: AtomicU64,
-    harvest_used: AtomicU64,
-    harvest_dropped: AtomicU64,
-    disk_bytes_peak: AtomicU64,
-}
-
-/// [`Traffic`] at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TrafficCount {
-    /// Rows served from staging, on their way down when they were needed again.
-    pub forwarded: u64,
-    /// Rows read from the store.
-    pub refilled: u64,
-    /// Rows that began with their initial value.
-    pub initialized: u64,
-    /// Dirty rows written to the store.
-    pub written_back: u64,
-    /// Rows that came up beside others before anybody asked for them.
-    pub harvested: u64,
-    /// Those of them that were needed then.
-    pub harvest_used: u64,
-    /// Those that found no room, or gave it to others.
-    pub harvest_dropped: u64,
-    /// Most bytes of segment files that the store held after a write.
-    pub disk_bytes_peak: u64,
-}
-
-impl Traffic {
-    pub(crate) fn pulled(&self, count: TrafficCount) {
-        self.forwarded.fetch_add(count.forwarded, Ordering::Relaxed);
-        self.refilled.fetch_add(count.refilled, Ordering::Relaxed);
-        self.initialized.fetch_add(count.initialized, Ordering::Relaxed);
-    }
-
-    pub(crate) fn harvested(&self, count: BasketCount) {
-        self.harvested.fetch_add(count.harvested, Ordering::Relaxed);
-        self.harvest_used.fetch_add(count.used, Ordering::Relaxed);
-        self.harvest_dropped.fetch_add(count.dropped, Ordering::Relaxed);
-    }
-
-    /// The counts so far.
-    pub fn count(&self) -> TrafficCount {
-        TrafficCount {
-            forwarded: self.forwarded.load(Ordering::Relaxed),
-            refilled: self.refilled.load(Ordering::Relaxed),
-            initialized: self.initialized.load(Ordering::Relaxed),
-            written_back: self.written_back.load(Ordering::Relaxed),
-            harvested: self.harvested.load(Ordering::Relaxed),
-            harvest_used: self.harvest_used.load(Ordering::Relaxed),
-            harvest_dropped: self.harvest_dropped.load(Ordering::Relaxed),
-            disk_bytes_peak: self.disk_bytes_peak.load(Ordering::Relaxed),
-        }
-    }
 }
 
 impl Group {
@@ -204,8 +149,36 @@ impl Group {
             rules,
             outlook,
             index_of_all,
+            devices: None,
             steps,
         })
+    }
+
+    /// The same below `devices`.
+    ///
+    /// # Errors
+    /// When memory for rows that visit cannot be mapped.
+    pub fn below(self, devices: &Arc<DeviceTier>) -> Result<Self> {
+        let visited = self.members().iter().map(|table| Visited::new(&devices.plan, *table));
+        let visited = visited.collect::<Result<Vec<Visited>>>()?;
+        Ok(Self { devices: Some((Arc::clone(devices), visited)), ..self })
+    }
+
+    /// The devices above its slab.
+    pub fn devices(&self) -> Option<&Arc<DeviceTier>> {
+        self.devices.as_ref().map(|(devices, _)| devices)
+    }
+
+    /// Where rows of table `table` of the model lie while they visit.
+    ///
+    /// # Panics
+    /// When there are no devices, or it is no table of this group.
+    pub(crate) fn visited(&self, table: usize) -> &Visited {
+        let place = self.members().iter().position(|member| *member == table);
+        match (&self.devices, place) {
+            (Some((_, visited)), Some(place)) => &visited[place],
+            _ => panic!("rows of table {table} do not visit group '{}'", self.names()),
+        }
     }
 
     /// The same, of which up to `size` come up beside others before anybody asks for them.
@@ -282,9 +255,9 @@ impl Group {
         self.store
             .put_many(&chunk.keys, &chunk.used, bytemuck::cast_slice(&chunk.rows))
             .map_err(|error| index_of_all(error, self.index_of_all, &self.names()))?;
-        self.traffic.written_back.fetch_add(chunk.keys.len() as u64, Ordering::Relaxed);
+        self.traffic.wrote_back(chunk.keys.len() as u64);
         self.staging.landed(chunk);
-        self.traffic.disk_bytes_peak.fetch_max(self.store.bytes_files(), Ordering::Relaxed);
+        self.traffic.on_disk(self.store.bytes_files());
         Ok(())
     }
 

@@ -74,14 +74,14 @@ impl<C: Cargo> Hierarchy<C> {
         let events = Events::new();
         let counters = Arc::new(Counters::default());
         let made =
-            stages((&groups, planners), window, (Times::never(), &clock), &counters, &events);
-        let stages: Vec<BoxedStage<Error>> =
-            vec![Box::new(made.plan), Box::new(made.pull), made.write];
+            stages((&groups, planners), window, (Times::never(), &clock), &counters, &events)?;
+        let (mut stages, write, ends, finished) = made.in_order();
+        stages.push(write);
         let running = match hands {
             Hands::Caller => Running::Caller(stages),
             Hands::Threads => Running::Threads(start(stages, &events, &clock)?),
         };
-        let (ends, finished, most) = (Some(made.ends), made.finished, window.horizon + 1);
+        let (ends, most) = (Some(ends), window.horizon + 1);
         Ok(Self {
             groups,
             running,

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod device;
 mod digest;
 mod error;
 mod future;
@@ -45,6 +46,7 @@ pub use checkpoint::{
     ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, identity, is_set_aside, list,
     passed_over, prepare, purge,
 };
+pub use device::{DeviceCount, DeviceOptions, DevicePlan, DeviceTier};
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
 pub use group::{Group, GroupTables, TABLES_MAX, Traffic, TrafficCount};
@@ -64,8 +66,9 @@ pub use scratch::{
 };
 pub use session::{Session, Tiers, Turn};
 pub use stages::{
-    BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, MiniBatch, Pause, PlanStage, Planned,
-    PullStage, Purpose, Ready, Retired, Spares, Stages, Times, UNITS_PULLED, Unit, Window, stages,
+    BATCHES_QUEUED, Cargo, Counters, Ends, Finished, Item, LiftStage, LowerStage, MiniBatch, Pause,
+    PlanStage, Planned, PullStage, Purpose, Ready, Retired, Spares, Stages, Times, UNITS_PULLED,
+    Unit, Window, stages,
 };
 pub use staging::{StagedRows, Staging};
 pub use table::{DEFAULT_TABLE, RowPart, SALT_NAME, TableSpec};

@@ -208,7 +208,7 @@ impl Session {
         let [mini] = &mut unit.minis[..] else { unreachable!("one is fed at a time") };
         let trains = mini.purpose == Purpose::Train;
         let groups = self.hierarchy.groups();
-        let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains);
+        let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains)?;
         let (embeddings, fed) = (&mut self.embeddings, &mini.cargo);
         Ok(Some(Turn { embeddings, rows, fed, trains, trained: &mut unit.trained }))
     }
@@ -292,16 +292,20 @@ impl Turn<'_> {
     /// columns) and of the sums of first-order weights (examples), of which there may be none where
     /// no table has such weights.
     ///
+    /// # Errors
+    /// When a device fails.
+    ///
     /// # Panics
     /// When it was fed for reading alone, or gradients are of another number of examples.
-    pub fn push(mut self, d_x: &[f32], d_first_order: &[f32]) {
+    pub fn push(mut self, d_x: &[f32], d_first_order: &[f32]) -> Result<()> {
         let wide = self.embeddings.tables().iter().any(|table| table.wide > 0);
         let none = vec![0.0; if wide { 0 } else { self.fed.examples }];
         let d_first_order =
             if !wide && d_first_order.is_empty() { &none[..] } else { d_first_order };
         let gradients = Gradients { d_x, d_first_order, labels: &self.fed.labels };
-        self.embeddings.apply(&mut self.rows, gradients, &NoLaps);
+        self.embeddings.apply(&mut self.rows, gradients, &NoLaps)?;
         *self.trained = true;
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use stepwell_base::SlotIndex;
 use stepwell_mem::Occurrence;
 
 use crate::Request;
+use crate::device::Places;
 use crate::ranks::Askers;
 use crate::request::BagsByRow;
 
@@ -43,6 +44,8 @@ pub struct Part {
     pub rows: WorkingSet,
     /// Which rank asked for what, where several do.
     pub askers: Askers,
+    /// Where its rows are on devices, where there are any.
+    pub(crate) above: Places,
 }
 
 impl Part {
@@ -61,5 +64,6 @@ impl Part {
         self.request.clear();
         self.rows.clear();
         self.askers.clear();
+        self.above.clear();
     }
 }

@@ -5,18 +5,22 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use stepwell_base::Key;
 use stepwell_base::clock::ManualClock;
 use stepwell_base::random::Stream;
+use stepwell_base::rules::{Rule, Rules};
+use stepwell_base::{ByteCount, Key};
+use stepwell_device::emulated::{Machine, Settings, Time};
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
-    Admission, Bags, Cargo, Columns, DenseView, EmbeddingBags, Error, Field, Gradients, Group,
-    Grouper, Hands, Hierarchy, Life, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled,
-    Purpose, Ready, Retired, Shape, Staging, TableSpec, Window, WorkingRows,
+    Admission, Bags, Cargo, Columns, DenseView, DeviceOptions, DevicePlan, DeviceTier,
+    EmbeddingBags, Error, Field, Gradients, Group, GroupTables, Grouper, Hands, Hierarchy, Life,
+    Load, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled, Purpose, Ready, Retired, Shape,
+    Staging, TableLoad, TableSpec, TierOptions, TierPlan, Window, WorkingRows,
 };
 use stepwell_mem::PolicyKind;
-use stepwell_optim::{RowOptimizer, Rule};
+use stepwell_optim::{RowOptimizer, Rule as Optimizer};
 use stepwell_ssd::{Compaction, Store, StoreOptions};
 
 const FIELDS: usize = 3;
@@ -41,7 +45,7 @@ impl Cargo for Labels {
 }
 
 fn table(life: Option<Life>) -> TableSpec {
-    let optimizer = RowOptimizer::new(Rule::adagrad(0.1)).unwrap();
+    let optimizer = RowOptimizer::new(Optimizer::adagrad(0.1)).unwrap();
     let spec = TableSpec::new(0, "items", DIM, optimizer);
     TableSpec { wide: 1, init_range: 0.1, seed: 3, life, ..spec }
 }
@@ -58,7 +62,43 @@ struct Way {
     hands: Hands,
     /// Whether every fourth step is begun and given up before it is done.
     hesitates: bool,
+    /// How many devices its rows go up to, the slots of each at most, and who works them off.
+    devices: Option<(usize, usize, Time)>,
 }
+
+/// Devices above a slab of `slots` slots.
+fn tier(
+    table: &TableSpec,
+    slots: usize,
+    (devices, most, time): (usize, usize, Time),
+    rules: Rules,
+) -> Arc<DeviceTier> {
+    let delay_max = Duration::from_micros(if time == Time::Threads { 50 } else { 0 });
+    let seed = (devices * 1000 + slots) as u64;
+    let settings = Settings { devices, time, seed, delay_max, ..Settings::default() };
+    let machine = Machine::new(settings);
+    let options = TierOptions::default();
+    let dram = ByteCount(options.slab_bytes(slots as u64, table.row_lanes()));
+    let ids_max = (FIELDS * 5) as u64;
+    let load = TableLoad { expected: 1, ids_max, ..TableLoad::default() };
+    let options = TierOptions { dram, ..options };
+    let groups = [GroupTables::alone(0)];
+    let tables = std::slice::from_ref(table);
+    let tiers = TierPlan::new(tables, &groups, &[load], options).unwrap();
+    let load = Load { mini_batch: EXAMPLES as u64, ..Load::default() };
+    let plan = |hbm| DevicePlan::new(&tiers, tables, &load, (ByteCount(hbm), devices, false));
+    let moving = plan(1 << 30).unwrap().moving_bytes;
+    let hbm = moving + 16 + (most * table.row_bytes()) as u64;
+    let plan = plan(hbm).unwrap();
+    assert_eq!(plan.slots, [most.min(slots / 2 / devices)]);
+    let options =
+        DeviceOptions { devices: machine.devices().to_vec(), hbm: ByteCount(hbm), place: (0, 1) };
+    DeviceTier::new(&options, plan, &tiers, rules).unwrap()
+}
+
+/// Everything in memory, one step after the other.
+const IN_MEMORY: Way =
+    Way { slots: 8000, lookahead: 0, hands: Hands::Caller, hesitates: false, devices: None };
 
 struct Model {
     hierarchy: Hierarchy<Labels>,
@@ -71,6 +111,10 @@ struct Model {
 
 impl Model {
     fn new(life: Option<Life>, way: Way) -> Self {
+        Self::with_rules(life, way, Rules::default())
+    }
+
+    fn with_rules(life: Option<Life>, way: Way, rules: Rules) -> Self {
         let table = table(life);
         let options = StoreOptions {
             compaction: Compaction::Inline,
@@ -80,7 +124,10 @@ impl Model {
         let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
         let store = Arc::new(Store::create(disk, options).unwrap());
         let staging = Staging::new(table.row_lanes(), 16, 3);
-        let group = Group::new(table.clone(), way.slots, store, staging).unwrap();
+        let mut group = Group::new(table.clone(), way.slots, store, staging).unwrap();
+        if let Some(devices) = way.devices {
+            group = group.below(&tier(&table, way.slots, devices, rules)).unwrap();
+        }
         let planner = Planner::new(way.slots, way.lookahead + 2, PolicyKind::default());
         let window = Window { lookahead: way.lookahead, horizon: way.lookahead + 1 };
         let clock = Arc::new(ManualClock::default());
@@ -96,7 +143,11 @@ impl Model {
         }
     }
 
-    fn feed(&mut self, (bags, labels, purpose): &Drawn) {
+    fn feed(&mut self, drawn: &Drawn) {
+        self.try_feed(drawn).unwrap();
+    }
+
+    fn try_feed(&mut self, (bags, labels, purpose): &Drawn) -> Result<(), Error> {
         let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
             number: 0,
             purpose: *purpose,
@@ -107,35 +158,37 @@ impl Model {
         mini.cargo.0.extend_from_slice(labels);
         mini.parts[0].request.ends.extend_from_slice(&bags.ends);
         self.grouper.group_into(&bags.keys, 0, &mut mini.parts[0].request);
-        self.hierarchy.feed(mini).unwrap();
+        self.hierarchy.feed(mini)
     }
 
     /// Trains what comes next, or notes what a pause finds.
-    fn take(&mut self) {
-        match self.hierarchy.ready().unwrap().unwrap() {
+    fn take(&mut self) -> Result<(), Error> {
+        match self.hierarchy.ready()?.unwrap() {
             Ready::Unit(mut unit) => {
-                unit.trained =
-                    unit.minis.iter_mut().fold(false, |trained, mini| trained | self.run(mini));
+                for mini in &mut unit.minis {
+                    unit.trained |= self.run(mini)?;
+                }
                 self.hierarchy.retire(Retired::Unit(unit));
             }
             Ready::Checkpoint(pause) => {
-                self.hierarchy.settle().unwrap();
+                self.hierarchy.settle()?;
                 self.hierarchy.retire(Retired::Checkpoint(pause));
             }
             Ready::Mark(()) => unreachable!("none was fed"),
         }
+        Ok(())
     }
 
     /// Whether it was trained.
-    fn run(&mut self, mini: &mut MiniBatch<Labels>) -> bool {
+    fn run(&mut self, mini: &mut MiniBatch<Labels>) -> Result<bool, Error> {
         let trains = mini.purpose == Purpose::Train;
         if self.way.hesitates && mini.number.is_multiple_of(4) {
             let groups = self.hierarchy.groups();
-            drop(self.embeddings.hold(mini.number, &mut mini.parts, groups, trains));
+            drop(self.embeddings.hold(mini.number, &mut mini.parts, groups, trains)?);
         }
         let MiniBatch { number, parts, cargo, .. } = mini;
         let groups = self.hierarchy.groups();
-        let mut rows = self.embeddings.hold(*number, parts, groups, trains);
+        let mut rows = self.embeddings.hold(*number, parts, groups, trains)?;
         let (x, first_order) = pooled(&self.embeddings, &rows, cargo.0.len());
         self.seen.extend(x.iter().chain(&first_order).map(|value| value.to_bits()));
         if trains {
@@ -146,19 +199,19 @@ impl Model {
             let d_x: Vec<f32> =
                 of_example.iter().flat_map(|error| std::iter::repeat_n(*error, COLUMNS)).collect();
             let gradients = Gradients { d_x: &d_x, d_first_order: &of_example, labels: &cargo.0 };
-            self.embeddings.apply(&mut rows, gradients, &NoLaps);
+            self.embeddings.apply(&mut rows, gradients, &NoLaps)?;
         }
-        trains
+        Ok(trains)
     }
 
-    fn end(self) -> (String, Vec<u32>) {
+    fn end(self) -> Result<(String, Vec<u32>), Error> {
         let groups = self.hierarchy.groups().to_vec();
-        let planners = self.hierarchy.finish().unwrap();
+        let planners = self.hierarchy.finish()?;
         let mut digest = ModelDigest::default();
         for (group, planner) in groups.iter().zip(&planners) {
-            group.digest(planner.cache(), &mut digest, &mut || Ok(())).unwrap();
+            group.digest(planner.cache(), &mut digest, &mut || Ok(()))?;
         }
-        (digest.finish(&DenseView::default()), self.seen)
+        Ok((digest.finish(&DenseView::default()), self.seen))
     }
 }
 
@@ -203,21 +256,24 @@ fn drawn(count: usize) -> Vec<Drawn> {
 }
 
 fn train(life: Option<Life>, way: Way, drawn: &[Drawn]) -> (String, Vec<u32>) {
-    let mut model = Model::new(life, way);
+    try_train(Model::new(life, way), drawn).unwrap()
+}
+
+fn try_train(mut model: Model, drawn: &[Drawn]) -> Result<(String, Vec<u32>), Error> {
     let mut waiting: VecDeque<&Drawn> = drawn.iter().collect();
     let mut fed = 0;
     while model.hierarchy.fed() > 0 || !waiting.is_empty() {
         while model.hierarchy.has_room() && !waiting.is_empty() {
             fed += 1;
             if fed % 40 == 0 {
-                model.hierarchy.pause().unwrap();
+                model.hierarchy.pause()?;
                 continue;
             }
-            model.feed(waiting.pop_front().unwrap());
+            model.try_feed(waiting.pop_front().unwrap())?;
         }
-        model.take();
+        model.take()?;
     }
-    assert!(model.hierarchy.ready().unwrap().is_none(), "nothing is left");
+    assert!(model.hierarchy.ready()?.is_none(), "nothing is left");
     model.end()
 }
 
@@ -230,13 +286,12 @@ fn neither_slots_nor_lookahead_nor_hands_show() {
         Some(Life { admission: Admission::AtOnce, expire_after: 9 }),
     ];
     for life in lives {
-        let all = Way { slots: 8000, lookahead: 0, hands: Hands::Caller, hesitates: false };
-        let expected = train(life, all, &drawn);
+        let expected = train(life, IN_MEMORY, &drawn);
         assert!(expected.1.iter().all(|bits| f32::from_bits(*bits).is_finite()));
         for hands in [Hands::Caller, Hands::Threads] {
             for (slots, lookahead) in [(ROWS_MOST, 0), (ROWS_MOST, 5), (2 * ROWS_MOST, 2)] {
                 for hesitates in [false, true] {
-                    let way = Way { slots, lookahead, hands, hesitates };
+                    let way = Way { slots, lookahead, hands, hesitates, devices: None };
                     assert_eq!(train(life, way, &drawn), expected, "{life:?} {way:?}");
                 }
             }
@@ -245,9 +300,62 @@ fn neither_slots_nor_lookahead_nor_hands_show() {
 }
 
 #[test]
+fn devices_do_not_show() {
+    let drawn = drawn(160);
+    let lives = [None, Some(Life { admission: Admission::After(2), expire_after: 9 })];
+    for life in lives {
+        let expected = train(life, IN_MEMORY, &drawn);
+        for (devices, hands) in [(1, Hands::Caller), (2, Hands::Caller), (4, Hands::Threads)] {
+            for (slots, lookahead) in [(2 * ROWS_MOST, 0), (2 * ROWS_MOST, 5), (1500, 3)] {
+                let time = if hands == Hands::Caller { Time::Stepped } else { Time::Threads };
+                let devices = Some((devices, 2 * ROWS_MOST / devices, time));
+                let way = Way { slots, lookahead, hands, hesitates: lookahead == 5, devices };
+                assert_eq!(train(life, way, &drawn), expected, "{life:?} {way:?}");
+            }
+        }
+    }
+}
+
+/// Whether a run without `rule` is found: an access without an order, a broken invariant, or wrong
+/// rows.
+fn is_missed(rule: Rule, life: Option<Life>, drawn: &[Drawn]) -> bool {
+    let expected = train(life, IN_MEMORY, drawn);
+    let ways = [(1, 0, 2 * ROWS_MOST), (1, 5, 2 * ROWS_MOST), (1, 3, 1500), (2, 3, 1500)];
+    ways.into_iter().any(|(devices, lookahead, slots)| {
+        let devices = Some((devices, 2 * ROWS_MOST / devices, Time::Stepped));
+        let hands = Hands::Caller;
+        let hesitates = lookahead == 5;
+        let way = Way { slots, lookahead, hands, hesitates, devices };
+        let run = || try_train(Model::with_rules(life, way, Rules::without(rule)), drawn);
+        match std::panic::catch_unwind(run) {
+            Ok(Ok(model)) => model != expected,
+            Ok(Err(_)) | Err(_) => true,
+        }
+    })
+}
+
+#[test]
+fn every_rule_of_devices_is_missed_where_it_does_not_hold() {
+    let drawn = drawn(160);
+    let refusing = Some(Life { admission: Admission::After(2), expire_after: 9 });
+    for rule in [
+        Rule::PinOnDevice,
+        Rule::PinBelow,
+        Rule::StepBeforeLower,
+        Rule::WaitForLifted,
+        Rule::WaitForLowered,
+    ] {
+        assert!(is_missed(rule, None, &drawn), "{rule:?}");
+    }
+    for life in [None, refusing] {
+        assert!(!is_missed(Rule::TakeBack, life, &drawn), "nothing is lent here");
+    }
+}
+
+#[test]
 fn more_rows_than_slots_are_an_error_that_says_so_and_the_end() {
     for hands in [Hands::Caller, Hands::Threads] {
-        let way = Way { slots: 3, lookahead: 1, hands, hesitates: false };
+        let way = Way { slots: 3, lookahead: 1, hands, hesitates: false, devices: None };
         let mut model = Model::new(None, way);
         let keys: Vec<Key> = (0..FIELDS as u64 * 2).map(Key).collect();
         let ends = (1..=keys.len() as u32).collect();
@@ -265,7 +373,13 @@ fn more_rows_than_slots_are_an_error_that_says_so_and_the_end() {
 fn one_that_is_dropped_half_way_ends_its_threads() {
     let drawn = drawn(8);
     for fed in [0, 1, 3] {
-        let way = Way { slots: 800, lookahead: 4, hands: Hands::Threads, hesitates: false };
+        let way = Way {
+            slots: 800,
+            lookahead: 4,
+            hands: Hands::Threads,
+            hesitates: false,
+            devices: None,
+        };
         let mut model = Model::new(None, way);
         drawn.iter().take(fed).for_each(|one| model.feed(one));
         let unit = model.hierarchy.ready().unwrap();

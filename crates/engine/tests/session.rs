@@ -76,7 +76,7 @@ fn train(tiers: &Tiers, lives: [Option<Life>; 3], other: u64) -> String {
         if taken.pop_front().unwrap() == Some(true) {
             let mut x = turn.embeddings();
             x.iter_mut().for_each(|x| *x -= 0.25);
-            turn.push(&x, &[0.0; EXAMPLES]);
+            turn.push(&x, &[0.0; EXAMPLES]).unwrap();
         }
     }
     assert_eq!(session.steps(), 300);
@@ -198,7 +198,7 @@ fn pooled(weights: &[f32]) -> ([Vec<f32>; 2], Vec<f32>) {
     assert!(turn.keys(0).eq([1, 2, 3].map(Key)));
     let x = turn.embeddings();
     let d_x: Vec<f32> = (0..12).map(|column| 0.1 * (column as f32 - 4.0)).collect();
-    turn.push(&d_x, &[0.0]);
+    turn.push(&d_x, &[0.0]).unwrap();
     let mut rows = || {
         let x = session.ready().unwrap().unwrap().embeddings();
         x.chunks(12).flat_map(|example| example[..4].to_vec()).collect::<Vec<f32>>()

@@ -94,9 +94,9 @@ fn end(tables: [Table; 3], lookahead: usize) -> Error {
         unit.trained = true;
         for mini in &mut unit.minis {
             let (number, parts) = (mini.number, &mut mini.parts);
-            let mut rows = embeddings.hold(number, parts, hierarchy.groups(), true);
+            let mut rows = embeddings.hold(number, parts, hierarchy.groups(), true).unwrap();
             let gradients = Gradients { d_x: &[0.0; 6], d_first_order: &[0.0], labels: &[0.0] };
-            embeddings.apply(&mut rows, gradients, &NoLaps);
+            embeddings.apply(&mut rows, gradients, &NoLaps).unwrap();
         }
         hierarchy.retire(Retired::Unit(unit));
     }

@@ -6,8 +6,8 @@
 //! - **Failure.** A [`Fault`], after which the kernel's outputs are in any state. Seen are:
 //!   barriers that not all threads of a block reach, deadlocks, operations of a warp that differ,
 //!   masks and sources of lanes that are not there, shared memory written beside its ends, launches
-//!   that a device refuses. Not seen are: memory beyond the ends of buffers (run under AddressSanitizer),
-//!   races that no drawn order shows (ThreadSanitizer), weak orders of memory.
+//!   that a device refuses. Not seen are: memory beyond the ends of buffers (run under
+//!   AddressSanitizer), races that no drawn order shows (ThreadSanitizer), weak orders of memory.
 //! - **Cost.** 3 µs a launch, 2 ns a thread of lanes, some 20 ns for each time that a fiber meets.
 
 use std::ffi::{CStr, c_char, c_void};

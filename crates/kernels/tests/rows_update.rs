@@ -5,6 +5,7 @@
 mod support;
 
 use stepwell_base::random::Stream;
+use stepwell_kernels::host::Schedule;
 use stepwell_kernels::{NONE, UpdateTable};
 use stepwell_kernels::{RULE_ADAGRAD, RULE_ADAM, RULE_SGD};
 use stepwell_optim::{Rule, Storage, Stored};
@@ -120,80 +121,79 @@ impl Update {
     }
 
     fn compare(&self) {
-        let (rows, sums) = self.expected();
+        let expected = self.expected();
+        SCHEDULES.into_iter().for_each(|schedule| self.compare_by(schedule, &expected));
+    }
+
+    fn compare_by(&self, schedule: Schedule, (rows, sums): &(Vec<f32>, Vec<f32>)) {
         let count = Arg::U32;
-        for schedule in SCHEDULES {
-            let mut got = self.batch.rows.clone();
-            let mut got_sums = vec![f32::NAN; sums.len()];
-            let (lists, tables) = (&self.batch.lists.0[..], &self.tables[..]);
-            let (columns, examples) = (self.batch.columns as u32, self.batch.examples as u32);
-            let items = u64::from(self.items);
-            run(
-                "rows_update",
-                items,
-                schedule,
-                &mut [
-                    Arg::FMut(&mut got),
-                    Arg::W(lists),
-                    Arg::Update(tables),
-                    count(tables.len() as u32),
-                    count(self.items),
-                    Arg::F(&self.d_x),
-                    count(columns),
-                    Arg::F(&self.d_first_order),
-                    count(examples),
-                ],
-            );
-            let rows_of = |rows: &mut [f32]| {
-                run(
-                    "rows_count",
-                    items,
-                    schedule,
-                    &mut [
-                        Arg::FMut(rows),
-                        Arg::W(lists),
-                        Arg::Update(tables),
-                        count(tables.len() as u32),
-                        count(self.items),
-                    ],
-                );
-            };
-            rows_of(&mut got);
-            self.same(&got, &rows);
-            run(
-                "rows_sums",
-                items,
-                schedule,
-                &mut [
-                    Arg::W(lists),
-                    Arg::Update(tables),
-                    count(tables.len() as u32),
-                    count(self.items),
-                    Arg::F(&self.d_x),
-                    count(columns),
-                    Arg::F(&self.d_first_order),
-                    count(examples),
-                    Arg::FMut(&mut got_sums),
-                ],
-            );
-            assert_eq!(bits(&got_sums), bits(&sums));
-            let mut got = self.batch.rows.clone();
-            run(
-                "rows_step",
-                items,
-                schedule,
-                &mut [
-                    Arg::FMut(&mut got),
-                    Arg::W(lists),
-                    Arg::Update(tables),
-                    count(tables.len() as u32),
-                    count(self.items),
-                    Arg::F(&got_sums),
-                ],
-            );
-            rows_of(&mut got);
-            self.same(&got, &rows);
-        }
+        let mut got = self.batch.rows.clone();
+        let mut got_sums = vec![f32::NAN; sums.len()];
+        let (lists, tables) = (&self.batch.lists.0[..], &self.tables[..]);
+        let (columns, examples) = (self.batch.columns as u32, self.batch.examples as u32);
+        let items = u64::from(self.items);
+        run(
+            "rows_update",
+            items,
+            schedule,
+            &mut [
+                Arg::FMut(&mut got),
+                Arg::W(lists),
+                Arg::Update(tables),
+                count(tables.len() as u32),
+                count(self.items),
+                Arg::F(&self.d_x),
+                count(columns),
+                Arg::F(&self.d_first_order),
+                count(examples),
+            ],
+        );
+        self.count_steps(schedule, &mut got);
+        self.same(&got, rows);
+        run(
+            "rows_sums",
+            items,
+            schedule,
+            &mut [
+                Arg::W(lists),
+                Arg::Update(tables),
+                count(tables.len() as u32),
+                count(self.items),
+                Arg::F(&self.d_x),
+                count(columns),
+                Arg::F(&self.d_first_order),
+                count(examples),
+                Arg::FMut(&mut got_sums),
+            ],
+        );
+        assert_eq!(bits(&got_sums), bits(sums));
+        let mut got = self.batch.rows.clone();
+        run(
+            "rows_step",
+            items,
+            schedule,
+            &mut [
+                Arg::FMut(&mut got),
+                Arg::W(lists),
+                Arg::Update(tables),
+                count(tables.len() as u32),
+                count(self.items),
+                Arg::F(&got_sums),
+            ],
+        );
+        self.count_steps(schedule, &mut got);
+        self.same(&got, rows);
+    }
+
+    fn count_steps(&self, schedule: Schedule, rows: &mut [f32]) {
+        let args = &mut [
+            Arg::FMut(rows),
+            Arg::W(&self.batch.lists.0[..]),
+            Arg::Update(&self.tables[..]),
+            Arg::U32(self.tables.len() as u32),
+            Arg::U32(self.items),
+        ];
+        run("rows_count", u64::from(self.items), schedule, args);
     }
 
     /// All lanes are, and where not, whose they are is said.

@@ -267,6 +267,11 @@ impl Cache {
         self.existing().filter(|row| row.dirty)
     }
 
+    /// All rows that lie in a slot, in slot order.
+    pub fn all(&self) -> impl Iterator<Item = Victim> + '_ {
+        (0..self.fresh).map(SlotIndex).map(|slot| self.row(slot))
+    }
+
     /// All rows that exist (were trained or came from below), in slot order.
     pub fn existing(&self) -> impl Iterator<Item = Victim> + '_ {
         let slots = (0..self.fresh).map(SlotIndex);

@@ -123,7 +123,7 @@ impl Steps {
         let planned = self.clock.seconds();
         let mut loss = 0.0;
         for mini in &mut unit.minis {
-            loss += self.trainer.run(mini, self.hierarchy.groups()).loss;
+            loss += self.trainer.run(mini, self.hierarchy.groups())?.loss;
         }
         unit.trained = true;
         let trained = self.clock.seconds();

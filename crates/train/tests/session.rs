@@ -132,7 +132,7 @@ fn by_session(config: &Config, tiers: &Tiers, keys: &[Key]) -> BTreeMap<Key, u32
         let mut d_logits = vec![0.0; count];
         let targets = Targets { losses: &[Loss::LogLoss], labels: turn.labels(), weights: &[] };
         losses(&logits, targets, count, &mut d_logits);
-        turn.push(&[], &d_logits);
+        turn.push(&[], &d_logits).unwrap();
     }
 }
 

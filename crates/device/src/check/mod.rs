@@ -5,12 +5,12 @@
 //!   *made* it happen first.
 //! - **How.** Every stream, and the host, is an actor with a clock: how far it knows all others to
 //!   be. An operation advances its own actor's; an event carries a clock; whoever waits for it
-//!   knows what it knew. Of every piece of memory the last write and the reads since are noted, with
-//!   actor and time. An access whose actor does not know of a conflicting one is an error that names both
-//!   places. All of it is done when operations are submitted, in the order of submission, so the
-//!   outcome is the same whatever the device does when. Source: Mattern, "Virtual Time and Global
-//!   States of Distributed Systems" (1989); as race checkers use it, Flanagan, Freund, "FastTrack"
-//!   (PLDI 2009).
+//!   knows what it knew. Of every piece of memory the last write and the reads since are noted,
+//!   with actor and time. An access whose actor does not know of a conflicting one is an error that
+//!   names both places. All of it is done when operations are submitted, in the order of
+//!   submission, so the outcome is the same whatever the device does when. Source: Mattern,
+//!   "Virtual Time and Global States of Distributed Systems" (1989); as race checkers use it,
+//!   Flanagan, Freund, "FastTrack" (PLDI 2009).
 //! - **Limits.** All threads of the host are one actor: what one of them waited for, all have. An
 //!   operation touches what its arguments say.
 //! - **Cost.** a search in a tree for each row that an operation touches.

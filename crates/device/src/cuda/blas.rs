@@ -1,8 +1,8 @@
 //! Products by cuBLASLt.
 //!
 //! - **How.** The library's matrices go by columns, ours by rows: a matrix of rows, read by
-//!   columns, is its transpose, so that `into = left · right` becomes `intoᵀ = rightᵀ · leftᵀ`, with the
-//!   operands in the other order and nothing moved.
+//!   columns, is its transpose, so that `into = left · right` becomes `intoᵀ = rightᵀ · leftᵀ`,
+//!   with the operands in the other order and nothing moved.
 //! - **Bits.** The library's heuristic chooses an algorithm for each product once; the same product
 //!   at addresses of the same alignment has the same one from then on, and the same bits. Sums are
 //!   f32. With `F32` no operand is rounded; with the others the library may round operands as they

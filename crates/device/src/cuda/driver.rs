@@ -1,7 +1,8 @@
 //! A device of NVIDIA, as a driver.
 //!
 //! - **Invariants.** every call makes the device's context the thread's own first. What an
-//!   operation keeps is held by its stream's line ([`super::held`]) until an event behind it is over.
+//!   operation keeps is held by its stream's line ([`super::held`]) until an event behind it is
+//!   over.
 //! - **Failure.** What the library says when the device can do nothing more stays: every call from
 //!   then on says that the device is lost, in the same words.
 

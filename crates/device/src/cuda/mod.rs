@@ -10,8 +10,8 @@
 //! - **Why.** Every library is looked for when the program runs. It builds without any of them, and
 //!   runs without any of them: [`find`] says in one line what is missing.
 //! - **How.** Three floors, as wherever foreign functions are called: `cudarc`'s declarations;
-//!   calls that come to results (`calls`, `streams`, `blas`, `nvrtc`), the only ones with unsafe code;
-//!   and above them the driver, which knows neither.
+//!   calls that come to results (`calls`, `streams`, `blas`, `nvrtc`), the only ones with unsafe
+//!   code; and above them the driver, which knows neither.
 //! - **Kernels** are compiled when the first of their file is launched ([`compile`]).
 
 mod blas;

@@ -16,6 +16,7 @@
 //!   - I4: rows are pinned once per mini-batch, from plan to retire.
 //!   - I7: the policy is told at retire, once per mini-batch and key.
 
+mod above;
 mod bytes;
 
 use std::sync::Arc;
@@ -85,6 +86,10 @@ pub struct Planner {
     whole: bool,
     /// Rows that keep one.
     kept: usize,
+    /// Rows that keep one because they are on a device.
+    above: usize,
+    /// Whether rows that leave unchanged are listed, too.
+    lists_all: bool,
     /// Who is told of keys that will be used and have no slot.
     outlook: Option<Arc<Outlook>>,
     rules: Rules,
@@ -109,6 +114,8 @@ impl Planner {
             touches: 0,
             whole: false,
             kept: 0,
+            above: 0,
+            lists_all: false,
             outlook: None,
             rules: Rules::default(),
         }
@@ -129,11 +136,6 @@ impl Planner {
         self.whole
     }
 
-    /// The same with some rule switched off, for tests.
-    pub fn with_rules(self, rules: Rules) -> Self {
-        Self { rules, ..self }
-    }
-
     /// Uses that the policy was told of: one per trained mini-batch and distinct key (I7).
     pub fn touches(&self) -> u64 {
         self.touches
@@ -147,11 +149,6 @@ impl Planner {
     /// Slots that never had a row.
     pub fn slots_unused(&self) -> usize {
         self.cache.slots() - self.cache.rows()
-    }
-
-    /// Slots that are pinned for mini-batches: none where nothing is in flight.
-    pub fn pinned(&self) -> usize {
-        self.cache.slots() - self.cache.unpinned() - self.kept
     }
 
     /// The row in `slot`, which exists from now on, never leaves where none may.
@@ -339,7 +336,7 @@ impl Planner {
             if let (Some(outlook), Some(next)) = (&self.outlook, placed.next_use) {
                 outlook.learn(next, [victim.key].into_iter());
             }
-            if victim.dirty {
+            if victim.dirty || self.lists_all {
                 unit.victims.push(victim);
             }
         }

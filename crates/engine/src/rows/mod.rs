@@ -42,9 +42,10 @@ pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
+use crate::device::RowsSent;
 use crate::ranks::Loan;
 use crate::request::BagsByRow;
-use crate::{Dense, Field, Group, Part, TableSpec};
+use crate::{Dense, Field, Group, Part, Result, TableSpec};
 
 /// Where the fields of each table have their columns in the matrix of pooled embeddings, and how
 /// they are pooled.
@@ -213,6 +214,9 @@ impl EmbeddingBags {
     /// what is returned goes. Where it `trains`, a step begins that [`EmbeddingBags::apply`] ends;
     /// one that is never applied leaves no trace.
     ///
+    /// # Errors
+    /// When a device fails.
+    ///
     /// # Panics
     /// When a row is not pinned and filled, or is held already.
     pub fn hold<'a>(
@@ -221,8 +225,11 @@ impl EmbeddingBags {
         parts: &'a mut [Part],
         groups: &'a [Arc<Group>],
         trains: bool,
-    ) -> WorkingRows<'a> {
+    ) -> Result<WorkingRows<'a>> {
         self.abandon();
+        if let Some(devices) = groups.first().and_then(|group| group.devices()) {
+            devices.fetch(parts, groups, &self.tables, self.witness.is_some())?;
+        }
         self.is_open = trains;
         let mut tables = self.rows_in(parts, groups);
         for ((table, rows), admissions) in
@@ -241,7 +248,7 @@ impl EmbeddingBags {
             self.stale.keep(&tables);
         }
         tables.iter_mut().for_each(|rows| rows.occurrences.clear());
-        WorkingRows { tables, groups, trains }
+        Ok(WorkingRows { tables, groups, trains, number })
     }
 
     /// The rows of `parts` in the slabs of `groups`.
@@ -250,7 +257,10 @@ impl EmbeddingBags {
         let held = held.map(|(number, (part, table))| {
             let group = groups.iter().find(|group| group.members().contains(&number));
             let group = group.unwrap_or_else(|| unreachable!("each table is in a group"));
-            TableRows::new(part, &group.slab, table)
+            match group.devices() {
+                Some(_) => TableRows::visiting(part, group.visited(number), table),
+                None => TableRows::new(part, &group.slab, table),
+            }
         });
         held.collect()
     }
@@ -296,19 +306,47 @@ impl EmbeddingBags {
 
     /// Ends a step: updates the rows that were held for it, on the threads of the calling pool.
     ///
+    /// # Errors
+    /// When a device fails.
+    ///
     /// # Panics
     /// When the rows were held for reading alone, others were held since, or gradients are of
     /// another number of examples.
-    pub fn apply(&mut self, rows: &mut WorkingRows<'_>, gradients: Gradients<'_>, laps: &dyn Laps) {
+    pub fn apply(
+        &mut self,
+        rows: &mut WorkingRows<'_>,
+        gradients: Gradients<'_>,
+        laps: &dyn Laps,
+    ) -> Result<()> {
         self.end_step(rows);
         let examples = gradients.d_first_order.len();
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         let blocks = Blocks::new(examples, self.blocks);
         for (number, table) in rows.tables.iter_mut().enumerate() {
             let bags = self.bags_of((number, table.bags), gradients, blocks);
-            self.update(number, table, RowsOf::Bags(bags), laps);
+            self.update((number, rows.groups), table, RowsOf::Bags(bags), laps);
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
+        self.send(rows)
+    }
+
+    /// Sends what a step made of the rows to the devices that have them, where there are any.
+    fn send(&self, rows: &WorkingRows<'_>) -> Result<()> {
+        let Some(devices) = rows.groups.first().and_then(|group| group.devices()) else {
+            return Ok(());
+        };
+        let sent = rows.tables.iter().enumerate().map(|(table, of_table)| RowsSent {
+            table,
+            group: rows
+                .groups
+                .iter()
+                .position(|group| group.members().contains(&table))
+                .unwrap_or(0),
+            above: of_table.above,
+            rows: of_table.rows(),
+        });
+        let sent: Vec<RowsSent<'_>> = sent.collect();
+        devices.send(&sent, &self.tables, (rows.number, self.steps))
     }
 
     /// The bags of table `number` by row, with the gradients of `blocks`.
@@ -345,7 +383,7 @@ impl EmbeddingBags {
         dense: &Dense,
         steps: u64,
         (rank, ranks): (usize, usize),
-    ) -> Result<(), String> {
+    ) -> std::result::Result<(), String> {
         self.steps = steps;
         self.stale.load(dense, steps, &|key| owner(key, ranks) == rank)?;
         self.admissions.iter_mut().flatten().try_for_each(|admissions| admissions.load(dense))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pulp::Arch;
 use rayon::prelude::*;
-use stepwell_fabric::{Error, Message, Reader};
+use stepwell_fabric::{Error as FabricError, Message, Reader};
 use stepwell_mem::Occurrence;
 
 use super::blocks::Blocks;
@@ -14,7 +14,7 @@ use super::update::{RowsOf, Update, Workspace};
 use super::working::TableRows;
 use super::{EmbeddingBags, Gradients, Laps, WorkingRows, early, lent};
 use crate::ranks::Loan;
-use crate::{Borrowed, Group, Guests, Part, Routes, TableSpec};
+use crate::{Borrowed, Group, Guests, Part, Result, Routes, TableSpec};
 
 /// Rows that one thread copies at a time.
 const ANSWERED: usize = 512;
@@ -80,7 +80,8 @@ impl EmbeddingBags {
         let tables = parts.iter_mut().enumerate();
         // They came as f32, however their rows are kept.
         let rows = |(number, part)| TableRows::of_guests(part, guests.slab(number));
-        WorkingRows { tables: tables.map(rows).collect(), groups: &[], trains: false }
+        let tables = tables.map(rows).collect();
+        WorkingRows { tables, groups: &[], trains: false, number: 0 }
     }
 
     /// Adds to each owner's message the sums of gradients of its rows among `rows`, which visit
@@ -141,18 +142,20 @@ impl EmbeddingBags {
     /// Holds again the rows of a step that [`EmbeddingBags::hold`] began and that ranks share.
     pub fn hold_again<'a>(
         &self,
+        number: u32,
         parts: &'a mut [Part],
         groups: &'a [Arc<Group>],
     ) -> WorkingRows<'a> {
         assert!(self.is_open, "a step was begun");
-        WorkingRows { tables: self.rows_in(parts, groups), groups, trains: true }
+        WorkingRows { tables: self.rows_in(parts, groups), groups, trains: true, number }
     }
 
     /// Ends a step as [`EmbeddingBags::apply`] does, by the sums that all ranks sent, which end
     /// what is to be read; `blocks` are those of the whole mini-batch.
     ///
     /// # Errors
-    /// Names the rank whose message makes no sense; no row was updated then.
+    /// Names the rank whose message makes no sense, in which case no row was updated, or the device
+    /// that failed.
     ///
     /// # Panics
     /// As [`EmbeddingBags::apply`].
@@ -162,7 +165,7 @@ impl EmbeddingBags {
         mut readers: Vec<Reader<'_>>,
         blocks: Blocks,
         laps: &dyn Laps,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let count = readers.len();
         let mut all = Vec::with_capacity(rows.tables.len());
         let mut back = Vec::new();
@@ -171,7 +174,7 @@ impl EmbeddingBags {
             let tells_seen = Self::tells_seen(spec, self.weighs_occurrences);
             for (rank, reader) in readers.iter_mut().enumerate() {
                 let own = blocks.of_rank(rank, count);
-                let wrong = |why| Error::malformed(rank, why);
+                let wrong = |why| FabricError::malformed(rank, why);
                 let (rows, width) = (lent::count(table, rank, Loan::None), table.width());
                 let sums = RankSums::read(reader, RowsSummed { rows, width, tells_seen }, own);
                 ranks.push(sums.map_err(wrong)?);
@@ -183,15 +186,15 @@ impl EmbeddingBags {
             all.push(Partials::new(ranks, blocks, asked));
         }
         for (rank, reader) in readers.into_iter().enumerate() {
-            reader.end().map_err(|why| Error::malformed(rank, why))?;
+            reader.end().map_err(|why| FabricError::malformed(rank, why))?;
         }
         self.end_step(rows);
         lent::take_back(rows, count, &back);
         for (number, (table, partials)) in rows.tables.iter_mut().zip(&all).enumerate() {
-            self.update(number, table, RowsOf::Partials(partials), laps);
+            self.update((number, rows.groups), table, RowsOf::Partials(partials), laps);
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
-        Ok(())
+        self.send(rows)
     }
 
     /// From here on this step's rows are those of the next one.
@@ -205,12 +208,14 @@ impl EmbeddingBags {
     /// Updates the rows of table `number`.
     pub(super) fn update(
         &self,
-        number: usize,
+        (number, groups): (usize, &[Arc<Group>]),
         table: &mut TableRows<'_>,
         gradients: RowsOf<'_>,
         laps: &dyn Laps,
     ) {
+        let devices = groups.first().and_then(|group| group.devices());
         let update = Update {
+            sends: devices.is_some_and(|devices| devices.steps(number)),
             table: &self.tables[number],
             request: table.request,
             bags: table.bags,

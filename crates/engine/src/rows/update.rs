@@ -27,6 +27,8 @@ const ROWS_AHEAD: usize = 8;
 /// Everything that the update of one table reads.
 pub(super) struct Update<'a> {
     pub(super) table: &'a TableSpec,
+    /// Whether gradients take the place of the rows, to be sent to where those are.
+    pub(super) sends: bool,
     pub(super) request: &'a Request,
     /// The bags of each row, or who asked for it.
     pub(super) bags: &'a BagsByRow,
@@ -203,6 +205,10 @@ impl Rows<'_> {
             }
             let (gradient, seen) = gradients.of(first + index);
             *occurrence = seen;
+            if update.sends {
+                rows.row(index)[..gradient.len()].copy_from_slice(gradient);
+                continue;
+            }
             let (model, history) = rows.row(index).split_at_mut(lanes);
             let row = (model, request.distinct[first + index], update.step);
             step_row(table, storage, row, gradient, room);

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use stepwell_base::Key;
 use stepwell_base::slab::{Held, Rows, RowsMut, Slab};
+use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::Occurrence;
 use stepwell_optim::{Storage, Weights};
 
+use crate::device::{OnDevice, Visited};
 use crate::ranks::Askers;
 use crate::request::BagsByRow;
 use crate::{Group, Part, Request, TableSpec};
@@ -18,6 +19,8 @@ pub struct WorkingRows<'a> {
     pub(super) groups: &'a [Arc<Group>],
     /// Whether they were held to be trained.
     pub(super) trains: bool,
+    /// The mini-batch.
+    pub(super) number: u32,
 }
 
 impl WorkingRows<'_> {
@@ -37,6 +40,8 @@ pub(super) struct TableRows<'a> {
     pub(super) askers: &'a Askers,
     /// How each occurs, once it was trained.
     pub(super) occurrences: &'a mut Vec<Occurrence>,
+    /// Where they are on devices, where there are any.
+    pub(super) above: &'a [OnDevice],
     held: Held<'a>,
     /// Weights that are read in place of the slab's. // (rows read elsewhere, weights)
     elsewhere: Vec<f32>,
@@ -51,22 +56,34 @@ pub(super) struct TableRows<'a> {
 impl<'a> TableRows<'a> {
     /// The rows of `slab` that `part` has.
     pub(super) fn new(part: &'a mut Part, slab: &'a Slab, table: &TableSpec) -> Self {
-        Self::of(part, slab, (table.weight_count(), table.storage))
+        Self::of(part, slab, None, (table.weight_count(), table.storage))
+    }
+
+    /// The rows that `part` has on devices, as they visit.
+    pub(super) fn visiting(part: &'a mut Part, at: &'a Visited, table: &TableSpec) -> Self {
+        let slots = &at.slots[..part.request.distinct.len()];
+        Self::of(part, &at.slab, Some(slots), (table.weight_count(), table.storage))
     }
 
     /// The rows that `part` has in the order of its request, in a slab of weights in f32.
     pub(super) fn of_guests(part: &'a mut Part, slab: &'a Slab) -> Self {
-        Self::of(part, slab, (slab.row_lanes(), Storage::F32))
+        Self::of(part, slab, None, (slab.row_lanes(), Storage::F32))
     }
 
-    fn of(part: &'a mut Part, slab: &'a Slab, (width, storage): (usize, Storage)) -> Self {
+    fn of(
+        part: &'a mut Part,
+        slab: &'a Slab,
+        slots: Option<&'a [SlotIndex]>,
+        (width, storage): (usize, Storage),
+    ) -> Self {
         let rows = &mut part.rows;
         Self {
             request: &part.request,
             bags: &rows.bags,
             askers: &part.askers,
             occurrences: &mut rows.occurrences,
-            held: slab.hold(&rows.slots),
+            above: &part.above.devices,
+            held: slab.hold(slots.unwrap_or(&rows.slots)),
             elsewhere: Vec::new(),
             places: Vec::new(),
             width,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!            items            ready            ready
-//!   caller ─────────► plan ──────────► pull ──────────► caller
-//!                      ▲                 │ victims        │
+//!   caller ─────────► plan ──────────► pull ──────────► caller      (with devices: plan ─► lower
+//!                      ─► ▲                 │ victims        │          pull ─► lift ─► caller)
 //!                      │                 ▼                │
 //!                      │               write              │
 //!                      └──────────── retired ─────────────┘
@@ -19,6 +19,8 @@ mod counters;
 mod disorder;
 mod due;
 mod flow;
+mod lift;
+mod lower;
 mod plan;
 mod pull;
 mod spares;
@@ -30,19 +32,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stepwell_base::clock::Clock;
 use stepwell_base::queue::{Events, Receiver, Sender, bounded};
 use stepwell_base::rules::{Rule, Rules};
-use stepwell_base::stage::BoxedStage;
+use stepwell_base::stage::{BoxedStage, among};
 
 pub use self::counters::{Counters, Planned};
 use self::disorder::Disorder;
 use self::due::Due;
 pub use self::due::Times;
 pub use self::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Unit};
+pub use self::lift::LiftStage;
+pub use self::lower::LowerStage;
 use self::plan::PlanEnds;
 pub use self::plan::PlanStage;
 pub use self::pull::{PullStage, UNITS_PULLED};
 pub use self::spares::Spares;
 use self::write::WriteStage;
-use crate::{Error, Group, Planner};
+use crate::{Error, Group, Planner, Result};
 
 /// Batches between the caller and `plan`.
 pub const BATCHES_QUEUED: usize = 1;
@@ -63,6 +67,8 @@ pub struct Window {
 pub struct Stages<C, M> {
     /// Pins rows and lets go of them.
     pub plan: PlanStage<C, M>,
+    /// Brings rows down from devices and up to them, where there are any.
+    pub above: Option<(LowerStage<C, M>, LiftStage<C, M>)>,
     /// Brings rows up.
     pub pull: PullStage<C, M>,
     /// Brings rows down.
@@ -103,14 +109,32 @@ impl Finished {
     }
 }
 
+impl<C: Cargo, M: Send + 'static> Stages<C, M> {
+    /// The stages themselves, in the order of the figure, and the caller's ends.
+    pub fn in_order<E: From<Error> + 'static>(
+        self,
+    ) -> (Vec<BoxedStage<E>>, BoxedStage<E>, Ends<C, M>, Finished) {
+        let mut stages = vec![among(self.plan)];
+        let (lower, lift) =
+            self.above.map_or((None, None), |(lower, lift)| (Some(lower), Some(lift)));
+        stages.extend(lower.map(among));
+        stages.push(among(self.pull));
+        stages.extend(lift.map(among));
+        (stages, among(self.write), self.ends, self.finished)
+    }
+}
+
 /// The stages that move the rows of `groups`, which `planners` plan.
+///
+/// # Errors
+/// When a device fails.
 pub fn stages<C: Cargo, M: Send>(
     (groups, planners): (&[Arc<Group>], Vec<Planner>),
     window: Window,
     (times, clock): (Times, &Arc<dyn Clock>),
     counters: &Arc<Counters>,
     events: &Arc<Events>,
-) -> Stages<C, M> {
+) -> Result<Stages<C, M>> {
     let units = window.lookahead + 1;
     let (feed, items) = bounded(events, BATCHES_QUEUED);
     let (planned_in, planned_out) = bounded(events, units + 1);
@@ -118,6 +142,12 @@ pub fn stages<C: Cargo, M: Send>(
     let (retired, retired_out) = bounded(events, units + 1);
     let chunks = groups.iter().map(|group| group.staging.chunks()).sum();
     let (down_in, down_out) = bounded(events, chunks);
+    let tier = groups.first().and_then(|group| group.devices());
+    let above = tier.map(|tier| {
+        let (lowered_in, lowered) = bounded(events, units + 1);
+        let (lifted_in, lifted) = bounded(events, units + 1);
+        (tier, (lowered_in, lowered), (lifted_in, lifted))
+    });
     let (spares, finished) = (Arc::new(Spares::default()), Finished::default());
     let plan = PlanEnds {
         due: Due::new(times, Arc::clone(clock)),
@@ -125,15 +155,25 @@ pub fn stages<C: Cargo, M: Send>(
         output: planned_in,
         retired: retired_out,
         spares: Arc::clone(&spares),
+        above: tier.cloned(),
         finished: Arc::clone(&finished.0),
     };
-    Stages {
+    let (pull_input, ready, above) = match above {
+        None => (planned_out, ready, None),
+        Some((tier, (lowered_in, lowered), (lifted_in, lifted))) => {
+            let lower = LowerStage::new((tier, groups), planned_out, lowered_in)?;
+            let lift = LiftStage::new((tier, groups), ready, lifted_in)?;
+            (lowered, lifted, Some((lower, lift)))
+        }
+    };
+    Ok(Stages {
         plan: PlanStage::new(planners, groups.to_vec(), window, Arc::clone(counters), plan),
-        pull: PullStage::new(groups, planned_out, pulled_in, down_in),
+        above,
+        pull: PullStage::new(groups, pull_input, pulled_in, down_in),
         write: writing(WriteStage::new(groups, down_out, Arc::clone(events)), rules_of(groups)),
         ends: Ends { feed, ready, retired, spares },
         finished,
-    }
+    })
 }
 
 /// The stage that writes, by the rules that hold.

@@ -11,6 +11,8 @@
 //! Asked to stop, it plans no more, lets what is in flight come back, and has a last checkpoint
 //! written where there are any. So it does with a mini-batch that does not fit, and ends the run.
 
+mod shed;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
@@ -25,7 +27,8 @@ use super::flow::{Cargo, Item, MiniBatch, Pause, Purpose, Ready, Retired, Unit};
 use super::spares::Spares;
 use super::too_large::too_large;
 use super::{Handoff, Window, rules_of};
-use crate::{Error, Fit, Group, GroupUnit, Part, Planner, Result};
+use crate::device::{Above, AboveMoves};
+use crate::{DeviceTier, Error, Fit, Group, GroupUnit, Part, Planner, Result};
 
 /// Units in flight, the one that trains included, whatever part of the slots they hold.
 const WINDOW_LEAST: usize = 2;
@@ -42,6 +45,8 @@ enum Waiting<C, M> {
 /// Stage `plan`.
 pub struct PlanStage<C, M> {
     planners: Vec<Planner>,
+    /// What plans devices, where there are any.
+    above: Option<Above>,
     groups: Vec<Arc<Group>>,
     window: Window,
     waiting: VecDeque<Waiting<C, M>>,
@@ -69,6 +74,8 @@ pub(super) struct PlanEnds<C, M> {
     pub(super) retired: Receiver<Retired<C>>,
     pub(super) spares: Arc<Spares<C>>,
     pub(super) due: Due,
+    /// The devices, where there are any.
+    pub(super) above: Option<Arc<DeviceTier>>,
     pub(super) finished: Handoff<Vec<Planner>>,
 }
 
@@ -85,9 +92,12 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let outlook =
             |group: &Group| group.outlook.as_ref().map(|(_, outlook)| Arc::clone(outlook));
         let planners = planners.into_iter().zip(&groups);
-        let planners = planners.map(|(planner, group)| planner.telling(outlook(group))).collect();
+        let planners = planners.map(|(planner, group)| planner.telling(outlook(group)));
+        let planners: Vec<Planner> = planners.collect();
+        let above = ends.above.map(|tier| Above::new(tier, &planners));
         Self {
             planners,
+            above,
             groups,
             rules,
             window,
@@ -136,6 +146,9 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                     let rows = &mini.parts[*table].rows;
                     planner.retire(&rows.slots, &rows.occurrences);
                 }
+                if let Some(above) = &mut self.above {
+                    above.retire((number, group), mini);
+                }
             }
         }
         unit.minis.into_iter().for_each(|mini| self.spares.keep(mini));
@@ -161,15 +174,14 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         any
     }
 
-    fn learn_batch(&mut self, batch: VecDeque<MiniBatch<C>>) {
+    fn learn_batch(&mut self, mut batch: VecDeque<MiniBatch<C>>) {
+        if let Some(above) = &mut self.above {
+            above.learn(&self.groups, &mut batch, &batches(&self.waiting));
+        }
         for (planner, group) in self.planners.iter_mut().zip(&self.groups) {
             let keys = batch.iter().flat_map(|mini| mini.keys_of(group));
             if planner.begins_anew(keys.map(<[Key]>::len).sum()) {
-                let waiting = self.waiting.iter().filter_map(|waiting| match waiting {
-                    Waiting::Batch(batch) => Some(batch),
-                    _ => None,
-                });
-                let minis = waiting.flatten();
+                let minis = batches(&self.waiting).into_iter().flatten();
                 minis.for_each(|mini| planner.learn(mini.number, mini.keys_of(group)));
             }
             batch.iter().for_each(|mini| planner.learn(mini.number, mini.keys_of(group)));
@@ -213,7 +225,8 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             // What stays anyway waits for no room.
             planner.is_whole() || planner.pinned() * WINDOW_PART <= planner.slots()
         };
-        self.in_flight < WINDOW_LEAST || self.planners.iter().all(roomy)
+        let roomy_above = || self.above.as_ref().is_none_or(|above| above.is_roomy(WINDOW_PART));
+        self.in_flight < WINDOW_LEAST || self.planners.iter().all(roomy) && roomy_above()
     }
 
     /// A checkpoint, once everything is at rest.
@@ -228,9 +241,10 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
             GroupUnit { victims, ..GroupUnit::default() }
         };
         let moves = self.planners.iter().map(dirty).collect();
+        let above = self.above.as_mut().map(|above| above.take_dirty(&self.planners));
         self.in_flight += 1;
         self.due.begun();
-        Some(Ready::Checkpoint(Pause { moves }))
+        Some(Ready::Checkpoint(Pause { moves, above: above.unwrap_or_default() }))
     }
 
     /// Plans as many mini-batches of `batch` as fit; the others wait on.
@@ -238,11 +252,19 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         let mut moves: Vec<GroupUnit> =
             self.planners.iter().map(|_| GroupUnit::default()).collect();
         self.planners.iter_mut().for_each(Planner::begin_unit);
+        let mut above = self.above.as_mut().map(Above::begin_unit).unwrap_or_default();
         let mut minis = Vec::with_capacity(batch.len());
+        let mut shed = false;
         if self.rules.hold(Rule::CutBatch) || fits_whole(&self.planners, &self.groups, &batch) {
             while let Some(mini) = batch.front() {
-                match fits_now(&mut self.planners, &self.groups, mini) {
+                match self.fits_now(mini) {
                     Ok(true) => {}
+                    // Rows on devices are the only ones that keep others out.
+                    Ok(false) if self.in_flight == 0 && minis.is_empty() && !shed => {
+                        shed = true;
+                        self.shed(&batch, &mut above);
+                        continue;
+                    }
                     Ok(false) => break,
                     Err(error) if minis.is_empty() => {
                         // What is in flight comes back first, and is kept.
@@ -255,7 +277,7 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
                     Err(_) => break,
                 }
                 let Some(mut mini) = batch.pop_front() else { break };
-                self.plan_mini(&mut mini, &mut moves)?;
+                self.plan_mini(&mut mini, &mut moves, &mut above)?;
                 minis.push(mini);
             }
             self.stuck = minis.is_empty();
@@ -269,18 +291,45 @@ impl<C: Cargo, M: Send> PlanStage<C, M> {
         }
         self.in_flight += 1;
         moves.iter().for_each(|part| self.counters.planned(part));
+        self.above.iter().for_each(|planner| planner.planned(&above));
         self.counters.in_flight(self.in_flight);
-        Ok(Some(Ready::Unit(Unit { minis, moves, trained: false })))
+        Ok(Some(Ready::Unit(Unit { minis, moves, above, trained: false })))
     }
 
-    fn plan_mini(&mut self, mini: &mut MiniBatch<C>, moves: &mut [GroupUnit]) -> Result<()> {
+    /// Whether the rows of `mini` can be pinned now; false where some earlier one has to retire
+    /// first.
+    fn fits_now(&mut self, mini: &MiniBatch<C>) -> Result<bool> {
+        let mut now = true;
+        for (number, group) in self.groups.iter().enumerate() {
+            match self.planners[number].fits(mini.keys_of(group)) {
+                Fit::Never => return Err(too_large(&self.planners, number, &self.groups, mini)),
+                Fit::Later => now = false,
+                Fit::Now => {}
+            }
+            if let Some(above) = &mut self.above {
+                now &= above.fits((number, group), mini)?;
+            }
+        }
+        Ok(now)
+    }
+
+    fn plan_mini(
+        &mut self,
+        mini: &mut MiniBatch<C>,
+        moves: &mut [GroupUnit],
+        above: &mut AboveMoves,
+    ) -> Result<()> {
         let number = mini.number;
         self.spares.lend(mini);
         if mini.purpose == Purpose::Train {
             mini.parts.iter_mut().for_each(Part::sort_bags);
         }
-        for ((planner, group), moves) in self.planners.iter_mut().zip(&self.groups).zip(moves) {
+        let planners = self.planners.iter_mut().zip(&self.groups).zip(moves);
+        for (of_group, ((planner, group), moves)) in planners.enumerate() {
             planner.plan(number, &mut mini.asked_of(group), moves)?;
+            if let Some(on_devices) = &mut self.above {
+                on_devices.plan((of_group, group), planner, mini, above)?;
+            }
         }
         Ok(())
     }
@@ -298,21 +347,15 @@ fn fits_whole<C>(
     })
 }
 
-/// Whether the rows of `mini` can be pinned now; false where some earlier one has to retire first.
-fn fits_now<C: Cargo>(
-    planners: &mut [Planner],
-    groups: &[Arc<Group>],
-    mini: &MiniBatch<C>,
-) -> Result<bool> {
-    let mut now = true;
-    for (number, group) in groups.iter().enumerate() {
-        match planners[number].fits(mini.keys_of(group)) {
-            Fit::Never => return Err(too_large(planners, number, groups, mini)),
-            Fit::Later => now = false,
-            Fit::Now => {}
+/// The batches among what waits, in order.
+fn batches<C, M>(waiting: &VecDeque<Waiting<C, M>>) -> Vec<&VecDeque<MiniBatch<C>>> {
+    let mut batches = Vec::new();
+    for waiting in waiting {
+        if let Waiting::Batch(batch) = waiting {
+            batches.push(batch);
         }
     }
-    Ok(now)
+    batches
 }
 
 impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
@@ -343,6 +386,10 @@ impl<C: Cargo, M: Send> Stage for PlanStage<C, M> {
         if idle && self.is_over() {
             if let Some(error) = self.failed.take() {
                 return Err(error);
+            }
+            if let Some(above) = &mut self.above {
+                let dirty = above.take_dirty(&self.planners);
+                above.tier.leave(dirty);
             }
             let planners = std::mem::take(&mut self.planners);
             *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(planners);

@@ -95,7 +95,7 @@ impl<C: Cargo, M: Send> PullStage<C, M> {
             self.fill_first(unit)?;
         }
         let leaving = match &next {
-            Ready::Unit(Unit { moves, .. }) | Ready::Checkpoint(Pause { moves }) => &moves[..],
+            Ready::Unit(Unit { moves, .. }) | Ready::Checkpoint(Pause { moves, .. }) => &moves[..],
             Ready::Mark(_) => &[],
         };
         let progress = self.stage_victims(leaving, &mut staged);

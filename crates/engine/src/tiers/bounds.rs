@@ -42,6 +42,17 @@ impl TierPlan {
         self.groups.iter().map(|group| group.ids_max).sum()
     }
 
+    /// Distinct rows of a mini-batch at most, by table: no more than its group has slots.
+    pub(crate) fn rows_max(&self, load: &Load) -> Vec<usize> {
+        let ids = self.loads.iter().map(|load| load.ids_max).enumerate();
+        let rows = ids.map(|(table, ids)| {
+            let group = self.groups.iter().find(|group| group.members.tables.contains(&table));
+            let slots = group.map_or(0, |group| group.slots as u64);
+            ids.saturating_mul(load.mini_batch).min(slots) as usize
+        });
+        rows.collect()
+    }
+
     /// Says of each table group that some mini-batch may need more of its rows than memory has
     /// slots for, which is told for certain by the data alone: with what setting none does.
     pub fn tight(&self, tables: &[TableSpec], load: &Load) -> Vec<String> {

@@ -185,6 +185,16 @@ impl TierPlan {
         Ok(())
     }
 
+    /// Mini-batches whose keys are known at once.
+    pub(crate) fn horizon(&self) -> usize {
+        self.options.horizon
+    }
+
+    /// Which rows leave first, of those whose next use is not known.
+    pub(crate) fn policy(&self) -> PolicyKind {
+        self.options.policy
+    }
+
     fn group(
         &self,
         tables: &[TableSpec],

@@ -136,7 +136,7 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let trained_done = Handoff::default();
     parts.times.stop.notifies(&rhythm.events);
-    let (stages, finished) = wire(config, parts, rhythm, &trained_done);
+    let (stages, finished) = wire(config, parts, rhythm, &trained_done)?;
     let times = outcome(driver.drive(stages, rhythm))?;
     let missing = || Error::Panicked("pipeline");
     let Trained { trainer, measured, failed } = take(&trained_done).ok_or_else(missing)?;
@@ -150,7 +150,7 @@ fn wire(
     parts: Parts,
     rhythm: &Rhythm,
     trained_done: &Handoff<Trained>,
-) -> (Vec<BoxedStage<Error>>, Finished) {
+) -> Result<(Vec<BoxedStage<Error>>, Finished)> {
     let events = &rhythm.events;
     let rules = parts.groups.first().map(|group| group.rules).unwrap_or_default();
     let cut = Cut {
@@ -169,10 +169,11 @@ fn wire(
         (times, &rhythm.clock),
         &parts.counters.rows,
         events,
-    );
+    )?;
+    let (moving, write, ends, finished) = rows.in_order::<Error>();
     let train_ends = TrainEnds {
-        input: rows.ends.ready,
-        retired: rows.ends.retired,
+        input: ends.ready,
+        retired: ends.retired,
         events: Arc::clone(events),
         finished: Arc::clone(trained_done),
     };
@@ -188,7 +189,7 @@ fn wire(
     };
     let mut stages = vec![among(reading.read)];
     stages.extend(reading.parse.into_iter().map(among));
-    let (mut feed, mut ask) = (rows.ends.feed, None);
+    let (mut feed, mut ask) = (ends.feed, None);
     let fabric = parts.fabric;
     if let Some(fabric) = fabric.clone() {
         fabric.wakes(events);
@@ -200,20 +201,19 @@ fn wire(
         let counters = Arc::clone(&parts.counters);
         ask = Some(AskStage::new(fabric, lending, (timer, counters), ends));
     }
-    let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: rows.ends.spares };
+    let batch_ends = BatchEnds { input: reading.parsed, output: feed, spares: ends.spares };
     let recorder = reading.recorder;
     stages.push(Box::new(BatchStage::new(cut, parts.start, parts.counters, recorder, batch_ends)));
     if let Some(ask) = ask {
         stages.push(Box::new(ask));
     }
-    stages.push(among(rows.plan));
-    stages.push(among(rows.pull));
+    stages.extend(moving);
     let trainer = (parts.trainer, parts.start);
     let keeping = (parts.saver, fabric);
     let train = TrainStage::new(trainer, parts.groups, keeping, watch, train_ends);
     stages.push(Box::new(train));
-    stages.push(among(rows.write));
-    (stages, rows.finished)
+    stages.push(write);
+    Ok((stages, finished))
 }
 
 /// Tells an observer what became of a cache.

@@ -126,7 +126,7 @@ impl TrainStage {
             return Ok(Moved::ToTheEnd);
         };
         if !trainer.is_shared() {
-            let sums = trainer.run(mini, &self.groups);
+            let sums = trainer.run(mini, &self.groups)?;
             let Examples { labels, weights, truth, .. } = &mini.cargo;
             let logits = std::mem::take(trainer.scores_mut());
             let done = Done::of(mini, sums);

@@ -240,16 +240,16 @@ impl Trainer {
     }
 
     /// Scores `mini`, and trains its rows and the dense part on it where that is its purpose.
-    pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> LossSums {
+    pub(crate) fn run(&mut self, mini: &mut MiniBatch, groups: &[Arc<Group>]) -> Result<LossSums> {
         let MiniBatch { number, purpose, parts, cargo } = mini;
         let trains = *purpose == Purpose::Train;
-        let mut rows = self.embeddings.hold(*number, parts, groups, trains);
+        let mut rows = self.embeddings.hold(*number, parts, groups, trains)?;
         let blocks = Blocks::new(cargo.examples(), self.blocks);
         let sums = self.run_blocks(cargo, blocks, &rows, trains);
         if trains {
-            self.update(cargo, &mut rows);
+            self.update(cargo, &mut rows)?;
         }
-        summed(&sums)
+        Ok(summed(&sums))
     }
 
     /// The forward pass of `blocks`, and the backward pass where they are trained; sums over each.
@@ -296,7 +296,7 @@ impl Trainer {
     }
 
     /// Updates rows and dense parameters; neither reads the other, so threads mix both.
-    fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) {
+    fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) -> Result<()> {
         let step = self.optimizer.begin_step();
         let Self { embeddings, parameters, state, gradients, d_x, d_first_order, pool, .. } = self;
         let labels = if self.clicks.is_empty() { &examples.labels } else { &self.clicks };
@@ -307,7 +307,8 @@ impl Trainer {
         let gradients = Summed::Blocks(gradients);
         let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
         let dense = || dense.run(parameters.values_mut(), state);
-        pool.install(|| rayon::join(rows, dense));
+        let (outcome, ()) = pool.install(|| rayon::join(rows, dense));
+        Ok(outcome?)
     }
 
     /// What a resumed run needs of this rank beside rows and the dense part; a copy.

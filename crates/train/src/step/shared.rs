@@ -200,7 +200,7 @@ impl Trainer {
         groups: &[Arc<Group>],
     ) -> Result<Awaited> {
         let trains = mini.purpose == Purpose::Train;
-        let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains);
+        let rows = self.embeddings.hold(mini.number, &mut mini.parts, groups, trains)?;
         let mut messages = sharing.messages(|rank| self.embeddings.answer_bytes(&rows, rank));
         self.embeddings.answer(&rows, &mut messages);
         let answers = AllToAll::start(&sharing.fabric, talk::ANSWER, messages)?;
@@ -314,13 +314,16 @@ impl Trainer {
         }
         let step = self.optimizer.begin_step();
         let Self { embeddings, parameters, state, sums, profile, pool, .. } = self;
-        let mut rows = embeddings.hold_again(&mut mini.parts, groups);
+        let mut rows = embeddings.hold_again(mini.number, &mut mini.parts, groups);
         let profile = &*profile;
         let rows = || embeddings.apply_sums(&mut rows, of_rows, blocks, &RowLaps(profile));
         let gradients = Summed::Pieces(&gradient);
         let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
         let dense = || dense.run(parameters.values_mut(), state);
-        Ok(pool.install(|| rayon::join(rows, dense)).0?)
+        pool.install(|| rayon::join(rows, dense)).0.map_err(|error| match error {
+            stepwell_engine::Error::Fabric(error) => error.into(),
+            other => other.into(),
+        })
     }
 
     /// Whether rows travel for a step before it begins.

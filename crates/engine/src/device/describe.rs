@@ -1,0 +1,53 @@
+//! A table, as kernels are told of it.
+
+use stepwell_kernels::{
+    NONE, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, STORAGE_BF16, STORAGE_F16, STORAGE_F32, UpdateTable,
+};
+use stepwell_optim::{Adagrad, Adam, Rule, Sgd, Storage};
+
+use super::tier::SlabAt;
+use crate::TableSpec;
+
+/// `rows` rows of `table`, which lie at `at`: all but where its lists are.
+pub(super) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTable {
+    let of_rule = match *table.optimizer.rule() {
+        Rule::Sgd(Sgd { lr }) => {
+            UpdateTable { rule: RULE_SGD, rate: lr as f32, ..UpdateTable::default() }
+        }
+        Rule::Adagrad(Adagrad { lr, eps, .. }) => UpdateTable {
+            rule: RULE_ADAGRAD,
+            rate: -lr as f32,
+            eps: eps as f32,
+            ..UpdateTable::default()
+        },
+        Rule::Adam(Adam { lr, beta1, beta2, eps }) => UpdateTable {
+            rule: RULE_ADAM,
+            lr,
+            beta1,
+            beta2,
+            eps: eps as f32,
+            ..UpdateTable::default()
+        },
+    };
+    UpdateTable {
+        slab: at.first_lane as u64,
+        rows: rows as u32,
+        row_lanes: at.row_lanes as u32,
+        dim: table.dim as u32,
+        wide: table.wide as u32,
+        storage: storage(table.storage),
+        bag_factors: NONE,
+        rounding: NONE,
+        skip: NONE,
+        ..of_rule
+    }
+}
+
+/// How rows keep their weights, as kernels are told.
+pub(super) fn storage(storage: Storage) -> u32 {
+    match storage {
+        Storage::F32 => STORAGE_F32,
+        Storage::F16 => STORAGE_F16,
+        Storage::Bf16 => STORAGE_BF16,
+    }
+}

@@ -1,0 +1,104 @@
+//! Rows go up from their slots on the host into those on a device.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use stepwell_base::SlotIndex;
+use stepwell_base::rules::Rule;
+use stepwell_device::{Arg, Event, Stream};
+
+use super::lowering::PieceRoom;
+use super::planning::AboveMove;
+use super::sizes::PIECES;
+use super::tier::DeviceTier;
+use super::visit::kernel;
+use crate::{Group, Result};
+
+/// Brings rows up to one device.
+#[derive(Debug)]
+pub(crate) struct Lifter {
+    tier: Arc<DeviceTier>,
+    device: usize,
+    stream: Stream,
+    /// Room for pieces, that which was used longest ago first: it may still be on its way.
+    rooms: VecDeque<PieceRoom>,
+    slots: Vec<SlotIndex>,
+}
+
+impl Lifter {
+    pub(crate) fn new(
+        tier: &Arc<DeviceTier>,
+        device: usize,
+        groups: &[Arc<Group>],
+    ) -> Result<Self> {
+        let of = &tier.devices[device].device;
+        let rooms = (0..PIECES).map(|_| PieceRoom::new(of, tier, groups));
+        Ok(Self {
+            stream: of.stream("lift")?,
+            rooms: rooms.collect::<Result<_>>()?,
+            slots: Vec::new(),
+            tier: Arc::clone(tier),
+            device,
+        })
+    }
+
+    /// Whether there is room for a piece; waits for it where it should.
+    pub(crate) fn has_room(&self, waits: bool) -> Result<bool> {
+        let Some(first) = self.rooms.front() else { return Ok(false) };
+        if waits {
+            first.over.wait()?;
+        }
+        first.over.is_over().map_err(Into::into)
+    }
+
+    /// Sends the first of `moves` of group `number` up, those that fit a piece, and says how many
+    /// these are. There is room; slots are free after mini-batch `over`.
+    pub(crate) fn send(
+        &mut self,
+        (number, group): (usize, &Group),
+        moves: &[AboveMove],
+        over: Option<u32>,
+    ) -> Result<usize> {
+        let count = moves.len().min(self.tier.plan.piece_rows[number]);
+        let Some(mut room) = self.rooms.pop_front() else { return Ok(0) };
+        let moves = &moves[..count];
+        let one = &self.tier.devices[self.device];
+        let slots: Arc<[u32]> = moves.iter().map(|moved| moved.slot.0).collect();
+        room.slots_host.write(count)?.copy_from_slice(&slots);
+        let at = one.slabs[number];
+        let lanes = count * at.row_lanes;
+        self.slots.clear();
+        self.slots.extend(moves.iter().map(|moved| moved.host));
+        let places = room.rows_host.write(lanes)?.chunks_exact_mut(at.row_lanes);
+        let held = group.slab.hold(&self.slots);
+        places.enumerate().for_each(|(index, place)| place.copy_from_slice(held.row(index)));
+        drop(held);
+        let stream = &self.stream;
+        if self.tier.rules.hold(Rule::StepBeforeLift) {
+            one.wait_for_steps(stream, over)?;
+        }
+        stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
+        stream.up((&room.rows_host, 0..lanes), (&room.rows, 0))?;
+        let args = vec![
+            Arg::first(&room.rows, lanes),
+            Arg::rows(&one.rows, vec![at.rows(slots)]),
+            Arg::first(&room.slots, count),
+            Arg::u64(at.first_lane as u64),
+            Arg::u32(0),
+            Arg::u32(count as u32),
+            Arg::u32(at.row_lanes as u32),
+        ];
+        stream.launch(kernel("rows_up"), lanes.div_ceil(4), args)?;
+        stream.record(&room.over)?;
+        self.tier.copied_up(count + lanes);
+        self.rooms.push_back(room);
+        Ok(count)
+    }
+
+    /// An event that is over once all is up that was sent so far.
+    pub(crate) fn sent(&self) -> Result<Event> {
+        let event = self.tier.devices[self.device].device.event()?;
+        self.stream.record(&event)?;
+        Ok(event)
+    }
+}

@@ -1,0 +1,144 @@
+//! Rows come down from a device into their slots on the host.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use stepwell_base::SlotIndex;
+use stepwell_base::rules::Rule;
+use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
+
+use super::planning::AboveMove;
+use super::sizes::PIECES;
+use super::tier::DeviceTier;
+use super::visit::kernel;
+use crate::{Group, Result};
+
+/// Room for a piece of rows on its way.
+#[derive(Debug)]
+pub(super) struct PieceRoom {
+    pub(super) slots_host: Pinned<u32>,
+    pub(super) slots: Buffer<u32>,
+    pub(super) rows_host: Pinned<f32>,
+    pub(super) rows: Buffer<f32>,
+    pub(super) over: Event,
+}
+
+impl PieceRoom {
+    pub(super) fn new(device: &Device, tier: &DeviceTier, groups: &[Arc<Group>]) -> Result<Self> {
+        let rows = tier.plan.piece_rows.iter().copied().max().unwrap_or(0);
+        let lanes = groups.iter().zip(&tier.plan.piece_rows);
+        let lanes = lanes.map(|(group, rows)| group.spec().row_lanes() * rows).max().unwrap_or(0);
+        Ok(Self {
+            slots_host: device.pinned(rows, "slots of rows on their way")?,
+            slots: device.buffer(rows, "slots of rows on their way")?,
+            rows_host: device.pinned(lanes, "rows on their way")?,
+            rows: device.buffer(lanes, "rows on their way")?,
+            over: device.event()?,
+        })
+    }
+}
+
+/// A piece on its way: its room, its group, and where its rows go.
+#[derive(Debug)]
+struct Piece {
+    room: PieceRoom,
+    group: usize,
+    slots: Vec<SlotIndex>,
+}
+
+/// Brings rows of one device down.
+#[derive(Debug)]
+pub(crate) struct Lowerer {
+    tier: Arc<DeviceTier>,
+    device: usize,
+    stream: Stream,
+    free: Vec<PieceRoom>,
+    under_way: VecDeque<Piece>,
+}
+
+impl Lowerer {
+    pub(crate) fn new(
+        tier: &Arc<DeviceTier>,
+        device: usize,
+        groups: &[Arc<Group>],
+    ) -> Result<Self> {
+        let of = &tier.devices[device].device;
+        let free = (0..PIECES).map(|_| PieceRoom::new(of, tier, groups));
+        Ok(Self {
+            stream: of.stream("lower")?,
+            free: free.collect::<Result<_>>()?,
+            under_way: VecDeque::new(),
+            tier: Arc::clone(tier),
+            device,
+        })
+    }
+
+    /// Begins with the first of `moves` of group `number`, those that fit a piece; says how many
+    /// these are, none where all room is taken. Nobody uses them any more after mini-batch `over`.
+    pub(crate) fn begin(
+        &mut self,
+        number: usize,
+        moves: &[AboveMove],
+        over: Option<u32>,
+    ) -> Result<usize> {
+        let count = moves.len().min(self.tier.plan.piece_rows[number]);
+        let Some(mut room) = self.free.pop() else { return Ok(0) };
+        let moves = &moves[..count];
+        let one = &self.tier.devices[self.device];
+        let slots: Arc<[u32]> = moves.iter().map(|moved| moved.slot.0).collect();
+        room.slots_host.write(count)?.copy_from_slice(&slots);
+        if self.tier.rules.hold(Rule::StepBeforeLower) {
+            one.wait_for_steps(&self.stream, over)?;
+        }
+        let (stream, at) = (&self.stream, one.slabs[number]);
+        let lanes = count * at.row_lanes;
+        stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
+        let args = vec![
+            Arg::rows(&one.rows, vec![at.rows(slots)]),
+            Arg::first(&room.rows, lanes),
+            Arg::first(&room.slots, count),
+            Arg::u64(at.first_lane as u64),
+            Arg::u32(0),
+            Arg::u32(count as u32),
+            Arg::u32(at.row_lanes as u32),
+        ];
+        stream.launch(kernel("rows_down"), lanes.div_ceil(4), args)?;
+        stream.down((&room.rows, 0..lanes), (&room.rows_host, 0))?;
+        stream.record(&room.over)?;
+        self.tier.copied_up(count);
+        self.tier.copied_down(lanes);
+        let slots = moves.iter().map(|moved| moved.host).collect();
+        self.under_way.push_back(Piece { room, group: number, slots });
+        Ok(count)
+    }
+
+    /// Whether nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Puts rows that arrived into their slots; false where none did. Waits for the first where it
+    /// should.
+    pub(crate) fn advance(&mut self, groups: &[Arc<Group>], waits: bool) -> Result<bool> {
+        let Some(first) = self.under_way.front() else { return Ok(false) };
+        if waits && self.tier.rules.hold(Rule::WaitForLowered) {
+            first.room.over.wait()?;
+        } else if !first.room.over.is_over()? {
+            return Ok(false);
+        }
+        let Some(Piece { mut room, group, slots }) = self.under_way.pop_front() else {
+            return Ok(false);
+        };
+        let slab = &groups[group].slab;
+        let lanes = slab.row_lanes();
+        let rows = room.rows_host.read(slots.len() * lanes)?;
+        let mut held = slab.hold(&slots);
+        let mut places = held.rows_mut();
+        for (index, row) in rows.chunks_exact(lanes).enumerate() {
+            places.row(index).copy_from_slice(row);
+        }
+        drop(held);
+        self.free.push(room);
+        Ok(true)
+    }
+}

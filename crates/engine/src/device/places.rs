@@ -1,0 +1,88 @@
+//! Which of a mini-batch's rows are on which device.
+
+use std::sync::Arc;
+
+use stepwell_base::owner::owner;
+use stepwell_base::{Key, SlotIndex};
+use stepwell_device::Event;
+
+use crate::Part;
+
+/// The rows of one table that one device has, of one mini-batch.
+#[derive(Debug, Default)]
+pub(crate) struct OnDevice {
+    /// Their keys.
+    pub(crate) keys: Vec<Key>, // (rows of the device)
+    /// Their numbers in the request.
+    pub(crate) rows: Vec<u32>, // (rows of the device)
+    /// Their slots on the device, pinned from plan to retire.
+    pub(crate) slots: Vec<SlotIndex>, // (rows of the device)
+}
+
+impl OnDevice {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.rows.clear();
+        self.slots.clear();
+    }
+
+    /// Bytes of the lists for `rows` rows.
+    pub(crate) fn bytes_max(rows: u64) -> u64 {
+        rows * (size_of::<Key>() + size_of::<u32>() + size_of::<SlotIndex>()) as u64
+    }
+}
+
+/// Which device has a key, of the `devices` of rank `rank` of `ranks`: the devices of all ranks own
+/// the key shards as so many ranks would.
+pub(crate) fn device_of(key: Key, (rank, ranks): (usize, usize), devices: usize) -> usize {
+    if devices == 1 {
+        return 0;
+    }
+    owner(key, ranks * devices) - rank * devices
+}
+
+/// Where the rows of one table are above the host, of a mini-batch.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) devices: Vec<OnDevice>,
+    /// Over once all rows of its unit are up, by device.
+    pub(crate) lifted: Option<Arc<Vec<Event>>>,
+}
+
+impl Places {
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.devices.iter_mut().for_each(OnDevice::clear);
+        self.lifted = None;
+    }
+}
+
+impl Part {
+    /// Shares its rows out among `devices` devices of a rank.
+    pub(crate) fn share_out(&mut self, place: (usize, usize), devices: usize) {
+        self.above.clear();
+        self.above.devices.resize_with(devices, OnDevice::default);
+        for (row, key) in self.request.distinct.iter().enumerate() {
+            let on = &mut self.above.devices[device_of(*key, place, devices)];
+            on.keys.push(*key);
+            on.rows.push(row as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_a_rank_share_out_what_the_rank_owns() {
+        for (ranks, devices) in [(1, 1), (1, 4), (2, 2), (3, 5), (8, 8)] {
+            let mut seen = vec![false; devices];
+            for key in (0..5000).map(Key) {
+                let rank = owner(key, ranks);
+                seen[device_of(key, (rank, ranks), devices)] = true;
+            }
+            assert!(seen.iter().all(|seen| *seen), "{ranks} ranks of {devices}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Which row gets which slot of which device: a planner of the host's kind for each device.
+//!
+//! - **Invariants.** a row that has a slot on a device has a pinned one on the host, from the
+//!   moment that it is planned until it is planned to leave; it is lowered before any row of that
+//!   unit is pulled, so that whoever gets its slot on the host finds it there.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use stepwell_base::rules::{Rule, Rules};
+use stepwell_base::{Key, SlotIndex};
+use stepwell_mem::{Occurrence, PolicyKind};
+
+use super::tier::DeviceTier;
+use crate::stages::MiniBatch;
+use crate::{Error, Fit, Group, GroupUnit, Planner, Result};
+
+/// A row that moves between its slot on the host and its slot on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AboveMove {
+    pub(crate) host: SlotIndex,
+    pub(crate) slot: SlotIndex,
+}
+
+/// What moves between the host and one device, for one table group of a unit.
+#[derive(Debug, Default)]
+pub(crate) struct AboveUnit {
+    /// Rows that were changed on the device and go down.
+    pub(crate) victims: Vec<AboveMove>,
+    /// Rows that come up.
+    pub(crate) fills: Vec<AboveMove>,
+    /// Distinct keys whose rows were there.
+    pub(crate) hits: u64,
+}
+
+/// What moves between the host and all devices.
+#[derive(Debug, Default)]
+pub(crate) struct AboveMoves {
+    /// By table group and, within it, device; none where there are no devices.
+    pub(crate) units: Vec<AboveUnit>,
+    /// Slots on devices are free, and rows there as they should be, once this mini-batch is over.
+    pub(crate) over: Option<u32>,
+}
+
+/// Plans what lies on the devices of a run.
+#[derive(Debug)]
+pub(crate) struct Above {
+    pub(crate) tier: Arc<DeviceTier>,
+    /// By table group and device.
+    planners: Vec<Vec<Planner>>,
+    horizon: usize,
+    policy: PolicyKind,
+    rules: Rules,
+    moves: GroupUnit,
+    occurrences: Vec<Occurrence>,
+    /// The last mini-batch that is over.
+    over: Option<u32>,
+}
+
+/// Numbers of the pairs of groups and devices, as units have them.
+fn place(group: usize, device: usize, devices: usize) -> usize {
+    group * devices + device
+}
+
+impl Above {
+    pub(crate) fn new(tier: Arc<DeviceTier>, hosts: &[Planner]) -> Self {
+        let (horizon, policy) = hosts.first().map(Planner::knows).unwrap_or_default();
+        // A pin on a device is a rule of its own, so that tests can do without one or the other.
+        let rules = match tier.rules.hold(Rule::PinOnDevice) {
+            true => Rules::default(),
+            false => Rules::without(Rule::Pin),
+        };
+        let mut above = Self {
+            planners: Vec::new(),
+            tier,
+            horizon,
+            policy,
+            rules,
+            moves: GroupUnit::default(),
+            occurrences: Vec::new(),
+            over: None,
+        };
+        let groups = 0..above.tier.plan.slots.len();
+        above.planners = groups.map(|group| above.empty(group)).collect();
+        above
+    }
+
+    /// Planners of empty devices.
+    fn empty(&self, group: usize) -> Vec<Planner> {
+        let planner = |_| {
+            let slots = self.tier.plan.slots[group];
+            let planner = Planner::new(slots, self.horizon, self.policy);
+            planner.with_rules(self.rules).listing_all_victims()
+        };
+        (0..self.tier.len()).map(planner).collect()
+    }
+
+    /// A new unit begins: what moves for it, nothing yet.
+    pub(crate) fn begin_unit(&mut self) -> AboveMoves {
+        self.planners.iter_mut().flatten().for_each(Planner::begin_unit);
+        let count = self.planners.len() * self.tier.len();
+        let units = std::iter::repeat_with(AboveUnit::default).take(count).collect();
+        AboveMoves { units, over: self.over }
+    }
+
+    /// Mini-batches of `batch` are known; `waiting` are those that were known before.
+    pub(crate) fn learn<C>(
+        &mut self,
+        groups: &[Arc<Group>],
+        batch: &mut VecDeque<MiniBatch<C>>,
+        waiting: &[&VecDeque<MiniBatch<C>>],
+    ) {
+        let (place, devices) = (self.tier.place, self.tier.len());
+        for part in batch.iter_mut().flat_map(|mini| &mut mini.parts) {
+            part.share_out(place, devices);
+        }
+        for (planners, group) in self.planners.iter_mut().zip(groups) {
+            for (device, planner) in planners.iter_mut().enumerate() {
+                let keys = batch.iter().flat_map(|mini| mini.keys_above(group, device));
+                if planner.begins_anew(keys.map(<[Key]>::len).sum()) {
+                    let minis = waiting.iter().copied().flatten();
+                    minis.for_each(|mini| {
+                        planner.learn(mini.number, mini.keys_above(group, device));
+                    });
+                }
+                for mini in batch.iter() {
+                    planner.learn(mini.number, mini.keys_above(group, device));
+                }
+            }
+        }
+    }
+
+    /// Whether the rows of `mini` in group `number` can be pinned on the devices.
+    ///
+    /// # Errors
+    /// When they never can.
+    pub(crate) fn fits<C>(
+        &mut self,
+        (number, group): (usize, &Group),
+        mini: &MiniBatch<C>,
+    ) -> Result<bool> {
+        let mut now = true;
+        for (device, planner) in self.planners[number].iter_mut().enumerate() {
+            match planner.fits(mini.keys_above(group, device)) {
+                Fit::Now => {}
+                Fit::Later => now = false,
+                Fit::Never => {
+                    let rows = mini.keys_above(group, device).map(<[Key]>::len).sum::<usize>();
+                    return Err(Error::DeviceTooSmall {
+                        device: self.tier.devices[device].device.about().name.clone(),
+                        table: group.names(),
+                        rows,
+                        slots: planner.slots(),
+                        mend: self.tier.plan.mend(number, rows, group.spec().row_bytes()),
+                    });
+                }
+            }
+        }
+        Ok(now)
+    }
+
+    /// Pins the rows of `mini` in group `number` on the devices; says what moves.
+    ///
+    /// # Errors
+    /// When a key finds no room in an index.
+    pub(crate) fn plan<C>(
+        &mut self,
+        (number, group): (usize, &Group),
+        host: &mut Planner,
+        mini: &mut MiniBatch<C>,
+        AboveMoves { units, .. }: &mut AboveMoves,
+    ) -> Result<()> {
+        let devices = self.tier.len();
+        for (device, planner) in self.planners[number].iter_mut().enumerate() {
+            let unit = &mut units[place(number, device, devices)];
+            let moves = &mut self.moves;
+            moves.clear();
+            let batch = mini.number;
+            planner.plan(batch, &mut mini.asked_above(group, device), moves)?;
+            let pins = self.tier.rules.hold(Rule::PinBelow);
+            for victim in &moves.victims {
+                let slot = host_slot(host, victim.key);
+                if victim.dirty {
+                    unit.victims.push(AboveMove { host: slot, slot: victim.slot });
+                }
+                if pins {
+                    host.let_go_above(slot);
+                }
+            }
+            for fill in &moves.fills {
+                let slot = host_slot(host, fill.key);
+                unit.fills.push(AboveMove { host: slot, slot: fill.slot });
+                if pins {
+                    host.keep_for_above(slot);
+                }
+            }
+            unit.hits += moves.hits;
+        }
+        Ok(())
+    }
+
+    /// Lets everything leave the devices of group `number`, so that its rows on the host are free
+    /// to leave. Nothing may be in flight. `waiting` are the mini-batches that are known.
+    pub(crate) fn shed<'a, C: 'a>(
+        &mut self,
+        (number, group): (usize, &Group),
+        host: &mut Planner,
+        AboveMoves { units, .. }: &mut AboveMoves,
+        waiting: impl Iterator<Item = &'a MiniBatch<C>> + Clone,
+    ) {
+        let (devices, mut empty) = (self.tier.len(), self.empty(number));
+        for (device, fresh) in empty.drain(..).enumerate() {
+            let planner = std::mem::replace(&mut self.planners[number][device], fresh);
+            for row in planner.cache().all() {
+                let slot = host_slot(host, row.key);
+                if row.dirty {
+                    let moved = AboveMove { host: slot, slot: row.slot };
+                    units[place(number, device, devices)].victims.push(moved);
+                }
+                host.let_go_above(slot);
+            }
+            let planner = &mut self.planners[number][device];
+            for mini in waiting.clone() {
+                planner.learn(mini.number, mini.keys_above(group, device));
+            }
+        }
+    }
+
+    /// A unit was planned.
+    pub(crate) fn planned(&self, moves: &AboveMoves) {
+        moves.units.iter().for_each(|unit| self.tier.planned(unit));
+    }
+
+    /// Whether units hold at most one slot of `part` of every device.
+    pub(crate) fn is_roomy(&self, part: usize) -> bool {
+        self.planners.iter().flatten().all(|planner| planner.pinned() * part <= planner.slots())
+    }
+
+    /// Mini-batch `mini` is over.
+    pub(crate) fn retire<C>(&mut self, (number, group): (usize, &Group), mini: &MiniBatch<C>) {
+        self.over = Some(mini.number);
+        for (device, planner) in self.planners[number].iter_mut().enumerate() {
+            for table in group.members() {
+                let part = &mini.parts[*table];
+                let on = &part.above.devices[device];
+                self.occurrences.clear();
+                if !part.rows.occurrences.is_empty() {
+                    let of = on.rows.iter().map(|row| part.rows.occurrences[*row as usize]);
+                    self.occurrences.extend(of);
+                }
+                planner.retire(&on.slots, &self.occurrences);
+            }
+        }
+    }
+
+    /// Every row that was changed on a device and is not on the host as it is. It is clean from here
+    /// on: `lower` brings it down before anything that is planned later, so that no later unit's
+    /// victim is lowered once more while `pull` copies it for a checkpoint.
+    pub(crate) fn take_dirty(&mut self, hosts: &[Planner]) -> AboveMoves {
+        let of = |(planners, host): (&Vec<Planner>, &Planner)| {
+            let of_device = |planner: &Planner| AboveUnit {
+                victims: planner
+                    .cache()
+                    .dirty()
+                    .map(|row| AboveMove { host: host_slot(host, row.key), slot: row.slot })
+                    .collect(),
+                ..AboveUnit::default()
+            };
+            planners.iter().map(of_device).collect::<Vec<AboveUnit>>()
+        };
+        let units = self.planners.iter().zip(hosts).flat_map(of).collect();
+        self.planners.iter_mut().flatten().for_each(Planner::all_clean);
+        AboveMoves { units, over: self.over }
+    }
+}
+
+/// Where the row of `key`, which is on a device, is on the host.
+fn host_slot(host: &Planner, key: Key) -> SlotIndex {
+    let slot = host.cache().find(key);
+    slot.unwrap_or_else(|| panic!("the row of key {:016x} left the host before its device", key.0))
+}

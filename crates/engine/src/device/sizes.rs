@@ -1,0 +1,182 @@
+//! What rows on devices take: of the device, and of the host.
+
+use stepwell_base::budget::Budget;
+use stepwell_base::{ByteCount, SlotIndex};
+use stepwell_device::Device;
+use stepwell_kernels::UpdateTable;
+use stepwell_mem::metadata_bytes;
+
+use super::places::OnDevice;
+use crate::{Error, GroupPlan, Load, Result, TableSpec, TierPlan};
+
+/// Bytes of a piece of rows on its way between host and device.
+const PIECE_BYTES: usize = 1 << 20;
+/// Pieces of each direction on their way at once.
+pub(super) const PIECES: usize = 3;
+
+/// Devices, and what rows may have of each.
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// Bytes of each, for rows and for what moves them.
+    pub hbm: ByteCount,
+    /// This rank, and how many there are.
+    pub place: (usize, usize),
+}
+
+/// What each device has of the rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DevicePlan {
+    /// Slots of each table group.
+    pub slots: Vec<usize>,
+    /// Rows of a piece on its way, by table group.
+    pub(crate) piece_rows: Vec<usize>,
+    /// Distinct rows of a mini-batch at most, by table.
+    pub(crate) rows_max: Vec<usize>,
+    /// Whether rows come to the host whole and go back whole, by table: those whose history the
+    /// host decides on, and those that are lent to other ranks.
+    pub(crate) whole: Vec<bool>,
+    /// Lanes of a row that visits the host, by table: as it comes, and as its gradient goes.
+    pub(crate) visit_lanes: Vec<usize>,
+    /// Whether the host's slots bound those of the devices, by table group.
+    bound_by_host: Vec<bool>,
+    /// Bytes of each device, for rows.
+    pub rows_bytes: u64,
+    /// Bytes of each device, for what moves them.
+    pub moving_bytes: u64,
+    /// Bytes of the host that each device copies to and from.
+    pub pinned_bytes: u64,
+    /// Number of devices.
+    pub devices: usize,
+}
+
+/// Words of a row in the lists of a mini-batch: its slot, what rounds it, whether it is passed
+/// over.
+const LIST_WORDS: usize = 4;
+
+impl DevicePlan {
+    /// Shares `hbm` bytes of each of `devices` devices out among the groups of `tiers`; where rows
+    /// are lent to other ranks (`lends`), they travel whole.
+    ///
+    /// # Errors
+    /// When that holds no row of a group beside what moves a mini-batch's rows.
+    pub fn new(
+        tiers: &TierPlan,
+        tables: &[TableSpec],
+        load: &Load,
+        (hbm, devices, lends): (ByteCount, usize, bool),
+    ) -> Result<Self> {
+        let groups = &tiers.groups;
+        let rows_max = tiers.rows_max(load);
+        let whole: Vec<bool> = tables.iter().map(|table| lends || table.life.is_some()).collect();
+        let visit_lanes = tables.iter().map(|table| table.row_lanes().max(table.weight_count()));
+        let piece_rows = groups.iter().map(|group| (PIECE_BYTES / group.spec.row_bytes()).max(1));
+        let mut plan = Self {
+            slots: Vec::new(),
+            piece_rows: piece_rows.collect(),
+            rows_max,
+            whole,
+            visit_lanes: visit_lanes.collect(),
+            bound_by_host: Vec::new(),
+            rows_bytes: 0,
+            moving_bytes: 0,
+            pinned_bytes: 0,
+            devices,
+        };
+        plan.moving_bytes = plan.moving(groups);
+        plan.pinned_bytes = plan.moving_bytes;
+        plan.share_out(groups, hbm)?;
+        Ok(plan)
+    }
+
+    /// Bytes of a device for what moves rows.
+    fn moving(&self, groups: &[GroupPlan]) -> u64 {
+        let lanes = groups.iter().zip(&self.piece_rows);
+        let lanes = lanes.map(|(group, rows)| group.spec.row_lanes() * rows).max().unwrap_or(0);
+        let list = self.piece_rows.iter().max().copied().unwrap_or(0);
+        let pieces = 2
+            * PIECES as u64
+            * [lanes, list]
+                .map(|words| Device::bytes_counted(4 * words as u64))
+                .iter()
+                .sum::<u64>();
+        let tables = size_of::<UpdateTable>() * self.rows_max.len();
+        let step = [4 * self.list_words(), 4 * self.lanes_max(), tables];
+        let step: u64 = step.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum();
+        pieces + step
+    }
+
+    fn share_out(&mut self, groups: &[GroupPlan], hbm: ByteCount) -> Result<()> {
+        let left = u128::from(hbm.0.saturating_sub(self.moving_bytes));
+        let bytes = |group: &GroupPlan| group.spec.row_bytes() as u128;
+        let touched = |group: &GroupPlan| u128::from(group.ids_max) * bytes(group);
+        let all = groups.iter().map(touched).sum::<u128>().max(1);
+        for group in groups {
+            // The next group's rows begin where 16 bytes can be read at once.
+            let share = (left * touched(group) / all).saturating_sub(16);
+            let fits = (share / bytes(group)) as usize;
+            // Rows on devices keep their slots on the host: at most half of those.
+            let most = group.slots / 2 / self.devices.max(1);
+            let slots = fits.min(most);
+            if slots == 0 {
+                let (names, moving) = (&group.names, ByteCount(self.moving_bytes));
+                let (setting, what) = match fits {
+                    0 => ("tiers.hbm", format!("{hbm} of each device")),
+                    _ => ("tiers.dram", format!("{} slots", group.slots)),
+                };
+                return Err(Error::Settings(format!(
+                    "{setting}: {what} holds no row of table '{names}' for devices beside {moving} \
+                     for rows on their way: raise {setting}, lower data.mini_batch, or choose \
+                     device = \"host\""
+                )));
+            }
+            self.slots.push(slots);
+            self.bound_by_host.push(most < fits);
+            self.rows_bytes += (slots * group.spec.row_bytes()) as u64;
+        }
+        Ok(())
+    }
+
+    /// Words of the lists of a step.
+    pub(super) fn list_words(&self) -> usize {
+        LIST_WORDS * self.rows_max.iter().sum::<usize>() + 2
+    }
+
+    /// Lanes of weights or gradients of a step.
+    pub(super) fn lanes_max(&self) -> usize {
+        self.rows_max.iter().zip(&self.visit_lanes).map(|(rows, lanes)| rows * lanes).sum()
+    }
+
+    /// What helps where a device has too few slots for `rows` rows of group `group`.
+    pub(super) fn mend(&self, group: usize, rows: usize, row_bytes: usize) -> String {
+        if self.bound_by_host[group] {
+            return "raise tiers.dram: rows on devices keep their slots on the host, which are at \
+                    most half of those there"
+                .to_owned();
+        }
+        let scaled = u128::from(self.rows_bytes) * (rows as u128 + 1);
+        let scaled = scaled.div_ceil(self.slots[group].max(1) as u128);
+        let needed = u128::from(self.moving_bytes) + scaled + row_bytes as u128;
+        format!("raise tiers.hbm to {needed} or more")
+    }
+
+    /// Adds what the host has for rows on devices.
+    pub fn add_host(&self, tiers: &TierPlan, load: &Load, budget: &mut Budget) {
+        let devices = self.devices as u64;
+        let why = format!("{devices} devices");
+        budget.add("copies to devices", self.pinned_bytes * devices, why.clone());
+        let visits = self.rows_max.iter().zip(&self.visit_lanes);
+        let visits = visits.map(|(rows, lanes)| {
+            (rows * (lanes * size_of::<f32>() + size_of::<SlotIndex>())) as u64
+        });
+        budget.add("rows that visit", visits.sum(), "rows of a mini-batch");
+        let rows: usize = self.rows_max.iter().sum();
+        let ahead = tiers.horizon() as u64 + load.lookahead + 2;
+        let lists = OnDevice::bytes_max(rows as u64) * ahead;
+        let planners = self.slots.iter().zip(&tiers.groups).map(|(slots, _)| {
+            metadata_bytes(tiers.policy(), *slots as u64, tiers.horizon() as u64 + 2)
+        });
+        budget.add("planning for devices", planners.sum::<u64>() * devices + lists, why);
+    }
+}

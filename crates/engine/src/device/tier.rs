@@ -1,0 +1,198 @@
+//! The devices of a run, and the slots on them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use stepwell_base::rules::Rules;
+use stepwell_device::{Buffer, Device, Event, RowsAt, Stream};
+
+use super::planning::{AboveMoves, AboveUnit};
+use super::sizes::{DeviceOptions, DevicePlan};
+use super::visit::Visitor;
+use crate::{Result, TierPlan};
+
+/// Where the slots of a table group lie on a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlabAt {
+    /// First lane of the first row.
+    pub(crate) first_lane: usize,
+    pub(crate) row_lanes: usize,
+}
+
+impl SlabAt {
+    /// The rows in `slots`, as the check of order is told.
+    pub(crate) fn rows(&self, slots: Arc<[u32]>) -> RowsAt {
+        let lane = size_of::<f32>();
+        RowsAt { start: self.first_lane * lane, row_bytes: self.row_lanes * lane, slots }
+    }
+}
+
+/// One device.
+#[derive(Debug)]
+pub(crate) struct OneDevice {
+    pub(crate) device: Device,
+    /// The rows of all groups.
+    pub(crate) rows: Buffer<f32>,
+    /// By table group.
+    pub(crate) slabs: Vec<SlabAt>,
+    visitor: Mutex<Visitor>,
+    /// Events that are over when a mini-batch's step is, by number, oldest first.
+    steps: Mutex<VecDeque<(u32, Event)>>,
+}
+
+/// Steps whose ends are remembered.
+const STEPS_KEPT: usize = 64;
+
+impl OneDevice {
+    pub(super) fn visitor(&self) -> MutexGuard<'_, Visitor> {
+        self.visitor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn steps(&self) -> MutexGuard<'_, VecDeque<(u32, Event)>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that `stream` was given of the step of mini-batch `number` is what it consists of.
+    pub(super) fn step_is_over(&self, number: u32, stream: &Stream) -> Result<()> {
+        let mut steps = self.steps();
+        let oldest = if steps.len() < STEPS_KEPT { None } else { steps.pop_front() };
+        let event = oldest.map_or_else(|| self.device.event(), |(_, event)| Ok(event))?;
+        stream.record(&event)?;
+        steps.push_back((number, event));
+        Ok(())
+    }
+
+    /// Lets `stream` go on after the steps of all mini-batches up to number `last`.
+    pub(super) fn wait_for_steps(&self, stream: &Stream, last: Option<u32>) -> Result<()> {
+        let (Some(last), steps) = (last, self.steps()) else { return Ok(()) };
+        // Steps follow each other; mini-batches that only evaluate have none.
+        let after = steps.iter().find(|(number, _)| *number >= last).or(steps.back());
+        after.map_or(Ok(()), |(_, event)| Ok(stream.wait(event)?))
+    }
+}
+
+/// The devices of a run.
+#[derive(Debug)]
+pub struct DeviceTier {
+    pub(crate) devices: Vec<OneDevice>,
+    pub(crate) plan: DevicePlan,
+    pub(crate) rules: Rules,
+    /// This rank, and how many there are.
+    pub(crate) place: (usize, usize),
+    /// What the planner leaves to be lowered when all is over.
+    left: Mutex<AboveMoves>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    hits: AtomicU64,
+    fills: AtomicU64,
+    bytes_up: AtomicU64,
+    bytes_down: AtomicU64,
+    waited_ns: AtomicU64,
+}
+
+/// What devices did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DeviceCount {
+    /// Distinct keys per planned unit whose rows were on their device.
+    pub hits: u64,
+    /// Those whose rows were not.
+    pub fills: u64,
+    /// Bytes copied to devices.
+    pub bytes_up: u64,
+    /// Bytes copied from devices.
+    pub bytes_down: u64,
+    /// Seconds that steps waited for devices.
+    pub seconds_waiting: f64,
+}
+
+impl DeviceTier {
+    /// Slots on the devices of `options`, as `plan` has them, for the groups of `tiers`.
+    ///
+    /// # Errors
+    /// When a device has no room, or fails.
+    pub fn new(
+        options: &DeviceOptions,
+        plan: DevicePlan,
+        tiers: &TierPlan,
+        rules: Rules,
+    ) -> Result<Arc<Self>> {
+        let devices = options.devices.iter().map(|device| {
+            let (mut first_lane, mut slabs) = (0usize, Vec::new());
+            for (group, slots) in tiers.groups.iter().zip(&plan.slots) {
+                let row_lanes = group.spec.row_lanes();
+                slabs.push(SlabAt { first_lane, row_lanes });
+                // The next one begins where 16 bytes can be read at once.
+                first_lane += (slots * row_lanes).next_multiple_of(4);
+            }
+            Ok(OneDevice {
+                rows: device.buffer(first_lane, "rows")?,
+                slabs,
+                visitor: Mutex::new(Visitor::new(device, &plan)?),
+                steps: Mutex::default(),
+                device: device.clone(),
+            })
+        });
+        let devices = devices.collect::<Result<Vec<OneDevice>>>()?;
+        let (left, counts, place) = (Mutex::default(), Counts::default(), options.place);
+        Ok(Arc::new(Self { devices, plan, rules, place, left, counts }))
+    }
+
+    /// Number of devices.
+    pub fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// Whether devices step the rows of table `number`: else the host does, and they travel whole.
+    pub(crate) fn steps(&self, number: usize) -> bool {
+        !self.plan.whole[number]
+    }
+
+    /// What happened so far.
+    pub fn count(&self) -> DeviceCount {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        DeviceCount {
+            hits: count(&self.counts.hits),
+            fills: count(&self.counts.fills),
+            bytes_up: count(&self.counts.bytes_up),
+            bytes_down: count(&self.counts.bytes_down),
+            seconds_waiting: Duration::from_nanos(count(&self.counts.waited_ns)).as_secs_f64(),
+        }
+    }
+
+    pub(crate) fn planned(&self, unit: &AboveUnit) {
+        self.counts.hits.fetch_add(unit.hits, Ordering::Relaxed);
+        self.counts.fills.fetch_add(unit.fills.len() as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn copied_up(&self, lanes: usize) {
+        self.counts.bytes_up.fetch_add((lanes * size_of::<f32>()) as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn copied_down(&self, lanes: usize) {
+        self.counts.bytes_down.fetch_add((lanes * size_of::<f32>()) as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn waited(&self, time: Duration) {
+        self.counts.waited_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Leaves what is to be lowered when all is over.
+    pub(crate) fn leave(&self, moves: AboveMoves) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = moves;
+    }
+
+    /// Takes it.
+    pub(crate) fn take_left(&self) -> AboveMoves {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,386 @@
+//! Weights of a mini-batch's rows come to the host, gradients go to the device, which applies the
+//! optimizer.
+//!
+//! ```text
+//!   device slab ── rows_read ──► staging ──► pinned ──► a slab of visitors, in order of the
+//!   request device slab ◄─ rows_step ─── sums ◄───── pinned ◄── gradients, each in its row's place
+//! there ```
+//!
+//! The slab of visitors is read and written by the code that reads and writes the host's slab, so
+//! pooling, sums, stale reads and what ranks exchange are the same. Rows whose history the host
+//! decides on come and go whole.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use stepwell_base::SlotIndex;
+use stepwell_base::rules::Rule;
+use stepwell_base::slab::{Rows, Slab};
+use stepwell_device::{Arg, Buffer, Device, Event, Pinned, RowsAt, Stream};
+use stepwell_kernels::{Kernel, UpdateTable};
+use stepwell_optim::Storage;
+
+use super::describe::describe;
+use super::places::OnDevice;
+use super::sizes::DevicePlan;
+use super::tier::{DeviceTier, OneDevice};
+use crate::{Error, Group, Part, Result, TableSpec};
+
+/// The kernel `name`.
+pub(super) fn kernel(name: &'static str) -> &'static Kernel {
+    stepwell_kernels::find(name).unwrap_or_else(|| panic!("no kernel '{name}'"))
+}
+
+/// Where the rows of one table lie while they visit.
+#[derive(Debug)]
+pub(crate) struct Visited {
+    /// One slot for each row of the request, in its order.
+    pub(crate) slab: Slab,
+    pub(crate) slots: Vec<SlotIndex>,
+}
+
+impl Visited {
+    /// Room for the rows of table `number`.
+    pub(crate) fn new(plan: &DevicePlan, number: usize) -> Result<Self> {
+        let (rows, lanes) = (plan.rows_max[number], plan.visit_lanes[number]);
+        let bytes = (rows * lanes * size_of::<f32>()) as u64;
+        let slab = Slab::new(rows.max(1), lanes).map_err(|source| Error::Slab { bytes, source })?;
+        Ok(Self { slab, slots: (0..rows as u32).map(SlotIndex).collect() })
+    }
+}
+
+/// The rows of one table that are sent back, changed or with the sums of their gradients.
+#[derive(Debug)]
+pub(crate) struct RowsSent<'a> {
+    /// Its number, and that of its group.
+    pub(crate) table: usize,
+    pub(crate) group: usize,
+    pub(crate) above: &'a [OnDevice],
+    pub(crate) rows: Rows<'a>,
+}
+
+/// What one device needs for the rows of a step.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    stream: Stream,
+    lists_host: Pinned<u32>,
+    lists: Buffer<u32>,
+    /// Weights on their way down, then sums of gradients on their way up.
+    lanes_host: Pinned<f32>,
+    lanes: Buffer<f32>,
+    tables_host: Pinned<UpdateTable>,
+    tables: Buffer<UpdateTable>,
+    fetched: Event,
+    sent: Event,
+}
+
+impl Visitor {
+    pub(super) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
+        let (words, lanes) = (plan.list_words(), plan.lanes_max());
+        let tables = plan.rows_max.len();
+        Ok(Self {
+            stream: device.stream("step")?,
+            lists_host: device.pinned(words, "lists of a step")?,
+            lists: device.buffer(words, "lists of a step")?,
+            lanes_host: device.pinned(lanes, "weights and gradients")?,
+            lanes: device.buffer(lanes, "weights and gradients")?,
+            tables_host: device.pinned(tables, "tables of a step")?,
+            tables: device.buffer(tables, "tables of a step")?,
+            fetched: device.event()?,
+            sent: device.event()?,
+        })
+    }
+
+    /// Sends the first `words` words of the lists up.
+    fn lists_up(&self, words: usize) -> Result<()> {
+        Ok(self.stream.up((&self.lists_host, 0..words), (&self.lists, 0))?)
+    }
+}
+
+/// The rows of one table on one device, of a mini-batch.
+struct Visit<'a> {
+    table: usize,
+    group: usize,
+    on: &'a OnDevice,
+    /// Where its slots lie in the lists, and its lanes in the staging.
+    slots: usize,
+    first_lane: usize,
+    /// Lanes of each row that travel.
+    lanes: usize,
+}
+
+impl Visit<'_> {
+    fn lanes(&self) -> std::ops::Range<usize> {
+        self.first_lane..self.first_lane + self.lanes * self.on.slots.len()
+    }
+
+    fn rows_at(&self, one: &OneDevice) -> RowsAt {
+        one.slabs[self.group].rows(self.on.slots.iter().map(|slot| slot.0).collect())
+    }
+
+    fn end(visits: &[Self]) -> (usize, usize) {
+        let last = visits.last();
+        last.map_or((0, 0), |last| (last.slots + last.on.slots.len(), last.lanes().end))
+    }
+
+    /// Adds the rows of table `table` behind `visits`.
+    fn add<'a>(
+        visits: &mut Vec<Visit<'a>>,
+        (table, group): (usize, usize),
+        on: &'a OnDevice,
+        lanes: usize,
+    ) {
+        let (slots, first_lane) = Visit::end(visits);
+        visits.push(Visit { table, group, on, slots, first_lane, lanes });
+    }
+}
+
+impl DeviceTier {
+    /// Brings what a step reads of the rows of `parts` to where they visit: their weights, or `all`
+    /// of their lanes.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub(crate) fn fetch(
+        &self,
+        parts: &[Part],
+        groups: &[Arc<Group>],
+        tables: &[TableSpec],
+        all: bool,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        let visits: Vec<Vec<Visit<'_>>> = (0..self.len())
+            .map(|device| self.visits(parts, groups, tables, (device, all)))
+            .collect();
+        for (number, visits) in visits.iter().enumerate() {
+            self.ask(number, visits, parts)?;
+        }
+        for (one, visits) in self.devices.iter().zip(&visits) {
+            let mut visitor = one.visitor();
+            visitor.fetched.wait()?;
+            let (_, lanes) = Visit::end(visits);
+            let arrived = visitor.lanes_host.read(lanes)?;
+            visits.iter().for_each(|visit| seat(visit, &arrived[visit.lanes()], groups));
+        }
+        self.waited(begin.elapsed());
+        Ok(())
+    }
+
+    fn visits<'a>(
+        &self,
+        parts: &'a [Part],
+        groups: &[Arc<Group>],
+        tables: &[TableSpec],
+        (device, all): (usize, bool),
+    ) -> Vec<Visit<'a>> {
+        let mut visits = Vec::new();
+        for (group, of_group) in groups.iter().enumerate() {
+            for table in of_group.members() {
+                let spec = &tables[*table];
+                let whole = all || self.plan.whole[*table];
+                let lanes = if whole { spec.row_lanes() } else { spec.weight_lanes() };
+                let on = &parts[*table].above.devices[device];
+                Visit::add(&mut visits, (*table, group), on, lanes);
+            }
+        }
+        visits
+    }
+
+    /// Asks device `number` for the lanes of `visits`.
+    fn ask(&self, number: usize, visits: &[Visit<'_>], parts: &[Part]) -> Result<()> {
+        let one = &self.devices[number];
+        let (slots, lanes) = Visit::end(visits);
+        let visitor = &mut *one.visitor();
+        // What the step before sent was read from the same memory.
+        visitor.sent.wait()?;
+        put_slots(visits, visitor.lists_host.write(slots)?);
+        let stream = &visitor.stream;
+        if self.rules.hold(Rule::WaitForLifted)
+            && let Some(lifted) = parts.first().and_then(|part| part.above.lifted.as_ref())
+        {
+            stream.wait(&lifted[number])?;
+        }
+        visitor.lists_up(slots)?;
+        for visit in visits.iter().filter(|visit| !visit.on.slots.is_empty()) {
+            let at = one.slabs[visit.group];
+            let args = vec![
+                Arg::rows(&one.rows, vec![visit.rows_at(one)]),
+                Arg::part(&visitor.lanes, visit.lanes()),
+                Arg::first(&visitor.lists, slots),
+                Arg::u64(at.first_lane as u64),
+                Arg::u32(visit.slots as u32),
+                Arg::u32(visit.on.slots.len() as u32),
+                Arg::u32(at.row_lanes as u32),
+                Arg::u32(0),
+                Arg::u32(visit.lanes as u32),
+            ];
+            stream.launch(kernel("rows_read"), visit.lanes().len(), args)?;
+        }
+        stream.down((&visitor.lanes, 0..lanes), (&visitor.lanes_host, 0))?;
+        stream.record(&visitor.fetched)?;
+        self.copied_up(slots);
+        self.copied_down(lanes);
+        Ok(())
+    }
+
+    /// Sends what step `step`, which is mini-batch `number`, made of its rows to their devices:
+    /// sums of gradients, by which the optimizer changes them there, or the rows themselves.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub(crate) fn send(
+        &self,
+        sent: &[RowsSent<'_>],
+        tables: &[TableSpec],
+        (number, step): (u32, u64),
+    ) -> Result<()> {
+        for device in 0..self.len() {
+            let one = &self.devices[device];
+            let (mut stepped, mut whole) = (Vec::new(), Vec::new());
+            for rows in sent {
+                let (at, on) = ((rows.table, rows.group), &rows.above[device]);
+                let spec = &tables[rows.table];
+                if self.plan.whole[rows.table] {
+                    Visit::add(&mut whole, at, on, spec.row_lanes());
+                } else {
+                    Visit::add(&mut stepped, at, on, spec.weight_count());
+                }
+            }
+            // Those that go whole lie behind the others.
+            let (slots, lanes) = Visit::end(&stepped);
+            for visit in &mut whole {
+                visit.slots += slots;
+                visit.first_lane += lanes;
+            }
+            self.send_to(one, (&stepped, &whole), sent, (tables, step))?;
+            one.step_is_over(number, &one.visitor().stream)?;
+        }
+        Ok(())
+    }
+
+    fn send_to(
+        &self,
+        one: &OneDevice,
+        (stepped, whole): (&[Visit<'_>], &[Visit<'_>]),
+        sent: &[RowsSent<'_>],
+        (tables, step): (&[TableSpec], u64),
+    ) -> Result<()> {
+        let all = || stepped.iter().chain(whole);
+        let slots: usize = all().map(|visit| visit.on.slots.len()).sum();
+        let lanes: usize = all().map(|visit| visit.lanes().len()).sum();
+        let of = |visit: &Visit<'_>| sent.iter().find(|sent| sent.table == visit.table);
+        let visitor = &mut *one.visitor();
+        // Rows are rounded by numbers that their keys and the step name.
+        let rounds = |visit: &&Visit<'_>| tables[visit.table].storage != Storage::F32;
+        let rounded: usize = stepped.iter().filter(rounds).map(|visit| visit.on.slots.len()).sum();
+        let words = slots.next_multiple_of(2) + 2 * rounded;
+        let lists = visitor.lists_host.write(words)?;
+        all().for_each(|visit| put_slots(std::slice::from_ref(visit), &mut lists[visit.slots..]));
+        let mut rounding = slots.next_multiple_of(2);
+        let room = visitor.lanes_host.write(lanes)?;
+        let mut described = Vec::with_capacity(stepped.len());
+        let mut items = 0;
+        for visit in all() {
+            let Some(sent) = of(visit) else { continue };
+            let places = room[visit.lanes()].chunks_exact_mut(visit.lanes.max(1));
+            places.zip(&visit.on.rows).for_each(|(place, row)| {
+                place.copy_from_slice(&sent.rows.row(*row as usize)[..place.len()]);
+            });
+        }
+        for visit in stepped {
+            let (spec, at) = (&tables[visit.table], one.slabs[visit.group]);
+            let mut table = describe(spec, at, visit.on.slots.len());
+            (table.slots, table.sums) = (visit.slots as u32, visit.first_lane as u64);
+            table.first_item = items;
+            if rounds(&visit) {
+                table.rounding = rounding as u32;
+                for key in &visit.on.keys {
+                    let state = spec.rounding(*key, step).state();
+                    lists[rounding..rounding + 2]
+                        .copy_from_slice(&[state as u32, (state >> 32) as u32]);
+                    rounding += 2;
+                }
+            }
+            items += table.items() as u32;
+            described.push(table);
+        }
+        visitor.tables_host.write(described.len())?.copy_from_slice(&described);
+        let stream = &visitor.stream;
+        visitor.lists_up(words)?;
+        stream.up((&visitor.lanes_host, 0..lanes), (&visitor.lanes, 0))?;
+        stream.up((&visitor.tables_host, 0..described.len()), (&visitor.tables, 0))?;
+        self.copied_up(words + lanes);
+        visitor.step(one, stepped, (&described, items, words))?;
+        for visit in whole.iter().filter(|visit| !visit.on.slots.is_empty()) {
+            visitor.put_back(one, visit, words)?;
+        }
+        stream_end(visitor)
+    }
+}
+
+fn stream_end(visitor: &Visitor) -> Result<()> {
+    Ok(visitor.stream.record(&visitor.sent)?)
+}
+
+impl Visitor {
+    /// The optimizer changes the rows of `stepped`.
+    fn step(
+        &self,
+        one: &OneDevice,
+        stepped: &[Visit<'_>],
+        (described, items, words): (&[UpdateTable], u32, usize),
+    ) -> Result<()> {
+        let rows = || stepped.iter().map(|visit| visit.rows_at(one)).collect();
+        let count = described.len();
+        let tables = || {
+            [
+                Arg::rows(&one.rows, rows()),
+                Arg::first(&self.lists, words),
+                Arg::first(&self.tables, count),
+                Arg::u32(count as u32),
+                Arg::u32(items),
+            ]
+        };
+        let sums = Arg::first(&self.lanes, Visit::end(stepped).1);
+        let args = tables().into_iter().chain([sums]).collect();
+        self.stream.launch(kernel("rows_step"), items as usize, args)?;
+        let counts = |table: &UpdateTable| table.rule == stepwell_kernels::RULE_ADAM;
+        if described.iter().any(counts) {
+            let args = tables().into_iter().collect();
+            self.stream.launch(kernel("rows_count"), items as usize, args)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of `visit` are what they became on the host.
+    fn put_back(&self, one: &OneDevice, visit: &Visit<'_>, words: usize) -> Result<()> {
+        let at = one.slabs[visit.group];
+        let args = vec![
+            Arg::part(&self.lanes, visit.lanes()),
+            Arg::rows(&one.rows, vec![visit.rows_at(one)]),
+            Arg::first(&self.lists, words),
+            Arg::u64(at.first_lane as u64),
+            Arg::u32(visit.slots as u32),
+            Arg::u32(visit.on.slots.len() as u32),
+            Arg::u32(at.row_lanes as u32),
+        ];
+        Ok(self.stream.launch(kernel("rows_up"), visit.lanes().len(), args)?)
+    }
+}
+
+fn put_slots(visits: &[Visit<'_>], lists: &mut [u32]) {
+    let slots = visits.iter().flat_map(|visit| &visit.on.slots);
+    lists.iter_mut().zip(slots).for_each(|(word, slot)| *word = slot.0);
+}
+
+/// Puts the rows of `visit` where they visit.
+fn seat(visit: &Visit<'_>, arrived: &[f32], groups: &[Arc<Group>]) {
+    let group = &groups[visit.group];
+    let visited = group.visited(visit.table);
+    let slots = visit.on.rows.iter().map(|row| SlotIndex(*row)).collect::<Vec<SlotIndex>>();
+    let mut held = visited.slab.hold(&slots);
+    let mut rows = held.rows_mut();
+    for (index, lanes) in arrived.chunks_exact(visit.lanes).enumerate() {
+        rows.row(index)[..visit.lanes].copy_from_slice(lanes);
+    }
+}

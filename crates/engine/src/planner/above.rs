@@ -1,0 +1,44 @@
+//! What a planner has to do with devices: its rows may lie on them, or it may be the planner of
+//! one.
+
+use stepwell_base::SlotIndex;
+use stepwell_base::rules::Rules;
+use stepwell_mem::PolicyKind;
+
+use super::Planner;
+
+impl Planner {
+    /// The same with some rule switched off, for tests.
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Slots that are pinned for mini-batches alone: none where nothing is in flight.
+    pub fn pinned(&self) -> usize {
+        let pinned = self.cache.slots() - self.cache.unpinned();
+        // A row that never leaves may be on a device, too.
+        pinned.saturating_sub(self.kept + self.above)
+    }
+
+    /// Mini-batches that it knows ahead, and the policy.
+    pub(crate) fn knows(&self) -> (usize, PolicyKind) {
+        (self.horizon, self.policy)
+    }
+
+    /// The same, which lists rows that leave whether they were changed or not.
+    pub(crate) fn listing_all_victims(self) -> Self {
+        Self { lists_all: true, ..self }
+    }
+
+    /// The row in `slot` gets a slot on a device: it stays here until it has left that.
+    pub(crate) fn keep_for_above(&mut self, slot: SlotIndex) {
+        self.cache.pin(slot);
+        self.above += 1;
+    }
+
+    /// The row in `slot` leaves its device.
+    pub(crate) fn let_go_above(&mut self, slot: SlotIndex) {
+        self.cache.unpin(slot);
+        self.above -= 1;
+    }
+}

@@ -1,0 +1,124 @@
+//! Stage `lift`: rows go up to devices.
+
+use std::sync::Arc;
+
+use stepwell_base::queue::{Received, Receiver, Refused, Sender};
+use stepwell_base::stage::{Progress, Stage};
+use stepwell_device::Event;
+
+use super::flow::{Cargo, Ready, Unit};
+use crate::device::Lifter;
+use crate::{DeviceTier, Error, Group, Result};
+
+/// Stage `lift`: sends the rows of units up to the devices that have them. A unit goes on as soon
+/// as all is sent: its steps wait on the devices, by an event.
+pub struct LiftStage<C, M> {
+    groups: Vec<Arc<Group>>,
+    /// By device.
+    lifters: Vec<Lifter>,
+    /// The unit at hand, and how many of its rows were sent: of all groups and devices before one,
+    /// and of that one.
+    at_hand: Option<(Unit<C>, (usize, usize))>,
+    ready: Option<Ready<C, M>>,
+    /// The device whose room for rows on their way is waited for.
+    waits_for: Option<usize>,
+    input: Receiver<Ready<C, M>>,
+    output: Sender<Ready<C, M>>,
+}
+
+impl<C: Cargo, M: Send> LiftStage<C, M> {
+    pub(super) fn new(
+        (tier, groups): (&Arc<DeviceTier>, &[Arc<Group>]),
+        input: Receiver<Ready<C, M>>,
+        output: Sender<Ready<C, M>>,
+    ) -> Result<Self> {
+        let lifters = (0..tier.len()).map(|device| Lifter::new(tier, device, groups));
+        Ok(Self {
+            lifters: lifters.collect::<Result<_>>()?,
+            groups: groups.to_vec(),
+            at_hand: None,
+            ready: None,
+            waits_for: None,
+            input,
+            output,
+        })
+    }
+
+    /// Sends on with the rows of `unit`; done once all are sent.
+    fn lift(&mut self, unit: &mut Unit<C>, (list, sent): &mut (usize, usize)) -> Result<Progress> {
+        let devices = self.lifters.len();
+        while let Some(of) = unit.above.units.get(*list) {
+            let rest = &of.fills[*sent..];
+            if rest.is_empty() {
+                (*list, *sent) = (*list + 1, 0);
+                continue;
+            }
+            let (group, device) = (*list / devices, *list % devices);
+            let lifter = &mut self.lifters[device];
+            if !lifter.has_room(false)? {
+                self.waits_for = Some(device);
+                return Ok(Progress::Pending);
+            }
+            *sent += lifter.send((group, &self.groups[group]), rest, unit.above.over)?;
+        }
+        let sent = self.lifters.iter().map(Lifter::sent);
+        let sent = Arc::new(sent.collect::<Result<Vec<Event>>>()?);
+        for part in unit.minis.iter_mut().flat_map(|mini| &mut mini.parts) {
+            part.above.lifted = Some(Arc::clone(&sent));
+        }
+        Ok(Progress::Done)
+    }
+
+    fn lift_unit(&mut self, mut unit: Unit<C>, mut sent: (usize, usize)) -> Result<Progress> {
+        let progress = self.lift(&mut unit, &mut sent)?;
+        if progress != Progress::Done {
+            self.at_hand = Some((unit, sent));
+            return Ok(progress);
+        }
+        self.pass_on(Ready::Unit(unit))
+    }
+
+    fn pass_on(&mut self, next: Ready<C, M>) -> Result<Progress> {
+        match self.output.try_send(next) {
+            Ok(()) => Ok(Progress::Progressed),
+            Err(Refused::Full(next)) => {
+                self.ready = Some(next);
+                Ok(Progress::Blocked)
+            }
+            Err(Refused::Closed(_)) => Ok(Progress::Done),
+        }
+    }
+}
+
+impl<C: Cargo, M: Send> Stage for LiftStage<C, M> {
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "lift"
+    }
+
+    /// A copy that is begun late is late.
+    fn gives_way(&self) -> bool {
+        false
+    }
+
+    fn poll(&mut self) -> Result<Progress> {
+        self.waits_for = None;
+        if let Some(next) = self.ready.take() {
+            return self.pass_on(next);
+        }
+        if let Some((unit, sent)) = self.at_hand.take() {
+            return self.lift_unit(unit, sent);
+        }
+        match self.input.try_recv() {
+            Received::Item(Ready::Unit(unit)) => self.lift_unit(unit, (0, 0)),
+            Received::Item(next) => self.pass_on(next),
+            Received::Empty => Ok(Progress::Blocked),
+            Received::Closed => Ok(Progress::Done),
+        }
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.waits_for.map_or(Ok(()), |device| self.lifters[device].has_room(true).map(drop))
+    }
+}
