@@ -11,7 +11,7 @@
 namespace {
 
 const int DEVICES = 2;
-const size_t MEMORY = size_t(4) << 30;
+const size_t MEMORY = size_t(1) << 30;
 
 Context contexts[DEVICES];
 thread_local Context* current = nullptr;

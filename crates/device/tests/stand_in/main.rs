@@ -148,7 +148,7 @@ fn it_conforms() {
             let devices = devices(check_order);
             assert_eq!(devices.len(), 2);
             assert_eq!(devices[1].about().name, "cuda:1");
-            assert_eq!(devices[0].memory()[0].0, (4 << 30) - (512 << 20));
+            assert_eq!(devices[0].memory()[0].0, 512 << 20);
             assert_eq!(conformance::run(&devices), [""; 0]);
         }
         assert_eq!(stand_in.left(), (0, 0), "all memory and all contexts are given back");
@@ -163,7 +163,7 @@ fn what_is_there_is_listed() {
         let [first, second] = &found.devices[..] else { panic!("{:?}", found.devices) };
         assert_eq!((first.architecture, first.about.model.as_str()), (90, "stand-in"));
         assert_eq!((&first.reaches[..], &second.reaches[..]), (&[1][..], &[0][..]));
-        assert_eq!((&first.lacks, first.free_bytes), (&None, 4 << 30));
+        assert_eq!((&first.lacks, first.free_bytes), (&None, 1 << 30));
         assert_eq!(StandIn::open().left(), (0, 0));
     });
 }
@@ -181,7 +181,7 @@ fn settings_choose_devices_and_memory() {
         let lacks = settings(&[2], None).unwrap_err();
         assert_eq!(lacks, "there is no cuda:2, only 2 devices");
         let lacks = settings(&[], Some(5 << 30)).unwrap_err();
-        assert_eq!(lacks, "cuda:0 has 4.00 GiB of memory free, less than 5.00 GiB");
+        assert_eq!(lacks, "cuda:0 has 1.00 GiB of memory free, less than 5.00 GiB");
         drop(one);
         assert_eq!(StandIn::open().left(), (0, 0), "what was begun is undone");
     });
@@ -222,14 +222,14 @@ fn a_device_that_is_lost_stays_lost() {
 #[test]
 fn memory_that_runs_out_is_named() {
     within("memory_that_runs_out_is_named", &[], || {
-        let ours = Settings { memory_bytes: Some(4 << 30), ..Settings::default() };
+        let ours = Settings { memory_bytes: Some(1 << 30), ..Settings::default() };
         let (ours, theirs) = (cuda::find(&ours).unwrap(), devices(false));
-        let _taken = theirs[0].buffer::<u8>(3 << 30, "what another has").unwrap();
-        let error = ours[0].buffer::<u8>(2 << 30, "rows").unwrap_err();
-        let wanted = "cuda:0: no room for rows (2.00 GiB): 1.00 GiB of 4.00 GiB are free";
+        let _taken = theirs[0].buffer::<u8>(256 << 20, "what another has").unwrap();
+        let error = ours[0].buffer::<u8>(800 << 20, "rows").unwrap_err();
+        let wanted = "cuda:0: no room for rows (800.0 MiB): 768.0 MiB of 1.00 GiB are free";
         assert_eq!(error.to_string(), wanted);
-        assert_eq!(ours[0].memory()[1].0, 4 << 30, "the pool has it back");
-        ours[1].buffer::<u8>(2 << 30, "rows").unwrap();
+        assert_eq!(ours[0].memory()[1].0, 1 << 30, "the pool has it back");
+        ours[1].buffer::<u8>(1 << 20, "rows").unwrap();
     });
 }
 
