@@ -15,7 +15,28 @@ const size_t MEMORY = size_t(1) << 30;
 
 Context contexts[DEVICES];
 thread_local Context* current = nullptr;
-std::map<void*, size_t> sizes;
+
+// What a stream may hold: the operations that the driver promises, and events beside them.
+const size_t HELD_MAX = 1024 + 100;
+
+struct Piece {
+    size_t bytes;
+    // None of the host's.
+    Context* owner;
+};
+
+std::map<uintptr_t, Piece> pieces;
+
+// Whether bytes lie in a piece of this owner.
+bool owns(Context* owner, uintptr_t address, size_t bytes) {
+    std::lock_guard<std::mutex> held(lock);
+    auto after = pieces.upper_bound(address);
+    if (after == pieces.begin()) {
+        return false;
+    }
+    const auto& [start, piece] = *--after;
+    return piece.owner == owner && address + bytes <= start + piece.bytes;
+}
 
 // Runs a kernel, and counts its parameters: what a test gives.
 typedef void (*Run)(const char* name, unsigned blocks, unsigned threads, unsigned shared,
@@ -41,14 +62,22 @@ int ready_for(Stream* stream) {
 
 int give(Stream* stream, std::function<void()> what) {
     const int code = ready_for(stream);
-    if (code == SUCCESS) {
-        stream->push(std::move(what));
+    if (code != SUCCESS) {
+        return code;
     }
-    return code;
+    {
+        std::lock_guard<std::mutex> held(lock);
+        if (stream->work.size() > HELD_MAX) {
+            return INVALID_VALUE;
+        }
+    }
+    stream->push(std::move(what));
+    return SUCCESS;
 }
 
-int copy(uintptr_t to, uintptr_t from, size_t bytes, Stream* stream) {
-    if (bytes == 0) {
+int copy(Context* to_owner, uintptr_t to, Context* from_owner, uintptr_t from, size_t bytes,
+         Stream* stream) {
+    if (bytes == 0 || !owns(to_owner, to, bytes) || !owns(from_owner, from, bytes)) {
         return INVALID_VALUE;
     }
     return give(stream, [=] {
@@ -56,24 +85,24 @@ int copy(uintptr_t to, uintptr_t from, size_t bytes, Stream* stream) {
     });
 }
 
-void* allocate(size_t bytes) {
+void* allocate(size_t bytes, Context* owner) {
     void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
     memset(memory, 0xff, bytes);
     std::lock_guard<std::mutex> held(lock);
-    sizes[memory] = bytes;
+    pieces[reinterpret_cast<uintptr_t>(memory)] = Piece{bytes, owner};
     return memory;
 }
 
 size_t give_back(void* memory) {
     std::lock_guard<std::mutex> held(lock);
-    const auto found = sizes.find(memory);
-    if (found == sizes.end()) {
+    const auto found = pieces.find(reinterpret_cast<uintptr_t>(memory));
+    if (found == pieces.end()) {
         abort();
     }
-    const size_t bytes = found->second;
+    const size_t bytes = found->second.bytes;
     memset(memory, 0xfd, bytes);
     free(memory);
-    sizes.erase(found);
+    pieces.erase(found);
     return bytes;
 }
 
@@ -93,7 +122,7 @@ void stand_in_lose(int code) {
 
 size_t stand_in_allocations() {
     std::lock_guard<std::mutex> held(lock);
-    return sizes.size();
+    return pieces.size();
 }
 
 int stand_in_contexts() { return contexts[0].retained + contexts[1].retained; }
@@ -176,7 +205,7 @@ int cuMemAlloc_v2(uintptr_t* address, size_t bytes) {
         return OUT_OF_MEMORY;
     }
     current->used += bytes;
-    *address = reinterpret_cast<uintptr_t>(allocate(bytes));
+    *address = reinterpret_cast<uintptr_t>(allocate(bytes, current));
     return SUCCESS;
 }
 
@@ -192,7 +221,7 @@ int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
     if (const int code = ready()) {
         return code;
     }
-    *memory = allocate(bytes);
+    *memory = allocate(bytes, nullptr);
     return SUCCESS;
 }
 
@@ -294,24 +323,27 @@ int cuEventSynchronize(Event* event) {
 }
 
 int cuMemcpyHtoDAsync_v2(uintptr_t to, const void* from, size_t bytes, Stream* stream) {
-    return copy(to, reinterpret_cast<uintptr_t>(from), bytes, stream);
+    return copy(current, to, nullptr, reinterpret_cast<uintptr_t>(from), bytes, stream);
 }
 
 int cuMemcpyDtoHAsync_v2(void* to, uintptr_t from, size_t bytes, Stream* stream) {
-    return copy(reinterpret_cast<uintptr_t>(to), from, bytes, stream);
+    return copy(nullptr, reinterpret_cast<uintptr_t>(to), current, from, bytes, stream);
 }
 
 int cuMemcpyDtoDAsync_v2(uintptr_t to, uintptr_t from, size_t bytes, Stream* stream) {
-    return copy(to, from, bytes, stream);
+    return copy(current, to, current, from, bytes, stream);
 }
 
 int cuMemcpyPeerAsync(uintptr_t to, Context* to_context, uintptr_t from, Context* from_context,
                       size_t bytes, Stream* stream) {
     const bool wrong = to_context != current || from_context == current || !from_context;
-    return wrong ? INVALID_VALUE : copy(to, from, bytes, stream);
+    return wrong ? INVALID_VALUE : copy(to_context, to, from_context, from, bytes, stream);
 }
 
 int cuMemsetD8Async(uintptr_t to, unsigned char with, size_t bytes, Stream* stream) {
+    if (!owns(current, to, bytes)) {
+        return INVALID_VALUE;
+    }
     return give(stream, [=] { memset(reinterpret_cast<void*>(to), with, bytes); });
 }
 
