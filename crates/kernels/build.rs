@@ -97,7 +97,9 @@ fn compile(root: &Path, out: &Path, kernels: &[PathBuf]) -> Result<()> {
     if !sanitizer.is_empty() {
         let flag = format!("-fsanitize={sanitizer}");
         build.flag(&flag).flag("-g").flag("-fno-omit-frame-pointer");
-        println!("cargo:rustc-link-arg={flag}");
+        // The compiler's own runtime: rustc links without the compiler's libraries.
+        let runtime = if sanitizer == "thread" { "tsan" } else { "asan" };
+        println!("cargo:rustc-link-arg=-Wl,--no-as-needed,-l{runtime}");
     }
     for kernel in kernels {
         // A file of C++, so that the compiler knows its language by the name.

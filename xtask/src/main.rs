@@ -12,6 +12,7 @@
 mod book;
 mod floors;
 mod run;
+mod sanitize;
 mod skipped;
 mod source;
 mod tidy;
@@ -35,8 +36,9 @@ usage: cargo xtask <command>
   doc      the documentation builds without a warning
   floors   imports among the crates go down, never up
   tidy     sizes of files and functions, line width, forbidden words
-  long     the long suite: release build, large sizes, 500 runs of the fuzzer, all of the twin,
-           the comparison with PyTorch
+  long     the long suite: release build, large sizes, kernels under sanitizers, 500 runs of the
+           fuzzer, all of the twin, the comparison with PyTorch
+  sanitize kernels under the C++ compiler's sanitizers, a part of `long`
   fuzz     runs of the program on drawn data, models and machines, killed and resumed
            (its options follow: --runs, --seed, --program, --minutes, --keep; see --help)
 ";
@@ -83,10 +85,12 @@ fn steps(command: &str) -> Option<Vec<run::Step>> {
         "ci" => Some(CI.to_vec()),
         "long" => Some(vec![
             ("long", run::long),
+            ("sanitize", sanitize::kernels),
             ("fuzz", run::fuzz_long),
             ("twin", run::twin_long),
             ("peer", run::peer),
         ]),
+        "sanitize" => Some(vec![("sanitize", sanitize::kernels)]),
         _ => CI.iter().find(|(name, _)| *name == command).map(|step| vec![*step]),
     }
 }

@@ -90,12 +90,15 @@ DEVICE Column column_at(const u32* columns_of, u32 column) {
 // Whether this column and the three after it are lanes of one embedding that lie in one piece.
 DEVICE bool are_four(const PoolTable* tables, const u32* columns_of, u32 column, const f32* rows) {
     const Column first = column_at(columns_of, column);
-    const Column last = column_at(columns_of, column + 3);
     const PoolTable& table = tables[first.table];
-    const bool is_one = first.table == last.table && first.field == last.field &&
-                        last.lane == first.lane + 3;
-    const bool in_fours = ((first.lane | table.row_lanes | table.slab) & 3) == 0;
-    return is_one && in_fours && table.storage == STORAGE_F32 && is_aligned(rows, 16);
+    bool is_one = ((first.lane | table.row_lanes | table.slab) & 3) == 0 && is_aligned(rows, 16) &&
+                  table.storage == STORAGE_F32;
+    for (u32 i = 1; i < 4; ++i) {
+        const Column next = column_at(columns_of, column + i);
+        is_one = is_one && next.table == first.table && next.field == first.field &&
+                 next.lane == first.lane + i;
+    }
+    return is_one;
 }
 
 // The columns from `column` on, four of them or as many as there are.

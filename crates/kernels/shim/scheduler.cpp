@@ -18,6 +18,11 @@ __thread bool backward;
 
 __thread Worker* here;
 
+static void to_main(Worker* worker) {
+    change_strand(worker->main_strand);
+    switch_contexts(&worker->abandoned, &worker->main);
+}
+
 void leave_block(Worker* worker) {
     worker->failed = true;
     worker->fault->block = block_index.x;
@@ -25,8 +30,8 @@ void leave_block(Worker* worker) {
     if (worker->request->kind == LANES) {
         longjmp(worker->out_of_lanes, 1);
     }
-    change_strand(worker->main_strand);
-    switch_contexts(&worker->abandoned, &worker->main);
+    arrive(&worker->ended);
+    to_main(worker);
 }
 
 // One that can run, drawn by chance.
@@ -110,11 +115,6 @@ static void go_over(Worker* worker, Context* from, u32 to) {
     switch_contexts(from, &worker->fibers[to].context);
 }
 
-static void to_main(Worker* worker) {
-    change_strand(worker->main_strand);
-    switch_contexts(&worker->abandoned, &worker->main);
-}
-
 // The life of a stack: threads that end hand it on to those that have not begun.
 static void enter() {
     Worker* worker = here;
@@ -156,6 +156,8 @@ void wait(Worker* worker) {
         become(worker, self);
         return;
     }
+    // It may never come back: another may fail.
+    arrive(&worker->ended);
     go_over(worker, &worker->fibers[self].context, next);
 }
 

@@ -44,6 +44,10 @@ fn pooled(batch: &Batch, width: usize) -> (Vec<f32>, Vec<f32>) {
 fn compare(batch: &Batch, more_columns: usize) {
     let width = batch.columns + more_columns;
     let (x, first_order) = pooled(batch, width);
+    compare_with(batch, width, &(x, first_order));
+}
+
+fn compare_with(batch: &Batch, width: usize, (x, first_order): &(Vec<f32>, Vec<f32>)) {
     for schedule in SCHEDULES {
         let mut got = (vec![-5.0; x.len()], vec![f32::NAN; batch.examples]);
         let items = batch.examples * (batch.columns.div_ceil(4) + 1);
@@ -64,8 +68,8 @@ fn compare(batch: &Batch, more_columns: usize) {
                 Arg::FMut(&mut got.1),
             ],
         );
-        assert_eq!(bits(&got.0), bits(&x), "{} examples", batch.examples);
-        assert_eq!(bits(&got.1), bits(&first_order), "{} examples", batch.examples);
+        assert_eq!(bits(&got.0), bits(x), "{} examples", batch.examples);
+        assert_eq!(bits(&got.1), bits(first_order), "{} examples", batch.examples);
     }
 }
 
@@ -104,5 +108,24 @@ fn several_tables_of_different_shapes_at_once() {
     for examples in sizes() {
         let shapes = if examples > 100_000 { &shapes[4..] } else { &shapes[..] };
         compare(&Batch::drawn(examples, shapes, &mut dice), 13);
+    }
+}
+
+/// Four columns in a row are not always four lanes in a row.
+#[test]
+fn columns_may_stand_in_any_order() {
+    let mut dice = Dice(13);
+    for swapped in [(0, 3), (1, 2), (0, 8), (5, 11)] {
+        let shape = Shape { more_lanes: 0, ..shape(8, 0, Storage::F32, false) };
+        let shape = Shape { rule: rules()[0], ..shape };
+        let mut batch = Batch::drawn(33, &[shape], &mut dice);
+        let (mut x, first_order) = pooled(&batch, batch.columns);
+        for word in 0..3 {
+            batch.columns_of.swap(swapped.0 * 3 + word, swapped.1 * 3 + word);
+        }
+        for row in x.chunks_mut(batch.columns) {
+            row.swap(swapped.0, swapped.1);
+        }
+        compare_with(&batch, batch.columns, &(x, first_order));
     }
 }

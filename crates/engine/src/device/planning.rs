@@ -254,8 +254,8 @@ impl Above {
     }
 
     /// Every row that was changed on a device and is not on the host as it is. It is clean from
-    /// here on: `lower` brings it down before anything that is planned later, so that no later unit's
-    /// victim is lowered once more while `pull` copies it for a checkpoint.
+    /// here on: `lower` brings it down before anything that is planned later, so that no later
+    /// unit's victim is lowered once more while `pull` copies it for a checkpoint.
     pub(crate) fn take_dirty(&mut self, hosts: &[Planner]) -> AboveMoves {
         let of = |(planners, host): (&Vec<Planner>, &Planner)| {
             let of_device = |planner: &Planner| AboveUnit {

@@ -95,7 +95,7 @@ KERNEL_BLOCK(shared_below, 32, OUT(u32) to) {
 
 KERNEL_BLOCK(stale_shared, 32, OUT(u32) to) {
     SHARED(u32, values, 32);
-    to[threadIdx.x] = values[threadIdx.x];
+    to[blockIdx.x * 32 + threadIdx.x] = values[threadIdx.x];
     __syncthreads();
     values[threadIdx.x] = 1;
 }

@@ -1,0 +1,87 @@
+//! Kernels on this processor under AddressSanitizer and ThreadSanitizer.
+//!
+//! - **Why.** Memory beyond the ends of buffers, and threads that change one place without an order
+//!   between them, show in no value that a test compares.
+//! - **How.** `STEPWELL_SANITIZE` tells the build script of `stepwell-kernels` to compile kernels
+//!   under a sanitizer of the C++ compiler; Rust's code stays as it is. The runtime has to come
+//!   before all other libraries, so tests are started with it preloaded.
+//! - **Failure.** A report ends the tests with a status of its own. That ThreadSanitizer looks at
+//!   kernels at all is shown by one that lacks a barrier, of which it must complain.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::{Outcome, run, skipped};
+
+/// The status of a program in which ThreadSanitizer found something.
+const FOUND: i32 = 66;
+
+/// Runs the kernels' tests under both, as far as this machine has them.
+pub(crate) fn kernels(root: &Path) -> Outcome {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
+        skipped::skip(root, "sanitize", "sanitizers are run on x86-64 and Linux alone");
+        return Ok(());
+    }
+    match runtime("asan") {
+        Some(library) => status(&mut address(root, &library), 0)?,
+        None => skipped::skip(root, "sanitize", "the C++ compiler has no libasan.so"),
+    }
+    let setarch = run::output(Command::new("setarch").arg("--version"));
+    match (runtime("tsan"), setarch) {
+        (Some(library), Ok(_)) => {
+            status(thread(root, &library).args(["--test", "*", "--", "--test-threads=1"]), 0)?;
+            let canary = ["--lib", "a_missing_barrier", "--", "--test-threads=1"];
+            let mut canary_tests = thread(root, &library);
+            canary_tests.args(canary).stdout(Stdio::null()).stderr(Stdio::null());
+            status(&mut canary_tests, FOUND)?;
+        }
+        (None, _) => skipped::skip(root, "sanitize", "the C++ compiler has no libtsan.so"),
+        (_, Err(why)) => skipped::skip(root, "sanitize", &why),
+    }
+    Ok(())
+}
+
+/// The library of a sanitizer's runtime; none where the C++ compiler has none.
+fn runtime(name: &str) -> Option<String> {
+    let mut compiler = Command::new("c++");
+    let answer = run::output(compiler.arg(format!("-print-file-name=lib{name}.so"))).ok()?;
+    let path = String::from_utf8_lossy(&answer).trim().to_owned();
+    // A compiler that knows of none says the name alone.
+    let path = std::fs::canonicalize(path).ok()?;
+    path.to_str().map(str::to_owned)
+}
+
+fn address(root: &Path, library: &str) -> Command {
+    let mut tests = tests(root, "address", &format!("env LD_PRELOAD={library}"));
+    // What a fault leaves behind is not freed.
+    tests.env("ASAN_OPTIONS", "detect_leaks=0");
+    tests
+}
+
+fn thread(root: &Path, library: &str) -> Command {
+    // Its memory lies where the system must not put anything else.
+    let mut tests = tests(root, "thread", &format!("setarch -R env LD_PRELOAD={library}"));
+    let suppressions = root.join("crates/kernels/shim/tsan.supp");
+    tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
+    tests
+}
+
+/// The tests, built in a folder of their own and started by `runner`.
+fn tests(root: &Path, sanitizer: &str, runner: &str) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut tests = Command::new(cargo);
+    tests.current_dir(root).args(["test", "--package", "stepwell-kernels", "--quiet"]);
+    tests.env("STEPWELL_SANITIZE", sanitizer);
+    tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    tests.env("CARGO_TARGET_DIR", root.join("target").join(format!("sanitize-{sanitizer}")));
+    tests
+}
+
+/// Runs a command to its end, which must have this status.
+fn status(command: &mut Command, expected: i32) -> Outcome {
+    let ended = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if ended.code() == Some(expected) {
+        return Ok(());
+    }
+    Err(format!("kernels under a sanitizer ended with {ended}, not with status {expected}"))
+}
