@@ -11,7 +11,7 @@ use crate::access::{Access, Mode, Touched};
 use crate::check::{Actor, Place};
 use crate::device::Shared;
 use crate::driver::{Keeps, Operation, What};
-use crate::memory::{Kind, Region};
+use crate::memory::{Flight, Kind, Region};
 use crate::product::{Matrices, part};
 use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result, Shape};
 
@@ -58,19 +58,9 @@ impl Stream {
         (to, at): (&Buffer<T>, usize),
     ) -> Result<()> {
         let into = to.bytes(at..at + range.len());
-        let range = from.bytes(range);
-        let what = What::Up {
-            from: from.region.address + range.start as u64,
-            to: to.region.address + into.start as u64,
-            bytes: range.len(),
-        };
-        let accesses = [
-            from.region.access(Mode::Read, Touched::Bytes(range)),
-            to.region.access(Mode::Write, Touched::Bytes(into)),
-        ];
-        let flight = Arc::new(from.fly(false));
-        let keeps: Keeps = vec![flight, Arc::clone(&from.region) as _, Arc::clone(&to.region) as _];
-        self.submit(what, keeps, &accesses, self.place("copy up"))
+        let ends = [(&from.region, from.bytes(range)), (&to.region, into)];
+        let up = |[from, to]: [u64; 2], bytes| What::Up { from, to, bytes };
+        self.copy(up, ends, Some(from.fly(false)), self.place("copy up"))
     }
 
     /// Copies elements `range` of `from` to those of `to` that begin at `at`.
@@ -84,19 +74,9 @@ impl Stream {
         (to, at): (&Pinned<T>, usize),
     ) -> Result<()> {
         let into = to.bytes(at..at + range.len());
-        let range = from.bytes(range);
-        let what = What::Down {
-            from: from.region.address + range.start as u64,
-            to: to.region.address + into.start as u64,
-            bytes: range.len(),
-        };
-        let accesses = [
-            from.region.access(Mode::Read, Touched::Bytes(range)),
-            to.region.access(Mode::Write, Touched::Bytes(into)),
-        ];
-        let flight = Arc::new(to.fly(true));
-        let keeps: Keeps = vec![flight, Arc::clone(&from.region) as _, Arc::clone(&to.region) as _];
-        self.submit(what, keeps, &accesses, self.place("copy down"))
+        let ends = [(&from.region, from.bytes(range)), (&to.region, into)];
+        let down = |[from, to]: [u64; 2], bytes| What::Down { from, to, bytes };
+        self.copy(down, ends, Some(to.fly(true)), self.place("copy down"))
     }
 
     /// Copies elements `range` of `from`, of this device or of another, to those of `to`, of this
@@ -111,19 +91,31 @@ impl Stream {
         (to, at): (&Buffer<T>, usize),
     ) -> Result<()> {
         let into = to.bytes(at..at + range.len());
-        let range = from.bytes(range);
-        let what = What::Across {
-            from: from.region.address + range.start as u64,
-            from_device: from.region.device.driver.about().number,
-            to: to.region.address + into.start as u64,
-            bytes: range.len(),
-        };
+        let ends = [(&from.region, from.bytes(range)), (&to.region, into)];
+        let from_device = from.region.device.driver.about().number;
+        let across = |[from, to]: [u64; 2], bytes| What::Across { from, from_device, to, bytes };
+        self.copy(across, ends, None, self.place("copy across"))
+    }
+
+    /// Copies the bytes of the first of `ends` to those of the second; pinned memory is in
+    /// `flight`.
+    fn copy(
+        &self,
+        what: impl FnOnce([u64; 2], usize) -> What,
+        ends: [(&Arc<Region>, Range<usize>); 2],
+        flight: Option<Flight>,
+        place: Place,
+    ) -> Result<()> {
+        let bytes = ends[0].1.len();
+        let addresses = [0, 1].map(|end: usize| ends[end].0.address + ends[end].1.start as u64);
+        let mut keeps: Keeps = ends.iter().map(|(region, _)| Arc::clone(region) as _).collect();
+        keeps.extend(flight.map(|flight| Arc::new(flight) as _));
+        let [(from, read), (to, written)] = ends;
         let accesses = [
-            from.region.access(Mode::Read, Touched::Bytes(range)),
-            to.region.access(Mode::Write, Touched::Bytes(into)),
+            from.access(Mode::Read, Touched::Bytes(read)),
+            to.access(Mode::Write, Touched::Bytes(written)),
         ];
-        let keeps: Keeps = vec![Arc::clone(&from.region) as _, Arc::clone(&to.region) as _];
-        self.submit(what, keeps, &accesses, self.place("copy across"))
+        self.submit(what(addresses, bytes), keeps, &accesses, place)
     }
 
     /// Fills elements `range` of `to` with bytes of zero.

@@ -346,6 +346,21 @@ impl Group {
     }
 }
 
+/// The devices above `groups`: above all of them, or above none.
+pub(crate) fn devices_above(groups: &[Arc<Group>]) -> Option<&Arc<DeviceTier>> {
+    groups.first().and_then(|group| group.devices())
+}
+
+/// The group of table `table` of a model, and its number.
+///
+/// # Panics
+/// When it is in none.
+pub(crate) fn group_of(groups: &[Arc<Group>], table: usize) -> (usize, &Arc<Group>) {
+    let mut groups = groups.iter().enumerate();
+    let of = groups.find(|(_, group)| group.members().contains(&table));
+    of.unwrap_or_else(|| panic!("table {table} is in no group"))
+}
+
 /// What a store says that has a share of an index, in terms of the whole of `whole` bytes.
 pub(crate) fn index_of_all(error: StoreError, whole: u64, names: &str) -> Error {
     match error {

@@ -338,7 +338,13 @@ fn is_missed(rule: Rule, life: Option<Life>, drawn: &[Drawn]) -> bool {
 fn every_rule_of_devices_is_missed_where_it_does_not_hold() {
     let drawn = drawn(160);
     let refusing = Some(Life { admission: Admission::After(2), expire_after: 9 });
-    for rule in [Rule::PinOnDevice, Rule::PinBelow, Rule::StepBeforeLower, Rule::WaitForLifted] {
+    for rule in [
+        Rule::PinOnDevice,
+        Rule::PinBelow,
+        Rule::StepBeforeLower,
+        Rule::WaitForLifted,
+        Rule::WaitForLowered,
+    ] {
         assert!(is_missed(rule, None, &drawn), "{rule:?}");
     }
     for life in [None, refusing] {

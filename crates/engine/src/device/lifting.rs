@@ -7,11 +7,10 @@ use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, Event, Stream};
 
-use super::lowering::PieceRoom;
+use super::pieces::{MoveRows, PieceRoom};
 use super::planning::AboveMove;
 use super::sizes::PIECES;
 use super::tier::DeviceTier;
-use super::visit::kernel;
 use crate::{Group, Result};
 
 /// Brings rows up to one device.
@@ -63,8 +62,7 @@ impl Lifter {
         let Some(mut room) = self.rooms.pop_front() else { return Ok(0) };
         let moves = &moves[..count];
         let one = &self.tier.devices[self.device];
-        let slots: Arc<[u32]> = moves.iter().map(|moved| moved.slot.0).collect();
-        room.slots_host.write(count)?.copy_from_slice(&slots);
+        let slots = room.put_slots(moves)?;
         let at = one.slabs[number];
         let lanes = count * at.row_lanes;
         self.slots.clear();
@@ -79,16 +77,9 @@ impl Lifter {
         }
         stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
         stream.up((&room.rows_host, 0..lanes), (&room.rows, 0))?;
-        let args = vec![
-            Arg::first(&room.rows, lanes),
-            Arg::rows(&one.rows, vec![at.rows(slots)]),
-            Arg::first(&room.slots, count),
-            Arg::u64(at.first_lane as u64),
-            Arg::u32(0),
-            Arg::u32(count as u32),
-            Arg::u32(at.row_lanes as u32),
-        ];
-        stream.launch(kernel("rows_up"), lanes.div_ceil(4), args)?;
+        let slab = Arg::rows(&one.rows, vec![at.rows(slots)]);
+        let list = (Arg::first(&room.slots, count), 0, count);
+        stream.move_rows("rows_up", [Arg::first(&room.rows, lanes), slab], at, list)?;
         stream.record(&room.over)?;
         self.tier.copied_up(count + lanes);
         self.rooms.push_back(room);

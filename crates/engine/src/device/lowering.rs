@@ -5,38 +5,13 @@ use std::sync::Arc;
 
 use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
-use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
+use stepwell_device::{Arg, Stream};
 
+use super::pieces::{MoveRows, PieceRoom};
 use super::planning::AboveMove;
 use super::sizes::PIECES;
 use super::tier::DeviceTier;
-use super::visit::kernel;
 use crate::{Group, Result};
-
-/// Room for a piece of rows on its way.
-#[derive(Debug)]
-pub(super) struct PieceRoom {
-    pub(super) slots_host: Pinned<u32>,
-    pub(super) slots: Buffer<u32>,
-    pub(super) rows_host: Pinned<f32>,
-    pub(super) rows: Buffer<f32>,
-    pub(super) over: Event,
-}
-
-impl PieceRoom {
-    pub(super) fn new(device: &Device, tier: &DeviceTier, groups: &[Arc<Group>]) -> Result<Self> {
-        let rows = tier.plan.piece_rows.iter().copied().max().unwrap_or(0);
-        let lanes = groups.iter().zip(&tier.plan.piece_rows);
-        let lanes = lanes.map(|(group, rows)| group.spec().row_lanes() * rows).max().unwrap_or(0);
-        Ok(Self {
-            slots_host: device.pinned(rows, "slots of rows on their way")?,
-            slots: device.buffer(rows, "slots of rows on their way")?,
-            rows_host: device.pinned(lanes, "rows on their way")?,
-            rows: device.buffer(lanes, "rows on their way")?,
-            over: device.event()?,
-        })
-    }
-}
 
 /// A piece on its way: its room, its group, and where its rows go.
 #[derive(Debug)]
@@ -85,24 +60,16 @@ impl Lowerer {
         let Some(mut room) = self.free.pop() else { return Ok(0) };
         let moves = &moves[..count];
         let one = &self.tier.devices[self.device];
-        let slots: Arc<[u32]> = moves.iter().map(|moved| moved.slot.0).collect();
-        room.slots_host.write(count)?.copy_from_slice(&slots);
+        let slots = room.put_slots(moves)?;
         if self.tier.rules.hold(Rule::StepBeforeLower) {
             one.wait_for_steps(&self.stream, over)?;
         }
         let (stream, at) = (&self.stream, one.slabs[number]);
         let lanes = count * at.row_lanes;
         stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
-        let args = vec![
-            Arg::rows(&one.rows, vec![at.rows(slots)]),
-            Arg::first(&room.rows, lanes),
-            Arg::first(&room.slots, count),
-            Arg::u64(at.first_lane as u64),
-            Arg::u32(0),
-            Arg::u32(count as u32),
-            Arg::u32(at.row_lanes as u32),
-        ];
-        stream.launch(kernel("rows_down"), lanes.div_ceil(4), args)?;
+        let slab = Arg::rows(&one.rows, vec![at.rows(slots)]);
+        let list = (Arg::first(&room.slots, count), 0, count);
+        stream.move_rows("rows_down", [slab, Arg::first(&room.rows, lanes)], at, list)?;
         stream.down((&room.rows, 0..lanes), (&room.rows_host, 0))?;
         stream.record(&room.over)?;
         self.tier.copied_up(count);
@@ -121,9 +88,9 @@ impl Lowerer {
     /// should.
     pub(crate) fn advance(&mut self, groups: &[Arc<Group>], waits: bool) -> Result<bool> {
         let Some(first) = self.under_way.front() else { return Ok(false) };
-        if waits && self.tier.rules.hold(Rule::WaitForLowered) {
+        if waits {
             first.room.over.wait()?;
-        } else if !first.room.over.is_over()? {
+        } else if self.tier.rules.hold(Rule::WaitForLowered) && !first.room.over.is_over()? {
             return Ok(false);
         }
         let Some(Piece { mut room, group, slots }) = self.under_way.pop_front() else {

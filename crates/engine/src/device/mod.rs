@@ -26,6 +26,7 @@
 mod describe;
 mod lifting;
 mod lowering;
+mod pieces;
 mod places;
 mod planning;
 mod sizes;

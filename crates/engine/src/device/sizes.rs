@@ -43,17 +43,15 @@ pub struct DevicePlan {
     bound_by_host: Vec<bool>,
     /// Bytes of each device, for rows.
     pub rows_bytes: u64,
-    /// Bytes of each device, for what moves them.
+    /// Bytes of each device, for what moves them, and as many of the host, which each copies to and
+    /// from.
     pub moving_bytes: u64,
-    /// Bytes of the host that each device copies to and from.
-    pub pinned_bytes: u64,
     /// Number of devices.
     pub devices: usize,
 }
 
-/// Words of a row in the lists of a mini-batch: its slot, what rounds it, whether it is passed
-/// over.
-const LIST_WORDS: usize = 4;
+/// Words of a row in the lists of a mini-batch: its slot, and the two of what rounds it.
+const LIST_WORDS: usize = 3;
 
 impl DevicePlan {
     /// Shares `hbm` bytes of each of `devices` devices out among the groups of `tiers`; where rows
@@ -81,11 +79,9 @@ impl DevicePlan {
             bound_by_host: Vec::new(),
             rows_bytes: 0,
             moving_bytes: 0,
-            pinned_bytes: 0,
             devices,
         };
         plan.moving_bytes = plan.moving(groups);
-        plan.pinned_bytes = plan.moving_bytes;
         plan.share_out(groups, hbm)?;
         Ok(plan)
     }
@@ -140,7 +136,8 @@ impl DevicePlan {
 
     /// Words of the lists of a step.
     pub(super) fn list_words(&self) -> usize {
-        LIST_WORDS * self.rows_max.iter().sum::<usize>() + 2
+        // What rounds begins at an even word.
+        LIST_WORDS * self.rows_max.iter().sum::<usize>() + 1
     }
 
     /// Lanes of weights or gradients of a step.
@@ -165,7 +162,7 @@ impl DevicePlan {
     pub fn add_host(&self, tiers: &TierPlan, load: &Load, budget: &mut Budget) {
         let devices = self.devices as u64;
         let why = format!("{devices} devices");
-        budget.add("copies to devices", self.pinned_bytes * devices, why.clone());
+        budget.add("copies to devices", self.moving_bytes * devices, why.clone());
         let visits = self.rows_max.iter().zip(&self.visit_lanes);
         let visits = visits.map(|(rows, lanes)| {
             (rows * (lanes * size_of::<f32>() + size_of::<SlotIndex>())) as u64

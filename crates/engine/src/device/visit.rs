@@ -2,9 +2,9 @@
 //! optimizer.
 //!
 //! ```text
-//!   device slab ── rows_read ──► staging ──► pinned ──► a slab of visitors, in order of the
-//!   request device slab ◄─ rows_step ─── sums ◄───── pinned ◄── gradients, each in its row's place
-//! there ```
+//!   device slab ── rows_read ──► lanes ──► pinned ──► a slab of visitors, as requested
+//!   device slab ◄─ rows_step ─── lanes ◄── pinned ◄── gradients, each in its row's place
+//! ```
 //!
 //! The slab of visitors is read and written by the code that reads and writes the host's slab, so
 //! pooling, sums, stale reads and what ranks exchange are the same. Rows whose history the host
@@ -17,19 +17,15 @@ use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_base::slab::{Rows, Slab};
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, RowsAt, Stream};
-use stepwell_kernels::{Kernel, UpdateTable};
+use stepwell_kernels::UpdateTable;
 use stepwell_optim::Storage;
 
 use super::describe::describe;
+use super::pieces::{MoveRows, kernel};
 use super::places::OnDevice;
 use super::sizes::DevicePlan;
 use super::tier::{DeviceTier, OneDevice};
 use crate::{Error, Group, Part, Result, TableSpec};
-
-/// The kernel `name`.
-pub(super) fn kernel(name: &'static str) -> &'static Kernel {
-    stepwell_kernels::find(name).unwrap_or_else(|| panic!("no kernel '{name}'"))
-}
 
 /// Where the rows of one table lie while they visit.
 #[derive(Debug)]
@@ -52,8 +48,7 @@ impl Visited {
 /// The rows of one table that are sent back, changed or with the sums of their gradients.
 #[derive(Debug)]
 pub(crate) struct RowsSent<'a> {
-    /// Its number, and that of its group.
-    pub(crate) table: usize,
+    /// The number of its group.
     pub(crate) group: usize,
     pub(crate) above: &'a [OnDevice],
     pub(crate) rows: Rows<'a>,
@@ -224,7 +219,8 @@ impl DeviceTier {
     }
 
     /// Sends what step `step`, which is mini-batch `number`, made of its rows to their devices:
-    /// sums of gradients, by which the optimizer changes them there, or the rows themselves.
+    /// sums of gradients, by which the optimizer changes them there, or the rows themselves. All
+    /// tables stand in `sent`, in order.
     ///
     /// # Errors
     /// When a device fails.
@@ -237,10 +233,10 @@ impl DeviceTier {
         for device in 0..self.len() {
             let one = &self.devices[device];
             let (mut stepped, mut whole) = (Vec::new(), Vec::new());
-            for rows in sent {
-                let (at, on) = ((rows.table, rows.group), &rows.above[device]);
-                let spec = &tables[rows.table];
-                if self.plan.whole[rows.table] {
+            for (table, rows) in sent.iter().enumerate() {
+                let (at, on) = ((table, rows.group), &rows.above[device]);
+                let spec = &tables[table];
+                if self.plan.whole[table] {
                     Visit::add(&mut whole, at, on, spec.row_lanes());
                 } else {
                     Visit::add(&mut stepped, at, on, spec.weight_count());
@@ -268,7 +264,6 @@ impl DeviceTier {
         let all = || stepped.iter().chain(whole);
         let slots: usize = all().map(|visit| visit.on.slots.len()).sum();
         let lanes: usize = all().map(|visit| visit.lanes().len()).sum();
-        let of = |visit: &Visit<'_>| sent.iter().find(|sent| sent.table == visit.table);
         let visitor = &mut *one.visitor();
         // Rows are rounded by numbers that their keys and the step name.
         let rounds = |visit: &&Visit<'_>| tables[visit.table].storage != Storage::F32;
@@ -281,7 +276,7 @@ impl DeviceTier {
         let mut described = Vec::with_capacity(stepped.len());
         let mut items = 0;
         for visit in all() {
-            let Some(sent) = of(visit) else { continue };
+            let sent = &sent[visit.table];
             let places = room[visit.lanes()].chunks_exact_mut(visit.lanes.max(1));
             places.zip(&visit.on.rows).for_each(|(place, row)| {
                 place.copy_from_slice(&sent.rows.row(*row as usize)[..place.len()]);
@@ -314,12 +309,8 @@ impl DeviceTier {
         for visit in whole.iter().filter(|visit| !visit.on.slots.is_empty()) {
             visitor.put_back(one, visit, words)?;
         }
-        stream_end(visitor)
+        Ok(visitor.stream.record(&visitor.sent)?)
     }
-}
-
-fn stream_end(visitor: &Visitor) -> Result<()> {
-    Ok(visitor.stream.record(&visitor.sent)?)
 }
 
 impl Visitor {
@@ -355,16 +346,10 @@ impl Visitor {
     /// The rows of `visit` are what they became on the host.
     fn put_back(&self, one: &OneDevice, visit: &Visit<'_>, words: usize) -> Result<()> {
         let at = one.slabs[visit.group];
-        let args = vec![
-            Arg::part(&self.lanes, visit.lanes()),
-            Arg::rows(&one.rows, vec![visit.rows_at(one)]),
-            Arg::first(&self.lists, words),
-            Arg::u64(at.first_lane as u64),
-            Arg::u32(visit.slots as u32),
-            Arg::u32(visit.on.slots.len() as u32),
-            Arg::u32(at.row_lanes as u32),
-        ];
-        Ok(self.stream.launch(kernel("rows_up"), visit.lanes().len(), args)?)
+        let slab = Arg::rows(&one.rows, vec![visit.rows_at(one)]);
+        let list = (Arg::first(&self.lists, words), visit.slots, visit.on.slots.len());
+        let rows = Arg::part(&self.lanes, visit.lanes());
+        self.stream.move_rows("rows_up", [rows, slab], at, list)
     }
 }
 

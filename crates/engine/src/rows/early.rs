@@ -22,6 +22,7 @@ use stepwell_fabric::Message;
 use super::shared::put_weights;
 use super::working::TableRows;
 use super::{EmbeddingBags, WorkingRows};
+use crate::group::{devices_above, group_of};
 use crate::ranks::{Loan, marked};
 use crate::{Group, Part};
 
@@ -92,14 +93,17 @@ impl EmbeddingBags {
         groups: &[Arc<Group>],
         (message, ranks): (impl Fn(usize) -> Message + Sync, usize),
     ) -> Option<Vec<EarlyRows>> {
+        if devices_above(groups).is_some() {
+            // Their rows are not where this looks.
+            return None;
+        }
         let rules = groups.first()?.rules;
         let held = rules.hold(Rule::UpdateBeforeSend).then_some(held);
         let mut count = 0;
         for (number, (part, table)) in next.iter_mut().zip(&self.tables).enumerate() {
             part.askers.early.clear();
             if table.life.is_none() {
-                let group = groups.iter().find(|group| group.members().contains(&number));
-                let Some(group) = group else { unreachable!("every table lies in a group") };
+                let (_, group) = group_of(groups, number);
                 count += find(part, &group.slab);
             }
         }

@@ -43,6 +43,7 @@ use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
 use crate::device::RowsSent;
+use crate::group::{devices_above, group_of};
 use crate::ranks::Loan;
 use crate::request::BagsByRow;
 use crate::{Dense, Field, Group, Part, Result, TableSpec};
@@ -227,7 +228,7 @@ impl EmbeddingBags {
         trains: bool,
     ) -> Result<WorkingRows<'a>> {
         self.abandon();
-        if let Some(devices) = groups.first().and_then(|group| group.devices()) {
+        if let Some(devices) = devices_above(groups) {
             devices.fetch(parts, groups, &self.tables, self.witness.is_some())?;
         }
         self.is_open = trains;
@@ -255,8 +256,7 @@ impl EmbeddingBags {
     fn rows_in<'a>(&self, parts: &'a mut [Part], groups: &'a [Arc<Group>]) -> Vec<TableRows<'a>> {
         let held = parts.iter_mut().zip(&self.tables).enumerate();
         let held = held.map(|(number, (part, table))| {
-            let group = groups.iter().find(|group| group.members().contains(&number));
-            let group = group.unwrap_or_else(|| unreachable!("each table is in a group"));
+            let (_, group) = group_of(groups, number);
             match group.devices() {
                 Some(_) => TableRows::visiting(part, group.visited(number), table),
                 None => TableRows::new(part, &group.slab, table),
@@ -332,16 +332,9 @@ impl EmbeddingBags {
 
     /// Sends what a step made of the rows to the devices that have them, where there are any.
     fn send(&self, rows: &WorkingRows<'_>) -> Result<()> {
-        let Some(devices) = rows.groups.first().and_then(|group| group.devices()) else {
-            return Ok(());
-        };
+        let Some(devices) = devices_above(rows.groups) else { return Ok(()) };
         let sent = rows.tables.iter().enumerate().map(|(table, of_table)| RowsSent {
-            table,
-            group: rows
-                .groups
-                .iter()
-                .position(|group| group.members().contains(&table))
-                .unwrap_or(0),
+            group: group_of(rows.groups, table).0,
             above: of_table.above,
             rows: of_table.rows(),
         });

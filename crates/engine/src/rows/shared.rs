@@ -13,6 +13,7 @@ use super::sums::{Sums, TableBags};
 use super::update::{RowsOf, Update, Workspace};
 use super::working::TableRows;
 use super::{EmbeddingBags, Gradients, Laps, WorkingRows, early, lent};
+use crate::group::devices_above;
 use crate::ranks::Loan;
 use crate::{Borrowed, Group, Guests, Part, Result, Routes, TableSpec};
 
@@ -213,7 +214,7 @@ impl EmbeddingBags {
         gradients: RowsOf<'_>,
         laps: &dyn Laps,
     ) {
-        let devices = groups.first().and_then(|group| group.devices());
+        let devices = devices_above(groups);
         let update = Update {
             sends: devices.is_some_and(|devices| devices.steps(number)),
             table: &self.tables[number],

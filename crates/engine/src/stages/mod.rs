@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!            items            ready            ready
-//!   caller ─────────► plan ──────────► pull ──────────► caller      (with devices: plan ─► lower
-//!                      ─► ▲                 │ victims        │          pull ─► lift ─► caller)
+//!   caller ─────────► plan ──────────► pull ──────────► caller
+//!                      ▲                 │ victims        │
 //!                      │                 ▼                │
 //!                      │               write              │
 //!                      └──────────── retired ─────────────┘
@@ -11,6 +11,9 @@
 //!
 //! Who may touch what: `plan` alone the metadata; `pull` alone rows that come or go; the caller
 //! alone rows that are pinned and filled; `write` alone writes to the store.
+//!
+//! Where there are devices, stage `lower` stands between `plan` and `pull`, and stage `lift`
+//! between `pull` and the caller.
 //!
 //! They are generic over what a caller carries along with a mini-batch, and which marks he sends
 //! between two batches.
@@ -46,6 +49,7 @@ pub use self::plan::PlanStage;
 pub use self::pull::{PullStage, UNITS_PULLED};
 pub use self::spares::Spares;
 use self::write::WriteStage;
+use crate::group::devices_above;
 use crate::{Error, Group, Planner, Result};
 
 /// Batches between the caller and `plan`.
@@ -142,7 +146,7 @@ pub fn stages<C: Cargo, M: Send>(
     let (retired, retired_out) = bounded(events, units + 1);
     let chunks = groups.iter().map(|group| group.staging.chunks()).sum();
     let (down_in, down_out) = bounded(events, chunks);
-    let tier = groups.first().and_then(|group| group.devices());
+    let tier = devices_above(groups);
     let above = tier.map(|tier| {
         let (lowered_in, lowered) = bounded(events, units + 1);
         let (lifted_in, lifted) = bounded(events, units + 1);
