@@ -1,0 +1,82 @@
+//! Rows on their way between the host and a device, a piece at a time.
+
+use std::sync::Arc;
+
+use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
+use stepwell_kernels::Kernel;
+
+use super::planning::AboveMove;
+use super::tier::{DeviceTier, SlabAt};
+use crate::{Group, Result};
+
+/// The kernel `name`.
+pub(super) fn kernel(name: &'static str) -> &'static Kernel {
+    stepwell_kernels::find(name).unwrap_or_else(|| panic!("no kernel '{name}'"))
+}
+
+/// Room for a piece of rows on its way.
+#[derive(Debug)]
+pub(super) struct PieceRoom {
+    pub(super) slots_host: Pinned<u32>,
+    pub(super) slots: Buffer<u32>,
+    pub(super) rows_host: Pinned<f32>,
+    pub(super) rows: Buffer<f32>,
+    pub(super) over: Event,
+}
+
+impl PieceRoom {
+    pub(super) fn new(device: &Device, tier: &DeviceTier, groups: &[Arc<Group>]) -> Result<Self> {
+        let rows = tier.plan.piece_rows.iter().copied().max().unwrap_or(0);
+        let lanes = groups.iter().zip(&tier.plan.piece_rows);
+        let lanes = lanes.map(|(group, rows)| group.spec().row_lanes() * rows).max().unwrap_or(0);
+        Ok(Self {
+            slots_host: device.pinned(rows, "slots of rows on their way")?,
+            slots: device.buffer(rows, "slots of rows on their way")?,
+            rows_host: device.pinned(lanes, "rows on their way")?,
+            rows: device.buffer(lanes, "rows on their way")?,
+            over: device.event()?,
+        })
+    }
+
+    /// Writes the list of the slots of `moves` on the device.
+    pub(super) fn put_slots(&mut self, moves: &[AboveMove]) -> Result<Arc<[u32]>> {
+        let slots: Arc<[u32]> = moves.iter().map(|moved| moved.slot.0).collect();
+        self.slots_host.write(slots.len())?.copy_from_slice(&slots);
+        Ok(slots)
+    }
+}
+
+/// A stream that moves rows between a slab and rows one after another.
+pub(super) trait MoveRows {
+    /// Launches `kernel`, `rows_up` or `rows_down`, from the first of `ways` to the second: for the
+    /// `count` slots of the slab `at` that stand in `list` from word `first` on.
+    fn move_rows(
+        &self,
+        kernel: &'static str,
+        ways: [Arg<'_>; 2],
+        at: SlabAt,
+        list: (Arg<'_>, usize, usize),
+    ) -> Result<()>;
+}
+
+impl MoveRows for Stream {
+    fn move_rows(
+        &self,
+        name: &'static str,
+        [from, to]: [Arg<'_>; 2],
+        at: SlabAt,
+        (list, first, count): (Arg<'_>, usize, usize),
+    ) -> Result<()> {
+        let args = vec![
+            from,
+            to,
+            list,
+            Arg::u64(at.first_lane as u64),
+            Arg::u32(first as u32),
+            Arg::u32(count as u32),
+            Arg::u32(at.row_lanes as u32),
+        ];
+        // Where rows allow it, a thread moves four lanes.
+        Ok(self.launch(kernel(name), (count * at.row_lanes).div_ceil(4), args)?)
+    }
+}
