@@ -26,6 +26,7 @@
 
 mod access;
 mod check;
+mod choice;
 pub mod conformance;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -41,6 +42,7 @@ mod product;
 mod stream;
 
 pub use access::{RowsAt, Touched};
+pub use choice::{Choice, DEVICES_MAX, Offer, Wanted};
 pub use device::{About, Device};
 pub use driver::STREAM_OPERATIONS_MAX;
 pub use error::{Error, Result};

@@ -1,6 +1,7 @@
 //! What a run is told.
 
 mod columns;
+mod device;
 mod model;
 mod names;
 mod presets;
@@ -10,12 +11,14 @@ use std::path::PathBuf;
 
 use stepwell_base::ByteCount;
 use stepwell_data::Format;
+use stepwell_device::Choice;
 use stepwell_engine::{Admission, Life};
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
 
 pub use self::columns::{ColumnConfig, ColumnType, MissingKind, TransformKind};
+pub use self::device::DensePlace;
 pub use self::model::{ModelConfig, ModelKind};
 pub(crate) use self::names::{expanded, ranges};
 pub use self::presets::PresetKind;
@@ -30,6 +33,10 @@ pub struct Config {
     pub seed: u64,
     /// Threads that compute.
     pub threads: usize,
+    /// Devices above the memory of each rank.
+    pub device: Choice,
+    /// Where the dense part is computed.
+    pub dense_place: DensePlace,
     /// Ranks that train one model, each with threads and tiers of its own.
     pub ranks: RanksConfig,
     /// Where examples come from.
@@ -152,6 +159,8 @@ pub struct SynthConfig {
 /// Memory and disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierConfig {
+    /// Bytes of each device for rows; none for nine tenths of what it offers.
+    pub hbm: Option<ByteCount>,
     /// Bytes of the slab with its index and metadata.
     pub dram: ByteCount,
     /// Directory of the store; none for a temporary one.
@@ -301,6 +310,8 @@ impl Config {
         Self {
             seed: 0,
             threads: 0,
+            device: Choice::Host,
+            dense_place: DensePlace::Host,
             ranks: RanksConfig { count: 0, exchange: ExchangeKind::WorkingSet, timeout: 0.0 },
             data: DataConfig::blank(),
             synth: SynthConfig { examples: 0, vocab_scale: 0.0 },
@@ -318,6 +329,7 @@ impl Config {
             tables: Vec::new(),
             features: Vec::new(),
             tiers: TierConfig {
+                hbm: None,
                 dram: ByteCount(0),
                 ssd: None,
                 index: ByteCount(0),

@@ -1,5 +1,7 @@
 //! When a setting changes nothing in a run, and why.
 
+use stepwell_device::Choice;
+
 use crate::columns::COLUMN_SETTINGS;
 use crate::config::{ColumnConfig, Config, FeatureConfig, ModelKind, TableConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
@@ -57,6 +59,11 @@ pub(crate) fn in_one_mini_batch(config: &Config) -> Option<&'static str> {
     }
     (config.mini_batches_per_batch() <= 1)
         .then_some("a batch is one mini-batch: data.batch says how long rows are lent")
+}
+
+/// Why no device has rows.
+pub(crate) fn on_the_host(config: &Config) -> Option<&'static str> {
+    (config.device == Choice::Host).then_some("no device is used")
 }
 
 pub(crate) fn with_eval_paths(config: &Config) -> Option<&'static str> {

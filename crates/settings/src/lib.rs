@@ -15,6 +15,7 @@
 mod check;
 mod columns;
 mod config;
+mod devices;
 mod files;
 mod find;
 mod given;
@@ -34,10 +35,10 @@ mod tests;
 
 pub use columns::COLUMN_SETTINGS;
 pub use config::{
-    CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, EMBEDDING, ExchangeKind,
-    FeatureConfig, LifeConfig, MissingKind, ModelConfig, ModelKind, OptimizerConfig, OptimizerKind,
-    PipelineConfig, PlaceKind, PresetKind, RanksConfig, SynthConfig, TableConfig, TableRules,
-    TierConfig, TransformKind,
+    CheckpointConfig, ColumnConfig, ColumnType, Config, DataConfig, DensePlace, EMBEDDING,
+    ExchangeKind, FeatureConfig, LifeConfig, MissingKind, ModelConfig, ModelKind, OptimizerConfig,
+    OptimizerKind, PipelineConfig, PlaceKind, PresetKind, RanksConfig, SynthConfig, TableConfig,
+    TableRules, TierConfig, TransformKind,
 };
 pub use find::{Found, find, look_up};
 pub use given::Given;

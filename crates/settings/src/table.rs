@@ -11,7 +11,7 @@ use crate::config::{Config, ExchangeKind, ModelKind, OptimizerKind};
 use crate::optimizer::of_optimizer;
 use crate::setting::{Kept, Setting, setting};
 use crate::typed::Typed;
-use crate::{files, idle};
+use crate::{devices, files, idle};
 
 /// All settings, in the order of the documentation.
 ///
@@ -22,6 +22,7 @@ pub const SETTINGS: &[Setting] = &[
     setting!("threads", threads = cores(), Never, "threads that compute; I/O threads come on top")
         .default_name("all cores")
         .check(|config| check::within(config.threads, 1..=check::THREADS_MAX)),
+    devices::DEVICE,
     setting!(
         "ranks.count",
         ranks.count = 1,
@@ -184,6 +185,8 @@ pub const SETTINGS: &[Setting] = &[
         "blocks of a mini-batch, the unit of summation"
     )
     .check(|config| check::count(config.model.blocks, check::BLOCKS_MAX)),
+    devices::DENSE,
+    devices::HBM,
     setting!(
         "tiers.dram",
         tiers.dram = ByteCount(1 << 30),

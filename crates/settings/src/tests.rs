@@ -155,7 +155,18 @@ fn what_makes_a_model_is_said_as_it_always_was() {
 fn every_default_stands_in_the_table() {
     let mut config = Config::default();
     for setting in SETTINGS {
-        let names = ["sgd", "lr", "bf16", "sieve", "working_set", "adult", "csv", "false"];
+        let names = [
+            "sgd",
+            "lr",
+            "bf16",
+            "sieve",
+            "working_set",
+            "adult",
+            "csv",
+            "false",
+            "host",
+            "device",
+        ];
         for text in ["5", "0.3", "true", "9,8"].into_iter().chain(names).chain(["elsewhere"]) {
             let mut other = config.clone();
             if setting.set(&mut other, text).is_ok() && other != config {

@@ -6,14 +6,15 @@ use serde_json::{Value, json};
 use stepwell_base::ByteCount;
 use stepwell_base::bytes::ByteCountError;
 use stepwell_data::Format;
+use stepwell_device::Choice;
 use stepwell_engine::Pooling;
 use stepwell_mem::PolicyKind;
 use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
 
 use crate::config::{
-    ColumnType, ExchangeKind, MissingKind, ModelKind, OptimizerKind, PlaceKind, PresetKind,
-    TransformKind,
+    ColumnType, DensePlace, ExchangeKind, MissingKind, ModelKind, OptimizerKind, PlaceKind,
+    PresetKind, TransformKind,
 };
 use crate::given::Given;
 
@@ -160,6 +161,24 @@ impl Typed for PathBuf {
     }
 }
 
+impl Typed for Choice {
+    fn what() -> String {
+        "devices".to_owned()
+    }
+
+    fn read(given: Given<'_>) -> Result<Self, String> {
+        given.text()?.parse()
+    }
+
+    fn show(&self) -> Value {
+        json!(self.to_string())
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl Typed for String {
     fn what() -> String {
         "text".to_owned()
@@ -285,6 +304,7 @@ names! {
     Storage, |storage| storage.name().to_owned();
     PolicyKind, |policy| policy.name().to_owned();
     PlaceKind, |place| place.name().to_owned();
+    DensePlace, |place| place.name().to_owned();
     Pooling, |pooling| pooling.name().to_owned();
     PresetKind, |preset| preset.name().to_owned();
     Format, |format| format.name().to_owned();

@@ -1,0 +1,37 @@
+//! The settings of devices.
+
+use stepwell_device::Choice;
+
+use crate::config::{Config, DensePlace};
+use crate::idle;
+use crate::setting::{Kept, Setting, setting};
+use crate::typed::Typed;
+
+/// Which devices there are above memory.
+pub(crate) const DEVICE: Setting = setting!(
+    "device",
+    device = Choice::Auto,
+    Never,
+    "auto (all CUDA devices where they can be used, else host), host, cuda, cuda:0,1 or \
+     emulated:2: where rows of the working set lie, of each rank; they do not change the model"
+);
+
+/// What rows may have of a device.
+pub(crate) const HBM: Setting = setting!(
+    "tiers.hbm",
+    tiers.hbm = None,
+    Never,
+    "bytes of each device for rows and what moves them; their rows keep their slots on the host, \
+     and are at most half of those there"
+)
+.default_name("nine tenths of its free memory")
+.idle(idle::on_the_host);
+
+/// Where the dense part runs.
+pub(crate) const DENSE: Setting = setting!(
+    "train.dense",
+    dense_place = DensePlace::Host,
+    Never,
+    "host or device: where the dense part of the model is computed; a device has bits of its own"
+)
+.idle(idle::on_the_host);
