@@ -14,13 +14,11 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Pieces of each direction on their way at once.
 pub(super) const PIECES: usize = 3;
 
-/// Devices, and what rows may have of each.
+/// The devices of a rank.
 #[derive(Clone, Debug)]
 pub struct DeviceOptions {
     /// The devices.
     pub devices: Vec<Device>,
-    /// Bytes of each, for rows and for what moves them.
-    pub hbm: ByteCount,
     /// This rank, and how many there are.
     pub place: (usize, usize),
 }
@@ -129,9 +127,34 @@ impl DevicePlan {
             }
             self.slots.push(slots);
             self.bound_by_host.push(most < fits);
-            self.rows_bytes += (slots * group.spec.row_bytes()) as u64;
+            let lanes = (slots * group.spec.row_lanes()).next_multiple_of(4);
+            self.rows_bytes += (lanes * size_of::<f32>()) as u64;
         }
         Ok(())
+    }
+
+    /// Bytes of each device, of its pool.
+    pub fn device_bytes(&self) -> u64 {
+        Device::bytes_counted(self.rows_bytes) + self.moving_bytes
+    }
+
+    /// Says of each table group that some mini-batch may need more of its rows than devices have
+    /// slots for: those of a mini-batch are theirs by a hash, about as many of each.
+    pub fn tight(&self, tiers: &TierPlan, load: &Load) -> Vec<String> {
+        let examples = load.examples.unwrap_or(u64::MAX).min(load.mini_batch);
+        let of_group = |(group, slots): (&GroupPlan, &usize)| {
+            let all = slots * self.devices;
+            let rows = examples.saturating_mul(group.ids_max);
+            (rows > all as u64).then(|| {
+                let (names, ids) = (&group.names, group.ids_max);
+                format!(
+                    "devices have {all} rows of table '{names}', and a mini-batch of {examples} \
+                     examples with {ids} ids each needs up to {rows}: one that needs more than \
+                     there are ends the run"
+                )
+            })
+        };
+        tiers.groups.iter().zip(&self.slots).filter_map(of_group).collect()
     }
 
     /// Words of the lists of a step.
