@@ -67,10 +67,12 @@ impl DevicePlan {
         let rows_max = tiers.rows_max(load);
         let whole: Vec<bool> = tables.iter().map(|table| lends || table.life.is_some()).collect();
         let visit_lanes = tables.iter().map(|table| table.row_lanes().max(table.weight_count()));
-        let piece_rows = groups.iter().map(|group| (PIECE_BYTES / group.spec.row_bytes()).max(1));
+        let piece_rows = |group: &GroupPlan| {
+            (PIECE_BYTES / group.spec.row_bytes()).clamp(1, (group.slots / PIECES).max(1))
+        };
         let mut plan = Self {
             slots: Vec::new(),
-            piece_rows: piece_rows.collect(),
+            piece_rows: groups.iter().map(piece_rows).collect(),
             rows_max,
             whole,
             visit_lanes: visit_lanes.collect(),
