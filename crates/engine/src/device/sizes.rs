@@ -116,16 +116,8 @@ impl DevicePlan {
             let most = group.slots / 2 / self.devices.max(1);
             let slots = fits.min(most);
             if slots == 0 {
-                let (names, moving) = (&group.names, ByteCount(self.moving_bytes));
-                let (setting, what) = match fits {
-                    0 => ("tiers.hbm", format!("{hbm} of each device")),
-                    _ => ("tiers.dram", format!("{} slots", group.slots)),
-                };
-                return Err(Error::Settings(format!(
-                    "{setting}: {what} holds no row of table '{names}' for devices beside {moving} \
-                     for rows on their way: raise {setting}, lower data.mini_batch, or choose \
-                     device = \"host\""
-                )));
+                let least = ((bytes(group) + 17) * all).div_ceil(touched(group).max(1));
+                return Err(self.holds_no_row(group, (hbm, fits, least)));
             }
             self.slots.push(slots);
             self.bound_by_host.push(most < fits);
@@ -133,6 +125,30 @@ impl DevicePlan {
             self.rows_bytes += (lanes * size_of::<f32>()) as u64;
         }
         Ok(())
+    }
+
+    /// `hbm`, which has room for so many rows of `group`, or the slots of its rows on the host are
+    /// too few for any on a device; `least` bytes are enough beside what moves rows.
+    fn holds_no_row(
+        &self,
+        group: &GroupPlan,
+        (hbm, fits, least): (ByteCount, usize, u128),
+    ) -> Error {
+        let (names, devices) = (&group.names, self.devices);
+        if fits > 0 {
+            return Error::Settings(format!(
+                "tiers.dram: of {} slots for rows of table '{names}' at most half are for rows on \
+                 devices, which is none for each of {devices}: raise tiers.dram, or choose fewer \
+                 devices",
+                group.slots
+            ));
+        }
+        let (moving, least) = (ByteCount(self.moving_bytes), u128::from(self.moving_bytes) + least);
+        Error::Settings(format!(
+            "tiers.hbm = {hbm} holds no row of table '{names}' beside {moving} for rows on their \
+             way: give {least} or more (enough for one row, not for a mini-batch), or lower \
+             data.mini_batch"
+        ))
     }
 
     /// Bytes of each device, of its pool.
