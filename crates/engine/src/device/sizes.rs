@@ -48,6 +48,11 @@ pub struct DevicePlan {
     pub devices: usize,
 }
 
+/// Bytes of `slots` slots of a group: the next one's begin where 16 bytes can be read at once.
+fn rows_bytes(group: &GroupPlan, slots: usize) -> u64 {
+    ((slots * group.spec.row_lanes()).next_multiple_of(4) * size_of::<f32>()) as u64
+}
+
 /// Words of a row in the lists of a mini-batch: its slot, and the two of what rounds it.
 const LIST_WORDS: usize = 3;
 
@@ -103,6 +108,24 @@ impl DevicePlan {
         pieces + step
     }
 
+    /// Gives each device `slots` of each table group of `tiers`, and pieces of `piece_rows` rows,
+    /// whatever fits.
+    ///
+    /// # Panics
+    /// When those of all devices are more than half of the host's.
+    pub fn resize(&mut self, tiers: &TierPlan, slots: &[usize], piece_rows: usize) {
+        assert_eq!(slots.len(), tiers.groups.len(), "slots of each group");
+        self.piece_rows.fill(piece_rows);
+        self.moving_bytes = self.moving(&tiers.groups);
+        self.rows_bytes = 0;
+        for (number, (group, slots)) in tiers.groups.iter().zip(slots).enumerate() {
+            let most = group.slots / 2 / self.devices.max(1);
+            assert!((1..=most).contains(slots), "{slots} slots on devices over {}", group.slots);
+            self.slots[number] = *slots;
+            self.rows_bytes += rows_bytes(group, *slots);
+        }
+    }
+
     fn share_out(&mut self, groups: &[GroupPlan], hbm: ByteCount) -> Result<()> {
         let left = u128::from(hbm.0.saturating_sub(self.moving_bytes));
         let bytes = |group: &GroupPlan| group.spec.row_bytes() as u128;
@@ -121,8 +144,7 @@ impl DevicePlan {
             }
             self.slots.push(slots);
             self.bound_by_host.push(most < fits);
-            let lanes = (slots * group.spec.row_lanes()).next_multiple_of(4);
-            self.rows_bytes += (lanes * size_of::<f32>()) as u64;
+            self.rows_bytes += rows_bytes(group, slots);
         }
         Ok(())
     }
