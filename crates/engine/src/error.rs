@@ -62,23 +62,6 @@ pub enum Error {
         /// Rows that would have to lie there.
         rows: usize,
     },
-    /// One mini-batch needs more rows than a device has slots.
-    #[error(
-        "a mini-batch needs {rows} distinct rows of table '{table}' on {device}, which has {slots} \
-         slots for them: {mend}, or lower data.mini_batch"
-    )]
-    DeviceTooSmall {
-        /// The device.
-        device: String,
-        /// The table's name.
-        table: String,
-        /// Rows of the mini-batch that are the device's.
-        rows: usize,
-        /// Its slots.
-        slots: usize,
-        /// What helps.
-        mend: String,
-    },
     /// Another rank failed, or sent what makes no sense.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),

@@ -307,9 +307,11 @@ fn devices_do_not_show() {
         for (devices, hands) in [(1, Hands::Caller), (2, Hands::Caller), (4, Hands::Threads)] {
             for (slots, lookahead) in [(2 * ROWS_MOST, 0), (2 * ROWS_MOST, 5), (1500, 3)] {
                 let time = if hands == Hands::Caller { Time::Stepped } else { Time::Threads };
-                let devices = Some((devices, 2 * ROWS_MOST / devices, time));
-                let way = Way { slots, lookahead, hands, hesitates: lookahead == 5, devices };
-                assert_eq!(train(life, way, &drawn), expected, "{life:?} {way:?}");
+                for most in [2 * ROWS_MOST / devices, 30] {
+                    let devices = Some((devices, most, time));
+                    let way = Way { slots, lookahead, hands, hesitates: lookahead == 5, devices };
+                    assert_eq!(train(life, way, &drawn), expected, "{life:?} {way:?}");
+                }
             }
         }
     }

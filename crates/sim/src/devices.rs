@@ -66,8 +66,8 @@ impl Devices for Stepped {
 }
 
 impl Shape {
-    /// Puts devices above memory, with slots from just enough for the largest mini-batch to half of
-    /// those below, of which there are more where need be; false where rows that stay in memory
+    /// Puts devices above memory, with slots from one to half of those below, of which there are
+    /// more where need be; false where rows that stay in memory
     /// leave them no room.
     pub fn put_devices(&mut self, dice: &mut Dice, oracle: &Oracle) -> bool {
         let devices = dice.pick(&[1, 1, 2, 3]);
@@ -80,11 +80,12 @@ impl Shape {
             of_hosts.push(room.whole.unwrap_or_else(|| (*slots).max(least)));
         }
         let slots = oracle.rooms.iter().zip(&of_hosts).map(|(room, slots)| {
-            let (least, most) = (room.rows_of_mini_batch, slots / 2 / devices);
-            let slots = match dice.below(4) {
-                0 | 1 => least,
+            let (all, most) = (room.rows_of_mini_batch, slots / 2 / devices);
+            let slots = match dice.below(5) {
+                0 | 1 => all,
                 2 => most,
-                _ => least + dice.below(most - least + 1),
+                3 => 1 + dice.below(all),
+                _ => all + dice.below(most - all + 1),
             };
             slots as usize
         });

@@ -129,16 +129,17 @@ fn put_metrics(to: &mut Rows, report: &Report) {
 
 fn put_device(to: &mut Rows, report: &Report) {
     let Some(device) = &report.tiers.device else { return };
-    let planned = (device.hits + device.fills).max(1) as f64;
+    let planned = (device.hits + device.fills + device.below).max(1) as f64;
     row(
         to,
         "devices",
         &format!(
-            "{}: {} rows fit; {:.1} % of the rows planned were there; {} up, {} down; steps waited \
-             {:.1} s",
+            "{}: {} rows fit; of the rows planned {:.1} % were there, {:.1} % stayed on the host; {} \
+             up, {} down; steps waited {:.1} s",
             device.names.join(", "),
             device.slots,
             100.0 * device.hits as f64 / planned,
+            100.0 * device.below as f64 / planned,
             ByteCount(device.bytes_up),
             ByteCount(device.bytes_down),
             device.seconds_waiting

@@ -89,9 +89,6 @@ impl Capacity {
             tight: Vec::new(),
         };
         capacity.tight = capacity.tiers.tight(wanted.model.tables(), &load);
-        if let Some(devices) = &capacity.devices {
-            capacity.tight.extend(devices.rows.tight(&capacity.tiers, &load));
-        }
         capacity.tiers.check_index(&load)?;
         capacity.add_bounds(wanted, &load)?;
         capacity.check_room(wanted)?;

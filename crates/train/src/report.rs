@@ -174,6 +174,8 @@ pub struct DeviceReport {
     pub hits: u64,
     /// Those whose rows came up from the host.
     pub fills: u64,
+    /// Distinct keys per mini-batch whose rows stayed on the host, because there were no slots.
+    pub below: u64,
     /// Bytes copied to devices: rows, lists, sums of gradients.
     pub bytes_up: u64,
     /// Bytes copied from devices: rows that left, weights.

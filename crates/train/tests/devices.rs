@@ -98,6 +98,28 @@ fn weights_of_16_bits_are_exact() {
     }
 }
 
+/// Where devices have too few slots for a mini-batch the rest of its rows stays on the host.
+#[test]
+fn a_mini_batch_may_have_more_rows_than_devices() {
+    for (number, optimizer) in [OptimizerKind::Sgd, OptimizerKind::Adam].into_iter().enumerate() {
+        let with = |mut config: Config| {
+            config.rows.kind = optimizer;
+            config.data.epochs = 2;
+            (config.storage, config.staleness) = ([Storage::F32, Storage::Bf16][number], number);
+            config.life.expire_after = 9 * number as u64;
+            config
+        };
+        let oracle = run(&with(in_memory(ModelKind::DeepFm)));
+        for (devices, lookahead, slots) in [(1, 0, 1), (1, 3, 300), (2, 8, 40), (3, 2, 500)] {
+            let mut config = with(tiny(ModelKind::DeepFm, lookahead));
+            config.tiers.dram = ByteCount(200 << 10);
+            let report = run(&on_devices(&config, devices, slots));
+            assert_same(&report, &oracle, &format!("{devices} devices of {slots} slots"));
+            assert!(report.tiers.device.unwrap().below > 0, "{devices} devices of {slots} slots");
+        }
+    }
+}
+
 /// Rows that come to exist later and cease to, and reads that are stale.
 #[test]
 fn lives_and_staleness_are_exact() {

@@ -7,6 +7,7 @@ use stepwell_base::{Key, SlotIndex};
 use stepwell_device::Event;
 
 use crate::Part;
+use crate::planner::NO_SLOT;
 
 /// The rows of one table that one device has, of one mini-batch.
 #[derive(Debug, Default)]
@@ -26,7 +27,28 @@ impl OnDevice {
         self.slots.clear();
     }
 
-    /// Bytes of the lists for `rows` rows.
+    /// Takes out the rows that were given no slot, whose numbers come behind `below`.
+    fn leave(&mut self, below: &mut Vec<u32>) {
+        if !self.slots.contains(&NO_SLOT) {
+            return;
+        }
+        let mut kept = 0;
+        for index in 0..self.slots.len() {
+            if self.slots[index] == NO_SLOT {
+                below.push(self.rows[index]);
+                continue;
+            }
+            self.keys[kept] = self.keys[index];
+            self.rows[kept] = self.rows[index];
+            self.slots[kept] = self.slots[index];
+            kept += 1;
+        }
+        self.keys.truncate(kept);
+        self.rows.truncate(kept);
+        self.slots.truncate(kept);
+    }
+
+    /// Bytes of the lists for `rows` rows; each is on a device or on the host.
     pub(crate) fn bytes_max(rows: u64) -> u64 {
         rows * (size_of::<Key>() + size_of::<u32>() + size_of::<SlotIndex>()) as u64
     }
@@ -45,6 +67,8 @@ pub(crate) fn device_of(key: Key, (rank, ranks): (usize, usize), devices: usize)
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pub(crate) devices: Vec<OnDevice>,
+    /// Numbers in the request of rows that stay on the host.
+    pub(crate) below: Vec<u32>,
     /// Over once all rows of its unit are up, by device.
     pub(crate) lifted: Option<Arc<Vec<Event>>>,
 }
@@ -53,7 +77,16 @@ impl Places {
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.devices.iter_mut().for_each(OnDevice::clear);
+        self.below.clear();
         self.lifted = None;
+    }
+
+    /// Its rows have slots on device `device`, or none: gives the numbers of those that have none.
+    pub(crate) fn leave_below(&mut self, device: usize) -> &[u32] {
+        let Self { devices, below, .. } = self;
+        let before = below.len();
+        devices[device].leave(below);
+        &below[before..]
     }
 }
 

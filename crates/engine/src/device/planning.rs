@@ -13,7 +13,7 @@ use stepwell_mem::{Occurrence, PolicyKind};
 
 use super::tier::DeviceTier;
 use crate::stages::MiniBatch;
-use crate::{Error, Fit, Group, GroupUnit, Planner, Result};
+use crate::{Fit, Group, GroupUnit, Part, Planner, Result};
 
 /// A row that moves between its slot on the host and its slot on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct AboveUnit {
     pub(crate) fills: Vec<AboveMove>,
     /// Distinct keys whose rows were there.
     pub(crate) hits: u64,
+    /// Keys of its mini-batches whose rows stay on the host.
+    pub(crate) below: u64,
 }
 
 /// What moves between the host and all devices.
@@ -53,8 +55,40 @@ pub(crate) struct Above {
     rules: Rules,
     moves: GroupUnit,
     occurrences: Vec<Occurrence>,
+    /// By table group.
+    used_below: Vec<UsedBelow>,
     /// The last mini-batch that is over.
     over: Option<u32>,
+}
+
+/// Which rows mini-batches in flight use where they lie on the host: meanwhile these cannot go up.
+#[derive(Debug)]
+struct UsedBelow {
+    /// Mini-batches, by slot of the host.
+    by_slot: Vec<u16>,
+    /// The sum of all.
+    all: usize,
+}
+
+impl UsedBelow {
+    fn new(host: &Planner) -> Self {
+        Self { by_slot: vec![0; host.slots()], all: 0 }
+    }
+
+    /// Whether the row of `key` is used; asks `host` for its slot where any row is.
+    fn has(&self, host: &Planner, key: Key) -> bool {
+        self.all > 0 && self.by_slot[host_slot(host, key).at()] > 0
+    }
+
+    fn begin(&mut self, slot: SlotIndex) {
+        self.by_slot[slot.at()] += 1;
+        self.all += 1;
+    }
+
+    fn end(&mut self, slot: SlotIndex) {
+        self.by_slot[slot.at()] -= 1;
+        self.all -= 1;
+    }
 }
 
 /// Numbers of the pairs of groups and devices, as units have them.
@@ -78,6 +112,7 @@ impl Above {
             rules,
             moves: GroupUnit::default(),
             occurrences: Vec::new(),
+            used_below: hosts.iter().map(UsedBelow::new).collect(),
             over: None,
         };
         let groups = 0..above.tier.plan.slots.len();
@@ -90,7 +125,7 @@ impl Above {
         let planner = |_| {
             let slots = self.tier.plan.slots[group];
             let planner = Planner::new(slots, self.horizon, self.policy);
-            planner.with_rules(self.rules).listing_all_victims()
+            planner.with_rules(self.rules).of_device()
         };
         (0..self.tier.len()).map(planner).collect()
     }
@@ -130,33 +165,17 @@ impl Above {
         }
     }
 
-    /// Whether the rows of `mini` in group `number` can be pinned on the devices.
-    ///
-    /// # Errors
-    /// When they never can.
+    /// Whether the rows of `mini` in group `number` that find a place on the devices can be pinned
+    /// there now.
     pub(crate) fn fits<C>(
         &mut self,
         (number, group): (usize, &Group),
         mini: &MiniBatch<C>,
-    ) -> Result<bool> {
-        let mut now = true;
-        for (device, planner) in self.planners[number].iter_mut().enumerate() {
-            match planner.fits(mini.keys_above(group, device)) {
-                Fit::Now => {}
-                Fit::Later => now = false,
-                Fit::Never => {
-                    let rows = mini.keys_above(group, device).map(<[Key]>::len).sum::<usize>();
-                    return Err(Error::DeviceTooSmall {
-                        device: self.tier.devices[device].device.about().name.clone(),
-                        table: group.names(),
-                        rows,
-                        slots: planner.slots(),
-                        mend: self.tier.plan.mend(number, rows, group.spec().row_bytes()),
-                    });
-                }
-            }
-        }
-        Ok(now)
+    ) -> bool {
+        let planners = self.planners[number].iter_mut().enumerate();
+        let fits = planners.map(|(device, planner)| planner.fits(mini.keys_above(group, device)));
+        // Each is to know what it was asked last.
+        fits.fold(true, |all, fit| all & (fit == Fit::Now))
     }
 
     /// Pins the rows of `mini` in group `number` on the devices; says what moves.
@@ -175,8 +194,16 @@ impl Above {
             let unit = &mut units[place(number, device, devices)];
             let moves = &mut self.moves;
             moves.clear();
-            let batch = mini.number;
+            let (batch, used) = (mini.number, &mut self.used_below[number]);
+            let keys = mini.keys_above(group, device).flatten();
+            planner.leave_below(keys, |key| used.has(host, key));
             planner.plan(batch, &mut mini.asked_above(group, device), moves)?;
+            for table in group.members() {
+                let Part { above, rows, .. } = &mut mini.parts[*table];
+                let left = above.leave_below(device);
+                left.iter().for_each(|row| used.begin(rows.slots[*row as usize]));
+                unit.below += left.len() as u64;
+            }
             let pins = self.tier.rules.hold(Rule::PinBelow);
             for victim in &moves.victims {
                 let slot = host_slot(host, victim.key);
@@ -239,6 +266,10 @@ impl Above {
     /// Mini-batch `mini` is over.
     pub(crate) fn retire<C>(&mut self, (number, group): (usize, &Group), mini: &MiniBatch<C>) {
         self.over = Some(mini.number);
+        for part in group.members().iter().map(|table| &mini.parts[*table]) {
+            let below = part.above.below.iter().map(|row| part.rows.slots[*row as usize]);
+            below.for_each(|slot| self.used_below[number].end(slot));
+        }
         for (device, planner) in self.planners[number].iter_mut().enumerate() {
             for table in group.members() {
                 let part = &mini.parts[*table];

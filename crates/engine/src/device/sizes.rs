@@ -37,8 +37,6 @@ pub struct DevicePlan {
     pub(crate) whole: Vec<bool>,
     /// Lanes of a row that visits the host, by table: as it comes, and as its gradient goes.
     pub(crate) visit_lanes: Vec<usize>,
-    /// Whether the host's slots bound those of the devices, by table group.
-    bound_by_host: Vec<bool>,
     /// Bytes of each device, for rows.
     pub rows_bytes: u64,
     /// Bytes of each device, for what moves them, and as many of the host, which each copies to and
@@ -86,7 +84,6 @@ impl DevicePlan {
             rows_max,
             whole,
             visit_lanes,
-            bound_by_host: Vec::new(),
             rows_bytes: 0,
             moving_bytes: 0,
             devices,
@@ -148,7 +145,6 @@ impl DevicePlan {
                 return Err(self.holds_no_row(group, (hbm, fits, least)));
             }
             self.slots.push(slots);
-            self.bound_by_host.push(most < fits);
             self.rows_bytes += rows_bytes(group, slots);
         }
         Ok(())
@@ -173,33 +169,13 @@ impl DevicePlan {
         let (moving, least) = (ByteCount(self.moving_bytes), u128::from(self.moving_bytes) + least);
         Error::Settings(format!(
             "tiers.hbm = {hbm} holds no row of table '{names}' beside {moving} for rows on their \
-             way: give {least} or more (enough for one row, not for a mini-batch), or lower \
-             data.mini_batch"
+             way: give {least} or more, or lower data.mini_batch"
         ))
     }
 
     /// Bytes of each device, of its pool.
     pub fn device_bytes(&self) -> u64 {
         Device::bytes_counted(self.rows_bytes) + self.moving_bytes
-    }
-
-    /// Says of each table group that some mini-batch may need more of its rows than devices have
-    /// slots for: those of a mini-batch are theirs by a hash, about as many of each.
-    pub fn tight(&self, tiers: &TierPlan, load: &Load) -> Vec<String> {
-        let examples = load.examples.unwrap_or(u64::MAX).min(load.mini_batch);
-        let of_group = |(group, slots): (&GroupPlan, &usize)| {
-            let all = slots * self.devices;
-            let rows = examples.saturating_mul(group.ids_max);
-            (rows > all as u64).then(|| {
-                let (names, ids) = (&group.names, group.ids_max);
-                format!(
-                    "devices have {all} rows of table '{names}', and a mini-batch of {examples} \
-                     examples with {ids} ids each needs up to {rows}: one that needs more than \
-                     there are ends the run"
-                )
-            })
-        };
-        tiers.groups.iter().zip(&self.slots).filter_map(of_group).collect()
     }
 
     /// Words of the lists of a step.
@@ -211,19 +187,6 @@ impl DevicePlan {
     /// Lanes of weights or gradients of a step.
     pub(super) fn lanes_max(&self) -> usize {
         self.rows_max.iter().zip(&self.visit_lanes).map(|(rows, lanes)| rows * lanes).sum()
-    }
-
-    /// What helps where a device has too few slots for `rows` rows of group `group`.
-    pub(super) fn mend(&self, group: usize, rows: usize, row_bytes: usize) -> String {
-        if self.bound_by_host[group] {
-            return "raise tiers.dram: rows on devices keep their slots on the host, which are at \
-                    most half of those there"
-                .to_owned();
-        }
-        let scaled = u128::from(self.rows_bytes) * (rows as u128 + 1);
-        let scaled = scaled.div_ceil(self.slots[group].max(1) as u128);
-        let needed = u128::from(self.moving_bytes) + scaled + row_bytes as u128;
-        format!("raise tiers.hbm to {needed} or more")
     }
 
     /// Adds what the host has for rows on devices.
@@ -242,6 +205,8 @@ impl DevicePlan {
         let planners = self.slots.iter().zip(&tiers.groups).map(|(slots, _)| {
             metadata_bytes(tiers.policy(), *slots as u64, tiers.horizon() as u64 + 2)
         });
-        budget.add("planning for devices", planners.sum::<u64>() * devices + lists, why);
+        let used_below = tiers.groups.iter().map(|group| (group.slots * size_of::<u16>()) as u64);
+        let bytes = planners.sum::<u64>() * devices + lists + used_below.sum::<u64>();
+        budget.add("planning for devices", bytes, why);
     }
 }

@@ -90,6 +90,7 @@ pub struct DeviceTier {
 struct Counts {
     hits: AtomicU64,
     fills: AtomicU64,
+    below: AtomicU64,
     bytes_up: AtomicU64,
     bytes_down: AtomicU64,
     waited_ns: AtomicU64,
@@ -100,8 +101,10 @@ struct Counts {
 pub struct DeviceCount {
     /// Distinct keys per planned unit whose rows were on their device.
     pub hits: u64,
-    /// Those whose rows were not.
+    /// Those whose rows came up.
     pub fills: u64,
+    /// Distinct keys per mini-batch whose rows stayed on the host, because there were no slots.
+    pub below: u64,
     /// Bytes copied to devices.
     pub bytes_up: u64,
     /// Bytes copied from devices.
@@ -163,6 +166,7 @@ impl DeviceTier {
         DeviceCount {
             hits: count(&self.counts.hits),
             fills: count(&self.counts.fills),
+            below: count(&self.counts.below),
             bytes_up: count(&self.counts.bytes_up),
             bytes_down: count(&self.counts.bytes_down),
             seconds_waiting: Duration::from_nanos(count(&self.counts.waited_ns)).as_secs_f64(),
@@ -172,6 +176,7 @@ impl DeviceTier {
     pub(crate) fn planned(&self, unit: &AboveUnit) {
         self.counts.hits.fetch_add(unit.hits, Ordering::Relaxed);
         self.counts.fills.fetch_add(unit.fills.len() as u64, Ordering::Relaxed);
+        self.counts.below.fetch_add(unit.below, Ordering::Relaxed);
     }
 
     pub(crate) fn copied_up(&self, lanes: usize) {

@@ -161,6 +161,14 @@ impl DeviceTier {
         Ok(())
     }
 
+    /// Lanes that a step reads of a row of table `number`: its weights, or `all`.
+    pub(crate) fn lanes_read(&self, (number, tables): (usize, &[TableSpec]), all: bool) -> usize {
+        match all || self.plan.whole[number] {
+            true => tables[number].row_lanes(),
+            false => tables[number].weight_lanes(),
+        }
+    }
+
     fn visits<'a>(
         &self,
         parts: &'a [Part],
@@ -171,9 +179,7 @@ impl DeviceTier {
         let mut visits = Vec::new();
         for (group, of_group) in groups.iter().enumerate() {
             for table in of_group.members() {
-                let spec = &tables[*table];
-                let whole = all || self.plan.whole[*table];
-                let lanes = if whole { spec.row_lanes() } else { spec.weight_lanes() };
+                let lanes = self.lanes_read((*table, tables), all);
                 let on = &parts[*table].above.devices[device];
                 Visit::add(&mut visits, (*table, group), on, lanes);
             }

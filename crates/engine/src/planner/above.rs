@@ -1,11 +1,14 @@
 //! What a planner has to do with devices: its rows may lie on them, or it may be the planner of
 //! one.
 
-use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rules;
+use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::PolicyKind;
 
 use super::Planner;
+
+/// The slot of a row that has none, because it stays below a device.
+pub(crate) const NO_SLOT: SlotIndex = SlotIndex(u32::MAX);
 
 impl Planner {
     /// The same with some rule switched off, for tests.
@@ -25,9 +28,33 @@ impl Planner {
         (self.horizon, self.policy)
     }
 
-    /// The same, which lists rows that leave whether they were changed or not.
-    pub(crate) fn listing_all_victims(self) -> Self {
-        Self { lists_all: true, ..self }
+    /// The same as the planner of a device: it lists rows that leave whether they were changed or
+    /// not, and where a mini-batch has more rows than there are slots the rest stays below.
+    pub(crate) fn of_device(self) -> Self {
+        Self { is_above: true, ..self }
+    }
+
+    /// Decides which rows of the mini-batch that [`Planner::fits`] was asked for, whose `keys` these
+    /// are, get no slot: of those that have none yet the ones that `stays` names, and the last ones
+    /// where there are too few slots.
+    pub(crate) fn leave_below<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k Key>,
+        mut stays: impl FnMut(Key) -> bool,
+    ) {
+        let mut room = self.cache.slots() - (self.found.len() - self.missing);
+        self.stay.clear();
+        for (key, slot) in keys.zip(&self.found) {
+            let is_missing = slot.is_none();
+            let stays = is_missing && (room == 0 || stays(*key));
+            room -= usize::from(is_missing && !stays);
+            self.stay.push(stays);
+        }
+    }
+
+    /// Whether the row with this number in the mini-batch at hand gets no slot.
+    pub(super) fn stays_below(&self, index: usize) -> bool {
+        self.stay.get(index).is_some_and(|stays| *stays)
     }
 
     /// The row in `slot` gets a slot on a device: it stays here until it has left that.

@@ -18,6 +18,7 @@
 
 mod above;
 mod bytes;
+mod from_below;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{Cache, NoPlace, Occurrence, PolicyKind};
 
+pub(crate) use self::above::NO_SLOT;
 use crate::Result;
 use crate::future::Future;
 use crate::harvest::Outlook;
@@ -88,8 +90,11 @@ pub struct Planner {
     kept: usize,
     /// Rows that keep one because they are on a device.
     above: usize,
-    /// Whether rows that leave unchanged are listed, too.
-    lists_all: bool,
+    /// Whether it is the planner of a device: rows that leave unchanged are listed, too, and not
+    /// all rows of a mini-batch need slots.
+    is_above: bool,
+    /// Which rows of the mini-batch at hand stay below; empty where none does.
+    stay: Vec<bool>,
     /// Who is told of keys that will be used and have no slot.
     outlook: Option<Arc<Outlook>>,
     rules: Rules,
@@ -115,7 +120,8 @@ impl Planner {
             whole: false,
             kept: 0,
             above: 0,
-            lists_all: false,
+            is_above: false,
+            stay: Vec::new(),
             outlook: None,
             rules: Rules::default(),
         }
@@ -217,7 +223,7 @@ impl Planner {
     /// [`Planner::plan`].
     pub fn fits<'k>(&mut self, keys: impl Iterator<Item = &'k [Key]> + Clone) -> Fit {
         let count: usize = keys.clone().map(<[Key]>::len).sum();
-        if count > self.cache.slots() && !self.whole {
+        if count > self.cache.slots() && !self.whole && !self.is_above {
             return Fit::Never;
         }
         self.find(keys);
@@ -227,7 +233,9 @@ impl Planner {
         if self.whole && self.rows_wanted() > self.cache.slots() {
             return Fit::Never;
         }
-        if count - held <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
+        // On a device the rest has no slot.
+        let wanted = count.min(self.cache.slots()) - held;
+        if wanted <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
     }
 
     /// Rows that would lie here with the keys that [`Planner::fits`] was asked for, where those
@@ -284,6 +292,11 @@ impl Planner {
                         }
                         self.hit(slot, unit)
                     }
+                    None if self.stays_below(index) => {
+                        slots.push(NO_SLOT);
+                        index += 1;
+                        continue;
+                    }
                     None => self.fill(*key, *table, unit)?,
                 };
                 let next = self.next.get(index).and_then(|code| Future::known(number, *code));
@@ -292,7 +305,8 @@ impl Planner {
                 index += 1;
             }
             if !self.rules.hold(Rule::Pin) {
-                slots.iter().for_each(|slot| self.cache.unpin(*slot));
+                let slots = slots.iter().filter(|slot| **slot != NO_SLOT);
+                slots.for_each(|slot| self.cache.unpin(*slot));
             }
         }
         Ok(())
@@ -336,37 +350,13 @@ impl Planner {
             if let (Some(outlook), Some(next)) = (&self.outlook, placed.next_use) {
                 outlook.learn(next, [victim.key].into_iter());
             }
-            if victim.dirty || self.lists_all {
+            if victim.dirty || self.is_above {
                 unit.victims.push(victim);
             }
         }
         self.count(placed.slot);
         unit.fills.push(Fill { key, slot: placed.slot, table, from_below: false });
         Ok(placed.slot)
-    }
-
-    /// Puts `key`, whose row the store has and which is not here, into a slot that was never used,
-    /// for the caller to fill; none where there is no such slot. Only before any mini-batch.
-    ///
-    /// # Errors
-    /// When the key finds no room in the index.
-    pub fn adopt(&mut self, key: Key) -> Result<Option<SlotIndex>> {
-        if !self.cache.has_room_for(1) {
-            return Ok(None);
-        }
-        let slot = self.cache.place(key)?.slot;
-        self.keep(slot);
-        self.cache.came_from_below(slot);
-        self.cache.unpin(slot);
-        Ok(Some(slot))
-    }
-
-    /// The unit's rows were pulled: those that came from below exist.
-    pub fn pulled(&mut self, fills: &[Fill]) {
-        for fill in fills.iter().filter(|fill| fill.from_below) {
-            self.keep(fill.slot);
-            self.cache.came_from_below(fill.slot);
-        }
     }
 
     /// A mini-batch is over: it trained its rows as `occurrences` say, or read them where empty.

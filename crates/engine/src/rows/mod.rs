@@ -11,6 +11,7 @@
 //! (invariant I2).
 
 mod admission;
+mod below;
 mod blocks;
 mod combine;
 mod early;
@@ -229,7 +230,9 @@ impl EmbeddingBags {
     ) -> Result<WorkingRows<'a>> {
         self.abandon();
         if let Some(devices) = devices_above(groups) {
-            devices.fetch(parts, groups, &self.tables, self.witness.is_some())?;
+            let all = self.witness.is_some();
+            below::bring(parts, groups, |table| devices.lanes_read((table, &self.tables), all));
+            devices.fetch(parts, groups, &self.tables, all)?;
         }
         self.is_open = trains;
         let mut tables = self.rows_in(parts, groups);
@@ -333,6 +336,7 @@ impl EmbeddingBags {
     /// Sends what a step made of the rows to the devices that have them, where there are any.
     fn send(&self, rows: &WorkingRows<'_>) -> Result<()> {
         let Some(devices) = devices_above(rows.groups) else { return Ok(()) };
+        self.step_below(rows);
         let sent = rows.tables.iter().enumerate().map(|(table, of_table)| RowsSent {
             group: group_of(rows.groups, table).0,
             above: of_table.above,

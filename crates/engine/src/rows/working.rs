@@ -42,6 +42,9 @@ pub(super) struct TableRows<'a> {
     pub(super) occurrences: &'a mut Vec<Occurrence>,
     /// Where they are on devices, where there are any.
     pub(super) above: &'a [OnDevice],
+    /// Numbers of those that stay on the host then, and the slots there, by number.
+    pub(super) below: &'a [u32],
+    pub(super) slots: &'a [SlotIndex],
     held: Held<'a>,
     /// Weights that are read in place of the slab's. // (rows read elsewhere, weights)
     elsewhere: Vec<f32>,
@@ -83,6 +86,8 @@ impl<'a> TableRows<'a> {
             askers: &part.askers,
             occurrences: &mut rows.occurrences,
             above: &part.above.devices,
+            below: &part.above.below,
+            slots: &rows.slots,
             held: slab.hold(slots.unwrap_or(&rows.slots)),
             elsewhere: Vec::new(),
             places: Vec::new(),

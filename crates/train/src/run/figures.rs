@@ -82,6 +82,7 @@ fn device(capacity: &Capacity, groups: &[Arc<Group>]) -> Option<DeviceReport> {
         bytes: room.device_bytes() * devices,
         hits: count.hits,
         fills: count.fills,
+        below: count.below,
         bytes_up: count.bytes_up,
         bytes_down: count.bytes_down,
         seconds_waiting: count.seconds_waiting,

@@ -1,0 +1,33 @@
+//! Rows that the store has.
+
+use stepwell_base::{Key, SlotIndex};
+
+use super::Planner;
+use crate::Result;
+use crate::unit::Fill;
+
+impl Planner {
+    /// Puts `key`, whose row the store has and which is not here, into a slot that was never used,
+    /// for the caller to fill; none where there is no such slot. Only before any mini-batch.
+    ///
+    /// # Errors
+    /// When the key finds no room in the index.
+    pub fn adopt(&mut self, key: Key) -> Result<Option<SlotIndex>> {
+        if !self.cache.has_room_for(1) {
+            return Ok(None);
+        }
+        let slot = self.cache.place(key)?.slot;
+        self.keep(slot);
+        self.cache.came_from_below(slot);
+        self.cache.unpin(slot);
+        Ok(Some(slot))
+    }
+
+    /// The unit's rows were pulled: those that came from below exist.
+    pub fn pulled(&mut self, fills: &[Fill]) {
+        for fill in fills.iter().filter(|fill| fill.from_below) {
+            self.keep(fill.slot);
+            self.cache.came_from_below(fill.slot);
+        }
+    }
+}

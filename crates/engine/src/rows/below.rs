@@ -1,0 +1,106 @@
+//! Rows of a mini-batch that stay on the host where others are on devices: for want of slots there,
+//! or because an earlier mini-batch that is not over uses them here. They visit beside the others,
+//! are read and summed with them, and change where they lie.
+
+use std::sync::Arc;
+
+use pulp::Arch;
+use stepwell_base::slab::{Rows, RowsMut};
+use stepwell_base::{Key, SlotIndex};
+use stepwell_optim::Storage;
+
+use super::update::{Workspace, step_row};
+use super::workspaces::refill;
+use super::{EmbeddingBags, WorkingRows};
+use crate::group::group_of;
+use crate::{Group, Part, TableSpec};
+
+/// Rows that one thread takes at a time.
+const GRAIN: usize = 512;
+
+/// The slots of the rows with these numbers.
+fn slots_of(numbers: &[u32], slots: &[SlotIndex]) -> Vec<SlotIndex> {
+    numbers.iter().map(|row| slots[*row as usize]).collect()
+}
+
+/// Lets threads work on `rows`, with these numbers in the request, some at a time.
+fn share(rows: RowsMut<'_>, numbers: &[u32], work: &(impl Fn(RowsMut<'_>, &[u32]) + Sync)) {
+    if numbers.len() <= GRAIN {
+        return work(rows, numbers);
+    }
+    let (left, right) = rows.split_at(numbers.len() / 2);
+    let (before, after) = numbers.split_at(numbers.len() / 2);
+    rayon::join(|| share(left, before, work), || share(right, after, work));
+}
+
+/// Copies what a step reads of the rows of `parts` that stay on the host to where they visit: their
+/// weights, or as many lanes as `lanes` says of a table.
+pub(super) fn bring(parts: &[Part], groups: &[Arc<Group>], lanes: impl Fn(usize) -> usize) {
+    let parts = parts.iter().enumerate();
+    for (table, part) in parts.filter(|(_, part)| !part.above.below.is_empty()) {
+        let (lanes, (_, group)) = (lanes(table), group_of(groups, table));
+        let (below, visited) = (&*part.above.below, group.visited(table));
+        let places = slots_of(below, &visited.slots);
+        let mut visiting = visited.slab.hold(&places);
+        share(visiting.rows_mut(), below, &|mut places, numbers| {
+            let slots = slots_of(numbers, &part.rows.slots);
+            let held = group.slab.hold(&slots);
+            for index in 0..numbers.len() {
+                places.row(index)[..lanes].copy_from_slice(&held.row(index)[..lanes]);
+            }
+        });
+    }
+}
+
+impl EmbeddingBags {
+    /// Updates the rows that stay on the host: by the sums of their gradients, which lie in their
+    /// places among the `rows` that visit, or with what they became there.
+    pub(super) fn step_below(&self, rows: &WorkingRows<'_>) {
+        for (number, (rows_of, table)) in rows.tables.iter().zip(&self.tables).enumerate() {
+            if rows_of.below.is_empty() {
+                continue;
+            }
+            let (_, group) = group_of(rows.groups, number);
+            let steps = group.devices().is_some_and(|devices| devices.steps(number));
+            let (slots, visiting) = (slots_of(rows_of.below, rows_of.slots), rows_of.rows());
+            let mut held = group.slab.hold(&slots);
+            share(held.rows_mut(), rows_of.below, &|mut places, numbers| match steps {
+                true => {
+                    let keys = &rows_of.request.distinct;
+                    self.step_some((table, keys), &mut places, (numbers, visiting));
+                }
+                false => {
+                    for (index, row) in numbers.iter().enumerate() {
+                        let row = &visiting.row(*row as usize)[..table.row_lanes()];
+                        places.row(index).copy_from_slice(row);
+                    }
+                }
+            });
+        }
+    }
+
+    /// Updates the rows of `table` with these `numbers` in their `places`, by the sums of their
+    /// gradients.
+    fn step_some(
+        &self,
+        (table, keys): (&TableSpec, &[Key]),
+        places: &mut RowsMut<'_>,
+        (numbers, sums): (&[u32], Rows<'_>),
+    ) {
+        let (width, lanes, storage) = (table.weight_count(), table.model_lanes(), table.storage);
+        let mut workspace = self.workspaces.take(Workspace::default);
+        Arch::new().dispatch(|| {
+            refill(&mut workspace.weights, width);
+            let room = &mut workspace.weights;
+            for (index, number) in numbers.iter().enumerate() {
+                let sum = &sums.row(*number as usize)[..width];
+                let row = (&mut places.row(index)[..lanes], keys[*number as usize], self.steps);
+                match storage {
+                    Storage::F32 => step_row(table, Storage::F32, row, sum, room),
+                    other => step_row(table, other, row, sum, room),
+                }
+            }
+        });
+        self.workspaces.put_back(workspace);
+    }
+}
