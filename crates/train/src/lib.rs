@@ -7,6 +7,7 @@
 
 mod batch;
 mod capacity;
+mod dense;
 mod error;
 mod exchange;
 mod features;
