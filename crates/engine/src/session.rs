@@ -119,7 +119,7 @@ impl Session {
             let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&scratch.rows(number)?)?);
             let machine = |store| StoreOptions { executor: Some(executor.clone()), ..store };
             let begin = (disk, Begin::Empty);
-            groups.push(plan.open(number, &tables, begin, machine, Rules::default())?);
+            groups.push(plan.open(number, &tables, begin, machine, (Rules::default(), None))?);
         }
         let planners = plan.planners(Rules::default());
         let window = Window { lookahead: tiers.lookahead, horizon: tiers.lookahead + 1 };

@@ -91,8 +91,7 @@ fn tier(
     let hbm = moving + 16 + (most * table.row_bytes()) as u64;
     let plan = plan(hbm).unwrap();
     assert_eq!(plan.slots, [most.min(slots / 2 / devices)]);
-    let options =
-        DeviceOptions { devices: machine.devices().to_vec(), hbm: ByteCount(hbm), place: (0, 1) };
+    let options = DeviceOptions { devices: machine.devices().to_vec(), place: (0, 1) };
     DeviceTier::new(&options, plan, &tiers, rules).unwrap()
 }
 

@@ -33,6 +33,8 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
         "none",
         "false",
         "squared_error",
+        "host",
+        "device",
     ];
     let texts = short.into_iter().chain(names);
     let change = |text: &'static str| {

@@ -68,6 +68,10 @@ pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
         let all = ByteCount(capacity.budget.total().saturating_mul(ranks as u64)).to_string();
         put!(page, "  {:<22}{all:>12}  {ranks} ranks", "all ranks");
     }
+    if let Some(devices) = &capacity.devices {
+        let names = devices.offer.names.join(", ");
+        put!(page, "memory of each device at most ({names}):\n{}", devices.budget());
+    }
     let open = OpenFiles::of_process().stats().bound;
     let why = "of the stores (ulimit -n); more only while all are in use";
     put!(page, "  {:<22}{open:>12}  {why}", "files open at once");
@@ -150,8 +154,15 @@ fn of_machines(capacity: &Capacity, ranks: usize, forecast: Option<&Forecast>) -
     let bound =
         |name: &str, bytes: u64, why: &str| json!({ "name": name, "bytes": bytes, "why": why });
     let memory: Vec<Value> = bounds.map(|of| bound(&of.name, of.bytes, &of.why)).collect();
+    let devices = capacity.devices.as_ref().map(|devices| {
+        let budget = devices.budget();
+        let bounds = budget.bounds().iter();
+        let memory: Vec<Value> = bounds.map(|of| bound(&of.name, of.bytes, &of.why)).collect();
+        json!({ "names": devices.offer.names, "memory": memory, "memory_bytes": budget.total() })
+    });
     json!({
         "ranks": ranks,
+        "devices": devices,
         "memory": memory,
         "memory_bytes": capacity.budget.total(),
         "tight": capacity.tight,

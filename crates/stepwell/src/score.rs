@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stepwell_data::DataError;
+use stepwell_device::Choice;
 use stepwell_disk::FileDisk;
 use stepwell_engine::{Checkpoint, Placement, list};
-use stepwell_settings::{self as settings, Config, DataConfig};
+use stepwell_settings::{self as settings, Config, DataConfig, DensePlace};
 use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundings};
 
 use crate::cli::ScoreArgs;
@@ -64,6 +65,8 @@ impl<'a> Scoring<'a> {
             config.data.paths.clone_from(&args.data);
             config.data.eval_paths.clone_from(&args.data);
         }
+        // Whoever scores has devices of his own, and bits of a digest are of none.
+        (config.device, config.dense_place) = (Choice::default(), DensePlace::default());
         set_all(&mut config, &args.set).map_err(Failure::Usage)?;
         for (key, value) in &args.by_key {
             give(&mut config, key, value).map_err(Failure::Usage)?;

@@ -87,6 +87,7 @@ pub(crate) fn figures(report: &Report) -> Rows {
             100.0 * host.initialized as f64 / planned
         ),
     );
+    put_device(to, report);
     put_disk(to, report);
     put_aside(to, report);
     put_stages(to, report);
@@ -124,6 +125,25 @@ fn put_metrics(to: &mut Rows, report: &Report) {
     if let Some(best) = &report.best_possible {
         row(to, "best reachable", &metrics_line(best));
     }
+}
+
+fn put_device(to: &mut Rows, report: &Report) {
+    let Some(device) = &report.tiers.device else { return };
+    let planned = (device.hits + device.fills).max(1) as f64;
+    row(
+        to,
+        "devices",
+        &format!(
+            "{}: {} rows fit; {:.1} % of the rows planned were there; {} up, {} down; steps waited \
+             {:.1} s",
+            device.names.join(", "),
+            device.slots,
+            100.0 * device.hits as f64 / planned,
+            ByteCount(device.bytes_up),
+            ByteCount(device.bytes_down),
+            device.seconds_waiting
+        ),
+    );
 }
 
 fn put_disk(to: &mut Rows, report: &Report) {

@@ -1,15 +1,19 @@
 //! The capacity plan: every bound of a run, before it begins. That of tiers is the engine's
 //! ([`TierPlan`]).
 
+mod devices;
+
 use std::sync::Arc;
 
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout, Schema};
+use stepwell_device::Offer;
 use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{BATCHES_QUEUED, Load, TableLoad, TableSpec, TierOptions, TierPlan};
 use stepwell_settings::Config;
 
+pub use self::devices::DeviceRoom;
 use crate::batch::MiniBatchBytes;
 use crate::exchange::Exchange;
 use crate::metrics::Meter;
@@ -33,6 +37,8 @@ pub(crate) const BLOCK_BYTES: usize = stepwell_data::BLOCK_BYTES / 4;
 pub struct Capacity {
     /// What each table group has.
     pub tiers: TierPlan,
+    /// What devices have, where there are any.
+    pub devices: Option<DeviceRoom>,
     /// Bytes of a block of lines.
     pub block_bytes: usize,
     /// Examples whose scores are kept one by one.
@@ -54,6 +60,8 @@ pub struct Wanted<'a> {
     pub inputs: [Option<&'a Input>; 2],
     /// The model.
     pub model: &'a Model,
+    /// The devices of a rank, where there are any.
+    pub offer: Option<Offer>,
     /// Examples of an epoch, where they were counted.
     pub examples: Option<u64>,
     /// Bytes of the dense part that the run begins with; 0 where it begins anew.
@@ -69,16 +77,23 @@ impl Capacity {
     /// When `tiers.dram` holds no row, or the store cannot be as it is wanted.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let exact = wanted.examples.unwrap_or(u64::MAX);
+        let (tiers, load) = (tiers(wanted.config, wanted.model)?, load(wanted));
+        let of_offer =
+            |offer| DeviceRoom::plan(wanted.config, wanted.model, (&tiers, &load), offer);
         let mut capacity = Self {
-            tiers: tiers(wanted.config, wanted.model)?,
+            devices: wanted.offer.as_ref().map(of_offer).transpose()?,
+            tiers,
             block_bytes: BLOCK_BYTES,
             exact_scores: usize::try_from(exact).unwrap_or(usize::MAX),
             budget: Budget::default(),
             tight: Vec::new(),
         };
-        capacity.tight = capacity.tiers.tight(wanted.model.tables(), &load(wanted));
-        capacity.tiers.check_index(&load(wanted))?;
-        capacity.add_bounds(wanted)?;
+        capacity.tight = capacity.tiers.tight(wanted.model.tables(), &load);
+        if let Some(devices) = &capacity.devices {
+            capacity.tight.extend(devices.rows.tight(&capacity.tiers, &load));
+        }
+        capacity.tiers.check_index(&load)?;
+        capacity.add_bounds(wanted, &load)?;
         capacity.check_room(wanted)?;
         Ok(capacity)
     }
@@ -110,19 +125,27 @@ impl Capacity {
     fn threads(&self, config: &Config) -> u64 {
         // A rank has a thread of its own, and one more stage.
         let of_rank = if config.ranks.count > 1 { 2 } else { 0 };
-        2 * config.threads as u64 + OTHER_STAGES + of_rank + self.tiers.groups.len() as u64
+        let of_devices = self.devices.as_ref().map_or(0, |devices| {
+            // Two more stages, and what works their streams off.
+            2 + devices::THREADS * devices.offer.len() as u64
+        });
+        let stores = self.tiers.groups.len() as u64;
+        2 * config.threads as u64 + OTHER_STAGES + of_rank + of_devices + stores
     }
 
-    fn add_bounds(&mut self, wanted: &Wanted<'_>) -> Result<()> {
-        let (mut budget, load) = (Budget::default(), load(wanted));
-        self.tiers.add_rows(&load, &mut budget);
+    fn add_bounds(&mut self, wanted: &Wanted<'_>, load: &Load) -> Result<()> {
+        let mut budget = Budget::default();
+        self.tiers.add_rows(load, &mut budget);
+        if let Some(devices) = &self.devices {
+            devices.add_host(&self.tiers, load, &mut budget);
+        }
         self.add_reading(&mut budget, wanted)?;
         self.add_batches(&mut budget, wanted);
         if wanted.config.ranks.count > 1 {
             Exchange::of(wanted.config, wanted.model).add_bounds(&mut budget);
         }
-        self.tiers.add_planning(&load, &mut budget);
-        self.add_training(&mut budget, wanted, &load)?;
+        self.tiers.add_planning(load, &mut budget);
+        self.add_training(&mut budget, wanted, load)?;
         budget.add("code and allocator", ALLOWANCE_BYTES, "fixed");
         self.budget = budget;
         Ok(())
@@ -305,6 +328,8 @@ fn mend(bound: &str) -> &'static str {
         "rows harvested" => "tiers.harvest",
         "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",
         "stale rows" => "pipeline.staleness or data.mini_batch",
+        DeviceRoom::EMULATED => "tiers.hbm, or choose fewer devices",
+        "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
         "training" => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",
     }

@@ -27,15 +27,17 @@ mod steps;
 mod talk;
 
 pub use batch::RunPosition;
-pub use capacity::{Capacity, slab_bytes};
+pub use capacity::{Capacity, DeviceRoom, slab_bytes};
 pub use error::{Error, Result};
 pub use labels::{Label, labels};
-pub use machine::{Checkpoints, Files, Machine, Places, Ranks, RowPlaces, Sizes};
+pub use machine::{
+    Accelerators, Checkpoints, Devices, Files, Machine, Places, Ranks, RowPlaces, Sizes,
+};
 pub use metrics::{LabelMetrics, Meter, Metrics, Scored};
 pub use models::kernels;
 pub use pipeline::{Held, Measured, Observer, Observers, Silence, Snapshot};
 pub use profile::{Bound, KernelReport, LayerReport, PassReport};
-pub use report::{Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes};
+pub use report::{DeviceReport, Exchanged, RankReport, Report, StageReport, Tiers, peak_rss_bytes};
 pub use resume::RunState;
 pub use run::{
     RowsAtStart, Surroundings, dense_parameters, evaluate, forecast, plan, synth_options, tables,

@@ -152,10 +152,34 @@ pub struct Exchanged {
 /// By tier.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tiers {
+    /// The slots on devices, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceReport>,
     /// The slab in memory.
     pub host: HostTier,
     /// The store.
     pub disk: DiskTier,
+}
+
+/// The slots on the devices of a rank, all together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Rows that fit on all of them.
+    pub slots: u64,
+    /// Bytes that were taken of all of them, for rows and what moves them.
+    pub bytes: u64,
+    /// Distinct keys per planned unit whose rows were on their device.
+    pub hits: u64,
+    /// Those whose rows came up from the host.
+    pub fills: u64,
+    /// Bytes copied to devices: rows, lists, sums of gradients.
+    pub bytes_up: u64,
+    /// Bytes copied from devices: rows that left, weights.
+    pub bytes_down: u64,
+    /// Seconds that steps waited for devices.
+    pub seconds_waiting: f64,
 }
 
 /// The slab in memory.

@@ -14,13 +14,11 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Pieces of each direction on their way at once.
 pub(super) const PIECES: usize = 3;
 
-/// Devices, and what rows may have of each.
+/// The devices of a rank.
 #[derive(Clone, Debug)]
 pub struct DeviceOptions {
     /// The devices.
     pub devices: Vec<Device>,
-    /// Bytes of each, for rows and for what moves them.
-    pub hbm: ByteCount,
     /// This rank, and how many there are.
     pub place: (usize, usize),
 }
@@ -69,10 +67,12 @@ impl DevicePlan {
         let rows_max = tiers.rows_max(load);
         let whole: Vec<bool> = tables.iter().map(|table| lends || table.life.is_some()).collect();
         let visit_lanes = tables.iter().map(|table| table.row_lanes().max(table.weight_count()));
-        let piece_rows = groups.iter().map(|group| (PIECE_BYTES / group.spec.row_bytes()).max(1));
+        let piece_rows = |group: &GroupPlan| {
+            (PIECE_BYTES / group.spec.row_bytes()).clamp(1, (group.slots / PIECES).max(1))
+        };
         let mut plan = Self {
             slots: Vec::new(),
-            piece_rows: piece_rows.collect(),
+            piece_rows: groups.iter().map(piece_rows).collect(),
             rows_max,
             whole,
             visit_lanes: visit_lanes.collect(),
@@ -129,9 +129,34 @@ impl DevicePlan {
             }
             self.slots.push(slots);
             self.bound_by_host.push(most < fits);
-            self.rows_bytes += (slots * group.spec.row_bytes()) as u64;
+            let lanes = (slots * group.spec.row_lanes()).next_multiple_of(4);
+            self.rows_bytes += (lanes * size_of::<f32>()) as u64;
         }
         Ok(())
+    }
+
+    /// Bytes of each device, of its pool.
+    pub fn device_bytes(&self) -> u64 {
+        Device::bytes_counted(self.rows_bytes) + self.moving_bytes
+    }
+
+    /// Says of each table group that some mini-batch may need more of its rows than devices have
+    /// slots for: those of a mini-batch are theirs by a hash, about as many of each.
+    pub fn tight(&self, tiers: &TierPlan, load: &Load) -> Vec<String> {
+        let examples = load.examples.unwrap_or(u64::MAX).min(load.mini_batch);
+        let of_group = |(group, slots): (&GroupPlan, &usize)| {
+            let all = slots * self.devices;
+            let rows = examples.saturating_mul(group.ids_max);
+            (rows > all as u64).then(|| {
+                let (names, ids) = (&group.names, group.ids_max);
+                format!(
+                    "devices have {all} rows of table '{names}', and a mini-batch of {examples} \
+                     examples with {ids} ids each needs up to {rows}: one that needs more than \
+                     there are ends the run"
+                )
+            })
+        };
+        tiers.groups.iter().zip(&self.slots).filter_map(of_group).collect()
     }
 
     /// Words of the lists of a step.

@@ -10,7 +10,7 @@ use stepwell_ssd::{Error as StoreError, KeyShardSet, Store, StoreOptions, Verify
 use super::{GroupPlan, TierPlan};
 use crate::checkpoint::OLDER;
 use crate::group::index_of_all;
-use crate::{Checkpoint, Error, Group, Planner, Result, Staging, TableSpec};
+use crate::{Checkpoint, DeviceTier, Error, Group, Planner, Result, Staging, TableSpec};
 
 /// What a store begins with.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ impl TierPlan {
     }
 
     /// Table group `number` of a model's `tables`: an empty slab over a store on `disk`, with
-    /// options that `machine` changes as it is.
+    /// options that `machine` changes as it is, below `devices` where there are any.
     ///
     /// # Errors
     /// When the memory cannot be mapped, or the store cannot be made.
@@ -96,7 +96,7 @@ impl TierPlan {
         tables: &[TableSpec],
         (disk, begin): (Arc<dyn Disk>, Begin<'_>),
         machine: impl FnOnce(StoreOptions) -> StoreOptions,
-        rules: Rules,
+        (rules, devices): (Rules, Option<&Arc<DeviceTier>>),
     ) -> Result<Arc<Group>> {
         let plan = &self.groups[number];
         let options = machine(plan.store.clone());
@@ -116,6 +116,9 @@ impl TierPlan {
         let group = Group::of(of, plan.slots, Arc::new(store), staging)?;
         let mut group = group.harvesting(plan.harvest);
         (group.rules, group.index_of_all) = (rules, whole);
+        if let Some(devices) = devices {
+            group = group.below(devices)?;
+        }
         Ok(Arc::new(group))
     }
 

@@ -12,6 +12,8 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let Config {
         seed,
         threads,
+        device,
+        dense_place,
         ranks: RanksConfig { count, exchange, timeout },
         data,
         synth: SynthConfig { examples, vocab_scale },
@@ -33,6 +35,8 @@ pub(crate) fn fields(config: &Config) -> Vec<(&'static str, Value)> {
     let own = [
         ("seed", json!(seed)),
         ("threads", json!(threads)),
+        ("device", json!(device.to_string())),
+        ("train.dense", json!(dense_place.name())),
         ("ranks.count", json!(count)),
         ("ranks.exchange", json!(exchange.name())),
         ("ranks.timeout", json!(timeout)),
@@ -119,9 +123,20 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
 }
 
 pub(crate) fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
-    let TierConfig { dram, ssd, index, segment, page_cache, harvest, read_unit, space, policy } =
-        tiers;
+    let TierConfig {
+        hbm,
+        dram,
+        ssd,
+        index,
+        segment,
+        page_cache,
+        harvest,
+        read_unit,
+        space,
+        policy,
+    } = tiers;
     vec![
+        ("tiers.hbm", json!(hbm.map(|bytes| bytes.0))),
         ("tiers.dram", json!(dram.0)),
         ("tiers.ssd", json!(ssd)),
         ("tiers.index", json!(index.0)),

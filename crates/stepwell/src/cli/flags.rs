@@ -23,7 +23,14 @@ pub(super) fn of_machine(key: &str) -> bool {
     let tiers = key.starts_with("tiers.") && key != "tiers.ssd";
     let of_table =
         key.starts_with("tables.") && [".place", ".dram"].iter().any(|of| key.ends_with(of));
-    let others = ["threads", "data.batch", "pipeline.lookahead", "pipeline.horizon"];
+    let others = [
+        "threads",
+        "device",
+        "train.dense",
+        "data.batch",
+        "pipeline.lookahead",
+        "pipeline.horizon",
+    ];
     tiers || of_table || others.contains(&key)
 }
 

@@ -1,6 +1,7 @@
 //! The machine that a run is on: its clock, its threads, where rows and checkpoints lie, and what
 //! is drawn by lot. A run asks it and does not know which it is, the real one or a simulated one.
 
+mod devices;
 mod files;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use stepwell_fabric::{Fabric, Network};
 use stepwell_settings::Config;
 use stepwell_ssd::Compaction;
 
+pub use self::devices::{Accelerators, Devices};
 pub use self::files::Files;
 use crate::capacity::Capacity;
 use crate::{Error, Result};
@@ -37,6 +39,8 @@ pub struct Machine {
     pub pool: Option<Arc<ThreadPool>>,
     /// Where rows and checkpoints lie.
     pub places: Arc<dyn Places>,
+    /// Accelerators above its memory.
+    pub devices: Arc<dyn Devices>,
     /// Who merges segments: a thread of the stores', or the one that writes.
     pub compaction: Compaction,
     /// What stores scatter keys in memory by; none to draw it anew in each process.
@@ -77,6 +81,7 @@ impl Default for Machine {
             network: None,
             pool: None,
             places: Arc::new(Files),
+            devices: Arc::new(Accelerators),
             compaction: Compaction::Background,
             index_seed: None,
             witness: None,

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use stepwell_data::Sources;
+use stepwell_device::Offer;
 use stepwell_engine::room::{self, FilesWanted};
-use stepwell_engine::{Begin, Blocks, Checkpoint, Group, Placement, Planner};
+use stepwell_engine::{
+    Begin, Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner,
+};
 use stepwell_nn::{Precision, bf16_kernel};
 use stepwell_settings::Config;
 use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
@@ -12,7 +15,7 @@ use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 use super::Surroundings;
 use crate::capacity::{BLOCK_BYTES, Capacity, Wanted};
 use crate::exchange::Exchange;
-use crate::machine::{Ranks, RowPlaces};
+use crate::machine::{Machine, Ranks, RowPlaces};
 use crate::models::Model;
 use crate::step::{Trainer, compute_pool};
 use crate::{Error, Result};
@@ -23,12 +26,13 @@ pub(super) fn capacity(
     sources: &Sources,
     model: &Model,
     from: Option<&Checkpoint>,
+    offer: Option<Offer>,
 ) -> Result<Capacity> {
     let inputs = [Some(&*sources.input), sources.eval_input.as_deref()];
     let (schema, examples) = (sources.schema(), sources.examples);
     let dense_bytes = from.map_or(0, |checkpoint| checkpoint.dense.bytes());
     let cache = sources.cache_room();
-    let wanted = Wanted { config, schema, inputs, model, examples, dense_bytes, cache };
+    let wanted = Wanted { config, schema, inputs, model, offer, examples, dense_bytes, cache };
     Capacity::plan(&wanted)
 }
 
@@ -40,6 +44,40 @@ pub(super) fn check_files(config: &Config, ranks: Option<&Ranks>, stores: usize)
     let checkpoints = config.checkpoint.dir.is_some();
     let why = room::lacks_files(&FilesWanted { ranks, stores, checkpoints });
     why.map_or(Ok(()), |why| Err(Error::Config(why)))
+}
+
+/// The devices of a rank, where there are any.
+pub(super) fn offer(
+    config: &Config,
+    machine: &Machine,
+    note: &dyn Fn(String),
+) -> Result<Option<Offer>> {
+    let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
+    let offer = machine.devices.offer(&config.device, note).map_err(wrong)?;
+    // Ranks that are threads of this process share what it has; a process of its own has what its
+    // launcher shows it.
+    let (rank, ranks) = match &machine.ranks {
+        Some(ranks) if ranks.processes => (0, 1),
+        Some(ranks) => (ranks.fabric.rank(), ranks.fabric.size()),
+        None => (0, config.ranks.count),
+    };
+    offer.map(|offer| offer.part(rank, ranks)).transpose().map_err(wrong)
+}
+
+/// Takes the devices as planned, with slots for rows.
+fn devices(
+    config: &Config,
+    machine: &Machine,
+    capacity: &Capacity,
+) -> Result<Option<Arc<DeviceTier>>> {
+    let Some(room) = &capacity.devices else { return Ok(None) };
+    let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
+    let devices = machine.devices.open(&room.offer, room.wanted(config)).map_err(wrong)?;
+    let fabric = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
+    let place = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
+    let options = DeviceOptions { devices, place };
+    let plan = room.rows.clone();
+    Ok(Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?))
 }
 
 /// The tiers and the trainer of a run.
@@ -80,7 +118,8 @@ pub(super) fn build(
 ) -> Result<Built> {
     let model = model(config, sources)?;
     note_kernel(config, around);
-    let mut capacity = capacity(config, sources, &model, from)?;
+    let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
+    let mut capacity = capacity(config, sources, &model, from, offer)?;
     let machine = &around.machine;
     check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;
     if let Some(sizes) = machine.sizes {
@@ -90,6 +129,8 @@ pub(super) fn build(
     from.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
     let rules = machine.rules;
+    let above = devices(config, machine, &capacity)?;
+    let above = above.as_ref();
     let mut groups = Vec::new();
     // The stores of all groups take what one would.
     let executor = Executor::new(ExecutorOptions::default());
@@ -112,7 +153,7 @@ pub(super) fn build(
             (None, None) => Begin::Empty,
         };
         let at = (place.directory(number)?, begin);
-        groups.push(capacity.tiers.open(number, model.tables(), at, options, rules)?);
+        groups.push(capacity.tiers.open(number, model.tables(), at, options, (rules, above))?);
     }
     let mut planners = capacity.tiers.planners(rules);
     for (planner, group) in planners.iter_mut().zip(&groups) {

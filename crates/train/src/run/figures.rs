@@ -10,7 +10,7 @@ use crate::Result;
 use crate::capacity::Capacity;
 use crate::kernels;
 use crate::pipeline::{Counters, Outcome};
-use crate::report::{self, DiskTier, Exchanged, HostTier, Processor, Report, Tiers};
+use crate::report::{self, DeviceReport, DiskTier, Exchanged, HostTier, Processor, Report, Tiers};
 
 pub(super) fn assemble(
     around: &Surroundings,
@@ -77,6 +77,22 @@ fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> O
     })
 }
 
+fn device(capacity: &Capacity, groups: &[Arc<Group>]) -> Option<DeviceReport> {
+    let room = capacity.devices.as_ref()?;
+    let count = groups.first()?.devices()?.count();
+    let devices = room.offer.len() as u64;
+    Some(DeviceReport {
+        names: room.offer.names.clone(),
+        slots: room.rows.slots.iter().sum::<usize>() as u64 * devices,
+        bytes: room.device_bytes() * devices,
+        hits: count.hits,
+        fills: count.fills,
+        bytes_up: count.bytes_up,
+        bytes_down: count.bytes_down,
+        seconds_waiting: count.seconds_waiting,
+    })
+}
+
 fn tiers(
     capacity: &Capacity,
     groups: &[Arc<Group>],
@@ -127,5 +143,6 @@ fn tiers(
         disk.files_open_max = disk.files_open_max.max(stats.files_open_max);
         disk.stores.push(stats);
     }
-    Tiers { host, disk }
+    let device = device(capacity, groups);
+    Tiers { device, host, disk }
 }

@@ -249,7 +249,8 @@ fn planned(config: &Config) -> Result<(Capacity, Sources, Model)> {
     let sources = sources(config, &StopRequest::new())?;
     sources.check_streams(config.data.streams)?;
     let model = build::model(config, &sources)?;
-    let capacity = capacity(config, &sources, &model, None)?;
+    let offer = build::offer(config, &Machine::default(), &|_| {})?;
+    let capacity = capacity(config, &sources, &model, None, offer)?;
     build::check_files(config, None, capacity.tiers.groups.len())?;
     Ok((capacity, sources, model))
 }

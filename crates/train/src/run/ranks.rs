@@ -190,6 +190,7 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
             network: None,
             pool: None,
             places: Arc::clone(&machine.places),
+            devices: Arc::clone(&machine.devices),
             compaction: machine.compaction,
             index_seed: machine.index_seed,
             witness: machine.witness.clone(),

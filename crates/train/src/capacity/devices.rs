@@ -1,0 +1,96 @@
+//! What a run has of its devices, and what they cost the host.
+
+use stepwell_base::ByteCount;
+use stepwell_base::budget::Budget;
+use stepwell_device::{Offer, Wanted as WantedOfDevices};
+use stepwell_engine::{DevicePlan, Load, TierPlan};
+use stepwell_settings::Config;
+
+use crate::exchange::Exchange;
+use crate::models::Model;
+use crate::{Error, Result};
+
+/// Of what a device offers rows have this part, where nobody says how much.
+const PART: (u64, u64) = (9, 10);
+
+/// What a run has of its devices.
+#[derive(Clone, Debug)]
+pub struct DeviceRoom {
+    /// The devices of a rank.
+    pub offer: Offer,
+    /// What rows have of each.
+    pub rows: DevicePlan,
+    /// Bytes of each, of which nothing beyond the others is taken.
+    pub hbm: ByteCount,
+}
+
+impl DeviceRoom {
+    /// The name of the bound on the memory of emulated devices.
+    pub(super) const EMULATED: &'static str = "emulated devices";
+
+    /// Shares the devices of `offer` out.
+    pub(super) fn plan(
+        config: &Config,
+        model: &Model,
+        (tiers, load): (&TierPlan, &Load),
+        offer: &Offer,
+    ) -> Result<Self> {
+        let hbm = hbm(config, offer)?;
+        let lends = Exchange::borrowed_rows(config, model).is_some();
+        let rows = DevicePlan::new(tiers, model.tables(), load, (hbm, offer.len(), lends))?;
+        Ok(Self { offer: offer.clone(), rows, hbm })
+    }
+
+    /// Adds what the host has for them.
+    pub(super) fn add_host(&self, tiers: &TierPlan, load: &Load, budget: &mut Budget) {
+        self.rows.add_host(tiers, load, budget);
+        if self.offer.emulated {
+            let (bytes, devices) = (self.device_bytes(), self.offer.len());
+            let why = format!("{devices} of {}", ByteCount(bytes));
+            budget.add(Self::EMULATED, bytes * devices as u64, why);
+        }
+    }
+
+    /// Bytes that are taken of each device.
+    pub fn device_bytes(&self) -> u64 {
+        self.rows.device_bytes()
+    }
+
+    /// What is to be taken of what is offered.
+    pub(crate) fn wanted(&self, config: &Config) -> WantedOfDevices {
+        WantedOfDevices {
+            memory_bytes: self.device_bytes(),
+            pinned_bytes: self.rows.moving_bytes,
+            workers: config.threads,
+        }
+    }
+
+    /// What each device has, line by line: a name, bytes, and what they are for.
+    pub fn budget(&self) -> Budget {
+        let mut budget = Budget::default();
+        let slots: usize = self.rows.slots.iter().sum();
+        let rows = self.device_bytes() - self.rows.moving_bytes;
+        budget.add("rows", rows, format!("tiers.hbm: {slots} slots"));
+        let why = "pieces on their way, lists, weights and gradients of a mini-batch";
+        budget.add("moving rows", self.rows.moving_bytes, why);
+        budget
+    }
+}
+
+/// Bytes of each device for rows and what moves them.
+fn hbm(config: &Config, offer: &Offer) -> Result<ByteCount> {
+    let offered = offer.memory_bytes;
+    let Some(hbm) = config.tiers.hbm else {
+        return Ok(ByteCount(offered / PART.1 * PART.0));
+    };
+    if !offer.emulated && hbm.0 > offered {
+        let (names, offered) = (offer.names.join(", "), ByteCount(offered));
+        return Err(Error::Config(format!(
+            "tiers.hbm = {hbm}, and of {names} {offered} are free: lower it, or leave it out"
+        )));
+    }
+    Ok(hbm)
+}
+
+/// Threads that each device has: a stream for rows up, one for rows down, one for steps.
+pub(super) const THREADS: u64 = 3;
