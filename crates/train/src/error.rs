@@ -16,6 +16,9 @@ pub enum Error {
     /// Rows or checkpoints cannot be read or written, or do not fit.
     #[error(transparent)]
     Engine(#[from] stepwell_engine::Error),
+    /// A device fails that computes the dense part.
+    #[error(transparent)]
+    Device(#[from] stepwell_device::Error),
     /// Ranks cannot go on together.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),

@@ -28,6 +28,7 @@ mod talk;
 
 pub use batch::RunPosition;
 pub use capacity::{Capacity, DeviceRoom, slab_bytes};
+pub use dense::HostProducts;
 pub use error::{Error, Result};
 pub use labels::{Label, labels};
 pub use machine::{

@@ -38,6 +38,15 @@ impl Blocks {
         Self { first: self.all * rank / ranks, end: self.all * (rank + 1) / ranks, ..self }
     }
 
+    /// Some of them, counted from the first that are here.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn some(self, blocks: Range<usize>) -> Self {
+        assert!(blocks.start <= blocks.end && blocks.end <= self.count(), "{blocks:?} of blocks");
+        Self { first: self.first + blocks.start, end: self.first + blocks.end, ..self }
+    }
+
     /// Those of the whole mini-batch.
     pub fn of_all(self) -> Self {
         Self::new(self.examples, self.all)

@@ -10,11 +10,12 @@
 //!   computed.
 //! - **How.** A [`DenseExecutor`] owns parameters, the optimizer's state and gradients. It is given
 //!   a mini-batch to pass over, then either steps by the gradients that it has or by a sum that
-//!   others made of the [`Summed`] of all ranks. `host` is the processor.
+//!   others made of the [`Summed`] of all ranks. `host` is the processor, `device` is devices.
 //! - **Invariants.** D1 the blocks of a mini-batch are its unit of summation: within one, sums run
 //!   in the order of examples; over blocks they follow the one tree of `stepwell_nn`. So neither
 //!   threads nor ranks show in the bits.
 
+mod device;
 mod host;
 mod input;
 mod sections;
@@ -26,6 +27,8 @@ use stepwell_base::huge::HugeSlice;
 use stepwell_engine::{Blocks, Dense, DenseView};
 use stepwell_nn::{Loss, LossSums, tree_sum, tree_sum_of_subtrees};
 
+pub(crate) use self::device::DeviceDense;
+pub use self::device::HostProducts;
 pub(crate) use self::host::HostDense;
 pub(crate) use self::input::Input;
 use crate::Result;
@@ -144,6 +147,17 @@ impl Summed<'_> {
                 let parts = inside.map(|(first, sum)| (of.first() + first, &sum[lanes.clone()]));
                 tree_sum_of_subtrees(&parts.collect::<Vec<_>>(), sum);
             }
+        }
+    }
+}
+
+/// Sets `sum` to lanes `lanes` of a vector in pieces.
+fn copy_pieces(pieces: Pieces<'_>, lanes: Range<usize>, sum: &mut [f32]) {
+    for (first, piece) in pieces {
+        let (from, to) = (lanes.start.max(*first), lanes.end.min(first + piece.len()));
+        if from < to {
+            sum[from - lanes.start..to - lanes.start]
+                .copy_from_slice(&piece[from - first..to - first]);
         }
     }
 }

@@ -21,6 +21,7 @@ use rayon::ThreadPool;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::stop::StopRequest;
+use stepwell_device::Device;
 use stepwell_engine::{
     Blocks, Borrowed, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Guests, Laps,
     Purpose, Shape, Witness, WorkingRows,
@@ -32,7 +33,7 @@ pub(crate) use self::pool::compute_pool;
 pub(crate) use self::shared::Moved;
 use self::shared::Sharing;
 use crate::batch::{Examples, MiniBatch};
-use crate::dense::{DenseExecutor, HostDense, Input, LANES, Outputs, Processor, Work};
+use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, LANES, Outputs, Processor, Work};
 use crate::models::Model;
 use crate::profile::{Kernel, Profile};
 use crate::{Error, Result};
@@ -106,6 +107,33 @@ impl Trainer {
             sharing: None,
             model,
         })
+    }
+
+    /// Has the dense part computed by `devices` from now on, as `config` says; it goes on from where
+    /// it is. To be called before steps are shared.
+    ///
+    /// # Errors
+    /// When a device does not multiply, or has no room.
+    pub(crate) fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
+        assert!(self.sharing.is_none(), "the dense part moves before steps are shared");
+        let dense = self.dense.sections()?.to_dense();
+        self.dense = Box::new(DeviceDense::new(&self.model, config, devices, &dense)?);
+        Ok(())
+    }
+
+    /// Has it computed by the processor again.
+    #[cfg(test)]
+    pub(crate) fn compute_here(&mut self, config: &Config) -> Result<()> {
+        let mut host = HostDense::new(&self.model, config)?;
+        host.load(&self.dense.sections()?.to_dense()).map_err(Error::Config)?;
+        self.dense = Box::new(host);
+        Ok(())
+    }
+
+    /// The most bytes of each of so many devices that the dense part has, and of the host's memory
+    /// that each copies to and from.
+    pub(crate) fn device_bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
+        DeviceDense::bytes_max(model, config, devices)
     }
 
     /// Shares its steps with the other ranks of `fabric`; `rows` are the most of each table that a

@@ -8,7 +8,7 @@ use stepwell_engine::Workspaces;
 use stepwell_nn::tree_sum;
 use stepwell_optim::{DenseState, DenseStep};
 
-use crate::dense::{LANES, Pieces};
+use crate::dense::{LANES, Pieces, copy_pieces};
 use crate::profile::{Kernel, Profile};
 
 /// Everything that an update reads.
@@ -46,16 +46,7 @@ impl Gradient<'_> {
                     blocks.iter().map(|block| &block[range.clone()]).collect();
                 tree_sum(&blocks, sum);
             }
-            Self::Pieces(pieces) => {
-                for (first, piece) in pieces {
-                    let from = range.start.max(*first);
-                    let to = range.end.min(first + piece.len());
-                    if from < to {
-                        sum[from - range.start..to - range.start]
-                            .copy_from_slice(&piece[from - first..to - first]);
-                    }
-                }
-            }
+            Self::Pieces(pieces) => copy_pieces(pieces, range, sum),
         }
     }
 }
