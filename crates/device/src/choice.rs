@@ -129,6 +129,18 @@ impl Offer {
         self.names.len()
     }
 
+    /// Their names, as messages have them.
+    pub fn said(&self) -> String {
+        /// More are not listed one by one.
+        const LISTED_MAX: usize = 8;
+        match self.names.as_slice() {
+            [first, .., last] if self.len() > LISTED_MAX => {
+                format!("{} devices from {first} to {last}", self.len())
+            }
+            names => names.join(", "),
+        }
+    }
+
     /// Whether there is no device.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
@@ -145,7 +157,7 @@ impl Offer {
         }
         let each = self.len() / parts;
         if each == 0 || !self.len().is_multiple_of(parts) {
-            let (count, names) = (self.len(), self.names.join(", "));
+            let (count, names) = (self.len(), self.said());
             return Err(format!(
                 "{parts} ranks cannot have as many of {count} devices each ({names}): give a \
                  number of ranks that divides them, or choose device = \"host\""

@@ -9,6 +9,7 @@ use stepwell_engine::Checkpoint;
 use tempfile::TempDir;
 
 use crate::bags;
+use crate::devices::DeviceFault;
 use crate::dice::Dice;
 use crate::finding::Finding;
 use crate::job::{Examples, Job, Length};
@@ -120,6 +121,8 @@ impl Case {
         // With dice of their own, so that all else of a schedule is what it was before.
         let mut times = Dice::new(seed, "times");
         shape.keep_at_times(&mut times);
+        let mut above = Dice::new(seed, "devices");
+        let has_devices = above.once_in(3) && shape.put_devices(&mut above, &self.oracle);
         tally.tables.met(&self.traits);
         let before = tally.turns;
         let uses = self.undisturbed(&shape, seed, rules, tally)?;
@@ -134,6 +137,10 @@ impl Case {
             }
             1 | 2 => {
                 let faults = Mishap::draw(&mut dice, &uses).faults();
+                if has_devices && above.once_in(2) {
+                    let fault = DeviceFault::draw(&mut above);
+                    return self.without_device(&shape, seed, (rules, fault), tally);
+                }
                 self.disturbed(&shape, seed, (rules, faults), tally)
             }
             _ => Ok(()),
@@ -189,6 +196,28 @@ impl Case {
         tally.fired += u64::from(disks.faulty.fired() > 0);
         self.judge(&exit, &checker, None)?;
         self.judge_end(&exit, disks.faulty.fired() > 0)
+    }
+
+    /// A run whose device fails: it ends with an error if it came to that.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn without_device(
+        &self,
+        shape: &Shape,
+        seed: u64,
+        (rules, fault): (Rules, DeviceFault),
+        tally: &mut Tally,
+    ) -> Result<(), Finding> {
+        let disks = Disks::new(MemDisk::new(), Faults::default());
+        let checker = Arc::new(Checker::new(Arc::clone(&self.oracle.reads), 0));
+        let device_fault = Some(fault);
+        let launch = self.launch(shape, !seed, rules, (&disks, &checker));
+        let exit = Launch { device_fault, ..launch }.run();
+        tally.add(&exit);
+        tally.device_faults += u64::from(exit.result.is_err());
+        self.judge(&exit, &checker, None)?;
+        self.judge_end(&exit, true)
     }
 
     /// A run whose power goes, and that goes on from its last checkpoint, until it is through.
@@ -299,8 +328,21 @@ impl Case {
     ) -> Launch<'a> {
         let witness = Arc::clone(checker) as Arc<_>;
         let pool = &self.pools[shape.config.threads - 1];
-        let (name, from, stop_after, turns_max) = ("process", None, None, None);
-        Launch { shape, seed, disks, name, from, rules, witness, stop_after, turns_max, pool }
+        let (name, from, device_fault) = ("process", None, None);
+        let (stop_after, turns_max) = (None, None);
+        Launch {
+            shape,
+            seed,
+            disks,
+            name,
+            from,
+            rules,
+            witness,
+            device_fault,
+            stop_after,
+            turns_max,
+            pool,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ mod scheduler;
 mod styles;
 
 mod bags;
+mod devices;
 mod job;
 mod oracle;
 mod places;
@@ -53,6 +54,7 @@ mod search;
 mod tally;
 
 pub use case::{Case, Pools, SCHEDULES_PER_JOB, pools};
+pub use devices::DeviceFault;
 pub use dice::Dice;
 pub use finding::Finding;
 pub use job::{Examples, Job, Length};

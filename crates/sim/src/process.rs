@@ -14,6 +14,7 @@ use stepwell_engine::{Checkpoint, Error as EngineError, Placement, Witness};
 use stepwell_ssd::Compaction;
 use stepwell_train::{Error, Machine, Report, RowsAtStart, Silence, Surroundings, train};
 
+use crate::devices::{DeviceFault, Stepped};
 use crate::places::Simulated;
 use crate::quiet::quietly;
 use crate::scheduler::{Log, Scheduler};
@@ -50,6 +51,8 @@ pub struct Launch<'a> {
     pub rules: Rules,
     /// Sees every row.
     pub witness: Arc<dyn Witness>,
+    /// What befalls its first device.
+    pub device_fault: Option<DeviceFault>,
     /// Turns after which it is asked to stop.
     pub stop_after: Option<u64>,
     /// Turns at most, where a job is long.
@@ -98,6 +101,7 @@ impl Launch<'_> {
         let mut config = shape.config.clone();
         // Read when its mini-batch is planned, a row lacks what the step before makes of it.
         config.staleness += usize::from(!self.rules.hold(Rule::ReadLate));
+        let devices = Arc::new(Stepped { seed: self.seed, fault: self.device_fault });
         let work = || {
             let places = Simulated {
                 disk: directory(&*root, name)?,
@@ -113,12 +117,13 @@ impl Launch<'_> {
                 driver,
                 pool: Some(Arc::clone(pool)),
                 places: Arc::new(places),
+                devices,
                 compaction: Compaction::Inline,
                 // The same each time, what an index weighs too.
                 index_seed: Some(0),
                 witness: Some(self.witness),
                 rules: self.rules,
-                sizes: Some(shape.sizes),
+                sizes: Some(shape.sizes.clone()),
             };
             let around = Surroundings {
                 observer: Arc::new(Silence),

@@ -16,6 +16,7 @@ use stepwell_train::{Machine, Ranks, Report, RowsAtStart, Silence, Surroundings,
 
 use crate::case::Case;
 use crate::conductor::{Conducted, Conductor};
+use crate::devices::Stepped;
 use crate::dice::Dice;
 use crate::finding::{Finding, compare};
 use crate::oracle::Oracle;
@@ -234,11 +235,12 @@ impl Case {
             network: None,
             pool: Some(Arc::clone(self.pool(shape.config.threads))),
             places: Arc::new(places),
+            devices: Arc::new(Stepped { seed: rank as u64, fault: None }),
             compaction: Compaction::Inline,
             index_seed: Some(0),
             witness: None,
             rules,
-            sizes: Some(shape.sizes),
+            sizes: Some(shape.sizes.clone()),
         };
         let around = Surroundings {
             observer: Arc::new(Silence),

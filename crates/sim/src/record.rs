@@ -88,8 +88,21 @@ fn run(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Exit
     let (rules, turns_max) = (Rules::default(), Some(u64::MAX));
     let (seed, name, from) = (0, "oracle", None);
     let stop_after = None;
-    Launch { shape, seed, disks: &disks, name, from, rules, witness, stop_after, turns_max, pool }
-        .run()
+    let device_fault = None;
+    Launch {
+        shape,
+        seed,
+        disks: &disks,
+        name,
+        from,
+        rules,
+        witness,
+        device_fault,
+        stop_after,
+        turns_max,
+        pool,
+    }
+    .run()
 }
 
 /// Checks what an oracle can say of itself.

@@ -55,6 +55,7 @@ impl Shape {
             block_bytes: dice.pick(&[512, 2048, 16 << 10]).max(oracle.block_bytes),
             chunk_rows: dice.pick(&[1, 3, 10, 30, 100]),
             chunks: dice.within(1, 4) as usize,
+            device_slots: Vec::new(),
         };
         let (preloads, style) = (dice.once_in(2), Style::draw(dice));
         Self { config, sizes, slots, checkpoints, preloads, style }
@@ -88,7 +89,8 @@ impl Shape {
 
     /// Everything in memory, one mini-batch at a time: what an oracle runs in.
     pub fn roomy(job: &Config, checkpoints: bool) -> Self {
-        let sizes = Sizes { block_bytes: 64 << 10, chunk_rows: 1000, chunks: 2 };
+        let sizes =
+            Sizes { block_bytes: 64 << 10, chunk_rows: 1000, chunks: 2, device_slots: Vec::new() };
         let style = Style::Bursts(8);
         let (config, slots, preloads) = (job.clone(), Vec::new(), false);
         Self { config, sizes, slots, checkpoints, preloads, style }

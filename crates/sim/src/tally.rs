@@ -38,6 +38,12 @@ pub struct Tally {
     pub harvested: u64,
     /// Merges of segments.
     pub compactions: u64,
+    /// Rows that went up to devices.
+    pub lifted: u64,
+    /// Rows that were on their device when they were planned.
+    pub on_devices: u64,
+    /// Runs that ended because their device failed.
+    pub device_faults: u64,
     /// A hash of all traces.
     pub trace: u64,
 }
@@ -132,6 +138,10 @@ impl Tally {
         self.refilled += host.refilled;
         self.harvested += disk.harvest_used;
         self.compactions += disk.compactions;
+        if let Some(device) = &report.tiers.device {
+            self.lifted += device.fills;
+            self.on_devices += device.hits;
+        }
     }
 
     /// The counts of both.
@@ -153,6 +163,9 @@ impl Tally {
             refilled: self.refilled + other.refilled,
             harvested: self.harvested + other.harvested,
             compactions: self.compactions + other.compactions,
+            lifted: self.lifted + other.lifted,
+            on_devices: self.on_devices + other.on_devices,
+            device_faults: self.device_faults + other.device_faults,
             trace: self.trace ^ other.trace,
         }
     }

@@ -54,6 +54,9 @@ fn every_row_of_every_schedule_is_right() {
     let met =
         [tally.forwarded, tally.refilled, tally.harvested, tally.evictions, tally.compactions];
     assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
+    let met = [tally.lifted, tally.on_devices];
+    assert!(met.iter().all(|count| *count > RUNS_MIN / 4), "{tally:?}");
+    assert!(tally.device_faults > 100, "{tally:?}");
     let met = [tally.cuts, tally.resumed, tally.fired, tally.stopped];
     assert!(met.iter().all(|count| *count > 1000), "{tally:?}");
     assert!(tally.tables.all().iter().all(|count| *count > 200), "{tally:?}");

@@ -69,7 +69,7 @@ pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
         put!(page, "  {:<22}{all:>12}  {ranks} ranks", "all ranks");
     }
     if let Some(devices) = &capacity.devices {
-        let names = devices.offer.names.join(", ");
+        let names = devices.offer.said();
         put!(page, "memory of each device at most ({names}):\n{}", devices.budget());
     }
     let open = OpenFiles::of_process().stats().bound;

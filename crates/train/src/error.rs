@@ -31,6 +31,14 @@ pub enum Error {
     /// Settings that make no sense.
     #[error("{0}")]
     Config(String),
+    /// A device failed.
+    #[error("{source}; {}", after_device(*saves))]
+    Device {
+        /// What it says.
+        source: stepwell_device::Error,
+        /// Whether the run writes checkpoints.
+        saves: bool,
+    },
     /// The loss is no number any more.
     #[error(
         "the loss of step {step} is {loss}: training diverged; lower optim.rows.lr or \
@@ -124,6 +132,16 @@ impl Error {
     /// Whether a store failed, or a file of it.
     pub(crate) fn is_of_store(&self) -> bool {
         matches!(self, Self::Store(_) | Self::Engine(stepwell_engine::Error::Store(_)))
+    }
+}
+
+fn after_device(saves: bool) -> &'static str {
+    match saves {
+        true => {
+            "checkpoints are as they were: go on from the last one with --resume, on other devices \
+             or with --device host"
+        }
+        false => "there is no checkpoint to go on from, because no checkpoint.dir was given",
     }
 }
 

@@ -164,7 +164,7 @@ pub struct Tiers {
 /// The slots on the devices of a rank, all together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceReport {
-    /// Their names.
+    /// Their names; those of rank 0.
     pub names: Vec<String>,
     /// Rows that fit on all of them.
     pub slots: u64,

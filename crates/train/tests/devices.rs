@@ -5,14 +5,20 @@
 
 mod common;
 
-use common::{in_memory, run, tiny};
+use std::sync::{Arc, OnceLock};
+
+use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
-use stepwell_device::Choice;
+use stepwell_base::stage::FullSpeed;
+use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
+use stepwell_engine::Placement;
 use stepwell_optim::Storage;
 use stepwell_settings::{
     ExchangeKind, FeatureConfig, LifeConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig,
 };
-use stepwell_train::{Config, Report, plan};
+use stepwell_train::{
+    Config, Devices, Error, Machine, Observer, Report, Snapshot, Surroundings, plan, train,
+};
 
 /// The same on `devices` emulated devices, which together have so many slots of each table group together.
 fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
@@ -164,5 +170,99 @@ fn groups_share_devices() {
         config.tiers.dram = ByteCount(400 << 10);
         let report = run(&on_devices(&config, devices, 2400));
         assert_same(&report, &oracle, &format!("{devices} devices"));
+    }
+}
+
+/// What becomes of the first emulated device.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    None,
+    /// A launch of the kernel fails, after so many.
+    Launch(&'static str, u64),
+    /// It is lost once so many examples were trained on.
+    Lost(u64),
+    /// It has less memory than it said.
+    NoMemory,
+}
+
+/// Emulated devices that fail.
+struct Failing {
+    fault: Fault,
+    machine: OnceLock<Arc<emulated::Machine>>,
+}
+
+impl Devices for Failing {
+    fn open(&self, offer: &Offer, wanted: Wanted) -> Result<Vec<Device>, String> {
+        let lacks = if matches!(self.fault, Fault::NoMemory) { 1000 } else { 0 };
+        let machine = emulated::Machine::new(emulated::Settings {
+            devices: offer.len(),
+            memory_bytes: wanted.memory_bytes - lacks,
+            pinned_bytes: wanted.pinned_bytes,
+            ..emulated::Settings::default()
+        });
+        if let Fault::Launch(kernel, launches) = self.fault {
+            machine.fail_launch(0, kernel, launches);
+        }
+        Ok(self.machine.get_or_init(|| Arc::new(machine)).devices().to_vec())
+    }
+}
+
+/// Loses the device when it is time.
+struct Loses(Arc<Failing>);
+
+impl Observer for Loses {
+    fn progress(&self, snapshot: &Snapshot) {
+        if let (Fault::Lost(after), Some(machine)) = (self.0.fault, self.0.machine.get())
+            && snapshot.examples >= after
+        {
+            machine.lose(0);
+        }
+    }
+}
+
+fn around(fault: Fault, placement: Placement) -> Surroundings {
+    let devices = Arc::new(Failing { fault, machine: OnceLock::new() });
+    let machine = Machine { devices: Arc::clone(&devices) as _, ..Machine::default() };
+    let observer = Arc::new(Loses(devices));
+    Surroundings { observer, machine, placement, ..surroundings(Arc::new(FullSpeed)) }
+}
+
+/// A run whose device fails ends with one line, and goes on from its last checkpoint elsewhere: on
+/// the host, and on other devices after that.
+#[test]
+fn a_device_that_fails_leaves_checkpoints_that_anybody_goes_on_from() {
+    let mut oracle = in_memory(ModelKind::DeepFm);
+    oracle.data.epochs = 3;
+    let oracle = run(&oracle);
+    let faults = [
+        (Fault::NoMemory, "emulated:0: no room for "),
+        (Fault::Lost(2000), "emulated:0 is lost: it has fallen off the bus"),
+        (Fault::Launch("rows_step", 30), "emulated:0: kernel rows_step failed: an illegal"),
+        (Fault::Launch("rows_up", 40), "emulated:0: kernel rows_up failed: an illegal"),
+        (Fault::Launch("rows_down", 30), "emulated:0: kernel rows_down failed: an illegal"),
+        (Fault::Launch("rows_read", 50), "emulated:0: kernel rows_read failed: an illegal"),
+    ];
+    for (number, (fault, says)) in faults.into_iter().enumerate() {
+        let home = tempfile::tempdir().unwrap();
+        let mut config = tiny(ModelKind::DeepFm, 2);
+        config.data.epochs = 3;
+        config.checkpoint.dir = Some(home.path().to_owned());
+        config.checkpoint.every = 9;
+        let devices = on_devices(&config, 1 + number % 2, 1200);
+        let error = train(&devices, &around(fault, Placement::Fresh)).unwrap_err();
+        assert!(matches!(error, Error::Device { saves: true, .. }), "{fault:?}: {error:?}");
+        let error = error.to_string();
+        assert!(error.starts_with(says) && error.contains("--resume"), "{fault:?}: {error}");
+        assert_eq!(error.lines().count(), 1);
+        // On the host, as far as the next end; then on devices.
+        let until = |config: &Config, epochs: u64| {
+            let mut config = config.clone();
+            config.data.epochs = epochs;
+            train(&config, &around(Fault::None, Placement::ResumeOrStart)).unwrap()
+        };
+        until(&config, 2);
+        let report = until(&devices, 3);
+        assert_eq!(report.model_digest, oracle.model_digest, "{fault:?}");
+        assert_eq!(report.eval, oracle.eval, "{fault:?}");
     }
 }

@@ -48,6 +48,11 @@ pub struct DevicePlan {
     pub devices: usize,
 }
 
+/// Bytes of `slots` slots of a group: the next one's begin where 16 bytes can be read at once.
+fn rows_bytes(group: &GroupPlan, slots: usize) -> u64 {
+    ((slots * group.spec.row_lanes()).next_multiple_of(4) * size_of::<f32>()) as u64
+}
+
 /// Words of a row in the lists of a mini-batch: its slot, and the two of what rounds it.
 const LIST_WORDS: usize = 3;
 
@@ -103,6 +108,24 @@ impl DevicePlan {
         pieces + step
     }
 
+    /// Gives each device `slots` of each table group of `tiers`, and pieces of `piece_rows` rows,
+    /// whatever fits.
+    ///
+    /// # Panics
+    /// When those of all devices are more than half of the host's.
+    pub fn resize(&mut self, tiers: &TierPlan, slots: &[usize], piece_rows: usize) {
+        assert_eq!(slots.len(), tiers.groups.len(), "slots of each group");
+        self.piece_rows.fill(piece_rows);
+        self.moving_bytes = self.moving(&tiers.groups);
+        self.rows_bytes = 0;
+        for (number, (group, slots)) in tiers.groups.iter().zip(slots).enumerate() {
+            let most = group.slots / 2 / self.devices.max(1);
+            assert!((1..=most).contains(slots), "{slots} slots on devices over {}", group.slots);
+            self.slots[number] = *slots;
+            self.rows_bytes += rows_bytes(group, *slots);
+        }
+    }
+
     fn share_out(&mut self, groups: &[GroupPlan], hbm: ByteCount) -> Result<()> {
         let left = u128::from(hbm.0.saturating_sub(self.moving_bytes));
         let bytes = |group: &GroupPlan| group.spec.row_bytes() as u128;
@@ -116,23 +139,38 @@ impl DevicePlan {
             let most = group.slots / 2 / self.devices.max(1);
             let slots = fits.min(most);
             if slots == 0 {
-                let (names, moving) = (&group.names, ByteCount(self.moving_bytes));
-                let (setting, what) = match fits {
-                    0 => ("tiers.hbm", format!("{hbm} of each device")),
-                    _ => ("tiers.dram", format!("{} slots", group.slots)),
-                };
-                return Err(Error::Settings(format!(
-                    "{setting}: {what} holds no row of table '{names}' for devices beside {moving} \
-                     for rows on their way: raise {setting}, lower data.mini_batch, or choose \
-                     device = \"host\""
-                )));
+                let least = ((bytes(group) + 17) * all).div_ceil(touched(group).max(1));
+                return Err(self.holds_no_row(group, (hbm, fits, least)));
             }
             self.slots.push(slots);
             self.bound_by_host.push(most < fits);
-            let lanes = (slots * group.spec.row_lanes()).next_multiple_of(4);
-            self.rows_bytes += (lanes * size_of::<f32>()) as u64;
+            self.rows_bytes += rows_bytes(group, slots);
         }
         Ok(())
+    }
+
+    /// `hbm`, which has room for so many rows of `group`, or the slots of its rows on the host are
+    /// too few for any on a device; `least` bytes are enough beside what moves rows.
+    fn holds_no_row(
+        &self,
+        group: &GroupPlan,
+        (hbm, fits, least): (ByteCount, usize, u128),
+    ) -> Error {
+        let (names, devices) = (&group.names, self.devices);
+        if fits > 0 {
+            return Error::Settings(format!(
+                "tiers.dram: of {} slots for rows of table '{names}' at most half are for rows on \
+                 devices, which is none for each of {devices}: raise tiers.dram, or choose fewer \
+                 devices",
+                group.slots
+            ));
+        }
+        let (moving, least) = (ByteCount(self.moving_bytes), u128::from(self.moving_bytes) + least);
+        Error::Settings(format!(
+            "tiers.hbm = {hbm} holds no row of table '{names}' beside {moving} for rows on their \
+             way: give {least} or more (enough for one row, not for a mini-batch), or lower \
+             data.mini_batch"
+        ))
     }
 
     /// Bytes of each device, of its pool.

@@ -84,7 +84,7 @@ fn hbm(config: &Config, offer: &Offer) -> Result<ByteCount> {
         return Ok(ByteCount(offered / PART.1 * PART.0));
     };
     if !offer.emulated && hbm.0 > offered {
-        let (names, offered) = (offer.names.join(", "), ByteCount(offered));
+        let (names, offered) = (offer.said(), ByteCount(offered));
         return Err(Error::Config(format!(
             "tiers.hbm = {hbm}, and of {names} {offered} are free: lower it, or leave it out"
         )));

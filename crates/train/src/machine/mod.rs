@@ -173,7 +173,7 @@ pub trait RowPlaces {
 }
 
 /// Sizes that the capacity plan would choose larger than a small job can fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Bytes of a block of lines.
     pub block_bytes: usize,
@@ -181,13 +181,19 @@ pub struct Sizes {
     pub chunk_rows: usize,
     /// Chunks of each table group.
     pub chunks: usize,
+    /// Slots of each table group on each device, with pieces of as many rows as a chunk has; none
+    /// for those that fit.
+    pub device_slots: Vec<usize>,
 }
 
 impl Sizes {
-    pub(crate) fn apply(self, capacity: &mut Capacity) {
+    pub(crate) fn apply(&self, capacity: &mut Capacity) {
         capacity.block_bytes = self.block_bytes;
         for group in &mut capacity.tiers.groups {
             (group.chunk_rows, group.chunks) = (self.chunk_rows, self.chunks);
+        }
+        if let (Some(devices), [_, ..]) = (&mut capacity.devices, &*self.device_slots) {
+            devices.rows.resize(&capacity.tiers, &self.device_slots, self.chunk_rows);
         }
     }
 }

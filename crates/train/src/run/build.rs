@@ -122,7 +122,7 @@ pub(super) fn build(
     let mut capacity = capacity(config, sources, &model, from, offer)?;
     let machine = &around.machine;
     check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;
-    if let Some(sizes) = machine.sizes {
+    if let Some(sizes) = &machine.sizes {
         sizes.apply(&mut capacity);
     }
     (around.on_plan)(&capacity);

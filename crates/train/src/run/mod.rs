@@ -95,12 +95,16 @@ pub fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         None if config.ranks.count > 1 => ranks::train(config, around),
         None => run(config, around),
     };
-    report.map_err(interrupted)
+    report.map_err(|error| told(error, config))
 }
 
-/// What was stopped before its time is no failure of the part that was at work.
-fn interrupted(error: Error) -> Error {
+/// What was stopped before its time is no failure of the part that was at work, and where a device
+/// failed somebody wants to know what is left.
+fn told(error: Error, config: &Config) -> Error {
     match error {
+        Error::Engine(EngineError::Device(source)) => {
+            Error::Device { source, saves: config.checkpoint.dir.is_some() }
+        }
         Error::Data(DataError::Stopped)
         | Error::Store(StoreError::Stopped)
         | Error::Engine(EngineError::Store(StoreError::Stopped)) => Error::Interrupted,
@@ -198,7 +202,7 @@ pub fn evaluate(config: &Config, around: &Surroundings, checkpoint: &Checkpoint)
     // One rank scores, however many trained.
     let ranks = RanksConfig { count: 1, ..config.ranks };
     let config = Config { ranks, ..config.clone() };
-    score(&config, around, checkpoint).map_err(interrupted)
+    score(&config, around, checkpoint).map_err(|error| told(error, &config))
 }
 
 fn score(config: &Config, around: &Surroundings, checkpoint: &Checkpoint) -> Result<Report> {

@@ -195,7 +195,7 @@ fn surroundings_of(around: &Surroundings, ranks: Ranks) -> Surroundings {
             index_seed: machine.index_seed,
             witness: machine.witness.clone(),
             rules: machine.rules,
-            sizes: machine.sizes,
+            sizes: machine.sizes.clone(),
         },
         // All ranks end after the same step, which they agree upon.
         stop: StopRequest::new(),

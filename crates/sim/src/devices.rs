@@ -1,0 +1,96 @@
+//! Devices of a simulated run: emulated ones, whose streams go on when somebody looks, as far as
+//! chance wants.
+
+use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
+use stepwell_train::Devices;
+
+use crate::dice::Dice;
+use crate::oracle::Oracle;
+use crate::shape::Shape;
+
+/// Kernels that move rows, and one that changes them.
+const KERNELS: [&str; 4] = ["rows_up", "rows_down", "rows_read", "rows_step"];
+/// Launches of a kernel, or operations, before one that fails, at most.
+const BEFORE_MAX: u64 = 60;
+
+/// What befalls the first device of a run.
+#[derive(Clone, Copy, Debug)]
+pub enum DeviceFault {
+    /// A launch of a kernel fails.
+    Launch {
+        /// Which kernel.
+        kernel: &'static str,
+        /// Launches of it before.
+        after: u64,
+    },
+    /// It was lost before it did anything.
+    Lost,
+}
+
+impl DeviceFault {
+    /// One of them.
+    pub fn draw(dice: &mut Dice) -> Self {
+        match dice.once_in(8) {
+            true => Self::Lost,
+            false => Self::Launch { kernel: dice.pick(&KERNELS), after: dice.below(BEFORE_MAX) },
+        }
+    }
+}
+
+/// Devices whose streams have no threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stepped {
+    /// What the order of their work is drawn from.
+    pub(crate) seed: u64,
+    /// What befalls the first of them.
+    pub(crate) fault: Option<DeviceFault>,
+}
+
+impl Devices for Stepped {
+    fn open(&self, offer: &Offer, wanted: Wanted) -> Result<Vec<Device>, String> {
+        let machine = emulated::Machine::new(emulated::Settings {
+            devices: offer.len(),
+            memory_bytes: wanted.memory_bytes,
+            pinned_bytes: wanted.pinned_bytes,
+            seed: self.seed,
+            time: emulated::Time::Stepped,
+            ..emulated::Settings::default()
+        });
+        match self.fault {
+            Some(DeviceFault::Launch { kernel, after }) => machine.fail_launch(0, kernel, after),
+            Some(DeviceFault::Lost) => machine.lose(0),
+            None => {}
+        }
+        Ok(machine.devices().to_vec())
+    }
+}
+
+impl Shape {
+    /// Puts devices above memory, with slots from just enough for the largest mini-batch to half of
+    /// those below, of which there are more where need be; false where rows that stay in memory
+    /// leave them no room.
+    pub fn put_devices(&mut self, dice: &mut Dice, oracle: &Oracle) -> bool {
+        let devices = dice.pick(&[1, 1, 2, 3]);
+        let mut of_hosts = Vec::new();
+        for (room, slots) in oracle.rooms.iter().zip(&self.slots) {
+            let least = 2 * devices * room.rows_of_mini_batch;
+            if room.whole.is_some_and(|whole| whole < least) {
+                return false;
+            }
+            of_hosts.push(room.whole.unwrap_or_else(|| (*slots).max(least)));
+        }
+        let slots = oracle.rooms.iter().zip(&of_hosts).map(|(room, slots)| {
+            let (least, most) = (room.rows_of_mini_batch, slots / 2 / devices);
+            let slots = match dice.below(4) {
+                0 | 1 => least,
+                2 => most,
+                _ => least + dice.below(most - least + 1),
+            };
+            slots as usize
+        });
+        self.sizes.device_slots = slots.collect();
+        self.config.device = Choice::Emulated(devices as usize);
+        self.give(of_hosts, oracle);
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! The program with rows on devices: emulated ones, which everybody has.
+
+mod common;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{SMALL, TINY, Workshop, args, same};
+
+/// Room on devices for a mini-batch of the small model and a little more.
+const HBM: [&str; 2] = ["--set", "tiers.hbm=1MiB"];
+
+#[test]
+fn devices_do_not_show() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 6000);
+    shop.ok(&args(&[&data], &["--device", "host"]));
+    let expected = shop.report("report.json");
+    assert!(expected["tiers"]["device"].is_null());
+    for (devices, lookahead, ranks) in [
+        ("emulated", "0", "1"),
+        ("emulated:2", "8", "1"),
+        ("emulated:4", "2", "1"),
+        ("emulated:2", "2", "2"),
+    ] {
+        let lookahead = format!("pipeline.lookahead={lookahead}");
+        let mut more = vec!["--device", devices, "--ranks", ranks, "--set", &lookahead];
+        more.extend(TINY.into_iter().chain(HBM));
+        let said = shop.ok(&args(&[&data], &more));
+        let report = shop.report("report.json");
+        same(&report, &expected, &format!("{devices}, {lookahead}, {ranks} ranks"));
+        let device = &report["tiers"]["device"];
+        let count = |name: &str| device[name].as_u64().unwrap();
+        assert!(count("hits") > 0 && count("fills") > 0, "{device}");
+        assert!(count("bytes_up") > 0 && count("bytes_down") > 0, "{device}");
+        assert!(report["tiers"]["host"]["evictions"].as_u64().unwrap() > 0);
+        assert!(said.contains("\ndevices         emulated:0"), "{said}");
+        assert!(said.contains("memory of each device at most (emulated:0"), "{said}");
+    }
+}
+
+/// Lives of one run alternate between devices and the host.
+#[test]
+fn a_killed_run_goes_on_wherever_it_likes() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 6000);
+    shop.ok(&args(&[&data], &["--set", "data.epochs=2"]));
+    let expected = shop.report("report.json");
+    let places = ["emulated:1", "host", "emulated:3", "emulated:2"];
+    let (mut kills, mut lives) = (0, 0);
+    loop {
+        let device = places[lives % places.len()];
+        lives += 1;
+        let mut args = vec!["train", "--data", &data, "--set", "data.epochs=2", "--device", device];
+        args.extend(SMALL.into_iter().chain(TINY).chain(HBM));
+        args.extend(["--checkpoint", "saved", "--set", "checkpoint.every=7"]);
+        args.extend(["--tiers.ssd", "rows", "--resume=auto", "--report", "report.json"]);
+        let before = newest(&shop);
+        let mut child =
+            shop.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        let ended = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break Some(status);
+            }
+            let saved = newest(&shop) > before;
+            if lives < 6 && (saved || begun.elapsed() > Duration::from_secs(60)) {
+                std::thread::sleep(Duration::from_millis(7 * lives as u64));
+                child.kill().unwrap();
+                child.wait().unwrap();
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        if let Some(status) = ended {
+            assert!(status.success(), "life {lives} on {device}: {status}");
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 0, "the run was never killed");
+    let report = shop.report("report.json");
+    for figure in ["model_digest", "steps", "rows", "eval"] {
+        assert_eq!(report[figure], expected[figure], "{figure}");
+    }
+    // Who scores it has no use for them.
+    let eval = shop.ok(&["eval", "saved", "--json", "--digest"]);
+    let eval: serde_json::Value = serde_json::from_str(&eval).unwrap();
+    assert_eq!(eval["model_digest"], expected["model_digest"]);
+}
+
+fn newest(shop: &Workshop) -> Option<String> {
+    let entries = std::fs::read_dir(shop.path("saved")).ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("step-")).max()
+}
+
+#[test]
+fn what_cannot_be_is_said_with_the_mend() {
+    let shop = Workshop::new();
+    let train = |more: &[&str]| {
+        let mut args = vec!["plan", "--synth.examples", "1000"];
+        args.extend(SMALL);
+        args.extend(more);
+        shop.fails(&args)
+    };
+    for (device, says) in [
+        ("gpu", "device = gpu: give auto, host, cuda, cuda:0,1 or emulated:2"),
+        ("emulated:0", "device = emulated:0: give 1 to 64 emulated devices"),
+        ("cuda:0,0", "device = cuda:0,0: name each device once"),
+    ] {
+        assert!(train(&["--device", device]).ends_with(says), "{device}");
+    }
+    let little = train(&["--device", "emulated", "--tiers.hbm", "4KiB"]);
+    assert!(little.contains("tiers.hbm = 4.0 KiB holds no row of table 'embedding'"), "{little}");
+    let least = little.split("give ").nth(1).unwrap().split(' ').next().unwrap();
+    let mut args = vec!["plan", "--synth.examples", "1000", "--device", "emulated"];
+    args.extend(SMALL);
+    args.extend(["--tiers.hbm", least]);
+    let plan = shop.ok(&args);
+    assert!(plan.contains("tiers.hbm: 1 slots"), "{plan}");
+    assert!(plan.contains("devices have 1 rows of table 'embedding'"), "{plan}");
+    args[0] = "train";
+    let small = shop.fails(&args);
+    assert!(small.contains("distinct rows of table 'embedding' on emulated:0"), "{small}");
+    let enough = small.split("raise tiers.hbm to ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(enough.parse::<u64>().unwrap() > least.parse::<u64>().unwrap(), "{small}");
+    let memory = train(&["--device", "emulated:9", "--set", "tiers.dram=7KiB"]);
+    assert!(memory.contains("raise tiers.dram, or choose fewer devices"), "{memory}");
+}
+
+/// The host's own settings say so where there are no devices.
+#[test]
+fn settings_of_devices_that_are_not_there_are_noted() {
+    let shop = Workshop::new();
+    let mut args = vec!["plan", "--synth.examples", "1000", "--device", "host"];
+    args.extend(SMALL);
+    args.extend(["--tiers.hbm", "1GiB", "--train.dense", "device"]);
+    let output = shop.run(&args);
+    let said = String::from_utf8(output.stderr).unwrap();
+    for key in ["tiers.hbm", "train.dense"] {
+        assert!(
+            said.contains(&format!("{key} has no effect, because no device is used")),
+            "{said}"
+        );
+    }
+}
