@@ -16,9 +16,6 @@ pub enum Error {
     /// Rows or checkpoints cannot be read or written, or do not fit.
     #[error(transparent)]
     Engine(#[from] stepwell_engine::Error),
-    /// A device fails that computes the dense part.
-    #[error(transparent)]
-    Device(#[from] stepwell_device::Error),
     /// Ranks cannot go on together.
     #[error(transparent)]
     Fabric(#[from] stepwell_fabric::Error),
@@ -103,6 +100,13 @@ pub enum Error {
     /// A stage panicked: a broken invariant, not the user's doing.
     #[error("stage '{0}' panicked; this is a bug in stepwell")]
     Panicked(&'static str),
+}
+
+/// A device that fails is the same whoever uses it.
+impl From<stepwell_device::Error> for Error {
+    fn from(error: stepwell_device::Error) -> Self {
+        Self::Engine(error.into())
+    }
 }
 
 impl Error {

@@ -94,6 +94,12 @@ impl Steps {
         })
     }
 
+    /// The most bytes that the dense part of this model has of each of so many devices, and of the
+    /// host's memory that each copies to and from.
+    pub fn device_bytes_max(&self, config: &Config, devices: usize) -> (u64, u64) {
+        Trainer::device_bytes_max(self.trainer.model(), config, devices)
+    }
+
     /// Has the dense part computed by `devices` from now on, as `config` says.
     ///
     /// # Errors

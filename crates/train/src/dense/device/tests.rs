@@ -12,9 +12,8 @@ use stepwell_engine::{Bags, Dense};
 use stepwell_nn::{Loss, Precision};
 use stepwell_settings::{ColumnConfig, ColumnType, Config, ModelKind, OptimizerKind};
 
-use super::{DeviceDense, HostProducts};
+use super::HostProducts;
 use crate::batch::Examples;
-use crate::models::Model;
 use crate::run::schema;
 use crate::steps::Steps;
 
@@ -107,8 +106,7 @@ fn bits(dense: &Dense) -> Vec<(String, Vec<u32>)> {
 
 /// Devices that multiply as the processor does, and have no more memory than is said.
 fn machine(config: &Config, count: usize, settings: Settings) -> Machine {
-    let model = Model::build(config, schema(config).unwrap()).unwrap();
-    let (memory_bytes, pinned_bytes) = DeviceDense::bytes_max(&model, config, count);
+    let (memory_bytes, pinned_bytes) = steps(config).device_bytes_max(config, count);
     let products = Arc::new(HostProducts::default());
     Machine::new(Settings { devices: count, memory_bytes, pinned_bytes, products, ..settings })
 }
