@@ -109,8 +109,8 @@ impl Trainer {
         })
     }
 
-    /// Has the dense part computed by `devices` from now on, as `config` says; it goes on from where
-    /// it is. To be called before steps are shared.
+    /// Has the dense part computed by `devices` from now on, as `config` says; it goes on from
+    /// where it is. To be called before steps are shared.
     ///
     /// # Errors
     /// When a device does not multiply, or has no room.

@@ -74,8 +74,8 @@ impl DeviceDense {
     /// The dense part of `model` on `devices`, as it is in `dense`.
     ///
     /// # Errors
-    /// When settings make no sense, when a device does not multiply or has no room, and when `dense`
-    /// is of another model.
+    /// When settings make no sense, when a device does not multiply or has no room, and when
+    /// `dense` is of another model.
     pub(crate) fn new(
         model: &Model,
         config: &Config,

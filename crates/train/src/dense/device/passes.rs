@@ -269,8 +269,8 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// The gradient of what was multiplied by a weight of rows of `inputs` lanes that begins at lane
-    /// `weight`: `dz W`, of as many columns as are wanted.
+    /// The gradient of what was multiplied by a weight, of rows of `inputs` lanes, that begins at
+    /// lane `weight`: `dz W`, of as many columns as are wanted.
     pub(super) fn to_input(
         &self,
         dz: View<'_>,
