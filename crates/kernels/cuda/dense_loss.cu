@@ -49,6 +49,32 @@ KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weight
     }
 }
 
+// Terms that are read before they are added, one after another: reads wait for nobody.
+#define AHEAD 8
+
+// What is summed of a block: 0 its losses, 1 what it predicts, 2 its weights.
+struct Terms {
+    const f64* terms;
+    const f32* weights;
+    u32 labels;
+    u32 which;
+    u32 has_weights;
+
+    // Terms of an example.
+    DEVICE_MEMBER u32 each() const { return which == 0 ? labels : 1; }
+
+    DEVICE_MEMBER f64 at(u32 index) const {
+        if (which == 2) {
+            return has_weights != 0 ? static_cast<f64>(weights[index]) : 1.0;
+        }
+        if (which == 1) {
+            return terms[static_cast<u64>(index) * (labels + 1) + labels];
+        }
+        const Divided place = divide(index, labels);
+        return terms[place.quotient * (labels + 1) + place.remainder];
+    }
+};
+
 // Losses, predictions and weights, summed over each block in the order of examples. // (blocks, 3)
 KERNEL_LANES(dense_loss_sums, IN(double) terms, IN(float) weights, OUT(double) sums,
              IN(u32) rows_of, u32 blocks, u32 slot_rows, u32 labels, u32 has_weights) {
@@ -56,18 +82,22 @@ KERNEL_LANES(dense_loss_sums, IN(double) terms, IN(float) weights, OUT(double) s
         const Divided place = divide(item, 3);
         const u64 first = place.quotient * slot_rows;
         const u32 rows = rows_of[place.quotient];
+        const Terms of = {terms + first * (labels + 1), weights + (has_weights != 0 ? first : 0),
+                          labels, place.remainder, has_weights};
+        const u32 count = of.each() * rows;
         f64 sum = 0.0;
-        for (u64 row = first; row < first + rows; ++row) {
-            const f64* of_row = terms + row * (labels + 1);
-            if (place.remainder == 2) {
-                sum += has_weights != 0 ? static_cast<f64>(weights[row]) : 1.0;
-            } else if (place.remainder == 1) {
-                sum += of_row[labels];
-            } else {
-                for (u32 label = 0; label < labels; ++label) {
-                    sum += of_row[label];
-                }
+        u32 term = 0;
+        for (; term + AHEAD <= count; term += AHEAD) {
+            f64 next[AHEAD];
+            for (u32 i = 0; i < AHEAD; ++i) {
+                next[i] = of.at(term + i);
             }
+            for (u32 i = 0; i < AHEAD; ++i) {
+                sum += next[i];
+            }
+        }
+        for (; term < count; ++term) {
+            sum += of.at(term);
         }
         sums[item] = sum;
     }

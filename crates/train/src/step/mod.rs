@@ -37,7 +37,7 @@ use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, LANES, Outputs,
 use crate::models::Model;
 use crate::profile::{Kernel, Profile};
 use crate::{Error, Result};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, DensePlace};
 
 /// The sums of blocks, summed in the one tree.
 fn summed(of_blocks: &[LossSums]) -> LossSums {
@@ -177,16 +177,27 @@ impl Trainer {
         let own_blocks = blocks.div_ceil(config.ranks.count);
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
+        if config.dense_place == DensePlace::Device {
+            // What a checkpoint is made of or taken from, twice; rows are updated here.
+            let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
+            let examples = Self::example_bytes(model, mini_batch);
+            return (6 * count * lanes + config.threads * update + examples) as u64;
+        }
         let parameters = 3 * count * lanes + own_blocks * own(count) + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
         let threads = config.threads * (pass + update + model.graph().packing_bytes(rows));
-        // Logits, their gradients, that of the first order, and the first of several labels.
+        (parameters + threads + Self::example_bytes(model, mini_batch)) as u64
+    }
+
+    /// Bytes of logits, their gradients, that of the first order, the first of several labels, and
+    /// gradients of pooled embeddings.
+    fn example_bytes(model: &Model, mini_batch: usize) -> usize {
         let labels = model.labels().len();
         let of_example = 2 * labels + 1 + usize::from(labels > 1);
-        let examples = of_example * mini_batch * lanes + own(mini_batch * model.embedding().count);
-        (parameters + threads + examples) as u64
+        let d_x = HugeSlice::<f32>::bytes_rounded_up(mini_batch * model.embedding().count);
+        of_example * mini_batch * size_of::<f32>() + d_x
     }
 
     /// Shows every row that is read from now on to `witness`.

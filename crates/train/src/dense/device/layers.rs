@@ -209,29 +209,24 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Where the `index`-th input of a node side by side, or of a sum, has its columns in the
-    /// output.
-    fn column_of(&self, node: &NodeView<'_>, index: usize) -> usize {
-        match node.operation {
-            Operation::Concat => (0..index).map(|of| self.input(node, of).columns).sum(),
-            _ => 0,
-        }
-    }
-
     /// Inputs side by side, or added up.
     pub(super) fn together(&self, node: &NodeView<'_>) -> Result<()> {
+        let (adds, mut at) = (node.operation == Operation::Add, 0);
         (0..node.sources.len()).try_for_each(|index| {
-            let (input, at) = (self.input(node, index), self.column_of(node, index));
+            let input = self.input(node, index);
             let output = self.value(node).select(at..at + input.columns);
-            self.copy(input, output, node.operation == Operation::Add && index > 0)
+            at += if adds { 0 } else { input.columns };
+            self.copy(input, output, adds && index > 0)
         })
     }
 
     pub(super) fn together_back(&self, node: &NodeView<'_>) -> Result<()> {
+        let (adds, mut at) = (node.operation == Operation::Add, 0);
         (0..node.sources.len()).try_for_each(|index| {
+            let first = at;
+            at += if adds { 0 } else { self.input(node, index).columns };
             let Some(target) = self.target(node, index)? else { return Ok(()) };
-            let at = self.column_of(node, index);
-            let gradient = self.gradient(node).select(at..at + target.view.columns);
+            let gradient = self.gradient(node).select(first..first + target.view.columns);
             self.copy(gradient, target.view, target.adds)
         })
     }

@@ -199,16 +199,12 @@ impl DeviceDense {
                     stream.up((&both.host, 0..lanes), (&both.device, 0))?;
                 }
             }
-            let blocks = (0..count).map(|block| replica.share.range(block).len());
-            let blocks: Vec<usize> = blocks.collect();
-            let passes = Passes { graph, replica, sizes: self.sizes, blocks: &blocks };
+            let passes = Passes::new(graph, replica, self.sizes);
             passes.forward()?;
             passes.losses(has_weights, work.blocks.examples_of_all())?;
-            if let Some(last) = graph.nodes().next_back() {
-                let logits = passes.value(&last);
-                let range = logits.start..logits.start + rows * labels;
-                stream.down((logits.buffer, range), (&replica.logits, 0))?;
-            }
+            let logits = passes.logits();
+            let range = logits.start..logits.start + rows * labels;
+            stream.down((logits.buffer, range), (&replica.logits, 0))?;
             let sums = &replica.loss_sums;
             stream.down((&sums.device, 0..3 * count), (&sums.host, 0))?;
             if work.trains {

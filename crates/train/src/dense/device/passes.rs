@@ -46,34 +46,42 @@ pub(super) struct Target<'a> {
 
 /// The passes over the blocks of one device.
 pub(super) struct Passes<'a> {
-    pub(super) graph: &'a Graph<f32>,
+    graph: &'a Graph<f32>,
+    nodes: Vec<NodeView<'a>>,
     pub(super) replica: &'a Replica,
     pub(super) sizes: Sizes,
     /// Examples of each block.
-    pub(super) blocks: &'a [usize],
+    blocks: Vec<usize>,
 }
 
 impl<'a> Passes<'a> {
+    /// The passes of `graph` over the blocks that `replica` has.
+    pub(super) fn new(graph: &'a Graph<f32>, replica: &'a Replica, sizes: Sizes) -> Self {
+        let share = replica.share;
+        let blocks = (0..share.count()).map(|block| share.range(block).len()).collect();
+        Self { graph, nodes: graph.nodes().collect(), replica, sizes, blocks }
+    }
+
     /// Computes the outputs of all nodes, of which the last are the logits.
     pub(super) fn forward(&self) -> Result<()> {
-        self.graph.nodes().try_for_each(|node| match node.operation {
-            Operation::Linear { .. } => self.linear(&node),
-            Operation::FactorizationMachine { slots, dim } => self.fm(&node, (slots, dim)),
-            Operation::Cross { .. } => self.cross(&node),
-            Operation::DotInteraction { vectors, dim } => self.dots(&node, (vectors, dim)),
-            Operation::Concat | Operation::Add => self.together(&node),
+        self.nodes.iter().try_for_each(|node| match node.operation {
+            Operation::Linear { .. } => self.linear(node),
+            Operation::FactorizationMachine { slots, dim } => self.fm(node, (slots, dim)),
+            Operation::Cross { .. } => self.cross(node),
+            Operation::DotInteraction { vectors, dim } => self.dots(node, (vectors, dim)),
+            Operation::Concat | Operation::Add => self.together(node),
         })
     }
 
     /// Computes all gradients from those of the logits.
     pub(super) fn backward(&self) -> Result<()> {
         self.graph.untouched().iter().try_for_each(|columns| self.clear(columns))?;
-        self.graph.nodes().rev().try_for_each(|node| match node.operation {
-            Operation::Linear { .. } => self.linear_back(&node),
-            Operation::FactorizationMachine { slots, dim } => self.fm_back(&node, (slots, dim)),
-            Operation::Cross { .. } => self.cross_back(&node),
-            Operation::DotInteraction { vectors, dim } => self.dots_back(&node, (vectors, dim)),
-            Operation::Concat | Operation::Add => self.together_back(&node),
+        self.nodes.iter().rev().try_for_each(|node| match node.operation {
+            Operation::Linear { .. } => self.linear_back(node),
+            Operation::FactorizationMachine { slots, dim } => self.fm_back(node, (slots, dim)),
+            Operation::Cross { .. } => self.cross_back(node),
+            Operation::DotInteraction { vectors, dim } => self.dots_back(node, (vectors, dim)),
+            Operation::Concat | Operation::Add => self.together_back(node),
         })
     }
 
@@ -82,15 +90,15 @@ impl<'a> Passes<'a> {
         let (Replica { stream, targets, weights, kinds, .. }, rows) = (self.replica, self.rows());
         let Replica { rows_of, loss_terms, loss_sums, .. } = self.replica;
         let (labels, blocks) = (self.sizes.labels, self.blocks.len());
-        let Some(last) = self.graph.nodes().next_back() else { return Ok(()) };
+        let last = self.last();
         let terms = rows * (labels + 1);
         let of_weights = || Arg::first(&weights.device, if has_weights { rows } else { 0 });
         let args = vec![
-            self.value(&last).arg(rows),
+            self.value(last).arg(rows),
             Arg::first(&targets.device, rows * labels),
             of_weights(),
             Arg::first(kinds, labels),
-            self.gradient(&last).arg(rows),
+            self.gradient(last).arg(rows),
             Arg::first(loss_terms, terms),
             number(rows),
             number(labels),
@@ -109,6 +117,16 @@ impl<'a> Passes<'a> {
             flag(has_weights),
         ];
         Ok(stream.launch(kernel("dense_loss_sums"), 3 * blocks, args)?)
+    }
+
+    /// The node whose output is the logits.
+    fn last(&self) -> &NodeView<'a> {
+        &self.nodes[self.nodes.len() - 1]
+    }
+
+    /// The logits.
+    pub(super) fn logits(&self) -> View<'a> {
+        self.value(self.last())
     }
 
     /// Rows of all blocks' slots.
@@ -135,7 +153,7 @@ impl<'a> Passes<'a> {
                 let buffer = &replica.first_order.device;
                 View { buffer, start: 0, columns: 1, stride: 1 }
             }
-            Source::Node(of) => self.value(&self.node(of.0)),
+            Source::Node(of) => self.value(&self.nodes[of.0]),
         }
     }
 
@@ -170,14 +188,9 @@ impl<'a> Passes<'a> {
                 let buffer = &self.replica.d_first_order.device;
                 (View { buffer, start: 0, columns: 1, stride: 1 }, write)
             }
-            GradientTarget::Node(of, write) => (self.gradient(&self.node(*of)), write),
+            GradientTarget::Node(of, write) => (self.gradient(&self.nodes[*of]), write),
         };
         Ok(Some(Target { view, adds: *write == Write::Accumulate }))
-    }
-
-    fn node(&self, index: usize) -> NodeView<'a> {
-        let node = self.graph.nodes().nth(index);
-        node.unwrap_or_else(|| panic!("the graph has no node {index}"))
     }
 
     fn d_x(&self) -> View<'a> {
