@@ -52,6 +52,8 @@ pub struct RanksTally {
     pub lending: u64,
     /// Rows that were sent before the step that needs them, of these runs.
     pub early: u64,
+    /// Rows that went up to devices.
+    pub lifted: u64,
 }
 
 impl RanksTally {
@@ -68,6 +70,7 @@ impl RanksTally {
             lent: self.lent + other.lent,
             lending: self.lending + other.lending,
             early: self.early + other.early,
+            lifted: self.lifted + other.lifted,
         }
     }
 }
@@ -208,6 +211,7 @@ impl Case {
         for report in reports {
             tally.evictions += report.tiers.host.evictions;
             tally.refilled += report.tiers.host.refilled;
+            tally.lifted += report.tiers.device.as_ref().map_or(0, |device| device.fills);
             // The policies of all owners together are told what one is.
             report.tiers.host.uses = uses;
             compare(report, self.oracle(), resumed)?;

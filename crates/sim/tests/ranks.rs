@@ -46,6 +46,10 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
         }
         // One that goes on may have another.
         shape.exchange_by(seed + stops as u64, case.oracle());
+        let mut above = Dice::new(seed + stops as u64, "devices of ranks");
+        if above.once_in(4) {
+            shape.put_devices(&mut above, case.oracle());
+        }
         let stop_after = turns.filter(|_| stops < STOPS_MAX).map(|turns| dice.below(turns));
         let world = &world;
         let process = Ranked { shape: &shape, ranks, seed, stop_after, world, from: from.clone() };
@@ -102,6 +106,7 @@ fn ranks_train_the_same_model_whatever_the_network_does() {
     assert!(tally.stopped > JOBS / 4 && tally.resumed > JOBS / 6, "{tally:?}");
     assert!(tally.checkpoints > JOBS, "{tally:?}");
     assert!(tally.lending > JOBS / 20 && tally.early > 100 * JOBS, "{tally:?}");
+    assert!(tally.lifted > 100 * JOBS, "{tally:?}");
     assert!(tally.runs > RUNS_MIN && tally.evictions > 1000 && tally.refilled > 1000, "{tally:?}");
 }
 

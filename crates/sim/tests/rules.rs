@@ -102,6 +102,36 @@ fn h15_a_row_that_came_up_early_is_old_once_a_newer_one_goes_down() {
     breaks(Rule::ForgetHarvested, &["wrong row", "wrong model", "wrong checkpoint"]);
 }
 
+#[test]
+fn h17_without_pins_a_planned_row_leaves_its_device() {
+    breaks(Rule::PinOnDevice, &["wrong row", "panic", "error"]);
+}
+
+#[test]
+fn h18_without_a_slot_below_a_row_on_a_device_has_nowhere_to_go() {
+    breaks(Rule::PinBelow, &["wrong row", "panic"]);
+}
+
+#[test]
+fn h19_lowering_before_the_last_step_brings_an_old_row_down() {
+    breaks(Rule::StepBeforeLower, &["error"]);
+}
+
+#[test]
+fn h20_lifting_before_the_last_step_overwrites_a_row_in_use() {
+    breaks(Rule::StepBeforeLift, &["error"]);
+}
+
+#[test]
+fn h21_a_step_that_does_not_wait_reads_rows_that_are_not_there() {
+    breaks(Rule::WaitForLifted, &["error"]);
+}
+
+#[test]
+fn h22_reading_before_a_row_has_arrived_is_out_of_order() {
+    breaks(Rule::WaitForLowered, &["error"]);
+}
+
 /// Two ranks that train `case` and lend each other rows; none where they cannot.
 fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<Finding> {
     let mut shape = Shape::draw(&mut Dice::new(seed, "ranks"), &case.job().config, case.oracle());

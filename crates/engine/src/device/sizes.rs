@@ -71,7 +71,12 @@ impl DevicePlan {
         let groups = &tiers.groups;
         let rows_max = tiers.rows_max(load);
         let whole: Vec<bool> = tables.iter().map(|table| lends || table.life.is_some()).collect();
-        let visit_lanes = tables.iter().map(|table| table.row_lanes().max(table.weight_count()));
+        // One that goes back whole is what it is; of one in 16 bits the sums are wider.
+        let visit_lanes = tables.iter().zip(&whole).map(|(table, whole)| match whole {
+            true => table.row_lanes(),
+            false => table.row_lanes().max(table.weight_count()),
+        });
+        let visit_lanes = visit_lanes.collect();
         let piece_rows = |group: &GroupPlan| {
             (PIECE_BYTES / group.spec.row_bytes()).clamp(1, (group.slots / PIECES).max(1))
         };
@@ -80,7 +85,7 @@ impl DevicePlan {
             piece_rows: groups.iter().map(piece_rows).collect(),
             rows_max,
             whole,
-            visit_lanes: visit_lanes.collect(),
+            visit_lanes,
             bound_by_host: Vec::new(),
             rows_bytes: 0,
             moving_bytes: 0,
