@@ -4,10 +4,11 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_device::{Offer, Wanted as WantedOfDevices};
 use stepwell_engine::{DevicePlan, Load, TierPlan};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, DensePlace};
 
 use crate::exchange::Exchange;
 use crate::models::Model;
+use crate::step::Trainer;
 use crate::{Error, Result};
 
 /// Of what a device offers rows have this part, where nobody says how much.
@@ -22,6 +23,8 @@ pub struct DeviceRoom {
     pub rows: DevicePlan,
     /// Bytes of each, of which nothing beyond the others is taken.
     pub hbm: ByteCount,
+    /// What the dense part has of each, and of the host's memory that each copies to and from.
+    pub dense: (u64, u64),
 }
 
 impl DeviceRoom {
@@ -38,12 +41,20 @@ impl DeviceRoom {
         let hbm = hbm(config, offer)?;
         let lends = Exchange::borrowed_rows(config, model).is_some();
         let rows = DevicePlan::new(tiers, model.tables(), load, (hbm, offer.len(), lends))?;
-        Ok(Self { offer: offer.clone(), rows, hbm })
+        let dense = match config.dense_place {
+            DensePlace::Host => (0, 0),
+            DensePlace::Device => Trainer::device_bytes_max(model, config, offer.len()),
+        };
+        Ok(Self { offer: offer.clone(), rows, hbm, dense })
     }
 
     /// Adds what the host has for them.
     pub(super) fn add_host(&self, tiers: &TierPlan, load: &Load, budget: &mut Budget) {
         self.rows.add_host(tiers, load, budget);
+        if self.dense.1 > 0 {
+            let why = format!("of {} devices", self.offer.len());
+            budget.add("copies of the dense part", self.dense.1 * self.offer.len() as u64, why);
+        }
         if self.offer.emulated {
             let (bytes, devices) = (self.device_bytes(), self.offer.len());
             let why = format!("{devices} of {}", ByteCount(bytes));
@@ -53,14 +64,14 @@ impl DeviceRoom {
 
     /// Bytes that are taken of each device.
     pub fn device_bytes(&self) -> u64 {
-        self.rows.device_bytes()
+        self.rows.device_bytes() + self.dense.0
     }
 
     /// What is to be taken of what is offered.
     pub(crate) fn wanted(&self, config: &Config) -> WantedOfDevices {
         WantedOfDevices {
             memory_bytes: self.device_bytes(),
-            pinned_bytes: self.rows.moving_bytes,
+            pinned_bytes: self.rows.moving_bytes + self.dense.1,
             workers: config.threads,
         }
     }
@@ -69,10 +80,13 @@ impl DeviceRoom {
     pub fn budget(&self) -> Budget {
         let mut budget = Budget::default();
         let slots: usize = self.rows.slots.iter().sum();
-        let rows = self.device_bytes() - self.rows.moving_bytes;
+        let rows = self.rows.device_bytes() - self.rows.moving_bytes;
         budget.add("rows", rows, format!("tiers.hbm: {slots} slots"));
         let why = "pieces on their way, lists, weights and gradients of a mini-batch";
         budget.add("moving rows", self.rows.moving_bytes, why);
+        if self.dense.0 > 0 {
+            budget.add("dense part", self.dense.0, "train.dense: parameters, layers, gradients");
+        }
         budget
     }
 }
@@ -92,5 +106,6 @@ fn hbm(config: &Config, offer: &Offer) -> Result<ByteCount> {
     Ok(hbm)
 }
 
-/// Threads that each device has: a stream for rows up, one for rows down, one for steps.
-pub(super) const THREADS: u64 = 3;
+/// Threads that each device has: a stream for rows up, one for rows down, one for steps, one for the dense
+/// part.
+pub(super) const THREADS: u64 = 4;

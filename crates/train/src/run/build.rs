@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use stepwell_data::Sources;
-use stepwell_device::Offer;
+use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};
 use stepwell_engine::{
     Begin, Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner,
 };
 use stepwell_nn::{Precision, bf16_kernel};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, DensePlace};
 use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
@@ -69,15 +69,15 @@ fn devices(
     config: &Config,
     machine: &Machine,
     capacity: &Capacity,
-) -> Result<Option<Arc<DeviceTier>>> {
-    let Some(room) = &capacity.devices else { return Ok(None) };
+) -> Result<(Option<Arc<DeviceTier>>, Vec<Device>)> {
+    let Some(room) = &capacity.devices else { return Ok((None, Vec::new())) };
     let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
     let devices = machine.devices.open(&room.offer, room.wanted(config)).map_err(wrong)?;
     let fabric = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let place = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
-    let options = DeviceOptions { devices, place };
+    let options = DeviceOptions { devices: devices.clone(), place };
     let plan = room.rows.clone();
-    Ok(Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?))
+    Ok((Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?), devices))
 }
 
 /// The tiers and the trainer of a run.
@@ -129,7 +129,7 @@ pub(super) fn build(
     from.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
     let rules = machine.rules;
-    let above = devices(config, machine, &capacity)?;
+    let (above, devices) = devices(config, machine, &capacity)?;
     let above = above.as_ref();
     let mut groups = Vec::new();
     // The stores of all groups take what one would.
@@ -162,6 +162,9 @@ pub(super) fn build(
         }
     }
     let mut trainer = trainer(model, config, around)?;
+    if config.dense_place == DensePlace::Device {
+        trainer.compute_on(&devices, config)?;
+    }
     if let Some(Ranks { fabric, stop, .. }) = &around.machine.ranks {
         let blocks = Blocks::new(config.data.mini_batch, config.model.blocks);
         let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
