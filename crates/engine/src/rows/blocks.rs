@@ -134,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn some_blocks_lie_where_they_did() {
+        let own = Blocks::new(77, 8).of_rank(1, 2);
+        let some = own.some(1..3);
+        assert_eq!((some.first(), some.count(), some.examples_of_all()), (5, 2, 77));
+        let start = own.place().start;
+        assert_eq!(some.place(), start + own.start(1)..start + own.start(3));
+        assert!((0..2).all(|block| some.range(block).len() == own.range(1 + block).len()));
+        assert!(some.subtrees().eq([0..1, 1..2]));
+    }
+
+    #[test]
     fn ranks_have_every_block_once() {
         for (examples, count) in [(0, 8), (5, 8), (100, 8), (4096, 64), (77, 5), (9, 3)] {
             let whole = Blocks::new(examples, count);

@@ -21,7 +21,7 @@ use rayon::ThreadPool;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::stop::StopRequest;
-use stepwell_device::Device;
+use stepwell_device::{Choice, Device};
 use stepwell_engine::{
     Blocks, Borrowed, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Guests, Laps,
     Purpose, Shape, Witness, WorkingRows,
@@ -181,7 +181,10 @@ impl Trainer {
             // What a checkpoint is made of or taken from, twice; rows are updated here.
             let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
             let examples = Self::example_bytes(model, mini_batch);
-            return (6 * count * lanes + config.threads * update + examples) as u64;
+            // Emulated devices multiply here, one product each at a time.
+            let devices = if let Choice::Emulated(count) = config.device { count } else { 0 };
+            let products = devices * model.graph().packing_bytes(rows);
+            return (6 * count * lanes + config.threads * update + products + examples) as u64;
         }
         let parameters = 3 * count * lanes + own_blocks * own(count) + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);

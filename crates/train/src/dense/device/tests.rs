@@ -252,3 +252,24 @@ fn a_device_that_is_lost_ends_the_run() {
     let error = steps.train(&bags, second).unwrap_err().to_string();
     assert!(error.contains("emulated:1 is lost"), "{error}");
 }
+
+/// What fails after a step is said by the next one that waits.
+#[test]
+fn a_kernel_that_fails_ends_the_run() {
+    let config = job(ModelKind::Dcn, &[Loss::LogLoss], false);
+    for kernel in ["dense_cross", "dense_losses", "dense_column_sums", "dense_sum", "dense_update"]
+    {
+        for devices in [1, 2] {
+            let (mut steps, mut random) = (steps(&config), Stream::named(1, b"fails"));
+            let machine = machine(&config, devices, Settings::default());
+            steps.compute_on(machine.devices(), &config).unwrap();
+            machine.fail_launch(devices - 1, kernel, 5);
+            let mut train = || {
+                let (bags, examples) = examples(&config, MINI_BATCH, &mut random);
+                steps.train(&bags, examples)
+            };
+            let error = (0..8).find_map(|_| train().err()).unwrap().to_string();
+            assert!(error.contains(&format!("kernel {kernel} failed")), "{error}");
+        }
+    }
+}
