@@ -38,13 +38,13 @@ impl DeviceRoom {
         (tiers, load): (&TierPlan, &Load),
         offer: &Offer,
     ) -> Result<Self> {
-        let hbm = hbm(config, offer)?;
-        let lends = Exchange::borrowed_rows(config, model).is_some();
-        let rows = DevicePlan::new(tiers, model.tables(), load, (hbm, offer.len(), lends))?;
         let dense = match config.dense_place {
             DensePlace::Host => (0, 0),
             DensePlace::Device => Trainer::device_bytes_max(model, config, offer.len()),
         };
+        let hbm = hbm(config, offer, ByteCount(dense.0))?;
+        let lends = Exchange::borrowed_rows(config, model).is_some();
+        let rows = DevicePlan::new(tiers, model.tables(), load, (hbm, offer.len(), lends))?;
         Ok(Self { offer: offer.clone(), rows, hbm, dense })
     }
 
@@ -91,21 +91,28 @@ impl DeviceRoom {
     }
 }
 
-/// Bytes of each device for rows and what moves them.
-fn hbm(config: &Config, offer: &Offer) -> Result<ByteCount> {
-    let offered = offer.memory_bytes;
+/// Bytes of each device for rows and what moves them, beside those of the dense part.
+fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
+    let Some(offered) = offer.memory_bytes.checked_sub(dense.0) else {
+        let (names, offered) = (offer.said(), ByteCount(offer.memory_bytes));
+        return Err(Error::Config(format!(
+            "train.dense = device takes {dense} of each device, and of {names} {offered} are \
+             free: choose train.dense = host, or lower data.mini_batch"
+        )));
+    };
     let Some(hbm) = config.tiers.hbm else {
         return Ok(ByteCount(offered / PART.1 * PART.0));
     };
     if !offer.emulated && hbm.0 > offered {
         let (names, offered) = (offer.said(), ByteCount(offered));
         return Err(Error::Config(format!(
-            "tiers.hbm = {hbm}, and of {names} {offered} are free: lower it, or leave it out"
+            "tiers.hbm = {hbm}, and of {names} {offered} are free beside the dense part: lower \
+             it, or leave it out"
         )));
     }
     Ok(hbm)
 }
 
-/// Threads that each device has: a stream for rows up, one for rows down, one for steps, one for the dense
-/// part.
+/// Threads that each device has: a stream for rows up, one for rows down, one for steps, one for
+/// the dense part.
 pub(super) const THREADS: u64 = 4;
