@@ -161,10 +161,7 @@ pub(super) fn build(
             group.preload(planner, &around.stop)?;
         }
     }
-    let mut trainer = trainer(model, config, around)?;
-    if config.dense_place == DensePlace::Device {
-        trainer.compute_on(&devices, config)?;
-    }
+    let mut trainer = trainer(model, config, around, &devices)?;
     if let Some(Ranks { fabric, stop, .. }) = &around.machine.ranks {
         let blocks = Blocks::new(config.data.mini_batch, config.model.blocks);
         let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
@@ -183,14 +180,23 @@ pub(super) fn build(
     Ok(Built { capacity, groups, planners, trainer, place })
 }
 
-/// The trainer, computed and watched as the surroundings want it.
-fn trainer(model: Model, config: &Config, around: &Surroundings) -> Result<Trainer> {
+/// The trainer, computed and watched as the surroundings want it; its dense part on `devices`, if
+/// it is to be there.
+fn trainer(
+    model: Model,
+    config: &Config,
+    around: &Surroundings,
+    devices: &[Device],
+) -> Result<Trainer> {
     let machine = &around.machine;
     let pool = match &machine.pool {
         Some(pool) => Arc::clone(pool),
         None => compute_pool(config.threads)?,
     };
     let mut trainer = Trainer::new(model, config, pool, Arc::clone(&machine.clock))?;
+    if config.dense_place == DensePlace::Device {
+        trainer.compute_on(devices, config)?;
+    }
     if let Some(witness) = &machine.witness {
         trainer.watch(Arc::clone(witness));
     }
