@@ -2,8 +2,9 @@
 
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
+use std::sync::Arc;
 
-use crate::{Device, emulated};
+use crate::{Device, PlainProducts, Products, emulated};
 
 /// Most devices that one process uses.
 pub const DEVICES_MAX: usize = 64;
@@ -172,6 +173,18 @@ impl Offer {
     /// # Errors
     /// One line that says what is missing.
     pub fn open(&self, wanted: Wanted) -> Result<Vec<Device>, String> {
+        self.open_multiplying(wanted, Arc::new(PlainProducts))
+    }
+
+    /// Takes the devices; those that are emulated multiply by `products`.
+    ///
+    /// # Errors
+    /// One line that says what is missing.
+    pub fn open_multiplying(
+        &self,
+        wanted: Wanted,
+        products: Arc<dyn Products>,
+    ) -> Result<Vec<Device>, String> {
         if !self.emulated {
             return open_cuda(&self.numbers, wanted);
         }
@@ -182,6 +195,7 @@ impl Offer {
             memory_bytes,
             pinned_bytes,
             workers,
+            products,
             ..Default::default()
         };
         Ok(emulated::Machine::new(settings).devices().to_vec())

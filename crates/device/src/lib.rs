@@ -49,5 +49,7 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use launch::Arg;
 pub use memory::{Buffer, Pinned};
-pub use product::{Layout, Matrices, PlainProducts, Precision, Product, Products, Shape};
+pub use product::{
+    Layout, Matrices, PlainProducts, Precision, Product, Products, Shape, WORKSPACE_BYTES_MAX,
+};
 pub use stream::{Graph, Stream};

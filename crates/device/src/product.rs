@@ -17,6 +17,9 @@ use std::ops::Range;
 
 use crate::Buffer;
 
+/// Most bytes of a device's memory that a stream takes as soon as it multiplies.
+pub const WORKSPACE_BYTES_MAX: u64 = 32 << 20;
+
 /// What operands are rounded to before they are multiplied; sums are f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {

@@ -160,6 +160,18 @@ DEVICE float __uint_as_float(u32 bits) {
     return value;
 }
 
+DEVICE long long __double_as_longlong(double value) {
+    long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+DEVICE double __longlong_as_double(long long bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 DEVICE i32 __popc(u32 bits) {
     return __builtin_popcount(bits);
 }

@@ -31,14 +31,14 @@ mod weighted_auc;
 
 pub use auc::{Auc, AucValue};
 pub use error::GraphError;
-pub use gemm::{Bf16Kernel, Gemm, Precision, bf16_kernel};
+pub use gemm::{Bf16Kernel, Gemm, Multiplier, Precision, Side, bf16_kernel};
 pub use graph::{
     Block, BlockGradients, BufferKind, BufferPlan, Graph, GraphBuilder, InputShape, NodeId,
-    PackedWeight, PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
+    NodeView, PackedWeight, PackedWeights, PassObserver, Plan, Source, Watched, Workspace,
 };
 pub use layer::{
     Activation, Add, Backward, Concat, Cross, DotInteraction, FactorizationMachine, Flops, Forward,
-    GradientOut, InputGradients, Inputs, Layer, Linear, Reads, Write,
+    GradientOut, GradientTarget, InputGradients, Inputs, Layer, Linear, Operation, Reads, Write,
 };
 pub use loss::{Loss, LossSums, Outcome, Targets, losses};
 pub use matrix::{Matrix, MatrixMut};

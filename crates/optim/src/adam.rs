@@ -6,6 +6,7 @@
 
 use stepwell_base::tiles::by_tiles;
 
+use crate::StepNumbers;
 use crate::error::{OptimError, check, check_positive};
 
 /// Settings of Adam.
@@ -67,6 +68,11 @@ impl Adam {
 }
 
 impl AdamStep {
+    pub(crate) fn numbers(&self) -> StepNumbers {
+        let Self { gain1, beta2, gain2, rate, correction2_root, eps } = *self;
+        StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps }
+    }
+
     #[inline(always)]
     pub(crate) fn apply(
         &self,

@@ -141,7 +141,35 @@ enum Kernel {
     Adam(AdamStep),
 }
 
+/// The numbers of one step's arithmetic; those that a rule has no use for are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepNumbers {
+    /// Adam: what the mean takes of a gradient.
+    pub gain1: f32,
+    /// Adam: what is left of the mean of squares.
+    pub beta2: f32,
+    /// Adam: what that takes of a square.
+    pub gain2: f32,
+    /// Learning rate; Adagrad and Adam: with the sign and the corrections that it is added with.
+    pub rate: f32,
+    /// Adam: what the root of the mean of squares is divided by.
+    pub correction2_root: f32,
+    /// Adagrad, Adam: what is added to the root.
+    pub eps: f32,
+}
+
 impl DenseStep {
+    /// Its numbers, for those who compute it elsewhere.
+    pub fn numbers(&self) -> StepNumbers {
+        match &self.kernel {
+            Kernel::Sgd(sgd) => StepNumbers { rate: sgd.lr as f32, ..StepNumbers::default() },
+            Kernel::Adagrad(Adagrad { lr, eps, .. }) => {
+                StepNumbers { rate: -*lr as f32, eps: *eps as f32, ..StepNumbers::default() }
+            }
+            Kernel::Adam(adam) => adam.numbers(),
+        }
+    }
+
     /// Updates `parameters`, whose state is `part`; the same bits however they are cut.
     pub fn apply(&self, parameters: &mut [f32], part: DensePart<'_>, gradient: &[f32]) {
         let update = Update { kernel: &self.kernel, parameters, part, gradient };

@@ -22,7 +22,7 @@ mod tests;
 
 pub use adagrad::Adagrad;
 pub use adam::Adam;
-pub use dense::{DenseOptimizer, DensePart, DenseState, DenseStep};
+pub use dense::{DenseOptimizer, DensePart, DenseState, DenseStep, StepNumbers};
 pub use error::OptimError;
 pub use row::{RowOptimizer, Stored};
 pub use rule::Rule;

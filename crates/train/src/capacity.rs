@@ -326,6 +326,7 @@ fn mend(bound: &str) -> &'static str {
         "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",
         "stale rows" => "pipeline.staleness or data.mini_batch",
         DeviceRoom::EMULATED => "tiers.hbm, or choose fewer devices",
+        "copies of the dense part" => "data.mini_batch, or choose train.dense = host",
         "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
         "training" => "model.hidden, model.dim, data.mini_batch or threads",
         _ => "tiers.dram, tiers.index or data.batch",

@@ -102,6 +102,13 @@ pub enum Error {
     Panicked(&'static str),
 }
 
+/// A device that fails is the same whoever uses it.
+impl From<stepwell_device::Error> for Error {
+    fn from(error: stepwell_device::Error) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
 impl Error {
     /// Whether files are not as they were written: what repairs or older copies are for.
     pub fn is_damage(&self) -> bool {

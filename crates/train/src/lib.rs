@@ -7,6 +7,7 @@
 
 mod batch;
 mod capacity;
+mod dense;
 mod error;
 mod exchange;
 mod features;
@@ -27,6 +28,7 @@ mod talk;
 
 pub use batch::RunPosition;
 pub use capacity::{Capacity, DeviceRoom, slab_bytes};
+pub use dense::HostProducts;
 pub use error::{Error, Result};
 pub use labels::{Label, labels};
 pub use machine::{

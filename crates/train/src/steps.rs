@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::run::schema;
 use stepwell_base::clock::Clock;
+use stepwell_device::Device;
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
     Bags, Group, Grouper, Hands, Hierarchy, MiniBatch, Part, Planner, Purpose, Ready, Retired,
@@ -93,6 +94,26 @@ impl Steps {
         })
     }
 
+    /// The most bytes that the dense part of this model has of each of so many devices, and of the
+    /// host's memory that each copies to and from.
+    pub fn device_bytes_max(&self, config: &Config, devices: usize) -> (u64, u64) {
+        Trainer::device_bytes_max(self.trainer.model(), config, devices)
+    }
+
+    /// Has the dense part computed by `devices` from now on, as `config` says.
+    ///
+    /// # Errors
+    /// When a device does not multiply, or has no room.
+    pub fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
+        self.trainer.compute_on(devices, config)
+    }
+
+    /// What it trains with.
+    #[cfg(test)]
+    pub(crate) fn trainer(&mut self) -> &mut Trainer {
+        &mut self.trainer
+    }
+
     /// Trains on `input`; gives the sum of the losses and where the time went.
     ///
     /// # Errors
@@ -100,6 +121,13 @@ impl Steps {
     /// other, or a step with more rows than slots.
     pub fn step(&mut self, input: StepInput) -> Result<(f64, StepSeconds)> {
         self.check(&input).map_err(Error::Config)?;
+        let StepInput { labels, dense, bags } = input;
+        let count = labels.len();
+        self.train(&bags, Examples { count, labels, dense, ..Examples::default() })
+    }
+
+    /// Trains on examples and their ids, which fit each other.
+    pub(crate) fn train(&mut self, bags: &Bags, examples: Examples) -> Result<(f64, StepSeconds)> {
         let begin = self.clock.seconds();
         let mut mini = self.hierarchy.spare().unwrap_or_else(|| MiniBatch {
             number: 0,
@@ -108,14 +136,12 @@ impl Steps {
             cargo: Examples::default(),
         });
         for part in &mut mini.parts {
-            part.request.ends.extend_from_slice(&input.bags.ends);
-            self.grouper.group_into(&input.bags.keys, 0, &mut part.request);
+            part.request.ends.extend_from_slice(&bags.ends);
+            self.grouper.group_into(&bags.keys, 0, &mut part.request);
         }
         let grouped = self.clock.seconds();
         let after = RunPosition { step: self.trainer.steps() + 1, ..RunPosition::default() };
-        let StepInput { labels, dense, .. } = input;
-        let count = labels.len();
-        mini.cargo = Examples { after, count, labels, dense, ..Examples::default() };
+        mini.cargo = Examples { after, ..examples };
         self.hierarchy.feed(mini)?;
         let Some(Ready::Unit(mut unit)) = self.hierarchy.ready()? else {
             unreachable!("what was fed is ready")

@@ -35,6 +35,8 @@ const NAMES: [&str; 3] = ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt
 /// Memory that a product of a stream may use, as the library's makers advise.
 pub(super) const WORKSPACE_BYTES: usize = 32 << 20;
 
+const _: () = assert!(WORKSPACE_BYTES as u64 <= crate::product::WORKSPACE_BYTES_MAX);
+
 /// Operations on operands, by cuBLAS's numbers.
 const PLAIN: i32 = 0;
 const TRANSPOSED: i32 = 1;

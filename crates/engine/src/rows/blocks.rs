@@ -38,6 +38,15 @@ impl Blocks {
         Self { first: self.all * rank / ranks, end: self.all * (rank + 1) / ranks, ..self }
     }
 
+    /// Some of them, counted from the first that are here.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn some(self, blocks: Range<usize>) -> Self {
+        assert!(blocks.start <= blocks.end && blocks.end <= self.count(), "{blocks:?} of blocks");
+        Self { first: self.first + blocks.start, end: self.first + blocks.end, ..self }
+    }
+
     /// Those of the whole mini-batch.
     pub fn of_all(self) -> Self {
         Self::new(self.examples, self.all)
@@ -122,6 +131,17 @@ mod tests {
             assert_eq!(covered, (0..examples).collect::<Vec<_>>());
             assert!((0..count).all(|block| blocks.range(block).len() <= blocks.largest()));
         }
+    }
+
+    #[test]
+    fn some_blocks_lie_where_they_did() {
+        let own = Blocks::new(77, 8).of_rank(1, 2);
+        let some = own.some(1..3);
+        assert_eq!((some.first(), some.count(), some.examples_of_all()), (5, 2, 77));
+        let start = own.place().start;
+        assert_eq!(some.place(), start + own.start(1)..start + own.start(3));
+        assert!((0..2).all(|block| some.range(block).len() == own.range(1 + block).len()));
+        assert!(some.subtrees().eq([0..1, 1..2]));
     }
 
     #[test]

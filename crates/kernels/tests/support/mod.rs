@@ -35,6 +35,8 @@ pub fn sizes() -> Vec<usize> {
 pub enum Arg<'a> {
     F(&'a [f32]),
     FMut(&'a mut [f32]),
+    D(&'a [f64]),
+    DMut(&'a mut [f64]),
     W(&'a [u32]),
     WMut(&'a mut [u32]),
     L(&'a [u64]),
@@ -43,6 +45,7 @@ pub enum Arg<'a> {
     Update(&'a [UpdateTable]),
     U32(u32),
     U64(u64),
+    F32(f32),
 }
 
 impl Arg<'_> {
@@ -51,6 +54,8 @@ impl Arg<'_> {
         match self {
             Self::F(of) => (of.as_ptr() as u64, false, ScalarType::F32),
             Self::FMut(of) => (of.as_mut_ptr() as u64, true, ScalarType::F32),
+            Self::D(of) => (of.as_ptr() as u64, false, ScalarType::F64),
+            Self::DMut(of) => (of.as_mut_ptr() as u64, true, ScalarType::F64),
             Self::W(of) => (of.as_ptr() as u64, false, ScalarType::U32),
             Self::WMut(of) => (of.as_mut_ptr() as u64, true, ScalarType::U32),
             Self::L(of) => (of.as_ptr() as u64, false, ScalarType::U64),
@@ -59,6 +64,7 @@ impl Arg<'_> {
             Self::Update(of) => (of.as_ptr() as u64, false, ScalarType::Struct("UpdateTable")),
             Self::U32(value) => (u64::from(*value), false, ScalarType::U32),
             Self::U64(value) => (*value, false, ScalarType::U64),
+            Self::F32(value) => (u64::from(value.to_bits()), false, ScalarType::F32),
         }
     }
 }
@@ -82,7 +88,7 @@ pub fn try_run(
         let (value, is_written, ty) = arg.value();
         let writes = !matches!(param.access, Access::In | Access::Value);
         assert_eq!((is_written, ty), (writes, param.ty), "{name}: {}", param.name);
-        let is_value = matches!(arg, Arg::U32(_) | Arg::U64(_));
+        let is_value = matches!(arg, Arg::U32(_) | Arg::U64(_) | Arg::F32(_));
         assert_eq!(is_value, param.access == Access::Value, "{name}: {}", param.name);
         values.push(value);
     }

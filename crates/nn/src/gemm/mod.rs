@@ -25,6 +25,7 @@
 
 mod bf16;
 mod library;
+mod multiplier;
 mod packed;
 
 use std::fmt::Debug;
@@ -33,6 +34,7 @@ use stepwell_base::huge::HugeSlice;
 
 pub use bf16::{Bf16Kernel, bf16_kernel};
 pub(crate) use library::F32;
+pub use multiplier::{Multiplier, Side};
 pub(crate) use packed::Packed;
 
 use crate::layer::Write;

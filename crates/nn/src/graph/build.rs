@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::plan::{NodeUse, plan};
 use super::{BufferKind, Graph, Node};
-use crate::gemm::F32;
+use crate::gemm::{F32, Precision};
 use crate::layer::{Flops, GradientTarget, Layer, Layout, Write};
 use crate::{GraphError, ParameterSpec, Scalar};
 
@@ -153,6 +153,7 @@ impl<T: Scalar> GraphBuilder<T> {
             parameter_count,
             untouched,
             plan,
+            precision: Precision::F32,
             kernel: &F32,
         })
     }

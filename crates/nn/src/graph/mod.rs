@@ -43,6 +43,7 @@
 //! ```
 
 mod build;
+mod describe;
 mod passes;
 mod plan;
 mod weights;
@@ -51,6 +52,7 @@ mod workspace;
 use std::ops::Range;
 
 pub use build::{GraphBuilder, InputShape, NodeId, Source};
+pub use describe::NodeView;
 pub use passes::{PassObserver, Watched};
 pub use plan::{BufferKind, BufferPlan, Plan};
 pub use weights::{PackedWeight, PackedWeights};
@@ -93,6 +95,7 @@ pub struct Graph<T: 'static> {
     parameter_count: usize,
     untouched: Vec<Range<usize>>,
     plan: Plan,
+    precision: Precision,
     kernel: &'static dyn Kernel<T>,
 }
 
@@ -109,7 +112,7 @@ struct Node<T> {
 impl Graph<f32> {
     /// The same graph, multiplying in `precision`. Only graphs of f32 have a choice.
     pub fn with_precision(self, precision: Precision) -> Self {
-        Self { kernel: precision.kernel(), ..self }
+        Self { precision, kernel: precision.kernel(), ..self }
     }
 }
 

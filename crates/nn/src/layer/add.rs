@@ -2,7 +2,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::{Backward, Flops, Forward, Layer, Reads, Write};
+use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};
 use crate::{Matrix, MatrixMut, Scalar};
 
 /// `y = x₀ + x₁ + …`, lane by lane.
@@ -10,6 +10,10 @@ use crate::{Matrix, MatrixMut, Scalar};
 pub struct Add;
 
 impl<T: Scalar> Layer<T> for Add {
+    fn operation(&self) -> Operation {
+        Operation::Add
+    }
+
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {
         match inputs {
             [] => Err("a sum has at least one input".to_owned()),

@@ -1,7 +1,7 @@
 //! Nodes side by side: the columns of the first, then those of the second, and so on.
 
 use super::add::copy;
-use super::{Backward, Flops, Forward, Layer, Reads, Write};
+use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};
 use crate::Scalar;
 
 /// `y = [x₀ | x₁ | …]`.
@@ -9,6 +9,10 @@ use crate::Scalar;
 pub struct Concat;
 
 impl<T: Scalar> Layer<T> for Concat {
+    fn operation(&self) -> Operation {
+        Operation::Concat
+    }
+
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {
         if inputs.is_empty() {
             return Err("a concatenation has at least one input".to_owned());

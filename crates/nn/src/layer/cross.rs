@@ -20,7 +20,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::{Backward, Flops, Forward, GradientOut, Layer, Reads, Write};
+use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Reads, Write};
 use crate::gemm::{plain, transposed};
 use crate::parameter::ParameterShape;
 use crate::{Matrix, MatrixMut, Scalar};
@@ -39,6 +39,10 @@ impl Cross {
 }
 
 impl<T: Scalar> Layer<T> for Cross {
+    fn operation(&self) -> Operation {
+        Operation::Cross { columns: self.columns }
+    }
+
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {
         let columns = self.columns;
         if columns == 0 {

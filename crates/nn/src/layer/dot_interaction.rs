@@ -21,7 +21,7 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::factorization_machine::{TILE, tiles};
-use super::{Backward, Flops, Forward, GradientOut, Inputs, Layer, Reads, Write};
+use super::{Backward, Flops, Forward, GradientOut, Inputs, Layer, Operation, Reads, Write};
 use crate::{Matrix, MatrixMut, Scalar};
 
 /// Vectors that are multiplied with a tile before the products are put out.
@@ -53,6 +53,10 @@ impl DotInteraction {
 }
 
 impl<T: Scalar> Layer<T> for DotInteraction {
+    fn operation(&self) -> Operation {
+        Operation::DotInteraction { vectors: self.vectors, dim: self.dim }
+    }
+
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {
         let (vectors, dim) = (self.vectors, self.dim);
         if vectors < 2 || dim == 0 {

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::{Backward, Flops, Forward, GradientOut, Layer, Reads, Write};
+use super::{Backward, Flops, Forward, GradientOut, Layer, Operation, Reads, Write};
 use crate::{Matrix, MatrixMut, Scalar};
 
 /// The second-order interactions of `slots` vectors of `dim` values.
@@ -25,6 +25,10 @@ pub struct FactorizationMachine {
 }
 
 impl<T: Scalar> Layer<T> for FactorizationMachine {
+    fn operation(&self) -> Operation {
+        Operation::FactorizationMachine { slots: self.slots, dim: self.dim }
+    }
+
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {
         let (slots, dim) = (self.slots, self.dim);
         if slots == 0 || dim == 0 {

@@ -12,7 +12,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::{Backward, Flops, Forward, Layer, Reads, Write};
+use super::{Backward, Flops, Forward, Layer, Operation, Reads, Write};
 use crate::gemm::{plain, transposed};
 use crate::parameter::ParameterShape;
 use crate::{Matrix, MatrixMut, Scalar};
@@ -46,6 +46,11 @@ impl Linear {
 }
 
 impl<T: Scalar> Layer<T> for Linear {
+    fn operation(&self) -> Operation {
+        let Self { inputs, outputs, bias, activation } = *self;
+        Operation::Linear { inputs, outputs, bias, activation }
+    }
+
     fn output_columns(&self, inputs: &[usize]) -> Result<usize, String> {
         if self.inputs == 0 || self.outputs == 0 {
             return Err("a linear layer has at least one input and one output".to_owned());

@@ -11,6 +11,7 @@ mod cross;
 mod dot_interaction;
 mod factorization_machine;
 mod linear;
+mod operation;
 mod pass;
 
 use std::fmt::Debug;
@@ -21,8 +22,9 @@ pub use cross::Cross;
 pub use dot_interaction::DotInteraction;
 pub use factorization_machine::FactorizationMachine;
 pub use linear::{Activation, Linear};
-pub use pass::{Backward, Forward, GradientOut, InputGradients, Inputs, Write};
-pub(crate) use pass::{GradientTarget, Layout, Rest, RestMut, clear_columns};
+pub use operation::Operation;
+pub use pass::{Backward, Forward, GradientOut, GradientTarget, InputGradients, Inputs, Write};
+pub(crate) use pass::{Layout, Rest, RestMut, clear_columns};
 
 use crate::parameter::ParameterShape;
 
@@ -46,6 +48,9 @@ pub struct Flops {
 
 /// One kind of node with its dimensions.
 pub trait Layer<T>: Debug + Send + Sync {
+    /// What it computes, for those who compute it elsewhere.
+    fn operation(&self) -> Operation;
+
     /// Columns of the output for inputs of these columns.
     ///
     /// # Errors

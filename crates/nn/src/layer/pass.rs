@@ -50,7 +50,7 @@ impl Layout {
 
 /// Where the gradient of an input goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum GradientTarget {
+pub enum GradientTarget {
     /// Nobody wants it.
     None,
     /// To columns of the gradient of the graph's input: the first columns of what was read.

@@ -2,7 +2,8 @@
 
 use stepwell_nn::{
     Activation, Add, BufferKind, Concat, Cross, DotInteraction, FactorizationMachine, Flops,
-    GraphBuilder, GraphError, InputShape, NodeId, Precision, Source, Workspace, bf16_kernel,
+    GraphBuilder, GraphError, InputShape, NodeId, Operation, Precision, Source, Workspace,
+    bf16_kernel,
 };
 
 #[test]
@@ -28,6 +29,36 @@ fn parameters_have_names_shapes_and_ranges() {
     assert_eq!(next, graph.parameter_count());
     let names = ["fm", "hidden0", "hidden1", "top", "logit"];
     assert!(graph.node_names().eq(names));
+}
+
+/// What is written by the description is what the passes do: places do not meet, sources come
+/// before their readers, and parameters follow one another.
+#[test]
+fn nodes_say_what_they_compute_and_where() {
+    let graph = crate::common::deepfm::<f32>();
+    let nodes: Vec<_> = graph.nodes().collect();
+    let names: Vec<&str> = nodes.iter().map(|node| node.name).collect();
+    assert_eq!(names, ["fm", "hidden0", "hidden1", "top", "logit"]);
+    assert_eq!(
+        nodes[1].operation,
+        Operation::Linear { inputs: 14, outputs: 9, bias: true, activation: Activation::Relu }
+    );
+    assert!(matches!(nodes[0].operation, Operation::FactorizationMachine { .. }));
+    assert_eq!(nodes[4].operation, Operation::Add);
+    let mut next = 0;
+    for node in &nodes {
+        assert_eq!((node.parameters.start, node.targets.len()), (next, node.sources.len()));
+        next = node.parameters.end;
+        let place = |kind| {
+            let plan = graph.plan().buffers.iter();
+            let mut own = plan.filter(|of| graph.node_names().nth(of.node.0) == Some(node.name));
+            own.find(|of| of.kind == kind).map(|of| (of.offset, of.lanes))
+        };
+        let kept = node.columns + node.kept;
+        assert_eq!(place(BufferKind::Value), Some((node.value, kept)), "{}", node.name);
+        assert_eq!(place(BufferKind::Gradient), Some((node.gradient, node.columns)));
+    }
+    assert_eq!((next, graph.precision()), (graph.parameter_count(), Precision::F32));
 }
 
 #[test]

@@ -4,10 +4,11 @@ use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_device::{Offer, Wanted as WantedOfDevices};
 use stepwell_engine::{DevicePlan, Load, TierPlan};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, DensePlace};
 
 use crate::exchange::Exchange;
 use crate::models::Model;
+use crate::step::Trainer;
 use crate::{Error, Result};
 
 /// Of what a device offers rows have this part, where nobody says how much.
@@ -22,6 +23,8 @@ pub struct DeviceRoom {
     pub rows: DevicePlan,
     /// Bytes of each, of which nothing beyond the others is taken.
     pub hbm: ByteCount,
+    /// What the dense part has of each, and of the host's memory that each copies to and from.
+    pub dense: (u64, u64),
 }
 
 impl DeviceRoom {
@@ -35,15 +38,23 @@ impl DeviceRoom {
         (tiers, load): (&TierPlan, &Load),
         offer: &Offer,
     ) -> Result<Self> {
-        let hbm = hbm(config, offer)?;
+        let dense = match config.dense_place {
+            DensePlace::Host => (0, 0),
+            DensePlace::Device => Trainer::device_bytes_max(model, config, offer.len()),
+        };
+        let hbm = hbm(config, offer, ByteCount(dense.0))?;
         let lends = Exchange::borrowed_rows(config, model).is_some();
         let rows = DevicePlan::new(tiers, model.tables(), load, (hbm, offer.len(), lends))?;
-        Ok(Self { offer: offer.clone(), rows, hbm })
+        Ok(Self { offer: offer.clone(), rows, hbm, dense })
     }
 
     /// Adds what the host has for them.
     pub(super) fn add_host(&self, tiers: &TierPlan, load: &Load, budget: &mut Budget) {
         self.rows.add_host(tiers, load, budget);
+        if self.dense.1 > 0 {
+            let why = format!("of {} devices", self.offer.len());
+            budget.add("copies of the dense part", self.dense.1 * self.offer.len() as u64, why);
+        }
         if self.offer.emulated {
             let (bytes, devices) = (self.device_bytes(), self.offer.len());
             let why = format!("{devices} of {}", ByteCount(bytes));
@@ -53,14 +64,14 @@ impl DeviceRoom {
 
     /// Bytes that are taken of each device.
     pub fn device_bytes(&self) -> u64 {
-        self.rows.device_bytes()
+        self.rows.device_bytes() + self.dense.0
     }
 
     /// What is to be taken of what is offered.
     pub(crate) fn wanted(&self, config: &Config) -> WantedOfDevices {
         WantedOfDevices {
             memory_bytes: self.device_bytes(),
-            pinned_bytes: self.rows.moving_bytes,
+            pinned_bytes: self.rows.moving_bytes + self.dense.1,
             workers: config.threads,
         }
     }
@@ -69,28 +80,39 @@ impl DeviceRoom {
     pub fn budget(&self) -> Budget {
         let mut budget = Budget::default();
         let slots: usize = self.rows.slots.iter().sum();
-        let rows = self.device_bytes() - self.rows.moving_bytes;
+        let rows = self.rows.device_bytes() - self.rows.moving_bytes;
         budget.add("rows", rows, format!("tiers.hbm: {slots} slots"));
         let why = "pieces on their way, lists, weights and gradients of a mini-batch";
         budget.add("moving rows", self.rows.moving_bytes, why);
+        if self.dense.0 > 0 {
+            budget.add("dense part", self.dense.0, "train.dense: parameters, layers, gradients");
+        }
         budget
     }
 }
 
-/// Bytes of each device for rows and what moves them.
-fn hbm(config: &Config, offer: &Offer) -> Result<ByteCount> {
-    let offered = offer.memory_bytes;
+/// Bytes of each device for rows and what moves them, beside those of the dense part.
+fn hbm(config: &Config, offer: &Offer, dense: ByteCount) -> Result<ByteCount> {
+    let Some(offered) = offer.memory_bytes.checked_sub(dense.0) else {
+        let (names, offered) = (offer.said(), ByteCount(offer.memory_bytes));
+        return Err(Error::Config(format!(
+            "train.dense = device takes {dense} of each device, and of {names} {offered} are \
+             free: choose train.dense = host, or lower data.mini_batch"
+        )));
+    };
     let Some(hbm) = config.tiers.hbm else {
         return Ok(ByteCount(offered / PART.1 * PART.0));
     };
     if !offer.emulated && hbm.0 > offered {
         let (names, offered) = (offer.said(), ByteCount(offered));
         return Err(Error::Config(format!(
-            "tiers.hbm = {hbm}, and of {names} {offered} are free: lower it, or leave it out"
+            "tiers.hbm = {hbm}, and of {names} {offered} are free beside the dense part: lower \
+             it, or leave it out"
         )));
     }
     Ok(hbm)
 }
 
-/// Threads that each device has: a stream for rows up, one for rows down, one for steps.
-pub(super) const THREADS: u64 = 3;
+/// Threads that each device has: a stream for rows up, one for rows down, one for steps, one for
+/// the dense part.
+pub(super) const THREADS: u64 = 4;

@@ -1,6 +1,10 @@
 //! Accelerators: what a machine offers, and how they are taken.
 
+use std::sync::Arc;
+
 use stepwell_device::{Choice, Device, Offer, Wanted};
+
+use crate::HostProducts;
 
 /// Accelerators of a machine.
 pub trait Devices: Send + Sync {
@@ -18,7 +22,7 @@ pub trait Devices: Send + Sync {
     /// # Errors
     /// One line that says what is missing.
     fn open(&self, offer: &Offer, wanted: Wanted) -> Result<Vec<Device>, String> {
-        offer.open(wanted)
+        offer.open_multiplying(wanted, Arc::new(HostProducts::default()))
     }
 }
 

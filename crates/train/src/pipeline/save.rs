@@ -72,7 +72,7 @@ impl Saver {
     ) -> Result<Written> {
         self.state.position = position;
         let Some(fabric) = fabric.filter(|fabric| fabric.size() > 1) else {
-            let mut dense = trainer.dense();
+            let mut dense = trainer.dense()?;
             dense.sections.extend(DenseView::from(trainer.past()).sections);
             let run = self.state.to_json();
             return Ok(Written::Here(self.writer.write(position.step, &run, &dense, groups)?));
@@ -109,7 +109,7 @@ impl Saver {
                     self.phase = Phase::Rest;
                     let parts = parts_of(&messages)?;
                     messages.into_iter().for_each(|message| fabric.keep(message));
-                    let (run, dense) = (self.state.to_json(), trainer.dense());
+                    let (run, dense) = (self.state.to_json(), trainer.dense()?);
                     let whole = WholeModel { step, run: &run, dense: &dense, groups };
                     let path = self.writer.end(&whole, &parts)?;
                     let message = Some(fabric.message());

@@ -281,7 +281,7 @@ impl TrainStage {
         let (Some(saver), Some(trainer)) = (&mut self.saver, &self.trainer) else {
             return Ok(true);
         };
-        if !trainer.is_finite() {
+        if !trainer.is_finite()? {
             let saved = self.measured.saved;
             return Err(Error::Diverged { step: position.step, loss: f64::NAN, saved });
         }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use stepwell_data::Sources;
-use stepwell_device::Offer;
+use stepwell_device::{Device, Offer};
 use stepwell_engine::room::{self, FilesWanted};
 use stepwell_engine::{
     Begin, Blocks, Checkpoint, DeviceOptions, DeviceTier, Group, Placement, Planner,
 };
 use stepwell_nn::{Precision, bf16_kernel};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, DensePlace};
 use stepwell_ssd::{Executor, ExecutorOptions, KeyShardSet, StoreOptions};
 
 use super::Surroundings;
@@ -69,15 +69,15 @@ fn devices(
     config: &Config,
     machine: &Machine,
     capacity: &Capacity,
-) -> Result<Option<Arc<DeviceTier>>> {
-    let Some(room) = &capacity.devices else { return Ok(None) };
+) -> Result<(Option<Arc<DeviceTier>>, Vec<Device>)> {
+    let Some(room) = &capacity.devices else { return Ok((None, Vec::new())) };
     let wrong = |why| Error::Config(format!("device = {}: {why}", config.device));
     let devices = machine.devices.open(&room.offer, room.wanted(config)).map_err(wrong)?;
     let fabric = machine.ranks.as_ref().map(|ranks| &ranks.fabric);
     let place = fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()));
-    let options = DeviceOptions { devices, place };
+    let options = DeviceOptions { devices: devices.clone(), place };
     let plan = room.rows.clone();
-    Ok(Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?))
+    Ok((Some(DeviceTier::new(&options, plan, &capacity.tiers, machine.rules)?), devices))
 }
 
 /// The tiers and the trainer of a run.
@@ -129,7 +129,7 @@ pub(super) fn build(
     from.map_or(Ok(()), |from| capacity.tiers.check_groups(model.tables(), from))?;
     let place = place(config, around, from)?;
     let rules = machine.rules;
-    let above = devices(config, machine, &capacity)?;
+    let (above, devices) = devices(config, machine, &capacity)?;
     let above = above.as_ref();
     let mut groups = Vec::new();
     // The stores of all groups take what one would.
@@ -161,7 +161,7 @@ pub(super) fn build(
             group.preload(planner, &around.stop)?;
         }
     }
-    let mut trainer = trainer(model, config, around)?;
+    let mut trainer = trainer(model, config, around, &devices)?;
     if let Some(Ranks { fabric, stop, .. }) = &around.machine.ranks {
         let blocks = Blocks::new(config.data.mini_batch, config.model.blocks);
         let examples = blocks.of_rank(fabric.rank(), fabric.size()).examples_max();
@@ -180,14 +180,23 @@ pub(super) fn build(
     Ok(Built { capacity, groups, planners, trainer, place })
 }
 
-/// The trainer, computed and watched as the surroundings want it.
-fn trainer(model: Model, config: &Config, around: &Surroundings) -> Result<Trainer> {
+/// The trainer, computed and watched as the surroundings want it; its dense part on `devices`, if
+/// it is to be there.
+fn trainer(
+    model: Model,
+    config: &Config,
+    around: &Surroundings,
+    devices: &[Device],
+) -> Result<Trainer> {
     let machine = &around.machine;
     let pool = match &machine.pool {
         Some(pool) => Arc::clone(pool),
         None => compute_pool(config.threads)?,
     };
     let mut trainer = Trainer::new(model, config, pool, Arc::clone(&machine.clock))?;
+    if config.dense_place == DensePlace::Device {
+        trainer.compute_on(devices, config)?;
+    }
     if let Some(witness) = &machine.witness {
         trainer.watch(Arc::clone(witness));
     }

@@ -6,6 +6,7 @@ use stepwell_engine::{Group, ModelDigest, Planner};
 use stepwell_nn::Precision;
 
 use super::Surroundings;
+use crate::Result;
 use crate::capacity::Capacity;
 use crate::kernels;
 use crate::pipeline::{Counters, Outcome};
@@ -19,12 +20,16 @@ pub(super) fn assemble(
     outcome: Outcome,
     digest: Option<&ModelDigest>,
     precision: Precision,
-) -> Report {
+) -> Result<Report> {
     let ranks = exchanged(around, counters, &outcome);
     let measured = outcome.measured;
     let mut tiers = tiers(capacity, groups, &outcome.planners, counters);
     tiers.disk.reads_per_example = tiers.disk.reads as f64 / measured.examples.max(1) as f64;
-    Report {
+    let model_digest = match digest {
+        Some(digest) => Some(digest.finish(&outcome.trainer.dense()?)),
+        None => None,
+    };
+    Ok(Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         interrupted: false,
         through: measured.through,
@@ -49,13 +54,13 @@ pub(super) fn assemble(
         by_rank: Vec::new(),
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.map(ModelDigest::rows),
-        model_digest: digest.map(|digest| digest.finish(&outcome.trainer.dense())),
+        model_digest,
         kernels: kernels(precision),
         peak_rss_bytes: None,
         budget_bytes: capacity.budget.total(),
         budget: report::bounds(&capacity.budget),
         config: around.settings.clone(),
-    }
+    })
 }
 
 fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> Option<Exchanged> {

@@ -330,7 +330,7 @@ fn finish(
     let digest_seconds = if around.digest { clock.seconds() - ended } else { 0.0 };
     let precision = config.model.precision;
     let digest = digest.as_ref();
-    let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision);
+    let mut report = assemble(around, &capacity, &groups, &counters, outcome, digest, precision)?;
     report.tiers.disk.set_aside = place.aside();
     report.processor = Processor::of(seconds);
     report.interrupted = stopped || (around.digest && digest.is_none());

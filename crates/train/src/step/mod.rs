@@ -10,44 +10,34 @@
 //! lanes, so the bits do not depend on their number (invariant I2). What concerns rows is the
 //! engine's ([`EmbeddingBags`]).
 
-mod dense;
 mod early;
-mod parameters;
-mod pass;
 mod pool;
 mod said;
 mod shared;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use rayon::prelude::*;
 use stepwell_base::clock::Clock;
 use stepwell_base::huge::HugeSlice;
 use stepwell_base::stop::StopRequest;
+use stepwell_device::{Choice, Device};
 use stepwell_engine::{
     Blocks, Borrowed, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Guests, Laps,
-    Purpose, Shape, Witness, WorkingRows, Workspaces,
+    Purpose, Shape, Witness, WorkingRows,
 };
 use stepwell_fabric::Fabric;
 use stepwell_nn::{Loss, LossSums, tree_sum_values};
-use stepwell_optim::{DenseOptimizer, DenseState};
 
-use self::dense::{DenseUpdate, LANES, Summed};
-use self::parameters::Parameters;
-use self::pass::{BlockPass, Workspace, cut};
 pub(crate) use self::pool::compute_pool;
 pub(crate) use self::shared::Moved;
 use self::shared::Sharing;
 use crate::batch::{Examples, MiniBatch};
-use crate::models::{Model, rule};
+use crate::dense::{DenseExecutor, DeviceDense, HostDense, Input, LANES, Outputs, Processor, Work};
+use crate::models::Model;
 use crate::profile::{Kernel, Profile};
 use crate::{Error, Result};
-use stepwell_settings::Config;
-
-const PARAMETERS: &str = "parameters";
-const STEP: &str = "step";
+use stepwell_settings::{Config, DensePlace};
 
 /// The sums of blocks, summed in the one tree.
 fn summed(of_blocks: &[LossSums]) -> LossSums {
@@ -60,24 +50,16 @@ fn summed(of_blocks: &[LossSums]) -> LossSums {
     }
 }
 
-/// The dense part of a model, and the threads that compute.
+/// A model, and what trains it.
 pub(crate) struct Trainer {
     model: Model,
     /// Tables and their rows.
     embeddings: EmbeddingBags,
     pool: Arc<ThreadPool>,
-    parameters: Parameters,
-    optimizer: DenseOptimizer,
-    state: DenseState,
+    /// What computes the dense part.
+    dense: Box<dyn DenseExecutor>,
     blocks: usize,
-    rows_max: usize,
-    workspaces: Workspaces<Workspace>,
-    /// Room for sums of gradients. // (lanes of a task)
-    sums: Workspaces<Vec<f32>>,
-    /// Gradient of the parameters by block.
-    gradients: Vec<HugeSlice<f32>>,
     logits: Vec<f32>,
-    d_logits: Vec<f32>,
     /// Gradient of the sums of first-order weights. // (examples)
     d_first_order: Vec<f32>,
     /// The first label of each example, where there are several. // (examples) or (0)
@@ -103,11 +85,7 @@ impl Trainer {
         pool: Arc<ThreadPool>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let dense = rule(&config.dense);
-        let optimizer = DenseOptimizer::new(dense)
-            .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
-        let parameters = Parameters::new(model.graph(), config.seed);
-        let count = parameters.values().len();
+        let dense = Box::new(HostDense::new(&model, config)?);
         let shape = Shape {
             blocks: config.model.blocks,
             staleness: config.staleness,
@@ -117,17 +95,10 @@ impl Trainer {
         let (tables, columns) = (model.tables().to_vec(), model.embedding().clone());
         Ok(Self {
             embeddings: EmbeddingBags::new(tables, columns, shape),
-            state: DenseState::new(&dense, count),
             pool,
-            parameters,
-            optimizer,
+            dense,
             blocks: config.model.blocks,
-            rows_max: Blocks::new(config.data.mini_batch, config.model.blocks).largest(),
-            workspaces: Workspaces::default(),
-            sums: Workspaces::default(),
-            gradients: (0..config.model.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
             logits: Vec::new(),
-            d_logits: Vec::new(),
             d_first_order: Vec::new(),
             clicks: Vec::new(),
             losses: model.labels().iter().map(|label| label.loss).collect(),
@@ -136,6 +107,33 @@ impl Trainer {
             sharing: None,
             model,
         })
+    }
+
+    /// Has the dense part computed by `devices` from now on, as `config` says; it goes on from
+    /// where it is. To be called before steps are shared.
+    ///
+    /// # Errors
+    /// When a device does not multiply, or has no room.
+    pub(crate) fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
+        assert!(self.sharing.is_none(), "the dense part moves before steps are shared");
+        let dense = self.dense.sections()?.to_dense();
+        self.dense = Box::new(DeviceDense::new(&self.model, config, devices, &dense)?);
+        Ok(())
+    }
+
+    /// Has it computed by the processor again.
+    #[cfg(test)]
+    pub(crate) fn compute_here(&mut self, config: &Config) -> Result<()> {
+        let mut host = HostDense::new(&self.model, config)?;
+        host.load(&self.dense.sections()?.to_dense()).map_err(Error::Config)?;
+        self.dense = Box::new(host);
+        Ok(())
+    }
+
+    /// The most bytes of each of so many devices that the dense part has, and of the host's memory
+    /// that each copies to and from.
+    pub(crate) fn device_bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
+        DeviceDense::bytes_max(model, config, devices)
     }
 
     /// Shares its steps with the other ranks of `fabric`; `rows` are the most of each table that a
@@ -162,9 +160,7 @@ impl Trainer {
         if borrowed.is_some() {
             self.embeddings.lend();
         }
-        // A short mini-batch may give a rank more blocks than a full one does, never more than
-        // this.
-        self.gradients.truncate(self.blocks.div_ceil(fabric.size()));
+        self.dense.share(fabric.size());
         self.sharing = Some(Sharing::new(fabric, (guests, borrowed), stop));
         Ok(())
     }
@@ -181,16 +177,30 @@ impl Trainer {
         let own_blocks = blocks.div_ceil(config.ranks.count);
         let (lanes, own) = (size_of::<f32>(), HugeSlice::<f32>::bytes_rounded_up);
         let count = model.graph().parameter_count();
+        if config.dense_place == DensePlace::Device {
+            // What a checkpoint is made of or taken from, twice; rows are updated here.
+            let update = EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
+            let examples = Self::example_bytes(model, mini_batch);
+            // Emulated devices multiply here, one product each at a time.
+            let devices = if let Choice::Emulated(count) = config.device { count } else { 0 };
+            let products = devices * model.graph().packing_bytes(rows);
+            return (6 * count * lanes + config.threads * update + products + examples) as u64;
+        }
         let parameters = 3 * count * lanes + own_blocks * own(count) + model.graph().packed_bytes();
         let workspace = model.graph().plan().workspace_bytes(rows, lanes);
         let pass = own(rows * model.columns()) + rows * lanes + workspace;
         let update = LANES * lanes + EmbeddingBags::workspace_bytes_max(model.tables(), blocks);
         let threads = config.threads * (pass + update + model.graph().packing_bytes(rows));
-        // Logits, their gradients, that of the first order, and the first of several labels.
+        (parameters + threads + Self::example_bytes(model, mini_batch)) as u64
+    }
+
+    /// Bytes of logits, their gradients, that of the first order, the first of several labels, and
+    /// gradients of pooled embeddings.
+    fn example_bytes(model: &Model, mini_batch: usize) -> usize {
         let labels = model.labels().len();
         let of_example = 2 * labels + 1 + usize::from(labels > 1);
-        let examples = of_example * mini_batch * lanes + own(mini_batch * model.embedding().count);
-        (parameters + threads + examples) as u64
+        let d_x = HugeSlice::<f32>::bytes_rounded_up(mini_batch * model.embedding().count);
+        of_example * mini_batch * size_of::<f32>() + d_x
     }
 
     /// Shows every row that is read from now on to `witness`.
@@ -230,8 +240,11 @@ impl Trainer {
     }
 
     /// Whether every dense parameter is a number.
-    pub(crate) fn is_finite(&self) -> bool {
-        self.parameters.values().iter().all(|value| value.is_finite())
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn is_finite(&self) -> Result<bool> {
+        self.dense.is_finite()
     }
 
     /// Logits of the last mini-batch. // (examples)
@@ -245,7 +258,7 @@ impl Trainer {
         let trains = *purpose == Purpose::Train;
         let mut rows = self.embeddings.hold(*number, parts, groups, trains)?;
         let blocks = Blocks::new(cargo.examples(), self.blocks);
-        let sums = self.run_blocks(cargo, blocks, &rows, trains);
+        let sums = self.run_blocks(cargo, blocks, &rows, trains)?;
         if trains {
             self.update(cargo, &mut rows)?;
         }
@@ -259,56 +272,44 @@ impl Trainer {
         blocks: Blocks,
         rows: &WorkingRows<'_>,
         train: bool,
-    ) -> Vec<LossSums> {
-        self.parameters.pack(self.model.graph(), &self.pool, &self.profile);
-        let (parameters, packed) = self.parameters.packed();
-        let labels = self.losses.len();
+    ) -> Result<Vec<LossSums>> {
+        let (labels, embedding) = (self.losses.len(), self.model.embedding().count);
         self.logits.resize(examples.count * labels, 0.0);
-        self.d_logits.resize(examples.count * labels, 0.0);
         self.d_first_order.resize(examples.count, 0.0);
-        let pass = BlockPass {
+        let columns = self.model.columns();
+        let work = Work {
             model: &self.model,
-            parameters,
-            packed,
-            workspaces: &self.workspaces,
-            rows_max: self.rows_max,
+            input: Input { examples, embeddings: &self.embeddings, rows, columns },
             examples,
             losses: &self.losses,
-            embeddings: &self.embeddings,
-            rows,
             blocks,
-            profile: &self.profile,
+            trains: train,
+            on: Processor { pool: &self.pool, profile: &self.profile },
         };
-        let mut tasks = cut(
-            blocks,
-            (self.model.embedding().count, labels),
-            [&mut self.logits, &mut self.d_logits],
-            [&mut self.d_first_order, &mut self.d_x],
-            train.then_some(&mut self.gradients),
-        );
-        self.pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
-        let sums = tasks.iter().map(|task| task.sums).collect();
+        let outputs = Outputs {
+            logits: &mut self.logits,
+            d_first_order: &mut self.d_first_order,
+            d_x: &mut self.d_x[..examples.count * embedding],
+        };
+        let sums = self.dense.pass(&work, outputs)?;
         self.clicks.clear();
         if train && labels > 1 {
             self.clicks.extend(examples.labels.iter().step_by(labels));
         }
-        sums
+        Ok(sums)
     }
 
     /// Updates rows and dense parameters; neither reads the other, so threads mix both.
     fn update(&mut self, examples: &Examples, rows: &mut WorkingRows<'_>) -> Result<()> {
-        let step = self.optimizer.begin_step();
-        let Self { embeddings, parameters, state, gradients, d_x, d_first_order, pool, .. } = self;
+        let Self { embeddings, dense, d_x, d_first_order, pool, profile, .. } = self;
         let labels = if self.clicks.is_empty() { &examples.labels } else { &self.clicks };
-        let (sums, profile) = (&self.sums, &self.profile);
         let columns = examples.examples() * embeddings.columns().count;
         let of_rows = Gradients { d_x: &d_x[..columns], d_first_order, labels };
         let rows = || embeddings.apply(rows, of_rows, &RowLaps(profile));
-        let gradients = Summed::Blocks(gradients);
-        let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
-        let dense = || dense.run(parameters.values_mut(), state);
-        let (outcome, ()) = pool.install(|| rayon::join(rows, dense));
-        Ok(outcome?)
+        let dense = || dense.step(None, Processor { pool, profile });
+        let (outcome, stepped) = pool.install(|| rayon::join(rows, dense));
+        outcome?;
+        stepped
     }
 
     /// What a resumed run needs of this rank beside rows and the dense part; a copy.
@@ -324,15 +325,12 @@ impl Trainer {
         fabric.map_or((0, 1), |fabric| (fabric.rank(), fabric.size()))
     }
 
-    /// The dense part as it goes into digests, where it lies.
-    pub(crate) fn dense(&self) -> DenseView<'_> {
-        let mut sections = vec![(PARAMETERS.to_owned(), Cow::Borrowed(self.parameters.values()))];
-        let state = self.state.vectors();
-        sections.extend(state.map(|(name, values)| (name.to_owned(), Cow::Borrowed(values))));
-        let step = self.optimizer.step();
-        let halves = [step as u32, (step >> 32) as u32].map(f32::from_bits);
-        sections.push((STEP.to_owned(), Cow::Owned(halves.to_vec())));
-        DenseView { sections }
+    /// The dense part as it goes into digests, where it lies if that is memory.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn dense(&self) -> Result<DenseView<'_>> {
+        self.dense.sections()
     }
 
     /// Takes over a dense part from a checkpoint.
@@ -340,23 +338,7 @@ impl Trainer {
     /// # Errors
     /// Says what does not fit this model.
     pub(crate) fn load(&mut self, dense: &Dense) -> std::result::Result<(), String> {
-        let section = |name: &str, count: usize| {
-            let found = dense.sections.iter().find(|(known, _)| known == name);
-            let values = found.map(|(_, values)| values).ok_or(format!("has no dense '{name}'"))?;
-            if values.len() == count {
-                return Ok(values);
-            }
-            Err(format!("has {} dense '{name}', this model has {count}", values.len()))
-        };
-        let count = self.parameters.values().len();
-        self.parameters.values_mut().copy_from_slice(section(PARAMETERS, count)?);
-        for (name, values) in self.state.vectors_mut() {
-            values.copy_from_slice(section(name, count)?);
-        }
-        let step = section(STEP, 2)?;
-        let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
-        let rule = *self.optimizer.rule();
-        self.optimizer = DenseOptimizer::resume(rule, step).map_err(|error| error.to_string())?;
+        let step = self.dense.load(dense)?;
         self.embeddings.load(dense, step, self.place())
     }
 }

@@ -3,16 +3,17 @@
 
 use std::ops::Range;
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use stepwell_data::Labels;
 use stepwell_engine::Blocks;
 use stepwell_fabric::{Error, Malformed, Message, Reader};
-use stepwell_nn::{LossSums, tree_sum, tree_sum_of_subtrees};
+use stepwell_nn::{LossSums, tree_sum_of_subtrees};
 
-use super::dense::LANES;
 use super::{Trainer, summed};
 use crate::Result;
 use crate::batch::Examples;
+use crate::dense::{DenseExecutor, LANES};
 use crate::labels::lanes as label_lanes;
 use crate::metrics;
 
@@ -234,40 +235,43 @@ impl Scored {
     }
 }
 
-impl Trainer {
-    /// Adds to each rank's message its lanes of the dense gradients, summed over each subtree of
-    /// `blocks`.
-    pub(super) fn put_dense(&self, messages: &mut [Message], blocks: Blocks) {
-        let (count, ranks) = (self.parameters.values().len(), messages.len());
-        for subtree in blocks.subtrees() {
-            let gradients = &self.gradients[subtree];
-            for (rank, message) in messages.iter_mut().enumerate() {
-                let lanes = lanes_of(count, (rank, ranks));
-                let sum: &mut [f32] = message.room(lanes.len());
-                self.in_pieces(sum, |range, sum| {
-                    let range = lanes.start + range.start..lanes.start + range.end;
-                    let blocks: Vec<&[f32]> =
-                        gradients.iter().map(|gradient| &gradient[range.clone()]).collect();
-                    tree_sum(&blocks, sum);
-                });
-            }
+/// Adds to each rank's message its lanes of the gradients of `dense`, summed over each subtree of
+/// `blocks`.
+pub(super) fn put_dense(
+    (dense, pool): (&mut dyn DenseExecutor, &ThreadPool),
+    messages: &mut [Message],
+    blocks: Blocks,
+) -> Result<()> {
+    let (count, ranks) = (dense.parameter_count(), messages.len());
+    let gradients = dense.gradients()?;
+    for subtree in blocks.subtrees() {
+        for (rank, message) in messages.iter_mut().enumerate() {
+            let lanes = lanes_of(count, (rank, ranks));
+            let sum: &mut [f32] = message.room(lanes.len());
+            in_pieces(pool, sum, |range, sum| {
+                let range = lanes.start + range.start..lanes.start + range.end;
+                gradients.sum((blocks, subtree.clone()), range, sum);
+            });
         }
     }
+    Ok(())
+}
 
+impl Trainer {
     /// Sets `sum` to the sum of all `subtrees`.
     pub(super) fn sum_lanes(&self, subtrees: &[(usize, &[f32])], sum: &mut [f32]) {
-        self.in_pieces(sum, |range, sum| {
+        in_pieces(&self.pool, sum, |range, sum| {
             let lanes = subtrees.iter().map(|(first, sum)| (*first, &sum[range.clone()]));
             tree_sum_of_subtrees(&lanes.collect::<Vec<_>>(), sum);
         });
     }
+}
 
-    /// Has the threads fill `lanes`, a piece at a time.
-    fn in_pieces(&self, lanes: &mut [f32], fill: impl Fn(Range<usize>, &mut [f32]) + Sync) {
-        self.pool.install(|| {
-            lanes.par_chunks_mut(LANES).enumerate().for_each(|(number, piece)| {
-                fill(number * LANES..number * LANES + piece.len(), piece);
-            });
+/// Has the threads of `pool` fill `lanes`, a piece at a time.
+fn in_pieces(pool: &ThreadPool, lanes: &mut [f32], fill: impl Fn(Range<usize>, &mut [f32]) + Sync) {
+    pool.install(|| {
+        lanes.par_chunks_mut(LANES).enumerate().for_each(|(number, piece)| {
+            fill(number * LANES..number * LANES + piece.len(), piece);
         });
-    }
+    });
 }

@@ -23,11 +23,11 @@ use stepwell_engine::{Borrowed, Gradients, Group, Guests, Part, Purpose};
 use stepwell_fabric::collective::{AllToAll, Collective as _, all_gather};
 use stepwell_fabric::{Fabric, Malformed, Message};
 
-use super::dense::{DenseUpdate, Summed};
 use super::early::Early;
-use super::said::{NextWord, Said, Scored, lanes_of, row_sums};
+use super::said::{NextWord, Said, Scored, lanes_of, put_dense, row_sums};
 use super::{RowLaps, Trainer};
 use crate::batch::{MiniBatch, Shared};
+use crate::dense::Processor;
 use crate::{Result, talk};
 
 /// What a trainer needs to share its steps.
@@ -229,8 +229,8 @@ impl Trainer {
             parts.iter_mut().for_each(Part::sort_bags);
         }
         let rows = self.embeddings.visit(&mut parts, &sharing.guests);
-        let sums = self.run_blocks(&mini.cargo, blocks, &rows, trains);
-        let lanes = if trains { self.parameters.values().len() } else { 0 };
+        let sums = self.run_blocks(&mini.cargo, blocks, &rows, trains)?;
+        let lanes = if trains { self.dense.parameter_count() } else { 0 };
         let mut messages = sharing.messages(|rank| {
             let lanes = lanes_of(lanes, (rank, sharing.fabric.size())).len();
             let rows = if trains { &mini.cargo.shared.routes[..] } else { &[] };
@@ -246,7 +246,7 @@ impl Trainer {
             said.put(message, to, follows);
         }
         if trains {
-            self.put_dense(&mut messages, blocks);
+            put_dense((&mut *self.dense, &self.pool), &mut messages, blocks)?;
             let columns = mini.cargo.count * self.embeddings.columns().count;
             let (d_x, d_first_order) = (&self.d_x[..columns], &self.d_first_order[..]);
             let labels = if self.clicks.is_empty() { &mini.cargo.labels } else { &self.clicks };
@@ -279,7 +279,7 @@ impl Trainer {
     ) -> Result<Option<Awaited>> {
         let blocks = mini.cargo.shared.own_blocks().of_all();
         let fabric = &sharing.fabric;
-        let own = lanes_of(self.parameters.values().len(), (fabric.rank(), fabric.size()));
+        let own = lanes_of(self.dense.parameter_count(), (fabric.rank(), fabric.size()));
         let lanes = (mini.purpose == Purpose::Train).then_some(own.len());
         let subtrees = sharing.scored.hear(
             (said, fabric.rank()),
@@ -303,7 +303,7 @@ impl Trainer {
         groups: &[Arc<Group>],
     ) -> Result<()> {
         let blocks = mini.cargo.shared.own_blocks().of_all();
-        let (count, (own, ranks)) = (self.parameters.values().len(), rank);
+        let (count, (own, ranks)) = (self.dense.parameter_count(), rank);
         let (mut gradient, mut of_rows) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for (rank, (said, summed)) in said.iter().zip(summed).enumerate() {
             let wrong = |why| stepwell_fabric::Error::malformed(rank, why);
@@ -312,18 +312,17 @@ impl Trainer {
             gradient.push((lanes.start, sum));
             of_rows.push(row_sums(said, blocks.of_rank(rank, ranks), own).map_err(wrong)?);
         }
-        let step = self.optimizer.begin_step();
-        let Self { embeddings, parameters, state, sums, profile, pool, .. } = self;
+        let Self { embeddings, dense, profile, pool, .. } = self;
         let mut rows = embeddings.hold_again(mini.number, &mut mini.parts, groups);
         let profile = &*profile;
         let rows = || embeddings.apply_sums(&mut rows, of_rows, blocks, &RowLaps(profile));
-        let gradients = Summed::Pieces(&gradient);
-        let dense = DenseUpdate { gradients, step, workspaces: sums, profile };
-        let dense = || dense.run(parameters.values_mut(), state);
-        pool.install(|| rayon::join(rows, dense)).0.map_err(|error| match error {
+        let dense = || dense.step(Some(&gradient), Processor { pool, profile });
+        let (outcome, stepped) = pool.install(|| rayon::join(rows, dense));
+        outcome.map_err(|error| match error {
             stepwell_engine::Error::Fabric(error) => error.into(),
-            other => other.into(),
-        })
+            other => crate::Error::from(other),
+        })?;
+        stepped
     }
 
     /// Whether rows travel for a step before it begins.

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use stepwell_base::huge::HugeSlice;
-use stepwell_engine::{Blocks, EmbeddingBags, Pooled, WorkingRows, Workspaces};
+use stepwell_engine::{Blocks, Workspaces};
 use stepwell_nn::{Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Targets, losses};
 
 use crate::batch::Examples;
+use crate::dense::Input;
 use crate::models::Model;
 use crate::profile::{Direction, Kernel, Profile};
 
@@ -68,11 +69,10 @@ pub(super) struct BlockPass<'a> {
     pub(super) packed: &'a PackedWeights,
     pub(super) workspaces: &'a Workspaces<Workspace>,
     pub(super) rows_max: usize,
+    pub(super) input: Input<'a>,
     pub(super) examples: &'a Examples,
     /// Of each label.
     pub(super) losses: &'a [Loss],
-    pub(super) embeddings: &'a EmbeddingBags,
-    pub(super) rows: &'a WorkingRows<'a>,
     pub(super) blocks: Blocks,
     pub(super) profile: &'a Profile,
 }
@@ -93,8 +93,7 @@ impl BlockPass<'_> {
         let x = &mut workspace.x[..rows * columns];
         let first_order = &mut workspace.first_order[..rows];
         let profile = self.profile;
-        profile.time(Kernel::Gather, || self.gather(range.clone(), x, first_order));
-        profile.count(Kernel::Gather, 0, self.embeddings.gather_bytes(self.rows, range.clone()));
+        self.input.gather(range.clone(), (x, first_order), profile);
         let block = Block { x: Matrix::packed(x, rows, columns), first_order };
         let (graph, flops) = (self.model.graph(), self.model.graph().flops_per_example());
         profile.time(Kernel::Forward, || {
@@ -120,17 +119,6 @@ impl BlockPass<'_> {
             profile.count(Kernel::Backward, rows as u64 * flops.backward, 0);
         }
         self.workspaces.put_back(workspace);
-    }
-
-    /// Dense features and pooled embeddings of the examples of `range`.
-    fn gather(&self, range: Range<usize>, x: &mut [f32], first_order: &mut [f32]) {
-        let (width, embedding) = (self.model.columns(), self.model.embedding().count);
-        let dense = width - embedding;
-        let features = &self.examples.dense[range.start * dense..range.end * dense];
-        for (row, features) in x.chunks_exact_mut(width).zip(features.chunks_exact(dense.max(1))) {
-            row[embedding..].copy_from_slice(features);
-        }
-        self.embeddings.gather(self.rows, range, Pooled { x, width, first_order });
     }
 
     fn score(&self, task: &mut BlockTask<'_>, range: Range<usize>) -> LossSums {

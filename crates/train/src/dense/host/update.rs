@@ -8,14 +8,12 @@ use stepwell_engine::Workspaces;
 use stepwell_nn::tree_sum;
 use stepwell_optim::{DenseState, DenseStep};
 
+use crate::dense::{LANES, Pieces, copy_pieces};
 use crate::profile::{Kernel, Profile};
-
-/// Lanes that one task updates.
-pub(super) const LANES: usize = 16 << 10;
 
 /// Everything that an update reads.
 pub(super) struct DenseUpdate<'a> {
-    pub(super) gradients: Summed<'a>,
+    pub(super) gradient: Gradient<'a>,
     pub(super) step: DenseStep,
     /// Room for sums of gradients. // (lanes of a task)
     pub(super) workspaces: &'a Workspaces<Vec<f32>>,
@@ -24,18 +22,18 @@ pub(super) struct DenseUpdate<'a> {
 
 /// What the gradient of the parameters is the sum of.
 #[derive(Clone, Copy)]
-pub(super) enum Summed<'a> {
+pub(super) enum Gradient<'a> {
     /// The gradient of each block.
-    Blocks(&'a [HugeSlice<f32>]),
+    OfBlocks(&'a [HugeSlice<f32>]),
     /// The sum itself, in pieces, with the first lane of each.
-    Pieces(&'a [(usize, &'a [f32])]),
+    Pieces(Pieces<'a>),
 }
 
-impl Summed<'_> {
+impl Gradient<'_> {
     /// How many vectors are read.
     fn count(self) -> usize {
         match self {
-            Self::Blocks(blocks) => blocks.len(),
+            Self::OfBlocks(blocks) => blocks.len(),
             Self::Pieces(_) => 1,
         }
     }
@@ -43,21 +41,12 @@ impl Summed<'_> {
     /// Sets `sum` to the lanes of `range`.
     fn sum(self, range: Range<usize>, sum: &mut [f32]) {
         match self {
-            Self::Blocks(blocks) => {
+            Self::OfBlocks(blocks) => {
                 let blocks: Vec<&[f32]> =
                     blocks.iter().map(|block| &block[range.clone()]).collect();
                 tree_sum(&blocks, sum);
             }
-            Self::Pieces(pieces) => {
-                for (first, piece) in pieces {
-                    let from = range.start.max(*first);
-                    let to = range.end.min(first + piece.len());
-                    if from < to {
-                        sum[from - range.start..to - range.start]
-                            .copy_from_slice(&piece[from - first..to - first]);
-                    }
-                }
-            }
+            Self::Pieces(pieces) => copy_pieces(pieces, range, sum),
         }
     }
 }
@@ -65,18 +54,18 @@ impl Summed<'_> {
 impl DenseUpdate<'_> {
     /// Updates all `parameters`, whose state is `state`.
     pub(super) fn run(&self, parameters: &mut [f32], state: &mut DenseState) {
-        let Self { gradients, step, workspaces, profile } = self;
+        let Self { gradient, step, workspaces, profile } = self;
         let vectors = state.vectors().count();
         let parts = parameters.chunks_mut(LANES).zip(state.parts(LANES));
         let tasks: Vec<_> = parts.enumerate().collect();
         tasks.into_par_iter().with_max_len(1).for_each(|(number, (parameters, state))| {
             let range = number * LANES..number * LANES + parameters.len();
-            let lanes = parameters.len() * (gradients.count() + 2 + 2 * vectors);
+            let lanes = parameters.len() * (gradient.count() + 2 + 2 * vectors);
             profile.count(Kernel::Dense, 0, (lanes * size_of::<f32>()) as u64);
             profile.time(Kernel::Dense, || {
                 let mut room = workspaces.take(|| vec![0.0; LANES]);
                 let sum = &mut room[..parameters.len()];
-                gradients.sum(range.clone(), sum);
+                gradient.sum(range.clone(), sum);
                 step.apply(parameters, state, sum);
                 workspaces.put_back(room);
             });

@@ -1,0 +1,104 @@
+// Losses of labels, in f64, and the gradients of logits. Bound by the arithmetic of exp and log,
+// and by the latency of sums over a block in the order of examples.
+
+#include "dense.h"
+#include "exponential.h"
+
+// The loss of a label: of the probability whose logit it is, in nats.
+#define LOSS_LOG 0u
+// The square of what is between logit and label.
+#define LOSS_SQUARED 1u
+
+struct Outcome {
+    f64 prediction;
+    f64 loss;
+    f64 slope;
+};
+
+DEVICE Outcome outcome_of(u32 kind, f64 logit, f64 label) {
+    if (kind == LOSS_SQUARED) {
+        const f64 error = logit - label;
+        return Outcome{logit, error * error, 2.0 * error};
+    }
+    const f64 e = exp_of_negative(-fabs(logit));
+    const f64 p = logit < 0.0 ? e / (1.0 + e) : 1.0 / (1.0 + e);
+    const f64 positive_part = logit < 0.0 ? 0.0 : logit;
+    const f64 loss = positive_part - logit * label + log_of_one_and(e);
+    return Outcome{p, loss, p - label};
+}
+
+// The gradient of each logit, that of the mean over so many `examples`, and of each example the
+// losses of its labels and what is predicted of the first, as often as it counts.
+KERNEL_LANES(dense_losses, IN(float) logits, IN(float) targets, IN(float) weights, IN(u32) kinds,
+             OUT(float) d_logits, OUT(double) terms, u32 rows, u32 labels, u32 has_weights,
+             u32 examples) {
+    const u64 total = static_cast<u64>(rows) * labels;
+    for (u64 item = first_item(); item < total; item += items_apart()) {
+        const Divided place = divide(item, labels);
+        const u32 label = place.remainder;
+        f64* of_row = terms + place.quotient * (labels + 1);
+        const f64 weight = has_weights != 0 ? static_cast<f64>(weights[place.quotient]) : 1.0;
+        const f64 logit = static_cast<f64>(logits[item]);
+        const Outcome outcome = outcome_of(kinds[label], logit, static_cast<f64>(targets[item]));
+        of_row[label] = weight * outcome.loss;
+        d_logits[item] =
+            static_cast<f32>(weight * outcome.slope / static_cast<f64>(examples));
+        if (label == 0) {
+            of_row[labels] = weight * static_cast<f64>(static_cast<f32>(outcome.prediction));
+        }
+    }
+}
+
+// Terms that are read before they are added, one after another: reads wait for nobody.
+#define AHEAD 8
+
+// What is summed of a block: 0 its losses, 1 what it predicts, 2 its weights.
+struct Terms {
+    const f64* terms;
+    const f32* weights;
+    u32 labels;
+    u32 which;
+    u32 has_weights;
+
+    // Terms of an example.
+    DEVICE_MEMBER u32 each() const { return which == 0 ? labels : 1; }
+
+    DEVICE_MEMBER f64 at(u32 index) const {
+        if (which == 2) {
+            return has_weights != 0 ? static_cast<f64>(weights[index]) : 1.0;
+        }
+        if (which == 1) {
+            return terms[static_cast<u64>(index) * (labels + 1) + labels];
+        }
+        const Divided place = divide(index, labels);
+        return terms[place.quotient * (labels + 1) + place.remainder];
+    }
+};
+
+// Losses, predictions and weights, summed over each block in the order of examples. // (blocks, 3)
+KERNEL_LANES(dense_loss_sums, IN(double) terms, IN(float) weights, OUT(double) sums,
+             IN(u32) rows_of, u32 blocks, u32 slot_rows, u32 labels, u32 has_weights) {
+    for (u64 item = first_item(); item < static_cast<u64>(blocks) * 3; item += items_apart()) {
+        const Divided place = divide(item, 3);
+        const u64 first = place.quotient * slot_rows;
+        const u32 rows = rows_of[place.quotient];
+        const Terms of = {terms + first * (labels + 1), weights + (has_weights != 0 ? first : 0),
+                          labels, place.remainder, has_weights};
+        const u32 count = of.each() * rows;
+        f64 sum = 0.0;
+        u32 term = 0;
+        for (; term + AHEAD <= count; term += AHEAD) {
+            f64 next[AHEAD];
+            for (u32 i = 0; i < AHEAD; ++i) {
+                next[i] = of.at(term + i);
+            }
+            for (u32 i = 0; i < AHEAD; ++i) {
+                sum += next[i];
+            }
+        }
+        for (; term < count; ++term) {
+            sum += of.at(term);
+        }
+        sums[item] = sum;
+    }
+}

@@ -1,0 +1,99 @@
+// exp and log1p where losses need them, in f64, with the bits of the processor's code (the crate
+// libm): the same reductions, polynomials and order of operations. A device's own differ.
+//
+// Reductions and polynomials are those of FreeBSD's msun, e_exp.c and s_log1p.c:
+//
+//   Copyright (C) 1993, 2004 by Sun Microsystems, Inc. All rights reserved.
+//   Developed at SunPro, a Sun Microsystems, Inc. business. Permission to use, copy, modify, and
+//   distribute this software is freely granted, provided that this notice is preserved.
+#pragma once
+
+#include "prelude.h"
+
+#define LN2_HIGH 6.93147180369123816490e-01
+#define LN2_LOW 1.90821492927058770002e-10
+
+DEVICE u64 bits_of(f64 value) {
+    return static_cast<u64>(__double_as_longlong(value));
+}
+
+DEVICE f64 of_bits(u64 bits) {
+    return __longlong_as_double(static_cast<long long>(bits));
+}
+
+// The sign, the exponent and what fits beside them of the significand.
+DEVICE u32 high_word(f64 value) {
+    return static_cast<u32>(bits_of(value) >> 32);
+}
+
+// 2 to the power of `exponent`, of a number that is not subnormal.
+DEVICE f64 power_of_two(i32 exponent) {
+    return of_bits(static_cast<u64>(0x3ff + exponent) << 52);
+}
+
+// exp(x) for x <= 0, or no number of none.
+DEVICE f64 exp_of_negative(f64 x) {
+    const u32 magnitude = high_word(x) & 0x7fffffff;
+    if (x != x) {
+        return x;
+    }
+    if (x < -745.13321910194110842) {
+        return 0.0;
+    }
+    i32 k = 0;
+    f64 high = x;
+    f64 low = 0.0;
+    if (magnitude > 0x3fd62e42) {
+        // Beyond half of ln 2: x = k ln 2 + r.
+        k = magnitude >= 0x3ff0a2b2 ? static_cast<i32>(1.44269504088896338700e+00 * x - 0.5) : -1;
+        high = x - k * LN2_HIGH;
+        low = k * LN2_LOW;
+    } else if (magnitude <= 0x3e300000) {
+        return 1.0 + x;
+    }
+    const f64 r = high - low;
+    const f64 rr = r * r;
+    const f64 p45 = -1.65339022054652515390e-06 + rr * 4.13813679705723846039e-08;
+    const f64 p3 = 6.61375632143793436117e-05 + rr * p45;
+    const f64 p2 = -2.77777777770155933842e-03 + rr * p3;
+    const f64 c = r - rr * (1.66666666666666019037e-01 + rr * p2);
+    const f64 y = 1.0 + (r * c / (2.0 - c) - low + high);
+    if (k < -1022) {
+        // In two steps, of which the first leaves every bit.
+        return y * power_of_two(-969) * power_of_two(k + 969);
+    }
+    return y * power_of_two(k);
+}
+
+// log(1 + x) for x in [0, 1], or no number of none.
+DEVICE f64 log_of_one_and(f64 x) {
+    const u32 high = high_word(x);
+    if (x != x || high < 0x3ca00000) {
+        return x;
+    }
+    i32 k = 0;
+    f64 correction = 0.0;
+    f64 f = x;
+    if (high >= 0x3fda827a) {
+        // From sqrt(2) - 1 on: 1 + x = 2^k (1 + f), and what rounding 1 + x cost.
+        const f64 u = 1.0 + x;
+        const u32 shifted = high_word(u) + (0x3ff00000 - 0x3fe6a09e);
+        k = static_cast<i32>(shifted >> 20) - 0x3ff;
+        correction = k >= 2 ? 1.0 - (u - x) : x - (u - 1.0);
+        correction /= u;
+        const u64 reduced = (shifted & 0x000fffff) + 0x3fe6a09e;
+        f = of_bits(reduced << 32 | (bits_of(u) & 0xffffffff)) - 1.0;
+    }
+    const f64 half_square = 0.5 * f * f;
+    const f64 s = f / (2.0 + f);
+    const f64 z = s * s;
+    const f64 w = z * z;
+    const f64 even = 3.999999999940941908e-01 +
+                     w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01);
+    const f64 odd = 2.857142874366239149e-01 +
+                    w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01);
+    const f64 series = z * (6.666666666666735130e-01 + w * odd) + w * even;
+    const f64 whole = k;
+    return s * (half_square + series) + (whole * LN2_LOW + correction) - half_square + f +
+           whole * LN2_HIGH;
+}

@@ -1,0 +1,46 @@
+//! Products for those who have matrices and no graph.
+
+use super::{Gemm, Operand, Precision, Scratch, plain, transposed};
+use crate::layer::Write;
+use crate::{Matrix, MatrixMut};
+
+/// Multiplies as the layers of a graph do: the same bits for the same operands.
+#[derive(Debug, Default)]
+pub struct Multiplier {
+    scratch: Scratch,
+}
+
+/// An operand of a product.
+#[derive(Clone, Copy, Debug)]
+pub enum Side<'a> {
+    /// The matrix.
+    Plain(Matrix<'a, f32>),
+    /// Its transpose.
+    Transposed(Matrix<'a, f32>),
+}
+
+impl<'a> Side<'a> {
+    fn operand(self) -> Operand<'a, f32> {
+        match self {
+            Self::Plain(matrix) => plain(matrix),
+            Self::Transposed(matrix) => transposed(matrix),
+        }
+    }
+}
+
+impl Multiplier {
+    /// `target = left × right`, or that added to what `target` holds.
+    ///
+    /// # Panics
+    /// When shapes do not fit each other.
+    pub fn multiply(
+        &mut self,
+        precision: Precision,
+        (target, write): (MatrixMut<'_, f32>, Write),
+        left: Side<'_>,
+        right: Side<'_>,
+    ) {
+        let mut gemm = Gemm::new(precision.kernel(), &mut self.scratch);
+        gemm.multiply(target, write, left.operand(), right.operand());
+    }
+}

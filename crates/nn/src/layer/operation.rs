@@ -1,0 +1,45 @@
+//! What a layer computes, as a description that others than this crate can read.
+
+use super::Activation;
+
+/// The operation of a layer with its dimensions; where its inputs come from, the graph says.
+///
+/// Whoever computes it elsewhere follows the text of the layer, which says what is summed in which
+/// order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// [`Linear`](super::Linear).
+    Linear {
+        /// Columns read.
+        inputs: usize,
+        /// Columns written.
+        outputs: usize,
+        /// Whether each output has a bias.
+        bias: bool,
+        /// What is applied to the sums.
+        activation: Activation,
+    },
+    /// [`FactorizationMachine`](super::FactorizationMachine).
+    FactorizationMachine {
+        /// Number of vectors.
+        slots: usize,
+        /// Length of each.
+        dim: usize,
+    },
+    /// [`Cross`](super::Cross).
+    Cross {
+        /// Columns of either input and of the output.
+        columns: usize,
+    },
+    /// [`DotInteraction`](super::DotInteraction).
+    DotInteraction {
+        /// Number of vectors, of all inputs together.
+        vectors: usize,
+        /// Length of each.
+        dim: usize,
+    },
+    /// [`Concat`](super::Concat).
+    Concat,
+    /// [`Add`](super::Add).
+    Add,
+}

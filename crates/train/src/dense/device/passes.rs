@@ -1,0 +1,313 @@
+//! The passes of a graph, as operations of a device's stream.
+//!
+//! Nodes run in the graph's order, backwards in the reverse, in the buffers of its plan. What is
+//! elementwise, or a sum within an example, is one launch over the rows of all slots. Products are
+//! made block by block, each with the shape, strides and alignment that it has wherever the block
+//! lies: a library may sum in another order for another shape, and for several products at once.
+//! So what a block gives does not depend on how many blocks a device has.
+
+use std::ops::Range;
+
+use stepwell_device::{Arg, Buffer, Layout, Precision as OfDevice, Product, Shape};
+use stepwell_nn::{GradientTarget, Graph, NodeView, Operation, Precision, Source, Write};
+
+use super::replica::{Replica, flag, kernel, number};
+use super::sizes::Sizes;
+use crate::Result;
+
+/// A matrix on a device: a row for each example of all slots, perhaps with a gap after each.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) buffer: &'a Buffer<f32>,
+    pub(super) start: usize,
+    pub(super) columns: usize,
+    pub(super) stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// The matrix of some of the columns.
+    pub(super) fn select(self, columns: Range<usize>) -> Self {
+        assert!(columns.end <= self.columns, "columns {columns:?} of {}", self.columns);
+        Self { start: self.start + columns.start, columns: columns.len(), ..self }
+    }
+
+    /// What a kernel is given of its first `rows` rows.
+    pub(super) fn arg(self, rows: usize) -> Arg<'a> {
+        let lanes = if rows == 0 { 0 } else { (rows - 1) * self.stride + self.columns };
+        Arg::part(self.buffer, self.start..self.start + lanes)
+    }
+}
+
+/// Where a gradient goes, and whether it is added to what is there.
+pub(super) struct Target<'a> {
+    pub(super) view: View<'a>,
+    pub(super) adds: bool,
+}
+
+/// The passes over the blocks of one device.
+pub(super) struct Passes<'a> {
+    graph: &'a Graph<f32>,
+    nodes: Vec<NodeView<'a>>,
+    pub(super) replica: &'a Replica,
+    pub(super) sizes: Sizes,
+    /// Examples of each block.
+    blocks: Vec<usize>,
+}
+
+impl<'a> Passes<'a> {
+    /// The passes of `graph` over the blocks that `replica` has.
+    pub(super) fn new(graph: &'a Graph<f32>, replica: &'a Replica, sizes: Sizes) -> Self {
+        let share = replica.share;
+        let blocks = (0..share.count()).map(|block| share.range(block).len()).collect();
+        Self { graph, nodes: graph.nodes().collect(), replica, sizes, blocks }
+    }
+
+    /// Computes the outputs of all nodes, of which the last are the logits.
+    pub(super) fn forward(&self) -> Result<()> {
+        self.nodes.iter().try_for_each(|node| match node.operation {
+            Operation::Linear { .. } => self.linear(node),
+            Operation::FactorizationMachine { slots, dim } => self.fm(node, (slots, dim)),
+            Operation::Cross { .. } => self.cross(node),
+            Operation::DotInteraction { vectors, dim } => self.dots(node, (vectors, dim)),
+            Operation::Concat | Operation::Add => self.together(node),
+        })
+    }
+
+    /// Computes all gradients from those of the logits.
+    pub(super) fn backward(&self) -> Result<()> {
+        self.graph.untouched().iter().try_for_each(|columns| self.clear(columns))?;
+        self.nodes.iter().rev().try_for_each(|node| match node.operation {
+            Operation::Linear { .. } => self.linear_back(node),
+            Operation::FactorizationMachine { slots, dim } => self.fm_back(node, (slots, dim)),
+            Operation::Cross { .. } => self.cross_back(node),
+            Operation::DotInteraction { vectors, dim } => self.dots_back(node, (vectors, dim)),
+            Operation::Concat | Operation::Add => self.together_back(node),
+        })
+    }
+
+    /// The losses of all blocks, and the gradients of the logits of a mini-batch of `examples`.
+    pub(super) fn losses(&self, has_weights: bool, examples: usize) -> Result<()> {
+        let (Replica { stream, targets, weights, kinds, .. }, rows) = (self.replica, self.rows());
+        let Replica { rows_of, loss_terms, loss_sums, .. } = self.replica;
+        let (labels, blocks) = (self.sizes.labels, self.blocks.len());
+        let last = self.last();
+        let terms = rows * (labels + 1);
+        let of_weights = || Arg::first(&weights.device, if has_weights { rows } else { 0 });
+        let args = vec![
+            self.value(last).arg(rows),
+            Arg::first(&targets.device, rows * labels),
+            of_weights(),
+            Arg::first(kinds, labels),
+            self.gradient(last).arg(rows),
+            Arg::first(loss_terms, terms),
+            number(rows),
+            number(labels),
+            flag(has_weights),
+            number(examples),
+        ];
+        stream.launch(kernel("dense_losses"), rows * labels, args)?;
+        let args = vec![
+            Arg::first(loss_terms, terms),
+            of_weights(),
+            Arg::first(&loss_sums.device, 3 * blocks),
+            Arg::first(&rows_of.device, blocks),
+            number(blocks),
+            number(self.sizes.slot_rows),
+            number(labels),
+            flag(has_weights),
+        ];
+        Ok(stream.launch(kernel("dense_loss_sums"), 3 * blocks, args)?)
+    }
+
+    /// The node whose output is the logits.
+    fn last(&self) -> &NodeView<'a> {
+        &self.nodes[self.nodes.len() - 1]
+    }
+
+    /// The logits.
+    pub(super) fn logits(&self) -> View<'a> {
+        self.value(self.last())
+    }
+
+    /// Rows of all blocks' slots.
+    pub(super) fn rows(&self) -> usize {
+        self.blocks.len() * self.sizes.slot_rows
+    }
+
+    pub(super) fn launch(&self, name: &str, items: usize, args: Vec<Arg<'_>>) -> Result<()> {
+        Ok(self.replica.stream.launch(kernel(name), items, args)?)
+    }
+
+    /// Some of the parameters.
+    pub(super) fn parameters(&self, range: Range<usize>) -> Arg<'a> {
+        Arg::part(&self.replica.parameters, range)
+    }
+
+    /// What the `index`-th input of `node` holds.
+    pub(super) fn input(&self, node: &NodeView<'_>, index: usize) -> View<'a> {
+        let (replica, columns) = (self.replica, self.sizes.columns);
+        let x = View { buffer: &replica.x.device, start: 0, columns, stride: columns };
+        match &node.sources[index] {
+            Source::Columns(range) => x.select(range.clone()),
+            Source::FirstOrder => {
+                let buffer = &replica.first_order.device;
+                View { buffer, start: 0, columns: 1, stride: 1 }
+            }
+            Source::Node(of) => self.value(&self.nodes[of.0]),
+        }
+    }
+
+    /// The output of `node`.
+    pub(super) fn value(&self, node: &NodeView<'_>) -> View<'a> {
+        let (start, columns) = (node.value * self.sizes.rows(), node.columns);
+        View { buffer: &self.replica.values, start, columns, stride: columns }
+    }
+
+    /// What `node` keeps.
+    pub(super) fn kept(&self, node: &NodeView<'_>) -> View<'a> {
+        let start = (node.value + node.columns) * self.sizes.rows();
+        View { buffer: &self.replica.values, start, columns: node.kept, stride: node.kept }
+    }
+
+    /// The gradient of the output of `node`.
+    pub(super) fn gradient(&self, node: &NodeView<'_>) -> View<'a> {
+        let (start, columns) = (node.gradient * self.sizes.rows(), node.columns);
+        View { buffer: &self.replica.d_values, start, columns, stride: columns }
+    }
+
+    /// Where the gradient of the `index`-th input of `node` goes, ready to be written; none where
+    /// nobody wants it.
+    pub(super) fn target(&self, node: &NodeView<'_>, index: usize) -> Result<Option<Target<'a>>> {
+        let (view, write) = match &node.targets[index] {
+            GradientTarget::None => return Ok(None),
+            GradientTarget::Input { columns, clear, write } => {
+                clear.iter().try_for_each(|columns| self.clear(columns))?;
+                (self.d_x().select(columns.clone()), write)
+            }
+            GradientTarget::FirstOrder(write) => {
+                let buffer = &self.replica.d_first_order.device;
+                (View { buffer, start: 0, columns: 1, stride: 1 }, write)
+            }
+            GradientTarget::Node(of, write) => (self.gradient(&self.nodes[*of]), write),
+        };
+        Ok(Some(Target { view, adds: *write == Write::Accumulate }))
+    }
+
+    fn d_x(&self) -> View<'a> {
+        let columns = self.sizes.embedding;
+        View { buffer: &self.replica.d_x.device, start: 0, columns, stride: columns }
+    }
+
+    /// Sets some columns of the gradient of the embeddings to zero.
+    fn clear(&self, columns: &Range<usize>) -> Result<()> {
+        let (view, rows) = (self.d_x().select(columns.clone()), self.rows());
+        let args = vec![view.arg(rows), number(rows), number(view.columns), number(view.stride)];
+        self.launch("dense_clear", rows * view.columns, args)
+    }
+
+    /// Copies `from` to `to`, which has the same shape, or adds it.
+    pub(super) fn copy(&self, from: View<'_>, to: View<'_>, adds: bool) -> Result<()> {
+        let (rows, columns) = (self.rows(), from.columns);
+        let args = vec![
+            from.arg(rows),
+            to.arg(rows),
+            number(rows),
+            number(columns),
+            number(from.stride),
+            number(to.stride),
+            flag(adds),
+        ];
+        self.launch("dense_copy", rows * columns, args)
+    }
+
+    /// The sums of the columns of `of` over the examples of each block, into the gradients of the
+    /// parameters from lane `at` of each block on.
+    pub(super) fn column_sums(&self, of: View<'_>, at: usize) -> Result<()> {
+        let (blocks, apart, rows) = (self.blocks.len(), self.sizes.apart(), self.rows());
+        if blocks == 0 {
+            return Ok(());
+        }
+        let end = (blocks - 1) * apart + at + of.columns;
+        let args = vec![
+            of.arg(rows),
+            Arg::part(&self.replica.gradients, at..end),
+            Arg::first(&self.replica.rows_of.device, blocks),
+            number(blocks),
+            number(self.sizes.slot_rows),
+            number(of.columns),
+            Arg::u64(apart as u64),
+        ];
+        self.launch("dense_column_sums", blocks * of.columns, args)
+    }
+
+    /// The blocks that have examples: where their rows begin, and how many there are.
+    fn blocks_with_rows(&self) -> impl Iterator<Item = (usize, usize)> {
+        let starts = (0..).step_by(self.sizes.slot_rows);
+        starts.zip(self.blocks.iter().copied()).filter(|(_, rows)| *rows > 0)
+    }
+
+    /// `into = of Wᵀ`, of a weight `(outputs, inputs)` that begins at lane `weight`.
+    pub(super) fn forwards(&self, of: View<'_>, weight: usize, into: View<'_>) -> Result<()> {
+        let (inputs, outputs) = (of.columns, into.columns);
+        self.blocks_with_rows().try_for_each(|(row, rows)| {
+            let shape = Shape { batches: 1, rows, columns: outputs, depth: inputs };
+            let right = Layout { transposed: true, ..Layout::rows(inputs) };
+            let [left, into_layout] = [of.stride, into.stride].map(Layout::rows);
+            let product = self.product(shape, [left, right, into_layout], false);
+            let left = (of.buffer, of.start + row * of.stride);
+            let right = (&self.replica.parameters, weight);
+            let into = (into.buffer, into.start + row * into.stride);
+            Ok(self.replica.stream.product(&product, (left, right), into)?)
+        })
+    }
+
+    /// The gradient of a weight `(outputs, inputs)` that begins at lane `weight`: `dzᵀ x`.
+    pub(super) fn to_weight(&self, dz: View<'_>, x: View<'_>, weight: usize) -> Result<()> {
+        let (outputs, inputs) = (dz.columns, x.columns);
+        let (stream, gradients) = (&self.replica.stream, &self.replica.gradients);
+        for (block, rows) in self.blocks.iter().enumerate() {
+            let (row, at) = (block * self.sizes.slot_rows, block * self.sizes.apart() + weight);
+            if *rows == 0 {
+                stream.clear(gradients, at..at + outputs * inputs)?;
+                continue;
+            }
+            let shape = Shape { batches: 1, rows: outputs, columns: inputs, depth: *rows };
+            let left = Layout { transposed: true, ..Layout::rows(dz.stride) };
+            let layouts = [left, Layout::rows(x.stride), Layout::rows(inputs)];
+            let product = self.product(shape, layouts, false);
+            let left = (dz.buffer, dz.start + row * dz.stride);
+            let right = (x.buffer, x.start + row * x.stride);
+            stream.product(&product, (left, right), (gradients, at))?;
+        }
+        Ok(())
+    }
+
+    /// The gradient of what was multiplied by a weight, of rows of `inputs` lanes, that begins at
+    /// lane `weight`: `dz W`, of as many columns as are wanted.
+    pub(super) fn to_input(
+        &self,
+        dz: View<'_>,
+        (weight, inputs): (usize, usize),
+        into: View<'_>,
+        adds: bool,
+    ) -> Result<()> {
+        self.blocks_with_rows().try_for_each(|(row, rows)| {
+            let shape = Shape { batches: 1, rows, columns: into.columns, depth: dz.columns };
+            let layouts = [dz.stride, inputs, into.stride].map(Layout::rows);
+            let product = self.product(shape, layouts, adds);
+            let left = (dz.buffer, dz.start + row * dz.stride);
+            let right = (&self.replica.parameters, weight);
+            let into = (into.buffer, into.start + row * into.stride);
+            Ok(self.replica.stream.product(&product, (left, right), into)?)
+        })
+    }
+
+    fn product(&self, shape: Shape, layouts: [Layout; 3], adds: bool) -> Product {
+        let [left, right, into] = layouts;
+        let precision = match self.graph.precision() {
+            Precision::F32 => OfDevice::F32,
+            Precision::Bf16 => OfDevice::Bf16,
+        };
+        Product { shape, left, right, into, precision, adds }
+    }
+}

@@ -1,0 +1,252 @@
+//! What one device has of the dense part: a copy of the parameters, and room for its blocks.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
+use stepwell_engine::Blocks;
+use stepwell_kernels::{Kernel, find};
+use stepwell_nn::Loss;
+use stepwell_optim::{Rule, StepNumbers};
+
+use super::sizes::Sizes;
+use crate::Result;
+
+/// Memory of the device, and as much of the host's to copy to or from.
+#[derive(Debug)]
+pub(super) struct Both<T> {
+    pub(super) host: Pinned<T>,
+    pub(super) device: Buffer<T>,
+}
+
+/// What one device has. All that it does is in the order of one stream; the host waits for `done`
+/// where it looks at what came down, and before it writes what goes up.
+pub(super) struct Replica {
+    pub(super) stream: Stream,
+    pub(super) done: Event,
+    /// The blocks of the last pass, of all that are here.
+    pub(super) share: Blocks,
+    /// Input of the graph. // (rows, columns)
+    pub(super) x: Both<f32>,
+    pub(super) first_order: Both<f32>, // (rows)
+    pub(super) targets: Both<f32>,     // (rows, labels)
+    pub(super) weights: Both<f32>,     // (rows)
+    /// Examples of each block. // (slots)
+    pub(super) rows_of: Both<u32>,
+    /// What is lost of each label. // (labels)
+    pub(super) kinds: Buffer<u32>,
+    /// Outputs of nodes, and what they keep, where the graph's plan says.
+    pub(super) values: Buffer<f32>,
+    /// Gradients of the outputs, likewise.
+    pub(super) d_values: Buffer<f32>,
+    /// Of a factorization machine. // (rows, lanes)
+    pub(super) terms: Buffer<f32>,
+    /// Of losses. // (rows, labels + 1)
+    pub(super) loss_terms: Buffer<f64>,
+    pub(super) parameters: Buffer<f32>,
+    /// Vectors of the optimizer, one after another.
+    state: Buffer<f32>,
+    /// Gradient of the parameters by block. // (slots, apart)
+    pub(super) gradients: Buffer<f32>,
+    /// Sums of gradients. // (subtrees, parameters)
+    sums: Buffer<f32>,
+    pub(super) logits: Pinned<f32>, // (rows, labels)
+    /// Losses, predictions and weights. // (slots, 3)
+    pub(super) loss_sums: Both<f64>,
+    pub(super) d_x: Both<f32>,           // (rows, embedding)
+    pub(super) d_first_order: Both<f32>, // (rows)
+    /// Vectors of parameters on their way down. // (subtrees, parameters)
+    carried: Mutex<Pinned<f32>>,
+    /// One on its way up. // (parameters)
+    total: Pinned<f32>,
+    sizes: Sizes,
+}
+
+/// The kernel `name`, which is one of those that this crate launches.
+pub(super) fn kernel(name: &str) -> &'static Kernel {
+    find(name).unwrap_or_else(|| panic!("there is no kernel {name}"))
+}
+
+/// A number that is told a kernel.
+pub(super) fn number(value: usize) -> Arg<'static> {
+    Arg::u32(u32::try_from(value).unwrap_or_else(|_| panic!("{value} for a kernel")))
+}
+
+/// A flag that is told a kernel.
+pub(super) fn flag(is_set: bool) -> Arg<'static> {
+    Arg::u32(u32::from(is_set))
+}
+
+impl Replica {
+    /// Room on `device`.
+    ///
+    /// # Errors
+    /// When there is too little.
+    pub(super) fn new(device: &Device, sizes: Sizes, losses: &[Loss]) -> Result<Self> {
+        let (rows, slots) = (sizes.rows(), sizes.slots);
+        let buffer = |lanes: usize, what| device.buffer::<f32>(lanes.max(1), what);
+        let both = |lanes: usize, what| {
+            let host = device.pinned(lanes.max(1), what)?;
+            Ok::<_, stepwell_device::Error>(Both { host, device: buffer(lanes, what)? })
+        };
+        let [columns, one, labels, _] = sizes.lanes_up();
+        let rows_of = Both {
+            host: device.pinned(slots, "rows of blocks")?,
+            device: device.buffer(slots, "rows of blocks")?,
+        };
+        let loss_sums = Both {
+            host: device.pinned(3 * slots, "sums of losses")?,
+            device: device.buffer(3 * slots, "sums of losses")?,
+        };
+        let parameters = sizes.parameters;
+        let mut replica = Self {
+            stream: device.stream("dense")?,
+            done: device.event()?,
+            share: Blocks::new(0, 0),
+            x: both(rows * columns, "input of the dense part")?,
+            first_order: both(rows * one, "first order")?,
+            targets: both(rows * labels, "labels")?,
+            weights: both(rows * one, "weights of examples")?,
+            rows_of,
+            kinds: device.buffer(labels.max(1), "kinds of losses")?,
+            values: buffer(rows * sizes.value_lanes, "outputs of layers")?,
+            d_values: buffer(rows * sizes.gradient_lanes, "gradients of outputs")?,
+            terms: buffer(rows * sizes.terms, "terms of pairs")?,
+            loss_terms: device.buffer(rows * (labels + 1), "terms of losses")?,
+            parameters: buffer(parameters, "parameters")?,
+            state: buffer(parameters * sizes.vectors, "state of the dense optimizer")?,
+            gradients: buffer(slots * sizes.apart(), "gradients of parameters")?,
+            sums: buffer(sizes.subtrees * parameters, "sums of gradients")?,
+            logits: device.pinned((rows * labels).max(1), "logits")?,
+            loss_sums,
+            d_x: both(rows * sizes.embedding, "gradients of embeddings")?,
+            d_first_order: both(rows, "gradients of the first order")?,
+            carried: Mutex::new(device.pinned(sizes.subtrees * parameters, "dense vectors down")?),
+            total: device.pinned(parameters, "dense vectors up")?,
+            sizes,
+        };
+        replica.put_kinds(losses)?;
+        Ok(replica)
+    }
+
+    /// Tells the device what is lost of each label.
+    fn put_kinds(&mut self, losses: &[Loss]) -> Result<()> {
+        // They go by the memory that rows of blocks will have.
+        for (number, loss) in losses.iter().enumerate() {
+            self.rows_of.host.write(1)?[0] = match loss {
+                Loss::LogLoss => 0,
+                Loss::SquaredError => 1,
+            };
+            self.stream.up((&self.rows_of.host, 0..1), (&self.kinds, number))?;
+            self.stream.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Rows of the slots that have blocks.
+    pub(super) fn rows(&self) -> usize {
+        self.share.count() * self.sizes.slot_rows
+    }
+
+    /// Sums the gradients of its blocks, all of them together.
+    pub(super) fn sum_all(&self) -> Result<()> {
+        self.sum_subtree(0..self.share.count(), 0)
+    }
+
+    /// Sums them by subtree, and has the sums come down.
+    pub(super) fn sum_subtrees(&mut self) -> Result<()> {
+        let subtrees = self.share.subtrees();
+        let mut count = 0;
+        for (number, subtree) in subtrees.enumerate() {
+            self.sum_subtree(subtree, number)?;
+            count = number + 1;
+        }
+        let lanes = count * self.sizes.parameters;
+        if lanes > 0 {
+            self.stream.down((&self.sums, 0..lanes), (&*self.carried(), 0))?;
+        }
+        Ok(self.stream.record(&self.done)?)
+    }
+
+    fn sum_subtree(&self, blocks: std::ops::Range<usize>, number: usize) -> Result<()> {
+        let (lanes, apart) = (self.sizes.parameters, self.sizes.apart());
+        let of_blocks = blocks.start * apart..blocks.end * apart;
+        let args = vec![
+            Arg::part(&self.gradients, of_blocks),
+            Arg::part(&self.sums, number * lanes..(number + 1) * lanes),
+            Arg::u64(lanes as u64),
+            Arg::u64(apart as u64),
+            self::number(blocks.len()),
+        ];
+        Ok(self.stream.launch(kernel("dense_sum"), lanes, args)?)
+    }
+
+    /// The sums that came down, one after another, and room for what goes up.
+    pub(super) fn summed(&mut self) -> Result<(Blocks, &[f32], &mut [f32])> {
+        let (share, parameters) = (self.share, self.sizes.parameters);
+        let carried = self.carried.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let sums = carried.read(share.subtrees().count() * parameters)?;
+        Ok((share, sums, self.total.write(parameters)?))
+    }
+
+    /// Room for a vector that goes up.
+    pub(super) fn total(&mut self) -> Result<&mut [f32]> {
+        Ok(self.total.write(self.sizes.parameters)?)
+    }
+
+    /// Sends it up to where sums are.
+    pub(super) fn put_total(&self) -> Result<()> {
+        let lanes = self.sizes.parameters;
+        Ok(self.stream.up((&self.total, 0..lanes), (&self.sums, 0))?)
+    }
+
+    /// Updates the parameters by the first of the sums.
+    pub(super) fn update(&self, rule: &Rule, numbers: StepNumbers) -> Result<()> {
+        let lanes = self.sizes.parameters;
+        let rule = match rule {
+            Rule::Sgd(_) => stepwell_kernels::RULE_SGD,
+            Rule::Adagrad(_) => stepwell_kernels::RULE_ADAGRAD,
+            Rule::Adam(_) => stepwell_kernels::RULE_ADAM,
+        };
+        let StepNumbers { gain1, beta2, gain2, rate, correction2_root, eps } = numbers;
+        let mut args = vec![
+            Arg::first(&self.parameters, lanes),
+            Arg::first(&self.state, lanes * self.sizes.vectors),
+            Arg::first(&self.sums, lanes),
+            number(lanes),
+            Arg::u32(rule),
+        ];
+        args.extend([gain1, beta2, gain2, rate, correction2_root, eps].map(Arg::f32));
+        Ok(self.stream.launch(kernel("dense_update"), lanes, args)?)
+    }
+
+    /// Reads the parameters, or where `vector` says so one of the optimizer's.
+    pub(super) fn read(&self, vector: Option<usize>) -> Result<Vec<f32>> {
+        let lanes = self.sizes.parameters;
+        let mut carried = self.carried();
+        let (from, first) = self.vector(vector);
+        self.stream.down((from, first..first + lanes), (&*carried, 0))?;
+        self.stream.finish()?;
+        Ok(carried.read(lanes)?.to_vec())
+    }
+
+    /// Writes them.
+    pub(super) fn write(&mut self, vector: Option<usize>, values: &[f32]) -> Result<()> {
+        // What is on its way up has to be there.
+        self.stream.finish()?;
+        self.total()?.copy_from_slice(values);
+        let (to, first) = self.vector(vector);
+        self.stream.up((&self.total, 0..values.len()), (to, first))?;
+        Ok(self.stream.finish()?)
+    }
+
+    fn vector(&self, vector: Option<usize>) -> (&Buffer<f32>, usize) {
+        match vector {
+            None => (&self.parameters, 0),
+            Some(vector) => (&self.state, vector * self.sizes.parameters),
+        }
+    }
+
+    fn carried(&self) -> MutexGuard<'_, Pinned<f32>> {
+        self.carried.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

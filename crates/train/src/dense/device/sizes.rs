@@ -1,0 +1,120 @@
+//! How large everything is that a device has of the dense part.
+
+use stepwell_device::{Device, WORKSPACE_BYTES_MAX};
+use stepwell_engine::Blocks;
+use stepwell_nn::{Graph, Operation};
+use stepwell_settings::Config;
+
+use crate::models::{Model, rule};
+
+/// Rows of a slot are a multiple of these, and lanes of a block's gradient. So whatever lies there
+/// begins at a multiple of 256 bytes in every slot: a library that chooses how to multiply by how
+/// operands are aligned chooses the same for a block wherever it lies.
+const MULTIPLE: usize = 64;
+
+/// What each device has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Devices that have blocks.
+    pub(super) devices: usize,
+    /// Slots, each with room for a block.
+    pub(super) slots: usize,
+    /// Rows of a slot.
+    pub(super) slot_rows: usize,
+    /// Columns of the graph's input, and of the embeddings among them.
+    pub(super) columns: usize,
+    pub(super) embedding: usize,
+    pub(super) labels: usize,
+    pub(super) parameters: usize,
+    /// Vectors of the optimizer's state.
+    pub(super) vectors: usize,
+    /// Lanes of an example, as the graph's plan has them.
+    pub(super) value_lanes: usize,
+    pub(super) gradient_lanes: usize,
+    /// Terms of an example's factorization machine.
+    pub(super) terms: usize,
+    /// Subtrees that a device's blocks are, at most.
+    pub(super) subtrees: usize,
+}
+
+/// The blocks of a mini-batch that device `device` of `devices` has: neighbouring ones, as ranks
+/// have them.
+pub(super) fn share(blocks: Blocks, device: usize, devices: usize) -> Blocks {
+    let count = blocks.count();
+    blocks.some(count * device / devices..count * (device + 1) / devices)
+}
+
+impl Sizes {
+    /// Of so many devices, as far as there are blocks for them.
+    pub(super) fn new(model: &Model, config: &Config, devices: usize) -> Self {
+        let (graph, plan) = (model.graph(), model.graph().plan());
+        let (all, ranks) = (config.model.blocks, config.ranks.count);
+        let own = all.div_ceil(ranks);
+        let devices = devices.clamp(1, own);
+        let rows = Blocks::new(config.data.mini_batch, all).largest();
+        let subtrees = |rank: usize, device: usize| {
+            let own = Blocks::new(0, all).of_rank(rank, ranks);
+            share(own, device, devices).subtrees().count()
+        };
+        let of_ranks = (0..ranks).flat_map(|rank| (0..devices).map(move |of| (rank, of)));
+        Self {
+            devices,
+            slots: own.div_ceil(devices),
+            slot_rows: rows.next_multiple_of(MULTIPLE),
+            columns: model.columns(),
+            embedding: model.embedding().count,
+            labels: model.labels().len(),
+            parameters: graph.parameter_count(),
+            vectors: rule(&config.dense).state_names().len(),
+            value_lanes: plan.value_lanes,
+            gradient_lanes: plan.gradient_lanes,
+            terms: terms(graph),
+            subtrees: of_ranks.map(|(rank, of)| subtrees(rank, of)).max().unwrap_or(0).max(1),
+        }
+    }
+
+    /// Rows of all slots.
+    pub(super) fn rows(&self) -> usize {
+        self.slots * self.slot_rows
+    }
+
+    /// Lanes from the gradient of one block to that of the next.
+    pub(super) fn apart(&self) -> usize {
+        self.parameters.next_multiple_of(MULTIPLE)
+    }
+
+    /// Lanes that go up, and lanes that come down, of an example.
+    pub(super) fn lanes_up(&self) -> [usize; 4] {
+        [self.columns, 1, self.labels, 1]
+    }
+
+    /// Most bytes of a device, and of the host's memory that it copies to and from.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        let (rows, slots) = (self.rows(), self.slots);
+        let lanes = |lanes: usize| Device::bytes_counted(lanes.max(1) as u64 * 4);
+        let doubles = |count: usize| lanes(2 * count.max(1));
+        let up = self.lanes_up().map(|of| lanes(rows * of)).iter().sum::<u64>() + lanes(slots);
+        let down = lanes(rows * self.embedding) + lanes(rows) + doubles(3 * slots);
+        let passes = lanes(rows * self.value_lanes)
+            + lanes(rows * self.gradient_lanes)
+            + lanes(rows * self.terms)
+            + doubles(rows * (self.labels + 1))
+            + lanes(self.labels);
+        let parameters = lanes(self.parameters)
+            + lanes(self.parameters * self.vectors)
+            + lanes(slots * self.apart())
+            + lanes(self.subtrees * self.parameters);
+        let pinned = up + down + lanes(rows * self.labels);
+        let carried = lanes(self.subtrees * self.parameters) + lanes(self.parameters);
+        (up + down + passes + parameters + WORKSPACE_BYTES_MAX, pinned + carried)
+    }
+}
+
+/// The most lanes of a vector of a factorization machine.
+fn terms(graph: &Graph<f32>) -> usize {
+    let terms = graph.nodes().map(|node| match node.operation {
+        Operation::FactorizationMachine { dim, .. } => dim,
+        _ => 0,
+    });
+    terms.max().unwrap_or(0)
+}

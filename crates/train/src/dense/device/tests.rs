@@ -1,0 +1,275 @@
+//! The dense part on emulated devices has the bits of the processor, whatever it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stepwell_base::Key;
+use stepwell_base::clock::SystemClock;
+use stepwell_base::random::Stream;
+use stepwell_device::emulated::{Machine, Settings, Time};
+use stepwell_device::{Device, PlainProducts};
+use stepwell_engine::{Bags, Dense};
+use stepwell_nn::{Loss, Precision};
+use stepwell_settings::{ColumnConfig, ColumnType, Config, ModelKind, OptimizerKind};
+
+use super::HostProducts;
+use crate::batch::Examples;
+use crate::run::schema;
+use crate::steps::Steps;
+
+const FIELDS: usize = 5;
+const DENSE: usize = 3;
+const MINI_BATCH: usize = 100;
+const SIZES: [usize; 6] = [MINI_BATCH, 97, 3, 1, MINI_BATCH, 64];
+
+/// A job with columns of its own: one label or two, of both kinds, with weights or without.
+fn job(kind: ModelKind, labels: &[Loss], weighs: bool) -> Config {
+    let column = |kind, names: Vec<String>, loss| ColumnConfig {
+        kind,
+        names,
+        loss,
+        ..ColumnConfig::default()
+    };
+    let named = |name: &str, count: usize| (0..count).map(|of| format!("{name}{of}")).collect();
+    let mut config = Config::default();
+    for (number, loss) in labels.iter().enumerate() {
+        config.columns.push(column(ColumnType::Label, vec![format!("label{number}")], *loss));
+    }
+    if weighs {
+        config.columns.push(column(ColumnType::Weight, named("weight", 1), Loss::LogLoss));
+    }
+    config.columns.push(column(ColumnType::Dense, named("number", DENSE), Loss::LogLoss));
+    config.columns.push(column(ColumnType::Id, named("id", FIELDS), Loss::LogLoss));
+    // Steps read nothing of it.
+    config.data.paths = vec!["examples.csv".into()];
+    config.model.kind = kind;
+    config.model.dim = 5;
+    config.model.hidden = vec![17, 9];
+    config.model.cross_layers = 2;
+    config.model.bottom = vec![6];
+    config.data.mini_batch = MINI_BATCH;
+    config
+}
+
+/// A mini-batch of `count` examples.
+fn examples(config: &Config, count: usize, random: &mut Stream) -> (Bags, Examples) {
+    let labels = schema(config).unwrap().labels;
+    let mut bags = Bags::default();
+    for _ in 0..count * FIELDS {
+        bags.keys.push(Key(random.next_u64() % 300));
+        bags.ends.push(bags.keys.len() as u32);
+    }
+    let label = |number: usize| (number % 4 / 3) as f32;
+    let weighted = if labels.weighted { count } else { 0 };
+    let examples = Examples {
+        count,
+        labels: (0..count * labels.count).map(label).collect(),
+        weights: (0..weighted).map(|_| random.next_symmetric(1.0).abs()).collect(),
+        dense: (0..count * DENSE).map(|_| random.next_symmetric(1.0)).collect(),
+        ..Examples::default()
+    };
+    (bags, examples)
+}
+
+/// What training shows: losses and logits of every step, and the dense part at the end.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    losses: Vec<u64>,
+    logits: Vec<u32>,
+    dense: Vec<(String, Vec<u32>)>,
+}
+
+fn steps(config: &Config) -> Steps {
+    Steps::new(config, 4000, Arc::new(SystemClock::new())).unwrap()
+}
+
+fn train(steps: &mut Steps, config: &Config, sizes: &[usize]) -> Seen {
+    let (mut losses, mut logits) = (Vec::new(), Vec::new());
+    let mut random = Stream::named(1, b"examples");
+    for count in sizes {
+        let (bags, examples) = examples(config, *count, &mut random);
+        losses.push(steps.train(&bags, examples).unwrap().0.to_bits());
+        logits.extend(steps.trainer().scores_mut().iter().map(|logit| logit.to_bits()));
+    }
+    let dense = bits(&dense(steps));
+    Seen { losses, logits, dense }
+}
+
+fn dense(steps: &mut Steps) -> Dense {
+    steps.trainer().dense().unwrap().to_dense()
+}
+
+fn bits(dense: &Dense) -> Vec<(String, Vec<u32>)> {
+    let of = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
+    dense.sections.iter().map(|(name, values)| (name.clone(), of(values))).collect()
+}
+
+/// Devices that multiply as the processor does, and have no more memory than is said.
+fn machine(config: &Config, count: usize, settings: Settings) -> Machine {
+    let (memory_bytes, pinned_bytes) = steps(config).device_bytes_max(config, count);
+    let products = Arc::new(HostProducts::default());
+    Machine::new(Settings { devices: count, memory_bytes, pinned_bytes, products, ..settings })
+}
+
+fn on_devices(config: &Config, devices: &[Device]) -> Seen {
+    let mut steps = steps(config);
+    steps.compute_on(devices, config).unwrap();
+    train(&mut steps, config, &SIZES)
+}
+
+/// Machines of one, two and four devices, in time of several kinds.
+fn settings() -> [(usize, Settings); 4] {
+    let stepped = Settings { time: Time::Stepped, seed: 7, ..Settings::default() };
+    let delay_max = Duration::from_micros(50);
+    let slow = Settings { delay_max, seed: 3, workers: 2, ..Settings::default() };
+    [(1, Settings::default()), (2, slow), (4, stepped.clone()), (3, stepped)]
+}
+
+fn check(config: &Config) {
+    let configs = [1, 3].map(|threads| Config { threads, ..config.clone() });
+    let [expected, other] = [0, 1].map(|of| train(&mut steps(&configs[of]), &configs[of], &SIZES));
+    assert_eq!(expected, other);
+    for (number, (count, settings)) in settings().into_iter().enumerate() {
+        let config = &configs[number % 2];
+        let machine = machine(config, count, settings);
+        let found = on_devices(config, machine.devices());
+        let (kind, blocks) = (config.model.kind.name(), config.model.blocks);
+        assert_eq!(found.losses, expected.losses, "{kind}: {count} devices, {blocks} blocks");
+        assert!(found == expected, "{kind}: {count} devices, {blocks} blocks");
+    }
+}
+
+#[test]
+fn every_model_has_the_bits_of_the_processor() {
+    for kind in ModelKind::ALL {
+        check(&job(kind, &[Loss::LogLoss], false));
+    }
+}
+
+#[test]
+fn several_labels_and_weights_have_the_bits_of_the_processor() {
+    for kind in ModelKind::ALL {
+        check(&job(kind, &[Loss::LogLoss, Loss::SquaredError, Loss::LogLoss], true));
+    }
+    check(&job(ModelKind::WideDeep, &[Loss::SquaredError], false));
+}
+
+#[test]
+fn products_of_16_bits_have_the_bits_of_the_processor() {
+    for kind in [ModelKind::DeepFm, ModelKind::Dcn, ModelKind::Dlrm] {
+        let mut config = job(kind, &[Loss::LogLoss], true);
+        config.model.precision = Precision::Bf16;
+        check(&config);
+    }
+}
+
+#[test]
+fn every_optimizer_and_number_of_blocks_has_the_bits_of_the_processor() {
+    for (kind, blocks) in [
+        (OptimizerKind::Sgd, 1),
+        (OptimizerKind::Adagrad, 3),
+        (OptimizerKind::Adam, 7),
+        (OptimizerKind::Sgd, 13),
+    ] {
+        let mut config = job(ModelKind::WideDeep, &[Loss::LogLoss], false);
+        config.dense.kind = kind;
+        config.model.blocks = blocks;
+        check(&config);
+    }
+}
+
+/// Other products than the processor's: near it, and the same whatever devices there are.
+#[test]
+fn a_device_with_products_of_its_own_is_near_and_the_same_on_any_number() {
+    for kind in ModelKind::ALL {
+        let config = job(kind, &[Loss::LogLoss], false);
+        let expected = train(&mut steps(&config), &config, &SIZES);
+        let found = [1, 2, 4].map(|devices| {
+            let settings =
+                Settings { devices, products: Arc::new(PlainProducts), ..Settings::default() };
+            on_devices(&config, Machine::new(settings).devices())
+        });
+        assert_eq!(found[0], found[1]);
+        assert_eq!(found[0], found[2]);
+        for (found, expected) in found[0].logits.iter().zip(&expected.logits) {
+            let [found, expected] = [found, expected].map(|bits| f32::from_bits(*bits));
+            // Some hundred operations of f32, and few steps: 2^-24 of each at most, and a margin.
+            assert!((found - expected).abs() < 1e-4, "{}: {found} {expected}", kind.name());
+        }
+    }
+}
+
+#[test]
+fn a_model_goes_on_anywhere() {
+    let config = job(ModelKind::DeepFm, &[Loss::LogLoss], false);
+    let (mut host, mut moving) = (steps(&config), steps(&config));
+    let of_two = machine(&config, 2, Settings::default());
+    let of_one = machine(&config, 1, Settings::default());
+    let expected = [0, 1, 2, 3].map(|_| train(&mut host, &config, &SIZES));
+    assert_eq!(train(&mut moving, &config, &SIZES), expected[0]);
+    // From the processor to devices, as they are.
+    moving.compute_on(of_two.devices(), &config).unwrap();
+    assert_eq!(train(&mut moving, &config, &SIZES), expected[1]);
+    // Through a checkpoint's sections: to other devices, and back to the processor.
+    for (devices, expected) in [(Some(of_one.devices()), &expected[2]), (None, &expected[3])] {
+        let dense = dense(&mut moving);
+        let trainer = moving.trainer();
+        match devices {
+            Some(devices) => trainer.compute_on(devices, &config).unwrap(),
+            None => trainer.compute_here(&config).unwrap(),
+        }
+        assert!(trainer.is_finite().unwrap());
+        assert_eq!(bits(&trainer.dense().unwrap().to_dense()), bits(&dense));
+        assert_eq!(train(&mut moving, &config, &SIZES), *expected);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let config = job(ModelKind::DeepFm, &[Loss::LogLoss], false);
+    let mut steps = steps(&config);
+    let error = steps.compute_on(&[], &config).unwrap_err().to_string();
+    assert!(error.contains("train.dense = device: there is no device"), "{error}");
+    let few = Machine::new(Settings { memory_bytes: 1 << 10, ..Settings::default() });
+    let error = steps.compute_on(few.devices(), &config).unwrap_err().to_string();
+    assert!(error.contains("emulated:0: no room for"), "{error}");
+    let machine = machine(&config, 1, Settings::default());
+    steps.compute_on(machine.devices(), &config).unwrap();
+    let error = steps.trainer().load(&Dense::default()).unwrap_err();
+    assert_eq!(error, "has no dense 'parameters'");
+}
+
+#[test]
+fn a_device_that_is_lost_ends_the_run() {
+    let config = job(ModelKind::DeepFm, &[Loss::LogLoss], false);
+    let (mut steps, mut random) = (steps(&config), Stream::named(1, b"lost"));
+    let machine = machine(&config, 2, Settings::default());
+    steps.compute_on(machine.devices(), &config).unwrap();
+    let (bags, first) = examples(&config, MINI_BATCH, &mut random);
+    steps.train(&bags, first).unwrap();
+    machine.lose(1);
+    let (bags, second) = examples(&config, MINI_BATCH, &mut random);
+    let error = steps.train(&bags, second).unwrap_err().to_string();
+    assert!(error.contains("emulated:1 is lost"), "{error}");
+}
+
+/// What fails after a step is said by the next one that waits.
+#[test]
+fn a_kernel_that_fails_ends_the_run() {
+    let config = job(ModelKind::Dcn, &[Loss::LogLoss], false);
+    for kernel in ["dense_cross", "dense_losses", "dense_column_sums", "dense_sum", "dense_update"]
+    {
+        for devices in [1, 2] {
+            let (mut steps, mut random) = (steps(&config), Stream::named(1, b"fails"));
+            let machine = machine(&config, devices, Settings::default());
+            steps.compute_on(machine.devices(), &config).unwrap();
+            machine.fail_launch(devices - 1, kernel, 5);
+            let mut train = || {
+                let (bags, examples) = examples(&config, MINI_BATCH, &mut random);
+                steps.train(&bags, examples)
+            };
+            let error = (0..8).find_map(|_| train().err()).unwrap().to_string();
+            assert!(error.contains(&format!("kernel {kernel} failed")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The dense part on the processor: threads share out whole blocks, then whole lanes.
+
+mod parameters;
+mod pass;
+mod update;
+
+use std::borrow::Cow;
+
+use rayon::prelude::*;
+use stepwell_base::huge::HugeSlice;
+use stepwell_engine::{Blocks, Dense, DenseView, Workspaces};
+use stepwell_nn::LossSums;
+use stepwell_optim::{DenseOptimizer, DenseState};
+use stepwell_settings::Config;
+
+use self::parameters::Parameters;
+use self::pass::{BlockPass, Workspace, cut};
+use self::update::{DenseUpdate, Gradient};
+use super::sections::{Sections, sections};
+use super::{DenseExecutor, Outputs, Pieces, Processor, Summed, Work};
+use crate::models::{Model, rule};
+use crate::{Error, Result};
+
+/// Parameters, state and gradients in memory.
+pub(crate) struct HostDense {
+    parameters: Parameters,
+    optimizer: DenseOptimizer,
+    state: DenseState,
+    rows_max: usize,
+    workspaces: Workspaces<Workspace>,
+    /// Room for sums of gradients. // (lanes of a task)
+    sums: Workspaces<Vec<f32>>,
+    /// Gradient of the parameters by block.
+    gradients: Vec<HugeSlice<f32>>,
+    d_logits: Vec<f32>,
+}
+
+impl HostDense {
+    /// The dense part of `model` at step 0.
+    ///
+    /// # Errors
+    /// When an optimizer's settings make no sense.
+    pub(crate) fn new(model: &Model, config: &Config) -> Result<Self> {
+        let dense = rule(&config.dense);
+        let optimizer = DenseOptimizer::new(dense)
+            .map_err(|error| Error::Config(format!("optim.dense: {error}")))?;
+        let parameters = Parameters::new(model.graph(), config.seed);
+        let count = parameters.values().len();
+        Ok(Self {
+            state: DenseState::new(&dense, count),
+            parameters,
+            optimizer,
+            rows_max: Blocks::new(config.data.mini_batch, config.model.blocks).largest(),
+            workspaces: Workspaces::default(),
+            sums: Workspaces::default(),
+            gradients: (0..config.model.blocks).map(|_| HugeSlice::rounded_up(count)).collect(),
+            d_logits: Vec::new(),
+        })
+    }
+}
+
+impl DenseExecutor for HostDense {
+    fn parameter_count(&self) -> usize {
+        self.parameters.values().len()
+    }
+
+    fn share(&mut self, ranks: usize) {
+        // A short mini-batch may give a rank more blocks than a full one does, never more than
+        // this.
+        self.gradients.truncate(self.gradients.len().div_ceil(ranks));
+    }
+
+    fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
+        let Processor { pool, profile } = work.on;
+        self.parameters.pack(work.model.graph(), pool, profile);
+        let (parameters, packed) = self.parameters.packed();
+        let labels = work.losses.len();
+        self.d_logits.resize(work.examples.count * labels, 0.0);
+        let pass = BlockPass {
+            model: work.model,
+            parameters,
+            packed,
+            workspaces: &self.workspaces,
+            rows_max: self.rows_max,
+            input: work.input,
+            examples: work.examples,
+            losses: work.losses,
+            blocks: work.blocks,
+            profile,
+        };
+        let mut tasks = cut(
+            work.blocks,
+            (work.model.embedding().count, labels),
+            [out.logits, &mut self.d_logits],
+            [out.d_first_order, out.d_x],
+            work.trains.then_some(&mut self.gradients),
+        );
+        pool.install(|| tasks.par_iter_mut().with_max_len(1).for_each(|task| pass.run(task)));
+        Ok(tasks.iter().map(|task| task.sums).collect())
+    }
+
+    fn gradients(&mut self) -> Result<Summed<'_>> {
+        Ok(Summed::Blocks(&self.gradients))
+    }
+
+    fn step(&mut self, total: Option<Pieces<'_>>, on: Processor<'_>) -> Result<()> {
+        let step = self.optimizer.begin_step();
+        let gradient = total.map_or(Gradient::OfBlocks(&self.gradients), Gradient::Pieces);
+        let (workspaces, profile) = (&self.sums, on.profile);
+        let update = DenseUpdate { gradient, step, workspaces, profile };
+        on.pool.install(|| update.run(self.parameters.values_mut(), &mut self.state));
+        Ok(())
+    }
+
+    fn sections(&self) -> Result<DenseView<'_>> {
+        let state = self.state.vectors().map(|(name, values)| (name, Cow::Borrowed(values)));
+        Ok(sections(Cow::Borrowed(self.parameters.values()), state, &self.optimizer))
+    }
+
+    fn load(&mut self, dense: &Dense) -> std::result::Result<u64, String> {
+        let sections = Sections { dense, count: self.parameter_count() };
+        self.parameters.values_mut().copy_from_slice(sections.parameters()?);
+        for (name, values) in self.state.vectors_mut() {
+            values.copy_from_slice(sections.vector(name)?);
+        }
+        self.optimizer = sections.optimizer(&self.optimizer)?;
+        Ok(self.optimizer.step())
+    }
+
+    fn is_finite(&self) -> Result<bool> {
+        Ok(self.parameters.values().iter().all(|value| value.is_finite()))
+    }
+}

@@ -1,0 +1,41 @@
+//! What the dense part reads of a mini-batch: dense features and pooled embeddings.
+
+use std::ops::Range;
+
+use stepwell_engine::{EmbeddingBags, Pooled, WorkingRows};
+
+use crate::batch::Examples;
+use crate::profile::{Kernel, Profile};
+
+/// Where the input of the graph comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Input<'a> {
+    pub(crate) examples: &'a Examples,
+    pub(crate) embeddings: &'a EmbeddingBags,
+    pub(crate) rows: &'a WorkingRows<'a>,
+    /// Columns of the graph's input, pooled embeddings first.
+    pub(crate) columns: usize,
+}
+
+impl Input<'_> {
+    /// Writes dense features and pooled embeddings of the examples of `range`.
+    pub(crate) fn gather(
+        &self,
+        range: Range<usize>,
+        (x, first_order): (&mut [f32], &mut [f32]),
+        profile: &Profile,
+    ) {
+        profile.time(Kernel::Gather, || self.write(range.clone(), x, first_order));
+        profile.count(Kernel::Gather, 0, self.embeddings.gather_bytes(self.rows, range));
+    }
+
+    fn write(&self, range: Range<usize>, x: &mut [f32], first_order: &mut [f32]) {
+        let (width, embedding) = (self.columns, self.embeddings.columns().count);
+        let dense = width - embedding;
+        let features = &self.examples.dense[range.start * dense..range.end * dense];
+        for (row, features) in x.chunks_exact_mut(width).zip(features.chunks_exact(dense.max(1))) {
+            row[embedding..].copy_from_slice(features);
+        }
+        self.embeddings.gather(self.rows, range, Pooled { x, width, first_order });
+    }
+}

@@ -1,0 +1,67 @@
+//! The dense part in checkpoints and digests: the same sections, wherever it was computed.
+
+use std::borrow::Cow;
+
+use stepwell_engine::{Dense, DenseView};
+use stepwell_optim::DenseOptimizer;
+
+const PARAMETERS: &str = "parameters";
+const STEP: &str = "step";
+
+/// The sections of `parameters`, of the optimizer's `state` by name, and of its steps.
+pub(super) fn sections<'a>(
+    parameters: Cow<'a, [f32]>,
+    state: impl Iterator<Item = (&'static str, Cow<'a, [f32]>)>,
+    optimizer: &DenseOptimizer,
+) -> DenseView<'a> {
+    let mut sections = vec![(PARAMETERS.to_owned(), parameters)];
+    sections.extend(state.map(|(name, values)| (name.to_owned(), values)));
+    let step = optimizer.step();
+    let halves = [step as u32, (step >> 32) as u32].map(f32::from_bits);
+    sections.push((STEP.to_owned(), Cow::Owned(halves.to_vec())));
+    DenseView { sections }
+}
+
+/// The sections of a model of so many parameters.
+#[derive(Clone, Copy)]
+pub(super) struct Sections<'a> {
+    pub(super) dense: &'a Dense,
+    pub(super) count: usize,
+}
+
+impl<'a> Sections<'a> {
+    /// The parameters.
+    ///
+    /// # Errors
+    /// As [`Sections::vector`].
+    pub(super) fn parameters(self) -> Result<&'a [f32], String> {
+        self.vector(PARAMETERS)
+    }
+
+    /// A vector that has a lane for each parameter.
+    ///
+    /// # Errors
+    /// Where there is none, or one of another model.
+    pub(super) fn vector(self, name: &str) -> Result<&'a [f32], String> {
+        self.section(name, self.count)
+    }
+
+    /// The optimizer of the same rule as `optimizer`, after as many steps as are said here.
+    ///
+    /// # Errors
+    /// Where none are said, or settings make no sense.
+    pub(super) fn optimizer(self, optimizer: &DenseOptimizer) -> Result<DenseOptimizer, String> {
+        let step = self.section(STEP, 2)?;
+        let step = u64::from(step[0].to_bits()) | u64::from(step[1].to_bits()) << 32;
+        DenseOptimizer::resume(*optimizer.rule(), step).map_err(|error| error.to_string())
+    }
+
+    fn section(self, name: &str, count: usize) -> Result<&'a [f32], String> {
+        let found = self.dense.sections.iter().find(|(known, _)| known == name);
+        let values = found.map(|(_, values)| values).ok_or(format!("has no dense '{name}'"))?;
+        if values.len() == count {
+            return Ok(values);
+        }
+        Err(format!("has {} dense '{name}', this model has {count}", values.len()))
+    }
+}
