@@ -1,8 +1,11 @@
 //! Devices of a simulated run: emulated ones, whose streams go on when somebody looks, as far as
 //! chance wants.
 
+use std::sync::Arc;
+
 use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
-use stepwell_train::Devices;
+use stepwell_settings::DensePlace;
+use stepwell_train::{Devices, HostProducts};
 
 use crate::dice::Dice;
 use crate::oracle::Oracle;
@@ -54,6 +57,7 @@ impl Devices for Stepped {
             pinned_bytes: wanted.pinned_bytes,
             seed: self.seed,
             time: emulated::Time::Stepped,
+            products: Arc::new(HostProducts::default()),
             ..emulated::Settings::default()
         });
         match self.fault {
@@ -92,6 +96,9 @@ impl Shape {
         self.sizes.device_slots = slots.collect();
         self.config.device = Choice::Emulated(devices as usize);
         self.give(of_hosts, oracle);
+        if dice.once_in(3) {
+            self.config.dense_place = DensePlace::Device;
+        }
         true
     }
 }

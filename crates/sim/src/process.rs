@@ -125,18 +125,7 @@ impl Launch<'_> {
                 rules: self.rules,
                 sizes: Some(shape.sizes.clone()),
             };
-            let around = Surroundings {
-                observer: Arc::new(Silence),
-                machine,
-                stop,
-                placement: Placement::Fresh,
-                rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
-                repaired_rows: false,
-                digest: true,
-                settings: Value::Null,
-                on_plan: Arc::new(|_| {}),
-                on_note: Arc::new(|_| {}),
-            };
+            let around = surroundings(machine, stop, shape);
             train(&config, &around).map_err(|error| {
                 if let Error::Engine(EngineError::NotWhole { table, .. }) = &error {
                     full = Some(table.clone());
@@ -150,6 +139,22 @@ impl Launch<'_> {
             Ok(result) => Exit { result, full, panic: None, log, vault },
             Err(said) => Exit { result: Err(said.clone()), full, panic: Some(said), log, vault },
         }
+    }
+}
+
+/// What surrounds a process, or a rank.
+pub(crate) fn surroundings(machine: Machine, stop: StopRequest, shape: &Shape) -> Surroundings {
+    Surroundings {
+        observer: Arc::new(Silence),
+        machine,
+        stop,
+        placement: Placement::Fresh,
+        rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
+        repaired_rows: false,
+        digest: true,
+        settings: Value::Null,
+        on_plan: Arc::new(|_| {}),
+        on_note: Arc::new(|_| {}),
     }
 }
 

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use stepwell_base::clock::ManualClock;
 use stepwell_base::rules::Rules;
 use stepwell_base::stage::FullSpeed;
 use stepwell_base::stop::StopRequest;
 use stepwell_disk::{Disk, MemDisk};
-use stepwell_engine::{Checkpoint, Placement};
+use stepwell_engine::Checkpoint;
 use stepwell_fabric::{Fabric, Post};
 use stepwell_settings::ExchangeKind;
 use stepwell_ssd::Compaction;
-use stepwell_train::{Machine, Ranks, Report, RowsAtStart, Silence, Surroundings, train};
+use stepwell_train::{Machine, Ranks, Report, train};
 
 use crate::case::Case;
 use crate::conductor::{Conducted, Conductor};
@@ -21,6 +20,7 @@ use crate::dice::Dice;
 use crate::finding::{Finding, compare};
 use crate::oracle::Oracle;
 use crate::places::Simulated;
+use crate::process::surroundings;
 use crate::shape::Shape;
 use crate::vault::Vault;
 
@@ -246,18 +246,7 @@ impl Case {
             rules,
             sizes: Some(shape.sizes.clone()),
         };
-        let around = Surroundings {
-            observer: Arc::new(Silence),
-            machine,
-            stop: StopRequest::new(),
-            placement: Placement::Fresh,
-            rows: RowsAtStart { from: Vec::new(), in_memory: shape.preloads },
-            repaired_rows: false,
-            digest: true,
-            settings: Value::Null,
-            on_plan: Arc::new(|_| {}),
-            on_note: Arc::new(|_| {}),
-        };
+        let around = surroundings(machine, StopRequest::new(), shape);
         let outcome = train(&config, &around);
         conductor.leaves(rank);
         outcome.map_err(|error| format!("rank {rank}: {error}"))

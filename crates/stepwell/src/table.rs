@@ -134,8 +134,8 @@ fn put_device(to: &mut Rows, report: &Report) {
         to,
         "devices",
         &format!(
-            "{}: {} rows fit; of the rows planned {:.1} % were there, {:.1} % stayed on the host; {} \
-             up, {} down; steps waited {:.1} s",
+            "{}: {} rows fit; of the rows planned {:.1} % were there, {:.1} % stayed on the host; \
+             {} up, {} down; steps waited {:.1} s",
             device.names.join(", "),
             device.slots,
             100.0 * device.hits as f64 / planned,

@@ -17,18 +17,19 @@ fn devices_do_not_show() {
     shop.ok(&args(&[&data], &["--device", "host"]));
     let expected = shop.report("report.json");
     assert!(expected["tiers"]["device"].is_null());
-    for (devices, lookahead, ranks) in [
-        ("emulated", "0", "1"),
-        ("emulated:2", "8", "1"),
-        ("emulated:4", "2", "1"),
-        ("emulated:2", "2", "2"),
+    for (devices, lookahead, ranks, dense) in [
+        ("emulated", "0", "1", "host"),
+        ("emulated:2", "8", "1", "device"),
+        ("emulated:4", "2", "1", "device"),
+        ("emulated:2", "2", "2", "host"),
     ] {
         let lookahead = format!("pipeline.lookahead={lookahead}");
         let mut more = vec!["--device", devices, "--ranks", ranks, "--set", &lookahead];
         more.extend(TINY.into_iter().chain(HBM));
+        more.extend(["--train.dense", dense]);
         let said = shop.ok(&args(&[&data], &more));
         let report = shop.report("report.json");
-        same(&report, &expected, &format!("{devices}, {lookahead}, {ranks} ranks"));
+        same(&report, &expected, &format!("{devices}, {lookahead}, {ranks} ranks, {dense}"));
         let device = &report["tiers"]["device"];
         let count = |name: &str| device[name].as_u64().unwrap();
         assert!(count("hits") > 0 && count("fills") > 0, "{device}");

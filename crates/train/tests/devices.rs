@@ -20,7 +20,7 @@ use stepwell_train::{
     Config, Devices, Error, Machine, Observer, Report, Snapshot, Surroundings, plan, train,
 };
 
-/// The same on `devices` emulated devices, which together have so many slots of each table group together.
+/// The same on `devices` emulated devices, with so many slots of each table group together.
 fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     let mut config = config.clone();
     config.device = Choice::Emulated(devices);

@@ -34,8 +34,8 @@ impl Planner {
         Self { is_above: true, ..self }
     }
 
-    /// Decides which rows of the mini-batch that [`Planner::fits`] was asked for, whose `keys` these
-    /// are, get no slot: of those that have none yet the ones that `stays` names, and the last ones
+    /// Decides which rows of the mini-batch that [`Planner::fits`] was asked for get no slot, whose
+    /// `keys` these are: of those that have none yet the ones that `stays` names, and the last ones
     /// where there are too few slots.
     pub(crate) fn leave_below<'k>(
         &mut self,
