@@ -81,12 +81,12 @@ impl Places {
         self.lifted = None;
     }
 
-    /// Its rows have slots on device `device`, or none: gives the numbers of those that have none.
-    pub(crate) fn leave_below(&mut self, device: usize) -> &[u32] {
+    /// Its rows have slots on device `device`, or none: those stay on the host. Says how many.
+    pub(crate) fn leave_below(&mut self, device: usize) -> usize {
         let Self { devices, below, .. } = self;
         let before = below.len();
         devices[device].leave(below);
-        &below[before..]
+        below.len() - before
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! - **Invariants.** a row that has a slot on a device has a pinned one on the host, from the
 //!   moment that it is planned until it is planned to leave; it is lowered before any row of that
-//!   unit is pulled, so that whoever gets its slot on the host finds it there.
+//!   unit is pulled, so that whoever gets its slot on the host finds it there. Where a mini-batch
+//!   leaves rows on the host for want of slots, it has pinned every slot of their device: none of
+//!   them goes up before its step is over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use stepwell_mem::{Occurrence, PolicyKind};
 
 use super::tier::DeviceTier;
 use crate::stages::MiniBatch;
-use crate::{Fit, Group, GroupUnit, Part, Planner, Result};
+use crate::{Fit, Group, GroupUnit, Planner, Result};
 
 /// A row that moves between its slot on the host and its slot on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,40 +57,8 @@ pub(crate) struct Above {
     rules: Rules,
     moves: GroupUnit,
     occurrences: Vec<Occurrence>,
-    /// By table group.
-    used_below: Vec<UsedBelow>,
     /// The last mini-batch that is over.
     over: Option<u32>,
-}
-
-/// Which rows mini-batches in flight use where they lie on the host: meanwhile these cannot go up.
-#[derive(Debug)]
-struct UsedBelow {
-    /// Mini-batches, by slot of the host.
-    by_slot: Vec<u16>,
-    /// The sum of all.
-    all: usize,
-}
-
-impl UsedBelow {
-    fn new(host: &Planner) -> Self {
-        Self { by_slot: vec![0; host.slots()], all: 0 }
-    }
-
-    /// Whether the row of `key` is used; asks `host` for its slot where any row is.
-    fn has(&self, host: &Planner, key: Key) -> bool {
-        self.all > 0 && self.by_slot[host_slot(host, key).at()] > 0
-    }
-
-    fn begin(&mut self, slot: SlotIndex) {
-        self.by_slot[slot.at()] += 1;
-        self.all += 1;
-    }
-
-    fn end(&mut self, slot: SlotIndex) {
-        self.by_slot[slot.at()] -= 1;
-        self.all -= 1;
-    }
 }
 
 /// Numbers of the pairs of groups and devices, as units have them.
@@ -112,7 +82,6 @@ impl Above {
             rules,
             moves: GroupUnit::default(),
             occurrences: Vec::new(),
-            used_below: hosts.iter().map(UsedBelow::new).collect(),
             over: None,
         };
         let groups = 0..above.tier.plan.slots.len();
@@ -194,16 +163,13 @@ impl Above {
             let unit = &mut units[place(number, device, devices)];
             let moves = &mut self.moves;
             moves.clear();
-            let (batch, used) = (mini.number, &mut self.used_below[number]);
-            let keys = mini.keys_above(group, device).flatten();
-            planner.leave_below(keys, |key| used.has(host, key));
+            let batch = mini.number;
             planner.plan(batch, &mut mini.asked_above(group, device), moves)?;
-            for table in group.members() {
-                let Part { above, rows, .. } = &mut mini.parts[*table];
-                let left = above.leave_below(device);
-                left.iter().for_each(|row| used.begin(rows.slots[*row as usize]));
-                unit.below += left.len() as u64;
-            }
+            let left = group.members().iter().map(|table| {
+                let part = &mut mini.parts[*table];
+                part.above.leave_below(device) as u64
+            });
+            unit.below += left.sum::<u64>();
             let pins = self.tier.rules.hold(Rule::PinBelow);
             for victim in &moves.victims {
                 let slot = host_slot(host, victim.key);
@@ -266,10 +232,6 @@ impl Above {
     /// Mini-batch `mini` is over.
     pub(crate) fn retire<C>(&mut self, (number, group): (usize, &Group), mini: &MiniBatch<C>) {
         self.over = Some(mini.number);
-        for part in group.members().iter().map(|table| &mini.parts[*table]) {
-            let below = part.above.below.iter().map(|row| part.rows.slots[*row as usize]);
-            below.for_each(|slot| self.used_below[number].end(slot));
-        }
         for (device, planner) in self.planners[number].iter_mut().enumerate() {
             for table in group.members() {
                 let part = &mini.parts[*table];

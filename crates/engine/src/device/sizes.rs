@@ -205,8 +205,6 @@ impl DevicePlan {
         let planners = self.slots.iter().zip(&tiers.groups).map(|(slots, _)| {
             metadata_bytes(tiers.policy(), *slots as u64, tiers.horizon() as u64 + 2)
         });
-        let used_below = tiers.groups.iter().map(|group| (group.slots * size_of::<u16>()) as u64);
-        let bytes = planners.sum::<u64>() * devices + lists + used_below.sum::<u64>();
-        budget.add("planning for devices", bytes, why);
+        budget.add("planning for devices", planners.sum::<u64>() * devices + lists, why);
     }
 }

@@ -1,8 +1,8 @@
 //! What a planner has to do with devices: its rows may lie on them, or it may be the planner of
 //! one.
 
+use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rules;
-use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::PolicyKind;
 
 use super::Planner;
@@ -34,27 +34,10 @@ impl Planner {
         Self { is_above: true, ..self }
     }
 
-    /// Decides which rows of the mini-batch that [`Planner::fits`] was asked for get no slot, whose
-    /// `keys` these are: of those that have none yet the ones that `stays` names, and the last ones
-    /// where there are too few slots.
-    pub(crate) fn leave_below<'k>(
-        &mut self,
-        keys: impl Iterator<Item = &'k Key>,
-        mut stays: impl FnMut(Key) -> bool,
-    ) {
-        let mut room = self.cache.slots() - (self.found.len() - self.missing);
-        self.stay.clear();
-        for (key, slot) in keys.zip(&self.found) {
-            let is_missing = slot.is_none();
-            let stays = is_missing && (room == 0 || stays(*key));
-            room -= usize::from(is_missing && !stays);
-            self.stay.push(stays);
-        }
-    }
-
-    /// Whether the row with this number in the mini-batch at hand gets no slot.
-    pub(super) fn stays_below(&self, index: usize) -> bool {
-        self.stay.get(index).is_some_and(|stays| *stays)
+    /// Where the mini-batch at hand, of `count` rows, finds fewer slots: how many of its rows get
+    /// none, the last ones of those that have none yet.
+    pub(super) fn left_below(&self, count: usize) -> usize {
+        if self.is_above { count.saturating_sub(self.cache.slots()) } else { 0 }
     }
 
     /// The row in `slot` gets a slot on a device: it stays here until it has left that.

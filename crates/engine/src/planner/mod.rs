@@ -93,8 +93,6 @@ pub struct Planner {
     /// Whether it is the planner of a device: rows that leave unchanged are listed, too, and not
     /// all rows of a mini-batch need slots.
     is_above: bool,
-    /// Which rows of the mini-batch at hand stay below; empty where none does.
-    stay: Vec<bool>,
     /// Who is told of keys that will be used and have no slot.
     outlook: Option<Arc<Outlook>>,
     rules: Rules,
@@ -121,7 +119,6 @@ impl Planner {
             kept: 0,
             above: 0,
             is_above: false,
-            stay: Vec::new(),
             outlook: None,
             rules: Rules::default(),
         }
@@ -223,7 +220,7 @@ impl Planner {
     /// [`Planner::plan`].
     pub fn fits<'k>(&mut self, keys: impl Iterator<Item = &'k [Key]> + Clone) -> Fit {
         let count: usize = keys.clone().map(<[Key]>::len).sum();
-        if count > self.cache.slots() && !self.whole && !self.is_above {
+        if count - self.left_below(count) > self.cache.slots() && !self.whole {
             return Fit::Never;
         }
         self.find(keys);
@@ -233,8 +230,7 @@ impl Planner {
         if self.whole && self.rows_wanted() > self.cache.slots() {
             return Fit::Never;
         }
-        // On a device the rest has no slot.
-        let wanted = count.min(self.cache.slots()) - held;
+        let wanted = count - self.left_below(count) - held;
         if wanted <= self.cache.unpinned() { Fit::Now } else { Fit::Later }
     }
 
@@ -279,7 +275,7 @@ impl Planner {
                 }
             }
         }
-        let mut index = 0;
+        let (mut index, mut fills) = (0, self.missing - self.left_below(count));
         for Asked { table, keys, slots } in asked {
             slots.clear();
             slots.reserve_exact(keys.len());
@@ -292,12 +288,15 @@ impl Planner {
                         }
                         self.hit(slot, unit)
                     }
-                    None if self.stays_below(index) => {
+                    None if fills == 0 => {
                         slots.push(NO_SLOT);
                         index += 1;
                         continue;
                     }
-                    None => self.fill(*key, *table, unit)?,
+                    None => {
+                        fills -= 1;
+                        self.fill(*key, *table, unit)?
+                    }
                 };
                 let next = self.next.get(index).and_then(|code| Future::known(number, *code));
                 self.cache.expect(slot, next);

@@ -1,6 +1,5 @@
-//! Rows of a mini-batch that stay on the host where others are on devices: for want of slots there,
-//! or because an earlier mini-batch that is not over uses them here. They visit beside the others,
-//! are read and summed with them, and change where they lie.
+//! Rows of a mini-batch that stay on the host where others are on devices, for want of slots there.
+//! They visit beside the others, are read and summed with them, and change where they lie.
 
 use std::sync::Arc;
 
