@@ -113,6 +113,13 @@ pub struct DeviceCount {
     pub seconds_waiting: f64,
 }
 
+impl DeviceCount {
+    /// Of the keys that were planned the part whose rows were on their device.
+    pub fn hit_rate(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.fills + self.below).max(1) as f64
+    }
+}
+
 impl DeviceTier {
     /// Slots on the devices of `options`, as `plan` has them, for the groups of `tiers`.
     ///

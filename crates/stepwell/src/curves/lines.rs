@@ -87,6 +87,7 @@ fn training(now: &Sample, recent: Option<&Recent>) -> Value {
         "auc_recent": now.auc,
         "hit_rate": now.hits as f64 / planned,
         "hit_rate_recent": share(0),
+        "hit_rate_devices": now.on_devices,
         "rows_from_disk": now.refilled,
         "reads": now.reads,
         "pages_read": now.pages_read,

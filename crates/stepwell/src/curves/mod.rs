@@ -125,6 +125,7 @@ impl State {
         (now.hits, now.misses, now.evictions) =
             (snapshot.hits, snapshot.misses, snapshot.evictions);
         (now.initialized, now.refilled) = (snapshot.initialized, snapshot.refilled);
+        now.on_devices = snapshot.on_devices;
         (now.reads, now.pages_read) = (snapshot.reads, snapshot.pages_read);
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Sample {
     pub(crate) auc: Option<f64>,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Part of what was planned whose rows were on their device, where there are devices.
+    pub(crate) on_devices: Option<f64>,
     pub(crate) evictions: u64,
     pub(crate) initialized: u64,
     pub(crate) refilled: u64,

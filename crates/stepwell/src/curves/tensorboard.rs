@@ -113,6 +113,7 @@ impl Scalars {
         scalars.put("training/examples", now.examples as f64);
         scalars.put("tiers/rows_in_memory", now.memory_rows() as f64);
         scalars.put("tiers/slots_in_memory", now.held.slots as f64);
+        scalars.put("tiers/hit_rate_of_devices", now.on_devices);
         scalars.put("tiers/rows_on_disk", now.held.disk_rows as f64);
         scalars.put("tiers/bytes_on_disk", now.held.disk_bytes as f64);
         scalars.put("tiers/rows_from_disk", now.refilled as f64);

@@ -157,7 +157,11 @@ fn describe(snapshot: &Snapshot, rate: Option<f64>, left: Option<f64>) -> String
     let (hits, misses) = (snapshot.hits as f64, snapshot.misses as f64);
     let hit = 100.0 * hits / (hits + misses).max(1.0);
     let left = left.map_or_else(String::new, |left| format!(", {} left", time(left)));
-    format!("{rate}{loss}, {hit:.1} % hits, {} rows from disk{left}", snapshot.refilled)
+    let on_devices = snapshot.on_devices;
+    let on_devices =
+        on_devices.map_or_else(String::new, |part| format!(" ({:.1} % on devices)", 100.0 * part));
+    let rows = snapshot.refilled;
+    format!("{rate}{loss}, {hit:.1} % hits{on_devices}, {rows} rows from disk{left}")
 }
 
 /// A time as people say it.

@@ -28,6 +28,8 @@ pub struct Snapshot {
     pub hits: u64,
     /// Those that were not.
     pub misses: u64,
+    /// Of the keys planned on devices the part whose rows were there; none without devices.
+    pub on_devices: Option<f64>,
     /// Rows that left their slot: so many fewer than the misses are in memory, and those that a run
     /// began with.
     pub evictions: u64,
@@ -60,6 +62,13 @@ impl Held {
             disk_rows: held.disk_rows + group.store.len(),
             disk_bytes: held.disk_bytes + group.store.bytes_files(),
         })
+    }
+}
+
+impl Snapshot {
+    /// Of the keys planned on devices above `groups` the part whose rows were there.
+    pub(super) fn on_devices(groups: &[Arc<Group>]) -> Option<f64> {
+        Some(groups.first()?.devices()?.count().hit_rate())
     }
 }
 

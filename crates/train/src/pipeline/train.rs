@@ -209,6 +209,7 @@ impl TrainStage {
         self.observer.progress(&Snapshot {
             hits: planned.hits,
             misses: planned.misses,
+            on_devices: Snapshot::on_devices(&self.groups),
             evictions: planned.evictions,
             initialized,
             refilled,
