@@ -32,6 +32,6 @@ pub(crate) const DENSE: Setting = setting!(
     "train.dense",
     dense_place = DensePlace::Host,
     Never,
-    "host or device: where the dense part of the model is computed; a device has bits of its own"
-)
-.idle(idle::on_the_host);
+    "host or device: where the dense part of the model is computed; CUDA devices have bits of their \
+     own"
+);

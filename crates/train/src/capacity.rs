@@ -11,7 +11,7 @@ use stepwell_data::{BLOCKS_PER_PARSER, Input, Layout, Schema};
 use stepwell_device::Offer;
 use stepwell_engine::room::{self, Wants};
 use stepwell_engine::{BATCHES_QUEUED, Load, TableLoad, TableSpec, TierOptions, TierPlan};
-use stepwell_settings::Config;
+use stepwell_settings::{Config, DensePlace};
 
 pub use self::devices::DeviceRoom;
 use crate::batch::MiniBatchBytes;
@@ -77,6 +77,13 @@ impl Capacity {
     /// When `tiers.dram` holds no row, or the store cannot be as it is wanted.
     pub fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let exact = wanted.examples.unwrap_or(u64::MAX);
+        if wanted.offer.is_none() && wanted.config.dense_place == DensePlace::Device {
+            return Err(Error::Config(format!(
+                "train.dense is device, and device = {} finds none: name devices, such as \
+                 emulated:1, or choose train.dense = host",
+                wanted.config.device
+            )));
+        }
         let (tiers, load) = (tiers(wanted.config, wanted.model)?, load(wanted));
         let of_offer =
             |offer| DeviceRoom::plan(wanted.config, wanted.model, (&tiers, &load), offer);
