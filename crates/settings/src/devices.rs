@@ -32,6 +32,6 @@ pub(crate) const DENSE: Setting = setting!(
     "train.dense",
     dense_place = DensePlace::Host,
     Never,
-    "host or device: where the dense part of the model is computed; CUDA devices have bits of their \
-     own"
+    "host or device: where the dense part of the model is computed; CUDA devices have bits of \
+     their own"
 );
