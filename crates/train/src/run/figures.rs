@@ -55,12 +55,19 @@ pub(super) fn assemble(
         stages: outcome.times.iter().map(Into::into).collect(),
         rows: digest.map(ModelDigest::rows),
         model_digest,
-        kernels: kernels(precision),
+        kernels: computed_by(precision, capacity),
         peak_rss_bytes: None,
         budget_bytes: capacity.budget.total(),
         budget: report::bounds(&capacity.budget),
         config: around.settings.clone(),
     })
+}
+
+/// What computed the dense part: emulated devices have the bits of the processor, others their own.
+fn computed_by(precision: Precision, capacity: &Capacity) -> String {
+    let devices = capacity.devices.as_ref().filter(|room| room.dense.0 > 0 && !room.offer.emulated);
+    let devices = devices.map(|room| format!(", dense part on {}", room.offer.said()));
+    kernels(precision) + &devices.unwrap_or_default()
 }
 
 fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> Option<Exchanged> {
