@@ -127,6 +127,16 @@ fn put_metrics(to: &mut Rows, report: &Report) {
     }
 }
 
+/// Devices by name, or the first and the last of many.
+fn names_of(names: &[String]) -> String {
+    match names {
+        [first, .., last] if names.len() > 8 => {
+            format!("{} devices from {first} to {last}", names.len())
+        }
+        names => names.join(", "),
+    }
+}
+
 fn put_device(to: &mut Rows, report: &Report) {
     let Some(device) = &report.tiers.device else { return };
     let planned = (device.hits + device.fills + device.below).max(1) as f64;
@@ -134,11 +144,12 @@ fn put_device(to: &mut Rows, report: &Report) {
         to,
         "devices",
         &format!(
-            "{}: {} rows fit; of the rows planned {:.1} % were there, {:.1} % stayed on the host; \
-             {} up, {} down; steps waited {:.1} s",
-            device.names.join(", "),
+            "{}: {} rows fit; of the rows planned {:.1} % were there, {:.1} % were brought up, \
+             {:.1} % stayed on the host; {} up, {} down; steps waited {:.1} s",
+            names_of(&device.names),
             device.slots,
             100.0 * device.hits as f64 / planned,
+            100.0 * device.fills as f64 / planned,
             100.0 * device.below as f64 / planned,
             ByteCount(device.bytes_up),
             ByteCount(device.bytes_down),

@@ -35,6 +35,8 @@ fn devices_do_not_show() {
         assert!(count("hits") > 0 && count("fills") > 0, "{device}");
         assert!(count("bytes_up") > 0 && count("bytes_down") > 0, "{device}");
         assert!(report["tiers"]["host"]["evictions"].as_u64().unwrap() > 0);
+        let [peak, planned] = ["peak_rss_bytes", "budget_bytes"].map(|name| report[name].as_u64());
+        assert!(peak <= planned, "{peak:?} of {planned:?}");
         assert!(said.contains("\ndevices         emulated:0"), "{said}");
         assert!(said.contains("memory of each device at most (emulated:0"), "{said}");
     }
@@ -121,7 +123,10 @@ fn what_cannot_be_is_said_with_the_mend() {
     let plan = shop.ok(&args);
     assert!(plan.contains("tiers.hbm: 1 slots"), "{plan}");
     let dense = train(&["--device", "host", "--train.dense", "device"]);
-    assert!(dense.contains("train.dense is device, and device = host finds none"), "{dense}");
+    assert!(
+        dense.contains("train.dense is device, and with device = host there is none"),
+        "{dense}"
+    );
     let memory = train(&["--device", "emulated:9", "--set", "tiers.dram=7KiB"]);
     assert!(memory.contains("raise tiers.dram, or choose fewer devices"), "{memory}");
 }

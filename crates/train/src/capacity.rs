@@ -79,7 +79,7 @@ impl Capacity {
         let exact = wanted.examples.unwrap_or(u64::MAX);
         if wanted.offer.is_none() && wanted.config.dense_place == DensePlace::Device {
             return Err(Error::Config(format!(
-                "train.dense is device, and device = {} finds none: name devices, such as \
+                "train.dense is device, and with device = {} there is none: name devices, such as \
                  emulated:1, or choose train.dense = host",
                 wanted.config.device
             )));
@@ -332,7 +332,7 @@ fn mend(bound: &str) -> &'static str {
         "rows harvested" => "tiers.harvest",
         "rows coming up" | "rows to move" => "data.batch or pipeline.lookahead",
         "stale rows" => "pipeline.staleness or data.mini_batch",
-        DeviceRoom::EMULATED => "tiers.hbm, or choose fewer devices",
+        DeviceRoom::EMULATED | DeviceRoom::CHECKED => "tiers.hbm, or choose fewer devices",
         "copies of the dense part" => "data.mini_batch, or choose train.dense = host",
         "copies to devices" | "rows that visit" => "data.mini_batch, or choose fewer devices",
         "training" => "model.hidden, model.dim, data.mini_batch or threads",

@@ -141,7 +141,7 @@ impl DevicePlan {
             let most = group.slots / 2 / self.devices.max(1);
             let slots = fits.min(most);
             if slots == 0 {
-                let least = ((bytes(group) + 17) * all).div_ceil(touched(group).max(1));
+                let least = ((bytes(group) + 16) * all).div_ceil(touched(group).max(1));
                 return Err(self.holds_no_row(group, (hbm, fits, least)));
             }
             self.slots.push(slots);

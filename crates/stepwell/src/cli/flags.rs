@@ -76,7 +76,13 @@ pub(super) fn with_flags(
 pub(super) fn of_checkpoint(command: Command) -> Command {
     SETTINGS.iter().fold(command, |command, setting| {
         command.mut_arg(setting.key, |flag| {
-            flag.help(format!("{} [default: as the model was trained]", setting.help))
+            // Whoever scores has devices of his own.
+            let default = match setting.key {
+                "device" => "auto",
+                "train.dense" => "host",
+                _ => "as the model was trained",
+            };
+            flag.help(format!("{} [default: {default}]", setting.help))
         })
     })
 }

@@ -14,6 +14,12 @@ use crate::{Error, Result};
 /// Of what a device offers rows have this part, where nobody says how much.
 const PART: (u64, u64) = (9, 10);
 
+/// Bytes that the check of order takes of the host for a slot: a range of bytes, its last write and
+/// the reads since.
+const CHECK_BYTES_OF_SLOT: u64 = 320;
+/// Bytes that it takes for a device whatever its slots, with clocks, queues and stacks of streams.
+const CHECK_BYTES: u64 = 4 << 20;
+
 /// What a run has of its devices.
 #[derive(Clone, Debug)]
 pub struct DeviceRoom {
@@ -30,6 +36,8 @@ pub struct DeviceRoom {
 impl DeviceRoom {
     /// The name of the bound on the memory of emulated devices.
     pub(super) const EMULATED: &'static str = "emulated devices";
+    /// The name of the bound on what they remember of all accesses.
+    pub(super) const CHECKED: &'static str = "order of accesses";
 
     /// Shares the devices of `offer` out.
     pub(super) fn plan(
@@ -59,6 +67,10 @@ impl DeviceRoom {
             let (bytes, devices) = (self.device_bytes(), self.offer.len());
             let why = format!("{devices} of {}", ByteCount(bytes));
             budget.add(Self::EMULATED, bytes * devices as u64, why);
+            let slots: usize = self.rows.slots.iter().sum();
+            let bytes = CHECK_BYTES + CHECK_BYTES_OF_SLOT * slots as u64;
+            let why = format!("{devices} devices of {slots} slots: who accessed what last");
+            budget.add(Self::CHECKED, bytes * devices as u64, why);
         }
     }
 
