@@ -283,8 +283,11 @@ fn a_scan_beside_refreshes_is_of_one_commit() {
             }
         });
         let end = Ends(&ended);
-        let mut versions = [0; 4];
-        for _ in 0..60 {
+        let (mut versions, mut scans) = ([0; 4], 0);
+        // On a busy machine the other thread may begin late.
+        while scans < 60 || scans < 2000 && versions.iter().filter(|count| **count > 0).count() < 2
+        {
+            scans += 1;
             let rows = scanned(&view);
             let keys: BTreeSet<u64> = rows.iter().map(|(key, _)| *key).collect();
             let used: BTreeSet<u32> = rows.iter().map(|(_, used)| *used).collect();
