@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{Device, PlainProducts, Products, emulated};
+use crate::{Device, Products, emulated};
 
 /// Most devices that one process uses.
 pub const DEVICES_MAX: usize = 64;
@@ -113,6 +113,18 @@ impl Choice {
     }
 }
 
+/// Devices of these names, as messages have them: one by one, or the first and the last of many.
+pub fn said(names: &[String]) -> String {
+    /// More are not listed one by one.
+    const LISTED_MAX: usize = 8;
+    match names {
+        [first, .., last] if names.len() > LISTED_MAX => {
+            format!("{} devices from {first} to {last}", names.len())
+        }
+        names => names.join(", "),
+    }
+}
+
 impl Offer {
     /// So many emulated devices.
     pub fn emulated(count: usize) -> Self {
@@ -131,14 +143,7 @@ impl Offer {
 
     /// Their names, as messages have them.
     pub fn said(&self) -> String {
-        /// More are not listed one by one.
-        const LISTED_MAX: usize = 8;
-        match self.names.as_slice() {
-            [first, .., last] if self.len() > LISTED_MAX => {
-                format!("{} devices from {first} to {last}", self.len())
-            }
-            names => names.join(", "),
-        }
+        said(&self.names)
     }
 
     /// Whether there is no device.
@@ -168,23 +173,11 @@ impl Offer {
         Ok(Self { names, numbers, ..self })
     }
 
-    /// Takes the devices.
-    ///
-    /// # Errors
-    /// One line that says what is missing.
-    pub fn open(&self, wanted: Wanted) -> Result<Vec<Device>, String> {
-        self.open_multiplying(wanted, Arc::new(PlainProducts))
-    }
-
     /// Takes the devices; those that are emulated multiply by `products`.
     ///
     /// # Errors
     /// One line that says what is missing.
-    pub fn open_multiplying(
-        &self,
-        wanted: Wanted,
-        products: Arc<dyn Products>,
-    ) -> Result<Vec<Device>, String> {
+    pub fn open(&self, wanted: Wanted, products: Arc<dyn Products>) -> Result<Vec<Device>, String> {
         if !self.emulated {
             return open_cuda(&self.numbers, wanted);
         }
@@ -278,6 +271,7 @@ mod of_cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PlainProducts;
 
     #[test]
     fn a_choice_is_read_as_it_is_shown() {
@@ -310,7 +304,7 @@ mod tests {
     #[test]
     fn emulated_devices_are_opened() {
         let wanted = Wanted { memory_bytes: 1 << 20, pinned_bytes: 1 << 16, workers: 1 };
-        let devices = Offer::emulated(2).open(wanted).unwrap();
+        let devices = Offer::emulated(2).open(wanted, Arc::new(PlainProducts)).unwrap();
         let names: Vec<&str> = devices.iter().map(|device| &*device.about().name).collect();
         assert_eq!(names, ["emulated:0", "emulated:1"]);
     }

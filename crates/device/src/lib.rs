@@ -42,7 +42,7 @@ mod product;
 mod stream;
 
 pub use access::{RowsAt, Touched};
-pub use choice::{Choice, DEVICES_MAX, Offer, Wanted};
+pub use choice::{Choice, DEVICES_MAX, Offer, Wanted, said};
 pub use device::{About, Device};
 pub use driver::STREAM_OPERATIONS_MAX;
 pub use error::{Error, Result};

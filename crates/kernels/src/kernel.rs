@@ -113,6 +113,14 @@ pub fn find(name: &str) -> Option<&'static Kernel> {
     kernels().iter().find(|kernel| kernel.name == name)
 }
 
+/// The kernel `name`, which is one of those that there are.
+///
+/// # Panics
+/// When there is none.
+pub fn named(name: &str) -> &'static Kernel {
+    find(name).unwrap_or_else(|| panic!("there is no kernel '{name}'"))
+}
+
 /// The text of a file of kernels with all that it includes, as NVRTC takes it.
 pub fn source(file: &str) -> Option<&'static str> {
     let of = crate::tables::sources().iter().find(|(name, _)| *name == file);

@@ -26,7 +26,9 @@ mod layout;
 mod shapes;
 mod tables;
 
-pub use kernel::{Access, Kernel, Kind, NVRTC_OPTIONS, Param, ScalarType, find, kernels, source};
+pub use kernel::{
+    Access, Kernel, Kind, NVRTC_OPTIONS, Param, ScalarType, find, kernels, named, source,
+};
 pub use layout::{NONE, PoolTable, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, UpdateTable};
 pub use layout::{STORAGE_BF16, STORAGE_F16, STORAGE_F32};
 pub use shapes::{DEVICE_OF_NAME, DEVICES_MAX, SCAN_TILE, SORT_DIGITS, SORT_TILE};

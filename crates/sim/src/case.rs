@@ -328,21 +328,7 @@ impl Case {
     ) -> Launch<'a> {
         let witness = Arc::clone(checker) as Arc<_>;
         let pool = &self.pools[shape.config.threads - 1];
-        let (name, from, device_fault) = ("process", None, None);
-        let (stop_after, turns_max) = (None, None);
-        Launch {
-            shape,
-            seed,
-            disks,
-            name,
-            from,
-            rules,
-            witness,
-            device_fault,
-            stop_after,
-            turns_max,
-            pool,
-        }
+        Launch { seed, rules, ..Launch::new(shape, disks, witness, pool) }
     }
 }
 

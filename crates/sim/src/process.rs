@@ -77,7 +77,29 @@ pub struct Exit {
     pub vault: Vault,
 }
 
-impl Launch<'_> {
+impl<'a> Launch<'a> {
+    /// A first process with all rules, in which nothing fails.
+    pub fn new(
+        shape: &'a Shape,
+        disks: &'a Disks,
+        witness: Arc<dyn Witness>,
+        pool: &'a Arc<ThreadPool>,
+    ) -> Self {
+        Self {
+            shape,
+            seed: 0,
+            disks,
+            name: "process",
+            from: None,
+            rules: Rules::default(),
+            witness,
+            device_fault: None,
+            stop_after: None,
+            turns_max: None,
+            pool,
+        }
+    }
+
     /// Trains until the end.
     pub fn run(self) -> Exit {
         let clock = Arc::new(ManualClock::default());

@@ -211,7 +211,7 @@ impl Case {
         for report in reports {
             tally.evictions += report.tiers.host.evictions;
             tally.refilled += report.tiers.host.refilled;
-            tally.lifted += report.tiers.device.as_ref().map_or(0, |device| device.fills);
+            tally.lifted += report.tiers.device.as_ref().map_or(0, |device| device.count.fills);
             // The policies of all owners together are told what one is.
             report.tiers.host.uses = uses;
             compare(report, self.oracle(), resumed)?;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use stepwell_base::rules::Rules;
 use stepwell_disk::{Faults, MemDisk};
 use stepwell_engine::Witness;
 use stepwell_train::Report;
@@ -85,24 +84,8 @@ fn ends_full(
 
 fn run(shape: &Shape, witness: Arc<dyn Witness>, pool: &Arc<ThreadPool>) -> Exit {
     let disks = Disks::new(MemDisk::new(), Faults::default());
-    let (rules, turns_max) = (Rules::default(), Some(u64::MAX));
-    let (seed, name, from) = (0, "oracle", None);
-    let stop_after = None;
-    let device_fault = None;
-    Launch {
-        shape,
-        seed,
-        disks: &disks,
-        name,
-        from,
-        rules,
-        witness,
-        device_fault,
-        stop_after,
-        turns_max,
-        pool,
-    }
-    .run()
+    let launch = Launch::new(shape, &disks, witness, pool);
+    Launch { name: "oracle", turns_max: Some(u64::MAX), ..launch }.run()
 }
 
 /// Checks what an oracle can say of itself.

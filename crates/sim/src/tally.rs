@@ -139,8 +139,8 @@ impl Tally {
         self.harvested += disk.harvest_used;
         self.compactions += disk.compactions;
         if let Some(device) = &report.tiers.device {
-            self.lifted += device.fills;
-            self.on_devices += device.hits;
+            self.lifted += device.count.fills;
+            self.on_devices += device.count.hits;
         }
     }
 

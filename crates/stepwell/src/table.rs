@@ -127,33 +127,24 @@ fn put_metrics(to: &mut Rows, report: &Report) {
     }
 }
 
-/// Devices by name, or the first and the last of many.
-fn names_of(names: &[String]) -> String {
-    match names {
-        [first, .., last] if names.len() > 8 => {
-            format!("{} devices from {first} to {last}", names.len())
-        }
-        names => names.join(", "),
-    }
-}
-
 fn put_device(to: &mut Rows, report: &Report) {
     let Some(device) = &report.tiers.device else { return };
-    let planned = (device.hits + device.fills + device.below).max(1) as f64;
+    let count = &device.count;
+    let planned = count.planned() as f64;
     row(
         to,
         "devices",
         &format!(
             "{}: {} rows fit; of the rows planned {:.1} % were there, {:.1} % were brought up, \
              {:.1} % stayed on the host; {} up, {} down; steps waited {:.1} s",
-            names_of(&device.names),
+            stepwell_device::said(&device.names),
             device.slots,
-            100.0 * device.hits as f64 / planned,
-            100.0 * device.fills as f64 / planned,
-            100.0 * device.below as f64 / planned,
-            ByteCount(device.bytes_up),
-            ByteCount(device.bytes_down),
-            device.seconds_waiting
+            100.0 * count.hits as f64 / planned,
+            100.0 * count.fills as f64 / planned,
+            100.0 * count.below as f64 / planned,
+            ByteCount(count.bytes_up),
+            ByteCount(count.bytes_down),
+            count.seconds_waiting
         ),
     );
 }

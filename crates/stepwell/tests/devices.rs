@@ -58,7 +58,7 @@ fn a_killed_run_goes_on_wherever_it_likes() {
         args.extend(SMALL.into_iter().chain(TINY).chain(HBM));
         args.extend(["--checkpoint", "saved", "--set", "checkpoint.every=7"]);
         args.extend(["--tiers.ssd", "rows", "--resume=auto", "--report", "report.json"]);
-        let before = newest(&shop);
+        let before = shop.newest();
         let mut child =
             shop.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let begun = Instant::now();
@@ -66,7 +66,7 @@ fn a_killed_run_goes_on_wherever_it_likes() {
             if let Some(status) = child.try_wait().unwrap() {
                 break Some(status);
             }
-            let saved = newest(&shop) > before;
+            let saved = shop.newest() > before;
             if lives < 6 && (saved || begun.elapsed() > Duration::from_secs(60)) {
                 std::thread::sleep(Duration::from_millis(7 * lives as u64));
                 child.kill().unwrap();
@@ -90,12 +90,6 @@ fn a_killed_run_goes_on_wherever_it_likes() {
     let eval = shop.ok(&["eval", "saved", "--json", "--digest"]);
     let eval: serde_json::Value = serde_json::from_str(&eval).unwrap();
     assert_eq!(eval["model_digest"], expected["model_digest"]);
-}
-
-fn newest(shop: &Workshop) -> Option<String> {
-    let entries = std::fs::read_dir(shop.path("saved")).ok()?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("step-")).max()
 }
 
 #[test]

@@ -54,12 +54,6 @@ fn until(child: &mut Child, path: &std::path::Path) {
     }
 }
 
-fn newest(shop: &Workshop) -> Option<String> {
-    let entries = fs::read_dir(shop.path("saved")).ok()?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("step-")).max()
-}
-
 /// What a stopped run says: its status, the step, and how to go on.
 fn check_stopped(shop: &Workshop, output: &Output, status: i32) -> u64 {
     let said = text(&output.stderr);
@@ -74,7 +68,7 @@ fn check_stopped(shop: &Workshop, output: &Output, status: i32) -> u64 {
     }
     let line = format!("interrupted after step {steps}: go on with --checkpoint saved --resume");
     assert!(said.contains(&line), "{said}");
-    assert_eq!(newest(shop), Some(format!("step-{steps:012}")));
+    assert_eq!(shop.newest(), Some(format!("step-{steps:012}")));
     steps
 }
 
@@ -167,7 +161,7 @@ fn never_stopped(more: &[&str]) {
     until(&mut child, &shop.path("saved/step-000000000010"));
     signal(&child, "INT");
     child.wait_with_output().unwrap();
-    let step = newest(&shop).unwrap();
+    let step = shop.newest().unwrap();
     let number = step.strip_prefix("step-").unwrap().trim_start_matches('0').to_owned();
     // A run that writes the checkpoint of that step because it is due, and goes on.
     let mut other = train(&data, &["--checkpoint", "other", "--checkpoint.every", &number]);

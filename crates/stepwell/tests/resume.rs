@@ -28,14 +28,14 @@ fn a_killed_run_goes_on_bit_for_bit() {
     let mut kills = 0;
     // Each life ends a little after it has written a checkpoint of its own.
     for life in 0..40u64 {
-        let before = newest(&shop);
+        let before = shop.newest();
         let mut child = shop.command(&args).stdout(Stdio::null()).spawn().unwrap();
         let begun = Instant::now();
         let killed = loop {
             if child.try_wait().unwrap().is_some() {
                 break false;
             }
-            let saved = newest(&shop) > before;
+            let saved = shop.newest() > before;
             if life < 4 && (saved || begun.elapsed() > Duration::from_secs(60)) {
                 std::thread::sleep(Duration::from_millis(life * 9));
                 child.kill().unwrap();
@@ -55,15 +55,6 @@ fn a_killed_run_goes_on_bit_for_bit() {
     assert_eq!(report["model_digest"], expected);
     assert_eq!(report["steps"], shop.report("whole.json")["steps"]);
     assert_eq!(report["eval"], shop.report("whole.json")["eval"]);
-}
-
-fn newest(shop: &Workshop) -> Option<String> {
-    let entries = std::fs::read_dir(shop.path("saved")).ok()?;
-    entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.starts_with("step-"))
-        .max()
 }
 
 #[test]
@@ -202,7 +193,7 @@ fn a_damaged_checkpoint_is_named() {
     let shop = Workshop::new();
     let data = shop.examples("data.tsv", 1000);
     shop.ok(&train(&data, &["--checkpoint", "saved"]));
-    let step = shop.path("saved").join(newest(&shop).unwrap());
+    let step = shop.path("saved").join(shop.newest().unwrap());
     let files: Vec<_> = std::fs::read_dir(&step)
         .unwrap()
         .chain(std::fs::read_dir(step.join("rows-0")).unwrap())
@@ -300,5 +291,5 @@ fn a_model_that_diverged_is_not_saved() {
     let more = ["--checkpoint", "saved", "--optim.dense.lr", "1e6", "--optim.dense.kind", "sgd"];
     let error = shop.fails(&train(&data, &more));
     assert!(error.contains("diverged") && error.contains("optim.dense.lr"), "{error}");
-    assert_eq!(newest(&shop), None);
+    assert_eq!(shop.newest(), None);
 }

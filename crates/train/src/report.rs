@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stepwell_base::budget::Budget;
 use stepwell_base::stage::StageTimes;
-use stepwell_engine::SetAside;
+use stepwell_engine::{DeviceCount, SetAside};
 
 use crate::metrics::Metrics;
 use crate::profile::{KernelReport, LayerReport};
@@ -170,18 +170,9 @@ pub struct DeviceReport {
     pub slots: u64,
     /// Bytes that were taken of all of them, for rows and what moves them.
     pub bytes: u64,
-    /// Distinct keys per planned unit whose rows were on their device.
-    pub hits: u64,
-    /// Those whose rows came up from the host.
-    pub fills: u64,
-    /// Distinct keys per mini-batch whose rows stayed on the host, because there were no slots.
-    pub below: u64,
-    /// Bytes copied to devices: rows, lists, sums of gradients.
-    pub bytes_up: u64,
-    /// Bytes copied from devices: rows that left, weights.
-    pub bytes_down: u64,
-    /// Seconds that steps waited for devices.
-    pub seconds_waiting: f64,
+    /// What they did.
+    #[serde(flatten)]
+    pub count: DeviceCount,
 }
 
 /// The slab in memory.

@@ -40,7 +40,7 @@ fn assert_same(report: &Report, oracle: &Report, name: &str) {
     assert_eq!(report.progressive_by_epoch, oracle.progressive_by_epoch, "{name}");
     let reports = report.by_rank.iter().map(|rank| &rank.tiers);
     for tiers in reports.chain([&report.tiers]) {
-        let device = tiers.device.as_ref().unwrap();
+        let device = &tiers.device.as_ref().unwrap().count;
         assert!(device.fills > 0 && device.bytes_up > 0 && device.bytes_down > 0, "{name}");
     }
 }
@@ -115,7 +115,10 @@ fn a_mini_batch_may_have_more_rows_than_devices() {
             config.tiers.dram = ByteCount(200 << 10);
             let report = run(&on_devices(&config, devices, slots));
             assert_same(&report, &oracle, &format!("{devices} devices of {slots} slots"));
-            assert!(report.tiers.device.unwrap().below > 0, "{devices} devices of {slots} slots");
+            assert!(
+                report.tiers.device.unwrap().count.below > 0,
+                "{devices} devices of {slots} slots"
+            );
         }
     }
 }

@@ -3,17 +3,13 @@
 use std::collections::HashMap;
 
 use stepwell_base::random;
-use stepwell_kernels::{Kernel, NONE};
+use stepwell_kernels::{NONE, named};
 
 use super::{contents, drawn, filled};
 use crate::{Arg, Device, Graph, Stream};
 
 /// Words that a block of `scan_tiles` sums.
 const TILE: usize = 2048;
-
-fn kernel(name: &str) -> &'static Kernel {
-    stepwell_kernels::find(name).unwrap_or_else(|| panic!("there is no kernel {name}"))
-}
 
 fn words(len: usize, seed: u64) -> Vec<u32> {
     (0..len as u64).map(|at| random::finalize(at ^ seed << 32) as u32).collect()
@@ -39,12 +35,12 @@ pub(super) fn of_rows(device: &Device) {
         };
         let memory = [Arg::all(&staging), Arg::all(&rows), Arg::all(&there)];
         let args = memory.into_iter().chain(numbers_of()).collect();
-        stream.launch(kernel("rows_up"), len, args).unwrap();
+        stream.launch(named("rows_up"), len, args).unwrap();
         let back = device.buffer::<f32>(len + 4, "rows that came back").unwrap();
         stream.clear(&back, 0..len + 4).unwrap();
         let memory = [Arg::all(&rows), Arg::part(&back, 4..len + 4), Arg::all(&there)];
         let args = memory.into_iter().chain(numbers_of()).collect();
-        stream.launch(kernel("rows_down"), len, args).unwrap();
+        stream.launch(named("rows_down"), len, args).unwrap();
         assert_eq!(contents(device, &stream, &back)[..4], [0.0; 4]);
         assert!(contents(device, &stream, &back)[4..] == numbers, "{count} rows of {row_lanes}");
         let rows = contents(device, &stream, &rows);
@@ -66,7 +62,7 @@ pub(super) fn of_numbers(device: &Device) {
         let totals = device.buffer::<u32>(tiles, "totals").unwrap();
         let count = Arg::u32(len as u32);
         let args = vec![Arg::all(&there), count, Arg::all(&sums), Arg::all(&totals)];
-        stream.launch(kernel("scan_tiles"), tiles, args).unwrap();
+        stream.launch(named("scan_tiles"), tiles, args).unwrap();
         let before = |tile: &[u32]| {
             let sums = tile.iter().scan(0, |sum, value| Some(std::mem::replace(sum, *sum + value)));
             sums.collect::<Vec<u32>>()
@@ -97,7 +93,7 @@ fn keys_find_their_places(device: &Device, stream: &Stream) {
     let counters = filled(device, stream, &[0_u32]);
     let slots = Arg::u32(capacity as u32);
     let args = vec![Arg::all(&table), Arg::all(&firsts), slots];
-    stream.launch(kernel("table_clear"), capacity + 2, args).unwrap();
+    stream.launch(named("table_clear"), capacity + 2, args).unwrap();
     let args = vec![
         Arg::all(&table),
         Arg::all(&firsts),
@@ -108,7 +104,7 @@ fn keys_find_their_places(device: &Device, stream: &Stream) {
         Arg::all(&places),
         Arg::all(&counters),
     ];
-    stream.launch(kernel("group_claim"), count, args).unwrap();
+    stream.launch(named("group_claim"), count, args).unwrap();
     let (places, firsts) = (contents(device, stream, &places), contents(device, stream, &firsts));
     assert_eq!(contents(device, stream, &counters), [0], "there is a place for every key");
     let mut first_of = HashMap::new();
@@ -130,7 +126,7 @@ pub(super) fn again_and_again(device: &Device) {
         let added = filled(device, &stream, &(1..=3).collect::<Vec<u32>>());
         let count = Arg::u32(len as u32);
         let args = vec![Arg::all(&values), count, Arg::all(&added)];
-        graph.launch(kernel("scan_add"), len, args);
+        graph.launch(named("scan_add"), len, args);
     }
     for round in 1..=10 {
         stream.run(&graph).unwrap();

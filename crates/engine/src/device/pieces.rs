@@ -3,16 +3,11 @@
 use std::sync::Arc;
 
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
-use stepwell_kernels::Kernel;
+use stepwell_kernels::named;
 
 use super::planning::AboveMove;
 use super::tier::{DeviceTier, SlabAt};
 use crate::{Group, Result};
-
-/// The kernel `name`.
-pub(super) fn kernel(name: &'static str) -> &'static Kernel {
-    stepwell_kernels::find(name).unwrap_or_else(|| panic!("no kernel '{name}'"))
-}
 
 /// Room for a piece of rows on its way.
 #[derive(Debug)]
@@ -77,6 +72,6 @@ impl MoveRows for Stream {
             Arg::u32(at.row_lanes as u32),
         ];
         // Where rows allow it, a thread moves four lanes.
-        Ok(self.launch(kernel(name), (count * at.row_lanes).div_ceil(4), args)?)
+        Ok(self.launch(named(name), (count * at.row_lanes).div_ceil(4), args)?)
     }
 }

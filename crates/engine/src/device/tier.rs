@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use stepwell_base::rules::Rules;
 use stepwell_device::{Buffer, Device, Event, RowsAt, Stream};
 
@@ -97,7 +98,7 @@ struct Counts {
 }
 
 /// What devices did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceCount {
     /// Distinct keys per planned unit whose rows were on their device.
     pub hits: u64,
@@ -116,7 +117,12 @@ pub struct DeviceCount {
 impl DeviceCount {
     /// Of the keys that were planned the part whose rows were on their device.
     pub fn hit_rate(&self) -> f64 {
-        self.hits as f64 / (self.hits + self.fills + self.below).max(1) as f64
+        self.hits as f64 / self.planned() as f64
+    }
+
+    /// Keys that were planned, at least one.
+    pub fn planned(&self) -> u64 {
+        (self.hits + self.fills + self.below).max(1)
     }
 }
 

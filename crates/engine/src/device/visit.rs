@@ -17,11 +17,11 @@ use stepwell_base::SlotIndex;
 use stepwell_base::rules::Rule;
 use stepwell_base::slab::{Rows, Slab};
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, RowsAt, Stream};
-use stepwell_kernels::UpdateTable;
+use stepwell_kernels::{UpdateTable, named};
 use stepwell_optim::Storage;
 
 use super::describe::describe;
-use super::pieces::{MoveRows, kernel};
+use super::pieces::MoveRows;
 use super::places::OnDevice;
 use super::sizes::DevicePlan;
 use super::tier::{DeviceTier, OneDevice};
@@ -215,7 +215,7 @@ impl DeviceTier {
                 Arg::u32(0),
                 Arg::u32(visit.lanes as u32),
             ];
-            stream.launch(kernel("rows_read"), visit.lanes().len(), args)?;
+            stream.launch(named("rows_read"), visit.lanes().len(), args)?;
         }
         stream.down((&visitor.lanes, 0..lanes), (&visitor.lanes_host, 0))?;
         stream.record(&visitor.fetched)?;
@@ -340,11 +340,11 @@ impl Visitor {
         };
         let sums = Arg::first(&self.lanes, Visit::end(stepped).1);
         let args = tables().into_iter().chain([sums]).collect();
-        self.stream.launch(kernel("rows_step"), items as usize, args)?;
+        self.stream.launch(named("rows_step"), items as usize, args)?;
         let counts = |table: &UpdateTable| table.rule == stepwell_kernels::RULE_ADAM;
         if described.iter().any(counts) {
             let args = tables().into_iter().collect();
-            self.stream.launch(kernel("rows_count"), items as usize, args)?;
+            self.stream.launch(named("rows_count"), items as usize, args)?;
         }
         Ok(())
     }

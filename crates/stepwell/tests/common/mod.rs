@@ -69,6 +69,13 @@ impl Workshop {
         read_json(&self.path(name))
     }
 
+    /// The name of the newest checkpoint in `saved`, if there is one.
+    pub(crate) fn newest(&self) -> Option<String> {
+        let entries = std::fs::read_dir(self.path("saved")).ok()?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("step-")).max()
+    }
+
     /// Writes a small file of examples of the built-in stream.
     pub(crate) fn examples(&self, name: &str, count: u64) -> String {
         let path = self.text(name);

@@ -27,8 +27,6 @@ pub struct DeviceRoom {
     pub offer: Offer,
     /// What rows have of each.
     pub rows: DevicePlan,
-    /// Bytes of each, of which nothing beyond the others is taken.
-    pub hbm: ByteCount,
     /// What the dense part has of each, and of the host's memory that each copies to and from.
     pub dense: (u64, u64),
 }
@@ -53,7 +51,7 @@ impl DeviceRoom {
         let hbm = hbm(config, offer, ByteCount(dense.0))?;
         let lends = Exchange::borrowed_rows(config, model).is_some();
         let rows = DevicePlan::new(tiers, model.tables(), load, (hbm, offer.len(), lends))?;
-        Ok(Self { offer: offer.clone(), rows, hbm, dense })
+        Ok(Self { offer: offer.clone(), rows, dense })
     }
 
     /// Adds what the host has for them.

@@ -161,3 +161,10 @@ fn copy_pieces(pieces: Pieces<'_>, lanes: Range<usize>, sum: &mut [f32]) {
         }
     }
 }
+
+/// Takes the first `count` lanes.
+fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
+    let (front, back) = std::mem::take(rest).split_at_mut(count);
+    *rest = back;
+    front
+}

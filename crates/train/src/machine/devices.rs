@@ -22,7 +22,7 @@ pub trait Devices: Send + Sync {
     /// # Errors
     /// One line that says what is missing.
     fn open(&self, offer: &Offer, wanted: Wanted) -> Result<Vec<Device>, String> {
-        offer.open_multiplying(wanted, Arc::new(HostProducts::default()))
+        offer.open(wanted, Arc::new(HostProducts::default()))
     }
 }
 

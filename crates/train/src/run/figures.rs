@@ -86,18 +86,12 @@ fn exchanged(around: &Surroundings, counters: &Counters, outcome: &Outcome) -> O
 
 fn device(capacity: &Capacity, groups: &[Arc<Group>]) -> Option<DeviceReport> {
     let room = capacity.devices.as_ref()?;
-    let count = groups.first()?.devices()?.count();
     let devices = room.offer.len() as u64;
     Some(DeviceReport {
         names: room.offer.names.clone(),
         slots: room.rows.slots.iter().sum::<usize>() as u64 * devices,
         bytes: room.device_bytes() * devices,
-        hits: count.hits,
-        fills: count.fills,
-        below: count.below,
-        bytes_up: count.bytes_up,
-        bytes_down: count.bytes_down,
-        seconds_waiting: count.seconds_waiting,
+        count: groups.first()?.devices()?.count(),
     })
 }
 

@@ -43,7 +43,7 @@ pub use self::products::HostProducts;
 use self::replica::Replica;
 use self::sizes::{Sizes, share};
 use super::sections::{Sections, sections};
-use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces};
+use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces, front};
 use crate::models::{Model, rule};
 use crate::{Error, Result};
 
@@ -308,13 +308,6 @@ fn fill_all(
         });
         others.par_iter_mut().for_each(|other| other.copy_from_slice(first));
     });
-}
-
-/// Takes the first `count` lanes.
-fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
-    let (front, back) = std::mem::take(rest).split_at_mut(count);
-    *rest = back;
-    front
 }
 
 impl DenseExecutor for DeviceDense {

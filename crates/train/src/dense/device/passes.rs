@@ -9,9 +9,10 @@
 use std::ops::Range;
 
 use stepwell_device::{Arg, Buffer, Layout, Precision as OfDevice, Product, Shape};
+use stepwell_kernels::named;
 use stepwell_nn::{GradientTarget, Graph, NodeView, Operation, Precision, Source, Write};
 
-use super::replica::{Replica, flag, kernel, number};
+use super::replica::{Replica, flag, number};
 use super::sizes::Sizes;
 use crate::Result;
 
@@ -105,7 +106,7 @@ impl<'a> Passes<'a> {
             flag(has_weights),
             number(examples),
         ];
-        stream.launch(kernel("dense_losses"), rows * labels, args)?;
+        stream.launch(named("dense_losses"), rows * labels, args)?;
         let args = vec![
             Arg::first(loss_terms, terms),
             of_weights(),
@@ -116,7 +117,7 @@ impl<'a> Passes<'a> {
             number(labels),
             flag(has_weights),
         ];
-        Ok(stream.launch(kernel("dense_loss_sums"), 3 * blocks, args)?)
+        Ok(stream.launch(named("dense_loss_sums"), 3 * blocks, args)?)
     }
 
     /// The node whose output is the logits.
@@ -135,7 +136,7 @@ impl<'a> Passes<'a> {
     }
 
     pub(super) fn launch(&self, name: &str, items: usize, args: Vec<Arg<'_>>) -> Result<()> {
-        Ok(self.replica.stream.launch(kernel(name), items, args)?)
+        Ok(self.replica.stream.launch(named(name), items, args)?)
     }
 
     /// Some of the parameters.

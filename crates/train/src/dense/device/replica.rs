@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
 use stepwell_engine::Blocks;
-use stepwell_kernels::{Kernel, find};
+use stepwell_kernels::named;
 use stepwell_nn::Loss;
 use stepwell_optim::{Rule, StepNumbers};
 
@@ -59,11 +59,6 @@ pub(super) struct Replica {
     /// One on its way up. // (parameters)
     total: Pinned<f32>,
     sizes: Sizes,
-}
-
-/// The kernel `name`, which is one of those that this crate launches.
-pub(super) fn kernel(name: &str) -> &'static Kernel {
-    find(name).unwrap_or_else(|| panic!("there is no kernel {name}"))
 }
 
 /// A number that is told a kernel.
@@ -177,7 +172,7 @@ impl Replica {
             Arg::u64(apart as u64),
             self::number(blocks.len()),
         ];
-        Ok(self.stream.launch(kernel("dense_sum"), lanes, args)?)
+        Ok(self.stream.launch(named("dense_sum"), lanes, args)?)
     }
 
     /// The sums that came down, one after another, and room for what goes up.
@@ -216,7 +211,7 @@ impl Replica {
             Arg::u32(rule),
         ];
         args.extend([gain1, beta2, gain2, rate, correction2_root, eps].map(Arg::f32));
-        Ok(self.stream.launch(kernel("dense_update"), lanes, args)?)
+        Ok(self.stream.launch(named("dense_update"), lanes, args)?)
     }
 
     /// Reads the parameters, or where `vector` says so one of the optimizer's.

@@ -7,7 +7,7 @@ use stepwell_engine::{Blocks, Workspaces};
 use stepwell_nn::{Block, BlockGradients, Loss, LossSums, Matrix, PackedWeights, Targets, losses};
 
 use crate::batch::Examples;
-use crate::dense::Input;
+use crate::dense::{Input, front};
 use crate::models::Model;
 use crate::profile::{Direction, Kernel, Profile};
 
@@ -53,12 +53,6 @@ pub(super) fn cut<'a>(
         });
     }
     tasks
-}
-
-fn front<'a>(rest: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
-    let (front, back) = std::mem::take(rest).split_at_mut(count);
-    *rest = back;
-    front
 }
 
 /// The forward and backward pass of one block.
