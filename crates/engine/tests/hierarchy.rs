@@ -388,13 +388,7 @@ fn more_rows_than_slots_are_an_error_that_says_so_and_the_end() {
 fn one_that_is_dropped_half_way_ends_its_threads() {
     let drawn = drawn(8);
     for fed in [0, 1, 3] {
-        let way = Way {
-            slots: 800,
-            lookahead: 4,
-            hands: Hands::Threads,
-            hesitates: false,
-            devices: None,
-        };
+        let way = Way { slots: 800, lookahead: 4, hands: Hands::Threads, ..IN_MEMORY };
         let mut model = Model::new(None, way);
         drawn.iter().take(fed).for_each(|one| model.feed(one));
         let unit = model.hierarchy.ready().unwrap();

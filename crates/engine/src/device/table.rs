@@ -41,8 +41,8 @@ const PLACE_BYTES: usize = size_of::<Key>() + size_of::<SlotIndex>();
 /// Bytes of the host for each slot: which key has it, if one does.
 const NOTED_BYTES: usize = size_of::<Key>() + size_of::<bool>();
 
-/// What is counted: keys that came and were new, that found no place, that left, that were asked
-/// for and are not there.
+/// What is counted, since there are devices and modulo 2^32: keys that came and were new, that found
+/// no place, that left, that were asked for and are not there.
 const COUNTS: usize = 4;
 const CAME: Range<usize> = 0..2;
 const LEFT: Range<usize> = 2..3;
@@ -176,7 +176,8 @@ pub(super) struct Tables {
 type Lists<'a> = &'a Buffer<u32>;
 
 impl Tables {
-    pub(super) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
+    /// Tables of `device`, which are touched in `stream` alone. Each is to be made anew first.
+    pub(super) fn new(device: &Device, stream: &Stream, plan: &DevicePlan) -> Result<Self> {
         let mut end = 0;
         let of_groups = plan.slots.iter().enumerate().map(|(group, slots)| {
             let table = Table::new(group, *slots, end);
@@ -185,6 +186,8 @@ impl Tables {
         });
         let of_groups = of_groups.collect();
         let (rows, moved) = (plan.rows_of_step(), plan.list_words());
+        let counts = device.buffer(COUNTS, "counts of hash tables")?;
+        stream.clear(&counts, 0..COUNTS)?;
         Ok(Self {
             of_groups,
             places: (
@@ -202,15 +205,9 @@ impl Tables {
                 over: device.event()?,
             },
             counts_host: device.pinned(COUNTS, "counts of hash tables")?,
-            counts: device.buffer(COUNTS, "counts of hash tables")?,
+            counts,
             expected: [0; COUNTS],
         })
-    }
-
-    /// A fetch begins: nothing was counted.
-    pub(super) fn begin(&mut self, stream: &Stream) -> Result<()> {
-        self.expected = [0; COUNTS];
-        Ok(stream.clear(&self.counts, 0..COUNTS)?)
     }
 
     /// Takes keys out of the table of group `group` and puts others in; says how many words went
@@ -273,7 +270,7 @@ impl Tables {
         let counted = self.counts_host.read(COUNTS)?;
         assert_eq!(
             counted, expected,
-            "{device}: keys that came to hash tables, found no place, left, were not there"
+            "{device}: keys that came to hash tables, found no place, left, were asked for in vain"
         );
         Ok(())
     }
@@ -343,9 +340,13 @@ impl Moving {
                 Arg::part(counts, CAME),
             ]);
             stream.launch(kernel("table_insert"), count - leave, comes)?;
-            expected[CAME.start] += (count - leave) as u32;
-            expected[LEFT.start] += leave as u32;
+            for (of, more) in [(CAME.start, count - leave), (LEFT.start, leave)] {
+                expected[of] = expected[of].wrapping_add(more as u32);
+            }
         }
         Ok(words)
     }
 }
+
+#[cfg(test)]
+mod tests;

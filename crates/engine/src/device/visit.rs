@@ -84,8 +84,8 @@ impl Visitor {
     pub(super) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
         let (words, lanes) = (plan.list_words(), plan.lanes_max());
         let tables = plan.rows_max.len();
+        let stream = device.stream("step")?;
         Ok(Self {
-            stream: device.stream("step")?,
             lists_host: device.pinned(words, "lists of a step")?,
             lists: device.buffer(words, "lists of a step")?,
             lanes_host: device.pinned(lanes, "weights and gradients")?,
@@ -94,9 +94,10 @@ impl Visitor {
             tables: device.buffer(tables, "tables of a step")?,
             lookup: match plan.lookup {
                 Lookup::Slots => None,
-                Lookup::Table => Some(Tables::new(device, plan)?),
+                Lookup::Table => Some(Tables::new(device, &stream, plan)?),
             },
             listed: None,
+            stream,
             fetched: device.event()?,
             sent: device.event()?,
         })

@@ -11,6 +11,9 @@ impl Visitor {
     /// Sends `words` of the lists up.
     pub(super) fn lists_up(&self, words: Range<usize>) -> Result<()> {
         let first = words.start;
+        if words.is_empty() {
+            return Ok(());
+        }
         Ok(self.stream.up((&self.lists_host, words), (&self.lists, first))?)
     }
 
@@ -24,7 +27,6 @@ impl Visitor {
         };
         let to = (&self.stream, &self.lists);
         let mut words = 0;
-        tables.begin(to.0)?;
         while let Some((group, changes)) = one.take_changes() {
             words += tables.change(to, (group, &changes))?;
         }
