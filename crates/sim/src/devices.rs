@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
+use stepwell_engine::Lookup;
 use stepwell_settings::DensePlace;
 use stepwell_train::{Devices, HostProducts};
 
@@ -99,6 +100,7 @@ impl Shape {
         if dice.once_in(3) {
             self.config.dense_place = DensePlace::Device;
         }
+        self.config.tiers.lookup = dice.pick(&Lookup::ALL);
         true
     }
 }
