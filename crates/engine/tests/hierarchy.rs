@@ -94,7 +94,7 @@ fn tier(
     let moving = plan(1 << 30).moving_bytes;
     let (slot, beside) = match lookup {
         Lookup::Slots => (0, 16),
-        Lookup::Table => (24, 40),
+        Lookup::Table => (24, 40 + 512),
     };
     let plan = plan(moving + beside + (most * (table.row_bytes() + slot)) as u64);
     assert_eq!(plan.slots, [most.min(slots / 2 / devices)]);

@@ -179,7 +179,8 @@ fn ranks_have_devices_of_their_own() {
     }
 }
 
-/// Groups of rows of different parts, one of them in memory whole.
+/// Groups of rows of different parts, one of them in memory whole, one of the first and the last
+/// table.
 #[test]
 fn groups_share_devices() {
     let feature = |table: &str, columns: &str| FeatureConfig {
@@ -193,10 +194,11 @@ fn groups_share_devices() {
         let dram = (place == PlaceKind::Memory).then_some(ByteCount(200 << 10));
         let kept = TableConfig { place, dram, ..table("kept", 6) };
         let other = TableConfig { optimizer: Some(OptimizerKind::Adam), ..table("other", 3) };
-        config.tables = vec![table("wide", 0), other, kept];
+        config.tables = vec![table("wide", 0), other, kept, table("broad", 0)];
         config.features = vec![
             feature("other", "C1-C14"),
-            feature("wide", "C15-C24"),
+            feature("wide", "C15-C20"),
+            feature("broad", "C21-C24"),
             feature("kept", "C25-C26"),
         ];
         config

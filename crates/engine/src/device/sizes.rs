@@ -166,7 +166,7 @@ impl DevicePlan {
     fn slot_bytes(&self, group: &GroupPlan) -> (u128, u128) {
         let (slot, beside) = match self.lookup {
             Lookup::Slots => (0, 0),
-            Lookup::Table => table::TABLE_BYTES,
+            Lookup::Table => table::slot_bytes(),
         };
         ((group.spec.row_bytes() + slot) as u128, 16 + beside as u128)
     }

@@ -53,9 +53,12 @@ fn places(slots: usize) -> usize {
     PLACES_OF_SLOT * slots + TABLE_OWN_PLACES as usize
 }
 
-/// Bytes of a table for a slot more, and for one without slots.
-pub(super) const TABLE_BYTES: (usize, usize) =
-    (PLACES_OF_SLOT * PLACE_BYTES, TABLE_OWN_PLACES as usize * PLACE_BYTES);
+/// Bytes of a table for a slot more, and for one without slots, where the device counts both of its
+/// lists in larger units.
+pub(super) fn slot_bytes() -> (usize, usize) {
+    let unit = Device::bytes_counted(1) as usize;
+    (PLACES_OF_SLOT * PLACE_BYTES, TABLE_OWN_PLACES as usize * PLACE_BYTES + 2 * unit)
+}
 
 /// Bytes of a device for the tables of groups of so many `slots`.
 pub(super) fn tables_bytes(slots: &[usize]) -> u64 {
