@@ -179,7 +179,7 @@ fn ranks_have_devices_of_their_own() {
     }
 }
 
-/// Groups of rows of different parts, one of them in memory whole, one of the first and the last
+/// Groups of rows of different parts, one of them in memory whole, one of the first and the third
 /// table.
 #[test]
 fn groups_share_devices() {
@@ -196,8 +196,8 @@ fn groups_share_devices() {
         let other = TableConfig { optimizer: Some(OptimizerKind::Adam), ..table("other", 3) };
         config.tables = vec![table("wide", 0), other, kept, table("broad", 0)];
         config.features = vec![
-            feature("other", "C1-C14"),
             feature("wide", "C15-C20"),
+            feature("other", "C1-C14"),
             feature("broad", "C21-C24"),
             feature("kept", "C25-C26"),
         ];
