@@ -125,6 +125,24 @@ fn tables_find_what_came_last() {
     }
 }
 
+#[test]
+fn a_table_of_which_many_keys_left_is_made_anew() {
+    let mut one = One::new(1).unwrap();
+    let slots = SLOTS[2] as u64;
+    let placed = |key: u64| Placed { key: Key(key), slot: SlotIndex((key % slots) as u32) };
+    let fill = TableChanges { came: (0..slots).map(placed).collect(), ..TableChanges::default() };
+    assert_eq!(one.change(2, &fill).unwrap() as u64, 3 * slots);
+    for key in 0..3 * slots {
+        // A key leaves its slot to another.
+        let (left, came) = (vec![placed(key)], vec![placed(key + slots)]);
+        let words = one.change(2, &TableChanges { left, came, all_leave: false }).unwrap();
+        // With half of the slots more keys than that a quarter of the places is of none.
+        let is_anew = (key + 1).is_multiple_of(slots / 2 + 1);
+        assert_eq!(words as u64, if is_anew { 3 * slots } else { 5 }, "{key}");
+        assert_eq!(one.find(2, &[Key(key + slots)]).unwrap(), [(key % slots) as u32]);
+    }
+}
+
 /// What planner and table say of each other, in a panic.
 fn said(what: impl FnOnce(&mut One)) -> String {
     let mut one = One::new(1).unwrap();
