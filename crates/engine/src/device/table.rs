@@ -41,7 +41,7 @@ const PLACE_BYTES: usize = size_of::<Key>() + size_of::<SlotIndex>();
 /// Bytes of the host for each slot: which key has it, if one does.
 const NOTED_BYTES: usize = size_of::<Key>() + size_of::<bool>();
 
-/// What is counted, since there are devices and modulo 2^32: keys that came and were new, that found
+/// What is counted, from the beginning on and modulo 2^32: keys that came and were new, that found
 /// no place, that left, that were asked for and are not there.
 const COUNTS: usize = 4;
 const CAME: Range<usize> = 0..2;

@@ -8,8 +8,8 @@
 //!
 //! The slab of visitors is read and written by the code that reads and writes the host's slab, so
 //! pooling, sums, stale reads and what ranks exchange are the same. Rows whose history the host
-//! decides on come and go whole. The slots that a fetch sent or found stay on the device for what is
-//! sent back.
+//! decides on come and go whole. The slots that a fetch sent or found stay on the device for what
+//! is sent back.
 
 mod lists;
 
@@ -269,7 +269,7 @@ impl DeviceTier {
                     Visit::add(&mut stepped, at, on, spec.weight_count());
                 }
             }
-            // Lanes of those that go whole lie behind the others; slots lie where they were asked for.
+            // Lanes of those that go whole lie behind the others; slots where they were asked for.
             let (_, lanes) = Visit::end(&stepped);
             whole.iter_mut().for_each(|visit| visit.first_lane += lanes);
             let slots = listed(&mut stepped, &mut whole);

@@ -1,5 +1,5 @@
-//! Where the slots of a mini-batch's rows stand in the lists of a device, by group and by the tables
-//! of each: from a fetch on, until what became of the rows is sent.
+//! Where the slots of a mini-batch's rows stand in the lists of a device, by group and by the
+//! tables of each: from a fetch on, until what became of the rows is sent.
 
 use std::ops::Range;
 
