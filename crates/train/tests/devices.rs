@@ -28,7 +28,9 @@ fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     let bytes_all = room.rows.rows_bytes + room.rows.tables_bytes;
     let slots_all = room.rows.slots.iter().sum::<usize>() as u64;
     let wanted = (bytes_all * slots).div_ceil(slots_all * devices as u64);
-    let hbm = room.rows.moving_bytes + wanted + 128;
+    // What each group has beside its slots, and what its hash table has.
+    let beside = [16, 568][usize::from(config.tiers.lookup == Lookup::Table)];
+    let hbm = room.rows.moving_bytes + wanted + beside * room.rows.slots.len() as u64;
     config.tiers.hbm = Some(ByteCount(hbm));
     config
 }
