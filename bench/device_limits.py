@@ -291,10 +291,10 @@ def of_missing_rows():
 def of_today():
     lines = []
     for model, row in ROWS.items():
-        down, up = 4 * row.weights, 4 * row.weights + 8
-        # The list of slots goes up before weights come, and again with the sums.
+        down, up = 4 * row.weights, 4 * row.weights + 4
+        # The list of slots goes up before weights come, and is there when the sums do.
         before = 3 * LAUNCH + DISTINCT * (4 + down) / PCIE
-        step = before + 4 * LAUNCH + DISTINCT * (4 + down) / PCIE
+        step = before + 3 * LAUNCH + DISTINCT * down / PCIE
         flops = dense(model).flops
         products = two(flops * EXAMPLES / 1e12 * 1e3) if flops > 1e4 else "0"
         of_example = [ROWS_AN_EXAMPLE * bytes_of_row for bytes_of_row in (down, up)]

@@ -14,10 +14,10 @@ use stepwell_base::{ByteCount, Key};
 use stepwell_device::emulated::{Machine, Settings, Time};
 use stepwell_disk::{Disk, MemDisk};
 use stepwell_engine::{
-    Admission, Bags, Cargo, Columns, DenseView, DeviceOptions, DevicePlan, DeviceTier,
+    Admission, Bags, Cargo, Columns, DenseView, DeviceOptions, DevicePlan, DeviceShare, DeviceTier,
     EmbeddingBags, Error, Field, Gradients, Group, GroupTables, Grouper, Hands, Hierarchy, Life,
-    Load, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled, Purpose, Ready, Retired, Shape,
-    Staging, TableLoad, TableSpec, TierOptions, TierPlan, Window, WorkingRows,
+    Load, Lookup, MiniBatch, ModelDigest, NoLaps, Part, Planner, Pooled, Purpose, Ready, Retired,
+    Shape, Staging, TableLoad, TableSpec, TierOptions, TierPlan, Window, WorkingRows,
 };
 use stepwell_mem::PolicyKind;
 use stepwell_optim::{RowOptimizer, Rule as Optimizer};
@@ -62,15 +62,16 @@ struct Way {
     hands: Hands,
     /// Whether every fourth step is begun and given up before it is done.
     hesitates: bool,
-    /// How many devices its rows go up to, the slots of each at most, and who works them off.
-    devices: Option<(usize, usize, Time)>,
+    /// How many devices its rows go up to, the slots of each at most, who works them off, and how
+    /// rows are found there.
+    devices: Option<(usize, usize, Time, Lookup)>,
 }
 
 /// Devices above a slab of `slots` slots.
 fn tier(
     table: &TableSpec,
     slots: usize,
-    (devices, most, time): (usize, usize, Time),
+    (devices, most, time, lookup): (usize, usize, Time, Lookup),
     rules: Rules,
 ) -> Arc<DeviceTier> {
     let delay_max = Duration::from_micros(if time == Time::Threads { 50 } else { 0 });
@@ -86,10 +87,16 @@ fn tier(
     let tables = std::slice::from_ref(table);
     let tiers = TierPlan::new(tables, &groups, &[load], options).unwrap();
     let load = Load { mini_batch: EXAMPLES as u64, ..Load::default() };
-    let plan = |hbm| DevicePlan::new(&tiers, tables, &load, (ByteCount(hbm), devices, false));
-    let moving = plan(1 << 30).unwrap().moving_bytes;
-    let hbm = moving + 16 + (most * table.row_bytes()) as u64;
-    let plan = plan(hbm).unwrap();
+    let plan = |hbm| {
+        let share = DeviceShare { hbm: ByteCount(hbm), devices, lends: false, lookup };
+        DevicePlan::new(&tiers, tables, &load, share).unwrap()
+    };
+    let moving = plan(1 << 30).moving_bytes;
+    let (slot, beside) = match lookup {
+        Lookup::Slots => (0, 16),
+        Lookup::Table => (24, 40 + 512),
+    };
+    let plan = plan(moving + beside + (most * (table.row_bytes() + slot)) as u64);
     assert_eq!(plan.slots, [most.min(slots / 2 / devices)]);
     let options = DeviceOptions { devices: machine.devices().to_vec(), place: (0, 1) };
     DeviceTier::new(&options, plan, &tiers, rules).unwrap()
@@ -308,9 +315,12 @@ fn devices_do_not_show() {
             for (slots, lookahead) in [(2 * ROWS_MOST, 0), (2 * ROWS_MOST, 5), (1500, 3)] {
                 let time = if hands == Hands::Caller { Time::Stepped } else { Time::Threads };
                 for most in [2 * ROWS_MOST / devices, 30] {
-                    let devices = Some((devices, most, time));
-                    let way = Way { slots, lookahead, hands, hesitates: lookahead == 5, devices };
-                    assert_eq!(train(life, way, &drawn), expected, "{life:?} {way:?}");
+                    for lookup in Lookup::ALL {
+                        let devices = Some((devices, most, time, lookup));
+                        let hesitates = lookahead == 5;
+                        let way = Way { slots, lookahead, hands, hesitates, devices };
+                        assert_eq!(train(life, way, &drawn), expected, "{life:?} {way:?}");
+                    }
                 }
             }
         }
@@ -319,11 +329,11 @@ fn devices_do_not_show() {
 
 /// Whether a run without `rule` is found: an access without an order, a broken invariant, or wrong
 /// rows.
-fn is_missed(rule: Rule, life: Option<Life>, drawn: &[Drawn]) -> bool {
+fn is_missed(rule: Rule, lookup: Lookup, life: Option<Life>, drawn: &[Drawn]) -> bool {
     let expected = train(life, IN_MEMORY, drawn);
     let ways = [(1, 0, 2 * ROWS_MOST), (1, 5, 2 * ROWS_MOST), (1, 3, 1500), (2, 3, 1500)];
     ways.into_iter().any(|(devices, lookahead, slots)| {
-        let devices = Some((devices, 2 * ROWS_MOST / devices, Time::Stepped));
+        let devices = Some((devices, 2 * ROWS_MOST / devices, Time::Stepped, lookup));
         let hands = Hands::Caller;
         let hesitates = lookahead == 5;
         let way = Way { slots, lookahead, hands, hesitates, devices };
@@ -346,10 +356,14 @@ fn every_rule_of_devices_is_missed_where_it_does_not_hold() {
         Rule::WaitForLifted,
         Rule::WaitForLowered,
     ] {
-        assert!(is_missed(rule, None, &drawn), "{rule:?}");
+        for lookup in Lookup::ALL {
+            assert!(is_missed(rule, lookup, None, &drawn), "{rule:?} {lookup:?}");
+        }
     }
     for life in [None, refusing] {
-        assert!(!is_missed(Rule::TakeBack, life, &drawn), "nothing is lent here");
+        for lookup in Lookup::ALL {
+            assert!(!is_missed(Rule::TakeBack, lookup, life, &drawn), "nothing is lent here");
+        }
     }
 }
 
@@ -374,13 +388,7 @@ fn more_rows_than_slots_are_an_error_that_says_so_and_the_end() {
 fn one_that_is_dropped_half_way_ends_its_threads() {
     let drawn = drawn(8);
     for fed in [0, 1, 3] {
-        let way = Way {
-            slots: 800,
-            lookahead: 4,
-            hands: Hands::Threads,
-            hesitates: false,
-            devices: None,
-        };
+        let way = Way { slots: 800, lookahead: 4, hands: Hands::Threads, ..IN_MEMORY };
         let mut model = Model::new(None, way);
         drawn.iter().take(fed).for_each(|one| model.feed(one));
         let unit = model.hierarchy.ready().unwrap();

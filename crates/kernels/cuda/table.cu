@@ -35,12 +35,15 @@ KERNEL_LANES(table_insert, ATOMIC(u64) slots_keys, ATOMIC(u32) values, u32 capac
     }
 }
 
-// The value of every key; NONE where there is none.
+// The value of every key; NONE where there is none. counters[0] counts those.
 KERNEL_LANES(table_get, IN(u64) slots_keys, IN(u32) values, u32 capacity, IN(u64) keys, u32 count,
-             OUT(u32) found) {
+             OUT(u32) found, ATOMIC(u32) counters) {
     for (u64 item = first_item(); item < count; item += items_apart()) {
         const u32 place = find_place(slots_keys, capacity, keys[item]);
         found[item] = place == NONE ? NONE : values[place];
+        if (place == NONE) {
+            atomicAdd(counters, 1);
+        }
     }
 }
 

@@ -139,7 +139,8 @@ fn table(capacity: usize) {
     time(&format!("table_get, load {load:.2}"), COUNT, || {
         let (keys_at, values_at) = (Arg::L(&slots_keys), Arg::W(&of_slots));
         let (asked, found) = (Arg::L(&keys), Arg::WMut(&mut placed));
-        let arguments = &mut [keys_at, values_at, Arg::U32(places), asked, Arg::U32(count), found];
+        let (count, counters) = (Arg::U32(count), Arg::WMut(&mut [0]));
+        let arguments = &mut [keys_at, values_at, Arg::U32(places), asked, count, found, counters];
         run("table_get", 1 << 20, ONE, arguments);
     });
 }

@@ -54,7 +54,7 @@ impl Table {
     }
 
     fn get(&self, keys: &[u64]) -> Vec<u32> {
-        let mut found = vec![7; keys.len()];
+        let (mut found, mut counters) = (vec![7; keys.len()], [0]);
         run(
             "table_get",
             keys.len() as u64,
@@ -66,8 +66,11 @@ impl Table {
                 Arg::L(keys),
                 Arg::U32(keys.len() as u32),
                 Arg::WMut(&mut found),
+                Arg::WMut(&mut counters),
             ],
         );
+        let missing = found.iter().filter(|value| **value == NONE).count();
+        assert_eq!(counters, [missing as u32], "keys that are not there are counted");
         found
     }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use stepwell_base::ByteCount;
 use stepwell_data::Format;
 use stepwell_device::Choice;
-use stepwell_engine::{Admission, Life};
+use stepwell_engine::{Admission, Life, Lookup};
 use stepwell_mem::PolicyKind;
 use stepwell_nn::Precision;
 use stepwell_optim::Storage;
@@ -161,6 +161,8 @@ pub struct SynthConfig {
 pub struct TierConfig {
     /// Bytes of each device for rows; none for nine tenths of what it offers.
     pub hbm: Option<ByteCount>,
+    /// How rows are found there.
+    pub lookup: Lookup,
     /// Bytes of the slab with its index and metadata.
     pub dram: ByteCount,
     /// Directory of the store; none for a temporary one.
@@ -330,6 +332,7 @@ impl Config {
             features: Vec::new(),
             tiers: TierConfig {
                 hbm: None,
+                lookup: Lookup::Slots,
                 dram: ByteCount(0),
                 ssd: None,
                 index: ByteCount(0),

@@ -1,6 +1,7 @@
 //! The settings of devices.
 
 use stepwell_device::Choice;
+use stepwell_engine::Lookup;
 
 use crate::config::{Config, DensePlace};
 use crate::idle;
@@ -25,6 +26,16 @@ pub(crate) const HBM: Setting = setting!(
      and are at most half of those there"
 )
 .default_name("nine tenths of its free memory")
+.idle(idle::on_the_host);
+
+/// How rows are found there.
+pub(crate) const LOOKUP: Setting = setting!(
+    "tiers.lookup",
+    tiers.lookup = Lookup::Slots,
+    Never,
+    "slots or table: how a step finds its rows on a device, by the numbers of their slots or by \
+     their keys in a hash table there, which takes 24 bytes of the device for each row"
+)
 .idle(idle::on_the_host);
 
 /// Where the dense part runs.

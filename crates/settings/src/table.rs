@@ -187,6 +187,7 @@ pub const SETTINGS: &[Setting] = &[
     .check(|config| check::count(config.model.blocks, check::BLOCKS_MAX)),
     devices::DENSE,
     devices::HBM,
+    devices::LOOKUP,
     setting!(
         "tiers.dram",
         tiers.dram = ByteCount(1 << 30),

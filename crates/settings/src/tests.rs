@@ -166,6 +166,7 @@ fn every_default_stands_in_the_table() {
             "false",
             "host",
             "device",
+            "table",
         ];
         for text in ["5", "0.3", "true", "9,8"].into_iter().chain(names).chain(["elsewhere"]) {
             let mut other = config.clone();

@@ -7,7 +7,7 @@ use stepwell_base::ByteCount;
 use stepwell_base::bytes::ByteCountError;
 use stepwell_data::Format;
 use stepwell_device::Choice;
-use stepwell_engine::Pooling;
+use stepwell_engine::{Lookup, Pooling};
 use stepwell_mem::PolicyKind;
 use stepwell_nn::{Loss, Precision};
 use stepwell_optim::Storage;
@@ -303,6 +303,7 @@ names! {
     Precision, |precision| precision.name().to_owned();
     Storage, |storage| storage.name().to_owned();
     PolicyKind, |policy| policy.name().to_owned();
+    Lookup, |lookup| lookup.name().to_owned();
     PlaceKind, |place| place.name().to_owned();
     DensePlace, |place| place.name().to_owned();
     Pooling, |pooling| pooling.name().to_owned();

@@ -123,6 +123,7 @@ impl Case {
         shape.keep_at_times(&mut times);
         let mut above = Dice::new(seed, "devices");
         let has_devices = above.once_in(3) && shape.put_devices(&mut above, &self.oracle);
+        shape.find_rows(&mut Dice::new(seed, "lookup"));
         tally.tables.met(&self.traits);
         let before = tally.turns;
         let uses = self.undisturbed(&shape, seed, rules, tally)?;
@@ -138,7 +139,7 @@ impl Case {
             1 | 2 => {
                 let faults = Mishap::draw(&mut dice, &uses).faults();
                 if has_devices && above.once_in(2) {
-                    let fault = DeviceFault::draw(&mut above);
+                    let fault = DeviceFault::draw(&mut above, shape.config.tiers.lookup);
                     return self.without_device(&shape, seed, (rules, fault), tally);
                 }
                 self.disturbed(&shape, seed, (rules, faults), tally)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
+use stepwell_engine::Lookup;
 use stepwell_settings::DensePlace;
 use stepwell_train::{Devices, HostProducts};
 
@@ -13,6 +14,8 @@ use crate::shape::Shape;
 
 /// Kernels that move rows, and one that changes them.
 const KERNELS: [&str; 4] = ["rows_up", "rows_down", "rows_read", "rows_step"];
+/// A kernel that finds rows in tables, which fails in the place of that which reads them.
+const OF_TABLES: (&str, &str) = ("rows_read", "table_get");
 /// Launches of a kernel, or operations, before one that fails, at most.
 const BEFORE_MAX: u64 = 60;
 
@@ -31,12 +34,14 @@ pub enum DeviceFault {
 }
 
 impl DeviceFault {
-    /// One of them.
-    pub fn draw(dice: &mut Dice) -> Self {
-        match dice.once_in(8) {
-            true => Self::Lost,
-            false => Self::Launch { kernel: dice.pick(&KERNELS), after: dice.below(BEFORE_MAX) },
+    /// One of them, where rows are found as `lookup` says.
+    pub fn draw(dice: &mut Dice, lookup: Lookup) -> Self {
+        if dice.once_in(8) {
+            return Self::Lost;
         }
+        let (drawn, after) = (dice.pick(&KERNELS), dice.below(BEFORE_MAX));
+        let finds = lookup == Lookup::Table && drawn == OF_TABLES.0;
+        Self::Launch { kernel: if finds { OF_TABLES.1 } else { drawn }, after }
     }
 }
 
@@ -100,5 +105,10 @@ impl Shape {
             self.config.dense_place = DensePlace::Device;
         }
         true
+    }
+
+    /// Draws how rows are found there, with dice of its own.
+    pub fn find_rows(&mut self, dice: &mut Dice) {
+        self.config.tiers.lookup = dice.pick(&Lookup::ALL);
     }
 }

@@ -11,7 +11,7 @@ use common::{in_memory, run, surroundings, tiny};
 use stepwell_base::ByteCount;
 use stepwell_base::stage::FullSpeed;
 use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
-use stepwell_engine::Placement;
+use stepwell_engine::{Lookup, Placement};
 use stepwell_optim::Storage;
 use stepwell_settings::{
     ExchangeKind, FeatureConfig, LifeConfig, ModelKind, OptimizerKind, PlaceKind, TableConfig,
@@ -25,11 +25,19 @@ fn on_devices(config: &Config, devices: usize, slots: u64) -> Config {
     let mut config = config.clone();
     config.device = Choice::Emulated(devices);
     let room = plan(&config).unwrap().devices.unwrap();
-    let bytes_all = room.rows.rows_bytes;
+    let bytes_all = room.rows.rows_bytes + room.rows.tables_bytes;
     let slots_all = room.rows.slots.iter().sum::<usize>() as u64;
     let wanted = (bytes_all * slots).div_ceil(slots_all * devices as u64);
-    let hbm = room.rows.moving_bytes + wanted + 64;
+    // What each group has beside its slots, and what its hash table has.
+    let beside = [16, 568][usize::from(config.tiers.lookup == Lookup::Table)];
+    let hbm = room.rows.moving_bytes + wanted + beside * room.rows.slots.len() as u64;
     config.tiers.hbm = Some(ByteCount(hbm));
+    config
+}
+
+/// The same, whose steps find rows as `lookup` says.
+fn finding(lookup: Lookup, mut config: Config) -> Config {
+    config.tiers.lookup = lookup;
     config
 }
 
@@ -51,13 +59,15 @@ fn neither_devices_nor_lookahead_nor_batches_show() {
     assert!(oracle.tiers.device.is_none());
     for devices in [1, 2, 4] {
         for (lookahead, mini_batches) in [(0, 1), (1, 8), (8, 1)] {
-            let mut config = tiny(ModelKind::DeepFm, lookahead);
-            config.data.batch = 64 * mini_batches;
-            let report = run(&on_devices(&config, devices, 1200));
-            let name = format!("{devices} devices, lookahead {lookahead}, {mini_batches}");
-            assert_same(&report, &oracle, &name);
-            let host = &report.tiers.host;
-            assert!(host.evictions > 0 && host.refilled > 0, "{name}: {host:?}");
+            for lookup in Lookup::ALL {
+                let mut config = finding(lookup, tiny(ModelKind::DeepFm, lookahead));
+                config.data.batch = 64 * mini_batches;
+                let report = run(&on_devices(&config, devices, 1200));
+                let name = format!("{devices} devices, {lookup:?}, {lookahead}, {mini_batches}");
+                assert_same(&report, &oracle, &name);
+                let host = &report.tiers.host;
+                assert!(host.evictions > 0 && host.refilled > 0, "{name}: {host:?}");
+            }
         }
     }
 }
@@ -90,9 +100,10 @@ fn weights_of_16_bits_are_exact() {
                 config
             };
             let oracle = run(&with(in_memory(ModelKind::DeepFm)));
-            for devices in [1, 3] {
-                let config = on_devices(&with(tiny(ModelKind::DeepFm, 2)), devices, 1200);
-                assert_same(&run(&config), &oracle, &format!("{storage:?}, {devices} devices"));
+            for (devices, lookup) in [(1, Lookup::Table), (3, Lookup::Slots), (3, Lookup::Table)] {
+                let config = finding(lookup, with(tiny(ModelKind::DeepFm, 2)));
+                let name = format!("{storage:?}, {devices} devices, {lookup:?}");
+                assert_same(&run(&on_devices(&config, devices, 1200)), &oracle, &name);
             }
         }
     }
@@ -111,7 +122,8 @@ fn a_mini_batch_may_have_more_rows_than_devices() {
         };
         let oracle = run(&with(in_memory(ModelKind::DeepFm)));
         for (devices, lookahead, slots) in [(1, 0, 1), (1, 3, 300), (2, 8, 40), (3, 2, 500)] {
-            let mut config = with(tiny(ModelKind::DeepFm, lookahead));
+            let lookup = Lookup::ALL[(lookahead + number) % 2];
+            let mut config = finding(lookup, with(tiny(ModelKind::DeepFm, lookahead)));
             config.tiers.dram = ByteCount(200 << 10);
             let report = run(&on_devices(&config, devices, slots));
             assert_same(&report, &oracle, &format!("{devices} devices of {slots} slots"));
@@ -140,10 +152,13 @@ fn lives_and_staleness_are_exact() {
                 config
             };
             let oracle = run(&with(in_memory(ModelKind::DeepFm)));
-            let mut config = with(tiny(ModelKind::DeepFm, 3));
-            config.tiers.dram = ByteCount(200 << 10);
-            let report = run(&on_devices(&config, 2, 1100));
-            assert_same(&report, &oracle, &format!("life {number}, staleness {staleness}"));
+            for lookup in Lookup::ALL {
+                let mut config = finding(lookup, with(tiny(ModelKind::DeepFm, 3)));
+                config.tiers.dram = ByteCount(200 << 10);
+                let report = run(&on_devices(&config, 2, 1100));
+                let name = format!("life {number}, staleness {staleness}, {lookup:?}");
+                assert_same(&report, &oracle, &name);
+            }
         }
     }
 }
@@ -152,22 +167,25 @@ fn lives_and_staleness_are_exact() {
 fn ranks_have_devices_of_their_own() {
     let oracle = run(&in_memory(ModelKind::DeepFm));
     for (ranks, devices) in [(2, 2), (3, 1)] {
-        for lends in [false, true] {
-            let mut config = tiny(ModelKind::DeepFm, 2);
+        for (lends, lookup) in
+            [false, true].into_iter().flat_map(|lends| Lookup::ALL.map(|lookup| (lends, lookup)))
+        {
+            let mut config = finding(lookup, tiny(ModelKind::DeepFm, 2));
             config.ranks.count = ranks;
             if lends {
                 config.ranks.exchange = ExchangeKind::WorkingSet;
                 config.data.batch = 64 * 8;
             }
             let report = run(&on_devices(&config, devices, 1200));
-            let name = format!("{ranks} ranks of {devices} devices, lends: {lends}");
+            let name = format!("{ranks} ranks of {devices}, lends: {lends}, {lookup:?}");
             assert_same(&report, &oracle, &name);
             assert_eq!(report.by_rank.len(), ranks);
         }
     }
 }
 
-/// Groups of rows of different parts, one of them in memory whole.
+/// Groups of rows of different parts, one of them in memory whole, one of the first and the third
+/// table.
 #[test]
 fn groups_share_devices() {
     let feature = |table: &str, columns: &str| FeatureConfig {
@@ -181,20 +199,21 @@ fn groups_share_devices() {
         let dram = (place == PlaceKind::Memory).then_some(ByteCount(200 << 10));
         let kept = TableConfig { place, dram, ..table("kept", 6) };
         let other = TableConfig { optimizer: Some(OptimizerKind::Adam), ..table("other", 3) };
-        config.tables = vec![table("wide", 0), other, kept];
+        config.tables = vec![table("wide", 0), other, kept, table("broad", 0)];
         config.features = vec![
+            feature("wide", "C15-C20"),
             feature("other", "C1-C14"),
-            feature("wide", "C15-C24"),
+            feature("broad", "C21-C24"),
             feature("kept", "C25-C26"),
         ];
         config
     };
     let oracle = run(&with(in_memory(ModelKind::WideDeep), PlaceKind::Tiers));
-    for devices in [1, 3] {
+    for (devices, lookup) in [(1, Lookup::Slots), (1, Lookup::Table), (3, Lookup::Table)] {
         let mut config = with(tiny(ModelKind::WideDeep, 2), PlaceKind::Memory);
         config.tiers.dram = ByteCount(400 << 10);
-        let report = run(&on_devices(&config, devices, 2400));
-        assert_same(&report, &oracle, &format!("{devices} devices"));
+        let report = run(&on_devices(&finding(lookup, config), devices, 2400));
+        assert_same(&report, &oracle, &format!("{devices} devices, {lookup:?}"));
     }
 }
 
@@ -266,6 +285,8 @@ fn a_device_that_fails_leaves_checkpoints_that_anybody_goes_on_from() {
         (Fault::Launch("rows_up", 40), "emulated:0: kernel rows_up failed: an illegal"),
         (Fault::Launch("rows_down", 30), "emulated:0: kernel rows_down failed: an illegal"),
         (Fault::Launch("rows_read", 50), "emulated:0: kernel rows_read failed: an illegal"),
+        (Fault::Launch("table_get", 50), "emulated:0: kernel table_get failed: an illegal"),
+        (Fault::Launch("table_remove", 9), "emulated:0: kernel table_remove failed: an illegal"),
     ];
     for (number, (fault, says)) in faults.into_iter().enumerate() {
         let home = tempfile::tempdir().unwrap();
@@ -273,6 +294,8 @@ fn a_device_that_fails_leaves_checkpoints_that_anybody_goes_on_from() {
         config.data.epochs = 3;
         config.checkpoint.dir = Some(home.path().to_owned());
         config.checkpoint.every = 9;
+        let of_table = matches!(fault, Fault::Launch(kernel, _) if kernel.starts_with("table_"));
+        let config = finding(Lookup::ALL[usize::from(of_table)], config);
         let devices = on_devices(&config, 1 + number % 2, 1200);
         let error = train(&devices, &around(fault, Placement::Fresh)).unwrap_err();
         assert!(matches!(error, Error::Device { saves: true, .. }), "{fault:?}: {error:?}");

@@ -21,22 +21,27 @@
 //!   distinct rows come to the host, and the sums of their gradients go to the device, which
 //!   applies the optimizer. That is the least that can travel: distinct rows are fewer than
 //!   occurrences.
+//! - **Two ways to find a row.** The planner knows its slot. A step sends the slots of its rows, or
+//!   their keys, which a hash table on the device finds ([`Lookup`]).
 //! - **Bounds.** See [`DevicePlan`].
 
 mod describe;
 mod lifting;
+mod lookup;
 mod lowering;
 mod pieces;
 mod places;
 mod planning;
 mod sizes;
+mod table;
 mod tier;
 mod visit;
 
 pub(crate) use self::lifting::Lifter;
+pub use self::lookup::Lookup;
 pub(crate) use self::lowering::Lowerer;
 pub(crate) use self::places::{OnDevice, Places};
 pub(crate) use self::planning::{Above, AboveMoves};
-pub use self::sizes::{DeviceOptions, DevicePlan};
+pub use self::sizes::{DeviceOptions, DevicePlan, DeviceShare};
 pub use self::tier::{DeviceCount, DeviceTier};
 pub(crate) use self::visit::{RowsSent, Visited};

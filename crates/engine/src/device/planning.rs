@@ -13,6 +13,7 @@ use stepwell_base::rules::{Rule, Rules};
 use stepwell_base::{Key, SlotIndex};
 use stepwell_mem::{Occurrence, PolicyKind};
 
+use super::lookup::{Placed, TableChanges};
 use super::tier::DeviceTier;
 use crate::stages::MiniBatch;
 use crate::{Fit, Group, GroupUnit, Planner, Result};
@@ -31,6 +32,8 @@ pub(crate) struct AboveUnit {
     pub(crate) victims: Vec<AboveMove>,
     /// Rows that come up.
     pub(crate) fills: Vec<AboveMove>,
+    /// What changes for those who look keys up, where a table finds rows.
+    pub(crate) changes: TableChanges,
     /// Distinct keys whose rows were there.
     pub(crate) hits: u64,
     /// Keys of its mini-batches whose rows stay on the host.
@@ -85,6 +88,7 @@ impl Above {
             over: None,
         };
         let groups = 0..above.tier.plan.slots.len();
+        above.tier.begin_tables();
         above.planners = groups.map(|group| above.empty(group)).collect();
         above
     }
@@ -171,6 +175,13 @@ impl Above {
             });
             unit.below += left.sum::<u64>();
             let pins = self.tier.rules.hold(Rule::PinBelow);
+            if self.tier.has_tables() {
+                let placed = |key, slot| Placed { key, slot };
+                let left = moves.victims.iter().map(|victim| placed(victim.key, victim.slot));
+                let came = moves.fills.iter().map(|fill| placed(fill.key, fill.slot));
+                unit.changes.left.extend(left);
+                unit.changes.came.extend(came);
+            }
             for victim in &moves.victims {
                 let slot = host_slot(host, victim.key);
                 if victim.dirty {
@@ -204,6 +215,9 @@ impl Above {
         let (devices, mut empty) = (self.tier.len(), self.empty(number));
         for (device, fresh) in empty.drain(..).enumerate() {
             let planner = std::mem::replace(&mut self.planners[number][device], fresh);
+            if self.tier.has_tables() {
+                units[place(number, device, devices)].changes = TableChanges::all_leave();
+            }
             for row in planner.cache().all() {
                 let slot = host_slot(host, row.key);
                 if row.dirty {

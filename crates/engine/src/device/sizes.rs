@@ -6,7 +6,9 @@ use stepwell_device::Device;
 use stepwell_kernels::UpdateTable;
 use stepwell_mem::metadata_bytes;
 
+use super::lookup::{Lookup, TableChanges};
 use super::places::OnDevice;
+use super::table;
 use crate::{Error, GroupPlan, Load, Result, TableSpec, TierPlan};
 
 /// Bytes of a piece of rows on its way between host and device.
@@ -23,6 +25,19 @@ pub struct DeviceOptions {
     pub place: (usize, usize),
 }
 
+/// What rows may have of each device of a rank, and how they are used there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceShare {
+    /// Bytes of each device.
+    pub hbm: ByteCount,
+    /// Number of devices.
+    pub devices: usize,
+    /// Whether rows are lent to other ranks, which they travel to whole.
+    pub lends: bool,
+    /// How a step finds its rows.
+    pub lookup: Lookup,
+}
+
 /// What each device has of the rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DevicePlan {
@@ -37,8 +52,12 @@ pub struct DevicePlan {
     pub(crate) whole: Vec<bool>,
     /// Lanes of a row that visits the host, by table: as it comes, and as its gradient goes.
     pub(crate) visit_lanes: Vec<usize>,
+    /// How a step finds its rows.
+    pub lookup: Lookup,
     /// Bytes of each device, for rows.
     pub rows_bytes: u64,
+    /// Bytes of each device, for the hash tables that find them, where there are any.
+    pub tables_bytes: u64,
     /// Bytes of each device, for what moves them, and as many of the host, which each copies to and
     /// from.
     pub moving_bytes: u64,
@@ -55,8 +74,7 @@ fn rows_bytes(group: &GroupPlan, slots: usize) -> u64 {
 const LIST_WORDS: usize = 3;
 
 impl DevicePlan {
-    /// Shares `hbm` bytes of each of `devices` devices out among the groups of `tiers`; where rows
-    /// are lent to other ranks (`lends`), they travel whole.
+    /// Shares what rows may have of each device out among the groups of `tiers`.
     ///
     /// # Errors
     /// When that holds no row of a group beside what moves a mini-batch's rows.
@@ -64,7 +82,7 @@ impl DevicePlan {
         tiers: &TierPlan,
         tables: &[TableSpec],
         load: &Load,
-        (hbm, devices, lends): (ByteCount, usize, bool),
+        DeviceShare { hbm, devices, lends, lookup }: DeviceShare,
     ) -> Result<Self> {
         let groups = &tiers.groups;
         let rows_max = tiers.rows_max(load);
@@ -84,7 +102,9 @@ impl DevicePlan {
             rows_max,
             whole,
             visit_lanes,
+            lookup,
             rows_bytes: 0,
+            tables_bytes: 0,
             moving_bytes: 0,
             devices,
         };
@@ -107,7 +127,11 @@ impl DevicePlan {
         let tables = size_of::<UpdateTable>() * self.rows_max.len();
         let step = [4 * self.list_words(), 4 * self.lanes_max(), tables];
         let step: u64 = step.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum();
-        pieces + step
+        let keys = match self.lookup {
+            Lookup::Slots => 0,
+            Lookup::Table => table::keys_bytes(self.rows_of_step(), self.list_words()),
+        };
+        pieces + step + keys
     }
 
     /// Gives each device `slots` of each table group of `tiers`, and pieces of `piece_rows` rows,
@@ -126,27 +150,46 @@ impl DevicePlan {
             self.slots[number] = *slots;
             self.rows_bytes += rows_bytes(group, *slots);
         }
+        self.tables_bytes = self.tables();
+    }
+
+    /// Bytes of a device for hash tables.
+    fn tables(&self) -> u64 {
+        match self.lookup {
+            Lookup::Slots => 0,
+            Lookup::Table => table::tables_bytes(&self.slots),
+        }
+    }
+
+    /// Bytes of a device for a slot of `group`, and for what there is beside its slots: the next
+    /// group's rows begin where 16 bytes can be read at once.
+    fn slot_bytes(&self, group: &GroupPlan) -> (u128, u128) {
+        let (slot, beside) = match self.lookup {
+            Lookup::Slots => (0, 0),
+            Lookup::Table => table::slot_bytes(),
+        };
+        ((group.spec.row_bytes() + slot) as u128, 16 + beside as u128)
     }
 
     fn share_out(&mut self, groups: &[GroupPlan], hbm: ByteCount) -> Result<()> {
         let left = u128::from(hbm.0.saturating_sub(self.moving_bytes));
-        let bytes = |group: &GroupPlan| group.spec.row_bytes() as u128;
-        let touched = |group: &GroupPlan| u128::from(group.ids_max) * bytes(group);
-        let all = groups.iter().map(touched).sum::<u128>().max(1);
+        let touched =
+            |plan: &Self, group: &GroupPlan| u128::from(group.ids_max) * plan.slot_bytes(group).0;
+        let all = groups.iter().map(|group| touched(self, group)).sum::<u128>().max(1);
         for group in groups {
-            // The next group's rows begin where 16 bytes can be read at once.
-            let share = (left * touched(group) / all).saturating_sub(16);
-            let fits = (share / bytes(group)) as usize;
+            let ((bytes, beside), touched) = (self.slot_bytes(group), touched(self, group));
+            let fits = ((left * touched / all).saturating_sub(beside) / bytes) as usize;
             // Rows on devices keep their slots on the host: at most half of those.
             let most = group.slots / 2 / self.devices.max(1);
             let slots = fits.min(most);
             if slots == 0 {
-                let least = ((bytes(group) + 16) * all).div_ceil(touched(group).max(1));
+                let least = ((bytes + beside) * all).div_ceil(touched.max(1));
                 return Err(self.holds_no_row(group, (hbm, fits, least)));
             }
             self.slots.push(slots);
             self.rows_bytes += rows_bytes(group, slots);
         }
+        self.tables_bytes = self.tables();
         Ok(())
     }
 
@@ -175,13 +218,18 @@ impl DevicePlan {
 
     /// Bytes of each device, of its pool.
     pub fn device_bytes(&self) -> u64 {
-        Device::bytes_counted(self.rows_bytes) + self.moving_bytes
+        Device::bytes_counted(self.rows_bytes) + self.tables_bytes + self.moving_bytes
+    }
+
+    /// Distinct rows of a mini-batch at most, of all tables.
+    pub(super) fn rows_of_step(&self) -> usize {
+        self.rows_max.iter().sum()
     }
 
     /// Words of the lists of a step.
     pub(super) fn list_words(&self) -> usize {
         // What rounds begins at an even word.
-        LIST_WORDS * self.rows_max.iter().sum::<usize>() + 1
+        LIST_WORDS * self.rows_of_step() + 1
     }
 
     /// Lanes of weights or gradients of a step.
@@ -199,12 +247,19 @@ impl DevicePlan {
             (rows * (lanes * size_of::<f32>() + size_of::<SlotIndex>())) as u64
         });
         budget.add("rows that visit", visits.sum(), "rows of a mini-batch");
-        let rows: usize = self.rows_max.iter().sum();
+        let rows = self.rows_of_step();
         let ahead = tiers.horizon() as u64 + load.lookahead + 2;
         let lists = OnDevice::bytes_max(rows as u64) * ahead;
         let planners = self.slots.iter().zip(&tiers.groups).map(|(slots, _)| {
             metadata_bytes(tiers.policy(), *slots as u64, tiers.horizon() as u64 + 2)
         });
-        budget.add("planning for devices", planners.sum::<u64>() * devices + lists, why);
+        budget.add("planning for devices", planners.sum::<u64>() * devices + lists, why.clone());
+        if self.lookup == Lookup::Table {
+            let slots: usize = self.slots.iter().sum();
+            // A row that comes is pinned, so that no more are on their way than there are slots.
+            let changed = (rows as u64 * ahead).min(slots as u64 * devices);
+            let noted = table::noted_bytes(slots, self.list_words()) * devices;
+            budget.add("keys on devices", noted + TableChanges::bytes_max(changed), why);
+        }
     }
 }

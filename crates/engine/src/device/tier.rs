@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use stepwell_base::rules::Rules;
 use stepwell_device::{Buffer, Device, Event, RowsAt, Stream};
 
+use super::lookup::{Lookup, TableChanges};
 use super::planning::{AboveMoves, AboveUnit};
 use super::sizes::{DeviceOptions, DevicePlan};
 use super::visit::Visitor;
@@ -39,6 +40,8 @@ pub(crate) struct OneDevice {
     /// By table group.
     pub(crate) slabs: Vec<SlabAt>,
     visitor: Mutex<Visitor>,
+    /// What the next fetch changes in the tables of groups, in order.
+    changes: Mutex<VecDeque<(usize, TableChanges)>>,
     /// Events that are over when a mini-batch's step is, by number, oldest first.
     steps: Mutex<VecDeque<(u32, Event)>>,
 }
@@ -49,6 +52,19 @@ const STEPS_KEPT: usize = 64;
 impl OneDevice {
     pub(super) fn visitor(&self) -> MutexGuard<'_, Visitor> {
         self.visitor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves `changes` of the table of group `group` to the next fetch.
+    pub(crate) fn leave_changes(&self, group: usize, changes: TableChanges) {
+        if !changes.is_empty() {
+            let mut left = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            left.push_back((group, changes));
+        }
+    }
+
+    /// Takes what was left first.
+    pub(super) fn take_changes(&self) -> Option<(usize, TableChanges)> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     fn steps(&self) -> MutexGuard<'_, VecDeque<(u32, Event)>> {
@@ -149,6 +165,7 @@ impl DeviceTier {
                 rows: device.buffer(first_lane, "rows")?,
                 slabs,
                 visitor: Mutex::new(Visitor::new(device, &plan)?),
+                changes: Mutex::default(),
                 steps: Mutex::default(),
                 device: device.clone(),
             })
@@ -166,6 +183,20 @@ impl DeviceTier {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty()
+    }
+
+    /// Whether hash tables on the devices find rows.
+    pub(crate) fn has_tables(&self) -> bool {
+        self.plan.lookup == Lookup::Table
+    }
+
+    /// All devices are empty: so are their tables from here on, whatever they had.
+    pub(crate) fn begin_tables(&self) {
+        let groups = if self.has_tables() { self.plan.slots.len() } else { 0 };
+        for (one, group) in self.devices.iter().flat_map(|one| (0..groups).map(move |at| (one, at)))
+        {
+            one.leave_changes(group, TableChanges::all_leave());
+        }
     }
 
     /// Whether devices step the rows of table `number`: else the host does, and they travel whole.

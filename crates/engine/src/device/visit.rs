@@ -8,8 +8,12 @@
 //!
 //! The slab of visitors is read and written by the code that reads and writes the host's slab, so
 //! pooling, sums, stale reads and what ranks exchange are the same. Rows whose history the host
-//! decides on come and go whole.
+//! decides on come and go whole. The slots that a fetch sent or found stay on the device for what
+//! is sent back.
 
+mod lists;
+
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,10 +24,13 @@ use stepwell_device::{Arg, Buffer, Device, Event, Pinned, RowsAt, Stream};
 use stepwell_kernels::{UpdateTable, named};
 use stepwell_optim::Storage;
 
+use self::lists::listed;
 use super::describe::describe;
+use super::lookup::Lookup;
 use super::pieces::MoveRows;
 use super::places::OnDevice;
 use super::sizes::DevicePlan;
+use super::table::Tables;
 use super::tier::{DeviceTier, OneDevice};
 use crate::{Error, Group, Part, Result, TableSpec};
 
@@ -65,6 +72,10 @@ pub(super) struct Visitor {
     lanes: Buffer<f32>,
     tables_host: Pinned<UpdateTable>,
     tables: Buffer<UpdateTable>,
+    /// What finds slots, where the host does not send them.
+    lookup: Option<Tables>,
+    /// The mini-batch whose slots the lists begin with.
+    listed: Option<u32>,
     fetched: Event,
     sent: Event,
 }
@@ -73,22 +84,23 @@ impl Visitor {
     pub(super) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
         let (words, lanes) = (plan.list_words(), plan.lanes_max());
         let tables = plan.rows_max.len();
+        let stream = device.stream("step")?;
         Ok(Self {
-            stream: device.stream("step")?,
             lists_host: device.pinned(words, "lists of a step")?,
             lists: device.buffer(words, "lists of a step")?,
             lanes_host: device.pinned(lanes, "weights and gradients")?,
             lanes: device.buffer(lanes, "weights and gradients")?,
             tables_host: device.pinned(tables, "tables of a step")?,
             tables: device.buffer(tables, "tables of a step")?,
+            lookup: match plan.lookup {
+                Lookup::Slots => None,
+                Lookup::Table => Some(Tables::new(device, &stream, plan)?),
+            },
+            listed: None,
+            stream,
             fetched: device.event()?,
             sent: device.event()?,
         })
-    }
-
-    /// Sends the first `words` words of the lists up.
-    fn lists_up(&self, words: usize) -> Result<()> {
-        Ok(self.stream.up((&self.lists_host, 0..words), (&self.lists, 0))?)
     }
 }
 
@@ -105,7 +117,7 @@ struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    fn lanes(&self) -> std::ops::Range<usize> {
+    fn lanes(&self) -> Range<usize> {
         self.first_lane..self.first_lane + self.lanes * self.on.slots.len()
     }
 
@@ -131,8 +143,8 @@ impl Visit<'_> {
 }
 
 impl DeviceTier {
-    /// Brings what a step reads of the rows of `parts` to where they visit: their weights, or `all`
-    /// of their lanes.
+    /// Brings what mini-batch `number` reads of the rows of `parts` to where they visit: their
+    /// weights, or `all` of their lanes.
     ///
     /// # Errors
     /// When a device fails.
@@ -141,18 +153,19 @@ impl DeviceTier {
         parts: &[Part],
         groups: &[Arc<Group>],
         tables: &[TableSpec],
-        all: bool,
+        (number, all): (u32, bool),
     ) -> Result<()> {
         let begin = Instant::now();
         let visits: Vec<Vec<Visit<'_>>> = (0..self.len())
             .map(|device| self.visits(parts, groups, tables, (device, all)))
             .collect();
-        for (number, visits) in visits.iter().enumerate() {
-            self.ask(number, visits, parts)?;
+        for (device, visits) in visits.iter().enumerate() {
+            self.ask((device, number), visits, parts)?;
         }
         for (one, visits) in self.devices.iter().zip(&visits) {
             let mut visitor = one.visitor();
             visitor.fetched.wait()?;
+            visitor.check(one, visits)?;
             let (_, lanes) = Visit::end(visits);
             let arrived = visitor.lanes_host.read(lanes)?;
             visits.iter().for_each(|visit| seat(visit, &arrived[visit.lanes()], groups));
@@ -187,21 +200,26 @@ impl DeviceTier {
         visits
     }
 
-    /// Asks device `number` for the lanes of `visits`.
-    fn ask(&self, number: usize, visits: &[Visit<'_>], parts: &[Part]) -> Result<()> {
-        let one = &self.devices[number];
+    /// Asks device `device` for the lanes of `visits`, for mini-batch `number`.
+    fn ask(
+        &self,
+        (device, number): (usize, u32),
+        visits: &[Visit<'_>],
+        parts: &[Part],
+    ) -> Result<()> {
+        let one = &self.devices[device];
         let (slots, lanes) = Visit::end(visits);
         let visitor = &mut *one.visitor();
         // What the step before sent was read from the same memory.
         visitor.sent.wait()?;
-        put_slots(visits, visitor.lists_host.write(slots)?);
-        let stream = &visitor.stream;
         if self.rules.hold(Rule::WaitForLifted)
             && let Some(lifted) = parts.first().and_then(|part| part.above.lifted.as_ref())
         {
-            stream.wait(&lifted[number])?;
+            visitor.stream.wait(&lifted[device])?;
         }
-        visitor.lists_up(slots)?;
+        let words = visitor.list(one, visits)?;
+        visitor.listed = Some(number);
+        let stream = &visitor.stream;
         for visit in visits.iter().filter(|visit| !visit.on.slots.is_empty()) {
             let at = one.slabs[visit.group];
             let args = vec![
@@ -219,8 +237,11 @@ impl DeviceTier {
         }
         stream.down((&visitor.lanes, 0..lanes), (&visitor.lanes_host, 0))?;
         stream.record(&visitor.fetched)?;
-        self.copied_up(slots);
+        self.copied_up(words);
         self.copied_down(lanes);
+        if visitor.lookup.is_some() {
+            self.copied_down(Tables::WORDS_DOWN);
+        }
         Ok(())
     }
 
@@ -248,13 +269,13 @@ impl DeviceTier {
                     Visit::add(&mut stepped, at, on, spec.weight_count());
                 }
             }
-            // Those that go whole lie behind the others.
-            let (slots, lanes) = Visit::end(&stepped);
-            for visit in &mut whole {
-                visit.slots += slots;
-                visit.first_lane += lanes;
-            }
-            self.send_to(one, (&stepped, &whole), sent, (tables, step))?;
+            // Lanes of those that go whole lie behind the others; slots where they were asked for.
+            let (_, lanes) = Visit::end(&stepped);
+            whole.iter_mut().for_each(|visit| visit.first_lane += lanes);
+            let slots = listed(&mut stepped, &mut whole);
+            let had = one.visitor().listed;
+            assert_eq!(had, Some(number), "what is sent was fetched last");
+            self.send_to(one, (&stepped, &whole), sent, (tables, step, slots))?;
             one.step_is_over(number, &one.visitor().stream)?;
         }
         Ok(())
@@ -265,19 +286,19 @@ impl DeviceTier {
         one: &OneDevice,
         (stepped, whole): (&[Visit<'_>], &[Visit<'_>]),
         sent: &[RowsSent<'_>],
-        (tables, step): (&[TableSpec], u64),
+        (tables, step, slots): (&[TableSpec], u64, usize),
     ) -> Result<()> {
         let all = || stepped.iter().chain(whole);
-        let slots: usize = all().map(|visit| visit.on.slots.len()).sum();
         let lanes: usize = all().map(|visit| visit.lanes().len()).sum();
         let visitor = &mut *one.visitor();
         // Rows are rounded by numbers that their keys and the step name.
         let rounds = |visit: &&Visit<'_>| tables[visit.table].storage != Storage::F32;
         let rounded: usize = stepped.iter().filter(rounds).map(|visit| visit.on.slots.len()).sum();
-        let words = slots.next_multiple_of(2) + 2 * rounded;
-        let lists = visitor.lists_host.write(words)?;
-        all().for_each(|visit| put_slots(std::slice::from_ref(visit), &mut lists[visit.slots..]));
+        // The slots are there; what rounds begins at an even word.
         let mut rounding = slots.next_multiple_of(2);
+        let rounds_at = rounding..rounding + 2 * rounded;
+        let words = rounds_at.end;
+        let lists = visitor.lists_host.write(words)?;
         let room = visitor.lanes_host.write(lanes)?;
         let mut described = Vec::with_capacity(stepped.len());
         let mut items = 0;
@@ -307,10 +328,10 @@ impl DeviceTier {
         }
         visitor.tables_host.write(described.len())?.copy_from_slice(&described);
         let stream = &visitor.stream;
-        visitor.lists_up(words)?;
+        visitor.lists_up(rounds_at.clone())?;
         stream.up((&visitor.lanes_host, 0..lanes), (&visitor.lanes, 0))?;
         stream.up((&visitor.tables_host, 0..described.len()), (&visitor.tables, 0))?;
-        self.copied_up(words + lanes);
+        self.copied_up(rounds_at.len() + lanes);
         visitor.step(one, stepped, (&described, items, words))?;
         for visit in whole.iter().filter(|visit| !visit.on.slots.is_empty()) {
             visitor.put_back(one, visit, words)?;
@@ -357,11 +378,6 @@ impl Visitor {
         let rows = Arg::part(&self.lanes, visit.lanes());
         self.stream.move_rows("rows_up", [rows, slab], at, list)
     }
-}
-
-fn put_slots(visits: &[Visit<'_>], lists: &mut [u32]) {
-    let slots = visits.iter().flat_map(|visit| &visit.on.slots);
-    lists.iter_mut().zip(slots).for_each(|(word, slot)| *word = slot.0);
 }
 
 /// Puts the rows of `visit` where they visit.

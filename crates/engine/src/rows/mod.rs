@@ -232,7 +232,7 @@ impl EmbeddingBags {
         if let Some(devices) = devices_above(groups) {
             let all = self.witness.is_some();
             below::bring(parts, groups, |table| devices.lanes_read((table, &self.tables), all));
-            devices.fetch(parts, groups, &self.tables, all)?;
+            devices.fetch(parts, groups, &self.tables, (number, all))?;
         }
         self.is_open = trains;
         let mut tables = self.rows_in(parts, groups);

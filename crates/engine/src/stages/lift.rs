@@ -14,6 +14,7 @@ use crate::{DeviceTier, Error, Group, Result};
 /// as all is sent: its steps wait on the devices, by an event.
 pub struct LiftStage<C, M> {
     groups: Vec<Arc<Group>>,
+    tier: Arc<DeviceTier>,
     /// By device.
     lifters: Vec<Lifter>,
     /// The unit at hand, and how many of its rows were sent: of all groups and devices before one,
@@ -36,6 +37,7 @@ impl<C: Cargo, M: Send> LiftStage<C, M> {
         Ok(Self {
             lifters: lifters.collect::<Result<_>>()?,
             groups: groups.to_vec(),
+            tier: Arc::clone(tier),
             at_hand: None,
             ready: None,
             waits_for: None,
@@ -44,7 +46,8 @@ impl<C: Cargo, M: Send> LiftStage<C, M> {
         })
     }
 
-    /// Sends on with the rows of `unit`; done once all are sent.
+    /// Sends on with the rows of `unit`; done once all are sent, and what changes in tables is left
+    /// to its first step.
     fn lift(&mut self, unit: &mut Unit<C>, (list, sent): &mut (usize, usize)) -> Result<Progress> {
         let devices = self.lifters.len();
         while let Some(of) = unit.above.units.get(*list) {
@@ -60,6 +63,10 @@ impl<C: Cargo, M: Send> LiftStage<C, M> {
                 return Ok(Progress::Pending);
             }
             *sent += lifter.send((group, &self.groups[group]), rest, unit.above.over)?;
+        }
+        for (list, of) in unit.above.units.iter_mut().enumerate() {
+            let changes = std::mem::take(&mut of.changes);
+            self.tier.devices[list % devices].leave_changes(list / devices, changes);
         }
         let sent = self.lifters.iter().map(Lifter::sent);
         let sent = Arc::new(sent.collect::<Result<Vec<Event>>>()?);

@@ -125,6 +125,7 @@ pub(crate) fn of_model(model: &ModelConfig) -> Vec<(&'static str, Value)> {
 pub(crate) fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
     let TierConfig {
         hbm,
+        lookup,
         dram,
         ssd,
         index,
@@ -137,6 +138,7 @@ pub(crate) fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
     } = tiers;
     vec![
         ("tiers.hbm", json!(hbm.map(|bytes| bytes.0))),
+        ("tiers.lookup", json!(lookup.name())),
         ("tiers.dram", json!(dram.0)),
         ("tiers.ssd", json!(ssd)),
         ("tiers.index", json!(index.0)),

@@ -3,7 +3,7 @@
 use stepwell_base::ByteCount;
 use stepwell_base::budget::Budget;
 use stepwell_device::{Offer, Wanted as WantedOfDevices};
-use stepwell_engine::{DevicePlan, Load, TierPlan};
+use stepwell_engine::{DevicePlan, DeviceShare, Load, TierPlan};
 use stepwell_settings::{Config, DensePlace};
 
 use crate::exchange::Exchange;
@@ -50,7 +50,9 @@ impl DeviceRoom {
         };
         let hbm = hbm(config, offer, ByteCount(dense.0))?;
         let lends = Exchange::borrowed_rows(config, model).is_some();
-        let rows = DevicePlan::new(tiers, model.tables(), load, (hbm, offer.len(), lends))?;
+        let (devices, lookup) = (offer.len(), config.tiers.lookup);
+        let share = DeviceShare { hbm, devices, lends, lookup };
+        let rows = DevicePlan::new(tiers, model.tables(), load, share)?;
         Ok(Self { offer: offer.clone(), rows, dense })
     }
 
@@ -90,8 +92,12 @@ impl DeviceRoom {
     pub fn budget(&self) -> Budget {
         let mut budget = Budget::default();
         let slots: usize = self.rows.slots.iter().sum();
-        let rows = self.rows.device_bytes() - self.rows.moving_bytes;
+        let rows = self.rows.device_bytes() - self.rows.moving_bytes - self.rows.tables_bytes;
         budget.add("rows", rows, format!("tiers.hbm: {slots} slots"));
+        if self.rows.tables_bytes > 0 {
+            let why = "tiers.lookup: a key and a slot in each of two places a row";
+            budget.add("hash tables", self.rows.tables_bytes, why);
+        }
         let why = "pieces on their way, lists, weights and gradients of a mini-batch";
         budget.add("moving rows", self.rows.moving_bytes, why);
         if self.dense.0 > 0 {

@@ -1,0 +1,72 @@
+//! Where the slots of a mini-batch's rows stand in the lists of a device, by group and by the
+//! tables of each: from a fetch on, until what became of the rows is sent.
+
+use std::ops::Range;
+
+use super::{Visit, Visitor};
+use crate::Result;
+use crate::device::tier::OneDevice;
+
+impl Visitor {
+    /// Sends `words` of the lists up.
+    pub(super) fn lists_up(&self, words: Range<usize>) -> Result<()> {
+        let first = words.start;
+        if words.is_empty() {
+            return Ok(());
+        }
+        Ok(self.stream.up((&self.lists_host, words), (&self.lists, first))?)
+    }
+
+    /// Lets the lists begin with the slots of `visits`; says how many words went up.
+    pub(super) fn list(&mut self, one: &OneDevice, visits: &[Visit<'_>]) -> Result<usize> {
+        let (slots, _) = Visit::end(visits);
+        let Some(tables) = &mut self.lookup else {
+            put_slots(visits, self.lists_host.write(slots)?);
+            self.lists_up(0..slots)?;
+            return Ok(slots);
+        };
+        let to = (&self.stream, &self.lists);
+        let mut words = 0;
+        while let Some((group, changes)) = one.take_changes() {
+            words += tables.change(to, (group, &changes))?;
+        }
+        let mut counts = vec![0; one.slabs.len()];
+        visits.iter().for_each(|visit| counts[visit.group] += visit.on.slots.len());
+        let keys = visits.iter().flat_map(|visit| &visit.on.keys).copied();
+        words += tables.find(to, keys, &counts)?;
+        if cfg!(debug_assertions) {
+            // What was found is compared with what the planner knows.
+            to.0.down((&self.lists, 0..slots), (&self.lists_host, 0))?;
+        }
+        Ok(words)
+    }
+
+    /// Looks at what tables found for `visits`, once that is here.
+    pub(super) fn check(&mut self, one: &OneDevice, visits: &[Visit<'_>]) -> Result<()> {
+        let Some(tables) = &mut self.lookup else { return Ok(()) };
+        tables.check(&one.device.about().name)?;
+        if cfg!(debug_assertions) {
+            let (slots, _) = Visit::end(visits);
+            let found = self.lists_host.read(slots)?;
+            let planned = visits.iter().flat_map(|visit| &visit.on.slots).map(|slot| &slot.0);
+            assert!(found.iter().eq(planned), "a table finds other slots than the planner");
+        }
+        Ok(())
+    }
+}
+
+/// Finds the slots of what is sent where [`DeviceTier::fetch`] put them: by group, and by table
+/// within it. Says where they end.
+pub(super) fn listed<'a>(stepped: &mut [Visit<'a>], whole: &mut [Visit<'a>]) -> usize {
+    let mut all: Vec<&mut Visit<'a>> = stepped.iter_mut().chain(whole).collect();
+    all.sort_by_key(|visit| (visit.group, visit.table));
+    all.into_iter().fold(0, |first, visit| {
+        visit.slots = first;
+        first + visit.on.slots.len()
+    })
+}
+
+fn put_slots(visits: &[Visit<'_>], lists: &mut [u32]) {
+    let slots = visits.iter().flat_map(|visit| &visit.on.slots);
+    lists.iter_mut().zip(slots).for_each(|(word, slot)| *word = slot.0);
+}
