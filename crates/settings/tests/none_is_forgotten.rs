@@ -35,6 +35,7 @@ fn changed<T: Clone + PartialEq>(setting: &Setting<T>, part: &T) -> (T, &'static
         "squared_error",
         "host",
         "device",
+        "table",
     ];
     let texts = short.into_iter().chain(names);
     let change = |text: &'static str| {
