@@ -46,7 +46,9 @@ pub use checkpoint::{
     ModelPart, OLDER, Placement, Rows, RowsView, Saved, WholeModel, identity, is_set_aside, list,
     passed_over, prepare, purge,
 };
-pub use device::{DeviceCount, DeviceOptions, DevicePlan, DeviceShare, DeviceTier, Lookup};
+pub use device::{
+    DeviceCount, DeviceOptions, DevicePlan, DeviceShare, DeviceTier, Lookup, PoolShape, PooledAt,
+};
 pub use digest::ModelDigest;
 pub use error::{Error, Result};
 pub use group::{Group, GroupTables, TABLES_MAX, Traffic, TrafficCount};

@@ -88,7 +88,8 @@ fn tier(
     let tiers = TierPlan::new(tables, &groups, &[load], options).unwrap();
     let load = Load { mini_batch: EXAMPLES as u64, ..Load::default() };
     let plan = |hbm| {
-        let share = DeviceShare { hbm: ByteCount(hbm), devices, lends: false, lookup };
+        let hbm = ByteCount(hbm);
+        let share = DeviceShare { hbm, devices, lends: false, lookup, pooling: None };
         DevicePlan::new(&tiers, tables, &load, share).unwrap()
     };
     let moving = plan(1 << 30).moving_bytes;

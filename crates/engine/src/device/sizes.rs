@@ -8,6 +8,7 @@ use stepwell_mem::metadata_bytes;
 
 use super::lookup::{Lookup, TableChanges};
 use super::places::OnDevice;
+use super::pooling::{PoolShape, PoolSizes};
 use super::table;
 use crate::{Error, GroupPlan, Load, Result, TableSpec, TierPlan};
 
@@ -27,7 +28,7 @@ pub struct DeviceOptions {
 
 /// What rows may have of each device of a rank, and how they are used there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceShare {
+pub struct DeviceShare<'a> {
     /// Bytes of each device.
     pub hbm: ByteCount,
     /// Number of devices.
@@ -36,6 +37,8 @@ pub struct DeviceShare {
     pub lends: bool,
     /// How a step finds its rows.
     pub lookup: Lookup,
+    /// How rows are pooled there, where the dense part is there as well.
+    pub pooling: Option<PoolShape<'a>>,
 }
 
 /// What each device has of the rows.
@@ -54,6 +57,8 @@ pub struct DevicePlan {
     pub(crate) visit_lanes: Vec<usize>,
     /// How a step finds its rows.
     pub lookup: Lookup,
+    /// What pools rows, where they are pooled there.
+    pub(crate) pooling: Option<PoolSizes>,
     /// Bytes of each device, for rows.
     pub rows_bytes: u64,
     /// Bytes of each device, for the hash tables that find them, where there are any.
@@ -82,7 +87,7 @@ impl DevicePlan {
         tiers: &TierPlan,
         tables: &[TableSpec],
         load: &Load,
-        DeviceShare { hbm, devices, lends, lookup }: DeviceShare,
+        DeviceShare { hbm, devices, lends, lookup, pooling }: DeviceShare<'_>,
     ) -> Result<Self> {
         let groups = &tiers.groups;
         let rows_max = tiers.rows_max(load);
@@ -103,11 +108,16 @@ impl DevicePlan {
             whole,
             visit_lanes,
             lookup,
+            pooling: None,
             rows_bytes: 0,
             tables_bytes: 0,
             moving_bytes: 0,
             devices,
         };
+        plan.pooling = pooling.filter(|_| !plan.whole.contains(&true)).map(|shape| {
+            let rows = (&*plan.rows_max, plan.lanes_max(), &*tiers.occurrences_max(load));
+            PoolSizes::new(shape, devices, rows)
+        });
         plan.moving_bytes = plan.moving(groups);
         plan.share_out(groups, hbm)?;
         Ok(plan)
@@ -125,13 +135,13 @@ impl DevicePlan {
                 .iter()
                 .sum::<u64>();
         let tables = size_of::<UpdateTable>() * self.rows_max.len();
-        let step = [4 * self.list_words(), 4 * self.lanes_max(), tables];
+        let step = [4 * self.words(), 4 * self.lanes_max(), tables];
         let step: u64 = step.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum();
         let keys = match self.lookup {
             Lookup::Slots => 0,
             Lookup::Table => table::keys_bytes(self.rows_of_step(), self.list_words()),
         };
-        pieces + step + keys
+        pieces + step + keys + self.pooling.as_ref().map_or(0, PoolSizes::moving_bytes)
     }
 
     /// Gives each device `slots` of each table group of `tiers`, and pieces of `piece_rows` rows,
@@ -172,7 +182,8 @@ impl DevicePlan {
     }
 
     fn share_out(&mut self, groups: &[GroupPlan], hbm: ByteCount) -> Result<()> {
-        let left = u128::from(hbm.0.saturating_sub(self.moving_bytes));
+        let beside = self.moving_bytes + self.pooling_bytes();
+        let left = u128::from(hbm.0.saturating_sub(beside));
         let touched =
             |plan: &Self, group: &GroupPlan| u128::from(group.ids_max) * plan.slot_bytes(group).0;
         let all = groups.iter().map(|group| touched(self, group)).sum::<u128>().max(1);
@@ -209,7 +220,8 @@ impl DevicePlan {
                 group.slots
             ));
         }
-        let (moving, least) = (ByteCount(self.moving_bytes), u128::from(self.moving_bytes) + least);
+        let moving = self.moving_bytes + self.pooling_bytes();
+        let (moving, least) = (ByteCount(moving), u128::from(moving) + least);
         Error::Settings(format!(
             "tiers.hbm = {hbm} holds no row of table '{names}' beside {moving} for rows on their \
              way: give {least} or more, or lower data.mini_batch"
@@ -218,7 +230,18 @@ impl DevicePlan {
 
     /// Bytes of each device, of its pool.
     pub fn device_bytes(&self) -> u64 {
-        Device::bytes_counted(self.rows_bytes) + self.tables_bytes + self.moving_bytes
+        let rows = Device::bytes_counted(self.rows_bytes) + self.tables_bytes;
+        rows + self.moving_bytes + self.pooling_bytes()
+    }
+
+    /// Bytes of each device alone, for weights and gradients that other devices have.
+    pub fn pooling_bytes(&self) -> u64 {
+        self.pooling.as_ref().map_or(0, PoolSizes::device_bytes)
+    }
+
+    /// Words of all lists of a mini-batch.
+    pub(super) fn words(&self) -> usize {
+        self.list_words() + self.pooling.as_ref().map_or(0, |sizes| sizes.words)
     }
 
     /// Distinct rows of a mini-batch at most, of all tables.
@@ -248,6 +271,9 @@ impl DevicePlan {
         });
         budget.add("rows that visit", visits.sum(), "rows of a mini-batch");
         let rows = self.rows_of_step();
+        if let Some(sizes) = &self.pooling {
+            budget.add("lists for devices", sizes.host_bytes(rows), "rows of a mini-batch");
+        }
         let ahead = tiers.horizon() as u64 + load.lookahead + 2;
         let lists = OnDevice::bytes_max(rows as u64) * ahead;
         let planners = self.slots.iter().zip(&tiers.groups).map(|(slots, _)| {

@@ -108,6 +108,7 @@ struct Counts {
     hits: AtomicU64,
     fills: AtomicU64,
     below: AtomicU64,
+    pooled: AtomicU64,
     bytes_up: AtomicU64,
     bytes_down: AtomicU64,
     waited_ns: AtomicU64,
@@ -122,6 +123,8 @@ pub struct DeviceCount {
     pub fills: u64,
     /// Distinct keys per mini-batch whose rows stayed on the host, because there were no slots.
     pub below: u64,
+    /// Mini-batches whose rows were pooled on devices.
+    pub pooled: u64,
     /// Bytes copied to devices.
     pub bytes_up: u64,
     /// Bytes copied from devices.
@@ -211,6 +214,7 @@ impl DeviceTier {
             hits: count(&self.counts.hits),
             fills: count(&self.counts.fills),
             below: count(&self.counts.below),
+            pooled: count(&self.counts.pooled),
             bytes_up: count(&self.counts.bytes_up),
             bytes_down: count(&self.counts.bytes_down),
             seconds_waiting: Duration::from_nanos(count(&self.counts.waited_ns)).as_secs_f64(),
@@ -221,6 +225,10 @@ impl DeviceTier {
         self.counts.hits.fetch_add(unit.hits, Ordering::Relaxed);
         self.counts.fills.fetch_add(unit.fills.len() as u64, Ordering::Relaxed);
         self.counts.below.fetch_add(unit.below, Ordering::Relaxed);
+    }
+
+    pub(crate) fn pooled_one(&self) {
+        self.counts.pooled.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn copied_up(&self, lanes: usize) {

@@ -29,6 +29,7 @@ use super::describe::describe;
 use super::lookup::Lookup;
 use super::pieces::MoveRows;
 use super::places::OnDevice;
+use super::pooling::PoolRoom;
 use super::sizes::DevicePlan;
 use super::table::Tables;
 use super::tier::{DeviceTier, OneDevice};
@@ -64,25 +65,27 @@ pub(crate) struct RowsSent<'a> {
 /// What one device needs for the rows of a step.
 #[derive(Debug)]
 pub(super) struct Visitor {
-    stream: Stream,
-    lists_host: Pinned<u32>,
-    lists: Buffer<u32>,
+    pub(super) stream: Stream,
+    pub(super) lists_host: Pinned<u32>,
+    pub(super) lists: Buffer<u32>,
     /// Weights on their way down, then sums of gradients on their way up.
     lanes_host: Pinned<f32>,
-    lanes: Buffer<f32>,
-    tables_host: Pinned<UpdateTable>,
-    tables: Buffer<UpdateTable>,
+    pub(super) lanes: Buffer<f32>,
+    pub(super) tables_host: Pinned<UpdateTable>,
+    pub(super) tables: Buffer<UpdateTable>,
     /// What finds slots, where the host does not send them.
     lookup: Option<Tables>,
     /// The mini-batch whose slots the lists begin with.
-    listed: Option<u32>,
-    fetched: Event,
-    sent: Event,
+    pub(super) listed: Option<u32>,
+    /// What pools rows, where the dense part is on the device.
+    pub(super) pool: Option<PoolRoom>,
+    pub(super) fetched: Event,
+    pub(super) sent: Event,
 }
 
 impl Visitor {
     pub(super) fn new(device: &Device, plan: &DevicePlan) -> Result<Self> {
-        let (words, lanes) = (plan.list_words(), plan.lanes_max());
+        let (words, lanes) = (plan.words(), plan.lanes_max());
         let tables = plan.rows_max.len();
         let stream = device.stream("step")?;
         Ok(Self {
@@ -97,6 +100,10 @@ impl Visitor {
                 Lookup::Table => Some(Tables::new(device, &stream, plan)?),
             },
             listed: None,
+            pool: match &plan.pooling {
+                Some(sizes) => Some(PoolRoom::new(device, tables, sizes)?),
+                None => None,
+            },
             stream,
             fetched: device.event()?,
             sent: device.event()?,
@@ -105,15 +112,15 @@ impl Visitor {
 }
 
 /// The rows of one table on one device, of a mini-batch.
-struct Visit<'a> {
-    table: usize,
-    group: usize,
-    on: &'a OnDevice,
+pub(super) struct Visit<'a> {
+    pub(super) table: usize,
+    pub(super) group: usize,
+    pub(super) on: &'a OnDevice,
     /// Where its slots lie in the lists, and its lanes in the staging.
-    slots: usize,
-    first_lane: usize,
+    pub(super) slots: usize,
+    pub(super) first_lane: usize,
     /// Lanes of each row that travel.
-    lanes: usize,
+    pub(super) lanes: usize,
 }
 
 impl Visit<'_> {
@@ -121,11 +128,12 @@ impl Visit<'_> {
         self.first_lane..self.first_lane + self.lanes * self.on.slots.len()
     }
 
-    fn rows_at(&self, one: &OneDevice) -> RowsAt {
+    pub(super) fn rows_at(&self, one: &OneDevice) -> RowsAt {
         one.slabs[self.group].rows(self.on.slots.iter().map(|slot| slot.0).collect())
     }
 
-    fn end(visits: &[Self]) -> (usize, usize) {
+    /// Where their slots and lanes end.
+    pub(super) fn end(visits: &[Self]) -> (usize, usize) {
         let last = visits.last();
         last.map_or((0, 0), |last| (last.slots + last.on.slots.len(), last.lanes().end))
     }
@@ -182,7 +190,8 @@ impl DeviceTier {
         }
     }
 
-    fn visits<'a>(
+    /// What device `device` has of the rows of a mini-batch, by group and its tables.
+    pub(super) fn visits<'a>(
         &self,
         parts: &'a [Part],
         groups: &[Arc<Group>],
@@ -208,33 +217,13 @@ impl DeviceTier {
         parts: &[Part],
     ) -> Result<()> {
         let one = &self.devices[device];
-        let (slots, lanes) = Visit::end(visits);
+        let (_, lanes) = Visit::end(visits);
         let visitor = &mut *one.visitor();
-        // What the step before sent was read from the same memory.
-        visitor.sent.wait()?;
-        if self.rules.hold(Rule::WaitForLifted)
-            && let Some(lifted) = parts.first().and_then(|part| part.above.lifted.as_ref())
-        {
-            visitor.stream.wait(&lifted[device])?;
-        }
+        visitor.begin((self, device), parts)?;
         let words = visitor.list(one, visits)?;
         visitor.listed = Some(number);
+        visitor.read(one, visits)?;
         let stream = &visitor.stream;
-        for visit in visits.iter().filter(|visit| !visit.on.slots.is_empty()) {
-            let at = one.slabs[visit.group];
-            let args = vec![
-                Arg::rows(&one.rows, vec![visit.rows_at(one)]),
-                Arg::part(&visitor.lanes, visit.lanes()),
-                Arg::first(&visitor.lists, slots),
-                Arg::u64(at.first_lane as u64),
-                Arg::u32(visit.slots as u32),
-                Arg::u32(visit.on.slots.len() as u32),
-                Arg::u32(at.row_lanes as u32),
-                Arg::u32(0),
-                Arg::u32(visit.lanes as u32),
-            ];
-            stream.launch(named("rows_read"), visit.lanes().len(), args)?;
-        }
         stream.down((&visitor.lanes, 0..lanes), (&visitor.lanes_host, 0))?;
         stream.record(&visitor.fetched)?;
         self.copied_up(words);
@@ -341,6 +330,39 @@ impl DeviceTier {
 }
 
 impl Visitor {
+    /// Begins a mini-batch on device `device`: after the one before, and once its rows are there.
+    pub(super) fn begin(&self, (tier, device): (&DeviceTier, usize), parts: &[Part]) -> Result<()> {
+        // What the step before sent was read from the same memory.
+        self.sent.wait()?;
+        if tier.rules.hold(Rule::WaitForLifted)
+            && let Some(lifted) = parts.first().and_then(|part| part.above.lifted.as_ref())
+        {
+            self.stream.wait(&lifted[device])?;
+        }
+        Ok(())
+    }
+
+    /// Reads the lanes of `visits`, one after another.
+    pub(super) fn read(&self, one: &OneDevice, visits: &[Visit<'_>]) -> Result<()> {
+        let (slots, _) = Visit::end(visits);
+        for visit in visits.iter().filter(|visit| !visit.on.slots.is_empty()) {
+            let at = one.slabs[visit.group];
+            let args = vec![
+                Arg::rows(&one.rows, vec![visit.rows_at(one)]),
+                Arg::part(&self.lanes, visit.lanes()),
+                Arg::first(&self.lists, slots),
+                Arg::u64(at.first_lane as u64),
+                Arg::u32(visit.slots as u32),
+                Arg::u32(visit.on.slots.len() as u32),
+                Arg::u32(at.row_lanes as u32),
+                Arg::u32(0),
+                Arg::u32(visit.lanes as u32),
+            ];
+            self.stream.launch(named("rows_read"), visit.lanes().len(), args)?;
+        }
+        Ok(())
+    }
+
     /// The optimizer changes the rows of `stepped`.
     fn step(
         &self,

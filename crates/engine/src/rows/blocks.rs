@@ -47,6 +47,12 @@ impl Blocks {
         Self { first: self.first + blocks.start, end: self.first + blocks.end, ..self }
     }
 
+    /// The part number `part` of `parts` of them: neighbouring ones, as ranks have them.
+    pub fn part(self, part: usize, parts: usize) -> Self {
+        let count = self.count();
+        self.some(count * part / parts..count * (part + 1) / parts)
+    }
+
     /// Those of the whole mini-batch.
     pub fn of_all(self) -> Self {
         Self::new(self.examples, self.all)

@@ -16,6 +16,7 @@ mod blocks;
 mod combine;
 mod early;
 mod gather;
+mod in_place;
 mod lent;
 mod shared;
 mod sketch;
@@ -43,7 +44,7 @@ pub use self::witness::{Moment, Witness};
 use self::working::TableRows;
 pub use self::working::WorkingRows;
 pub use self::workspaces::Workspaces;
-use crate::device::RowsSent;
+use crate::device::{PooledAt, RowsSent};
 use crate::group::{devices_above, group_of};
 use crate::ranks::Loan;
 use crate::request::BagsByRow;
@@ -127,6 +128,8 @@ pub struct EmbeddingBags {
     stale: StaleRows,
     workspaces: Workspaces<Workspace>,
     witness: Option<Arc<dyn Witness>>,
+    /// What a dense part on devices has for pooled rows, by device.
+    pooled_at: Vec<Arc<PooledAt>>,
 }
 
 impl std::fmt::Debug for EmbeddingBags {
@@ -159,6 +162,7 @@ impl EmbeddingBags {
             is_open: false,
             workspaces: Workspaces::default(),
             witness: None,
+            pooled_at: Vec::new(),
         }
     }
 
@@ -229,7 +233,8 @@ impl EmbeddingBags {
         trains: bool,
     ) -> Result<WorkingRows<'a>> {
         self.abandon();
-        if let Some(devices) = devices_above(groups) {
+        let pooled = self.pool(number, (&*parts, groups), trains)?;
+        if let Some(devices) = devices_above(groups).filter(|_| !pooled) {
             let all = self.witness.is_some();
             below::bring(parts, groups, |table| devices.lanes_read((table, &self.tables), all));
             devices.fetch(parts, groups, &self.tables, (number, all))?;
@@ -252,7 +257,7 @@ impl EmbeddingBags {
             self.stale.keep(&tables);
         }
         tables.iter_mut().for_each(|rows| rows.occurrences.clear());
-        Ok(WorkingRows { tables, groups, trains, number })
+        Ok(WorkingRows { tables, groups, trains, number, pooled })
     }
 
     /// The rows of `parts` in the slabs of `groups`.
@@ -322,6 +327,9 @@ impl EmbeddingBags {
         laps: &dyn Laps,
     ) -> Result<()> {
         self.end_step(rows);
+        if rows.pooled {
+            return self.update_in_place(rows, gradients.labels);
+        }
         let examples = gradients.d_first_order.len();
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");
         let blocks = Blocks::new(examples, self.blocks);

@@ -82,7 +82,7 @@ impl EmbeddingBags {
         // They came as f32, however their rows are kept.
         let rows = |(number, part)| TableRows::of_guests(part, guests.slab(number));
         let tables = tables.map(rows).collect();
-        WorkingRows { tables, groups: &[], trains: false, number: 0 }
+        WorkingRows { tables, groups: &[], trains: false, number: 0, pooled: false }
     }
 
     /// Adds to each owner's message the sums of gradients of its rows among `rows`, which visit
@@ -148,7 +148,8 @@ impl EmbeddingBags {
         groups: &'a [Arc<Group>],
     ) -> WorkingRows<'a> {
         assert!(self.is_open, "a step was begun");
-        WorkingRows { tables: self.rows_in(parts, groups), groups, trains: true, number }
+        let tables = self.rows_in(parts, groups);
+        WorkingRows { tables, groups, trains: true, number, pooled: false }
     }
 
     /// Ends a step as [`EmbeddingBags::apply`] does, by the sums that all ranks sent, which end

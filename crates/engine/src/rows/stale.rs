@@ -72,13 +72,18 @@ impl StaleRows {
         (staleness + u64::from(staleness > 0)) * rows * (8 + entry + width * 4)
     }
 
+    /// Whether rows are read older than they are.
+    pub(super) fn looks_back(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
     /// Lets rows be read as old as they should be.
     pub(super) fn look_back(
         &self,
         tables: &mut [TableRows<'_>],
         admissions: &[Option<Admissions>],
     ) {
-        if self.steps.is_empty() {
+        if !self.looks_back() {
             return;
         }
         for (number, table) in tables.iter_mut().enumerate() {

@@ -345,6 +345,13 @@ impl Seen {
     }
 }
 
+/// How a row with these `bags` occurs, of which an example has so many.
+pub(super) fn occurrence((bags, fields): (&[u32], usize), labels: &[f32]) -> Occurrence {
+    let (mut seen, fields) = (Seen::default(), Divisor::new(fields as u32));
+    bags.iter().for_each(|bag| seen.meet(fields.quotient(*bag), labels));
+    seen.occurrence
+}
+
 /// Divides by a number that stays the same, by a multiplication.
 ///
 /// Source: Lemire, Kaser, Kurz, "Faster remainder by direct computation" (2019), section 3: exact

@@ -21,9 +21,16 @@ pub struct WorkingRows<'a> {
     pub(super) trains: bool,
     /// The mini-batch.
     pub(super) number: u32,
+    /// Whether devices pooled them: then none of their weights is here.
+    pub(super) pooled: bool,
 }
 
 impl WorkingRows<'_> {
+    /// Whether devices pooled them, and will update them: then no weights are here to be gathered.
+    pub fn are_pooled(&self) -> bool {
+        self.pooled
+    }
+
     /// The distinct keys of a table, in order of first occurrence.
     pub(crate) fn keys(&self, table: usize) -> &[Key] {
         &self.tables[table].request.distinct

@@ -53,6 +53,12 @@ impl TierPlan {
         rows.collect()
     }
 
+    /// Occurrences of a mini-batch at most, by table.
+    pub(crate) fn occurrences_max(&self, load: &Load) -> Vec<usize> {
+        let ids = self.loads.iter().map(|of_table| of_table.ids_max);
+        ids.map(|ids| ids.saturating_mul(load.mini_batch) as usize).collect()
+    }
+
     /// Says of each table group that some mini-batch may need more of its rows than memory has
     /// slots for, which is told for certain by the data alone: with what setting none does.
     pub fn tight(&self, tables: &[TableSpec], load: &Load) -> Vec<String> {

@@ -51,7 +51,8 @@ impl DeviceRoom {
         let hbm = hbm(config, offer, ByteCount(dense.0))?;
         let lends = Exchange::borrowed_rows(config, model).is_some();
         let (devices, lookup) = (offer.len(), config.tiers.lookup);
-        let share = DeviceShare { hbm, devices, lends, lookup };
+        let pooling = Trainer::pool_shape(model, config, devices);
+        let share = DeviceShare { hbm, devices, lends, lookup, pooling };
         let rows = DevicePlan::new(tiers, model.tables(), load, share)?;
         Ok(Self { offer: offer.clone(), rows, dense })
     }
@@ -92,7 +93,8 @@ impl DeviceRoom {
     pub fn budget(&self) -> Budget {
         let mut budget = Budget::default();
         let slots: usize = self.rows.slots.iter().sum();
-        let rows = self.rows.device_bytes() - self.rows.moving_bytes - self.rows.tables_bytes;
+        let beside = self.rows.moving_bytes + self.rows.tables_bytes + self.rows.pooling_bytes();
+        let rows = self.rows.device_bytes() - beside;
         budget.add("rows", rows, format!("tiers.hbm: {slots} slots"));
         if self.rows.tables_bytes > 0 {
             let why = "tiers.lookup: a key and a slot in each of two places a row";
@@ -100,6 +102,11 @@ impl DeviceRoom {
         }
         let why = "pieces on their way, lists, weights and gradients of a mini-batch";
         budget.add("moving rows", self.rows.moving_bytes, why);
+        let pooling = self.rows.pooling_bytes();
+        if pooling > 0 {
+            let why = "weights and gradients of other devices";
+            budget.add("pooling rows", pooling, why);
+        }
         if self.dense.0 > 0 {
             budget.add("dense part", self.dense.0, "train.dense: parameters, layers, gradients");
         }

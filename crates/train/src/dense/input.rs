@@ -29,10 +29,16 @@ impl Input<'_> {
         profile.count(Kernel::Gather, 0, self.embeddings.gather_bytes(self.rows, range));
     }
 
+    /// Dense features of the examples of `range`, which lie beside pooled embeddings. // (examples,
+    /// features)
+    pub(crate) fn features(&self, range: Range<usize>) -> &[f32] {
+        let dense = self.columns - self.embeddings.columns().count;
+        &self.examples.dense[range.start * dense..range.end * dense]
+    }
+
     fn write(&self, range: Range<usize>, x: &mut [f32], first_order: &mut [f32]) {
         let (width, embedding) = (self.columns, self.embeddings.columns().count);
-        let dense = width - embedding;
-        let features = &self.examples.dense[range.start * dense..range.end * dense];
+        let (dense, features) = (width - embedding, self.features(range.clone()));
         for (row, features) in x.chunks_exact_mut(width).zip(features.chunks_exact(dense.max(1))) {
             row[embedding..].copy_from_slice(features);
         }

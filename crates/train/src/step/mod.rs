@@ -24,7 +24,7 @@ use stepwell_base::stop::StopRequest;
 use stepwell_device::{Choice, Device};
 use stepwell_engine::{
     Blocks, Borrowed, Cargo as _, Dense, DenseView, EmbeddingBags, Gradients, Group, Guests, Laps,
-    Purpose, Shape, Witness, WorkingRows,
+    PoolShape, Purpose, Shape, Witness, WorkingRows,
 };
 use stepwell_fabric::Fabric;
 use stepwell_nn::{Loss, LossSums, tree_sum_values};
@@ -117,7 +117,9 @@ impl Trainer {
     pub(crate) fn compute_on(&mut self, devices: &[Device], config: &Config) -> Result<()> {
         assert!(self.sharing.is_none(), "the dense part moves before steps are shared");
         let dense = self.dense.sections()?.to_dense();
-        self.dense = Box::new(DeviceDense::new(&self.model, config, devices, &dense)?);
+        let dense = DeviceDense::new(&self.model, config, devices, &dense)?;
+        self.embeddings.pool_on_devices(dense.pooled_at());
+        self.dense = Box::new(dense);
         Ok(())
     }
 
@@ -126,6 +128,7 @@ impl Trainer {
     pub(crate) fn compute_here(&mut self, config: &Config) -> Result<()> {
         let mut host = HostDense::new(&self.model, config)?;
         host.load(&self.dense.sections()?.to_dense()).map_err(Error::Config)?;
+        self.embeddings.pool_on_devices(Vec::new());
         self.dense = Box::new(host);
         Ok(())
     }
@@ -134,6 +137,16 @@ impl Trainer {
     /// that each copies to and from.
     pub(crate) fn device_bytes_max(model: &Model, config: &Config, devices: usize) -> (u64, u64) {
         DeviceDense::bytes_max(model, config, devices)
+    }
+
+    /// How the rows of `model` may be pooled on so many devices.
+    pub(crate) fn pool_shape<'a>(
+        model: &'a Model,
+        config: &Config,
+        devices: usize,
+    ) -> Option<PoolShape<'a>> {
+        let is_there = config.dense_place == DensePlace::Device;
+        is_there.then(|| DeviceDense::pool_shape(model, config, devices)).flatten()
     }
 
     /// Shares its steps with the other ranks of `fabric`; `rows` are the most of each table that a

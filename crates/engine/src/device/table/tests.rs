@@ -27,6 +27,7 @@ impl One {
             whole: vec![false],
             visit_lanes: vec![1],
             lookup: Lookup::Table,
+            pooling: None,
             rows_bytes: 0,
             tables_bytes: 0,
             moving_bytes: 0,

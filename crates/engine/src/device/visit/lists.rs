@@ -2,14 +2,16 @@
 //! tables of each: from a fetch on, until what became of the rows is sent.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use super::{Visit, Visitor};
 use crate::Result;
-use crate::device::tier::OneDevice;
+use crate::device::table::Tables;
+use crate::device::tier::{DeviceTier, OneDevice};
 
 impl Visitor {
     /// Sends `words` of the lists up.
-    pub(super) fn lists_up(&self, words: Range<usize>) -> Result<()> {
+    pub(in crate::device) fn lists_up(&self, words: Range<usize>) -> Result<()> {
         let first = words.start;
         if words.is_empty() {
             return Ok(());
@@ -18,7 +20,11 @@ impl Visitor {
     }
 
     /// Lets the lists begin with the slots of `visits`; says how many words went up.
-    pub(super) fn list(&mut self, one: &OneDevice, visits: &[Visit<'_>]) -> Result<usize> {
+    pub(in crate::device) fn list(
+        &mut self,
+        one: &OneDevice,
+        visits: &[Visit<'_>],
+    ) -> Result<usize> {
         let (slots, _) = Visit::end(visits);
         let Some(tables) = &mut self.lookup else {
             put_slots(visits, self.lists_host.write(slots)?);
@@ -41,8 +47,24 @@ impl Visitor {
         Ok(words)
     }
 
+    /// Waits for what tables found for `visits` where there are tables, and looks at it.
+    pub(in crate::device) fn check_found(
+        &mut self,
+        tier: &DeviceTier,
+        (one, visits): (&OneDevice, &[Visit<'_>]),
+    ) -> Result<()> {
+        if self.lookup.is_some() {
+            let begin = Instant::now();
+            self.fetched.wait()?;
+            tier.waited(begin.elapsed());
+            tier.copied_down(Tables::WORDS_DOWN);
+            self.check(one, visits)?;
+        }
+        Ok(())
+    }
+
     /// Looks at what tables found for `visits`, once that is here.
-    pub(super) fn check(&mut self, one: &OneDevice, visits: &[Visit<'_>]) -> Result<()> {
+    pub(in crate::device) fn check(&mut self, one: &OneDevice, visits: &[Visit<'_>]) -> Result<()> {
         let Some(tables) = &mut self.lookup else { return Ok(()) };
         tables.check(&one.device.about().name)?;
         if cfg!(debug_assertions) {

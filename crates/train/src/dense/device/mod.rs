@@ -30,10 +30,11 @@ mod tests;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
-use stepwell_device::Device;
-use stepwell_engine::{Blocks, Dense, DenseView};
+use stepwell_device::{Buffer, Device, Pinned};
+use stepwell_engine::{Blocks, Dense, DenseView, PoolShape, PooledAt};
 use stepwell_nn::{LossSums, tree_sum_of_subtrees};
 use stepwell_optim::DenseOptimizer;
 use stepwell_settings::Config;
@@ -41,7 +42,7 @@ use stepwell_settings::Config;
 use self::passes::Passes;
 pub use self::products::HostProducts;
 use self::replica::Replica;
-use self::sizes::{Sizes, share};
+use self::sizes::Sizes;
 use super::sections::{Sections, sections};
 use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces, front};
 use crate::models::{Model, rule};
@@ -138,9 +139,15 @@ impl DeviceDense {
         Ok(Ok(self.optimizer.step()))
     }
 
+    /// Columns of the input that go up.
+    fn columns_up(&self, work: &Work<'_>) -> usize {
+        if work.input.rows.are_pooled() { self.sizes.features() } else { self.sizes.columns }
+    }
+
     /// Writes what goes up, where each device copies it from.
     fn gather(&mut self, work: &Work<'_>) -> Result<()> {
-        let Sizes { slot_rows, columns, labels, .. } = self.sizes;
+        let Sizes { slot_rows, labels, .. } = self.sizes;
+        let width = self.columns_up(work);
         let has_weights = !work.examples.weights.is_empty();
         let mut parts = Vec::new();
         for replica in &mut self.replicas {
@@ -150,13 +157,13 @@ impl DeviceDense {
             for (number, of) in rows_of.iter_mut().enumerate() {
                 *of = replica.share.range(number).len() as u32;
             }
-            let mut x = replica.x.host.write(rows * columns)?;
+            let mut x = replica.x.write(rows * width)?;
             let mut targets = replica.targets.host.write(rows * labels)?;
-            let mut first_order = replica.first_order.host.write(rows)?;
+            let mut first_order = replica.first_order.write(rows)?;
             let mut weights = replica.weights.host.write(rows)?;
             parts.extend((0..slots).map(|slot| Part {
                 examples: work.blocks.range(before + slot),
-                x: front(&mut x, slot_rows * columns),
+                x: front(&mut x, slot_rows * width),
                 first_order: front(&mut first_order, slot_rows),
                 targets: front(&mut targets, slot_rows * labels),
                 weights: front(&mut weights, slot_rows),
@@ -169,7 +176,11 @@ impl DeviceDense {
             if has_weights {
                 part.weights[..rows].copy_from_slice(&work.examples.weights[examples.clone()]);
             }
-            let input = (&mut part.x[..rows * columns], &mut part.first_order[..rows]);
+            let x = &mut part.x[..rows * width];
+            if work.input.rows.are_pooled() {
+                return x.copy_from_slice(work.input.features(examples));
+            }
+            let input = (x, &mut part.first_order[..rows]);
             work.input.gather(examples, input, work.on.profile);
         };
         work.on.pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(gather));
@@ -178,7 +189,8 @@ impl DeviceDense {
 
     /// Gives each device what it has to do for a pass.
     fn start(&self, work: &Work<'_>) -> Result<()> {
-        let Sizes { columns, labels, embedding, .. } = self.sizes;
+        let Sizes { labels, embedding, .. } = self.sizes;
+        let are_pooled = work.input.rows.are_pooled();
         let graph = work.model.graph();
         let reads_first_order = graph.reads_first_order();
         let has_weights = !work.examples.weights.is_empty();
@@ -188,18 +200,12 @@ impl DeviceDense {
                 stream.record(&replica.done)?;
                 continue;
             }
-            stream.up((&replica.rows_of.host, 0..count), (&replica.rows_of.device, 0))?;
-            for (both, lanes) in [
-                (&replica.x, rows * columns),
-                (&replica.targets, rows * labels),
-                (&replica.first_order, if reads_first_order { rows } else { 0 }),
-                (&replica.weights, if has_weights { rows } else { 0 }),
-            ] {
-                if lanes > 0 {
-                    stream.up((&both.host, 0..lanes), (&both.device, 0))?;
-                }
-            }
+            self.send(replica, work)?;
             let passes = Passes::new(graph, replica, self.sizes);
+            if are_pooled {
+                stream.wait(&replica.at.pooled)?;
+                passes.put_features()?;
+            }
             passes.forward()?;
             passes.losses(has_weights, work.blocks.examples_of_all())?;
             let logits = passes.logits();
@@ -209,25 +215,70 @@ impl DeviceDense {
             stream.down((&sums.device, 0..3 * count), (&sums.host, 0))?;
             if work.trains {
                 passes.backward()?;
-                let first_order = if reads_first_order { rows } else { 0 };
-                for (both, lanes) in
-                    [(&replica.d_x, rows * embedding), (&replica.d_first_order, first_order)]
-                {
-                    if lanes > 0 {
-                        stream.down((&both.device, 0..lanes), (&both.host, 0))?;
-                    }
+                if !are_pooled {
+                    replica.gradients_down((
+                        rows * embedding,
+                        if reads_first_order { rows } else { 0 },
+                    ))?;
                 }
             }
+            stream.record(&replica.at.passed)?;
             stream.record(&replica.done)?;
         }
         Ok(())
+    }
+
+    /// Sends what was gathered up.
+    fn send(&self, replica: &Replica, work: &Work<'_>) -> Result<()> {
+        let (rows, count, stream) = (replica.rows(), replica.share.count(), &replica.stream);
+        let up = |from: &Pinned<f32>, to: &Buffer<f32>, lanes: usize| match lanes {
+            0 => Ok(()),
+            lanes => stream.up((from, 0..lanes), (to, 0)),
+        };
+        let Replica { at, x, first_order, targets, weights, features, .. } = replica;
+        stream.up((&replica.rows_of.host, 0..count), (&replica.rows_of.device, 0))?;
+        up(&targets.host, &targets.device, rows * self.sizes.labels)?;
+        if !work.examples.weights.is_empty() {
+            up(&weights.host, &weights.device, rows)?;
+        }
+        if work.input.rows.are_pooled() {
+            return Ok(up(x, features, rows * self.sizes.features())?);
+        }
+        up(x, &at.x, rows * self.sizes.columns)?;
+        let reads_first_order = work.model.graph().reads_first_order();
+        Ok(up(first_order, &at.first_order, if reads_first_order { rows } else { 0 })?)
+    }
+
+    /// What the rows of each device may share with its replica.
+    pub(crate) fn pooled_at(&self) -> Vec<Arc<PooledAt>> {
+        self.replicas.iter().map(|replica| Arc::clone(&replica.at)).collect()
+    }
+
+    /// How rows may be pooled for the dense part of `model` on so many devices; none where they
+    /// are read otherwise than as they are there.
+    pub(crate) fn pool_shape<'a>(
+        model: &'a Model,
+        config: &Config,
+        devices: usize,
+    ) -> Option<PoolShape<'a>> {
+        let Sizes { devices, slots, slot_rows, .. } = Sizes::new(model, config, devices);
+        let shape = PoolShape {
+            columns: model.embedding(),
+            blocks: config.model.blocks,
+            devices,
+            slots,
+            slot_rows,
+        };
+        let reads_as_they_are = config.ranks.count == 1 && config.staleness == 0;
+        reads_as_they_are.then_some(shape)
     }
 
     /// Waits for the devices, and puts out what they found.
     fn finish(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
         let Sizes { slot_rows, labels, embedding, .. } = self.sizes;
         let first_order = usize::from(work.model.graph().reads_first_order());
-        let widths = if work.trains { [labels, embedding, first_order] } else { [labels, 0, 0] };
+        let comes_down = work.trains && !work.input.rows.are_pooled();
+        let widths = if comes_down { [labels, embedding, first_order] } else { [labels, 0, 0] };
         let Outputs { mut logits, mut d_x, mut d_first_order } = out;
         let (mut found, mut sums) = (Vec::new(), Vec::new());
         for replica in &mut self.replicas {
@@ -239,8 +290,8 @@ impl DeviceDense {
             }));
             let from = [
                 replica.logits.read(rows * widths[0])?,
-                replica.d_x.host.read(rows * widths[1])?,
-                replica.d_first_order.host.read(rows * widths[2])?,
+                replica.d_x.read(rows * widths[1])?,
+                replica.d_first_order.read(rows * widths[2])?,
             ];
             for slot in 0..share.count() {
                 let (first, count) = (slot * slot_rows, share.range(slot).len());
@@ -321,7 +372,7 @@ impl DenseExecutor for DeviceDense {
     fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
         let devices = self.replicas.len();
         for (number, replica) in self.replicas.iter_mut().enumerate() {
-            replica.share = share(work.blocks, number, devices);
+            replica.share = work.blocks.part(number, devices);
             let (count, slots) = (replica.share.count(), self.sizes.slots);
             assert!(count <= slots, "{count} blocks of a device in {slots} slots");
         }

@@ -147,11 +147,11 @@ impl<'a> Passes<'a> {
     /// What the `index`-th input of `node` holds.
     pub(super) fn input(&self, node: &NodeView<'_>, index: usize) -> View<'a> {
         let (replica, columns) = (self.replica, self.sizes.columns);
-        let x = View { buffer: &replica.x.device, start: 0, columns, stride: columns };
+        let x = View { buffer: &replica.at.x, start: 0, columns, stride: columns };
         match &node.sources[index] {
             Source::Columns(range) => x.select(range.clone()),
             Source::FirstOrder => {
-                let buffer = &replica.first_order.device;
+                let buffer = &replica.at.first_order;
                 View { buffer, start: 0, columns: 1, stride: 1 }
             }
             Source::Node(of) => self.value(&self.nodes[of.0]),
@@ -186,7 +186,7 @@ impl<'a> Passes<'a> {
                 (self.d_x().select(columns.clone()), write)
             }
             GradientTarget::FirstOrder(write) => {
-                let buffer = &self.replica.d_first_order.device;
+                let buffer = &self.replica.at.d_first_order;
                 (View { buffer, start: 0, columns: 1, stride: 1 }, write)
             }
             GradientTarget::Node(of, write) => (self.gradient(&self.nodes[*of]), write),
@@ -194,9 +194,21 @@ impl<'a> Passes<'a> {
         Ok(Some(Target { view, adds: *write == Write::Accumulate }))
     }
 
+    /// Puts dense features, which came alone, beside pooled embeddings.
+    pub(super) fn put_features(&self) -> Result<()> {
+        let Sizes { columns, embedding, .. } = self.sizes;
+        let (buffer, features) = (&self.replica.features, self.sizes.features());
+        if features == 0 {
+            return Ok(());
+        }
+        let from = View { buffer, start: 0, columns: features, stride: features };
+        let x = View { buffer: &self.replica.at.x, start: 0, columns, stride: columns };
+        self.copy(from, x.select(embedding..columns), false)
+    }
+
     fn d_x(&self) -> View<'a> {
         let columns = self.sizes.embedding;
-        View { buffer: &self.replica.d_x.device, start: 0, columns, stride: columns }
+        View { buffer: &self.replica.at.d_x, start: 0, columns, stride: columns }
     }
 
     /// Sets some columns of the gradient of the embeddings to zero.

@@ -1,9 +1,9 @@
 //! What one device has of the dense part: a copy of the parameters, and room for its blocks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stepwell_device::{Arg, Buffer, Device, Event, Pinned, Stream};
-use stepwell_engine::Blocks;
+use stepwell_engine::{Blocks, PooledAt};
 use stepwell_kernels::named;
 use stepwell_nn::Loss;
 use stepwell_optim::{Rule, StepNumbers};
@@ -25,11 +25,15 @@ pub(super) struct Replica {
     pub(super) done: Event,
     /// The blocks of the last pass, of all that are here.
     pub(super) share: Blocks,
-    /// Input of the graph. // (rows, columns)
-    pub(super) x: Both<f32>,
-    pub(super) first_order: Both<f32>, // (rows)
-    pub(super) targets: Both<f32>,     // (rows, labels)
-    pub(super) weights: Both<f32>,     // (rows)
+    /// Input of the graph and its gradient, which the device's rows may share.
+    pub(super) at: Arc<PooledAt>,
+    /// The input on its way up: all of it, or dense features alone. // (rows, columns)
+    pub(super) x: Pinned<f32>,
+    pub(super) first_order: Pinned<f32>, // (rows)
+    /// Dense features, where they come alone. // (rows, features)
+    pub(super) features: Buffer<f32>,
+    pub(super) targets: Both<f32>, // (rows, labels)
+    pub(super) weights: Both<f32>, // (rows)
     /// Examples of each block. // (slots)
     pub(super) rows_of: Both<u32>,
     /// What is lost of each label. // (labels)
@@ -52,8 +56,8 @@ pub(super) struct Replica {
     pub(super) logits: Pinned<f32>, // (rows, labels)
     /// Losses, predictions and weights. // (slots, 3)
     pub(super) loss_sums: Both<f64>,
-    pub(super) d_x: Both<f32>,           // (rows, embedding)
-    pub(super) d_first_order: Both<f32>, // (rows)
+    pub(super) d_x: Pinned<f32>,           // (rows, embedding)
+    pub(super) d_first_order: Pinned<f32>, // (rows)
     /// Vectors of parameters on their way down. // (subtrees, parameters)
     carried: Mutex<Pinned<f32>>,
     /// One on its way up. // (parameters)
@@ -93,12 +97,24 @@ impl Replica {
             device: device.buffer(3 * slots, "sums of losses")?,
         };
         let parameters = sizes.parameters;
+        let pinned = |lanes: usize, what| device.pinned::<f32>(lanes.max(1), what);
+        let at = PooledAt {
+            x: buffer(rows * columns, "input of the dense part")?,
+            columns,
+            first_order: buffer(rows * one, "first order")?,
+            d_x: buffer(rows * sizes.embedding, "gradients of embeddings")?,
+            d_first_order: buffer(rows, "gradients of the first order")?,
+            pooled: device.event()?,
+            passed: device.event()?,
+        };
         let mut replica = Self {
             stream: device.stream("dense")?,
             done: device.event()?,
             share: Blocks::new(0, 0),
-            x: both(rows * columns, "input of the dense part")?,
-            first_order: both(rows * one, "first order")?,
+            at: Arc::new(at),
+            x: pinned(rows * columns, "input of the dense part")?,
+            first_order: pinned(rows * one, "first order")?,
+            features: buffer(rows * sizes.features(), "dense features")?,
             targets: both(rows * labels, "labels")?,
             weights: both(rows * one, "weights of examples")?,
             rows_of,
@@ -113,8 +129,8 @@ impl Replica {
             sums: buffer(sizes.subtrees * parameters, "sums of gradients")?,
             logits: device.pinned((rows * labels).max(1), "logits")?,
             loss_sums,
-            d_x: both(rows * sizes.embedding, "gradients of embeddings")?,
-            d_first_order: both(rows, "gradients of the first order")?,
+            d_x: pinned(rows * sizes.embedding, "gradients of embeddings")?,
+            d_first_order: pinned(rows, "gradients of the first order")?,
             carried: Mutex::new(device.pinned(sizes.subtrees * parameters, "dense vectors down")?),
             total: device.pinned(parameters, "dense vectors up")?,
             sizes,
@@ -140,6 +156,19 @@ impl Replica {
     /// Rows of the slots that have blocks.
     pub(super) fn rows(&self) -> usize {
         self.share.count() * self.sizes.slot_rows
+    }
+
+    /// Has the first lanes of the gradients of its input come down.
+    pub(super) fn gradients_down(&self, (d_x, d_first_order): (usize, usize)) -> Result<()> {
+        let at = &self.at;
+        for (from, to, lanes) in
+            [(&at.d_x, &self.d_x, d_x), (&at.d_first_order, &self.d_first_order, d_first_order)]
+        {
+            if lanes > 0 {
+                self.stream.down((from, 0..lanes), (to, 0))?;
+            }
+        }
+        Ok(())
     }
 
     /// Sums the gradients of its blocks, all of them together.

@@ -37,13 +37,6 @@ pub(super) struct Sizes {
     pub(super) subtrees: usize,
 }
 
-/// The blocks of a mini-batch that device `device` of `devices` has: neighbouring ones, as ranks
-/// have them.
-pub(super) fn share(blocks: Blocks, device: usize, devices: usize) -> Blocks {
-    let count = blocks.count();
-    blocks.some(count * device / devices..count * (device + 1) / devices)
-}
-
 impl Sizes {
     /// Of so many devices, as far as there are blocks for them.
     pub(super) fn new(model: &Model, config: &Config, devices: usize) -> Self {
@@ -54,7 +47,7 @@ impl Sizes {
         let rows = Blocks::new(config.data.mini_batch, all).largest();
         let subtrees = |rank: usize, device: usize| {
             let own = Blocks::new(0, all).of_rank(rank, ranks);
-            share(own, device, devices).subtrees().count()
+            own.part(device, devices).subtrees().count()
         };
         let of_ranks = (0..ranks).flat_map(|rank| (0..devices).map(move |of| (rank, of)));
         Self {
@@ -71,6 +64,11 @@ impl Sizes {
             terms: terms(graph),
             subtrees: of_ranks.map(|(rank, of)| subtrees(rank, of)).max().unwrap_or(0).max(1),
         }
+    }
+
+    /// Columns of dense features.
+    pub(super) fn features(&self) -> usize {
+        self.columns - self.embedding
     }
 
     /// Rows of all slots.
@@ -98,6 +96,7 @@ impl Sizes {
         let passes = lanes(rows * self.value_lanes)
             + lanes(rows * self.gradient_lanes)
             + lanes(rows * self.terms)
+            + lanes(rows * self.features())
             + doubles(rows * (self.labels + 1))
             + lanes(self.labels);
         let parameters = lanes(self.parameters)

@@ -1,0 +1,73 @@
+//! Weights and gradients from each device to all others, where there are several.
+
+use std::sync::{Arc, MutexGuard};
+
+use super::PooledAt;
+use crate::Result;
+use crate::device::tier::DeviceTier;
+use crate::device::visit::{Visit, Visitor};
+
+/// Where the weights of each device's rows begin among those of all.
+pub(super) fn firsts<'a>(visits: &'a [Vec<Visit<'_>>]) -> impl Iterator<Item = usize> + 'a {
+    visits.iter().scan(0usize, |end, visits| {
+        let first = *end;
+        *end = (first + Visit::end(visits).1).next_multiple_of(4);
+        Some(first)
+    })
+}
+
+impl DeviceTier {
+    /// Has every device put the weights of its rows one after another.
+    pub(super) fn read_for_others(
+        &self,
+        visitors: &[MutexGuard<'_, Visitor>],
+        visits: &[Vec<Visit<'_>>],
+    ) -> Result<()> {
+        for ((one, visitor), visits) in self.devices.iter().zip(visitors).zip(visits) {
+            // The last mini-batch's were taken before what was sent last.
+            for other in visitors {
+                visitor.stream.wait(&other.sent)?;
+            }
+            visitor.read(one, visits)?;
+            visitor.stream.record(&visitor.pool().read)?;
+        }
+        Ok(())
+    }
+
+    /// Has device `device` take the weights of all.
+    pub(super) fn take_from_others(
+        &self,
+        visitors: &[MutexGuard<'_, Visitor>],
+        device: usize,
+        visits: &[Vec<Visit<'_>>],
+    ) -> Result<()> {
+        let visitor = &visitors[device];
+        for ((from, first), visits) in visitors.iter().zip(firsts(visits)).zip(visits) {
+            let (_, lanes) = Visit::end(visits);
+            visitor.stream.wait(&from.pool().read)?;
+            if lanes > 0 {
+                visitor.stream.across((&from.lanes, 0..lanes), (&visitor.pool().rows, first))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the device of `visitor` take the gradients of all examples.
+    pub(super) fn gather_gradients(&self, visitor: &Visitor, at: &[Arc<PooledAt>]) -> Result<()> {
+        let (sizes, room, stream) = (self.pool_sizes(), visitor.pool(), &visitor.stream);
+        for (device, at) in at.iter().enumerate() {
+            let blocks = sizes.all_blocks().part(device, sizes.devices);
+            let (first, rows) =
+                (blocks.first() * sizes.slot_rows, blocks.count() * sizes.slot_rows);
+            let columns = sizes.columns;
+            for (from, to, width) in
+                [(&at.d_x, &room.d_x, columns), (&at.d_first_order, &room.d_first_order, 1)]
+            {
+                if rows * width > 0 {
+                    stream.across((from, 0..rows * width), (to, first * width))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

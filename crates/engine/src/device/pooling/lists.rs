@@ -1,0 +1,331 @@
+//! What a device is told of a mini-batch that it pools and trains.
+
+use stepwell_kernels::{NONE, PoolTable, UpdateTable};
+use stepwell_optim::Storage;
+
+use super::exchange::firsts;
+use super::{PoolAsked, Pooled, counts};
+use crate::device::describe::{describe, storage};
+use crate::device::tier::{DeviceTier, OneDevice, SlabAt};
+use crate::device::visit::{Visit, Visitor};
+use crate::request::BagsByRow;
+use crate::rows::Blocks;
+use crate::{Request, Result, TableSpec};
+
+/// Lists, one after another.
+struct Words<'a> {
+    words: &'a mut [u32],
+    end: usize,
+}
+
+impl Words<'_> {
+    /// Puts `values` behind what is there; says where they begin.
+    fn put(&mut self, values: impl Iterator<Item = u32>) -> u32 {
+        let first = self.end;
+        for value in values {
+            self.words[self.end] = value;
+            self.end += 1;
+        }
+        first as u32
+    }
+
+    fn copy(&mut self, values: &[u32]) -> u32 {
+        let first = self.end;
+        self.end += values.len();
+        self.words[first..self.end].copy_from_slice(values);
+        first as u32
+    }
+
+    /// Numbers by their bits; [`NONE`] where there are none.
+    fn factors(&mut self, values: &[f32]) -> u32 {
+        if values.is_empty() {
+            return NONE;
+        }
+        self.put(values.iter().map(|value| value.to_bits()))
+    }
+
+    /// What comes next begins at an even word.
+    fn make_even(&mut self) {
+        self.end = self.end.next_multiple_of(2);
+    }
+}
+
+/// Where the weights of each row are among those of all devices, in units of so many lanes.
+pub(super) struct Places {
+    unit: usize,
+    of_tables: Vec<Vec<u32>>, // (tables) of (rows)
+}
+
+/// The examples of a mini-batch, as devices that pool have them.
+struct Laid {
+    blocks: Blocks,
+    slot_rows: usize,
+    /// The row of each example; none where they are the same.
+    rows: Option<Vec<u32>>,
+}
+
+impl Laid {
+    fn new(blocks: Blocks, slot_rows: usize) -> Self {
+        let starts = (0..blocks.count()).map(|block| (block, blocks.range(block)));
+        let rows = starts.flat_map(|(block, range)| {
+            (0..range.len()).map(move |at| (block * slot_rows + at) as u32)
+        });
+        let are_same = (0..blocks.count()).all(|block| {
+            blocks.start(block) == block * slot_rows || blocks.range(block).is_empty()
+        });
+        Self { blocks, slot_rows, rows: (!are_same).then(|| rows.collect()) }
+    }
+
+    /// Puts the ends of the bags of `own` blocks, `fields` to an example, counted from the first
+    /// occurrence there; bags between blocks are empty.
+    fn ends(
+        &self,
+        words: &mut Words<'_>,
+        own: Blocks,
+        (fields, request): (usize, &Request),
+    ) -> u32 {
+        let first = words.end as u32;
+        let start = own.place().start;
+        let before = request.occurrences_before(start * fields) as u32;
+        for block in 0..own.count() {
+            let range = own.range(block);
+            let bags = (start + range.start) * fields..(start + range.end) * fields;
+            let end = request.occurrences_before(bags.end) as u32 - before;
+            words.put(request.ends[bags].iter().map(|end| end - before));
+            let gap = (self.slot_rows - range.len()) * fields;
+            words.put(std::iter::repeat_n(end, gap));
+        }
+        first
+    }
+
+    /// Puts the bags of one row, as they are numbered there.
+    fn bags(&self, words: &mut Words<'_>, fields: u32, bags: &[u32]) {
+        match &self.rows {
+            None => words.copy(bags),
+            Some(rows) => words.put(bags.iter().map(|bag| {
+                let example = bag / fields;
+                rows[example as usize] * fields + (bag - example * fields)
+            })),
+        };
+    }
+}
+
+impl DeviceTier {
+    /// Where all devices find the weights of all rows, where there are several.
+    pub(super) fn places(&self, visits: &[Vec<Visit<'_>>], asked: &PoolAsked<'_>) -> Places {
+        let mut of_tables = vec![Vec::new(); asked.tables.len()];
+        if self.is_alone() {
+            return Places { unit: 1, of_tables };
+        }
+        for (rows, part) in of_tables.iter_mut().zip(asked.parts) {
+            rows.resize(part.request.distinct.len(), NONE);
+        }
+        let all = || visits.iter().flatten();
+        let is_four = all().all(|visit| visit.first_lane % 4 == 0 && visit.lanes % 4 == 0);
+        let unit = if is_four { 4 } else { 1 };
+        for (first, visits) in firsts(visits).zip(visits) {
+            for visit in visits {
+                for (index, row) in visit.on.rows.iter().enumerate() {
+                    let lane = first + visit.first_lane + index * visit.lanes;
+                    of_tables[visit.table][*row as usize] = (lane / unit) as u32;
+                }
+            }
+        }
+        Places { unit, of_tables }
+    }
+
+    /// Tells device `device` all that it needs of a mini-batch.
+    pub(super) fn list_all(
+        &self,
+        visitor: &mut Visitor,
+        device: usize,
+        (visits, places): (&[Vec<Visit<'_>>], &Places),
+        asked: &PoolAsked<'_>,
+    ) -> Result<()> {
+        let (one, own) = (&self.devices[device], &visits[device]);
+        visitor.begin((self, device), asked.parts)?;
+        let sizes = self.pool_sizes();
+        let laid = Laid::new(asked.blocks, sizes.slot_rows);
+        let (slots, _) = Visit::end(own);
+        let Visitor { lists_host, tables_host, pool: Some(room), .. } = &mut *visitor else {
+            panic!("this device does not pool")
+        };
+        let lists = lists_host.len();
+        let mut words = Words { words: lists_host.write(lists)?, end: slots };
+        let mut described = Vec::new();
+        if let Some(step) = asked.step {
+            described = self.describe_all((one, own), &mut words, (&laid, step), asked);
+        }
+        let pools = room.pools_host.write(asked.tables.len())?;
+        if device < sizes.devices {
+            let blocks = asked.blocks.part(device, sizes.devices);
+            for (table, pool) in pools.iter_mut().enumerate() {
+                let visit = visit_of(own, table);
+                let at = match self.is_alone() {
+                    true => Rows::In(visit.slots, one.slabs[visit.group]),
+                    false => Rows::At(places.unit, &places.of_tables[table]),
+                };
+                *pool = pool_table(&mut words, (table, at), (&laid, blocks), asked);
+            }
+        }
+        let columns_of = words.end;
+        columns(&mut words, asked);
+        let end = words.end;
+        room.listed = (end, columns_of);
+        let items: u32 = described.iter().map(|table| table.items() as u32).sum();
+        room.pooled = asked.step.map(|_| Pooled {
+            number: asked.number,
+            words: end,
+            tables: described.len(),
+            items,
+            counts: described.iter().any(|table| counts(table.rule)),
+            rows: own.iter().map(|visit| visit.rows_at(one)).collect(),
+            examples: asked.blocks.count() * sizes.slot_rows,
+        });
+        tables_host.write(described.len())?.copy_from_slice(&described);
+        let mut sent = visitor.list(one, own)?;
+        visitor.listed = Some(asked.number);
+        visitor.stream.record(&visitor.fetched)?;
+        visitor.lists_up(slots..end)?;
+        sent += end - slots;
+        let room = visitor.pool();
+        let (stream, count) = (&visitor.stream, asked.tables.len());
+        stream.up((&room.pools_host, 0..count), (&room.pools, 0))?;
+        if !described.is_empty() {
+            stream.up((&visitor.tables_host, 0..described.len()), (&visitor.tables, 0))?;
+        }
+        self.copied_up(sent);
+        Ok(())
+    }
+
+    /// Describes the tables whose rows a device updates, all of them, in order.
+    fn describe_all(
+        &self,
+        (one, own): (&OneDevice, &[Visit<'_>]),
+        words: &mut Words<'_>,
+        (laid, step): (&Laid, u64),
+        asked: &PoolAsked<'_>,
+    ) -> Vec<UpdateTable> {
+        let blocks = laid.blocks.count();
+        let block_ends = (1..=blocks).map(|block| (block * laid.slot_rows) as u32);
+        let mut first_item = 0;
+        let tables = asked.tables.iter().zip(asked.parts).enumerate();
+        let described = tables.map(|(number, (spec, part))| {
+            let visit = visit_of(own, number);
+            let mut table = describe(spec, one.slabs[visit.group], visit.on.slots.len());
+            table.slots = visit.slots as u32;
+            if spec.storage != Storage::F32 {
+                words.make_even();
+                let states = visit.on.keys.iter().map(|key| spec.rounding(*key, step).state());
+                table.rounding =
+                    words.put(states.flat_map(|state| [state as u32, (state >> 32) as u32]));
+            }
+            let fields = &asked.columns.of_fields[number];
+            table.fields = fields.len() as u32;
+            table.columns = words.put(fields.iter().map(|field| field.column as u32));
+            table.block_ends = words.put(block_ends.clone());
+            table.blocks = blocks as u32;
+            put_bags(words, &mut table, (laid, &part.rows.bags, &visit.on.rows));
+            table.first_item = first_item;
+            first_item += table.items() as u32;
+            table
+        });
+        described.collect()
+    }
+}
+
+/// Where the rows of a table are that is pooled: in slots that stand in the lists from a word on,
+/// or at places of the weights of all devices.
+enum Rows<'a> {
+    In(usize, SlabAt),
+    At(usize, &'a [u32]),
+}
+
+fn visit_of<'a, 'b>(visits: &'a [Visit<'b>], table: usize) -> &'a Visit<'b> {
+    let visit = visits.iter().find(|visit| visit.table == table);
+    visit.unwrap_or_else(|| panic!("table {table} is not on this device"))
+}
+
+/// Describes table `table`, of which the bags of `own` blocks are pooled.
+fn pool_table(
+    words: &mut Words<'_>,
+    (table, rows): (usize, Rows<'_>),
+    (laid, own): (&Laid, Blocks),
+    asked: &PoolAsked<'_>,
+) -> PoolTable {
+    let (spec, request): (&TableSpec, &Request) =
+        (&asked.tables[table], &asked.parts[table].request);
+    let fields = asked.columns.of_fields[table].len();
+    let (slots, at) = match rows {
+        Rows::In(slots, at) => (slots as u32, (at.first_lane as u64, at.row_lanes as u32)),
+        Rows::At(unit, places) => (words.copy(places), (0, unit as u32)),
+    };
+    let place = own.place();
+    let occurrences = request.occurrences_before(place.start * fields)
+        ..request.occurrences_before(place.end * fields);
+    let factors = match request.is_weighed() {
+        true => &request.factors[occurrences.clone()],
+        false => &[],
+    };
+    PoolTable {
+        slab: at.0,
+        row_lanes: at.1,
+        slots,
+        occurrence_rows: words.copy(&request.occurrence_rows[occurrences]),
+        ends: laid.ends(words, own, (fields, request)),
+        factors: words.factors(factors),
+        fields: fields as u32,
+        dim: spec.dim as u32,
+        wide: spec.wide as u32,
+        storage: storage(spec.storage),
+        padding: 0,
+    }
+}
+
+/// Puts the bags of the rows with these numbers.
+fn put_bags(
+    words: &mut Words<'_>,
+    table: &mut UpdateTable,
+    (laid, bags, rows): (&Laid, &BagsByRow, &[u32]),
+) {
+    let mut end = 0;
+    table.bag_ends = words.put(rows.iter().map(|row| {
+        end += bags.of(*row as usize).len() as u32;
+        end
+    }));
+    table.bags = words.end as u32;
+    if rows.len() == bags.ends.len() {
+        laid.bags(words, table.fields, &bags.bags);
+        table.bag_factors = words.factors(&bags.factors);
+        return;
+    }
+    for row in rows {
+        laid.bags(words, table.fields, bags.of(*row as usize));
+    }
+    if !bags.factors.is_empty() {
+        table.bag_factors = words.end as u32;
+        for row in rows {
+            words.factors(&bags.factors[bags.range(*row as usize)]);
+        }
+    }
+}
+
+/// Puts what each column is: a table, a field of it, and a weight of its rows.
+fn columns(words: &mut Words<'_>, asked: &PoolAsked<'_>) {
+    let first = words.end;
+    words.put(std::iter::repeat_n(NONE, 3 * asked.columns.count));
+    for (table, fields) in asked.columns.of_fields.iter().enumerate() {
+        for (number, field) in fields.iter().enumerate() {
+            for lane in 0..asked.tables[table].dim {
+                let at = first + 3 * (field.column + lane);
+                words.words[at..at + 3].copy_from_slice(&[
+                    table as u32,
+                    number as u32,
+                    lane as u32,
+                ]);
+            }
+        }
+    }
+    let all = &words.words[first..words.end];
+    assert!(!all.contains(&NONE), "each column is a weight of a field");
+}

@@ -1,0 +1,239 @@
+//! Rows pooled and updated where they lie, for a dense part that is computed on the same devices.
+//!
+//! ```text
+//!  stream `step`    slots, bags ─► rows_pool ─► x │ pooled           passed │ rows_update
+//!  stream of layers                               └─► forward, backward ─► d_x ┘
+//! ```
+//!
+//! - **Why.** Neither weights nor gradients travel: lists do, of four bytes for what is a row of 64
+//!   there. The optimizer runs in the pass that sums gradients.
+//! - **How.** A replica of the dense part and the rows of its device share what is in between, a
+//!   [`PooledAt`]. Two events order them: rows are `pooled` before layers read, and layers have
+//!   `passed` before rows change or are pooled again. With one device rows are pooled out of their
+//!   slots. Of several each owns the rows of its keys: all weights of a mini-batch go to all
+//!   devices that pool, before, and the gradients of all examples to all devices, after.
+//! - **Which mini-batches.** Those with all rows on devices. Of others, weights visit the host
+//!   ([`super::visit`]), and nothing of this happens; the bits are the same.
+//! - **Invariants.** Sums have the order of the host's (I2): bags in example order within a block,
+//!   blocks by the one tree, since each owner sees the gradients of all examples. What is between
+//!   the blocks of a device has empty bags, and no bag is there.
+//! - **Bounds.** [`PoolSizes`]; all is taken when the tier is made.
+
+mod exchange;
+mod lists;
+mod room;
+mod sizes;
+
+use std::sync::{Arc, MutexGuard};
+
+use stepwell_device::{Arg, Buffer, Event, RowsAt};
+use stepwell_kernels::{RULE_ADAM, named};
+
+pub(super) use self::room::PoolRoom;
+pub use self::sizes::PoolShape;
+pub(super) use self::sizes::PoolSizes;
+use super::tier::{DeviceTier, OneDevice};
+use super::visit::{Visit, Visitor};
+use crate::rows::{Blocks, Columns};
+use crate::{Group, Part, Result, TableSpec};
+
+/// What the rows of a device and the replica of a dense part there have between them. A row of it
+/// is an example; the blocks of the device begin `slot_rows` rows after each other.
+#[derive(Debug)]
+pub struct PooledAt {
+    /// Input of the layers, pooled embeddings first. // (rows, columns)
+    pub x: Buffer<f32>,
+    /// Columns of the input.
+    pub columns: usize,
+    /// Sums of first-order weights. // (rows)
+    pub first_order: Buffer<f32>,
+    /// Gradients of the pooled embeddings. // (rows, embedding columns)
+    pub d_x: Buffer<f32>,
+    /// Gradients of the sums of first-order weights. // (rows)
+    pub d_first_order: Buffer<f32>,
+    /// Recorded by the rows: they are pooled.
+    pub pooled: Event,
+    /// Recorded by the dense part: its passes are over.
+    pub passed: Event,
+}
+
+/// A mini-batch whose rows are all on devices.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolAsked<'a> {
+    pub(crate) parts: &'a [Part],
+    pub(crate) groups: &'a [Arc<Group>],
+    pub(crate) tables: &'a [TableSpec],
+    pub(crate) columns: &'a Columns,
+    pub(crate) blocks: Blocks,
+    pub(crate) at: &'a [Arc<PooledAt>],
+    pub(crate) number: u32,
+    /// The step that it will be, where it trains.
+    pub(crate) step: Option<u64>,
+}
+
+/// What a device was told of a mini-batch, until it is over.
+#[derive(Debug)]
+pub(super) struct Pooled {
+    number: u32,
+    /// Words of its lists.
+    words: usize,
+    /// Tables whose rows are updated, and the items of all.
+    tables: usize,
+    items: u32,
+    /// Whether rows count their steps.
+    counts: bool,
+    /// The rows that it updates.
+    rows: Vec<RowsAt>,
+    /// Rows of gradients that its bags name.
+    examples: usize,
+}
+
+impl DeviceTier {
+    /// Whether rows may be pooled on its devices.
+    pub(crate) fn pools(&self) -> bool {
+        self.plan.pooling.is_some()
+    }
+
+    /// Pools the rows of a mini-batch on the devices that have their blocks.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub(crate) fn pool(&self, asked: &PoolAsked<'_>) -> Result<()> {
+        let visits: Vec<Vec<Visit<'_>>> = (0..self.len())
+            .map(|device| self.visits(asked.parts, asked.groups, asked.tables, (device, false)))
+            .collect();
+        let mut visitors: Vec<_> = self.devices.iter().map(OneDevice::visitor).collect();
+        let places = self.places(&visits, asked);
+        for (device, visitor) in visitors.iter_mut().enumerate() {
+            self.list_all(visitor, device, (&visits, &places), asked)?;
+        }
+        if !self.is_alone() {
+            self.read_for_others(&visitors, &visits)?;
+        }
+        for (device, at) in asked.at.iter().enumerate() {
+            self.pool_on(&visitors, device, (at, &visits), asked)?;
+        }
+        self.pooled_one();
+        for ((one, visitor), visits) in self.devices.iter().zip(&mut visitors).zip(&visits) {
+            visitor.check_found(self, (one, visits))?;
+        }
+        Ok(())
+    }
+
+    /// Whether all rows are on one device.
+    fn is_alone(&self) -> bool {
+        self.len() == 1
+    }
+
+    /// Pools the rows of the blocks of device `device` into what it has `at`.
+    fn pool_on(
+        &self,
+        visitors: &[MutexGuard<'_, Visitor>],
+        device: usize,
+        (at, visits): (&PooledAt, &[Vec<Visit<'_>>]),
+        asked: &PoolAsked<'_>,
+    ) -> Result<()> {
+        let (one, visitor) = (&self.devices[device], &visitors[device]);
+        let (room, sizes) = (visitor.pool(), self.pool_sizes());
+        let stream = &visitor.stream;
+        if !self.is_alone() {
+            self.take_from_others(visitors, device, visits)?;
+        }
+        stream.wait(&at.passed)?;
+        let rows = match self.is_alone() {
+            true => {
+                let rows = visits[device].iter().map(|visit| visit.rows_at(one)).collect();
+                Arg::rows(&one.rows, rows)
+            }
+            false => Arg::all(&room.rows),
+        };
+        let examples = asked.blocks.part(device, sizes.devices).count() * sizes.slot_rows;
+        let (columns, tables) = (asked.columns.count, asked.tables.len());
+        let columns_of = room.columns_of();
+        let args = vec![
+            rows,
+            Arg::first(&visitor.lists, room.words()),
+            Arg::first(&room.pools, tables),
+            Arg::u32(tables as u32),
+            Arg::part(&visitor.lists, columns_of..columns_of + 3 * columns),
+            Arg::u32(columns as u32),
+            Arg::u32(examples as u32),
+            Arg::first(&at.x, examples * at.columns),
+            Arg::u32(at.columns as u32),
+            Arg::first(&at.first_order, examples),
+        ];
+        let items = examples * (columns.div_ceil(4) + 1);
+        stream.launch(named("rows_pool"), items, args)?;
+        Ok(stream.record(&at.pooled)?)
+    }
+
+    /// Changes the rows of mini-batch `number` by the gradients that are `at` all devices.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub(crate) fn update(&self, at: &[Arc<PooledAt>], number: u32) -> Result<()> {
+        for one in &self.devices {
+            let mut visitor = one.visitor();
+            let Some(pooled) = visitor.pool_mut().pooled.take() else {
+                panic!("mini-batch {number} was not pooled");
+            };
+            assert_eq!(pooled.number, number, "what is updated was pooled last");
+            for at in at {
+                visitor.stream.wait(&at.passed)?;
+            }
+            if !self.is_alone() {
+                self.gather_gradients(&visitor, at)?;
+            }
+            self.update_on(one, &visitor, (&at[0], &pooled))?;
+            visitor.stream.record(&visitor.sent)?;
+            one.step_is_over(number, &visitor.stream)?;
+        }
+        Ok(())
+    }
+
+    fn update_on(
+        &self,
+        one: &OneDevice,
+        visitor: &Visitor,
+        (at, pooled): (&PooledAt, &Pooled),
+    ) -> Result<()> {
+        let room = visitor.pool();
+        let Pooled { words, tables, items, counts, examples, .. } = *pooled;
+        let columns = self.pool_sizes().columns;
+        let of_tables = || {
+            vec![
+                Arg::rows(&one.rows, pooled.rows.clone()),
+                Arg::first(&visitor.lists, words),
+                Arg::first(&visitor.tables, tables),
+                Arg::u32(tables as u32),
+                Arg::u32(items),
+            ]
+        };
+        let (d_x, d_first_order) = match self.is_alone() {
+            true => (&at.d_x, &at.d_first_order),
+            false => (&room.d_x, &room.d_first_order),
+        };
+        let mut args = of_tables();
+        args.extend([
+            Arg::first(d_x, examples * columns),
+            Arg::u32(columns as u32),
+            Arg::first(d_first_order, examples),
+            Arg::u32(examples as u32),
+        ]);
+        visitor.stream.launch(named("rows_update"), items as usize, args)?;
+        if counts {
+            visitor.stream.launch(named("rows_count"), items as usize, of_tables())?;
+        }
+        Ok(())
+    }
+
+    fn pool_sizes(&self) -> &PoolSizes {
+        let Some(sizes) = &self.plan.pooling else { panic!("these devices do not pool") };
+        sizes
+    }
+}
+
+/// Whether rows of `rule` count their steps.
+fn counts(rule: u32) -> bool {
+    rule == RULE_ADAM
+}

@@ -1,0 +1,66 @@
+//! What one device has for pooling.
+
+use stepwell_device::{Buffer, Device, Event, Pinned};
+use stepwell_kernels::PoolTable;
+
+use super::{PoolSizes, Pooled};
+use crate::Result;
+use crate::device::visit::Visitor;
+
+/// What one device has.
+#[derive(Debug)]
+pub(in crate::device) struct PoolRoom {
+    pub(super) pools_host: Pinned<PoolTable>,
+    pub(super) pools: Buffer<PoolTable>,
+    /// Weights of all devices' rows, where there are several.
+    pub(super) rows: Buffer<f32>,
+    /// Gradients of all devices' examples, where there are several. // (rows, columns)
+    pub(super) d_x: Buffer<f32>,
+    pub(super) d_first_order: Buffer<f32>, // (rows)
+    /// Its rows were read for others.
+    pub(super) read: Event,
+    /// The mini-batch that is pooled and will be trained.
+    pub(super) pooled: Option<Pooled>,
+    /// Words of its lists, and where among them columns are explained.
+    pub(super) listed: (usize, usize),
+}
+
+impl PoolRoom {
+    pub(in crate::device) fn new(
+        device: &Device,
+        tables: usize,
+        sizes: &PoolSizes,
+    ) -> Result<Self> {
+        let lanes = |count: usize, what| device.buffer::<f32>(count.max(1), what);
+        Ok(Self {
+            pools_host: device.pinned(tables, "tables that are pooled")?,
+            pools: device.buffer(tables, "tables that are pooled")?,
+            rows: lanes(sizes.lanes, "weights of all devices")?,
+            d_x: lanes(sizes.rows * sizes.columns, "gradients of all devices")?,
+            d_first_order: lanes(sizes.rows, "first order of all devices")?,
+            read: device.event()?,
+            pooled: None,
+            listed: (0, 0),
+        })
+    }
+
+    pub(super) fn words(&self) -> usize {
+        self.listed.0
+    }
+
+    pub(super) fn columns_of(&self) -> usize {
+        self.listed.1
+    }
+}
+
+impl Visitor {
+    pub(super) fn pool(&self) -> &PoolRoom {
+        let Some(room) = &self.pool else { panic!("this device does not pool") };
+        room
+    }
+
+    pub(super) fn pool_mut(&mut self) -> &mut PoolRoom {
+        let Some(room) = &mut self.pool else { panic!("this device does not pool") };
+        room
+    }
+}

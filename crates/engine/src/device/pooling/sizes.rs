@@ -1,0 +1,92 @@
+//! What pooling on devices takes of each.
+
+use stepwell_device::Device;
+use stepwell_kernels::PoolTable;
+
+use crate::rows::{Blocks, Columns};
+
+/// How a dense part on devices has its examples, and the columns that rows are pooled into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape<'a> {
+    /// Columns of the pooled embeddings.
+    pub columns: &'a Columns,
+    /// Blocks of a mini-batch.
+    pub blocks: usize,
+    /// Devices that have blocks.
+    pub devices: usize,
+    /// Blocks of a device at most.
+    pub slots: usize,
+    /// Rows from the first example of a block to that of the next.
+    pub slot_rows: usize,
+}
+
+/// What each device has for pooling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PoolSizes {
+    /// Devices that have blocks.
+    pub(super) devices: usize,
+    pub(super) slot_rows: usize,
+    pub(super) blocks: usize,
+    /// Columns of the pooled embeddings.
+    pub(super) columns: usize,
+    tables: usize,
+    /// Words of lists beside the slots of rows, and what rounds them.
+    pub(in crate::device) words: usize,
+    /// Lanes of weights of all devices; none for one device.
+    pub(super) lanes: usize,
+    /// Rows of gradients of all devices; none for one device.
+    pub(super) rows: usize,
+}
+
+impl PoolSizes {
+    /// Of so many `devices` that have rows, `rows` distinct ones of each table at most and `lanes`
+    /// lanes of them all; `ids` are the ids of a mini-batch at most, by table.
+    pub(in crate::device) fn new(
+        shape: PoolShape<'_>,
+        devices: usize,
+        (rows, lanes, ids): (&[usize], usize, &[usize]),
+    ) -> Self {
+        let several = usize::from(devices > 1);
+        let own_rows = shape.slots * shape.slot_rows;
+        let of_table = |((fields, rows), ids): ((usize, &usize), &usize)| {
+            // Ends of bags, rows and factors of occurrences, and where rows are;
+            let pooled = own_rows * fields + 2 * ids + several * rows;
+            // ends of rows' bags, these and their factors, ends of blocks, columns of fields.
+            pooled + rows + 2 * ids + shape.blocks + fields
+        };
+        let fields = shape.columns.of_fields.iter().map(Vec::len);
+        let words: usize = fields.zip(rows).zip(ids).map(of_table).sum();
+        Self {
+            devices: shape.devices,
+            slot_rows: shape.slot_rows,
+            blocks: shape.blocks,
+            columns: shape.columns.count,
+            tables: shape.columns.of_fields.len(),
+            words: words + 3 * shape.columns.count,
+            // Those of a device begin where 16 bytes can be read at once.
+            lanes: several * (lanes + 4 * devices),
+            rows: several * shape.blocks * shape.slot_rows,
+        }
+    }
+
+    /// The blocks of a mini-batch, without regard to its examples.
+    pub(super) fn all_blocks(&self) -> Blocks {
+        Blocks::new(0, self.blocks)
+    }
+
+    /// Bytes of a device that the host has as well: what tables are described by.
+    pub(in crate::device) fn moving_bytes(&self) -> u64 {
+        Device::bytes_counted((self.tables * size_of::<PoolTable>()) as u64)
+    }
+
+    /// Bytes of a device alone.
+    pub(in crate::device) fn device_bytes(&self) -> u64 {
+        let buffers = [self.lanes, self.rows * self.columns, self.rows];
+        buffers.iter().map(|lanes| Device::bytes_counted((lanes.max(&1) * 4) as u64)).sum()
+    }
+
+    /// Bytes of the host for where rows and examples are, of mini-batches of `rows` rows.
+    pub(in crate::device) fn host_bytes(&self, rows: usize) -> u64 {
+        ((rows + self.blocks * self.slot_rows) * size_of::<u32>()) as u64
+    }
+}
