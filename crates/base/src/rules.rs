@@ -54,11 +54,15 @@ pub enum Rule {
     WaitForLifted,
     /// H22: a row that was lowered is read on the host once it has arrived.
     WaitForLowered,
+    /// H23: layers read pooled rows once they are pooled.
+    WaitForPooled,
+    /// H24: a device takes the weights of another's rows once they were read there.
+    WaitForOthers,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -81,6 +85,8 @@ impl Rule {
         Self::StepBeforeLift,
         Self::WaitForLifted,
         Self::WaitForLowered,
+        Self::WaitForPooled,
+        Self::WaitForOthers,
     ];
 }
 

@@ -132,6 +132,16 @@ fn h22_reading_before_a_row_has_arrived_is_out_of_order() {
     breaks(Rule::WaitForLowered, &["error"]);
 }
 
+#[test]
+fn h23_layers_that_do_not_wait_read_what_is_not_pooled() {
+    breaks(Rule::WaitForPooled, &["error"]);
+}
+
+#[test]
+fn h24_weights_of_others_that_nobody_waits_for_are_out_of_order() {
+    breaks(Rule::WaitForOthers, &["error"]);
+}
+
 /// Two ranks that train `case` and lend each other rows; none where they cannot.
 fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<Finding> {
     let mut shape = Shape::draw(&mut Dice::new(seed, "ranks"), &case.job().config, case.oracle());

@@ -131,12 +131,16 @@ fn put_device(to: &mut Rows, report: &Report) {
     let Some(device) = &report.tiers.device else { return };
     let count = &device.count;
     let planned = count.planned() as f64;
+    let pooled = match count.pooled {
+        0 => String::new(),
+        some => format!("; rows of {some} mini-batches were pooled there"),
+    };
     row(
         to,
         "devices",
         &format!(
             "{}: {} rows fit; of the rows planned {:.1} % were there, {:.1} % were brought up, \
-             {:.1} % stayed on the host; {} up, {} down; steps waited {:.1} s",
+             {:.1} % stayed on the host; {} up, {} down; steps waited {:.1} s{pooled}",
             stepwell_device::said(&device.names),
             device.slots,
             100.0 * count.hits as f64 / planned,

@@ -14,6 +14,14 @@ use crate::{Group, Part, Result};
 /// Rows that one thread takes at a time.
 const GRAIN: usize = 4096;
 
+/// The devices that pool.
+fn on_devices(groups: &[Arc<Group>]) -> &DeviceTier {
+    let Some(devices) = devices_above(groups) else {
+        panic!("rows that are pooled are on devices")
+    };
+    devices
+}
+
 impl EmbeddingBags {
     /// Lets devices pool rows into what a dense part has `at` each of them, where all rows of a
     /// mini-batch are there.
@@ -21,21 +29,28 @@ impl EmbeddingBags {
         self.pooled_at = at;
     }
 
-    /// Has devices pool the rows of mini-batch `number`, if they can; says whether they do.
+    /// Whether all rows of `parts` are on devices that pool, and are read as they are there.
+    pub(super) fn can_pool(&self, parts: &[Part], groups: &[Arc<Group>]) -> bool {
+        let pools = !self.pooled_at.is_empty()
+            && devices_above(groups).is_some_and(|devices| devices.pools());
+        let read_as_they_are =
+            !self.stale.looks_back() && !self.lends && self.admissions.iter().all(Option::is_none);
+        pools
+            && read_as_they_are
+            && self.columns.of_fields.iter().all(|fields| !fields.is_empty())
+            && parts.iter().all(|part| part.above.below.is_empty())
+    }
+
+    /// Has devices pool the rows of mini-batch `number`.
     pub(super) fn pool(
         &self,
         number: u32,
         (parts, groups): (&[Part], &[Arc<Group>]),
         trains: bool,
-    ) -> Result<bool> {
-        let Some(devices) = devices_above(groups).filter(|tier| self.can_pool(tier, parts)) else {
-            return Ok(false);
-        };
-        let fields = &self.columns.of_fields;
-        let mut examples =
-            parts.iter().zip(fields).map(|(part, of)| part.request.ends.len() / of.len());
-        let Some(examples) = examples.next() else { return Ok(false) };
-        devices.pool(&PoolAsked {
+    ) -> Result<()> {
+        let examples = parts.first().zip(self.columns.of_fields.first());
+        let examples = examples.map_or(0, |(part, of)| part.request.ends.len() / of.len());
+        on_devices(groups).pool(&PoolAsked {
             parts,
             groups,
             tables: &self.tables,
@@ -44,30 +59,13 @@ impl EmbeddingBags {
             at: &self.pooled_at,
             number,
             step: trains.then_some(self.steps + 1),
-        })?;
-        Ok(true)
-    }
-
-    /// Whether all rows of `parts` are on devices that pool, and nobody else wants to see them.
-    fn can_pool(&self, devices: &DeviceTier, parts: &[Part]) -> bool {
-        let reads_as_they_are = !self.stale.looks_back()
-            && !self.lends
-            && self.witness.is_none()
-            && self.admissions.iter().all(Option::is_none);
-        devices.pools()
-            && !self.pooled_at.is_empty()
-            && reads_as_they_are
-            && parts.iter().all(|part| part.above.below.is_empty())
-            && self.columns.of_fields.iter().all(|fields| !fields.is_empty())
+        })
     }
 
     /// Ends a step whose rows devices pooled: they update them by the gradients that they have,
     /// while the threads of the calling pool note how each row occurs.
     pub(super) fn update_in_place(&self, rows: &mut WorkingRows<'_>, labels: &[f32]) -> Result<()> {
-        let Some(devices) = devices_above(rows.groups) else {
-            panic!("rows that devices pooled are on devices")
-        };
-        devices.update(&self.pooled_at, rows.number)?;
+        on_devices(rows.groups).update(&self.pooled_at, rows.number)?;
         for (table, fields) in rows.tables.iter_mut().zip(&self.columns.of_fields) {
             let (bags, fields) = (table.bags, fields.len());
             table.occurrences.resize(table.request.distinct.len(), Occurrence::default());

@@ -233,11 +233,14 @@ impl EmbeddingBags {
         trains: bool,
     ) -> Result<WorkingRows<'a>> {
         self.abandon();
-        let pooled = self.pool(number, (&*parts, groups), trains)?;
-        if let Some(devices) = devices_above(groups).filter(|_| !pooled) {
-            let all = self.witness.is_some();
-            below::bring(parts, groups, |table| devices.lanes_read((table, &self.tables), all));
-            devices.fetch(parts, groups, &self.tables, (number, all))?;
+        let pooled = self.can_pool(parts, groups);
+        let shows = self.witness.is_some();
+        if let Some(devices) = devices_above(groups).filter(|_| shows || !pooled) {
+            below::bring(parts, groups, |table| devices.lanes_read((table, &self.tables), shows));
+            devices.fetch(parts, groups, &self.tables, (number, shows))?;
+        }
+        if pooled {
+            self.pool(number, (&*parts, groups), trains)?;
         }
         self.is_open = trains;
         let mut tables = self.rows_in(parts, groups);

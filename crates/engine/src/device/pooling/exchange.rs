@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use stepwell_base::rules::Rule;
+
 use super::PooledAt;
 use crate::Result;
 use crate::device::tier::DeviceTier;
@@ -24,10 +26,6 @@ impl DeviceTier {
         visits: &[Vec<Visit<'_>>],
     ) -> Result<()> {
         for ((one, visitor), visits) in self.devices.iter().zip(visitors).zip(visits) {
-            // The last mini-batch's were taken before what was sent last.
-            for other in visitors {
-                visitor.stream.wait(&other.sent)?;
-            }
             visitor.read(one, visits)?;
             visitor.stream.record(&visitor.pool().read)?;
         }
@@ -44,7 +42,9 @@ impl DeviceTier {
         let visitor = &visitors[device];
         for ((from, first), visits) in visitors.iter().zip(firsts(visits)).zip(visits) {
             let (_, lanes) = Visit::end(visits);
-            visitor.stream.wait(&from.pool().read)?;
+            if self.rules.hold(Rule::WaitForOthers) {
+                visitor.stream.wait(&from.pool().read)?;
+            }
             if lanes > 0 {
                 visitor.stream.across((&from.lanes, 0..lanes), (&visitor.pool().rows, first))?;
             }

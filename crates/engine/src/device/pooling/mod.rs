@@ -1,17 +1,19 @@
 //! Rows pooled and updated where they lie, for a dense part that is computed on the same devices.
 //!
 //! ```text
-//!  stream `step`    slots, bags ─► rows_pool ─► x │ pooled           passed │ rows_update
-//!  stream of layers                               └─► forward, backward ─► d_x ┘
+//!  stream `step`    slots, bags ─► rows_pool ─► x │ pooled               rows_update
+//!  stream of layers                               └─► forward, backward      ▲
+//!  host                                                        waits for them ┘
 //! ```
 //!
 //! - **Why.** Neither weights nor gradients travel: lists do, of four bytes for what is a row of 64
 //!   there. The optimizer runs in the pass that sums gradients.
 //! - **How.** A replica of the dense part and the rows of its device share what is in between, a
-//!   [`PooledAt`]. Two events order them: rows are `pooled` before layers read, and layers have
-//!   `passed` before rows change or are pooled again. With one device rows are pooled out of their
-//!   slots. Of several each owns the rows of its keys: all weights of a mini-batch go to all
-//!   devices that pool, before, and the gradients of all examples to all devices, after.
+//!   [`PooledAt`]. An event says that rows are `pooled`, which layers wait for. The host waits for
+//!   the layers, whose losses it reads, before it has rows changed, or pools others. With one
+//!   device rows are pooled out of their slots. Of several each owns the rows of its keys: all
+//!   weights of a mini-batch go to all devices that pool, before, and the gradients of all examples
+//!   to all devices, after.
 //! - **Which mini-batches.** Those with all rows on devices. Of others, weights visit the host
 //!   ([`super::visit`]), and nothing of this happens; the bits are the same.
 //! - **Invariants.** Sums have the order of the host's (I2): bags in example order within a block,
@@ -26,6 +28,7 @@ mod sizes;
 
 use std::sync::{Arc, MutexGuard};
 
+use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, Buffer, Event, RowsAt};
 use stepwell_kernels::{RULE_ADAM, named};
 
@@ -51,10 +54,8 @@ pub struct PooledAt {
     pub d_x: Buffer<f32>,
     /// Gradients of the sums of first-order weights. // (rows)
     pub d_first_order: Buffer<f32>,
-    /// Recorded by the rows: they are pooled.
+    /// Recorded once rows are pooled; layers wait for it.
     pub pooled: Event,
-    /// Recorded by the dense part: its passes are over.
-    pub passed: Event,
 }
 
 /// A mini-batch whose rows are all on devices.
@@ -139,7 +140,6 @@ impl DeviceTier {
         if !self.is_alone() {
             self.take_from_others(visitors, device, visits)?;
         }
-        stream.wait(&at.passed)?;
         let rows = match self.is_alone() {
             true => {
                 let rows = visits[device].iter().map(|visit| visit.rows_at(one)).collect();
@@ -164,10 +164,14 @@ impl DeviceTier {
         ];
         let items = examples * (columns.div_ceil(4) + 1);
         stream.launch(named("rows_pool"), items, args)?;
-        Ok(stream.record(&at.pooled)?)
+        if self.rules.hold(Rule::WaitForPooled) {
+            stream.record(&at.pooled)?;
+        }
+        Ok(())
     }
 
-    /// Changes the rows of mini-batch `number` by the gradients that are `at` all devices.
+    /// Changes the rows of mini-batch `number` by the gradients that are `at` all devices: the
+    /// caller has waited for the passes that made them.
     ///
     /// # Errors
     /// When a device fails.
@@ -178,9 +182,6 @@ impl DeviceTier {
                 panic!("mini-batch {number} was not pooled");
             };
             assert_eq!(pooled.number, number, "what is updated was pooled last");
-            for at in at {
-                visitor.stream.wait(&at.passed)?;
-            }
             if !self.is_alone() {
                 self.gather_gradients(&visitor, at)?;
             }

@@ -222,7 +222,6 @@ impl DeviceDense {
                     ))?;
                 }
             }
-            stream.record(&replica.at.passed)?;
             stream.record(&replica.done)?;
         }
         Ok(())
