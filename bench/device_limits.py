@@ -30,6 +30,8 @@ EXAMPLES, FIELDS, DENSE, DIM, BLOCKS = 4096, 26, 13, 16, 8
 HIDDEN, BOTTOM, CROSSES = (512, 256, 128), (512, 256, DIM), 3
 EMBEDDING = FIELDS * DIM
 COLUMNS = EMBEDDING + DENSE
+# Bags of a row that `rows_update` reads at once.
+AT_ONCE = 8
 # What `count` says of the sample: distinct rows of a mini-batch, examples with its most frequent
 # id.
 DISTINCT, MOST_FREQUENT = 22_900, 3_600
@@ -248,8 +250,9 @@ class Times:
         self.products = [of.flops / rate for rate in FLOPS.values()]
         self.lists = LISTS / PCIE
         self.launches = launches(model) * LAUNCH / EXAMPLES
-        # A read from L2 for each of its bags, or two from L1 where all gradients fit there.
-        self.most_frequent = MOST_FREQUENT * (L2 if row.dim else 2 * L1) / EXAMPLES
+        # So many bags of it are read at once: their numbers from L1, then their gradients, from L2
+        # or, where all of them fit there, from L1.
+        self.most_frequent = MOST_FREQUENT * (L1 + (L2 if row.dim else L1)) / AT_ONCE / EXAMPLES
 
     def all(self):
         single = [self.lists, self.launches, self.most_frequent]

@@ -12,6 +12,9 @@
 
 // One for each bit of a block's number, and one.
 #define SUMS_MAX 33
+// Bags of a row whose gradients are on their way at once: they are added one after another, but
+// none waits for another to be read.
+#define BAGS_AT_ONCE 8
 
 // What the sums of a mini-batch are made of.
 struct Gradients {
@@ -75,7 +78,18 @@ DEVICE Sum<COUNT> sum_of(const UpdateTable& table, const u32* lists, const Gradi
         }
         const u64 block_end = static_cast<u64>(block_ends[block]) * table.fields;
         Sum<COUNT> sum = bag_gradient<COUNT>(table, lists, gradients, weight, at, bag);
-        for (++at; at < end && (bag = bags[at]) < block_end; ++at) {
+        for (++at; at + BAGS_AT_ONCE <= end && bags[at + BAGS_AT_ONCE - 1] < block_end;
+             at += BAGS_AT_ONCE) {
+            Sum<COUNT> read[BAGS_AT_ONCE];
+            for (u32 i = 0; i < BAGS_AT_ONCE; ++i) {
+                read[i] =
+                    bag_gradient<COUNT>(table, lists, gradients, weight, at + i, bags[at + i]);
+            }
+            for (u32 i = 0; i < BAGS_AT_ONCE; ++i) {
+                sum.add(read[i]);
+            }
+        }
+        for (; at < end && (bag = bags[at]) < block_end; ++at) {
             sum.add(bag_gradient<COUNT>(table, lists, gradients, weight, at, bag));
         }
         if (depth == 0 && at == end) {

@@ -21,6 +21,7 @@
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all of it is taken when it is made.
 
 mod layers;
+mod pass;
 mod passes;
 mod products;
 mod replica;
@@ -33,18 +34,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stepwell_device::{Buffer, Device, Pinned};
+use stepwell_device::Device;
 use stepwell_engine::{Blocks, Dense, DenseView, PoolShape, PooledAt};
 use stepwell_nn::{LossSums, tree_sum_of_subtrees};
 use stepwell_optim::DenseOptimizer;
 use stepwell_settings::Config;
 
-use self::passes::Passes;
 pub use self::products::HostProducts;
 use self::replica::Replica;
 use self::sizes::Sizes;
 use super::sections::{Sections, sections};
-use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces, front};
+use super::{DenseExecutor, LANES, Outputs, Pieces, Processor, Summed, Work, copy_pieces};
 use crate::models::{Model, rule};
 use crate::{Error, Result};
 
@@ -53,22 +53,6 @@ pub(crate) struct DeviceDense {
     replicas: Vec<Replica>,
     optimizer: DenseOptimizer,
     sizes: Sizes,
-}
-
-/// The part of a pass that one block is, on the host.
-struct Part<'a> {
-    /// Its examples.
-    examples: Range<usize>,
-    x: &'a mut [f32],
-    first_order: &'a mut [f32],
-    targets: &'a mut [f32],
-    weights: &'a mut [f32],
-}
-
-/// What one block found, and where it goes.
-struct Found<'a> {
-    from: [&'a [f32]; 3],
-    to: [&'a mut [f32]; 3],
 }
 
 impl DeviceDense {
@@ -139,115 +123,6 @@ impl DeviceDense {
         Ok(Ok(self.optimizer.step()))
     }
 
-    /// Columns of the input that go up.
-    fn columns_up(&self, work: &Work<'_>) -> usize {
-        if work.input.rows.are_pooled() { self.sizes.features() } else { self.sizes.columns }
-    }
-
-    /// Writes what goes up, where each device copies it from.
-    fn gather(&mut self, work: &Work<'_>) -> Result<()> {
-        let Sizes { slot_rows, labels, .. } = self.sizes;
-        let width = self.columns_up(work);
-        let has_weights = !work.examples.weights.is_empty();
-        let mut parts = Vec::new();
-        for replica in &mut self.replicas {
-            let (slots, rows) = (replica.share.count(), replica.rows());
-            let before = replica.share.first() - work.blocks.first();
-            let rows_of = replica.rows_of.host.write(slots)?;
-            for (number, of) in rows_of.iter_mut().enumerate() {
-                *of = replica.share.range(number).len() as u32;
-            }
-            let mut x = replica.x.write(rows * width)?;
-            let mut targets = replica.targets.host.write(rows * labels)?;
-            let mut first_order = replica.first_order.write(rows)?;
-            let mut weights = replica.weights.host.write(rows)?;
-            parts.extend((0..slots).map(|slot| Part {
-                examples: work.blocks.range(before + slot),
-                x: front(&mut x, slot_rows * width),
-                first_order: front(&mut first_order, slot_rows),
-                targets: front(&mut targets, slot_rows * labels),
-                weights: front(&mut weights, slot_rows),
-            }));
-        }
-        let gather = |part: &mut Part<'_>| {
-            let (examples, rows) = (part.examples.clone(), part.examples.len());
-            let of_labels = examples.start * labels..examples.end * labels;
-            part.targets[..rows * labels].copy_from_slice(&work.examples.labels[of_labels]);
-            if has_weights {
-                part.weights[..rows].copy_from_slice(&work.examples.weights[examples.clone()]);
-            }
-            let x = &mut part.x[..rows * width];
-            if work.input.rows.are_pooled() {
-                return x.copy_from_slice(work.input.features(examples));
-            }
-            let input = (x, &mut part.first_order[..rows]);
-            work.input.gather(examples, input, work.on.profile);
-        };
-        work.on.pool.install(|| parts.par_iter_mut().with_max_len(1).for_each(gather));
-        Ok(())
-    }
-
-    /// Gives each device what it has to do for a pass.
-    fn start(&self, work: &Work<'_>) -> Result<()> {
-        let Sizes { labels, embedding, .. } = self.sizes;
-        let are_pooled = work.input.rows.are_pooled();
-        let graph = work.model.graph();
-        let reads_first_order = graph.reads_first_order();
-        let has_weights = !work.examples.weights.is_empty();
-        for replica in &self.replicas {
-            let (rows, count, stream) = (replica.rows(), replica.share.count(), &replica.stream);
-            if count == 0 {
-                stream.record(&replica.done)?;
-                continue;
-            }
-            self.send(replica, work)?;
-            let passes = Passes::new(graph, replica, self.sizes);
-            if are_pooled {
-                stream.wait(&replica.at.pooled)?;
-                passes.put_features()?;
-            }
-            passes.forward()?;
-            passes.losses(has_weights, work.blocks.examples_of_all())?;
-            let logits = passes.logits();
-            let range = logits.start..logits.start + rows * labels;
-            stream.down((logits.buffer, range), (&replica.logits, 0))?;
-            let sums = &replica.loss_sums;
-            stream.down((&sums.device, 0..3 * count), (&sums.host, 0))?;
-            if work.trains {
-                passes.backward()?;
-                if !are_pooled {
-                    replica.gradients_down((
-                        rows * embedding,
-                        if reads_first_order { rows } else { 0 },
-                    ))?;
-                }
-            }
-            stream.record(&replica.done)?;
-        }
-        Ok(())
-    }
-
-    /// Sends what was gathered up.
-    fn send(&self, replica: &Replica, work: &Work<'_>) -> Result<()> {
-        let (rows, count, stream) = (replica.rows(), replica.share.count(), &replica.stream);
-        let up = |from: &Pinned<f32>, to: &Buffer<f32>, lanes: usize| match lanes {
-            0 => Ok(()),
-            lanes => stream.up((from, 0..lanes), (to, 0)),
-        };
-        let Replica { at, x, first_order, targets, weights, features, .. } = replica;
-        stream.up((&replica.rows_of.host, 0..count), (&replica.rows_of.device, 0))?;
-        up(&targets.host, &targets.device, rows * self.sizes.labels)?;
-        if !work.examples.weights.is_empty() {
-            up(&weights.host, &weights.device, rows)?;
-        }
-        if work.input.rows.are_pooled() {
-            return Ok(up(x, features, rows * self.sizes.features())?);
-        }
-        up(x, &at.x, rows * self.sizes.columns)?;
-        let reads_first_order = work.model.graph().reads_first_order();
-        Ok(up(first_order, &at.first_order, if reads_first_order { rows } else { 0 })?)
-    }
-
     /// What the rows of each device may share with its replica.
     pub(crate) fn pooled_at(&self) -> Vec<Arc<PooledAt>> {
         self.replicas.iter().map(|replica| Arc::clone(&replica.at)).collect()
@@ -270,45 +145,6 @@ impl DeviceDense {
         };
         let reads_as_they_are = config.ranks.count == 1 && config.staleness == 0;
         reads_as_they_are.then_some(shape)
-    }
-
-    /// Waits for the devices, and puts out what they found.
-    fn finish(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
-        let Sizes { slot_rows, labels, embedding, .. } = self.sizes;
-        let first_order = usize::from(work.model.graph().reads_first_order());
-        let comes_down = work.trains && !work.input.rows.are_pooled();
-        let widths = if comes_down { [labels, embedding, first_order] } else { [labels, 0, 0] };
-        let Outputs { mut logits, mut d_x, mut d_first_order } = out;
-        let (mut found, mut sums) = (Vec::new(), Vec::new());
-        for replica in &mut self.replicas {
-            replica.done.wait()?;
-            let (share, rows) = (replica.share, replica.rows());
-            let of_blocks = replica.loss_sums.host.read(3 * share.count())?;
-            sums.extend(of_blocks.as_chunks().0.iter().map(|[loss, prediction, weight]| {
-                LossSums { loss: *loss, prediction: *prediction, weight: *weight }
-            }));
-            let from = [
-                replica.logits.read(rows * widths[0])?,
-                replica.d_x.read(rows * widths[1])?,
-                replica.d_first_order.read(rows * widths[2])?,
-            ];
-            for slot in 0..share.count() {
-                let (first, count) = (slot * slot_rows, share.range(slot).len());
-                let part = |of: usize| &from[of][first * widths[of]..(first + count) * widths[of]];
-                let to = [
-                    front(&mut logits, count * widths[0]),
-                    front(&mut d_x, count * widths[1]),
-                    front(&mut d_first_order, count * widths[2]),
-                ];
-                found.push(Found { from: [part(0), part(1), part(2)], to });
-            }
-        }
-        let copy = |found: &mut Found<'_>| {
-            let pairs = found.to.iter_mut().zip(found.from);
-            pairs.for_each(|(to, from)| to.copy_from_slice(from));
-        };
-        work.on.pool.install(|| found.par_iter_mut().with_max_len(1).for_each(copy));
-        Ok(sums)
     }
 
     /// Has all devices sum their gradients by subtree; waits until the sums are here.
