@@ -61,6 +61,26 @@ pub trait Driver: Debug + Send + Sync {
     /// When it cannot be started, or something before it failed.
     fn submit(&self, stream: u64, operation: Operation) -> Result<()>;
 
+    /// Makes one piece of `operations` for `stream`, which are not done yet; its number, or none
+    /// where they are to be submitted one by one.
+    ///
+    /// # Errors
+    /// As for [`Driver::submit`].
+    fn graph(&self, _stream: u64, _operations: &[What]) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Gives a stream the piece `graph`, which was made for it.
+    ///
+    /// # Errors
+    /// As for [`Driver::submit`].
+    fn run(&self, _stream: u64, graph: u64, _keeps: Keeps) -> Result<()> {
+        panic!("graph {graph} was never made")
+    }
+
+    /// Ends a piece, no run of which is under way.
+    fn end_graph(&self, _graph: u64) {}
+
     /// A new event, which nobody has recorded.
     ///
     /// # Errors

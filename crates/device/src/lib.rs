@@ -35,6 +35,7 @@ pub mod driver;
 pub mod emulated;
 mod error;
 mod event;
+mod graph;
 mod launch;
 mod memory;
 mod pool;
@@ -47,9 +48,10 @@ pub use device::{About, Device};
 pub use driver::STREAM_OPERATIONS_MAX;
 pub use error::{Error, Result};
 pub use event::Event;
+pub use graph::Graph;
 pub use launch::Arg;
 pub use memory::{Buffer, Pinned};
 pub use product::{
     Layout, Matrices, PlainProducts, Precision, Product, Products, Shape, WORKSPACE_BYTES_MAX,
 };
-pub use stream::{Graph, Stream};
+pub use stream::Stream;

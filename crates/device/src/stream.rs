@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytemuck::Pod;
 use stepwell_kernels::{Kernel, Kind as KernelKind};
@@ -11,6 +11,7 @@ use crate::access::{Access, Mode, Touched};
 use crate::check::{Actor, Place};
 use crate::device::Shared;
 use crate::driver::{Keeps, Operation, What};
+use crate::graph::Capture;
 use crate::memory::{Flight, Kind, Region};
 use crate::product::{Matrices, part};
 use crate::{Arg, Buffer, Device, Error, Event, Pinned, Product, Result, Shape};
@@ -21,25 +22,22 @@ const BLOCKS_MAX: usize = 16 * 1024;
 /// Operations in order, beside those of other streams.
 #[derive(Debug)]
 pub struct Stream {
-    device: Arc<Shared>,
-    number: u64,
-    name: &'static str,
+    pub(crate) device: Arc<Shared>,
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
     actor: Actor,
+    /// Where operations go while they are captured.
+    captures: Mutex<Option<Capture>>,
     /// Memory that products of this stream use, once there was one.
     workspace: OnceLock<Arc<Region>>,
-}
-
-/// Launches that are made again and again, checked once.
-#[derive(Debug, Default)]
-pub struct Graph {
-    operations: Vec<(What, Arc<Keeps>, Vec<Access>, Place)>,
 }
 
 impl Stream {
     pub(crate) fn new(device: Arc<Shared>, name: &'static str) -> Result<Self> {
         let number = device.driver.stream(name)?;
         let actor = device.checker.as_ref().map_or(Actor::HOST, |checker| checker.actor(name));
-        Ok(Self { device, number, name, actor, workspace: OnceLock::new() })
+        let (captures, workspace) = (Mutex::default(), OnceLock::new());
+        Ok(Self { device, number, name, actor, captures, workspace })
     }
 
     /// Its name, for messages.
@@ -212,22 +210,12 @@ impl Stream {
         Ok(Arc::clone(self.workspace.get_or_init(|| region)))
     }
 
-    /// Makes all launches of `graph`, in their order.
-    ///
-    /// # Errors
-    /// As for [`Stream::up`].
-    pub fn run(&self, graph: &Graph) -> Result<()> {
-        graph.operations.iter().try_for_each(|(what, keeps, accesses, place)| {
-            let keeps = vec![Arc::clone(keeps) as _];
-            self.submit(what.clone(), keeps, accesses, Place { stream: self.name, ..*place })
-        })
-    }
-
     /// Lets `event` stand for all that this stream was given so far.
     ///
     /// # Errors
     /// As for [`Stream::up`].
     pub fn record(&self, event: &Event) -> Result<()> {
+        self.assert_not_captured();
         self.device.driver.record(self.number, event.number)?;
         if let Some(checker) = &self.device.checker {
             *event.clock() = Some(checker.record(self.actor));
@@ -240,6 +228,7 @@ impl Stream {
     /// # Errors
     /// As for [`Stream::up`].
     pub fn wait(&self, event: &Event) -> Result<()> {
+        self.assert_not_captured();
         self.device.driver.wait_in(self.number, event.number)?;
         if let (Some(checker), Some(clock)) = (&self.device.checker, &*event.clock()) {
             checker.stream_waited(self.actor, clock);
@@ -263,34 +252,37 @@ impl Stream {
     }
 
     fn submit(&self, what: What, keeps: Keeps, accesses: &[Access], place: Place) -> Result<()> {
-        if let Some(checker) = &self.device.checker {
-            checker.operation(self.actor, accesses, place).map_err(|clash| Error::Unordered {
-                device: self.device.name().to_owned(),
-                what: clash.region(&keeps),
-                later: place.to_string(),
-                earlier: clash.earlier.to_string(),
-            })?;
+        if let Some(capture) = &mut *self.capturing() {
+            capture.add(what, keeps, accesses, place);
+            return Ok(());
         }
+        self.check(accesses, &keeps, place)?;
         self.device.driver.submit(self.number, Operation { what, keeps })
+    }
+
+    /// Notes `accesses`, if they are in order.
+    pub(crate) fn check(&self, accesses: &[Access], keeps: &Keeps, place: Place) -> Result<()> {
+        let Some(checker) = &self.device.checker else { return Ok(()) };
+        checker.operation(self.actor, accesses, place).map_err(|clash| Error::Unordered {
+            device: self.device.name().to_owned(),
+            what: clash.region(keeps),
+            later: place.to_string(),
+            earlier: clash.earlier.to_string(),
+        })
+    }
+
+    pub(crate) fn capturing(&self) -> MutexGuard<'_, Option<Capture>> {
+        self.captures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn assert_not_captured(&self) {
+        assert!(self.capturing().is_none(), "events of stream {} while it is captured", self.name);
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         self.device.driver.end_stream(self.number);
-    }
-}
-
-impl Graph {
-    /// Adds a launch, as [`Stream::launch`] makes it.
-    ///
-    /// # Panics
-    /// As [`Stream::launch`] does.
-    #[track_caller]
-    pub fn launch(&mut self, kernel: &'static Kernel, items: usize, args: Vec<Arg<'_>>) {
-        let (what, keeps, accesses) = bind(kernel, items, args);
-        let place = Place { what: kernel.name, stream: "", at: Location::caller() };
-        self.operations.push((what, Arc::new(keeps), accesses, place));
     }
 }
 

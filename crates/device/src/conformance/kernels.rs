@@ -6,7 +6,7 @@ use stepwell_base::random;
 use stepwell_kernels::{NONE, named};
 
 use super::{contents, drawn, filled};
-use crate::{Arg, Device, Graph, Stream};
+use crate::{Arg, Device, Stream};
 
 /// Words that a block of `scan_tiles` sums.
 const TILE: usize = 2048;
@@ -121,13 +121,13 @@ pub(super) fn again_and_again(device: &Device) {
     let stream = device.stream("replays").unwrap();
     let len = 5000;
     let values = filled(device, &stream, &vec![0_u32; len]);
-    let mut graph = Graph::default();
-    {
+    let graph = {
         let added = filled(device, &stream, &(1..=3).collect::<Vec<u32>>());
         let count = Arg::u32(len as u32);
         let args = vec![Arg::all(&values), count, Arg::all(&added)];
-        graph.launch(named("scan_add"), len, args);
-    }
+        let capture = || stream.launch(named("scan_add"), len, args);
+        stream.capture(capture).unwrap()
+    };
     for round in 1..=10 {
         stream.run(&graph).unwrap();
         stream.run(&graph).unwrap();

@@ -167,6 +167,7 @@ unsafe impl<T> Sync for Handle<T> {}
 pub(crate) type Context = Handle<sys::CUctx_st>;
 pub(crate) type Stream = Handle<sys::CUstream_st>;
 pub(crate) type Event = Handle<sys::CUevent_st>;
+pub(crate) type GraphExec = Handle<sys::CUgraphExec_st>;
 pub(crate) type Module = Handle<sys::CUmod_st>;
 pub(crate) type Function = Handle<sys::CUfunc_st>;
 

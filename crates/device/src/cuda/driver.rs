@@ -15,12 +15,13 @@ use stepwell_base::ByteCount;
 use stepwell_kernels::Kernel;
 
 use super::blas::{self, Blas};
-use super::calls::{self, Context, Fault, Function, Module, Stream};
+use super::calls::{self, Context, Fault, Function, GraphExec, Module, Stream};
 use super::compile::{Compiler, Target};
+use super::graphs;
 use super::held::Lines;
 use super::queue::{Moment, Queue};
 use super::streams;
-use crate::driver::{Driver, Operation, What};
+use crate::driver::{Driver, Keeps, Operation, What};
 use crate::{About, Error, Result};
 
 /// What the devices of a process share.
@@ -33,12 +34,13 @@ pub(super) struct Machine {
     /// Of all devices: streams wait for events of others.
     queues: Numbered<Queue>,
     moments: Numbered<Moment>,
+    graphs: Numbered<GraphExec>,
 }
 
 impl Machine {
     pub(super) fn new(contexts: Vec<(usize, c_int, Context)>, compiler: Compiler) -> Self {
-        let (queues, moments) = (Numbered::new(), Numbered::new());
-        Self { contexts, compiler, lines: Lines::default(), queues, moments }
+        let (queues, moments, graphs) = (Numbered::new(), Numbered::new(), Numbered::new());
+        Self { contexts, compiler, lines: Lines::default(), queues, moments, graphs }
     }
 }
 
@@ -96,6 +98,7 @@ impl<T> Numbered<T> {
 enum Refused {
     Called(Fault),
     Said(&'static str, String),
+    Is(Error),
 }
 
 impl From<Fault> for Refused {
@@ -223,19 +226,28 @@ impl OneDevice {
         Ok(())
     }
 
-    fn launch(&self, what: &What, operation: Operation, queue: &Queue) -> Result<()> {
+    /// Begins an operation, in the thread that captures or submits it.
+    fn begin_any(&self, what: &What, stream: Stream) -> std::result::Result<(), Refused> {
         let What::Launch { kernel, blocks, threads, shared_bytes, values } = what else {
-            return Ok(());
+            return self.begin(what, stream);
         };
-        let function = self.function(kernel)?;
+        let function = self.function(kernel).map_err(Refused::Is)?;
         let mut values: Vec<u64> = values.iter().map(|value| value.bits()).collect();
         let shape = (*blocks, *threads, *shared_bytes);
-        let begin = |stream| streams::launch(function, shape, &mut values, stream);
-        let given = queue.give(&self.machine.lines, operation.keeps, begin);
-        given.map_err(|fault: Fault| match fault.is_final() {
-            true => self.failed(fault),
-            false => self.kernel_failed(kernel.name, fault.why()),
+        streams::launch(function, shape, &mut values, stream).map_err(|fault| {
+            match fault.is_final() {
+                true => Refused::Called(fault),
+                false => Refused::Is(self.kernel_failed(kernel.name, fault.why())),
+            }
         })
+    }
+
+    fn refused(&self, refused: Refused) -> Error {
+        match refused {
+            Refused::Called(fault) => self.failed(fault),
+            Refused::Said(call, why) => self.said(call, why),
+            Refused::Is(error) => error,
+        }
     }
 }
 
@@ -290,15 +302,42 @@ impl Driver for OneDevice {
         let queue = self.machine.queues.get(stream);
         let nothing = What::Fill { to: 0, bytes: 0, with: 0 };
         let what = std::mem::replace(&mut operation.what, nothing);
-        if matches!(what, What::Launch { .. }) {
-            return self.launch(&what, operation, &queue);
-        }
-        let begin = |stream| self.begin(&what, stream);
+        let begin = |stream| self.begin_any(&what, stream);
         let given = queue.give(&self.machine.lines, operation.keeps, begin);
-        given.map_err(|refused| match refused {
-            Refused::Called(fault) => self.failed(fault),
-            Refused::Said(call, why) => self.said(call, why),
-        })
+        given.map_err(|refused| self.refused(refused))
+    }
+
+    fn graph(&self, stream: u64, operations: &[What]) -> Result<Option<u64>> {
+        self.enter()?;
+        // Nothing is compiled or loaded while a stream is captured.
+        for what in operations {
+            match what {
+                What::Launch { kernel, .. } => drop(self.function(kernel)?),
+                What::Product { .. } => drop(self.blas()?),
+                _ => {}
+            }
+        }
+        let queue = self.machine.queues.get(stream);
+        let captured = queue.alone(|stream| {
+            let mut each = operations.iter();
+            graphs::capture(stream, || each.try_for_each(|what| self.begin_any(what, stream)))
+        });
+        let captured = captured.map_err(|refused| self.refused(refused))?;
+        Ok(Some(self.machine.graphs.add(captured)))
+    }
+
+    fn run(&self, stream: u64, graph: u64, keeps: Keeps) -> Result<()> {
+        self.enter()?;
+        let (queue, graph) = (self.machine.queues.get(stream), self.machine.graphs.get(graph));
+        let given = queue.give(&self.machine.lines, keeps, |stream| graphs::launch(*graph, stream));
+        given.map_err(|fault: Fault| self.failed(fault))
+    }
+
+    fn end_graph(&self, graph: u64) {
+        let graph = self.machine.graphs.remove(graph);
+        if let (Ok(()), Some(graph)) = (self.enter(), graph) {
+            graphs::end(*graph);
+        }
     }
 
     fn event(&self) -> Result<u64> {

@@ -20,6 +20,7 @@ mod calls;
 pub mod compile;
 mod driver;
 mod find;
+mod graphs;
 mod held;
 mod nvrtc;
 mod queue;

@@ -61,6 +61,12 @@ impl Queue {
         Ok(())
     }
 
+    /// Lets nobody else give the stream anything while `work` is done with it.
+    pub(super) fn alone<T>(&self, work: impl FnOnce(Stream) -> T) -> T {
+        let _marks = self.marks();
+        work(self.stream)
+    }
+
     /// Waits while the stream holds as many operations as it may.
     fn make_room(&self, lines: &Lines, marks: &mut Marks) -> Called<()> {
         while self.line.under_way() >= STREAM_OPERATIONS_MAX as u64 {

@@ -264,6 +264,59 @@ int cuStreamDestroy_v2(Stream* stream) {
     return SUCCESS;
 }
 
+int cuStreamBeginCapture_v2(Stream* stream, unsigned mode) {
+    const unsigned relaxed = 2;
+    if (const int code = ready_for(stream)) {
+        return code;
+    }
+    std::lock_guard<std::mutex> held(lock);
+    if (mode != relaxed || stream->captured) {
+        return INVALID_VALUE;
+    }
+    stream->captured = std::make_shared<Work>();
+    return SUCCESS;
+}
+
+int cuStreamEndCapture(Stream* stream, std::shared_ptr<Work>** graph) {
+    if (const int code = ready_for(stream)) {
+        return code;
+    }
+    std::lock_guard<std::mutex> held(lock);
+    if (!stream->captured) {
+        return INVALID_VALUE;
+    }
+    *graph = new std::shared_ptr<Work>(std::move(stream->captured));
+    return SUCCESS;
+}
+
+int cuGraphInstantiateWithFlags(std::shared_ptr<Work>** exec, std::shared_ptr<Work>* graph,
+                                unsigned long long flags) {
+    if (flags != 0) {
+        return INVALID_VALUE;
+    }
+    *exec = new std::shared_ptr<Work>(*graph);
+    return ready();
+}
+
+int cuGraphLaunch(std::shared_ptr<Work>* exec, Stream* stream) {
+    const auto work = *exec;
+    return give(stream, [=] {
+        for (const auto& each : *work) {
+            each();
+        }
+    });
+}
+
+int cuGraphDestroy(std::shared_ptr<Work>* graph) {
+    delete graph;
+    return SUCCESS;
+}
+
+int cuGraphExecDestroy(std::shared_ptr<Work>* exec) {
+    delete exec;
+    return SUCCESS;
+}
+
 int cuEventCreate(Event** event, unsigned) {
     if (const int code = ready()) {
         return code;

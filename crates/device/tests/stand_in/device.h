@@ -47,18 +47,23 @@ struct Event {
     std::shared_ptr<Moments> moments = std::make_shared<Moments>();
 };
 
+// Operations, one after another.
+using Work = std::deque<std::function<void()>>;
+
 struct Stream {
     Context* context;
-    std::deque<std::function<void()>> work;
+    Work work;
     bool busy = false;
     bool ended = false;
+    // What is captured goes there in place of `work`.
+    std::shared_ptr<Work> captured;
     std::thread thread;
 
     explicit Stream(Context* of) : context(of), thread([this] { drive(); }) {}
 
     void push(std::function<void()> what) {
         std::lock_guard<std::mutex> held(lock);
-        work.push_back(std::move(what));
+        (captured ? *captured : work).push_back(std::move(what));
         moved.notify_all();
     }
 

@@ -20,6 +20,7 @@
 //! - **Failure.** A device that fails ends the run; the last checkpoint stays.
 //! - **Bounds.** [`DeviceDense::bytes_max`]; all of it is taken when it is made.
 
+mod captured;
 mod layers;
 mod pass;
 mod passes;

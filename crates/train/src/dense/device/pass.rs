@@ -7,6 +7,7 @@ use stepwell_device::{Buffer, Pinned};
 use stepwell_nn::LossSums;
 
 use super::DeviceDense;
+use super::captured::PassKind;
 use super::passes::Passes;
 use super::replica::Replica;
 use super::sizes::Sizes;
@@ -81,37 +82,34 @@ impl DeviceDense {
     /// Gives each device what it has to do for a pass.
     pub(super) fn start(&self, work: &Work<'_>) -> Result<()> {
         let Sizes { labels, embedding, .. } = self.sizes;
-        let are_pooled = work.input.rows.are_pooled();
         let graph = work.model.graph();
-        let reads_first_order = graph.reads_first_order();
-        let has_weights = !work.examples.weights.is_empty();
-        for replica in &self.replicas {
+        let kind = PassKind {
+            examples: work.blocks.examples_of_all(),
+            trains: work.trains,
+            weighs: !work.examples.weights.is_empty(),
+            pooled: work.input.rows.are_pooled(),
+        };
+        for at in 0..self.replicas.len() {
+            let replica = &self.replicas[at];
             let (rows, count, stream) = (replica.rows(), replica.share.count(), &replica.stream);
             if count == 0 {
                 stream.record(&replica.done)?;
                 continue;
             }
             self.send(replica, work)?;
-            let passes = Passes::new(graph, replica, self.sizes);
-            if are_pooled {
+            if kind.pooled {
                 stream.wait(&replica.at.pooled)?;
-                passes.put_features()?;
             }
-            passes.forward()?;
-            passes.losses(has_weights, work.blocks.examples_of_all())?;
+            let passes = Passes::new(graph, replica, self.sizes);
+            replica.captured.run(stream, kind, || passes.run(kind))?;
             let logits = passes.logits();
             let range = logits.start..logits.start + rows * labels;
             stream.down((logits.buffer, range), (&replica.logits, 0))?;
             let sums = &replica.loss_sums;
             stream.down((&sums.device, 0..3 * count), (&sums.host, 0))?;
-            if work.trains {
-                passes.backward()?;
-                if !are_pooled {
-                    replica.gradients_down((
-                        rows * embedding,
-                        if reads_first_order { rows } else { 0 },
-                    ))?;
-                }
+            if kind.trains && !kind.pooled {
+                let first_order = if graph.reads_first_order() { rows } else { 0 };
+                replica.gradients_down((rows * embedding, first_order))?;
             }
             stream.record(&replica.done)?;
         }

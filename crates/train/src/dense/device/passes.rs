@@ -12,6 +12,7 @@ use stepwell_device::{Arg, Buffer, Layout, Precision as OfDevice, Product, Shape
 use stepwell_kernels::named;
 use stepwell_nn::{GradientTarget, Graph, NodeView, Operation, Precision, Source, Write};
 
+use super::captured::PassKind;
 use super::replica::{Replica, flag, number};
 use super::sizes::Sizes;
 use crate::Result;
@@ -63,8 +64,18 @@ impl<'a> Passes<'a> {
         Self { graph, nodes: graph.nodes().collect(), replica, sizes, blocks }
     }
 
+    /// All of a pass, but for what comes and goes.
+    pub(super) fn run(&self, kind: PassKind) -> Result<()> {
+        if kind.pooled {
+            self.put_features()?;
+        }
+        self.forward()?;
+        self.losses(kind.weighs, kind.examples)?;
+        if kind.trains { self.backward() } else { Ok(()) }
+    }
+
     /// Computes the outputs of all nodes, of which the last are the logits.
-    pub(super) fn forward(&self) -> Result<()> {
+    fn forward(&self) -> Result<()> {
         self.nodes.iter().try_for_each(|node| match node.operation {
             Operation::Linear { .. } => self.linear(node),
             Operation::FactorizationMachine { slots, dim } => self.fm(node, (slots, dim)),
@@ -75,7 +86,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Computes all gradients from those of the logits.
-    pub(super) fn backward(&self) -> Result<()> {
+    fn backward(&self) -> Result<()> {
         self.graph.untouched().iter().try_for_each(|columns| self.clear(columns))?;
         self.nodes.iter().rev().try_for_each(|node| match node.operation {
             Operation::Linear { .. } => self.linear_back(node),
@@ -87,7 +98,7 @@ impl<'a> Passes<'a> {
     }
 
     /// The losses of all blocks, and the gradients of the logits of a mini-batch of `examples`.
-    pub(super) fn losses(&self, has_weights: bool, examples: usize) -> Result<()> {
+    fn losses(&self, has_weights: bool, examples: usize) -> Result<()> {
         let (Replica { stream, targets, weights, kinds, .. }, rows) = (self.replica, self.rows());
         let Replica { rows_of, loss_terms, loss_sums, .. } = self.replica;
         let (labels, blocks) = (self.sizes.labels, self.blocks.len());
@@ -195,7 +206,7 @@ impl<'a> Passes<'a> {
     }
 
     /// Puts dense features, which came alone, beside pooled embeddings.
-    pub(super) fn put_features(&self) -> Result<()> {
+    fn put_features(&self) -> Result<()> {
         let Sizes { columns, embedding, .. } = self.sizes;
         let (buffer, features) = (&self.replica.features, self.sizes.features());
         if features == 0 {

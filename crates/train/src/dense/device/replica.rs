@@ -8,6 +8,7 @@ use stepwell_kernels::named;
 use stepwell_nn::Loss;
 use stepwell_optim::{Rule, StepNumbers};
 
+use super::captured::CapturedPasses;
 use super::sizes::Sizes;
 use crate::Result;
 
@@ -23,6 +24,7 @@ pub(super) struct Both<T> {
 pub(super) struct Replica {
     pub(super) stream: Stream,
     pub(super) done: Event,
+    pub(super) captured: CapturedPasses,
     /// The blocks of the last pass, of all that are here.
     pub(super) share: Blocks,
     /// Input of the graph and its gradient, which the device's rows may share.
@@ -109,6 +111,7 @@ impl Replica {
         let mut replica = Self {
             stream: device.stream("dense")?,
             done: device.event()?,
+            captured: CapturedPasses::default(),
             share: Blocks::new(0, 0),
             at: Arc::new(at),
             x: pinned(rows * columns, "input of the dense part")?,

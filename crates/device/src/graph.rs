@@ -1,0 +1,110 @@
+//! Operations that a stream is given again and again, in one piece.
+
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::check::Place;
+use crate::device::Shared;
+use crate::driver::{Keeps, Operation, What};
+use crate::{Error, Result, Stream};
+
+/// Operations of a stream that were captured: launches, products, and what is set to zero or copied
+/// within the device. They are checked, described and, where a driver can, sent in one piece.
+#[derive(Debug)]
+pub struct Graph {
+    /// What each accesses, and where it was given.
+    accesses: Vec<(Vec<Access>, Place)>,
+    captured: Arc<Captured>,
+}
+
+/// What is needed as long as a run is not over.
+#[derive(Debug)]
+struct Captured {
+    device: Arc<Shared>,
+    stream: u64,
+    operations: Vec<What>,
+    /// Of each.
+    keeps: Vec<Keeps>,
+    /// The driver's number for it; none where operations are submitted one by one.
+    number: Option<u64>,
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.device.driver.end_graph(number);
+        }
+    }
+}
+
+/// Operations that are being captured.
+#[derive(Debug, Default)]
+pub(crate) struct Capture {
+    operations: Vec<(What, Keeps, Vec<Access>, Place)>,
+}
+
+impl Capture {
+    /// Adds one.
+    ///
+    /// # Panics
+    /// When it copies from or to the host.
+    pub(crate) fn add(&mut self, what: What, keeps: Keeps, accesses: &[Access], place: Place) {
+        let is_within = !matches!(what, What::Up { .. } | What::Down { .. });
+        assert!(is_within, "{place}: what is captured stays on the device");
+        self.operations.push((what, keeps, accesses.to_vec(), place));
+    }
+}
+
+impl Stream {
+    /// Captures what `give` gives this stream, in place of doing it.
+    ///
+    /// # Errors
+    /// Those of `give`, and what failed before.
+    ///
+    /// # Panics
+    /// When that copies from or to the host, waits, or records an event.
+    pub fn capture<E: From<Error>>(
+        &self,
+        give: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Graph, E> {
+        let before = self.capturing().replace(Capture::default());
+        assert!(before.is_none(), "stream {} is captured already", self.name);
+        let given = give();
+        let Capture { operations } = self.capturing().take().unwrap_or_default();
+        given?;
+        let (mut whats, mut keeps, mut accesses) = (Vec::new(), Vec::new(), Vec::new());
+        for (what, kept, accessed, place) in operations {
+            whats.push(what);
+            keeps.push(kept);
+            accesses.push((accessed, place));
+        }
+        let number = self.device.driver.graph(self.number, &whats)?;
+        let (device, stream) = (Arc::clone(&self.device), self.number);
+        let captured = Captured { device, stream, operations: whats, keeps, number };
+        Ok(Graph { accesses, captured: Arc::new(captured) })
+    }
+
+    /// Does all that was captured in `graph`, in its order.
+    ///
+    /// # Errors
+    /// As for [`Stream::up`].
+    ///
+    /// # Panics
+    /// When that was captured of another stream: products have memory of their stream's own.
+    pub fn run(&self, graph: &Graph) -> Result<()> {
+        let Graph { accesses, captured } = graph;
+        let is_own = captured.stream == self.number && Arc::ptr_eq(&captured.device, &self.device);
+        assert!(is_own, "a graph of another stream than {}", self.name);
+        for ((accesses, place), keeps) in accesses.iter().zip(&captured.keeps) {
+            self.check(accesses, keeps, *place)?;
+        }
+        let driver = &self.device.driver;
+        let keeps = || vec![Arc::clone(captured) as _];
+        match captured.number {
+            Some(number) => driver.run(self.number, number, keeps()),
+            None => captured.operations.iter().try_for_each(|what| {
+                driver.submit(self.number, Operation { what: what.clone(), keeps: keeps() })
+            }),
+        }
+    }
+}
