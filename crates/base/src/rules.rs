@@ -58,11 +58,14 @@ pub enum Rule {
     WaitForPooled,
     /// H24: a device takes the weights of another's rows once they were read there.
     WaitForOthers,
+    /// H25: rows that a warm-up left on the host go up once the steps that have them there are
+    /// over.
+    WaitForBelow,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -87,6 +90,7 @@ impl Rule {
         Self::WaitForLowered,
         Self::WaitForPooled,
         Self::WaitForOthers,
+        Self::WaitForBelow,
     ];
 }
 

@@ -163,6 +163,8 @@ pub struct TierConfig {
     pub hbm: Option<ByteCount>,
     /// How rows are found there.
     pub lookup: Lookup,
+    /// Mini-batches whose rows are counted, of tables whose most used rows go there.
+    pub warm_up: usize,
     /// Bytes of the slab with its index and metadata.
     pub dram: ByteCount,
     /// Directory of the store; none for a temporary one.
@@ -333,6 +335,7 @@ impl Config {
             tiers: TierConfig {
                 hbm: None,
                 lookup: Lookup::Slots,
+                warm_up: 0,
                 dram: ByteCount(0),
                 ssd: None,
                 index: ByteCount(0),

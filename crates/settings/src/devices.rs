@@ -3,6 +3,7 @@
 use stepwell_device::Choice;
 use stepwell_engine::Lookup;
 
+use crate::check;
 use crate::config::{Config, DensePlace};
 use crate::idle;
 use crate::setting::{Kept, Setting, setting};
@@ -37,6 +38,17 @@ pub(crate) const LOOKUP: Setting = setting!(
      their keys in a hash table there, which takes 24 bytes of the device for each row"
 )
 .idle(idle::on_the_host);
+
+/// How many mini-batches tell which rows are used most.
+pub(crate) const WARM_UP: Setting = setting!(
+    "tiers.warm_up",
+    tiers.warm_up = 100,
+    Never,
+    "mini-batches whose rows are counted before the most used ones go to devices, of tables with \
+     place = device; until then all of theirs stay on the host"
+)
+.check(|config| check::positive(config.tiers.warm_up as u64))
+.idle(idle::without_tables_on_devices);
 
 /// Where the dense part runs.
 pub(crate) const DENSE: Setting = setting!(

@@ -3,7 +3,7 @@
 use stepwell_device::Choice;
 
 use crate::columns::COLUMN_SETTINGS;
-use crate::config::{ColumnConfig, Config, FeatureConfig, ModelKind, TableConfig};
+use crate::config::{ColumnConfig, Config, FeatureConfig, ModelKind, PlaceKind, TableConfig};
 use crate::named::{FEATURE_SETTINGS, TABLE_SETTINGS};
 use crate::setting::Setting;
 use crate::table::SETTINGS;
@@ -64,6 +64,11 @@ pub(crate) fn in_one_mini_batch(config: &Config) -> Option<&'static str> {
 /// Why no device has rows.
 pub(crate) fn on_the_host(config: &Config) -> Option<&'static str> {
     (config.device == Choice::Host).then_some("no device is used")
+}
+
+pub(crate) fn without_tables_on_devices(config: &Config) -> Option<&'static str> {
+    let by_use = config.tables.iter().any(|table| table.place == PlaceKind::Device);
+    on_the_host(config).or((!by_use).then_some("no table has place = device"))
 }
 
 pub(crate) fn with_eval_paths(config: &Config) -> Option<&'static str> {

@@ -95,7 +95,8 @@ pub const TABLE_SETTINGS: &[Setting<TableConfig>] = &[
         TableConfig: "place",
         place = PlaceKind::Tiers,
         Never,
-        "tiers, or memory: where its rows may lie; in memory there must be room for all of them"
+        "tiers, memory or device: where its rows may lie. In memory there must be room for all of \
+         them; with device those that are used most, and no others, go up to devices"
     ),
     setting!(
         TableConfig: "dram",

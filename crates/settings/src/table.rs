@@ -188,6 +188,7 @@ pub const SETTINGS: &[Setting] = &[
     devices::DENSE,
     devices::HBM,
     devices::LOOKUP,
+    devices::WARM_UP,
     setting!(
         "tiers.dram",
         tiers.dram = ByteCount(1 << 30),

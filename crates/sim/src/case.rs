@@ -124,6 +124,7 @@ impl Case {
         let mut above = Dice::new(seed, "devices");
         let has_devices = above.once_in(3) && shape.put_devices(&mut above, &self.oracle);
         shape.find_rows(&mut Dice::new(seed, "lookup"));
+        shape.warm_up(&mut Dice::new(seed, "warm-up"));
         tally.tables.met(&self.traits);
         let before = tally.turns;
         let uses = self.undisturbed(&shape, seed, rules, tally)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stepwell_device::{Choice, Device, Offer, Wanted, emulated};
 use stepwell_engine::Lookup;
-use stepwell_settings::DensePlace;
+use stepwell_settings::{DensePlace, EMBEDDING, PlaceKind, TableConfig};
 use stepwell_train::{Devices, HostProducts};
 
 use crate::dice::Dice;
@@ -105,6 +105,19 @@ impl Shape {
             self.config.dense_place = DensePlace::Device;
         }
         true
+    }
+
+    /// Lets only the most used rows of some tables go there, with dice of its own.
+    pub fn warm_up(&mut self, dice: &mut Dice) {
+        if self.config.device == Choice::Host || !dice.once_in(3) {
+            return;
+        }
+        if self.config.tables.is_empty() {
+            self.config.tables.push(TableConfig::named(EMBEDDING));
+        }
+        let tiers = self.config.tables.iter_mut().filter(|of| of.place == PlaceKind::Tiers);
+        tiers.filter(|_| !dice.once_in(3)).for_each(|table| table.place = PlaceKind::Device);
+        self.config.tiers.warm_up = 1 + dice.below(12) as usize;
     }
 
     /// Draws how rows are found there, with dice of its own.

@@ -50,6 +50,7 @@ fn run(case: &Case, seed: u64, tally: &mut RanksTally) {
         if above.once_in(4) {
             shape.put_devices(&mut above, case.oracle());
             shape.find_rows(&mut Dice::new(seed + stops as u64, "lookup of ranks"));
+            shape.warm_up(&mut Dice::new(seed + stops as u64, "warm-up of ranks"));
         }
         let stop_after = turns.filter(|_| stops < STOPS_MAX).map(|turns| dice.below(turns));
         let world = &world;

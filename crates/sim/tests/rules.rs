@@ -142,6 +142,11 @@ fn h24_weights_of_others_that_nobody_waits_for_are_out_of_order() {
     breaks(Rule::WaitForOthers, &["error"]);
 }
 
+#[test]
+fn h25_a_row_that_goes_up_while_a_step_has_it_below_loses_that_step() {
+    breaks(Rule::WaitForBelow, &["wrong row", "wrong model", "wrong checkpoint"]);
+}
+
 /// Two ranks that train `case` and lend each other rows; none where they cannot.
 fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<Finding> {
     let mut shape = Shape::draw(&mut Dice::new(seed, "ranks"), &case.job().config, case.oracle());

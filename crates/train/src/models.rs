@@ -45,6 +45,8 @@ pub struct Model {
     tables: Vec<TableSpec>,
     /// Which tables share slab and store.
     groups: Vec<GroupTables>,
+    /// Whether only the rows that are used most go to devices, by table.
+    by_use: Vec<bool>,
     /// Bytes of the sketch that counts occurrences, by table.
     sketch_bytes: Vec<u64>,
     /// Where the fields of each table have their columns in the graph's input; embeddings come
@@ -81,10 +83,21 @@ impl Model {
         }
         let stays = |table: usize| named[table].place == PlaceKind::Memory;
         let groups = GroupTables::of(&mut tables, stays).map_err(Error::Config)?;
+        let by_use = named.iter().map(|table| table.place == PlaceKind::Device).collect();
         let sketch_bytes = named.iter().map(|table| table.rules(config).life.sketch.0).collect();
         let label_lanes = schema.labels;
         assert_eq!(label_lanes.count, labels.len(), "examples have the labels that are learned");
-        Ok(Self { graph, features, tables, groups, sketch_bytes, columns, labels, label_lanes })
+        Ok(Self {
+            graph,
+            features,
+            tables,
+            groups,
+            by_use,
+            sketch_bytes,
+            columns,
+            labels,
+            label_lanes,
+        })
     }
 
     /// The dense part.
@@ -125,6 +138,11 @@ impl Model {
     /// Which tables share slab and store.
     pub fn groups(&self) -> &[GroupTables] {
         &self.groups
+    }
+
+    /// Whether only the rows that are used most go to devices, by table.
+    pub(crate) fn by_use(&self) -> &[bool] {
+        &self.by_use
     }
 
     /// Bytes of the sketches that count occurrences, by table.

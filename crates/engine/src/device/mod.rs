@@ -37,6 +37,7 @@ mod sizes;
 mod table;
 mod tier;
 mod visit;
+mod warm_up;
 
 pub(crate) use self::lifting::Lifter;
 pub use self::lookup::Lookup;

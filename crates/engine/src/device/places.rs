@@ -32,20 +32,27 @@ impl OnDevice {
         if !self.slots.contains(&NO_SLOT) {
             return;
         }
+        let mut slots = std::mem::take(&mut self.slots);
+        self.keep(below, |index, _| slots[index] != NO_SLOT);
+        slots.retain(|slot| *slot != NO_SLOT);
+        self.slots = slots;
+    }
+
+    /// Takes out the rows that `stays` does not name by their place here and their key; their
+    /// numbers come behind `below`.
+    fn keep(&mut self, below: &mut Vec<u32>, stays: impl Fn(usize, Key) -> bool) {
         let mut kept = 0;
-        for index in 0..self.slots.len() {
-            if self.slots[index] == NO_SLOT {
+        for index in 0..self.keys.len() {
+            if stays(index, self.keys[index]) {
+                self.keys[kept] = self.keys[index];
+                self.rows[kept] = self.rows[index];
+                kept += 1;
+            } else {
                 below.push(self.rows[index]);
-                continue;
             }
-            self.keys[kept] = self.keys[index];
-            self.rows[kept] = self.rows[index];
-            self.slots[kept] = self.slots[index];
-            kept += 1;
         }
         self.keys.truncate(kept);
         self.rows.truncate(kept);
-        self.slots.truncate(kept);
     }
 
     /// Bytes of the lists for `rows` rows; each is on a device or on the host.
@@ -79,6 +86,11 @@ impl Places {
         self.devices.iter_mut().for_each(OnDevice::clear);
         self.below.clear();
         self.lifted = None;
+    }
+
+    /// Only rows that `may_go_up` are for device `device`: the others stay on the host.
+    pub(super) fn keep_below(&mut self, device: usize, may_go_up: impl Fn(Key) -> bool) {
+        self.devices[device].keep(&mut self.below, |_, key| may_go_up(key));
     }
 
     /// Its rows have slots on device `device`, or none: those stay on the host. Says how many.

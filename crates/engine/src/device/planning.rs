@@ -15,8 +15,9 @@ use stepwell_mem::{Occurrence, PolicyKind};
 
 use super::lookup::{Placed, TableChanges};
 use super::tier::DeviceTier;
+use super::warm_up::WarmUp;
 use crate::stages::MiniBatch;
-use crate::{Fit, Group, GroupUnit, Planner, Result};
+use crate::{Fit, Group, GroupUnit, Planner, Purpose, Result};
 
 /// A row that moves between its slot on the host and its slot on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub(crate) struct Above {
     occurrences: Vec<Occurrence>,
     /// The last mini-batch that is over.
     over: Option<u32>,
+    /// Which rows may go up, where not all may.
+    warm_up: Option<WarmUp>,
 }
 
 /// Numbers of the pairs of groups and devices, as units have them.
@@ -79,6 +82,7 @@ impl Above {
         };
         let mut above = Self {
             planners: Vec::new(),
+            warm_up: WarmUp::new(&tier.plan, tier.rules),
             tier,
             horizon,
             policy,
@@ -119,8 +123,9 @@ impl Above {
         waiting: &[&VecDeque<MiniBatch<C>>],
     ) {
         let (place, devices) = (self.tier.place, self.tier.len());
-        for part in batch.iter_mut().flat_map(|mini| &mut mini.parts) {
-            part.share_out(place, devices);
+        for mini in batch.iter_mut() {
+            mini.parts.iter_mut().for_each(|part| part.share_out(place, devices));
+            self.leave_below(groups, mini);
         }
         for (planners, group) in self.planners.iter_mut().zip(groups) {
             for (device, planner) in planners.iter_mut().enumerate() {
@@ -138,6 +143,26 @@ impl Above {
         }
     }
 
+    /// Leaves rows of `mini` on the host that may not go up; in a warm-up they are counted.
+    fn leave_below<C>(&mut self, groups: &[Arc<Group>], mini: &mut MiniBatch<C>) {
+        let Some(warm_up) = &mut self.warm_up else { return };
+        let trains = mini.purpose == Purpose::Train;
+        let is_counted = warm_up.next(mini.number, trains);
+        for (number, group) in groups.iter().enumerate() {
+            let by_use = group.members().iter().filter(|table| self.tier.plan.by_use[**table]);
+            for (table, device) in
+                by_use.flat_map(|table| (0..self.tier.len()).map(move |device| (*table, device)))
+            {
+                let (at, above) = ((number, device), &mut mini.parts[table].above);
+                if is_counted && trains {
+                    warm_up.count(at, &above.devices[device].keys);
+                }
+                above.keep_below(device, |key| !is_counted && warm_up.may_go_up(at, key));
+            }
+        }
+        warm_up.counted();
+    }
+
     /// Whether the rows of `mini` in group `number` that find a place on the devices can be pinned
     /// there now.
     pub(crate) fn fits<C>(
@@ -147,8 +172,9 @@ impl Above {
     ) -> bool {
         let planners = self.planners[number].iter_mut().enumerate();
         let fits = planners.map(|(device, planner)| planner.fits(mini.keys_above(group, device)));
+        let waits = self.warm_up.as_ref().is_some_and(|warm_up| warm_up.waits(mini.number));
         // Each is to know what it was asked last.
-        fits.fold(true, |all, fit| all & (fit == Fit::Now))
+        fits.fold(!waits, |all, fit| all & (fit == Fit::Now))
     }
 
     /// Pins the rows of `mini` in group `number` on the devices; says what moves.
@@ -163,6 +189,11 @@ impl Above {
         AboveMoves { units, .. }: &mut AboveMoves,
     ) -> Result<()> {
         let devices = self.tier.len();
+        if let Some(warm_up) = self.warm_up.as_mut().filter(|_| number == 0) {
+            warm_up.planned(mini.number);
+        }
+        let stay = group.members().iter().map(|table| mini.parts[*table].above.below.len() as u64);
+        units[place(number, 0, devices)].below += stay.sum::<u64>();
         for (device, planner) in self.planners[number].iter_mut().enumerate() {
             let unit = &mut units[place(number, device, devices)];
             let moves = &mut self.moves;
@@ -246,6 +277,9 @@ impl Above {
     /// Mini-batch `mini` is over.
     pub(crate) fn retire<C>(&mut self, (number, group): (usize, &Group), mini: &MiniBatch<C>) {
         self.over = Some(mini.number);
+        if let Some(warm_up) = self.warm_up.as_mut().filter(|_| number == 0) {
+            warm_up.retired(mini.number);
+        }
         for (device, planner) in self.planners[number].iter_mut().enumerate() {
             for table in group.members() {
                 let part = &mini.parts[*table];

@@ -10,6 +10,7 @@ use super::lookup::{Lookup, TableChanges};
 use super::places::OnDevice;
 use super::pooling::{PoolShape, PoolSizes};
 use super::table;
+use super::warm_up::WarmUp;
 use crate::{Error, GroupPlan, Load, Result, TableSpec, TierPlan};
 
 /// Bytes of a piece of rows on its way between host and device.
@@ -39,6 +40,9 @@ pub struct DeviceShare<'a> {
     pub lookup: Lookup,
     /// How rows are pooled there, where the dense part is there as well.
     pub pooling: Option<PoolShape<'a>>,
+    /// Whether only the rows that are used most may go up, by table: those that a warm-up of so
+    /// many mini-batches counts most.
+    pub by_use: (&'a [bool], usize),
 }
 
 /// What each device has of the rows.
@@ -57,6 +61,10 @@ pub struct DevicePlan {
     pub(crate) visit_lanes: Vec<usize>,
     /// How a step finds its rows.
     pub lookup: Lookup,
+    /// Whether only the rows that are used most may go up, by table.
+    pub(crate) by_use: Vec<bool>,
+    /// Mini-batches in which they are counted.
+    pub(crate) warm_up: usize,
     /// What pools rows, where they are pooled there.
     pub(crate) pooling: Option<PoolSizes>,
     /// Bytes of each device, for rows.
@@ -87,7 +95,7 @@ impl DevicePlan {
         tiers: &TierPlan,
         tables: &[TableSpec],
         load: &Load,
-        DeviceShare { hbm, devices, lends, lookup, pooling }: DeviceShare<'_>,
+        DeviceShare { hbm, devices, lends, lookup, pooling, by_use }: DeviceShare<'_>,
     ) -> Result<Self> {
         let groups = &tiers.groups;
         let rows_max = tiers.rows_max(load);
@@ -108,6 +116,8 @@ impl DevicePlan {
             whole,
             visit_lanes,
             lookup,
+            by_use: by_use.0.to_vec(),
+            warm_up: by_use.1,
             pooling: None,
             rows_bytes: 0,
             tables_bytes: 0,
@@ -271,6 +281,11 @@ impl DevicePlan {
         });
         budget.add("rows that visit", visits.sum(), "rows of a mini-batch");
         let rows = self.rows_of_step();
+        if self.by_use.contains(&true) {
+            let slots: usize = self.slots.iter().sum();
+            let bytes = WarmUp::bytes_max(slots as u64) * devices;
+            budget.add("keys of a warm-up", bytes, why.clone());
+        }
         if let Some(sizes) = &self.pooling {
             budget.add("lists for devices", sizes.host_bytes(rows), "rows of a mini-batch");
         }

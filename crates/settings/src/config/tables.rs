@@ -123,17 +123,20 @@ pub enum PlaceKind {
     Tiers,
     /// In memory, all of them.
     Memory,
+    /// In every tier, but on devices only those that are used most.
+    Device,
 }
 
 impl PlaceKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Tiers, Self::Memory];
+    pub const ALL: [Self; 3] = [Self::Tiers, Self::Memory, Self::Device];
 
     /// Its name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tiers => "tiers",
             Self::Memory => "memory",
+            Self::Device => "device",
         }
     }
 }

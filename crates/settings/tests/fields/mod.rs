@@ -126,6 +126,7 @@ pub(crate) fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
     let TierConfig {
         hbm,
         lookup,
+        warm_up,
         dram,
         ssd,
         index,
@@ -138,6 +139,7 @@ pub(crate) fn of_tiers(tiers: &TierConfig) -> Vec<(&'static str, Value)> {
     } = tiers;
     vec![
         ("tiers.hbm", json!(hbm.map(|bytes| bytes.0))),
+        ("tiers.warm_up", json!(warm_up)),
         ("tiers.lookup", json!(lookup.name())),
         ("tiers.dram", json!(dram.0)),
         ("tiers.ssd", json!(ssd)),

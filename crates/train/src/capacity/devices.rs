@@ -52,7 +52,8 @@ impl DeviceRoom {
         let lends = Exchange::borrowed_rows(config, model).is_some();
         let (devices, lookup) = (offer.len(), config.tiers.lookup);
         let pooling = Trainer::pool_shape(model, config, devices);
-        let share = DeviceShare { hbm, devices, lends, lookup, pooling };
+        let by_use = (model.by_use(), config.tiers.warm_up);
+        let share = DeviceShare { hbm, devices, lends, lookup, pooling, by_use };
         let rows = DevicePlan::new(tiers, model.tables(), load, share)?;
         Ok(Self { offer: offer.clone(), rows, dense })
     }

@@ -110,6 +110,15 @@ fn note_kernel(config: &Config, around: &Surroundings) {
     }
 }
 
+/// Says where a table asks for devices and there are none.
+fn note_places(model: &Model, capacity: &Capacity, around: &Surroundings) {
+    let by_use = model.tables().iter().zip(model.by_use()).find(|(_, by_use)| **by_use);
+    if let (Some((table, _)), None) = (by_use, &capacity.devices) {
+        let name = &table.name;
+        (around.on_note)(&format!("tables.{name}.place = device: no device is used"));
+    }
+}
+
 pub(super) fn build(
     config: &Config,
     around: &Surroundings,
@@ -120,6 +129,7 @@ pub(super) fn build(
     note_kernel(config, around);
     let offer = offer(config, &around.machine, &|note| (around.on_note)(&note))?;
     let mut capacity = capacity(config, sources, &model, from, offer)?;
+    note_places(&model, &capacity, around);
     let machine = &around.machine;
     check_files(config, machine.ranks.as_ref(), capacity.tiers.groups.len())?;
     if let Some(sizes) = &machine.sizes {

@@ -27,6 +27,8 @@ impl One {
             whole: vec![false],
             visit_lanes: vec![1],
             lookup: Lookup::Table,
+            by_use: vec![false],
+            warm_up: 0,
             pooling: None,
             rows_bytes: 0,
             tables_bytes: 0,
