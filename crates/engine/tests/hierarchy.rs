@@ -89,14 +89,7 @@ fn tier(
     let load = Load { mini_batch: EXAMPLES as u64, ..Load::default() };
     let plan = |hbm| {
         let hbm = ByteCount(hbm);
-        let share = DeviceShare {
-            hbm,
-            devices,
-            lends: false,
-            lookup,
-            pooling: None,
-            by_use: (&[false], 0),
-        };
+        let share = DeviceShare { hbm, devices, lookup, ..DeviceShare::default() };
         DevicePlan::new(&tiers, tables, &load, share).unwrap()
     };
     let moving = plan(1 << 30).moving_bytes;

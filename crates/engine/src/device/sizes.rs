@@ -28,7 +28,7 @@ pub struct DeviceOptions {
 }
 
 /// What rows may have of each device of a rank, and how they are used there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceShare<'a> {
     /// Bytes of each device.
     pub hbm: ByteCount,
@@ -40,8 +40,8 @@ pub struct DeviceShare<'a> {
     pub lookup: Lookup,
     /// How rows are pooled there, where the dense part is there as well.
     pub pooling: Option<PoolShape<'a>>,
-    /// Whether only the rows that are used most may go up, by table: those that a warm-up of so
-    /// many mini-batches counts most.
+    /// Whether only the rows that are used most may go up, by table, none for no table: those that a
+    /// warm-up of so many mini-batches counts most.
     pub by_use: (&'a [bool], usize),
 }
 
