@@ -56,6 +56,9 @@ fn a_killed_run_goes_on_wherever_it_likes() {
         lives += 1;
         let mut args = vec!["train", "--data", &data, "--set", "data.epochs=2", "--device", device];
         args.extend(SMALL.into_iter().chain(TINY).chain(HBM));
+        if lives % 2 == 0 {
+            args.extend(["--tables.embedding.place", "device", "--tiers.warm_up", "2"]);
+        }
         args.extend(["--checkpoint", "saved", "--set", "checkpoint.every=7"]);
         args.extend(["--tiers.ssd", "rows", "--resume=auto", "--report", "report.json"]);
         let before = shop.newest();

@@ -17,7 +17,7 @@ use super::lookup::{Placed, TableChanges};
 use super::tier::DeviceTier;
 use super::warm_up::WarmUp;
 use crate::stages::MiniBatch;
-use crate::{Fit, Group, GroupUnit, Planner, Purpose, Result};
+use crate::{Fit, Group, GroupUnit, Planner, Result};
 
 /// A row that moves between its slot on the host and its slot on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,15 +146,14 @@ impl Above {
     /// Leaves rows of `mini` on the host that may not go up; in a warm-up they are counted.
     fn leave_below<C>(&mut self, groups: &[Arc<Group>], mini: &mut MiniBatch<C>) {
         let Some(warm_up) = &mut self.warm_up else { return };
-        let trains = mini.purpose == Purpose::Train;
-        let is_counted = warm_up.next(mini.number, trains);
+        let is_counted = warm_up.next(mini.number);
         for (number, group) in groups.iter().enumerate() {
             let by_use = group.members().iter().filter(|table| self.tier.plan.by_use[**table]);
             for (table, device) in
                 by_use.flat_map(|table| (0..self.tier.len()).map(move |device| (*table, device)))
             {
                 let (at, above) = ((number, device), &mut mini.parts[table].above);
-                if is_counted && trains {
+                if is_counted {
                     warm_up.count(at, &above.devices[device].keys);
                 }
                 above.keep_below(device, |key| !is_counted && warm_up.may_go_up(at, key));

@@ -40,8 +40,8 @@ pub struct DeviceShare<'a> {
     pub lookup: Lookup,
     /// How rows are pooled there, where the dense part is there as well.
     pub pooling: Option<PoolShape<'a>>,
-    /// Whether only the rows that are used most may go up, by table, none for no table: those that a
-    /// warm-up of so many mini-batches counts most.
+    /// Whether only the rows that are used most may go up, by table, or empty for all rows of all:
+    /// those that a warm-up of so many mini-batches counts most.
     pub by_use: (&'a [bool], usize),
 }
 
@@ -282,9 +282,8 @@ impl DevicePlan {
         budget.add("rows that visit", visits.sum(), "rows of a mini-batch");
         let rows = self.rows_of_step();
         if self.by_use.contains(&true) {
-            let slots: usize = self.slots.iter().sum();
-            let bytes = WarmUp::bytes_max(slots as u64) * devices;
-            budget.add("keys of a warm-up", bytes, why.clone());
+            let bytes: u64 = self.slots.iter().map(|slots| WarmUp::bytes_max(*slots)).sum();
+            budget.add("keys of a warm-up", bytes * devices, why.clone());
         }
         if let Some(sizes) = &self.pooling {
             budget.add("lists for devices", sizes.host_bytes(rows), "rows of a mini-batch");

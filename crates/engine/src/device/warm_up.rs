@@ -8,15 +8,17 @@
 //!
 //! - **Why.** A row that is used once a day pays for its way up and down and takes the slot of
 //!   another. Where few rows are most of all uses, these alone are worth a slot.
-//! - **How.** In a warm-up of so many mini-batches that train, all rows of such tables stay on the
-//!   host, and it is counted in how many mini-batches each occurs. Then the rows that occurred in
+//! - **How.** In a warm-up of so many mini-batches, all rows of such tables stay on the host, and it
+//!   is counted in how many mini-batches each occurs. Then the rows that occurred in
 //!   most may go up, of each table group and device as many as there are slots: so it is the counts
 //!   that share slots out among the tables. The others never go up.
 //! - **Invariants.** A row is never raised while a step has it below: the first mini-batch after
 //!   the warm-up waits until those before are over (H25). Which rows go up follows from the
 //!   mini-batches and their order alone.
-//! - **Bounds.** [`COUNTED_OF_SLOT`] keys are counted for each slot, those that came first: keys
-//!   that are used much come early.
+//! - **Bounds.** [`COUNTED_OF_SLOT`] keys are counted for each slot. Where there are more, those that
+//!   were counted least are forgotten, until a quarter of the room is free: a key that comes often
+//!   is counted again soon, and lacks few counts (lossy counting: Manku and Motwani, "Approximate
+//!   Frequency Counts over Data Streams", 2002).
 
 use std::collections::HashMap;
 
@@ -38,12 +40,15 @@ struct Counts {
 
 impl Counts {
     fn count(&mut self, key: Key) {
-        let is_full = self.of_keys.len() >= COUNTED_OF_SLOT * self.slots;
-        match self.of_keys.get_mut(&key) {
-            Some(count) => *count = count.saturating_add(1),
-            None if is_full => {}
-            None => drop(self.of_keys.insert(key, 1)),
+        let room = COUNTED_OF_SLOT * self.slots;
+        if self.of_keys.len() == room && !self.of_keys.contains_key(&key) {
+            while self.of_keys.len() > room - room / 4 {
+                let least = self.of_keys.values().min().copied();
+                self.of_keys.retain(|_, count| Some(*count) != least);
+            }
         }
+        let count = self.of_keys.entry(key).or_default();
+        *count = count.saturating_add(1);
     }
 
     /// Keeps the keys that were counted most; of those that were counted alike, the least.
@@ -76,7 +81,9 @@ impl WarmUp {
             let counts = || Counts { of_keys: HashMap::new(), slots: *slots };
             (0..plan.devices).map(|_| counts()).collect()
         };
-        plan.by_use.contains(&true).then(|| Self {
+        let by_use = plan.by_use.contains(&true);
+        assert!(!by_use || plan.warm_up > 0, "rows that nobody counted");
+        by_use.then(|| Self {
             left: plan.warm_up,
             counts: plan.slots.iter().map(counts).collect(),
             first: None,
@@ -85,24 +92,23 @@ impl WarmUp {
         })
     }
 
-    /// Bytes of the counts for `slots` slots, of all groups of a device.
-    pub(super) fn bytes_max(slots: u64) -> u64 {
-        // A table of the library has up to 8 / 7 of a power of two places, with a byte each; it is
-        // copied when it grows, and once more as a list.
-        let keys = slots * COUNTED_OF_SLOT as u64;
+    /// Bytes of the counts for the `slots` of one table group on a device.
+    pub(super) fn bytes_max(slots: usize) -> u64 {
+        // The library's tables have a power of two of places, of which 7 in 8 are taken at most, with
+        // a byte each and some more; one is copied when it grows, and once more as a list.
+        let keys = (slots * COUNTED_OF_SLOT) as u64;
         let places = (keys * 8).div_ceil(7).next_power_of_two();
         let entry = size_of::<(Key, u32)>() as u64;
-        places * (entry + 1) * 3 / 2 + keys * entry
+        places * (entry + 1) * 3 / 2 + keys * entry + 64
     }
 
-    /// Mini-batch `number` comes next; whether it is one of the warm-up, whose keys are counted if
-    /// it `trains`.
-    pub(super) fn next(&mut self, number: u32, trains: bool) -> bool {
+    /// Mini-batch `number` comes next; whether it is one of the warm-up, whose keys are counted.
+    pub(super) fn next(&mut self, number: u32) -> bool {
         if self.left == 0 {
             self.first.get_or_insert(number);
             return false;
         }
-        self.left -= usize::from(trains);
+        self.left -= 1;
         true
     }
 

@@ -173,6 +173,8 @@ impl Trainer {
         if borrowed.is_some() {
             self.embeddings.lend();
         }
+        // What ranks ask each other for goes by the host, even where there is one.
+        self.embeddings.pool_on_devices(Vec::new());
         self.dense.share(fabric.size());
         self.sharing = Some(Sharing::new(fabric, (guests, borrowed), stop));
         Ok(())
