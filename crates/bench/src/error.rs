@@ -30,6 +30,17 @@ pub enum Error {
         /// Why, and the mend.
         why: String,
     },
+    /// A device refused.
+    #[error(transparent)]
+    Device(#[from] stepwell_device::Error),
+    /// A kernel left something else than plain loops do.
+    #[error("kernel {kernel} leaves something else than it should, from element {at} on")]
+    WrongKernel {
+        /// Its name.
+        kernel: String,
+        /// The first element that is wrong.
+        at: usize,
+    },
     /// A row came back with other bytes than were put.
     #[error("a wrong row came back: key {key:016x}, {why}")]
     WrongRow {

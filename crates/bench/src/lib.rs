@@ -8,6 +8,7 @@
 pub mod cache_sim;
 pub mod cpu;
 mod error;
+pub mod hbm;
 mod home;
 mod limits;
 mod machine;

@@ -1,5 +1,6 @@
 //! `stepwell bench`.
 
+mod hbm;
 mod ranks;
 mod train;
 
@@ -19,6 +20,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.job {
         BenchJob::Ssd(args) => run_ssd(args),
         BenchJob::Mem(args) => run_mem(args),
+        BenchJob::Hbm(args) => hbm::run(args),
         BenchJob::Train(args) => train::run(args),
         BenchJob::Cpu(args) => run_cpu(args),
         BenchJob::Ranks(args) => ranks::run(args),

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::bench::{
-    BenchArgs, BenchCpuArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs, BenchTrainArgs,
+    BenchArgs, BenchCpuArgs, BenchHbmArgs, BenchJob, BenchMemArgs, BenchRanksArgs, BenchSsdArgs,
+    BenchTrainArgs,
 };
 pub(crate) use self::cache_sim::CacheSimArgs;
 pub(crate) use self::checkpoints::{

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use stepwell_base::ByteCount;
+use stepwell_device::Choice;
 
 /// `stepwell bench`.
 #[derive(Debug, Args)]
@@ -18,6 +20,8 @@ pub(crate) enum BenchJob {
     Ssd(BenchSsdArgs),
     /// Rows in memory against bare loops over the same memory
     Mem(BenchMemArgs),
+    /// Rows on a device against copies within it
+    Hbm(BenchHbmArgs),
     /// Training out of core, against memory and the raw disk
     Train(BenchTrainArgs),
     /// Training steps alone, against what the processor can do
@@ -165,6 +169,25 @@ pub(crate) struct BenchCpuArgs {
     /// and of rows.* rows.storage alone
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+/// `stepwell bench hbm`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchHbmArgs {
+    /// Print all figures as JSON; with FILE, write them there and print the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<Option<PathBuf>>,
+    /// The device to measure: auto, cuda:0, emulated:1; the first of several, and copies from the
+    /// second
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub(crate) device: Choice,
+    /// Bytes of the rows, which should be several times the device's L2; the device has eight times
+    /// as many [default: 1GiB, 256KiB on an emulated device]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) bytes: Option<ByteCount>,
+    /// Rounds, of which the median counts
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) rounds: usize,
 }
 
 /// `stepwell bench mem`.

@@ -1,0 +1,175 @@
+//! Hash tables by load, and the rows of a step found by slot and by key.
+
+use serde::Serialize;
+use stepwell_base::random::finalize;
+use stepwell_device::{Arg, Buffer};
+use stepwell_kernels::{TABLE_OWN_PLACES, named};
+
+use super::{Bench, order, same};
+use crate::Result;
+
+const LOADS: [f64; 4] = [0.5, 0.75, 0.9, 1.0];
+/// Distinct rows of a step: of 4096 examples of Criteo's data.
+const ROWS_OF_STEP: usize = 22_900;
+/// Bytes of a place: a key and a slot.
+const PLACE_BYTES: usize = 12;
+
+/// A table of one load.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TableFigures {
+    /// Places that are taken, of all.
+    pub load: f64,
+    /// Keys.
+    pub keys: u64,
+    /// Keys put into an empty table a second, until it has this load.
+    pub insert_keys_per_second: f64,
+    /// Keys that are there found a second, in no order.
+    pub get_keys_per_second: f64,
+}
+
+/// Ways to find a row.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LookupFigures {
+    /// Places of the tables.
+    pub places: u64,
+    /// By load.
+    pub tables: Vec<TableFigures>,
+    /// Rows of a step.
+    pub step_rows: u64,
+    /// Seconds until the slots of a step are there, sent by the host.
+    pub slots_seconds: f64,
+    /// Seconds until they are found by keys that the host sends, in a table of load 0.5.
+    pub table_seconds: f64,
+    /// The one that takes less: `slots` or `table`, as `tiers.lookup` has it.
+    pub cheaper: &'static str,
+}
+
+/// A table on the device.
+struct Table {
+    places: Buffer<u64>,
+    values: Buffer<u32>,
+    counters: Buffer<u32>,
+    capacity: usize,
+}
+
+impl Table {
+    fn new(bench: &Bench, capacity: usize) -> Result<Self> {
+        let places = capacity + TABLE_OWN_PLACES as usize;
+        let counters = bench.empty(2)?;
+        bench.stream.clear(&counters, 0..2)?;
+        let (keys, values) = (bench.empty(places)?, bench.empty(places)?);
+        Ok(Self { places: keys, values, counters, capacity })
+    }
+
+    fn args<'a>(&'a self, others: impl IntoIterator<Item = Arg<'a>>) -> Vec<Arg<'a>> {
+        let table =
+            [Arg::all(&self.places), Arg::all(&self.values), Arg::u32(self.capacity as u32)];
+        table.into_iter().chain(others).collect()
+    }
+
+    fn clear(&self, bench: &Bench) -> Result<()> {
+        let items = self.capacity + TABLE_OWN_PLACES as usize;
+        Ok(bench.stream.launch(named("table_clear"), items, self.args([]))?)
+    }
+
+    fn insert(
+        &self,
+        bench: &Bench,
+        keys: &Buffer<u64>,
+        values: &Buffer<u32>,
+        count: usize,
+    ) -> Result<()> {
+        let placed = bench.empty::<u32>(count)?;
+        let args = self.args([
+            Arg::first(keys, count),
+            Arg::first(values, count),
+            Arg::u32(count as u32),
+            Arg::first(&placed, count),
+            Arg::all(&self.counters),
+        ]);
+        Ok(bench.stream.launch(named("table_insert"), count, args)?)
+    }
+
+    fn get(
+        &self,
+        bench: &Bench,
+        keys: &Buffer<u64>,
+        found: &Buffer<u32>,
+        count: usize,
+    ) -> Result<()> {
+        let args = self.args([
+            Arg::first(keys, count),
+            Arg::u32(count as u32),
+            Arg::first(found, count),
+            Arg::all(&self.counters),
+        ]);
+        Ok(bench.stream.launch(named("table_get"), count, args)?)
+    }
+}
+
+/// Key number `number`: all are different.
+fn key(number: usize) -> u64 {
+    finalize(number as u64)
+}
+
+/// Measures tables of as many bytes as rows have, and a step's rows.
+pub(super) fn measure(bench: &Bench) -> Result<LookupFigures> {
+    let places = bench.bytes / PLACE_BYTES;
+    let table = Table::new(bench, places)?;
+    let keys: Vec<u64> = (0..places).map(key).collect();
+    let values: Vec<u32> = (0..places as u32).collect();
+    let (there, slots) = (bench.filled(&keys)?, bench.filled(&values)?);
+    let clear_seconds = bench.time(|| table.clear(bench))?;
+    let mut figures = LookupFigures { places: places as u64, ..LookupFigures::default() };
+    for load in LOADS {
+        let count = (load * places as f64) as usize;
+        let seconds = bench.time(|| {
+            table.clear(bench)?;
+            table.insert(bench, &there, &slots, count)
+        })?;
+        let asked = order(count, 7);
+        let some = bench.filled(&asked.iter().map(|of| key(*of as usize)).collect::<Vec<u64>>())?;
+        let found = bench.empty::<u32>(count)?;
+        table.get(bench, &some, &found, count)?;
+        same("table_get", &bench.contents(&found, count)?, &asked)?;
+        let get = bench.time(|| table.get(bench, &some, &found, count))?;
+        figures.tables.push(TableFigures {
+            load,
+            keys: count as u64,
+            insert_keys_per_second: count as f64 / (seconds - clear_seconds).max(f64::MIN_POSITIVE),
+            get_keys_per_second: count as f64 / get,
+        });
+    }
+    step(bench, (&table, &there, &slots), &mut figures)?;
+    Ok(figures)
+}
+
+/// Finds the rows of a step both ways.
+fn step(
+    bench: &Bench,
+    (table, keys, values): (&Table, &Buffer<u64>, &Buffer<u32>),
+    figures: &mut LookupFigures,
+) -> Result<()> {
+    let half = table.capacity / 2;
+    let count = ROWS_OF_STEP.min(half);
+    table.clear(bench)?;
+    table.insert(bench, keys, values, half)?;
+    let rows = &order(half, 9)[..count];
+    let (mut slots_host, mut keys_host) =
+        (bench.pinned::<u32>(count)?, bench.pinned::<u64>(count)?);
+    slots_host.write(count)?.copy_from_slice(rows);
+    let places = keys_host.write(count)?.iter_mut().zip(rows);
+    places.for_each(|(place, row)| *place = key(*row as usize));
+    let (found, asked) = (bench.empty::<u32>(count)?, bench.empty::<u64>(count)?);
+    let up = || Ok(bench.stream.up((&slots_host, 0..count), (&found, 0))?);
+    figures.slots_seconds = bench.time(up)?;
+    figures.table_seconds = bench.time(|| {
+        bench.stream.up((&keys_host, 0..count), (&asked, 0))?;
+        table.get(bench, &asked, &found, count)
+    })?;
+    same("table_get", &bench.contents(&found, count)?, rows)?;
+    figures.step_rows = count as u64;
+    let is_cheaper = figures.table_seconds < figures.slots_seconds;
+    figures.cheaper = if is_cheaper { "table" } else { "slots" };
+    Ok(())
+}
