@@ -8,17 +8,17 @@
 //!
 //! - **Why.** A row that is used once a day pays for its way up and down and takes the slot of
 //!   another. Where few rows are most of all uses, these alone are worth a slot.
-//! - **How.** In a warm-up of so many mini-batches, all rows of such tables stay on the host, and it
-//!   is counted in how many mini-batches each occurs. Then the rows that occurred in
+//! - **How.** In a warm-up of so many mini-batches, all rows of such tables stay on the host, and
+//!   it is counted in how many mini-batches each occurs. Then the rows that occurred in
 //!   most may go up, of each table group and device as many as there are slots: so it is the counts
 //!   that share slots out among the tables. The others never go up.
 //! - **Invariants.** A row is never raised while a step has it below: the first mini-batch after
 //!   the warm-up waits until those before are over (H25). Which rows go up follows from the
 //!   mini-batches and their order alone.
-//! - **Bounds.** [`COUNTED_OF_SLOT`] keys are counted for each slot. Where there are more, those that
-//!   were counted least are forgotten, until a quarter of the room is free: a key that comes often
-//!   is counted again soon, and lacks few counts (lossy counting: Manku and Motwani, "Approximate
-//!   Frequency Counts over Data Streams", 2002).
+//! - **Bounds.** [`COUNTED_OF_SLOT`] keys are counted for each slot. Where there are more, those
+//!   that were counted least are forgotten, until a quarter of the room is free: a key that comes
+//!   often is counted again soon, and lacks few counts (lossy counting: Manku and Motwani,
+//!   "Approximate Frequency Counts over Data Streams", 2002).
 
 use std::collections::HashMap;
 
@@ -94,8 +94,8 @@ impl WarmUp {
 
     /// Bytes of the counts for the `slots` of one table group on a device.
     pub(super) fn bytes_max(slots: usize) -> u64 {
-        // The library's tables have a power of two of places, of which 7 in 8 are taken at most, with
-        // a byte each and some more; one is copied when it grows, and once more as a list.
+        // The library's tables have a power of two of places, of which 7 in 8 are taken at most,
+        // with a byte each and some more; one is copied when it grows, and once more as a list.
         let keys = (slots * COUNTED_OF_SLOT) as u64;
         let places = (keys * 8).div_ceil(7).next_power_of_two();
         let entry = size_of::<(Key, u32)>() as u64;
