@@ -235,6 +235,7 @@ impl<'a> Job<'a> {
         let mut settings = launch.machine.clone();
         settings.settings.retain(|(key, _)| mend.space().is_none_or(|(space, _)| *key != space));
         settings.settings.extend(mend.space());
+        settings.settings.extend(mend.hbm());
         let mut call = machine(call, &settings, &dram, &index);
         (call.engine, call.listener) = (mend.engine(), launch.listener);
         let cache = match variant.cache {

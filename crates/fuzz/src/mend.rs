@@ -12,9 +12,10 @@ use crate::fault::{Fault, Result, found};
 /// Where a machine begins that nobody knows anything about.
 const DRAM_START: u64 = 4096;
 const INDEX_START: u64 = 4096;
+const HBM_START: u64 = 1;
 
 /// Rules for machines that no number of bytes mends.
-const RULES: [&str; 2] = ["this machine has", "tiers.segment"];
+const RULES: [&str; 3] = ["this machine has", "tiers.segment", "or choose fewer devices"];
 
 /// What machines of a case need, as far as they said it: bytes of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) struct Mend {
     least: Least,
     dram_bytes: u64,
     index_bytes: u64,
+    /// Of each device, and over what it asks for.
+    hbm: Option<(u64, f64)>,
     /// `tiers.space`, where another one than was drawn is needed.
     space: Option<String>,
 }
@@ -47,6 +50,7 @@ impl Mend {
             least,
             dram_bytes: 0,
             index_bytes: INDEX_START,
+            hbm: machine.hbm.map(|times| (HBM_START, times)),
             space: None,
         };
         mend.dram_bytes = mend.wanted().max(DRAM_START);
@@ -67,6 +71,12 @@ impl Mend {
             Index::Plenty => plenty.to_owned(),
             Index::Barely => self.index_bytes.to_string(),
         }
+    }
+
+    /// `tiers.hbm`, where there are devices.
+    pub(crate) fn hbm(&self) -> Option<(&'static str, String)> {
+        let (bytes, times) = self.hbm?;
+        Some(("tiers.hbm", ((bytes as f64 * times) as u64).to_string()))
     }
 
     pub(crate) fn engine(&self) -> Option<&'static str> {
@@ -114,6 +124,9 @@ impl Mend {
         if let Some(bytes) = index {
             self.index = Index::Barely;
             return raise(&mut self.index_bytes, bytes, why);
+        }
+        if let (Some(bytes), Some((given, _))) = (after(" on their way: give "), &mut self.hbm) {
+            return raise(given, bytes, why);
         }
         if let Some(space) = why.split("raise tiers.segment, or tiers.space to ").nth(1) {
             let before = self.space.replace(space.trim().to_owned());
@@ -191,6 +204,18 @@ mod tests {
         )
         .unwrap();
         assert_eq!(mend.index("x"), "1048576");
+    }
+
+    #[test]
+    fn devices_get_what_they_ask_for() {
+        let machine = Machine { hbm: Some(2.0), ..Machine::plain() };
+        let mut mend = Mend::new(&machine, Least::default());
+        assert_eq!(mend.hbm(), Some(("tiers.hbm", "2".to_owned())));
+        let why = "tiers.hbm = 2 bytes holds no row of table 'embedding' beside 9.0 KiB for rows on \
+                   their way: give 9300 or more, or lower data.mini_batch";
+        mend.follow(why).unwrap();
+        assert_eq!(mend.hbm(), Some(("tiers.hbm", "18600".to_owned())));
+        assert!(matches!(mend.follow(why), Err(Fault::Found(_))), "it has that already");
     }
 
     #[test]

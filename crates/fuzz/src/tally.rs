@@ -87,6 +87,9 @@ impl Tally {
             self.add(&format!("policy {value}"), 1);
         }
         self.add(&format!("engine {}", machine.engine.unwrap_or("auto")), 1);
+        for (key, value) in machine.settings.iter().filter(|(key, _)| *key == "train.dense") {
+            self.add(&format!("on devices, {key} = {value}"), 1);
+        }
         for form in [Form::Plain, Form::Gzip, Form::Zstd, Form::Packed] {
             let has = variant.forms.contains(&form);
             self.add(&format!("data {form:?}").to_lowercase(), u64::from(has));

@@ -28,6 +28,10 @@ pub(crate) enum Index {
     Plenty,
 }
 
+/// How much of each emulated device rows get, over what the program says it needs at least; small
+/// parts of it are more slots than any mini-batch asks for.
+const HBM: [f64; 5] = [1.0, 1.01, 1.1, 1.5, 8.0];
+
 /// The settings of one process, data and model apart.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Machine {
@@ -35,6 +39,8 @@ pub(crate) struct Machine {
     pub(crate) settings: Vec<(&'static str, String)>,
     pub(crate) memory: Memory,
     pub(crate) index: Index,
+    /// Where there are emulated devices, the bytes of each over what the program needs at least.
+    pub(crate) hbm: Option<f64>,
     /// `STEPWELL_IO_ENGINE`.
     pub(crate) engine: Option<&'static str>,
     /// Whether rows lie in a named directory, which the lives of a run share, or a temporary one.
@@ -54,6 +60,7 @@ impl Machine {
             settings: settings.map(|(key, value)| (key, value.to_owned())).to_vec(),
             memory: Memory::Plenty,
             index: Index::Plenty,
+            hbm: None,
             engine: None,
             rows_named: false,
         }
@@ -91,6 +98,14 @@ impl Machine {
         };
         let index = if dice.chance(25) { Index::Barely } else { Index::Plenty };
         let (engine, rows_named) = (dice.pick(&ENGINES), dice.chance(40));
-        Self { settings, memory, index, engine, rows_named }
+        // Drawn last, so that all else of a seed is what it was.
+        let hbm = dice.chance(35).then(|| dice.pick(&HBM));
+        if hbm.is_some() {
+            let devices = dice.pick(&["emulated:1", "emulated:1", "emulated:2", "emulated:3"]);
+            settings.push(("device", devices.to_owned()));
+            settings.push(("tiers.lookup", dice.pick(&["slots", "table"]).to_owned()));
+            settings.push(("train.dense", dice.pick(&["host", "device"]).to_owned()));
+        }
+        Self { settings, memory, index, hbm, engine, rows_named }
     }
 }
