@@ -28,5 +28,5 @@ pub mod tiles;
 pub use bytes::ByteCount;
 pub use counted::counted;
 pub use ids::{Key, SlotIndex, TableId};
-pub use mend::{is_exhausted, mend};
+pub use mend::{NO_THREAD, is_exhausted, mend};
 pub use namespace::{KEY_HASH_NAME, Namespace, NamespaceError, key_of};

@@ -13,6 +13,10 @@ pub fn mend(error: &Error) -> &'static str {
     }
 }
 
+/// What follows the message of an error that a thread could not be started.
+pub const NO_THREAD: &str = "; it meets the limit on processes (ulimit -u) or on addresses \
+                             (ulimit -v): raise it, or lower threads";
+
 /// Whether the process or the system has no descriptor left.
 pub fn is_exhausted(error: &Error) -> bool {
     let exhausted = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);

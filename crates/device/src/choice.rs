@@ -250,7 +250,8 @@ mod of_cuda {
     }
 
     pub(super) fn any_cuda(note: &dyn Fn(String)) -> Option<Offer> {
-        let Found { devices, .. } = cuda::look().ok()?;
+        let found = cuda::look_for_any().map_err(|why| note(format!("no GPU is used: {why}")));
+        let Found { devices, .. } = found.ok()??;
         let usable: Vec<&FoundDevice> =
             devices.iter().filter(|device| device.lacks.is_none()).collect();
         if let (Some(first), true) = (devices.first(), usable.is_empty()) {

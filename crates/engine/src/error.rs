@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use stepwell_base::NO_THREAD;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -69,7 +71,7 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] stepwell_device::Error),
     /// The system gave a stage no thread.
-    #[error("cannot start a thread for stage {name}: {source}")]
+    #[error("cannot start a thread for stage {name}: {source}{}", NO_THREAD)]
     NoThread {
         /// The stage.
         name: &'static str,

@@ -211,8 +211,8 @@ mod tests {
         let machine = Machine { hbm: Some(2.0), ..Machine::plain() };
         let mut mend = Mend::new(&machine, Least::default());
         assert_eq!(mend.hbm(), Some(("tiers.hbm", "2".to_owned())));
-        let why = "tiers.hbm = 2 bytes holds no row of table 'embedding' beside 9.0 KiB for rows on \
-                   their way: give 9300 or more, or lower data.mini_batch";
+        let why = "tiers.hbm = 2 bytes holds no row of table 'embedding' beside 9.0 KiB for rows \
+                   on their way: give 9300 or more, or lower data.mini_batch";
         mend.follow(why).unwrap();
         assert_eq!(mend.hbm(), Some(("tiers.hbm", "18600".to_owned())));
         assert!(matches!(mend.follow(why), Err(Fault::Found(_))), "it has that already");

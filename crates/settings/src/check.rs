@@ -159,9 +159,13 @@ impl Config {
     pub fn check_ranks(&self, key: &str) -> Outcome {
         let (ranks, blocks) = (self.ranks.count, self.model.blocks);
         if ranks > 1 && ranks > blocks {
+            let most = match blocks {
+                1 => "1 rank".to_owned(),
+                blocks => format!("at most {blocks} ranks"),
+            };
             return Err(format!(
                 "{key} = {ranks} and train.blocks = {blocks}: a rank has at least one block; give \
-                 at most {blocks} ranks"
+                 {most}"
             ));
         }
         // Of a row that is lent, its owner does not know what the steps before found.

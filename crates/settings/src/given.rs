@@ -52,6 +52,8 @@ fn as_in_a_file(text: &str) -> Result<Vec<String>, String> {
 impl Display for Given<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // Before the colon that follows it.
+            Self::Text(text) if text.ends_with(':') => write!(f, "'{text}'"),
             Self::Text(text) => f.write_str(text),
             Self::List(parts) => write!(f, "[{}]", parts.join(", ")),
         }

@@ -1,13 +1,23 @@
 //! `stepwell device`: what this machine has beside its processors.
 
+use serde_json::json;
+
 use crate::cli::DeviceArgs;
 use crate::failure::Failure;
+use crate::say;
 
 /// Lists devices, or says what is missing.
 #[cfg(not(feature = "cuda"))]
-pub(crate) fn run(_args: &DeviceArgs) -> Result<(), Failure> {
-    let why = "this program was built without devices (cargo's feature cuda)";
-    Err(Failure::Error(why.to_owned()))
+pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
+    none(args, "this program was built without devices (cargo's feature cuda)".to_owned())
+}
+
+/// Says why there is no device, for machines, too, where that is asked for.
+fn none(args: &DeviceArgs, why: String) -> Result<(), Failure> {
+    if args.json {
+        say::json(&json!({ "devices": [], "lacks": why }))?;
+    }
+    Err(Failure::Error(why))
 }
 
 /// Lists devices, or says what is missing.
@@ -33,7 +43,10 @@ mod cuda {
     type Compiled = Result<f64, String>;
 
     pub(super) fn run(args: &DeviceArgs) -> Result<(), Failure> {
-        let found = cuda::look()?;
+        let found = match cuda::look() {
+            Ok(found) => found,
+            Err(why) => return super::none(args, why),
+        };
         let of = |device: &FoundDevice| args.compile.then(|| compile(device));
         let compiled: Vec<Option<Compiled>> = found.devices.iter().map(of).collect();
         if args.json {
@@ -134,6 +147,7 @@ mod cuda {
             "cublaslt": found.blas.clone().ok().map(shown),
             "cublaslt_lacks": found.blas.as_ref().err(),
             "devices": devices,
+            "lacks": Value::Null,
         })
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let (config, chosen) = resolve::config(&args.settings).map_err(Failure::Usage)?;
     train::check(&config, &chosen).map_err(Failure::Usage)?;
     let known = known(args, &config)?;
-    settings::idle_notes(&chosen, &config).iter().for_each(say::note);
+    resolve::idle_notes(&chosen, &config).iter().for_each(say::note);
     let config = with_statistics(&config)?;
     let (capacity, forecast) = match &known {
         None => (stepwell_train::plan(&config)?, None),
@@ -70,7 +70,8 @@ pub(crate) fn page(capacity: &Capacity, ranks: usize) -> Page {
     }
     if let Some(devices) = &capacity.devices {
         let names = devices.offer.said();
-        put!(page, "memory of each device at most ({names}):\n{}", devices.budget());
+        let whose = if ranks > 1 { "; each rank has its own" } else { "" };
+        put!(page, "memory of each device at most ({names}{whose}):\n{}", devices.budget());
     }
     let open = OpenFiles::of_process().stats().bound;
     let why = "of the stores (ulimit -n); more only while all are in use";

@@ -1,5 +1,6 @@
 //! Settings of a run, put together from a file, flags and what the data needs.
 
+use stepwell_device::Choice;
 use stepwell_settings::{self as settings, Config};
 
 use crate::cli::ConfigArgs;
@@ -97,4 +98,19 @@ pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), St
     let setting = settings::look_up(key)?;
     setting.set(config, value)?;
     setting.check_alone(config)
+}
+
+/// Why settings that somebody chose change nothing: a line for each.
+pub(crate) fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
+    let mut notes = settings::idle_notes(chosen, config);
+    // Whether there are devices is known only when somebody looks.
+    let of_devices = |key: &&String| ["tiers.hbm", "tiers.lookup"].contains(&key.as_str());
+    let mut of_devices = chosen.iter().filter(of_devices).peekable();
+    if config.device == Choice::Auto && of_devices.peek().is_some() {
+        // Why those that are there are not used, a run says itself.
+        let is_none = Choice::Auto.offer(&|_| {}).is_ok_and(|offer| offer.is_none());
+        let note = |key: &String| format!("{key} has no effect, because device = auto finds none");
+        notes.extend(of_devices.filter(|_| is_none).map(note));
+    }
+    notes
 }

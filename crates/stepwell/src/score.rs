@@ -13,7 +13,7 @@ use stepwell_train::{Capacity, Error as TrainError, Report, RunState, Surroundin
 use crate::cli::ScoreArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::resolve::{give, set_all};
+use crate::resolve::{give, idle_notes, set_all};
 use crate::say::{self, say};
 use crate::signals::Signals;
 use crate::train::{data_files, surroundings};
@@ -184,7 +184,7 @@ fn note_idle(chosen: &[String], config: &Config) {
     for key in idle {
         say::note(format_args!("{key} has no effect, because nothing is trained or kept"));
     }
-    settings::idle_notes(&other, config).iter().for_each(say::note);
+    idle_notes(&other, config).iter().for_each(say::note);
 }
 
 #[cfg(test)]

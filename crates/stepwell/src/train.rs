@@ -308,7 +308,7 @@ fn headline(config: &Config) -> String {
 
 /// Says what was chosen and changes nothing.
 fn note_idle(args: &TrainArgs, config: &Config, chosen: &[String]) {
-    settings::idle_notes(chosen, config).iter().for_each(say::note);
+    resolve::idle_notes(chosen, config).iter().for_each(say::note);
     if args.force && config.checkpoint.dir.is_none() && config.tiers.ssd.is_none() {
         say::note("--force has no effect, because neither --checkpoint nor tiers.ssd is given");
     }

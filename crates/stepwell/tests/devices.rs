@@ -108,6 +108,7 @@ fn what_cannot_be_is_said_with_the_mend() {
         ("gpu", "device = gpu: give auto, host, cuda, cuda:0,1 or emulated:2"),
         ("emulated:0", "device = emulated:0: give 1 to 64 emulated devices"),
         ("cuda:0,0", "device = cuda:0,0: name each device once"),
+        ("cuda::", "device = 'cuda::': give auto, host, cuda, cuda:0,1 or emulated:2"),
     ] {
         assert!(train(&["--device", device]).ends_with(says), "{device}");
     }
@@ -138,4 +139,48 @@ fn settings_of_devices_that_are_not_there_are_noted() {
     let output = shop.run(&args);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("tiers.hbm has no effect, because no device is used"), "{said}");
+}
+
+/// More than half of the host's slots are not made on devices, whatever room they have.
+#[test]
+fn a_plan_says_what_the_host_leaves_idle_of_devices() {
+    let shop = Workshop::new();
+    let plan = |more: &[&str]| {
+        let mut args = vec!["plan", "--synth.examples", "1000"];
+        args.extend(SMALL);
+        args.extend(more);
+        shop.ok(&args)
+    };
+    let why = "since rows on devices are at most half of the host's slots: more tiers.dram";
+    let capped = plan(&["--device", "emulated:2", "--tiers.hbm", "64MiB", "--tiers.dram", "1MiB"]);
+    assert!(capped.contains("note: tiers.hbm: of 64.0 MiB each device uses "), "{capped}");
+    assert!(capped.contains(why) && !capped.contains("each rank"), "{capped}");
+    let whole = plan(&["--device", "emulated", "--tiers.hbm", "8MiB", "--tiers.dram", "64MiB"]);
+    assert!(!whole.contains(why), "{whole}");
+    let ranks = plan(&["--device", "emulated", "--tiers.hbm", "8MiB", "--ranks", "2"]);
+    let wanted = "memory of each device at most (emulated:0; each rank has its own)";
+    assert!(ranks.contains(wanted), "{ranks}");
+}
+
+#[test]
+fn scoring_notes_settings_of_devices_that_are_not_there() {
+    let shop = Workshop::new();
+    let data = shop.examples("data.tsv", 640);
+    let mut train = vec!["train", "--data", &data, "--checkpoint", "saved"];
+    train.extend(SMALL);
+    shop.ok(&train);
+    let said = |job: &str, device: &str| {
+        let args = [job, "saved", "--data", &data, "--device", device, "--tiers.hbm", "8MiB"];
+        String::from_utf8(shop.run(&args).stderr).unwrap()
+    };
+    let found = shop.run(&["device"]).status.success();
+    for job in ["eval", "predict"] {
+        let host = said(job, "host");
+        assert!(host.contains("tiers.hbm has no effect, because no device is used"), "{host}");
+        let auto = said(job, "auto");
+        let note = "tiers.hbm has no effect, because device = auto finds none";
+        assert_eq!(auto.contains(note), !found, "{auto}");
+        let emulated = said(job, "emulated:1");
+        assert!(!emulated.contains("tiers.hbm has no effect"), "{emulated}");
+    }
 }

@@ -75,6 +75,8 @@ fn what_ranks_cannot_do_is_refused_at_once() {
     let data = shop.examples("data.tsv", 500);
     let refused = |more: &[&str]| shop.fails(&train(&[&["--data", &data[..]], more].concat()));
     assert!(refused(&["--ranks", "9"]).contains("give at most 8 ranks"));
+    let one = refused(&["--ranks", "2", "--set", "train.blocks=1"]);
+    assert!(one.ends_with("a rank has at least one block; give 1 rank"), "{one}");
     assert!(refused(&["--ranks", "0"]).contains("ranks is 0: give 1 to 256"));
     assert!(refused(&["--ranks.count", "9"]).contains("ranks.count = 9 and train.blocks = 8"));
     assert!(refused(&["--set", "ranks.count=0"]).contains("ranks.count is 0: give 1 to 256"));

@@ -96,6 +96,8 @@ impl Capacity {
             tight: Vec::new(),
         };
         capacity.tight = capacity.tiers.tight(wanted.model.tables(), &load);
+        let devices = capacity.devices.as_ref();
+        capacity.tight.extend(devices.and_then(|devices| devices.tight(&capacity.tiers, wanted)));
         capacity.tiers.check_index(&load)?;
         capacity.add_bounds(wanted, &load)?;
         capacity.check_room(wanted)?;

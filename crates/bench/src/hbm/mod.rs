@@ -48,6 +48,9 @@ const BYTES_EMULATED: ByteCount = ByteCount(256 << 10);
 const BYTES_MIN: u64 = 16 << 10;
 /// What a benchmark has of a device, over the bytes of its rows.
 const MEMORY_OF_BYTES: u64 = 8;
+/// Who has no GPU may see how it works.
+const EMULATED: &str =
+    "name one, such as --device emulated:1 (whose figures say nothing about a GPU)";
 /// Launches of a round.
 const LAUNCHES: usize = 10;
 
@@ -149,14 +152,11 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Figures> {
     let notes = std::cell::RefCell::new(Vec::new());
     let offer = options.choice.offer(&|note| notes.borrow_mut().push(note));
     notes.into_inner().iter().for_each(|note| say(note));
-    let offer =
-        offer.map_err(|why| Error::Arguments(format!("device = {}: {why}", options.choice)))?;
+    let offer = offer.map_err(|why| {
+        Error::Arguments(format!("device = {}: {why}; {EMULATED}", options.choice))
+    })?;
     let Some(offer) = offer else {
-        return Err(Error::Arguments(
-            "there is no device to measure: name one, such as --device emulated:1 (whose figures \
-             say nothing about a GPU)"
-                .to_owned(),
-        ));
+        return Err(Error::Arguments(format!("there is no device to measure; {EMULATED}")));
     };
     let bytes = options.bytes.unwrap_or(if offer.emulated { BYTES_EMULATED } else { BYTES });
     let memory_bytes = MEMORY_OF_BYTES * bytes.0 + (64 << 20);

@@ -76,12 +76,6 @@ impl Fault {
     }
 }
 
-/// Whether the library is there.
-pub(crate) fn present() -> bool {
-    // SAFETY: opening NVIDIA's library runs its initialisers, which ask nothing of the process.
-    unsafe { sys::is_culib_present() }
-}
-
 /// Begins; devices that `CUDA_VISIBLE_DEVICES` hides are not there from then on.
 pub(crate) fn begin() -> Called<()> {
     // SAFETY: it may be called at any time.

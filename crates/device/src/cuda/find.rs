@@ -12,6 +12,7 @@ use super::blas;
 use super::calls::{self, Called, Context, Fault};
 use super::compile::{Compiler, Target};
 use super::driver::{Machine, OneDevice};
+use super::library::{self, Lacks};
 use crate::check::Checker;
 use crate::{About, Device};
 
@@ -85,7 +86,23 @@ pub struct FoundDevice {
 /// # Errors
 /// One line that says what is missing.
 pub fn look() -> Result<Found, String> {
-    let driver = begin()?;
+    listed(begin().map_err(Lacks::why)?)
+}
+
+/// Looks at what this machine has, if it has anything.
+///
+/// # Errors
+/// One line that says what is wrong with what is there.
+pub fn look_for_any() -> Result<Option<Found>, String> {
+    match begin() {
+        Ok(driver) => listed(driver).map(Some),
+        Err(Lacks::Nothing(_)) => Ok(None),
+        Err(Lacks::Fault(why)) => Err(why),
+    }
+}
+
+/// All devices, which a driver of this version shows.
+fn listed(driver: (u32, u32)) -> Result<Found, String> {
     let compiler = compiler(driver);
     let said = |fault: Fault| format!("{}: {}", fault.call, fault.why());
     let library_devices = library_devices().map_err(said)?;
@@ -116,7 +133,7 @@ pub fn look() -> Result<Found, String> {
 /// # Errors
 /// One line that says what is missing.
 pub fn find(settings: &Settings) -> Result<Vec<Device>, String> {
-    let driver = begin()?;
+    let driver = begin().map_err(Lacks::why)?;
     let compiler = compiler(driver)?;
     let said = |fault: Fault| format!("{}: {}", fault.call, fault.why());
     let all = library_devices().map_err(said)?;
@@ -160,15 +177,14 @@ impl Drop for Retained {
 }
 
 /// Begins with the driver, and says its version.
-fn begin() -> Result<(u32, u32), String> {
-    if !calls::present() {
-        return Err("no NVIDIA driver: there is no libcuda.so.1, which comes with it".to_owned());
-    }
+fn begin() -> Result<(u32, u32), Lacks> {
+    library::look()?;
     calls::begin().map_err(no_device)?;
     let version = calls::driver_version().map_err(no_device)?;
     if version < DRIVER_MIN {
         let (is, wanted) = (shown(version), shown(DRIVER_MIN));
-        return Err(format!("the NVIDIA driver is for CUDA {is}, too old: {wanted} at least"));
+        let why = format!("the NVIDIA driver is for CUDA {is}, too old: {wanted} at least");
+        return Err(Lacks::Fault(why));
     }
     match calls::device_count().map_err(no_device)? {
         0 => Err(no_device(Fault { call: "cuInit", code: CUresult::CUDA_ERROR_NO_DEVICE })),
@@ -177,22 +193,29 @@ fn begin() -> Result<(u32, u32), String> {
 }
 
 /// Why there is no device, in one line.
-fn no_device(fault: Fault) -> String {
+fn no_device(fault: Fault) -> Lacks {
     if File::options()
         .read(true)
         .write(true)
         .open(CONTROL)
         .is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
     {
-        return format!("no permission to use NVIDIA devices: {CONTROL} cannot be opened");
+        let why = format!("no permission to use NVIDIA devices: {CONTROL} cannot be opened");
+        return Lacks::Fault(why);
     }
     let hidden = std::env::var(VISIBLE);
     match (fault.code, hidden) {
         (CUresult::CUDA_ERROR_NO_DEVICE, Ok(visible)) => {
-            format!("the NVIDIA driver shows no device, with {VISIBLE}={visible:?}")
+            let none = "the NVIDIA driver shows no device";
+            Lacks::Nothing(format!("{none}, with {VISIBLE}={visible:?}"))
         }
-        (CUresult::CUDA_ERROR_NO_DEVICE, Err(_)) => "the NVIDIA driver shows no device".to_owned(),
-        _ => format!("the NVIDIA driver does not begin: {}: {}", fault.call, fault.why()),
+        (CUresult::CUDA_ERROR_NO_DEVICE, Err(_)) => {
+            Lacks::Nothing("the NVIDIA driver shows no device".to_owned())
+        }
+        _ => {
+            let (call, why) = (fault.call, fault.why());
+            Lacks::Fault(format!("the NVIDIA driver does not begin: {call}: {why}"))
+        }
     }
 }
 

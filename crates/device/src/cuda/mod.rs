@@ -22,8 +22,9 @@ mod driver;
 mod find;
 mod graphs;
 mod held;
+mod library;
 mod nvrtc;
 mod queue;
 mod streams;
 
-pub use find::{Found, FoundDevice, Settings, find, look};
+pub use find::{Found, FoundDevice, Settings, find, look, look_for_any};

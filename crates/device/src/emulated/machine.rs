@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use stepwell_base::NO_THREAD;
+
 use super::events::Events;
 use super::run::Failed;
 use super::stream::{StreamState, Work};
@@ -208,7 +210,7 @@ impl Driver for OneDevice {
             let thread = thread.map_err(|error| Error::Driver {
                 device: self.state().about.name.clone(),
                 call: "stream",
-                why: format!("no thread: {error}"),
+                why: format!("no thread: {error}{NO_THREAD}"),
             })?;
             let mut threads = machine.threads.lock().unwrap_or_else(PoisonError::into_inner);
             threads.insert(number, thread);

@@ -6,6 +6,7 @@ use stepwell_device::{Offer, Wanted as WantedOfDevices};
 use stepwell_engine::{DevicePlan, DeviceShare, Load, TierPlan};
 use stepwell_settings::{Config, DensePlace};
 
+use super::Wanted;
 use crate::exchange::Exchange;
 use crate::models::Model;
 use crate::step::Trainer;
@@ -79,6 +80,20 @@ impl DeviceRoom {
     /// Bytes that are taken of each device.
     pub fn device_bytes(&self) -> u64 {
         self.rows.device_bytes() + self.dense.0
+    }
+
+    /// Whether rows would have more of `tiers.hbm` if the host had more slots.
+    pub(super) fn tight(&self, tiers: &TierPlan, wanted: &Wanted<'_>) -> Option<String> {
+        let given = wanted.config.tiers.hbm?;
+        let mut slots = tiers.groups.iter().zip(&self.rows.slots);
+        let is_half = slots.any(|(group, slots)| *slots == group.slots / 2 / self.offer.len());
+        let used = ByteCount(self.rows.device_bytes());
+        (is_half && used < given).then(|| {
+            format!(
+                "tiers.hbm: of {given} each device uses {used}, since rows on devices are at most \
+                 half of the host's slots: more tiers.dram allows more"
+            )
+        })
     }
 
     /// What is to be taken of what is offered.

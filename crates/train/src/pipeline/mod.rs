@@ -32,6 +32,7 @@ mod word;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use stepwell_base::NO_THREAD;
 use stepwell_base::queue::bounded;
 use stepwell_base::stage::{BoxedStage, Driver, Ended, Rhythm, StageTimes, Stop, among};
 use stepwell_data::{CacheFate, CacheMaking, OnFate, Schema};
@@ -234,8 +235,8 @@ fn outcome(ended: Vec<Ended<Error>>) -> Result<Vec<StageTimes>> {
             Err(Stop::Failed(error)) => first = first.or(Some(error)),
             Err(Stop::Panicked) => first = first.or(Some(Error::Panicked(name))),
             Err(Stop::NoThread(error)) => {
-                first =
-                    first.or(Some(Error::Config(format!("cannot start stage {name}: {error}"))));
+                let why = format!("cannot start stage {name}: {error}{NO_THREAD}");
+                first = first.or(Some(Error::Config(why)));
             }
         }
     }

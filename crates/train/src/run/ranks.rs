@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use stepwell_base::NO_THREAD;
 use stepwell_base::stop::StopRequest;
 use stepwell_engine::{Scratch, name_of_rank};
 use stepwell_fabric::collective::{Barrier, Gather};
@@ -51,7 +52,7 @@ pub(super) fn train(config: &Config, around: &Surroundings) -> Result<Report> {
         }
         let join = |thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Report>>>| {
             let thread = thread.map_err(|error| {
-                Error::Config(format!("cannot start a rank: {error}; lower ranks"))
+                Error::Config(format!("cannot start a rank: {error}{NO_THREAD} or ranks"))
             })?;
             thread.join().unwrap_or(Err(Error::Panicked("rank")))
         };

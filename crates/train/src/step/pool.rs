@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rayon::ThreadPool;
+use stepwell_base::NO_THREAD;
 
 use crate::{Error, Result};
 
@@ -15,5 +16,7 @@ pub(crate) fn compute_pool(threads: usize) -> Result<Arc<ThreadPool>> {
         .num_threads(threads)
         .thread_name(|number| format!("compute-{number}"))
         .build();
-    Ok(Arc::new(pool.map_err(|error| Error::Config(format!("threads = {threads}: {error}")))?))
+    let pool =
+        pool.map_err(|error| Error::Config(format!("threads = {threads}: {error}{NO_THREAD}")))?;
+    Ok(Arc::new(pool))
 }
