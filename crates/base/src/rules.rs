@@ -61,11 +61,13 @@ pub enum Rule {
     /// H25: rows that a warm-up left on the host go up once the steps that have them there are
     /// over.
     WaitForBelow,
+    /// H26: rows are updated by gradients once these are there.
+    WaitForPassed,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Forward,
         Self::Pin,
         Self::CopyBeforeFill,
@@ -91,6 +93,7 @@ impl Rule {
         Self::WaitForPooled,
         Self::WaitForOthers,
         Self::WaitForBelow,
+        Self::WaitForPassed,
     ];
 }
 

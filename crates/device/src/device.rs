@@ -140,6 +140,12 @@ impl Device {
         Event::new(Arc::clone(&self.0))
     }
 
+    /// Whether the order of accesses is checked: who tells which rows a kernel touches need not,
+    /// where it is not.
+    pub fn checks_order(&self) -> bool {
+        self.0.checker.is_some()
+    }
+
     /// Whether it multiplies.
     ///
     /// # Errors

@@ -147,6 +147,11 @@ fn h25_a_row_that_goes_up_while_a_step_has_it_below_loses_that_step() {
     breaks(Rule::WaitForBelow, &["wrong row", "wrong model", "wrong checkpoint"]);
 }
 
+#[test]
+fn h26_rows_that_do_not_wait_take_gradients_that_are_not_there() {
+    breaks(Rule::WaitForPassed, &["error"]);
+}
+
 /// Two ranks that train `case` and lend each other rows; none where they cannot.
 fn lend(case: &Case, seed: u64, rules: Rules, tally: &mut RanksTally) -> Option<Finding> {
     let mut shape = Shape::draw(&mut Dice::new(seed, "ranks"), &case.job().config, case.oracle());

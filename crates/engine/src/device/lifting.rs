@@ -62,7 +62,7 @@ impl Lifter {
         let Some(mut room) = self.rooms.pop_front() else { return Ok(0) };
         let moves = &moves[..count];
         let one = &self.tier.devices[self.device];
-        let slots = room.put_slots(moves)?;
+        room.put_slots(moves)?;
         let at = one.slabs[number];
         let lanes = count * at.row_lanes;
         self.slots.clear();
@@ -77,7 +77,8 @@ impl Lifter {
         }
         stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
         stream.up((&room.rows_host, 0..lanes), (&room.rows, 0))?;
-        let slab = Arg::rows(&one.rows, vec![at.rows(slots)]);
+        let touched = one.touched(number, moves.iter().map(|moved| moved.slot.0));
+        let slab = Arg::rows(&one.rows, vec![touched]);
         let list = (Arg::first(&room.slots, count), 0, count);
         stream.move_rows("rows_up", [Arg::first(&room.rows, lanes), slab], at, list)?;
         stream.record(&room.over)?;

@@ -60,14 +60,15 @@ impl Lowerer {
         let Some(mut room) = self.free.pop() else { return Ok(0) };
         let moves = &moves[..count];
         let one = &self.tier.devices[self.device];
-        let slots = room.put_slots(moves)?;
+        room.put_slots(moves)?;
         if self.tier.rules.hold(Rule::StepBeforeLower) {
             one.wait_for_steps(&self.stream, over)?;
         }
         let (stream, at) = (&self.stream, one.slabs[number]);
         let lanes = count * at.row_lanes;
         stream.up((&room.slots_host, 0..count), (&room.slots, 0))?;
-        let slab = Arg::rows(&one.rows, vec![at.rows(slots)]);
+        let touched = one.touched(number, moves.iter().map(|moved| moved.slot.0));
+        let slab = Arg::rows(&one.rows, vec![touched]);
         let list = (Arg::first(&room.slots, count), 0, count);
         stream.move_rows("rows_down", [slab, Arg::first(&room.rows, lanes)], at, list)?;
         stream.down((&room.rows, 0..lanes), (&room.rows_host, 0))?;

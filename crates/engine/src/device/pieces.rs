@@ -34,10 +34,10 @@ impl PieceRoom {
     }
 
     /// Writes the list of the slots of `moves` on the device.
-    pub(super) fn put_slots(&mut self, moves: &[AboveMove]) -> Result<Arc<[u32]>> {
-        let slots: Arc<[u32]> = moves.iter().map(|moved| moved.slot.0).collect();
-        self.slots_host.write(slots.len())?.copy_from_slice(&slots);
-        Ok(slots)
+    pub(super) fn put_slots(&mut self, moves: &[AboveMove]) -> Result<()> {
+        let words = self.slots_host.write(moves.len())?.iter_mut();
+        words.zip(moves).for_each(|(word, moved)| *word = moved.slot.0);
+        Ok(())
     }
 }
 

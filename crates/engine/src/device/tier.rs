@@ -50,6 +50,16 @@ pub(crate) struct OneDevice {
 const STEPS_KEPT: usize = 64;
 
 impl OneDevice {
+    /// The rows of group `group` in `slots`, as the check of order is told; nothing where there is
+    /// none.
+    pub(super) fn touched(&self, group: usize, slots: impl Iterator<Item = u32>) -> RowsAt {
+        let at = self.slabs[group];
+        match self.device.checks_order() {
+            true => at.rows(slots.collect()),
+            false => at.rows(Arc::default()),
+        }
+    }
+
     pub(super) fn visitor(&self) -> MutexGuard<'_, Visitor> {
         self.visitor.lock().unwrap_or_else(PoisonError::into_inner)
     }

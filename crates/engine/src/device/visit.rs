@@ -128,7 +128,7 @@ impl Visit<'_> {
     }
 
     pub(super) fn rows_at(&self, one: &OneDevice) -> RowsAt {
-        one.slabs[self.group].rows(self.on.slots.iter().map(|slot| slot.0).collect())
+        one.touched(self.group, self.on.slots.iter().map(|slot| slot.0))
     }
 
     /// Where their slots and lanes end.

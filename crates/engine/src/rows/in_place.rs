@@ -62,10 +62,21 @@ impl EmbeddingBags {
         })
     }
 
-    /// Ends a step whose rows devices pooled: they update them by the gradients that they have,
-    /// while the threads of the calling pool note how each row occurs.
-    pub(super) fn update_in_place(&self, rows: &mut WorkingRows<'_>, labels: &[f32]) -> Result<()> {
-        on_devices(rows.groups).update(&self.pooled_at, rows.number)?;
+    /// Has devices update the rows that they pooled, once the passes that were begun give them
+    /// gradients: before anybody waits for what these find. Nothing where others do it.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub fn update_early(&self, rows: &WorkingRows<'_>) -> Result<()> {
+        match rows.pooled && rows.trains {
+            true => on_devices(rows.groups).update(&self.pooled_at, rows.number),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends a step whose rows devices pooled, which were told to update them: the threads of the
+    /// calling pool note how each occurs.
+    pub(super) fn note_occurrences(&self, rows: &mut WorkingRows<'_>, labels: &[f32]) {
         for (table, fields) in rows.tables.iter_mut().zip(&self.columns.of_fields) {
             let (bags, fields) = (table.bags, fields.len());
             table.occurrences.resize(table.request.distinct.len(), Occurrence::default());
@@ -77,6 +88,5 @@ impl EmbeddingBags {
             });
         }
         rows.groups.iter().for_each(|group| group.set_steps(self.steps));
-        Ok(())
     }
 }

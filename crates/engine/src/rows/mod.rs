@@ -331,7 +331,8 @@ impl EmbeddingBags {
     ) -> Result<()> {
         self.end_step(rows);
         if rows.pooled {
-            return self.update_in_place(rows, gradients.labels);
+            self.note_occurrences(rows, gradients.labels);
+            return Ok(());
         }
         let examples = gradients.d_first_order.len();
         assert_eq!(gradients.d_x.len(), examples * self.columns.count, "one row each");

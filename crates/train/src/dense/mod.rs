@@ -49,8 +49,17 @@ pub(crate) trait DenseExecutor: Send + Sync {
     /// From now on it has the blocks of one of so many ranks at most.
     fn share(&mut self, ranks: usize);
 
-    /// The forward pass over the blocks of `work`, and the backward pass where they are trained;
-    /// sums over each block.
+    /// Begins a pass over the blocks of `work`, where what computes it goes on by itself; nobody
+    /// waits for it yet.
+    ///
+    /// # Errors
+    /// When what computes it fails.
+    fn begin(&mut self, _work: &Work<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The forward pass over the blocks of `work`, which was begun, and the backward pass where
+    /// they are trained; sums over each block.
     ///
     /// # Errors
     /// When what computes it fails.

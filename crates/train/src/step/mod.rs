@@ -306,6 +306,8 @@ impl Trainer {
             d_first_order: &mut self.d_first_order,
             d_x: &mut self.d_x[..examples.count * embedding],
         };
+        self.dense.begin(&work)?;
+        self.embeddings.update_early(rows)?;
         let sums = self.dense.pass(&work, outputs)?;
         self.clicks.clear();
         if train && labels > 1 {

@@ -1,16 +1,16 @@
 //! Rows pooled and updated where they lie, for a dense part that is computed on the same devices.
 //!
 //! ```text
-//!  stream `step`    slots, bags ─► rows_pool ─► x │ pooled               rows_update
-//!  stream of layers                               └─► forward, backward      ▲
-//!  host                                                        waits for them ┘
+//!  stream `step`    slots, bags ─► rows_pool ─► x │ pooled           passed │ rows_update
+//!  stream of layers                               └─► forward, backward ─► d_x ┘
 //! ```
 //!
 //! - **Why.** Neither weights nor gradients travel: lists do, of four bytes for what is a row of 64
 //!   there. The optimizer runs in the pass that sums gradients.
 //! - **How.** A replica of the dense part and the rows of its device share what is in between, a
-//!   [`PooledAt`]. An event says that rows are `pooled`, which layers wait for. The host waits for
-//!   the layers, whose losses it reads, before it has rows changed, or pools others. With one
+//!   [`PooledAt`]. Two events order them: layers wait until rows are `pooled`, and rows change once
+//!   layers have `passed`. The host, which reads the losses, has waited for both before it pools
+//!   others. With one
 //!   device rows are pooled out of their slots. Of several each owns the rows of its keys: all
 //!   weights of a mini-batch go to all devices that pool, before, and the gradients of all examples
 //!   to all devices, after.
@@ -56,6 +56,8 @@ pub struct PooledAt {
     pub d_first_order: Buffer<f32>,
     /// Recorded once rows are pooled; layers wait for it.
     pub pooled: Event,
+    /// Recorded by whoever has the layers, once their gradients are there.
+    pub passed: Event,
 }
 
 /// A mini-batch whose rows are all on devices.
@@ -170,8 +172,7 @@ impl DeviceTier {
         Ok(())
     }
 
-    /// Changes the rows of mini-batch `number` by the gradients that are `at` all devices: the
-    /// caller has waited for the passes that made them.
+    /// Changes the rows of mini-batch `number` by the gradients that will be `at` all devices.
     ///
     /// # Errors
     /// When a device fails.
@@ -182,6 +183,11 @@ impl DeviceTier {
                 panic!("mini-batch {number} was not pooled");
             };
             assert_eq!(pooled.number, number, "what is updated was pooled last");
+            if self.rules.hold(Rule::WaitForPassed) {
+                for at in at {
+                    visitor.stream.wait(&at.passed)?;
+                }
+            }
             if !self.is_alone() {
                 self.gather_gradients(&visitor, at)?;
             }

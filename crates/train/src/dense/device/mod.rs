@@ -205,7 +205,7 @@ impl DenseExecutor for DeviceDense {
     /// Room was made for the blocks of a rank.
     fn share(&mut self, _: usize) {}
 
-    fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
+    fn begin(&mut self, work: &Work<'_>) -> Result<()> {
         let devices = self.replicas.len();
         for (number, replica) in self.replicas.iter_mut().enumerate() {
             replica.share = work.blocks.part(number, devices);
@@ -213,7 +213,10 @@ impl DenseExecutor for DeviceDense {
             assert!(count <= slots, "{count} blocks of a device in {slots} slots");
         }
         self.gather(work)?;
-        self.start(work)?;
+        self.start(work)
+    }
+
+    fn pass(&mut self, work: &Work<'_>, out: Outputs<'_>) -> Result<Vec<LossSums>> {
         self.finish(work, out)
     }
 

@@ -102,6 +102,7 @@ impl DeviceDense {
             }
             let passes = Passes::new(graph, replica, self.sizes);
             replica.captured.run(stream, kind, || passes.run(kind))?;
+            stream.record(&replica.at.passed)?;
             let logits = passes.logits();
             let range = logits.start..logits.start + rows * labels;
             stream.down((logits.buffer, range), (&replica.logits, 0))?;

@@ -107,6 +107,7 @@ impl Replica {
             d_x: buffer(rows * sizes.embedding, "gradients of embeddings")?,
             d_first_order: buffer(rows, "gradients of the first order")?,
             pooled: device.event()?,
+            passed: device.event()?,
         };
         let mut replica = Self {
             stream: device.stream("dense")?,
