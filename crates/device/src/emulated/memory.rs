@@ -8,37 +8,53 @@ use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 const FRESH: u8 = 0xff;
 /// What freed memory is full of.
 const FREED: u8 = 0xfd;
+/// Bytes before a piece of memory, and behind it, that nobody may write: what a kernel writes there
+/// on a GPU is something else's.
+const GUARD_BYTES: usize = 256;
+/// What they are full of.
+const GUARD: u8 = 0xa5;
 
+/// A piece with what lies around it.
 fn layout(bytes: usize) -> Option<Layout> {
-    Layout::from_size_align(bytes.max(1), 256).ok()
+    let guarded = bytes.max(1).checked_add(2 * GUARD_BYTES)?;
+    Layout::from_size_align(guarded, GUARD_BYTES).ok()
 }
 
 /// Memory full of poison, or of zeros; none where there is none.
 pub(super) fn allocate(bytes: usize, zeros: bool) -> Option<u64> {
     let layout = layout(bytes)?;
-    if zeros {
-        // SAFETY: the layout is not empty.
-        let memory = unsafe { alloc_zeroed(layout) };
-        return (!memory.is_null()).then_some(memory as u64);
-    }
     // SAFETY: the layout is not empty.
-    let memory = unsafe { alloc(layout) };
+    let memory = if zeros { unsafe { alloc_zeroed(layout) } } else { unsafe { alloc(layout) } };
     if memory.is_null() {
         return None;
     }
-    // SAFETY: so many bytes were given just now.
-    unsafe { memory.write_bytes(FRESH, layout.size()) };
-    Some(memory as u64)
+    let (guard, own) = (GUARD_BYTES as u64, layout.size() - 2 * GUARD_BYTES);
+    let address = memory as u64 + guard;
+    fill(memory as u64, GUARD_BYTES, GUARD);
+    fill(address + own as u64, GUARD_BYTES, GUARD);
+    if !zeros {
+        fill(address, own, FRESH);
+    }
+    Some(address)
 }
 
 /// Gives back what [`allocate`] gave; nobody uses it any more.
+///
+/// # Panics
+/// When something was written before it or behind it.
 pub(super) fn free(address: u64, bytes: usize) {
     let Some(layout) = layout(bytes) else { return };
-    let memory = address as usize as *mut u8;
+    let memory = (address as usize - GUARD_BYTES) as *mut u8;
     // SAFETY: `allocate` gave so many bytes at this address, and nobody has them any more.
+    let all = unsafe { std::slice::from_raw_parts(memory, layout.size()) };
+    let behind = layout.size() - GUARD_BYTES;
+    let is_whole = [&all[..GUARD_BYTES], &all[behind..]].concat().iter().all(|of| *of == GUARD);
+    // SAFETY: as above.
     unsafe { memory.write_bytes(FREED, layout.size()) };
     // SAFETY: as above, with the same layout.
     unsafe { dealloc(memory, layout) };
+    let ends = std::thread::panicking();
+    assert!(is_whole || ends, "an operation wrote beyond {bytes} bytes that it was given");
 }
 
 /// Copies bytes between two pieces of memory that are both alive.
@@ -68,4 +84,25 @@ pub(super) fn numbers_mut<'a>(at: u64, len: usize) -> &'a mut [f32] {
     // SAFETY: as above; what a product writes overlaps with nothing that it reads, and nobody else
     // uses these bytes.
     unsafe { std::slice::from_raw_parts_mut(at as usize as *mut f32, len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_beyond_a_piece_is_found() {
+        for zeros in [false, true] {
+            for bytes in [0, 1, 100, 256, 5000] {
+                free(allocate(bytes, zeros).unwrap(), bytes);
+                let beyond = [-1, bytes.max(1) as i64];
+                for at in beyond {
+                    let address = allocate(bytes, zeros).unwrap();
+                    fill(address.wrapping_add_signed(at), 1, 7);
+                    let found = std::panic::catch_unwind(|| free(address, bytes));
+                    assert!(found.is_err(), "{at} of {bytes}");
+                }
+            }
+        }
+    }
 }
