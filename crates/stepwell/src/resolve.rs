@@ -102,15 +102,14 @@ pub(crate) fn give(config: &mut Config, key: &str, value: &str) -> Result<(), St
 
 /// Why settings that somebody chose change nothing: a line for each.
 pub(crate) fn idle_notes(chosen: &[String], config: &Config) -> Vec<String> {
-    let mut notes = settings::idle_notes(chosen, config);
-    // Whether there are devices is known only when somebody looks.
-    let of_devices = |key: &&String| ["tiers.hbm", "tiers.lookup"].contains(&key.as_str());
-    let mut of_devices = chosen.iter().filter(of_devices).peekable();
-    if config.device == Choice::Auto && of_devices.peek().is_some() {
-        // Why those that are there are not used, a run says itself.
-        let is_none = Choice::Auto.offer(&|_| {}).is_ok_and(|offer| offer.is_none());
-        let note = |key: &String| format!("{key} has no effect, because device = auto finds none");
-        notes.extend(of_devices.filter(|_| is_none).map(note));
+    let known = settings::idle_notes(chosen, config);
+    if config.device != Choice::Auto {
+        return known;
     }
-    notes
+    // Whether there are devices is known only when somebody looks, which is for settings of theirs.
+    let on_the_host = Config { device: Choice::Host, ..config.clone() };
+    let on_the_host = settings::idle_notes(chosen, &on_the_host);
+    // Why those that are there are not used, a run says itself.
+    let is_none = || Choice::Auto.offer(&|_| {}).is_ok_and(|offer| offer.is_none());
+    if known != on_the_host && is_none() { on_the_host } else { known }
 }

@@ -176,9 +176,9 @@ fn scoring_notes_settings_of_devices_that_are_not_there() {
     let found = shop.run(&["device"]).status.success();
     for job in ["eval", "predict"] {
         let host = said(job, "host");
-        assert!(host.contains("tiers.hbm has no effect, because no device is used"), "{host}");
+        let note = "tiers.hbm has no effect, because no device is used";
+        assert!(host.contains(note), "{host}");
         let auto = said(job, "auto");
-        let note = "tiers.hbm has no effect, because device = auto finds none";
         assert_eq!(auto.contains(note), !found, "{auto}");
         let emulated = said(job, "emulated:1");
         assert!(!emulated.contains("tiers.hbm has no effect"), "{emulated}");

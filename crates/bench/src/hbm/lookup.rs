@@ -49,6 +49,8 @@ struct Table {
     places: Buffer<u64>,
     values: Buffer<u32>,
     counters: Buffer<u32>,
+    /// Where insertion says which place each key got.
+    placed: Buffer<u32>,
     capacity: usize,
 }
 
@@ -58,7 +60,8 @@ impl Table {
         let counters = bench.empty(2)?;
         bench.stream.clear(&counters, 0..2)?;
         let (keys, values) = (bench.empty(places)?, bench.empty(places)?);
-        Ok(Self { places: keys, values, counters, capacity })
+        let placed = bench.empty(capacity)?;
+        Ok(Self { places: keys, values, counters, placed, capacity })
     }
 
     fn args<'a>(&'a self, others: impl IntoIterator<Item = Arg<'a>>) -> Vec<Arg<'a>> {
@@ -79,12 +82,11 @@ impl Table {
         values: &Buffer<u32>,
         count: usize,
     ) -> Result<()> {
-        let placed = bench.empty::<u32>(count)?;
         let args = self.args([
             Arg::first(keys, count),
             Arg::first(values, count),
             Arg::u32(count as u32),
-            Arg::first(&placed, count),
+            Arg::first(&self.placed, count),
             Arg::all(&self.counters),
         ]);
         Ok(bench.stream.launch(named("table_insert"), count, args)?)

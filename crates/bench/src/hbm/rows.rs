@@ -1,5 +1,6 @@
 //! Kernels of rows, by the bytes of a row: weights, and as much state of Adagrad.
 
+use bytemuck::Pod;
 use serde::Serialize;
 use stepwell_device::{Arg, Buffer};
 use stepwell_kernels::{NONE, PoolTable, RULE_ADAGRAD, STORAGE_F32, UpdateTable, named};
@@ -104,6 +105,11 @@ impl<'a> Rows<'a> {
         Ok(self.bench.stream.launch(named("rows_read"), lanes, args)?)
     }
 
+    /// What kernels of one table are told first.
+    fn told<'b, T: Pod>(&'b self, lists: &'b Buffer<u32>, table: &'b Buffer<T>) -> Vec<Arg<'b>> {
+        vec![Arg::all(&self.slab), Arg::all(lists), Arg::all(table), Arg::u32(1)]
+    }
+
     fn figures(
         &self,
         kernel: &'static str,
@@ -189,18 +195,15 @@ fn pool(rows: &Rows<'_>) -> Result<f64> {
     let columns_of = bench.filled(&columns_of)?;
     let (x, first_order) = (bench.empty::<f32>(examples * columns)?, bench.empty::<f32>(examples)?);
     let give = || {
-        let args = vec![
-            Arg::all(&rows.slab),
-            Arg::all(&lists),
-            Arg::all(&tables),
-            Arg::u32(1),
+        let mut args = rows.told(&lists, &tables);
+        args.extend([
             Arg::all(&columns_of),
             Arg::u32(columns as u32),
             Arg::u32(examples as u32),
             Arg::all(&x),
             Arg::u32(columns as u32),
             Arg::all(&first_order),
-        ];
+        ]);
         let items = examples * (columns.div_ceil(4) + 1);
         Ok(bench.stream.launch(named("rows_pool"), items, args)?)
     };
@@ -248,17 +251,14 @@ fn update(rows: &Rows<'_>) -> Result<f64> {
     let gradients = bench.filled(&d_x)?;
     let d_first_order = bench.filled(&vec![0.0_f32; examples])?;
     let give = || {
-        let args = vec![
-            Arg::all(&rows.slab),
-            Arg::all(&lists),
-            Arg::all(&tables),
-            Arg::u32(1),
+        let mut args = rows.told(&lists, &tables);
+        args.extend([
             Arg::u32(items as u32),
             Arg::all(&gradients),
             Arg::u32(columns as u32),
             Arg::all(&d_first_order),
             Arg::u32(examples as u32),
-        ];
+        ]);
         Ok(bench.stream.launch(named("rows_update"), items, args)?)
     };
     give()?;

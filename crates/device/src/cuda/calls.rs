@@ -21,7 +21,7 @@ pub(crate) struct Fault {
 /// What a call comes to.
 pub(crate) type Called<T> = Result<T, Fault>;
 
-fn check(call: &'static str, code: CUresult) -> Called<()> {
+pub(super) fn check(call: &'static str, code: CUresult) -> Called<()> {
     if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(Fault { call, code }) }
 }
 

@@ -2,13 +2,9 @@
 
 #![expect(unsafe_code, reason = "functions of a foreign library are called")]
 
-use cudarc::driver::sys::{self, CUgraph, CUgraphExec, CUresult, CUstreamCaptureMode_enum as Mode};
+use cudarc::driver::sys::{self, CUgraph, CUgraphExec, CUstreamCaptureMode_enum as Mode};
 
-use super::calls::{Called, Fault, GraphExec, Handle, Stream};
-
-fn check(call: &'static str, code: CUresult) -> Called<()> {
-    if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(Fault { call, code }) }
-}
+use super::calls::{Called, Fault, GraphExec, Handle, Stream, check};
 
 /// Captures what `give` gives `stream`, in place of doing it. Other streams and threads go on.
 ///

@@ -9,14 +9,10 @@ use cudarc::driver::sys::{
     CUstream_flags_enum as StreamFlags,
 };
 
-use super::calls::{CUevent, CUstream, Called, Context, Event, Fault, Function, Handle, Stream};
+use super::calls::{CUevent, CUstream, Called, Context, Event, Function, Handle, Stream, check};
 
 /// Bytes of shared memory that a launch has without asking the function for more.
 const SHARED_BYTES: u32 = 48 << 10;
-
-fn check(call: &'static str, code: CUresult) -> Called<()> {
-    if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(Fault { call, code }) }
-}
 
 /// A stream that waits for no other unless it is told to.
 pub(crate) fn stream() -> Called<Stream> {

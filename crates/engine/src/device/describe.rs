@@ -1,5 +1,6 @@
 //! A table, as kernels are told of it.
 
+use stepwell_base::Key;
 use stepwell_kernels::{
     NONE, RULE_ADAGRAD, RULE_ADAM, RULE_SGD, STORAGE_BF16, STORAGE_F16, STORAGE_F32, UpdateTable,
 };
@@ -41,6 +42,12 @@ pub(super) fn describe(table: &TableSpec, at: SlabAt, rows: usize) -> UpdateTabl
         skip: NONE,
         ..of_rule
     }
+}
+
+/// What rounds the rows of `keys` in step `step`, two words each: numbers that keys and step name.
+pub(super) fn rounding(table: &TableSpec, keys: &[Key], step: u64) -> impl Iterator<Item = u32> {
+    let states = keys.iter().map(move |key| table.rounding(*key, step).state());
+    states.flat_map(|state| [state as u32, (state >> 32) as u32])
 }
 
 /// How rows keep their weights, as kernels are told.

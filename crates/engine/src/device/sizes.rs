@@ -126,7 +126,7 @@ impl DevicePlan {
         };
         plan.pooling = pooling.filter(|_| !plan.whole.contains(&true)).map(|shape| {
             let rows = (&*plan.rows_max, plan.lanes_max(), &*tiers.occurrences_max(load));
-            PoolSizes::new(shape, devices, rows)
+            PoolSizes::new(shape, (tables, devices), rows)
         });
         plan.moving_bytes = plan.moving(groups);
         plan.share_out(groups, hbm)?;

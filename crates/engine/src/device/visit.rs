@@ -24,8 +24,9 @@ use stepwell_device::{Buffer, Device, Event, Pinned, RowsAt, Stream};
 use stepwell_kernels::UpdateTable;
 use stepwell_optim::Storage;
 
+pub(super) use self::launches::{Told, counts};
 use self::lists::listed;
-use super::describe::describe;
+use super::describe::{self, describe};
 use super::lookup::Lookup;
 use super::places::OnDevice;
 use super::pooling::PoolRoom;
@@ -100,7 +101,7 @@ impl Visitor {
             },
             listed: None,
             pool: match &plan.pooling {
-                Some(sizes) => Some(PoolRoom::new(device, tables, sizes)?),
+                Some(sizes) => Some(PoolRoom::new((device, &stream), tables, sizes)?),
                 None => None,
             },
             stream,
@@ -304,11 +305,9 @@ impl DeviceTier {
             table.first_item = items;
             if rounds(&visit) {
                 table.rounding = rounding as u32;
-                for key in &visit.on.keys {
-                    let state = spec.rounding(*key, step).state();
-                    lists[rounding..rounding + 2]
-                        .copy_from_slice(&[state as u32, (state >> 32) as u32]);
-                    rounding += 2;
+                for word in describe::rounding(spec, &visit.on.keys, step) {
+                    lists[rounding] = word;
+                    rounding += 1;
                 }
             }
             items += table.items() as u32;

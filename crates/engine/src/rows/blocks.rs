@@ -35,7 +35,7 @@ impl Blocks {
     /// When they are a rank's already.
     pub fn of_rank(self, rank: usize, ranks: usize) -> Self {
         assert!(self.count() == self.all, "blocks of all ranks are shared out");
-        Self { first: self.all * rank / ranks, end: self.all * (rank + 1) / ranks, ..self }
+        self.part(rank, ranks)
     }
 
     /// Some of them, counted from the first that are here.

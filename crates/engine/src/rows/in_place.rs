@@ -77,6 +77,7 @@ impl EmbeddingBags {
     /// Ends a step whose rows devices pooled, which were told to update them: the threads of the
     /// calling pool note how each occurs.
     pub(super) fn note_occurrences(&self, rows: &mut WorkingRows<'_>, labels: &[f32]) {
+        assert!(on_devices(rows.groups).are_updated(), "devices update the rows that they pooled");
         for (table, fields) in rows.tables.iter_mut().zip(&self.columns.of_fields) {
             let (bags, fields) = (table.bags, fields.len());
             table.occurrences.resize(table.request.distinct.len(), Occurrence::default());

@@ -59,7 +59,7 @@ impl DeviceTier {
             let blocks = sizes.all_blocks().part(device, sizes.devices);
             let (first, rows) =
                 (blocks.first() * sizes.slot_rows, blocks.count() * sizes.slot_rows);
-            let columns = sizes.columns;
+            let columns = sizes.columns();
             for (from, to, width) in
                 [(&at.d_x, &room.d_x, columns), (&at.d_first_order, &room.d_first_order, 1)]
             {

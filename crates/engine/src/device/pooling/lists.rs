@@ -4,10 +4,10 @@ use stepwell_kernels::{NONE, PoolTable, UpdateTable};
 use stepwell_optim::Storage;
 
 use super::exchange::firsts;
-use super::{PoolAsked, Pooled, counts};
-use crate::device::describe::{describe, storage};
+use super::{PoolAsked, Pooled};
+use crate::device::describe::{describe, rounding, storage};
 use crate::device::tier::{DeviceTier, OneDevice, SlabAt};
-use crate::device::visit::{Visit, Visitor};
+use crate::device::visit::{Told, Visit, Visitor, counts};
 use crate::request::BagsByRow;
 use crate::rows::Blocks;
 use crate::{Request, Result, TableSpec};
@@ -57,7 +57,7 @@ pub(super) struct Places {
 }
 
 /// The examples of a mini-batch, as devices that pool have them.
-struct Laid {
+pub(super) struct Laid {
     blocks: Blocks,
     slot_rows: usize,
     /// The row of each example; none where they are the same.
@@ -65,7 +65,7 @@ struct Laid {
 }
 
 impl Laid {
-    fn new(blocks: Blocks, slot_rows: usize) -> Self {
+    pub(super) fn new(blocks: Blocks, slot_rows: usize) -> Self {
         let starts = (0..blocks.count()).map(|block| (block, blocks.range(block)));
         let rows = starts.flat_map(|(block, range)| {
             (0..range.len()).map(move |at| (block * slot_rows + at) as u32)
@@ -139,13 +139,12 @@ impl DeviceTier {
         &self,
         visitor: &mut Visitor,
         device: usize,
-        (visits, places): (&[Vec<Visit<'_>>], &Places),
+        (visits, places, laid): (&[Vec<Visit<'_>>], &Places, &Laid),
         asked: &PoolAsked<'_>,
     ) -> Result<()> {
         let (one, own) = (&self.devices[device], &visits[device]);
         visitor.begin((self, device), asked.parts)?;
         let sizes = self.pool_sizes();
-        let laid = Laid::new(asked.blocks, sizes.slot_rows);
         let (slots, _) = Visit::end(own);
         let Visitor { lists_host, tables_host, pool: Some(room), .. } = &mut *visitor else {
             panic!("this device does not pool")
@@ -154,7 +153,7 @@ impl DeviceTier {
         let mut words = Words { words: lists_host.write(lists)?, end: slots };
         let mut described = Vec::new();
         if let Some(step) = asked.step {
-            described = self.describe_all((one, own), &mut words, (&laid, step), asked);
+            described = self.describe_all((one, own), &mut words, (laid, step), asked);
         }
         let pools = room.pools_host.write(asked.tables.len())?;
         if device < sizes.devices {
@@ -165,20 +164,15 @@ impl DeviceTier {
                     true => Rows::In(visit.slots, one.slabs[visit.group]),
                     false => Rows::At(places.unit, &places.of_tables[table]),
                 };
-                *pool = pool_table(&mut words, (table, at), (&laid, blocks), asked);
+                *pool = pool_table(&mut words, (table, at), (laid, blocks), asked);
             }
         }
-        let columns_of = words.end;
-        columns(&mut words, asked);
         let end = words.end;
-        room.listed = (end, columns_of);
+        room.words = end;
         let items: u32 = described.iter().map(|table| table.items() as u32).sum();
         room.pooled = asked.step.map(|_| Pooled {
             number: asked.number,
-            words: end,
-            tables: described.len(),
-            items,
-            counts: described.iter().any(|table| counts(table.rule)),
+            told: Told { words: end, tables: described.len(), items, counts: counts(&described) },
             rows: own.iter().map(|visit| visit.rows_at(one)).collect(),
             examples: asked.blocks.count() * sizes.slot_rows,
         });
@@ -216,9 +210,7 @@ impl DeviceTier {
             table.slots = visit.slots as u32;
             if spec.storage != Storage::F32 {
                 words.make_even();
-                let states = visit.on.keys.iter().map(|key| spec.rounding(*key, step).state());
-                table.rounding =
-                    words.put(states.flat_map(|state| [state as u32, (state >> 32) as u32]));
+                table.rounding = words.put(rounding(spec, &visit.on.keys, step));
             }
             let fields = &asked.columns.of_fields[number];
             table.fields = fields.len() as u32;
@@ -308,24 +300,4 @@ fn put_bags(
             words.factors(&bags.factors[bags.range(*row as usize)]);
         }
     }
-}
-
-/// Puts what each column is: a table, a field of it, and a weight of its rows.
-fn columns(words: &mut Words<'_>, asked: &PoolAsked<'_>) {
-    let first = words.end;
-    words.put(std::iter::repeat_n(NONE, 3 * asked.columns.count));
-    for (table, fields) in asked.columns.of_fields.iter().enumerate() {
-        for (number, field) in fields.iter().enumerate() {
-            for lane in 0..asked.tables[table].dim {
-                let at = first + 3 * (field.column + lane);
-                words.words[at..at + 3].copy_from_slice(&[
-                    table as u32,
-                    number as u32,
-                    lane as u32,
-                ]);
-            }
-        }
-    }
-    let all = &words.words[first..words.end];
-    assert!(!all.contains(&NONE), "each column is a weight of a field");
 }

@@ -10,10 +10,9 @@
 //! - **How.** A replica of the dense part and the rows of its device share what is in between, a
 //!   [`PooledAt`]. Two events order them: layers wait until rows are `pooled`, and rows change once
 //!   layers have `passed`. The host, which reads the losses, has waited for both before it pools
-//!   others. With one
-//!   device rows are pooled out of their slots. Of several each owns the rows of its keys: all
-//!   weights of a mini-batch go to all devices that pool, before, and the gradients of all examples
-//!   to all devices, after.
+//!   others. With one device rows are pooled out of their slots. Of several each owns the rows of
+//!   its keys: all weights of a mini-batch go to all devices that pool, before, and the gradients
+//!   of all examples to all devices, after.
 //! - **Which mini-batches.** Those with all rows on devices. Of others, weights visit the host
 //!   ([`super::visit`]), and nothing of this happens; the bits are the same.
 //! - **Invariants.** Sums have the order of the host's (I2): bags in example order within a block,
@@ -30,13 +29,14 @@ use std::sync::{Arc, MutexGuard};
 
 use stepwell_base::rules::Rule;
 use stepwell_device::{Arg, Buffer, Event, RowsAt};
-use stepwell_kernels::{RULE_ADAM, named};
+use stepwell_kernels::named;
 
+use self::lists::Laid;
 pub(super) use self::room::PoolRoom;
 pub use self::sizes::PoolShape;
 pub(super) use self::sizes::PoolSizes;
 use super::tier::{DeviceTier, OneDevice};
-use super::visit::{Visit, Visitor};
+use super::visit::{Told, Visit, Visitor};
 use crate::rows::{Blocks, Columns};
 use crate::{Group, Part, Result, TableSpec};
 
@@ -78,13 +78,7 @@ pub(crate) struct PoolAsked<'a> {
 #[derive(Debug)]
 pub(super) struct Pooled {
     number: u32,
-    /// Words of its lists.
-    words: usize,
-    /// Tables whose rows are updated, and the items of all.
-    tables: usize,
-    items: u32,
-    /// Whether rows count their steps.
-    counts: bool,
+    told: Told,
     /// The rows that it updates.
     rows: Vec<RowsAt>,
     /// Rows of gradients that its bags name.
@@ -107,8 +101,9 @@ impl DeviceTier {
             .collect();
         let mut visitors: Vec<_> = self.devices.iter().map(OneDevice::visitor).collect();
         let places = self.places(&visits, asked);
+        let laid = Laid::new(asked.blocks, self.pool_sizes().slot_rows);
         for (device, visitor) in visitors.iter_mut().enumerate() {
-            self.list_all(visitor, device, (&visits, &places), asked)?;
+            self.list_all(visitor, device, (&visits, &places, &laid), asked)?;
         }
         if !self.is_alone() {
             self.read_for_others(&visitors, &visits)?;
@@ -151,13 +146,12 @@ impl DeviceTier {
         };
         let examples = asked.blocks.part(device, sizes.devices).count() * sizes.slot_rows;
         let (columns, tables) = (asked.columns.count, asked.tables.len());
-        let columns_of = room.columns_of();
         let args = vec![
             rows,
-            Arg::first(&visitor.lists, room.words()),
+            Arg::first(&visitor.lists, room.words),
             Arg::first(&room.pools, tables),
             Arg::u32(tables as u32),
-            Arg::part(&visitor.lists, columns_of..columns_of + 3 * columns),
+            Arg::all(&room.columns_of),
             Arg::u32(columns as u32),
             Arg::u32(examples as u32),
             Arg::first(&at.x, examples * at.columns),
@@ -204,43 +198,28 @@ impl DeviceTier {
         visitor: &Visitor,
         (at, pooled): (&PooledAt, &Pooled),
     ) -> Result<()> {
-        let room = visitor.pool();
-        let Pooled { words, tables, items, counts, examples, .. } = *pooled;
-        let columns = self.pool_sizes().columns;
-        let of_tables = || {
-            vec![
-                Arg::rows(&one.rows, pooled.rows.clone()),
-                Arg::first(&visitor.lists, words),
-                Arg::first(&visitor.tables, tables),
-                Arg::u32(tables as u32),
-                Arg::u32(items),
-            ]
-        };
+        let (room, columns) = (visitor.pool(), self.pool_sizes().columns());
         let (d_x, d_first_order) = match self.is_alone() {
             true => (&at.d_x, &at.d_first_order),
             false => (&room.d_x, &room.d_first_order),
         };
-        let mut args = of_tables();
-        args.extend([
+        let Pooled { told, rows, examples, .. } = pooled;
+        let gradients = [
             Arg::first(d_x, examples * columns),
             Arg::u32(columns as u32),
-            Arg::first(d_first_order, examples),
-            Arg::u32(examples as u32),
-        ]);
-        visitor.stream.launch(named("rows_update"), items as usize, args)?;
-        if counts {
-            visitor.stream.launch(named("rows_count"), items as usize, of_tables())?;
-        }
-        Ok(())
+            Arg::first(d_first_order, *examples),
+            Arg::u32(*examples as u32),
+        ];
+        visitor.update(one, (*told, &|| rows.clone()), ("rows_update", gradients))
+    }
+
+    /// Whether devices were told to update all rows that they pooled to train them.
+    pub(crate) fn are_updated(&self) -> bool {
+        self.devices.iter().all(|one| one.visitor().pool().pooled.is_none())
     }
 
     fn pool_sizes(&self) -> &PoolSizes {
         let Some(sizes) = &self.plan.pooling else { panic!("these devices do not pool") };
         sizes
     }
-}
-
-/// Whether rows of `rule` count their steps.
-fn counts(rule: u32) -> bool {
-    rule == RULE_ADAM
 }

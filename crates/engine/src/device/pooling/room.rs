@@ -1,6 +1,6 @@
 //! What one device has for pooling.
 
-use stepwell_device::{Buffer, Device, Event, Pinned};
+use stepwell_device::{Buffer, Device, Event, Pinned, Stream};
 use stepwell_kernels::PoolTable;
 
 use super::{PoolSizes, Pooled};
@@ -21,35 +21,35 @@ pub(in crate::device) struct PoolRoom {
     pub(super) read: Event,
     /// The mini-batch that is pooled and will be trained.
     pub(super) pooled: Option<Pooled>,
-    /// Words of its lists, and where among them columns are explained.
-    pub(super) listed: (usize, usize),
+    /// Words of its lists.
+    pub(super) words: usize,
+    /// What each column is: a table, a field of it, and a weight of its rows.
+    pub(super) columns_of: Buffer<u32>,
 }
 
 impl PoolRoom {
     pub(in crate::device) fn new(
-        device: &Device,
+        (device, stream): (&Device, &Stream),
         tables: usize,
         sizes: &PoolSizes,
     ) -> Result<Self> {
+        let words = sizes.columns_of.len();
+        let mut host = device.pinned(words, "columns")?;
+        let columns_of = device.buffer(words, "columns")?;
+        host.write(words)?.copy_from_slice(&sizes.columns_of);
+        stream.up((&host, 0..words), (&columns_of, 0))?;
         let lanes = |count: usize, what| device.buffer::<f32>(count.max(1), what);
         Ok(Self {
             pools_host: device.pinned(tables, "tables that are pooled")?,
             pools: device.buffer(tables, "tables that are pooled")?,
             rows: lanes(sizes.lanes, "weights of all devices")?,
-            d_x: lanes(sizes.rows * sizes.columns, "gradients of all devices")?,
+            d_x: lanes(sizes.rows * sizes.columns(), "gradients of all devices")?,
             d_first_order: lanes(sizes.rows, "first order of all devices")?,
             read: device.event()?,
             pooled: None,
-            listed: (0, 0),
+            words: 0,
+            columns_of,
         })
-    }
-
-    pub(super) fn words(&self) -> usize {
-        self.listed.0
-    }
-
-    pub(super) fn columns_of(&self) -> usize {
-        self.listed.1
     }
 }
 

@@ -1,8 +1,9 @@
 //! What pooling on devices takes of each.
 
 use stepwell_device::Device;
-use stepwell_kernels::PoolTable;
+use stepwell_kernels::{NONE, PoolTable};
 
+use crate::TableSpec;
 use crate::rows::{Blocks, Columns};
 
 /// How a dense part on devices has its examples, and the columns that rows are pooled into.
@@ -27,8 +28,8 @@ pub(crate) struct PoolSizes {
     pub(super) devices: usize,
     pub(super) slot_rows: usize,
     pub(super) blocks: usize,
-    /// Columns of the pooled embeddings.
-    pub(super) columns: usize,
+    /// What each column is: a table, a field of it, and a weight of its rows. // (columns, 3)
+    pub(super) columns_of: Vec<u32>,
     tables: usize,
     /// Words of lists beside the slots of rows, and what rounds them.
     pub(in crate::device) words: usize,
@@ -39,11 +40,11 @@ pub(crate) struct PoolSizes {
 }
 
 impl PoolSizes {
-    /// Of so many `devices` that have rows, `rows` distinct ones of each table at most and `lanes`
+    /// Of `tables` on so many `devices`, `rows` distinct ones of each table at most and `lanes`
     /// lanes of them all; `ids` are the ids of a mini-batch at most, by table.
     pub(in crate::device) fn new(
         shape: PoolShape<'_>,
-        devices: usize,
+        (tables, devices): (&[TableSpec], usize),
         (rows, lanes, ids): (&[usize], usize, &[usize]),
     ) -> Self {
         let several = usize::from(devices > 1);
@@ -60,13 +61,18 @@ impl PoolSizes {
             devices: shape.devices,
             slot_rows: shape.slot_rows,
             blocks: shape.blocks,
-            columns: shape.columns.count,
+            columns_of: columns_of(shape.columns, tables),
             tables: shape.columns.of_fields.len(),
-            words: words + 3 * shape.columns.count,
+            words,
             // Those of a device begin where 16 bytes can be read at once.
             lanes: several * (lanes + 4 * devices),
             rows: several * shape.blocks * shape.slot_rows,
         }
+    }
+
+    /// Columns of the pooled embeddings.
+    pub(super) fn columns(&self) -> usize {
+        self.columns_of.len() / 3
     }
 
     /// The blocks of a mini-batch, without regard to its examples.
@@ -74,14 +80,16 @@ impl PoolSizes {
         Blocks::new(0, self.blocks)
     }
 
-    /// Bytes of a device that the host has as well: what tables are described by.
+    /// Bytes of a device that the host has as well: what tables and columns are
+    /// described by.
     pub(in crate::device) fn moving_bytes(&self) -> u64 {
-        Device::bytes_counted((self.tables * size_of::<PoolTable>()) as u64)
+        let bytes = [self.tables * size_of::<PoolTable>(), size_of_val(&*self.columns_of)];
+        bytes.iter().map(|bytes| Device::bytes_counted(*bytes as u64)).sum()
     }
 
     /// Bytes of a device alone.
     pub(in crate::device) fn device_bytes(&self) -> u64 {
-        let buffers = [self.lanes, self.rows * self.columns, self.rows];
+        let buffers = [self.lanes, self.rows * self.columns(), self.rows];
         buffers.iter().map(|lanes| Device::bytes_counted((lanes.max(&1) * 4) as u64)).sum()
     }
 
@@ -89,4 +97,19 @@ impl PoolSizes {
     pub(in crate::device) fn host_bytes(&self, rows: usize) -> u64 {
         ((rows + self.blocks * self.slot_rows) * size_of::<u32>()) as u64
     }
+}
+
+/// What each column of the pooled embeddings is.
+fn columns_of(columns: &Columns, tables: &[TableSpec]) -> Vec<u32> {
+    let mut words = vec![NONE; 3 * columns.count];
+    for (number, (fields, table)) in columns.of_fields.iter().zip(tables).enumerate() {
+        for (field, at) in fields.iter().enumerate() {
+            let of_field = words[3 * at.column..].chunks_exact_mut(3).take(table.dim);
+            for (lane, column) in of_field.enumerate() {
+                column.copy_from_slice(&[number, field, lane].map(|word| word as u32));
+            }
+        }
+    }
+    assert!(!words.contains(&NONE), "each column is a weight of a field");
+    words
 }

@@ -1,13 +1,30 @@
 //! What a device is given to do for a mini-batch whose rows visit.
 
 use stepwell_base::rules::Rule;
-use stepwell_device::Arg;
-use stepwell_kernels::{UpdateTable, named};
+use stepwell_device::{Arg, RowsAt};
+use stepwell_kernels::{RULE_ADAM, UpdateTable, named};
 
 use super::{Visit, Visitor};
 use crate::device::pieces::MoveRows;
 use crate::device::tier::{DeviceTier, OneDevice};
 use crate::{Part, Result};
+
+/// What a device was told of tables whose rows change.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::device) struct Told {
+    /// Words of its lists.
+    pub(in crate::device) words: usize,
+    /// Tables, and the items of all.
+    pub(in crate::device) tables: usize,
+    pub(in crate::device) items: u32,
+    /// Whether rows of some count their steps.
+    pub(in crate::device) counts: bool,
+}
+
+/// Whether rows of some of `tables` count their steps.
+pub(in crate::device) fn counts(tables: &[UpdateTable]) -> bool {
+    tables.iter().any(|table| table.rule == RULE_ADAM)
+}
 
 impl Visitor {
     /// Begins a mini-batch on device `device`: after the one before, and once its rows are there.
@@ -47,31 +64,41 @@ impl Visitor {
         Ok(())
     }
 
-    /// The optimizer changes the rows of `stepped`.
+    /// The optimizer changes the rows of `stepped`, by sums of their gradients.
     pub(super) fn step(
         &self,
         one: &OneDevice,
         stepped: &[Visit<'_>],
         (described, items, words): (&[UpdateTable], u32, usize),
     ) -> Result<()> {
+        let told = Told { words, tables: described.len(), items, counts: counts(described) };
         let rows = || stepped.iter().map(|visit| visit.rows_at(one)).collect();
-        let count = described.len();
-        let tables = || {
+        let sums = Arg::first(&self.lanes, Visit::end(stepped).1);
+        self.update(one, (told, &rows), ("rows_step", [sums]))
+    }
+
+    /// Has `kernel`, which takes `more`, change `rows` of the tables that the device was told of;
+    /// those that count their steps do so.
+    pub(in crate::device) fn update<const N: usize>(
+        &self,
+        one: &OneDevice,
+        (told, rows): (Told, &dyn Fn() -> Vec<RowsAt>),
+        (kernel, more): (&'static str, [Arg<'_>; N]),
+    ) -> Result<()> {
+        let Told { words, tables, items, counts } = told;
+        let of_tables = || {
             [
                 Arg::rows(&one.rows, rows()),
                 Arg::first(&self.lists, words),
-                Arg::first(&self.tables, count),
-                Arg::u32(count as u32),
+                Arg::first(&self.tables, tables),
+                Arg::u32(tables as u32),
                 Arg::u32(items),
             ]
         };
-        let sums = Arg::first(&self.lanes, Visit::end(stepped).1);
-        let args = tables().into_iter().chain([sums]).collect();
-        self.stream.launch(named("rows_step"), items as usize, args)?;
-        let counts = |table: &UpdateTable| table.rule == stepwell_kernels::RULE_ADAM;
-        if described.iter().any(counts) {
-            let args = tables().into_iter().collect();
-            self.stream.launch(named("rows_count"), items as usize, args)?;
+        let args = of_tables().into_iter().chain(more).collect();
+        self.stream.launch(named(kernel), items as usize, args)?;
+        if counts {
+            self.stream.launch(named("rows_count"), items as usize, of_tables().into())?;
         }
         Ok(())
     }

@@ -89,8 +89,7 @@ impl DeviceDense {
             weighs: !work.examples.weights.is_empty(),
             pooled: work.input.rows.are_pooled(),
         };
-        for at in 0..self.replicas.len() {
-            let replica = &self.replicas[at];
+        for replica in &self.replicas {
             let (rows, count, stream) = (replica.rows(), replica.share.count(), &replica.stream);
             if count == 0 {
                 stream.record(&replica.done)?;
